@@ -1,0 +1,55 @@
+// The rooms of the collector and the doors between them (docs/ARCHITECTURE.md, "Rooms").
+// Anything that is not a door listed here fails the build.
+const room = (name) => `^packages/collector/src/${name}/`;
+const only = (from, to) => ({
+  name: `${from}-imports-only`,
+  severity: 'error',
+  comment: `${from}/ may import ${['protocol', ...to].join(', ')} and nothing else of ours`,
+  from: { path: room(from) },
+  to: {
+    path: '^packages/',
+    pathNot: ['^packages/protocol/', room(from), ...to.map((t) => (t === 'store' ? '^packages/collector/src/store/store\\.ts$' : room(t)))],
+  },
+});
+
+module.exports = {
+  forbidden: [
+    { name: 'no-circular', severity: 'error', from: {}, to: { circular: true } },
+    { name: 'no-orphans', severity: 'error', from: { orphan: true, pathNot: ['\\.d\\.ts$'] }, to: {} },
+    { name: 'not-to-unresolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },
+    {
+      name: 'not-to-dev-dependencies',
+      severity: 'error',
+      from: { path: '^packages/[^/]+/src/' },
+      to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['type-only'] },
+    },
+    {
+      name: 'protocol-imports-nothing',
+      severity: 'error',
+      from: { path: '^packages/protocol/src/' },
+      to: { pathNot: ['^packages/protocol/'] },
+    },
+    only('store', []),
+    only('access', ['store']),
+    only('ledger', ['store']),
+    only('ingest', ['ledger', 'access']),
+    {
+      name: 'only-cli-names-a-driver',
+      severity: 'error',
+      from: { path: '^packages/collector/src/', pathNot: ['^packages/collector/src/(cli|store)/'] },
+      to: { path: '^packages/collector/src/store/(?!store\\.ts$)' },
+    },
+    {
+      name: 'nobody-imports-cli',
+      severity: 'error',
+      from: { pathNot: room('cli') },
+      to: { path: room('cli') },
+    },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'packages/collector/tsconfig.json' },
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'types', 'node', 'default'] },
+  },
+};

@@ -1,0 +1,68 @@
+// Makes a checkout ready to run, and does nothing when it already is.
+//
+// Runs before `npm start` and `npm test`, on any Node from 20, before anything is installed: it may use
+// nothing but Node itself. Two stamps, each the SHA-256 of what its step reads:
+//   node_modules/.setup-stamp   package-lock.json and every package.json  ->  npm ci
+//   .build-stamp                the sources and compiler settings         ->  npm run build
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+process.chdir(root);
+
+const packages = readdirSync('packages').map((name) => path.join('packages', name));
+const manifests = ['package-lock.json', 'package.json', ...packages.map((dir) => path.join(dir, 'package.json'))];
+
+function filesUnder(dir) {
+  if (!existsSync(dir)) return [];
+  return readdirSync(dir, { withFileTypes: true })
+    .flatMap((entry) => {
+      const file = path.join(dir, entry.name);
+      return entry.isDirectory() ? filesUnder(file) : [file];
+    })
+    .sort();
+}
+
+function fingerprint(files) {
+  const hash = createHash('sha256');
+  for (const file of files) hash.update(`${file}\0`).update(readFileSync(file)).update('\0');
+  return hash.digest('hex');
+}
+
+function step(stamp, files, outputs, name, args) {
+  const wanted = fingerprint(files);
+  const fresh =
+    existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && outputs.every((file) => existsSync(file));
+  if (fresh) return;
+  rmSync(stamp, { force: true });
+  process.stderr.write(`setup: npm ${args.join(' ')} (${name})\n`);
+  // What npm prints goes to standard error, so that `npm start --silent` leaves standard output to the program.
+  // npm tells its scripts where it lives; starting it by that path spares Windows a shell.
+  const npm = process.env.npm_execpath;
+  const [file, argv] = npm ? [process.execPath, [npm, ...args]] : ['npm', args];
+  const { status, error } = spawnSync(file, argv, { stdio: ['ignore', 2, 2] });
+  if (status !== 0) {
+    process.stderr.write(`setup: npm ${args.join(' ')} failed${error ? `: ${error.message}` : ''}\n`);
+    process.exit(1);
+  }
+  writeFileSync(stamp, wanted);
+}
+
+step(
+  path.join('node_modules', '.setup-stamp'),
+  manifests,
+  [path.join('node_modules', '.bin', 'tsc')],
+  'the packages have changed or are not installed',
+  ['ci', '--no-audit', '--no-fund'],
+);
+const sources = packages.flatMap((dir) => [path.join(dir, 'tsconfig.json'), ...filesUnder(path.join(dir, 'src'))]);
+step(
+  '.build-stamp',
+  ['tsconfig.base.json', ...manifests, ...sources],
+  packages.map((dir) => path.join(dir, 'dist')),
+  'the sources have changed or are not built',
+  ['run', '--silent', 'build'],
+);
