@@ -1,0 +1,123 @@
+/** Issuing, rotating and revoking API keys. The text of a key exists only in what these functions return. */
+import type { Profile } from '@clinical-events/protocol';
+import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/key-store.js';
+import { hashKeyText, newKeyId, newKeyText } from './key-text.js';
+
+const ORGANISATION = /^[A-Za-z0-9._-]{1,64}$/;
+/** The organisation that a first key belongs to. */
+export const DEFAULT_ORGANISATION = 'default';
+const NOTE_LENGTH = 200;
+
+/** What is asked for a new key. Instants are milliseconds since 1970 UTC. */
+export interface Grants {
+  /** 1 to 64 characters of A-Z a-z 0-9 . _ - */
+  readonly organisation: string;
+  readonly permissions: Permissions;
+  readonly profile?: Profile | undefined;
+  readonly rateLimit?: RateLimit | undefined;
+  readonly expiresAt?: number | undefined;
+  /** At most 200 characters, none of them a control character. */
+  readonly note?: string | undefined;
+}
+
+/** A key just made. `text` is the key itself; it can never be shown again. */
+export interface IssuedKey {
+  readonly text: string;
+  readonly key: ApiKey;
+}
+
+/** Why a key was not issued, in words for whoever asked for it. */
+export class GrantRefused extends Error {
+  override name = 'GrantRefused';
+}
+
+/** `replaced`: rotated, and accepted until it expires. */
+export type KeyState = 'active' | 'replaced' | 'expired' | 'revoked';
+
+/** What a key is at an instant. `active` and `replaced` keys are accepted, the others are not. */
+export function keyState(key: ApiKey, nowMs: number): KeyState {
+  if (key.revokedAt !== undefined) return 'revoked';
+  if (key.expiresAt !== undefined && nowMs >= key.expiresAt) return 'expired';
+  return key.replacedBy === undefined ? 'active' : 'replaced';
+}
+
+function issue(grants: Grants, nowMs: number, rotatedFrom?: string): IssuedKey {
+  if (!ORGANISATION.test(grants.organisation)) {
+    throw new GrantRefused('an organisation is 1 to 64 characters of A-Z a-z 0-9 . _ -');
+  }
+  if (grants.permissions.length === 0) throw new GrantRefused('a key needs at least one permission');
+  if (grants.expiresAt !== undefined && grants.expiresAt <= nowMs) {
+    throw new GrantRefused('the key would already have expired');
+  }
+  const note = grants.note ?? '';
+  // A note is printed on terminals, where control characters can hide or forge lines.
+  if (note.length > NOTE_LENGTH || /\p{C}/u.test(note)) {
+    throw new GrantRefused(`a note is at most ${NOTE_LENGTH} characters, without control characters`);
+  }
+  const keyId = newKeyId();
+  const text = newKeyText(keyId);
+  const key: ApiKey = {
+    keyId,
+    hash: hashKeyText(text),
+    organisation: grants.organisation,
+    permissions: grants.permissions,
+    profile: grants.profile,
+    rateLimit: grants.rateLimit,
+    note,
+    createdAt: nowMs,
+    expiresAt: grants.expiresAt,
+    revokedAt: undefined,
+    rotatedFrom,
+    replacedBy: undefined,
+  };
+  return { text, key };
+}
+
+/**
+ * Makes a key and stores its row, durably on return.
+ * @throws {@link GrantRefused} when the grants are not ones that a key can have; nothing is stored.
+ * @throws KeyStoreError when it may not be stored. A row may then be left whose key nobody has ever seen.
+ */
+export async function createKey(store: KeyStore, grants: Grants, nowMs: number): Promise<IssuedKey> {
+  const issued = issue(grants, nowMs);
+  await store.insert(issued.key);
+  return issued;
+}
+
+/**
+ * Makes a key with the grants of an old one, which is accepted for `overlapMs` more, or until its own expiry when
+ * that is sooner. Durable on return.
+ * @param expiresAt of the new key; when not given, that of the old one.
+ * @returns the new key, or why the old one cannot be rotated.
+ * @throws {@link GrantRefused} and KeyStoreError as {@link createKey} does.
+ */
+export async function rotateKey(
+  store: KeyStore,
+  keyId: string,
+  overlapMs: number,
+  nowMs: number,
+  expiresAt?: number,
+): Promise<IssuedKey | RotationRefusal> {
+  const old = (await store.list()).find((key) => key.keyId === keyId);
+  if (old === undefined) return 'unknown';
+  const state = keyState(old, nowMs);
+  if (state !== 'active') return state;
+  const issued = issue({ ...old, expiresAt: expiresAt ?? old.expiresAt }, nowMs, keyId);
+  return (await store.rotate(issued.key, nowMs + overlapMs, nowMs)) ?? issued;
+}
+
+/**
+ * Gives an empty key store its first key: organisation `default`, all permissions, no expiry. Of several processes
+ * that come first at once, one makes it.
+ * @returns the text of the key, durable by then; undefined when there are keys already, of whatever state.
+ * @throws KeyStoreError as {@link createKey} does.
+ */
+export async function ensureFirstKey(store: KeyStore, nowMs = Date.now()): Promise<string | undefined> {
+  const grants: Grants = {
+    organisation: DEFAULT_ORGANISATION,
+    permissions: 'all',
+    note: 'made at the first start',
+  };
+  const issued = issue(grants, nowMs);
+  return (await store.insertFirst(issued.key)) ? issued.text : undefined;
+}

@@ -1,0 +1,177 @@
+/**
+ * The keys as the hot path asks for them: all rows in memory, kept current by polling the key store.
+ *
+ * Invariants:
+ * - A presented key is told apart from an unknown one only after its whole secret was proven. So a key id with a
+ *   wrong secret gets the answer of an unknown key, even when that key has expired or was revoked.
+ * - A reload replaces all rows or none. When the store cannot be read, the rows last read stay in force: a collector
+ *   that refused everybody would lose events. The price is that a revocation is not seen until the store can be read
+ *   again, which is why `onFailure` must reach somebody.
+ */
+import { timingSafeEqual } from 'node:crypto';
+import type { ErrorCode } from '@clinical-events/protocol';
+import type { ApiKey, KeyStore } from '../store/key-store.js';
+import { hashKeyText, KEY_TEXT_LENGTH, keyIdOf } from './key-text.js';
+import { Principal, sameGrants } from './principal.js';
+
+/** Why a key was refused: names of the protocol's error table. */
+export type KeyRefusal = Extract<ErrorCode, 'key_missing' | 'key_invalid' | 'key_expired' | 'key_revoked'>;
+
+/** How a {@link KeyRing} keeps itself current. */
+export interface KeyRingOptions {
+  /** Between two looks at the store, in milliseconds; 250 when not given. */
+  readonly pollMs?: number;
+  /** How many proven keys are found without hashing; 4096 when not given. */
+  readonly cacheSize?: number;
+  /** Called when a look at the store fails, once until one succeeds again. */
+  readonly onFailure?: (error: unknown) => void;
+  /** Called when a look succeeds after one that failed. */
+  readonly onRecovery?: () => void;
+}
+
+interface Entry {
+  key: ApiKey;
+  principal: Principal;
+  lastUsedAt: number | undefined;
+}
+
+/** Compared against when there is no such key, so that an unknown key id costs what a known one does. */
+const NO_HASH = new Uint8Array(32);
+
+/** All API keys of a collector. One ring serves one thread. */
+export class KeyRing {
+  readonly #store: KeyStore;
+  readonly #options: KeyRingOptions;
+  readonly #cacheSize: number;
+  #entries = new Map<string, Entry>();
+  /**
+   * From the text of a proven key to its entry. Finding a text here takes a time that depends on it, but a prober
+   * learns nothing from that: V8 compares texts only when their hashes agree, and seeds the hash anew in each process.
+   */
+  readonly #proven = new Map<string, Entry>();
+  #version: string | undefined;
+  #failing = false;
+  #timer: NodeJS.Timeout | undefined;
+  #refreshing: Promise<boolean> | undefined;
+
+  private constructor(store: KeyStore, options: KeyRingOptions) {
+    this.#store = store;
+    this.#options = options;
+    this.#cacheSize = options.cacheSize ?? 4096;
+  }
+
+  /**
+   * Reads all keys once. Call {@link start} to follow later changes. The store stays the caller's to close, after
+   * {@link stop}.
+   * @throws KeyStoreError when the keys cannot be read.
+   */
+  static async open(store: KeyStore, options: KeyRingOptions = {}): Promise<KeyRing> {
+    const ring = new KeyRing(store, options);
+    await ring.#reload();
+    return ring;
+  }
+
+  /**
+   * @param presented the value of the X-API-Key header, or undefined when there is none.
+   * @param nowMs the wall clock, in milliseconds since 1970 UTC.
+   * @returns the principal of a valid key, else why it is refused. Never throws, whatever is presented.
+   */
+  authenticate(presented: string | undefined, nowMs: number): Principal | KeyRefusal {
+    if (presented === undefined || presented === '') return 'key_missing';
+    // Before anything that reads the text: a header may hold many kilobytes of it.
+    if (presented.length !== KEY_TEXT_LENGTH) return 'key_invalid';
+    const proven = this.#proven.get(presented);
+    const entry = proven ?? this.#prove(presented);
+    if (entry === undefined) return 'key_invalid';
+    const { expiresAt, revokedAt } = entry.key;
+    if (revokedAt !== undefined || (expiresAt !== undefined && nowMs >= expiresAt)) {
+      if (proven !== undefined) this.#proven.delete(presented);
+      return revokedAt === undefined ? 'key_expired' : 'key_revoked';
+    }
+    if (proven === undefined) this.#remember(presented, entry);
+    entry.lastUsedAt = nowMs;
+    return entry.principal;
+  }
+
+  /**
+   * Looks at the store, and reads the keys again when they may have changed. Calls during a look share its result.
+   * @returns whether the ring is current; when it is not, `onFailure` was told why. Never rejects.
+   */
+  refresh(): Promise<boolean> {
+    this.#refreshing ??= this.#look().finally(() => {
+      this.#refreshing = undefined;
+    });
+    return this.#refreshing;
+  }
+
+  /** Looks at the store from now on every `pollMs`, without keeping the process alive for it. */
+  start(): void {
+    this.#timer ??= setInterval(() => {
+      this.refresh().catch((error: unknown) => this.#options.onFailure?.(error));
+    }, this.#options.pollMs ?? 250).unref();
+  }
+
+  /** Ends the polling. On return no look at the store is under way, so that it can be closed. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    await this.#refreshing;
+  }
+
+  /** When each key was last accepted by this ring, in milliseconds since 1970 UTC; keys never used are left out. */
+  *lastUsed(): Generator<readonly [keyId: string, at: number]> {
+    for (const [keyId, { lastUsedAt }] of this.#entries)
+      if (lastUsedAt !== undefined) yield [keyId, lastUsedAt];
+  }
+
+  #prove(presented: string): Entry | undefined {
+    const keyId = keyIdOf(presented);
+    if (keyId === undefined) return undefined;
+    const entry = this.#entries.get(keyId);
+    const equal = timingSafeEqual(hashKeyText(presented), entry?.key.hash ?? NO_HASH);
+    return equal ? entry : undefined;
+  }
+
+  #remember(presented: string, entry: Entry): void {
+    if (this.#proven.size >= this.#cacheSize) {
+      for (const oldest of this.#proven.keys()) {
+        this.#proven.delete(oldest);
+        break;
+      }
+    }
+    this.#proven.set(presented, entry);
+  }
+
+  async #look(): Promise<boolean> {
+    try {
+      if ((await this.#store.version()) !== this.#version) await this.#reload();
+    } catch (error) {
+      if (!this.#failing) this.#options.onFailure?.(error);
+      this.#failing = true;
+      return false;
+    }
+    if (this.#failing) this.#options.onRecovery?.();
+    this.#failing = false;
+    return true;
+  }
+
+  async #reload(): Promise<void> {
+    const version = await this.#store.version();
+    const keys = await this.#store.list();
+    const entries = new Map<string, Entry>();
+    for (const key of keys) {
+      const known = this.#entries.get(key.keyId);
+      if (known === undefined) {
+        entries.set(key.keyId, { key, principal: new Principal(key), lastUsedAt: undefined });
+      } else {
+        if (!sameGrants(known.key, key)) known.principal = new Principal(key);
+        known.key = key;
+        entries.set(key.keyId, known);
+      }
+    }
+    this.#entries = entries;
+    this.#version = version;
+    // A key that is no longer stored must not live on here; the others pay one hash each to come back.
+    this.#proven.clear();
+  }
+}

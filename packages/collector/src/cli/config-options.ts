@@ -1,0 +1,25 @@
+/** Between commander and the declaration of the configuration. */
+import type { Command } from 'commander';
+import { type CommandName, type Config, loadConfig, optionsOf } from '../config.js';
+
+/** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
+export function addConfigOptions(command: Command, name: CommandName): Command {
+  for (const { name: option, placeholder, help } of optionsOf(name)) {
+    command.option(`--${option} <${placeholder}>`, help);
+  }
+  return command;
+}
+
+/**
+ * The configuration for a command that was given its options by {@link addConfigOptions}.
+ * @throws ConfigError with every fault.
+ */
+export function configOf(command: Command, name: CommandName): Config {
+  const values = command.opts<Record<string, unknown>>();
+  const given: Record<string, string> = {};
+  for (const { name: option } of optionsOf(name)) {
+    const value = values[option.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())];
+    if (typeof value === 'string') given[option] = value;
+  }
+  return loadConfig(given);
+}

@@ -1,0 +1,161 @@
+/** `collector events`: the stored events, exactly as they were sent, one JSON object a line. */
+import { once } from 'node:events';
+import fs from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { Command } from 'commander';
+import type { Config } from '../config.js';
+import { EventReader, type Cursor } from '../store/embedded/event-reader.js';
+import { nodeFiles } from '../store/embedded/files.js';
+import { StoreDamaged, type ScanRange, type StoredEvent } from '../store/store.js';
+import { logReading } from './access-log.js';
+import { addConfigOptions, configOf } from './config-options.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+
+const EXAMPLES = `
+Each line holds sequence, received_at, kind, profile, organisation, key_id, event_id, run_id, sha256 and body.
+"body" is a string with the exact text that was sent; its SHA-256 is "sha256".
+
+Examples:
+  $ collector events --since 2026-01-01 --kind outcome,user-feedback
+  $ collector events --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 | jq '.body | fromjson'
+  $ collector events --follow
+
+It can run beside a collector. That it ran, and what it was asked for, is noted in access.log in the data directory.`;
+
+interface EventsOptions {
+  readonly kind?: string;
+  readonly run?: string;
+  readonly organisation?: string;
+  readonly since?: string;
+  readonly until?: string;
+  readonly follow?: true;
+}
+
+const FOLLOW_EVERY_MS = 200;
+/** Lines are written in pieces of about so many characters. */
+const PIECE = 64 << 10;
+
+export function command(): Command {
+  const events = new Command('events')
+    .description('Print stored events as NDJSON, in the order in which they were stored.')
+    .option('--kind <kinds>', `only these kinds, separated by commas: ${EVENT_KINDS.join(', ')}`)
+    .option('--run <id>', 'only events that name this run, or open it')
+    .option('--organisation <name>', 'only events of this organisation')
+    .option('--since <time>', 'only events received at this instant or later: a date or an RFC 3339 instant')
+    .option('--until <time>', 'only events received before this instant')
+    .option('--follow', 'go on with new events as they arrive, until interrupted');
+  return addConfigOptions(events, 'events')
+    .addHelpText('after', EXAMPLES)
+    .action(async (options: EventsOptions, self: Command) => {
+      await print(configOf(self, 'events'), rangeFrom(options), options);
+    });
+}
+
+async function print(config: Config, range: ScanRange, options: EventsOptions): Promise<void> {
+  if (!fs.existsSync(path.join(config.dataDir, 'ledger'))) {
+    throw new CommandFailure(`${config.dataDir} holds no ledger`, EXIT.notFound);
+  }
+  const reader = new EventReader(config.dataDir, nodeFiles);
+  const { kind, run, organisation, since, until, follow } = options;
+  let events = 0;
+  let complete = false;
+  const note = () =>
+    logReading(config.dataDir, {
+      command: 'events',
+      filter: { kind, run, organisation, since, until, follow },
+      events,
+      complete,
+    });
+  // However it ends (a closed pipe, Ctrl-C), what was given out is noted.
+  process.once('exit', note);
+  const stop = new AbortController();
+  if (follow) process.once('SIGINT', () => stop.abort()).once('SIGTERM', () => stop.abort());
+  try {
+    let cursor: Cursor | undefined;
+    do {
+      const scan: Generator<StoredEvent, Cursor> = reader.scan(range, cursor);
+      let piece = '';
+      for (;;) {
+        const next = scan.next();
+        if (next.done) {
+          cursor = next.value;
+          break;
+        }
+        piece += `${lineOf(next.value)}\n`;
+        events++;
+        if (piece.length < PIECE) continue;
+        await write(piece);
+        piece = '';
+        if (stop.signal.aborted) break;
+      }
+      await write(piece);
+      if (follow) await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
+    } while (follow && !stop.signal.aborted);
+    complete = true;
+  } catch (error) {
+    if (error instanceof StoreDamaged) throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
+    throw error;
+  }
+}
+
+function lineOf(event: StoredEvent): string {
+  return JSON.stringify({
+    sequence: event.sequence,
+    received_at: new Date(event.receivedAt).toISOString(),
+    kind: event.kind,
+    profile: event.profile,
+    organisation: event.organisation,
+    key_id: event.keyId,
+    event_id: event.eventId,
+    run_id: event.runId ?? null,
+    sha256: event.digest,
+    payload_state: event.payloadState === 'plain' ? undefined : event.payloadState,
+    body: event.payloadState === 'plain' ? event.body.toString() : null,
+  });
+}
+
+async function write(text: string): Promise<void> {
+  if (text !== '' && !process.stdout.write(text)) await once(process.stdout, 'drain');
+}
+
+function rangeFrom({ kind, run, organisation, since, until }: EventsOptions): ScanRange {
+  return {
+    ...(kind !== undefined && { kinds: kindsFrom(kind) }),
+    ...(run !== undefined && { runId: runFrom(run) }),
+    ...(organisation !== undefined && { organisation }),
+    ...(since !== undefined && { since: instantFrom('--since', since) }),
+    ...(until !== undefined && { until: instantFrom('--until', until) }),
+  };
+}
+
+function kindsFrom(text: string): ReadonlySet<EventKind> {
+  const known: readonly string[] = EVENT_KINDS;
+  const kinds = text.split(',').map((name) => name.trim());
+  const unknown = kinds.find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    throw new CommandFailure(`--kind: ${JSON.stringify(unknown)} is none of ${EVENT_KINDS.join(', ')}`, EXIT.usage);
+  }
+  return new Set(kinds as EventKind[]);
+}
+
+function runFrom(text: string): string {
+  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) {
+    throw new CommandFailure(`--run: ${JSON.stringify(text)} is not a UUID`, EXIT.usage);
+  }
+  return text.toLowerCase();
+}
+
+/** A date stands for its beginning in UTC; anything longer has to say its offset. */
+function instantFrom(option: string, text: string): number {
+  const shape = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/i;
+  const instant = shape.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(instant)) {
+    throw new CommandFailure(
+      `${option}: ${JSON.stringify(text)} is neither a date (2026-01-31) nor an instant (2026-01-31T12:00:00Z)`,
+      EXIT.usage,
+    );
+  }
+  return instant;
+}

@@ -1,0 +1,43 @@
+/** How the `collector` command ends. Scripts rely on these numbers: add to them, never change one. */
+
+export const EXIT = {
+  ok: 0,
+  failure: 1,
+  usage: 2,
+  damaged: 3,
+  unsafe: 4,
+  inUse: 5,
+  notFound: 6,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
+  ok: 'done',
+  failure: 'failed for an unexpected reason',
+  usage: 'the command line or the configuration is wrong; nothing was done',
+  damaged: 'stored data is damaged (doctor)',
+  unsafe: 'storage failed while running, and going on would not be safe (serve)',
+  inUse: 'the data directory is in use by another collector',
+  notFound: 'what was asked for does not exist',
+};
+
+/** The exit codes for the help, one a line, without a line break at the end. */
+export function exitCodesHelp(): string {
+  const lines = Object.entries(MEANING).map(
+    ([name, meaning]) => `  ${EXIT[name as keyof typeof EXIT]}  ${meaning}`,
+  );
+  return ['Exit codes:', ...lines].join('\n');
+}
+
+/** A command could not do what it was asked to. The message is for the operator: one line, no secret. */
+export class CommandFailure extends Error {
+  override name = 'CommandFailure';
+  constructor(
+    message: string,
+    readonly exitCode: ExitCode,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}

@@ -1,0 +1,71 @@
+/** A first event to send, as a curl line that works when pasted into a shell. */
+import { randomUUID } from 'node:crypto';
+import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/protocol';
+
+/** Valid in both profiles, so that the line works whatever the key or the collector asks for. */
+const PAYLOADS: Readonly<Record<EventKind, object>> = {
+  'inference-start': {
+    model_instance: { model_id: 'triage-assistant', model_version: '1.0' },
+    user_identity: { caller_id: 'clinician-17', caller_type: 'clinician' },
+    target_identity: { target_id: 'document-42', target_type: 'document' },
+    inputs: { prompt: 'Summarise the referral letter.' },
+  },
+  'internal-artifact': {
+    artifact: { artifact_type: 'reasoning_trace', artifact_uri: 'urn:example:artifact:1' },
+  },
+  'human-output': {
+    output: { output_type: 'text', output_uri: 'urn:example:output:1', summary: 'A first output.' },
+  },
+  outcome: { outcome: { outcome_type: 'validated', description: 'A first outcome.' } },
+  'user-feedback': { feedback: { feedback_type: 'rating', rating_value: 5 } },
+};
+
+/** Where a collector listens. */
+export interface Listening {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The address to type on the same host: an address that means "any" is no address to call. */
+function callable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+/**
+ * @param kind of the event, one that the key may send.
+ * @returns a shell command over several lines, without a line break at the end. Each call makes another event.
+ */
+export function firstEventCurl({ host, port }: Listening, keyText: string, kind: EventKind): string {
+  const event = {
+    event_id: randomUUID(),
+    timestamp: new Date().toISOString(),
+    protocol_version: PROTOCOL_VERSION,
+    system_metadata: { app_name: 'first-event' },
+    ...PAYLOADS[kind],
+  };
+  // Nothing above contains a single quote, and a key cannot: the shell takes all of it literally.
+  return [
+    `curl -sS -X POST http://${callable(host)}:${port}${EVENT_PATHS[kind]} \\`,
+    `  -H 'X-API-Key: ${keyText}' \\`,
+    `  -H 'Content-Type: application/json' \\`,
+    `  -d '${JSON.stringify(event)}'`,
+  ].join('\n');
+}
+
+/**
+ * What to tell an operator who was just given a key: the key, once, and a first event to send with it. Ends with a
+ * line break. Belongs on standard output, never in a log.
+ */
+export function newKeyNotice(listening: Listening, keyText: string, kind: EventKind): string {
+  return `
+  ${keyText}
+
+This is the only time that the key is shown: only its hash is stored. Keep it like a password.
+
+Send a first event; the collector answers {"status":"accepted"}:
+
+${firstEventCurl(listening, keyText, kind)}
+`;
+}

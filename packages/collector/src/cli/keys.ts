@@ -1,0 +1,288 @@
+/** `collector keys`: create, list, rotate and revoke API keys, also while a collector runs on the same directory. */
+import { existsSync } from 'node:fs';
+import { EVENT_KINDS, type EventKind, PROFILES } from '@clinical-events/protocol';
+import { Command, Option } from 'commander';
+import { createKey, DEFAULT_ORGANISATION, type IssuedKey, keyState, rotateKey } from '../access/issuing.js';
+import { formatRateLimit } from '../access/rate-limit.js';
+import type { Config } from '../config.js';
+import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
+import type { ApiKey, RotationRefusal } from '../store/key-store.js';
+import { addConfigOptions, configOf } from './config-options.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import { newKeyNotice } from './first-event.js';
+import {
+  expiryFrom,
+  keyIdFrom,
+  overlapFrom,
+  permissionsFrom,
+  rateLimitFrom,
+  usage,
+} from './key-arguments.js';
+import { alignedTable } from './table.js';
+
+interface CreateOptions {
+  readonly organisation: string;
+  readonly permissions: string;
+  readonly expires?: string;
+  readonly rateLimit?: string;
+  readonly profile?: (typeof PROFILES)[number];
+  readonly note?: string;
+  readonly json?: true;
+}
+interface ListOptions {
+  readonly organisation?: string;
+  readonly json?: true;
+}
+interface RotateOptions {
+  readonly overlap: string;
+  readonly expires?: string;
+  readonly json?: true;
+}
+
+function instant(ms: number | undefined): string | null {
+  return ms === undefined ? null : new Date(ms).toISOString();
+}
+
+/** A key for scripts. The names are a promise; the secret and its hash are not among them. */
+function keyJson(key: ApiKey, nowMs: number): object {
+  return {
+    key_id: key.keyId,
+    organisation: key.organisation,
+    permissions: key.permissions === 'all' ? ['all'] : key.permissions,
+    profile: key.profile ?? null,
+    rate_limit: key.rateLimit
+      ? { events_per_second: key.rateLimit.perSecond, burst: key.rateLimit.burst }
+      : null,
+    note: key.note,
+    state: keyState(key, nowMs),
+    created_at: instant(key.createdAt),
+    expires_at: instant(key.expiresAt),
+    revoked_at: instant(key.revokedAt),
+    rotated_from: key.rotatedFrom ?? null,
+    replaced_by: key.replacedBy ?? null,
+  };
+}
+
+function printJson(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`);
+}
+
+/** To the second: enough for people. */
+function shortInstant(ms: number | undefined): string {
+  return instant(ms)?.replace(/\.\d+Z$/, 'Z') ?? '-';
+}
+
+function keyTable(keys: readonly ApiKey[], nowMs: number): string {
+  const heading = [
+    'KEY ID',
+    'ORGANISATION',
+    'PERMISSIONS',
+    'PROFILE',
+    'RATE LIMIT',
+    'CREATED',
+    'EXPIRES',
+    'STATE',
+    'NOTE',
+  ];
+  const rows = keys.map((key) => [
+    key.keyId,
+    key.organisation,
+    key.permissions === 'all' ? 'all' : key.permissions.join(','),
+    key.profile ?? '-',
+    key.rateLimit === undefined ? '-' : formatRateLimit(key.rateLimit),
+    shortInstant(key.createdAt),
+    shortInstant(key.expiresAt),
+    keyState(key, nowMs),
+    key.note,
+  ]);
+  return alignedTable([heading, ...rows]);
+}
+
+function printIssued(issued: IssuedKey, config: Config, introduction: string): void {
+  const { text, key } = issued;
+  const kind: EventKind = (key.permissions === 'all' ? undefined : key.permissions[0]) ?? 'inference-start';
+  // Port 0 is any free one, which only the running collector knows.
+  const listening = { host: config.host, port: config.port === 0 ? 8080 : config.port };
+  process.stdout.write(introduction + newKeyNotice(listening, text, kind));
+}
+
+async function withKeys<Result>(
+  config: Config,
+  work: (keys: KeyDatabase) => Promise<Result>,
+): Promise<Result> {
+  const keys = KeyDatabase.open(config.dataDir);
+  try {
+    return await work(keys);
+  } finally {
+    await keys.close();
+  }
+}
+
+async function create(options: CreateOptions, config: Config): Promise<void> {
+  const now = Date.now();
+  const grants = {
+    organisation: options.organisation,
+    permissions: permissionsFrom(options.permissions),
+    profile: options.profile,
+    rateLimit: rateLimitFrom(options.rateLimit),
+    expiresAt: expiryFrom(options.expires, now),
+    note: options.note,
+  };
+  const issued = await withKeys(config, (keys) => createKey(keys, grants, now));
+  if (options.json) printJson({ key: issued.text, ...keyJson(issued.key, now) });
+  else {
+    const until = issued.key.expiresAt === undefined ? '' : ` until ${shortInstant(issued.key.expiresAt)}`;
+    printIssued(
+      issued,
+      config,
+      `Key ${issued.key.keyId} for organisation "${issued.key.organisation}"${until}:\n`,
+    );
+  }
+}
+
+async function list(options: ListOptions, config: Config): Promise<void> {
+  if (!existsSync(config.dataDir)) {
+    throw new CommandFailure(`there is no data directory at ${config.dataDir}`, EXIT.notFound);
+  }
+  const now = Date.now();
+  // Opening would make the file: reading changes nothing.
+  const all = existsSync(keyDatabasePath(config.dataDir))
+    ? await withKeys(config, (keys) => keys.list())
+    : [];
+  const keys = all.filter(({ organisation }) => (options.organisation ?? organisation) === organisation);
+  if (options.json) printJson(keys.map((key) => keyJson(key, now)));
+  else if (keys.length > 0) process.stdout.write(keyTable(keys, now));
+  else {
+    const whose = options.organisation === undefined ? '' : ` of organisation "${options.organisation}"`;
+    process.stderr.write(`collector: there are no keys${whose} in ${config.dataDir}\n`);
+  }
+}
+
+function unknownKey(keyId: string, config: Config): CommandFailure {
+  return new CommandFailure(`there is no key ${keyId} in ${config.dataDir}`, EXIT.notFound);
+}
+
+function notRotated(keyId: string, refusal: RotationRefusal, config: Config): CommandFailure {
+  switch (refusal) {
+    case 'unknown':
+      return unknownKey(keyId, config);
+    case 'replaced':
+      return usage(`key ${keyId} was rotated before: rotate the key that took over from it`);
+    case 'expired':
+    case 'revoked':
+      return usage(`key ${keyId} is ${refusal}: create a new key instead`);
+  }
+}
+
+async function rotate(text: string, options: RotateOptions, config: Config): Promise<void> {
+  const now = Date.now();
+  const keyId = keyIdFrom(text);
+  const overlap = overlapFrom(options.overlap, now);
+  const expiresAt = expiryFrom(options.expires, now);
+  if (!existsSync(keyDatabasePath(config.dataDir))) throw unknownKey(keyId, config);
+  const { result, old } = await withKeys(config, async (keys) => ({
+    result: await rotateKey(keys, keyId, overlap, now, expiresAt),
+    old: (await keys.list()).find((key) => key.keyId === keyId),
+  }));
+  if (typeof result === 'string') throw notRotated(keyId, result, config);
+  if (options.json) {
+    printJson({ key: result.text, ...keyJson(result.key, now), old_key_expires_at: instant(old?.expiresAt) });
+    return;
+  }
+  const oldEnds =
+    overlap === 0 ? 'is no longer accepted' : `is accepted until ${shortInstant(old?.expiresAt)}`;
+  printIssued(result, config, `Key ${keyId} ${oldEnds}. Key ${result.key.keyId} takes over from it:\n`);
+}
+
+async function revoke(text: string, options: { readonly json?: true }, config: Config): Promise<void> {
+  const keyId = keyIdFrom(text);
+  const now = Date.now();
+  if (!existsSync(keyDatabasePath(config.dataDir))) throw unknownKey(keyId, config);
+  const revoked = await withKeys(config, async (keys) =>
+    (await keys.revoke(keyId, now)) ? (await keys.list()).find((key) => key.keyId === keyId) : undefined,
+  );
+  if (revoked === undefined) throw unknownKey(keyId, config);
+  if (options.json) printJson(keyJson(revoked, now));
+  else {
+    const when = shortInstant(revoked.revokedAt);
+    process.stdout.write(
+      `Key ${keyId} is revoked since ${when}. A running collector refuses it within a second.\n`,
+    );
+  }
+}
+
+function subcommand(name: string, summary: string, examples: string): Command {
+  return addConfigOptions(new Command(name).description(summary), 'keys').addHelpText(
+    'after',
+    `\nExamples:\n${examples}`,
+  );
+}
+
+/** The `keys` command with its subcommands. */
+export function command(): Command {
+  const creating = subcommand(
+    'create',
+    'Create a key and print it, once.',
+    `  $ collector keys create --permissions all
+  $ collector keys create --organisation ward-7 --permissions inference-start,human-output \\
+      --expires 90d --rate-limit 100/s:500 --note "summariser, test system"
+  $ collector keys create --permissions outcome --json | jq -r .key > outcome.key`,
+  )
+    .option('--organisation <name>', 'whom the key belongs to', DEFAULT_ORGANISATION)
+    .requiredOption(
+      '--permissions <kinds>',
+      `what it may send: all, or a comma list of ${EVENT_KINDS.join(', ')}`,
+    )
+    .option('--expires <when>', 'an instant (2027-01-01T00:00:00Z) or a time from now (90d) (default: never)')
+    .option('--rate-limit <rate>', 'events per second and burst, such as 100/s or 100/s:500 (default: none)')
+    .addOption(
+      new Option('--profile <name>', "what its events must hold (default: the collector's)").choices(
+        PROFILES,
+      ),
+    )
+    .option('--note <text>', 'what the key is for')
+    .option('--json', 'print the key and its row as JSON')
+    .action((options: CreateOptions, self: Command) => create(options, configOf(self, 'keys')));
+
+  const listing = subcommand(
+    'list',
+    'List the keys; never a secret or its hash.',
+    `  $ collector keys list
+  $ collector keys list --organisation ward-7 --json | jq -r '.[] | select(.state == "active").key_id'`,
+  )
+    .option('--organisation <name>', 'only the keys of this organisation')
+    .option('--json', 'print a JSON array')
+    .action((options: ListOptions, self: Command) => list(options, configOf(self, 'keys')));
+
+  const rotating = subcommand(
+    'rotate',
+    'Replace a key by a new one with the same grants; both are accepted during the overlap.',
+    `  $ collector keys rotate k3v7q2mzt5ab
+  $ collector keys rotate k3v7q2mzt5ab --overlap 0          # the old key is refused at once
+  $ collector keys rotate k3v7q2mzt5ab --overlap 7d --expires 90d`,
+  )
+    .argument('<key-id>', 'the id of the key to replace, as "collector keys list" shows it')
+    .option('--overlap <time>', 'how long the old key stays accepted', '24h')
+    .option('--expires <when>', "expiry of the new key, as for create (default: the old key's)")
+    .option('--json', 'print the new key and its row as JSON')
+    .action((id: string, options: RotateOptions, self: Command) =>
+      rotate(id, options, configOf(self, 'keys')),
+    );
+
+  const revoking = subcommand(
+    'revoke',
+    'Refuse a key from now on, for good.',
+    `  $ collector keys revoke k3v7q2mzt5ab`,
+  )
+    .argument('<key-id>', 'the id of the key, as "collector keys list" shows it')
+    .option('--json', 'print its row as JSON')
+    .action((id: string, options: { readonly json?: true }, self: Command) =>
+      revoke(id, options, configOf(self, 'keys')),
+    );
+
+  const keys = new Command('keys')
+    .summary('create, list, rotate and revoke API keys')
+    .description('Create, list, rotate and revoke API keys. A running collector follows within a second.');
+  for (const each of [creating, listing, rotating, revoking]) keys.addCommand(each);
+  return keys;
+}

@@ -1,0 +1,419 @@
+/**
+ * The collector's configuration, declared once: command-line options, environment variables, the configuration file,
+ * their help and the table in the README all come from {@link OPTIONS}. The only reader of the environment.
+ *
+ * A value is taken from the command line, else from the environment, else from the file, else it is the default.
+ */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { PROFILES } from '@clinical-events/protocol';
+import { didYouMean } from './nearest-name.js';
+import { formatByteSize, formatDuration, parseByteSize, parseDuration } from './quantity.js';
+
+/** The commands that an option can apply to. */
+export type CommandName = 'serve' | 'keys' | 'events' | 'doctor';
+
+interface Declared {
+  readonly help: string;
+  readonly appliesTo: readonly CommandName[];
+}
+interface TextOption extends Declared {
+  /** A path is made absolute against the working directory, also when it comes from the file. */
+  readonly type: 'text' | 'path';
+  readonly default: string;
+}
+interface NumberOption extends Declared {
+  readonly type: 'integer' | 'bytes' | 'duration';
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+}
+interface ChoiceOption extends Declared {
+  readonly type: 'choice';
+  readonly default: string;
+  readonly choices: readonly string[];
+}
+type Option = TextOption | NumberOption | ChoiceOption;
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const GIB = 1024 * MIB;
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const SERVE: readonly CommandName[] = ['serve'];
+const EVERY: readonly CommandName[] = ['serve', 'keys', 'events', 'doctor'];
+
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+
+/** An option's name is `--name` on the command line, `COLLECTOR_NAME` in the environment, `"name"` in the file. */
+const OPTIONS = {
+  host: { type: 'text', default: '127.0.0.1', help: 'address to listen on', appliesTo: SERVE },
+  port: {
+    type: 'integer',
+    default: 8080,
+    min: 0,
+    max: 65_535,
+    help: 'port to listen on; 0 takes any free one',
+    appliesTo: SERVE,
+  },
+  'data-dir': {
+    type: 'path',
+    default: './data',
+    help: 'directory of everything that is stored',
+    appliesTo: EVERY,
+  },
+  profile: {
+    type: 'choice',
+    default: 'minimum',
+    choices: PROFILES,
+    help: 'what an event must hold, unless its key says otherwise',
+    appliesTo: SERVE,
+  },
+  'max-body-bytes': {
+    type: 'bytes',
+    default: MIB,
+    min: KIB,
+    max: 64 * MIB,
+    help: 'largest event, before and after decompression',
+    appliesTo: SERVE,
+  },
+  'queue-bytes': {
+    type: 'bytes',
+    default: 64 * MIB,
+    min: 4 * KIB,
+    max: 16 * GIB,
+    help: 'events in memory at most, in bytes; beyond it senders are told to retry',
+    appliesTo: SERVE,
+  },
+  'queue-events': {
+    type: 'integer',
+    default: 8192,
+    min: 1,
+    max: 1_000_000,
+    help: 'events in memory at most, in number',
+    appliesTo: SERVE,
+  },
+  'max-connections': {
+    type: 'integer',
+    default: 4096,
+    min: 1,
+    max: 1_000_000,
+    help: 'open connections at most',
+    appliesTo: SERVE,
+  },
+  'headers-timeout-ms': {
+    type: 'duration',
+    default: 10 * SECOND,
+    min: 100,
+    max: 10 * MINUTE,
+    help: "time for a request's headers to arrive",
+    appliesTo: SERVE,
+  },
+  'request-timeout-ms': {
+    type: 'duration',
+    default: 30 * SECOND,
+    min: 100,
+    max: 60 * MINUTE,
+    help: 'time for a whole request to arrive, body included',
+    appliesTo: SERVE,
+  },
+  'keep-alive-timeout-ms': {
+    type: 'duration',
+    default: 65 * SECOND,
+    min: SECOND,
+    max: 60 * MINUTE,
+    help: 'how long a connection may idle between requests',
+    appliesTo: SERVE,
+  },
+  'shutdown-timeout-ms': {
+    type: 'duration',
+    default: 10 * SECOND,
+    min: 100,
+    max: 10 * MINUTE,
+    help: 'time to finish what was begun when told to stop',
+    appliesTo: SERVE,
+  },
+  'max-nesting-depth': {
+    type: 'integer',
+    default: 64,
+    min: 8,
+    max: 1024,
+    help: 'objects and arrays within each other in an event',
+    appliesTo: SERVE,
+  },
+  'segment-bytes': {
+    type: 'bytes',
+    default: 64 * MIB,
+    min: 64 * KIB,
+    max: GIB,
+    help: 'size at which the log goes on in a new file',
+    appliesTo: SERVE,
+  },
+  'log-level': {
+    type: 'choice',
+    default: 'info',
+    choices: LOG_LEVELS,
+    help: 'least severity that is logged; debug and trace also show where an error arose',
+    appliesTo: EVERY,
+  },
+} as const satisfies Record<string, Option>;
+
+/** Names another option, and so has no place in the table. */
+const CONFIG_HELP = 'JSON file with options by name, such as {"port": 9000}';
+
+type Names = typeof OPTIONS;
+type CamelCase<Name extends string> = Name extends `${infer First}-${infer Rest}`
+  ? `${First}${Capitalize<CamelCase<Rest>>}`
+  : Name;
+type ValueOf<Declaration extends Option> = Declaration extends { readonly choices: readonly (infer Choice)[] }
+  ? Choice
+  : Declaration extends TextOption
+    ? string
+    : number;
+
+/** Every option's value, by its name in camel case: sizes in bytes, durations in milliseconds. Frozen. */
+export type Config = { readonly [Name in keyof Names as CamelCase<Name>]: ValueOf<Names[Name]> };
+
+/** What is wrong, and where it was said: an option, a variable, or a file with the name in it. */
+export interface ConfigFault {
+  readonly source: string;
+  readonly message: string;
+}
+
+/** The configuration cannot be used. Tells every fault, not just the first. */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+  constructor(readonly faults: readonly ConfigFault[]) {
+    super(faults.map(({ source, message }) => `${source}: ${message}`).join('\n'));
+  }
+}
+
+/** An option as the command line's help needs it. */
+export interface OptionHelp {
+  readonly name: string;
+  /** What its value is called. */
+  readonly placeholder: string;
+  readonly help: string;
+}
+
+const ENTRIES: readonly (readonly [string, Option])[] = Object.entries(OPTIONS);
+const PLACEHOLDERS = {
+  text: 'text',
+  path: 'path',
+  integer: 'n',
+  bytes: 'size',
+  duration: 'time',
+  choice: 'name',
+};
+/** What no value may contain: a path may hold spaces, an address may not. */
+const UNUSABLE = { text: /[\s\p{Cc}]/u, path: /\p{Cc}/u };
+const PREFIX = 'COLLECTOR_';
+const CONFIG_VARIABLE = `${PREFIX}CONFIG`;
+
+function variable(name: string): string {
+  return PREFIX + name.toUpperCase().replaceAll('-', '_');
+}
+
+function shown(option: Option, value: string | number): string {
+  if (typeof value === 'string') return value;
+  if (option.type === 'bytes') return formatByteSize(value);
+  return option.type === 'duration' ? formatDuration(value) : String(value);
+}
+
+/** What an option accepts, in words. */
+function domain(option: Option): string {
+  if (option.type === 'choice') return option.choices.join(', ');
+  if (!('min' in option)) return option.type;
+  return `${shown(option, option.min)} to ${shown(option, option.max)}`;
+}
+
+/** The options of a command, `--config` first. */
+export function optionsOf(command: CommandName): OptionHelp[] {
+  const options = ENTRIES.filter(([, option]) => option.appliesTo.includes(command)).map(([name, option]) => {
+    const choices = 'choices' in option ? `choices: ${domain(option)}; ` : '';
+    const help = `${option.help} (${choices}default: ${shown(option, option.default)})`;
+    return { name, placeholder: PLACEHOLDERS[option.type], help };
+  });
+  return [{ name: 'config', placeholder: 'file', help: CONFIG_HELP }, ...options];
+}
+
+/** All options as a Markdown table, for the README. Ends without a line break. */
+export function configTable(): string {
+  const rows = ENTRIES.map(([name, option]) => {
+    const accepts =
+      option.type === 'choice' ? option.choices.map((choice) => `\`${choice}\``).join(', ') : domain(option);
+    const value = `\`${shown(option, option.default)}\``;
+    return `| \`--${name}\` | \`${variable(name)}\` | ${value} | ${accepts} | ${option.help} |`;
+  });
+  return [
+    '| Option | Environment variable | Default | Accepts | Meaning |',
+    '| --- | --- | --- | --- | --- |',
+    `| \`--config\` | \`${CONFIG_VARIABLE}\` | | path | ${CONFIG_HELP.replace(/\{.*\}/, '`$&`')} |`,
+    ...rows,
+  ].join('\n');
+}
+
+/** @returns the value, or the reason why the text is none. */
+function parse(option: Option, text: string): { value: string | number } | { reason: string } {
+  if ('choices' in option) {
+    if (option.choices.includes(text)) return { value: text };
+    return {
+      reason: `${JSON.stringify(text)} is not one of ${domain(option)}${didYouMean(text, option.choices)}`,
+    };
+  }
+  if (!('min' in option)) {
+    if (text === '' || UNUSABLE[option.type].test(text)) {
+      return { reason: `${JSON.stringify(text)} is not a usable ${option.type}` };
+    }
+    return { value: option.type === 'path' ? path.resolve(text) : text };
+  }
+  const value =
+    option.type === 'integer'
+      ? /^\d{1,15}$/.test(text)
+        ? Number(text)
+        : undefined
+      : option.type === 'bytes'
+        ? parseByteSize(text)
+        : parseDuration(text);
+  if (value === undefined) {
+    const form = {
+      integer: 'a whole number',
+      bytes: 'a size such as 64KiB',
+      duration: 'a duration such as 10s',
+    };
+    return { reason: `${JSON.stringify(text)} is not ${form[option.type]}` };
+  }
+  if (value < option.min || value > option.max)
+    return { reason: `${text} is out of range: ${domain(option)}` };
+  return { value };
+}
+
+interface Given {
+  readonly text: string;
+  readonly source: string;
+}
+
+/** Values from the environment, by option name. Every variable with our prefix has to be one of ours. */
+function fromEnvironment(env: NodeJS.ProcessEnv, faults: ConfigFault[]): Map<string, Given> {
+  const given = new Map<string, Given>();
+  const names = new Map(ENTRIES.map(([name]) => [variable(name), name]));
+  for (const [source, text] of Object.entries(env)) {
+    if (!source.startsWith(PREFIX) || text === undefined || source === CONFIG_VARIABLE) continue;
+    const name = names.get(source);
+    if (name !== undefined) given.set(name, { text, source });
+    else
+      faults.push({
+        source,
+        message: `no such setting${kubernetesHint(source) || didYouMean(source, [CONFIG_VARIABLE, ...names.keys()])}`,
+      });
+  }
+  return given;
+}
+
+/** Kubernetes gives every pod variables for each Service: one named "collector" takes our prefix. */
+function kubernetesHint(name: string): string {
+  const fromService = /^COLLECTOR_(SERVICE_(HOST|PORT)|PORT_\d+_(TCP|UDP))/.test(name);
+  return fromService
+    ? '; Kubernetes sets it for a Service named "collector": set enableServiceLinks to false'
+    : '';
+}
+
+/** Values from the configuration file, by option name. */
+function fromFile(file: Given | undefined, faults: ConfigFault[]): Map<string, Given> {
+  const given = new Map<string, Given>();
+  if (file === undefined) return given;
+  let content: unknown;
+  try {
+    content = JSON.parse(readFileSync(file.text, 'utf8'));
+  } catch (error) {
+    faults.push({
+      source: file.source,
+      message: `cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+    });
+    return given;
+  }
+  if (typeof content !== 'object' || content === null || Array.isArray(content)) {
+    faults.push({ source: file.source, message: `${file.text} does not hold a JSON object` });
+    return given;
+  }
+  const known = ENTRIES.map(([name]) => name);
+  for (const [name, value] of Object.entries(content)) {
+    const source = `${file.text}, "${name}"`;
+    if (!known.includes(name)) faults.push({ source, message: `no such setting${didYouMean(name, known)}` });
+    else if (typeof value !== 'string' && typeof value !== 'number') {
+      faults.push({ source, message: 'must be a string or a number' });
+    } else given.set(name, { text: String(value), source });
+  }
+  return given;
+}
+
+/** What each option for itself cannot tell. */
+function contradictions(config: Config): ConfigFault[] {
+  const faults: ConfigFault[] = [];
+  if (config.queueBytes < 4 * config.maxBodyBytes) {
+    const need = formatByteSize(4 * config.maxBodyBytes);
+    faults.push({
+      source: 'queue-bytes',
+      message: `must be at least 4 times max-body-bytes, that is ${need}`,
+    });
+  }
+  if (config.segmentBytes < 2 * config.maxBodyBytes) {
+    const need = formatByteSize(2 * config.maxBodyBytes);
+    faults.push({
+      source: 'segment-bytes',
+      message: `must be at least twice max-body-bytes, that is ${need}`,
+    });
+  }
+  if (config.headersTimeoutMs > config.requestTimeoutMs) {
+    const limit = formatDuration(config.requestTimeoutMs);
+    faults.push({
+      source: 'headers-timeout-ms',
+      message: `must be at most request-timeout-ms, that is ${limit}`,
+    });
+  }
+  return faults;
+}
+
+/**
+ * Reads and checks the whole configuration, also the options that the command at hand does not use: a mistake in
+ * what all commands share should not wait for the next start to be seen.
+ * @param commandLine the values given as options, by option name (`data-dir`), the `config` file among them.
+ * @param env the environment.
+ * @throws {@link ConfigError} with every fault and its source.
+ */
+export function loadConfig(commandLine: Readonly<Record<string, string>> = {}, env = process.env): Config {
+  const faults: ConfigFault[] = [];
+  const fromOptions = new Map(
+    Object.entries(commandLine).map(([name, text]) => [name, { text, source: `--${name}` }]),
+  );
+  const fromVariables = fromEnvironment(env, faults);
+  const configVariable = env[CONFIG_VARIABLE];
+  const file =
+    fromOptions.get('config') ??
+    (configVariable === undefined ? undefined : { text: configVariable, source: CONFIG_VARIABLE });
+  const fromSettings = fromFile(file, faults);
+  const values: Record<string, string | number> = {};
+  for (const [name, option] of ENTRIES) {
+    const given = fromOptions.get(name) ?? fromVariables.get(name) ?? fromSettings.get(name);
+    const parsed = parse(option, given?.text ?? String(option.default));
+    if ('value' in parsed) values[camelCase(name)] = parsed.value;
+    else faults.push({ source: given?.source ?? name, message: parsed.reason });
+  }
+  // Only whole configurations are compared: a fault in one value would be told twice.
+  const config = values as Config;
+  if (faults.length === 0) faults.push(...contradictions(config));
+  if (faults.length > 0) throw new ConfigError(faults);
+  return Object.freeze(config);
+}
+
+/**
+ * Whether errors are to be shown with their stack: at log level debug or trace, by option or variable. Never throws,
+ * because it is asked when something else has failed already, perhaps the configuration itself.
+ */
+export function showsStacks(logLevelOption: string | undefined, env = process.env): boolean {
+  return ['debug', 'trace'].includes(logLevelOption ?? env[variable('log-level')] ?? '');
+}
+
+function camelCase(name: string): string {
+  return name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+}

@@ -1,0 +1,80 @@
+/** Every byte that the collector ever sends to a client is written here. */
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { ERRORS, errorBody, type ErrorCode } from '@clinical-events/protocol';
+import type { Exchange } from './exchange.js';
+
+const ACCEPTED = '{"status":"accepted"}';
+const ACCEPTED_HEADERS = ['Content-Type', 'application/json', 'Content-Length', String(ACCEPTED.length)];
+
+/** The event is durable. The same for a new event and for an exact repeat. */
+export function accept(response: ServerResponse): void {
+  response.writeHead(201, ACCEPTED_HEADERS);
+  response.end(ACCEPTED);
+}
+
+/** A body that was not read is read to its end and dropped when it is at most so large; so the connection lives. */
+const DRAIN_BYTES = 64 << 10;
+/** Otherwise so much of it is dropped, or for so long, that the client sees the answer; then the connection ends. */
+const LINGER_BYTES = 256 << 10;
+const LINGER_MS = 1000;
+/** Seconds that a client is asked to wait before it sends the same event again. */
+const RETRY_AFTER_SECONDS = '1';
+
+/**
+ * Answers with an Error body; status and Retry-After follow from the code.
+ * @returns the status.
+ */
+export function refuse(
+  { request, response, expectation }: Exchange,
+  code: ErrorCode,
+  details: Record<string, unknown> | undefined,
+  headers: readonly string[],
+): number {
+  const { status, retryAfter } = ERRORS[code];
+  const body = JSON.stringify(errorBody(code, details));
+  const all = ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body)), ...headers];
+  if (retryAfter && !headers.includes('Retry-After')) all.push('Retry-After', RETRY_AFTER_SECONDS);
+  const declared = Number(request.headers['content-length'] ?? Infinity);
+  const bodyless = request.headers['content-length'] === undefined && request.headers['transfer-encoding'] === undefined;
+  const drains = request.complete || bodyless || (declared <= DRAIN_BYTES && expectation === 'none');
+  if (drains && code !== 'shutting_down') {
+    response.writeHead(status, all);
+    response.end(body);
+    return status;
+  }
+  response.writeHead(status, [...all, 'Connection', 'close']);
+  if (request.complete || bodyless) {
+    response.end(body);
+    return status;
+  }
+  // Closing with unread bytes resets the connection, and the client would lose the answer to the reset. The
+  // answer is whole with its last byte, by Content-Length; the response object ends only when the rest is dropped.
+  response.write(body);
+  let dropped = 0;
+  const finish = (): void => {
+    clearTimeout(timer);
+    response.end();
+  };
+  const timer = setTimeout(finish, LINGER_MS);
+  request.on('data', (chunk: Buffer) => {
+    dropped += chunk.length;
+    if (dropped > LINGER_BYTES) finish();
+  });
+  request.on('end', finish);
+  request.on('close', finish);
+  request.resume();
+  return status;
+}
+
+/** The answer to bytes that are no request at all: there is no response object to write it through. */
+export function refuseOnSocket(socket: Socket, code: ErrorCode, headers = ''): void {
+  const { status } = ERRORS[code];
+  const body = JSON.stringify(errorBody(code));
+  socket.end(
+    `HTTP/1.1 ${status} ${code}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
+      `${headers}Connection: close\r\n\r\n${body}`,
+  );
+  // A client that never closes its side must not keep the socket for ever.
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
+}

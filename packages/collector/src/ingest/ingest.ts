@@ -1,0 +1,227 @@
+/**
+ * One request from its headers to its answer.
+ *
+ * The order of the checks is a promise (docs/SPEC.md): route, method, key, permission, media type, size, body,
+ * schema. Whoever has no key learns nothing of the schema and cannot make the collector read a large body.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { MessagePort } from 'node:worker_threads';
+import { EVENT_KINDS, EVENT_PATHS, type ErrorCode, type EventKind, type Profile } from '@clinical-events/protocol';
+import type { KeyRing } from '../access/key-ring.js';
+import type { Fault } from '../ledger/examine.js';
+import type { LedgerState } from '../ledger/ledger.js';
+import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
+import { accept, refuse } from './answers.js';
+import { contentEncoding, decompress, type Encoding } from './decompress.js';
+import type { Exchange, Expectation } from './exchange.js';
+import { isJsonMediaType, readHeaders } from './headers.js';
+import { RefusalLog, type Log } from './refusal-log.js';
+
+export interface IngestOptions {
+  readonly keys: KeyRing;
+  /** The queue to the ledger, and the port on which its answers come back. */
+  readonly ring: RingMemory;
+  readonly answers: MessagePort;
+  /** The collector's own profile, for keys that have none. */
+  readonly profile: Profile;
+  readonly maxBodyBytes: number;
+  readonly log: Log;
+  /** Whether to log a line for every request. */
+  readonly logRequests: boolean;
+}
+
+const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(EVENT_KINDS.map((kind) => [EVENT_PATHS[kind], kind]));
+/** Promised at first to a body that does not say how long it is. */
+const FIRST_RESERVATION = 16 << 10;
+/** How long a store that could not commit is left alone before the next event tries it again, in milliseconds. */
+const STORE_REST_MS = 500;
+
+const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode> = {
+  conflict: 'event_id_conflict',
+  notCommitted: 'storage_unavailable',
+  unknown: 'storage_unavailable',
+  unreadable: 'internal',
+};
+
+export class Ingest {
+  readonly #options: IngestOptions;
+  readonly #refusals: RefusalLog;
+  readonly #ring: RingWriter<Exchange>;
+  #ledgerState: LedgerState = 'open';
+  #restUntil = 0;
+  #stopping = false;
+
+  constructor(options: IngestOptions) {
+    this.#options = options;
+    this.#refusals = new RefusalLog(options.log);
+    this.#ring = new RingWriter(options.ring, options.answers, options.maxBodyBytes, (exchange, answer, fault) =>
+      this.#settle(exchange, answer, fault),
+    );
+  }
+
+  /** What the ledger's thread says of itself: whether it is worth while to read a body at all. */
+  ledgerEntered(state: LedgerState): void {
+    this.#ledgerState = state;
+    this.#restUntil = performance.now() + STORE_REST_MS;
+  }
+
+  /** From now on every new request is refused with `shutting_down`. */
+  stop(): void {
+    this.#stopping = true;
+  }
+
+  /** Requests that are being received or wait for the ledger. */
+  get pending(): number {
+    return this.#ring.pending;
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
+    const startedAt = performance.now();
+    const exchange: Exchange = {
+      request,
+      response,
+      startedAt,
+      expectation,
+      kind: undefined,
+      principal: undefined,
+      bodyBytes: 0,
+    };
+    const kind = KIND_OF_PATH.get(request.url ?? '');
+    if (kind === undefined) return this.#refuse(exchange, 'not_found');
+    exchange.kind = kind;
+    if (request.method !== 'POST') return this.#refuse(exchange, 'method_not_allowed', undefined, ['Allow', 'POST']);
+    const headers = readHeaders(request.rawHeaders);
+    const hosts = headers.host;
+    if (headers.repeated || hosts > 1 || (hosts === 0 && request.httpVersion === '1.1')) {
+      return this.#refuse(exchange, 'malformed_request');
+    }
+    const principal = this.#options.keys.authenticate(headers.apiKey, Date.now());
+    if (typeof principal === 'string') return this.#refuse(exchange, principal);
+    exchange.principal = principal;
+    if (!principal.may(kind)) return this.#refuse(exchange, 'permission_denied', { permission: kind });
+    const wait = principal.bucket?.take(startedAt) ?? 0;
+    if (wait > 0) return this.#refuse(exchange, 'rate_limited', undefined, ['Retry-After', String(wait)]);
+    if (!isJsonMediaType(headers.contentType)) return this.#refuse(exchange, 'unsupported_media_type');
+    if (expectation === 'unmet') return this.#refuse(exchange, 'expectation_failed');
+    const encoding = contentEncoding(headers.contentEncoding);
+    if (encoding === undefined) return this.#refuse(exchange, 'unsupported_content_encoding');
+    if (headers.transferEncoding !== undefined && headers.transferEncoding.toLowerCase() !== 'chunked') {
+      return this.#refuse(exchange, 'malformed_request');
+    }
+    const length = headers.contentLength;
+    if (length !== undefined && length > this.#options.maxBodyBytes) return this.#refuse(exchange, 'body_too_large');
+    if (this.#stopping) return this.#refuse(exchange, 'shutting_down');
+    if (this.#ledgerState !== 'open' && (this.#ledgerState === 'failed' || startedAt < this.#restUntil)) {
+      return this.#refuse(exchange, 'storage_unavailable');
+    }
+    const unknownLength = headers.transferEncoding !== undefined ? FIRST_RESERVATION : 0;
+    const reserved = length ?? unknownLength;
+    if (!this.#ring.reserve(reserved)) return this.#refuse(exchange, 'overloaded');
+    if (expectation === 'continue') response.writeContinue();
+    this.#receive(exchange, reserved, encoding);
+  }
+
+  /** Reads the body within what the ring has promised, and more if the ring has it to give. */
+  #receive(exchange: Exchange, reserved: number, encoding: Encoding): void {
+    const { request } = exchange;
+    const chunks: Buffer[] = [];
+    let received = 0;
+    let open = true;
+    const end = (code?: ErrorCode): void => {
+      open = false;
+      if (code === undefined) return;
+      this.#ring.release(reserved);
+      this.#refuse(exchange, code);
+    };
+    request.on('data', (chunk: Buffer) => {
+      if (!open) return;
+      received += chunk.length;
+      if (received > this.#options.maxBodyBytes) return end('body_too_large');
+      if (received > reserved) {
+        const more = Math.max(received - reserved, Math.min(reserved, this.#options.maxBodyBytes - reserved));
+        if (!this.#ring.extend(more)) return end('overloaded');
+        reserved += more;
+      }
+      chunks.push(chunk);
+    });
+    request.on('end', () => {
+      if (!open) return;
+      exchange.bodyBytes = received;
+      if (encoding === 'identity') {
+        end();
+        return this.#enqueue(exchange, reserved, chunks);
+      }
+      const plain = decompress(encoding, Buffer.concat(chunks), this.#options.maxBodyBytes);
+      if (typeof plain === 'string') return end(plain);
+      if (plain.length > reserved) {
+        if (!this.#ring.extend(plain.length - reserved)) return end('overloaded');
+        reserved = plain.length;
+      }
+      end();
+      this.#enqueue(exchange, reserved, [plain]);
+    });
+    request.on('close', () => {
+      // The client went away in the middle of its body.
+      if (!open) return;
+      open = false;
+      this.#ring.release(reserved);
+    });
+  }
+
+  #enqueue(exchange: Exchange, reserved: number, chunks: readonly Buffer[]): void {
+    const { kind, principal } = exchange;
+    if (kind === undefined || principal === undefined) throw new Error('an event that passed no check');
+    const profile = principal.profile ?? this.#options.profile;
+    this.#ring.push(exchange, reserved, kind, profile, principal, Date.now(), chunks);
+  }
+
+  /** The ledger's answer to an event. Only here, and only for `accepted`, is anybody told 201. */
+  #settle(exchange: Exchange, answer: Answer, fault: Fault | undefined): void {
+    if (answer === 'accepted') {
+      accept(exchange.response);
+      if (this.#options.logRequests) this.#logRequest(exchange, 201);
+      return;
+    }
+    if (answer === 'fault') {
+      if (fault === undefined) throw new Error('a refused event without its fault');
+      return this.#refuse(exchange, fault.code, fault.details);
+    }
+    if (answer === 'notCommitted') this.#restUntil = performance.now() + STORE_REST_MS;
+    this.#refuse(exchange, REFUSAL_OF_ANSWER[answer]);
+  }
+
+  #refuse(
+    exchange: Exchange,
+    code: ErrorCode,
+    details?: Record<string, unknown>,
+    headers: readonly string[] = [],
+  ): void {
+    const { request, kind, principal } = exchange;
+    this.#refusals.note(
+      {
+        code,
+        kind,
+        organisation: principal?.organisation,
+        keyId: principal?.keyId,
+        remote: request.socket.remoteAddress,
+      },
+      performance.now(),
+    );
+    const status = refuse(exchange, code, details, headers);
+    if (this.#options.logRequests) this.#logRequest(exchange, status);
+  }
+
+  #logRequest({ kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {
+    this.#options.log.debug(
+      {
+        kind,
+        status,
+        organisation: principal?.organisation,
+        keyId: principal?.keyId,
+        bodyBytes,
+        ms: Math.round((performance.now() - startedAt) * 1000) / 1000,
+      },
+      'request',
+    );
+  }
+}

@@ -1,0 +1,65 @@
+/** Everything that is asked of a body before it may be stored: pure, the same for HTTP and for any import. */
+import { isUtf8 } from 'node:buffer';
+import { hash } from 'node:crypto';
+import { validateEvent, type ErrorCode, type EventKind, type Profile } from '@clinical-events/protocol';
+import { readJson } from './json.js';
+
+/** Why a body is refused. `details` never holds a value of the body, nor the name of an unknown field. */
+export interface Fault {
+  readonly code: ErrorCode;
+  readonly details?: Record<string, unknown>;
+}
+
+/** What the ledger needs to know of a good body. */
+export interface Examined {
+  readonly eventId: Uint8Array;
+  readonly runId: Uint8Array;
+  readonly digest: string;
+}
+
+const NO_RUN = new Uint8Array(16);
+
+/**
+ * Checks one body: UTF-8, depth, JSON, no repeated keys, then the schema of its kind in its profile.
+ * @param body the exact bytes; not kept.
+ * @returns the ids and the hash, or the fault that the sender is told.
+ */
+export function examine(body: Buffer, kind: EventKind, profile: Profile, maxDepth: number): Examined | Fault {
+  if (!isUtf8(body)) return { code: 'invalid_encoding' };
+  const reading = readJson(body.toString(), maxDepth);
+  if (reading.fault) {
+    const { code, ...details } = reading.fault;
+    return Object.keys(details).length > 0 ? { code, details } : { code };
+  }
+  const issues = validateEvent(kind, profile, reading.value);
+  if (issues) return { code: 'validation_failed', details: { issues } };
+  const event = reading.value as { event_id: string; run_id?: string };
+  const eventId = uuidBytes(event.event_id);
+  return {
+    eventId,
+    runId: event.run_id !== undefined ? uuidBytes(event.run_id) : kind === 'inference-start' ? eventId : NO_RUN,
+    digest: hash('sha256', body, 'hex'),
+  };
+}
+
+export function isFault(result: Examined | Fault): result is Fault {
+  return 'code' in result;
+}
+
+const NIBBLE = new Uint8Array(128);
+for (const [i, digit] of [...'0123456789abcdef'].entries()) {
+  NIBBLE[digit.charCodeAt(0)] = i;
+  NIBBLE[digit.toUpperCase().charCodeAt(0)] = i;
+}
+const HYPHEN = 45;
+
+/** @param text a UUID that the schema has accepted (RFC 9562, either case). */
+function uuidBytes(text: string): Uint8Array {
+  const bytes = new Uint8Array(16);
+  let at = 0;
+  for (let i = 0; at < 16; i += 2) {
+    if (text.charCodeAt(i) === HYPHEN) i++;
+    bytes[at++] = ((NIBBLE[text.charCodeAt(i)] ?? 0) << 4) | (NIBBLE[text.charCodeAt(i + 1)] ?? 0);
+  }
+  return bytes;
+}

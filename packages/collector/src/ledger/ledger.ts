@@ -1,0 +1,130 @@
+/**
+ * The group commit: takes whatever waits in the rings, examines it, stores it as one batch, answers everybody.
+ * There is no timer. While a flush runs, the next batch gathers in the rings by itself.
+ *
+ * States. `open`: batches are stored. `refusing`: the last batch was not committed (a full disk, say); each batch
+ * is still tried, so the first that succeeds ends it. `failed`: nobody can know what the last batch left behind;
+ * nothing is tried again until the process has started anew and read the log.
+ */
+import type { Profile } from '@clinical-events/protocol';
+import { CommitUnknown, NotCommitted, type Candidate, type Outcome, type Store } from '../store/store.js';
+import { examine, isFault, type Fault } from './examine.js';
+import type { Answer, RingReader } from './ring.js';
+
+export type LedgerState = 'open' | 'refusing' | 'failed';
+
+export interface LedgerOptions {
+  readonly store: Store;
+  readonly rings: readonly RingReader[];
+  /** One word, shared with the writers of the rings: rung at each publication. */
+  readonly doorbell: Int32Array;
+  readonly maxDepth: number;
+  /** Called at each change of state, with the error that caused it. */
+  readonly onState: (state: LedgerState, cause: unknown) => void;
+}
+
+/** So many events or bytes at most in one batch: bounds the memory of a batch and the wait of its first event. */
+export const MAX_BATCH_EVENTS = 1024;
+export const MAX_BATCH_BYTES = 4 << 20;
+
+const OUTCOME_ANSWERS: Record<Outcome, Answer> = {
+  accepted: 'accepted',
+  // The same answer as for a new event: the sender learns only that it is stored.
+  duplicate: 'accepted',
+  conflict: 'conflict',
+  unreadable: 'unreadable',
+};
+
+export class Ledger {
+  readonly #options: LedgerOptions;
+  #state: LedgerState = 'open';
+  #stopping = false;
+
+  constructor(options: LedgerOptions) {
+    this.#options = options;
+  }
+
+  /** Ends `run` once everything that was published before is answered. */
+  stop(): void {
+    this.#stopping = true;
+    Atomics.add(this.#options.doorbell, 0, 1);
+    Atomics.notify(this.#options.doorbell, 0);
+  }
+
+  /** Serves the rings until `stop`. Resolves with the store closed; never rejects for what an event holds. */
+  async run(): Promise<void> {
+    const { doorbell, store } = this.#options;
+    for (;;) {
+      const rung = Atomics.load(doorbell, 0);
+      if (await this.#commitOnce()) {
+        // Lets the other work of this thread have its turn: timers, messages, the file pool.
+        await new Promise(setImmediate);
+        continue;
+      }
+      if (this.#stopping) break;
+      const wait = Atomics.waitAsync(doorbell, 0, rung);
+      if (wait.async) await wait.value;
+    }
+    await store.close();
+  }
+
+  /** @returns false when nothing waited. */
+  async #commitOnce(): Promise<boolean> {
+    const taken = this.#gather();
+    if (taken.length === 0) return false;
+    const candidates: Candidate[] = [];
+    for (const entry of taken) if (entry.candidate) candidates.push(entry.candidate);
+    const answers = await this.#store(candidates);
+    let next = 0;
+    for (const { ring, fault } of taken) {
+      if (fault) ring.answer('fault', fault);
+      else ring.answer(answers[next++] ?? 'unknown');
+    }
+    for (const ring of new Set(taken.map((entry) => entry.ring))) ring.send();
+    return true;
+  }
+
+  #gather(): { ring: RingReader; candidate?: Candidate; fault?: Fault }[] {
+    const taken: { ring: RingReader; candidate?: Candidate; fault?: Fault }[] = [];
+    let bytes = 0;
+    for (const ring of this.#options.rings) {
+      while (taken.length < MAX_BATCH_EVENTS && bytes < MAX_BATCH_BYTES) {
+        const queued = ring.take();
+        if (queued === undefined) break;
+        bytes += queued.body.length;
+        const examined = examine(queued.body, queued.kind, queued.profile, this.#options.maxDepth);
+        if (isFault(examined)) taken.push({ ring, fault: examined });
+        else taken.push({ ring, candidate: { ...queued, ...examined } });
+      }
+    }
+    return taken;
+  }
+
+  /** One answer a candidate, whatever happens. */
+  async #store(candidates: readonly Candidate[]): Promise<readonly Answer[]> {
+    if (candidates.length === 0) return [];
+    if (this.#state === 'failed') return candidates.map(() => 'unknown');
+    try {
+      const appended = this.#options.store.append(candidates);
+      const outcomes = appended instanceof Promise ? await appended : appended;
+      this.#enter('open', undefined);
+      return outcomes.map((outcome) => OUTCOME_ANSWERS[outcome]);
+    } catch (error) {
+      if (error instanceof NotCommitted) {
+        this.#enter('refusing', error);
+        return candidates.map(() => 'notCommitted');
+      }
+      // A CommitUnknown, or a fault of ours: in both cases nobody may be told that anything is stored or is not.
+      const cause = error instanceof CommitUnknown ? error : new CommitUnknown('the store failed', { cause: error });
+      this.#enter('failed', cause);
+      return candidates.map(() => 'unknown');
+    }
+  }
+
+  #enter(state: LedgerState, cause: unknown): void {
+    if (state === this.#state) return;
+    this.#state = state;
+    this.#options.onState(state, cause);
+  }
+}
+

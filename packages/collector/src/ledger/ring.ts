@@ -1,0 +1,274 @@
+/**
+ * The bounded queue between the thread that speaks HTTP and the thread that writes the ledger: a ring in shared
+ * memory, one writer and one reader. An event's bytes are copied once, into the ring; nothing is allocated for
+ * it, and when the ring is full it is full.
+ *
+ * Data. Each event is a run of bytes without a break: organisation, key id, body. One that does not fit before
+ * the end begins at 0 again.
+ * Slots. `SLOT_WORDS` 32-bit words an event, at its number modulo the capacity:
+ *   0 offset  1 length of organisation | length of key id << 8  2 length of body  3 kind | profile << 8
+ *   4-5 received_at as a double  6 answer  7 unused
+ *   Words 0 to 5 belong to the writer until it publishes, then nobody changes them; word 6 belongs to the reader.
+ * Control. Word 0: how many events were ever published, modulo 2^32; the writer's.
+ * Doorbell. One word, shared by all rings of a ledger: rung at each publication; the reader sleeps on it.
+ *
+ * Answers come back by message, one a batch: `Answered`. Messages of 64 events each instead of the ring cost
+ * 6 microseconds an event in garbage collection alone (docs/adr/0002-two-threads-one-ring.md).
+ */
+import type { MessagePort } from 'node:worker_threads';
+import { EVENT_KINDS, PROFILES, type EventKind, type Profile } from '@clinical-events/protocol';
+import type { Fault } from './examine.js';
+
+const SLOT_WORDS = 8;
+/** Publish at the latest when so many wait: the ledger starts on them while the rest of the tick is read. */
+const PUBLISH_EVERY = 64;
+
+/** What becomes of an event in the ring, in word 6 of its slot. */
+export const ANSWER = { accepted: 1, conflict: 2, fault: 3, notCommitted: 4, unknown: 5, unreadable: 6 } as const;
+export type Answer = keyof typeof ANSWER;
+const ANSWER_NAMES = Object.fromEntries(Object.entries(ANSWER).map(([name, code]) => [code, name])) as Record<
+  number,
+  Answer
+>;
+
+export interface RingMemory {
+  readonly data: SharedArrayBuffer;
+  readonly slots: SharedArrayBuffer;
+  readonly control: SharedArrayBuffer;
+  readonly doorbell: SharedArrayBuffer;
+}
+
+/** Every event below `upTo` (modulo 2^32) has its answer; the faults among them are here, by event number. */
+export interface Answered {
+  readonly upTo: number;
+  readonly faults?: readonly (readonly [number, Fault])[];
+}
+
+/**
+ * @param bytes of data.
+ * @param events capacity, rounded up to a power of two so that counting may wrap.
+ */
+export function createRingMemory(bytes: number, events: number, doorbell: SharedArrayBuffer): RingMemory {
+  const capacity = 2 ** Math.ceil(Math.log2(events));
+  return {
+    data: new SharedArrayBuffer(bytes),
+    slots: new SharedArrayBuffer(capacity * SLOT_WORDS * 4),
+    control: new SharedArrayBuffer(4),
+    doorbell,
+  };
+}
+
+/** Who sends an event, under which rules. */
+export interface Sender {
+  readonly organisation: string;
+  readonly keyId: string;
+}
+
+/** The HTTP side. `T` is whatever the caller needs to answer with. */
+export class RingWriter<T> {
+  readonly #data: Buffer;
+  readonly #words: Int32Array;
+  readonly #doubles: Float64Array;
+  readonly #control: Int32Array;
+  readonly #doorbell: Int32Array;
+  readonly #mask: number;
+  readonly #waiting: (T | undefined)[];
+  /** Bytes of ring that each waiting event holds, its share of a skipped end included. */
+  readonly #held: Int32Array;
+  /** Where the largest event could have to be skipped to: never promised to anybody. */
+  readonly #spare: number;
+  #head = 0;
+  #usedBytes = 0;
+  #reservedBytes = 0;
+  #reservedEvents = 0;
+  #pushed = 0;
+  #published = 0;
+  #answered = 0;
+
+  constructor(
+    memory: RingMemory,
+    port: MessagePort,
+    maxBodyBytes: number,
+    private readonly onAnswer: (waiting: T, answer: Answer, fault: Fault | undefined) => void,
+  ) {
+    this.#data = Buffer.from(memory.data);
+    this.#words = new Int32Array(memory.slots);
+    this.#doubles = new Float64Array(memory.slots);
+    this.#control = new Int32Array(memory.control);
+    this.#doorbell = new Int32Array(memory.doorbell);
+    const capacity = this.#words.length / SLOT_WORDS;
+    this.#mask = capacity - 1;
+    this.#waiting = new Array<T | undefined>(capacity).fill(undefined);
+    this.#held = new Int32Array(capacity);
+    this.#spare = maxBodyBytes + MAX_SENDER_BYTES;
+    port.on('message', (answered: Answered) => this.#settle(answered));
+  }
+
+  /** Events that are being received or wait for their answer. */
+  get pending(): number {
+    return this.#reservedEvents + ((this.#pushed - this.#answered) | 0);
+  }
+
+  /**
+   * Promises room for one event whose body has at most `bodyBytes`, or returns false: the queue is full.
+   * Every true is followed by exactly one `push` or `release` with the same number, plus what `extend` added.
+   */
+  reserve(bodyBytes: number): boolean {
+    const bytes = bodyBytes + MAX_SENDER_BYTES;
+    if (this.pending > this.#mask) return false;
+    if (this.#usedBytes + this.#reservedBytes + bytes + this.#spare > this.#data.length) return false;
+    this.#reservedBytes += bytes;
+    this.#reservedEvents++;
+    return true;
+  }
+
+  /** Promises `more` bytes on top of what was promised to one event, or returns false and promises nothing more. */
+  extend(more: number): boolean {
+    if (this.#usedBytes + this.#reservedBytes + more + this.#spare > this.#data.length) return false;
+    this.#reservedBytes += more;
+    return true;
+  }
+
+  release(bodyBytes: number): void {
+    this.#reservedBytes -= bodyBytes + MAX_SENDER_BYTES;
+    this.#reservedEvents--;
+  }
+
+  /**
+   * Copies an event into the ring; its answer comes through `onAnswer`, in the order of the pushes.
+   * @param reserved what was promised for its body.
+   * @param chunks the body in pieces, together at most `reserved` bytes.
+   */
+  push(
+    waiting: T,
+    reserved: number,
+    kind: EventKind,
+    profile: Profile,
+    { organisation, keyId }: Sender,
+    receivedAt: number,
+    chunks: readonly Uint8Array[],
+  ): void {
+    this.release(reserved);
+    let bodyBytes = 0;
+    for (const chunk of chunks) bodyBytes += chunk.length;
+    const bytes = organisation.length + keyId.length + bodyBytes;
+    const skipped = this.#head + bytes > this.#data.length ? this.#data.length - this.#head : 0;
+    const offset = skipped > 0 ? 0 : this.#head;
+    let at = offset + this.#data.write(organisation, offset, 'latin1');
+    at += this.#data.write(keyId, at, 'latin1');
+    for (const chunk of chunks) {
+      this.#data.set(chunk, at);
+      at += chunk.length;
+    }
+    this.#head = at;
+    const slot = this.#pushed & this.#mask;
+    const word = slot * SLOT_WORDS;
+    this.#words[word] = offset;
+    this.#words[word + 1] = organisation.length | (keyId.length << 8);
+    this.#words[word + 2] = bodyBytes;
+    this.#words[word + 3] = EVENT_KINDS.indexOf(kind) | (PROFILES.indexOf(profile) << 8);
+    this.#doubles[slot * (SLOT_WORDS / 2) + 2] = receivedAt;
+    this.#waiting[slot] = waiting;
+    this.#held[slot] = bytes + skipped;
+    this.#usedBytes += bytes + skipped;
+    this.#pushed = (this.#pushed + 1) | 0;
+    const unpublished = (this.#pushed - this.#published) | 0;
+    if (unpublished >= PUBLISH_EVERY) this.#publish();
+    else if (unpublished === 1) setImmediate(this.#publish);
+  }
+
+  readonly #publish = (): void => {
+    if (this.#published === this.#pushed) return;
+    this.#published = this.#pushed;
+    Atomics.store(this.#control, 0, this.#published);
+    Atomics.add(this.#doorbell, 0, 1);
+    Atomics.notify(this.#doorbell, 0);
+  };
+
+  #settle({ upTo, faults }: Answered): void {
+    let nextFault = 0;
+    while (this.#answered !== upTo) {
+      const number = this.#answered;
+      const slot = number & this.#mask;
+      const waiting = this.#waiting[slot];
+      this.#waiting[slot] = undefined;
+      this.#usedBytes -= this.#held[slot] ?? 0;
+      this.#answered = (number + 1) | 0;
+      const answer = ANSWER_NAMES[this.#words[slot * SLOT_WORDS + 6] ?? 0];
+      const fault = answer === 'fault' ? faults?.[nextFault++]?.[1] : undefined;
+      if (waiting === undefined || answer === undefined) throw new Error('an answer for no event');
+      this.onAnswer(waiting, answer, fault);
+    }
+  }
+}
+
+/** Organisation and key id together, at their longest (access/ limits them to 64 and 12 characters). */
+const MAX_SENDER_BYTES = 128;
+
+/** An event as the reader finds it in the ring; the views are good until its answer is sent. */
+export interface Queued {
+  readonly kind: EventKind;
+  readonly profile: Profile;
+  readonly organisation: string;
+  readonly keyId: string;
+  readonly receivedAt: number;
+  readonly body: Buffer;
+}
+
+/** The ledger's side. */
+export class RingReader {
+  readonly #data: Buffer;
+  readonly #words: Int32Array;
+  readonly #doubles: Float64Array;
+  readonly #control: Int32Array;
+  readonly #mask: number;
+  #taken = 0;
+  #faults: (readonly [number, Fault])[] = [];
+  #answered = 0;
+
+  constructor(
+    memory: RingMemory,
+    private readonly port: MessagePort,
+  ) {
+    this.#data = Buffer.from(memory.data);
+    this.#words = new Int32Array(memory.slots);
+    this.#doubles = new Float64Array(memory.slots);
+    this.#control = new Int32Array(memory.control);
+    this.#mask = this.#words.length / SLOT_WORDS - 1;
+  }
+
+  /** The next event, or undefined when all that were published are taken. */
+  take(): Queued | undefined {
+    if (this.#taken === Atomics.load(this.#control, 0)) return undefined;
+    const slot = this.#taken & this.#mask;
+    const word = slot * SLOT_WORDS;
+    this.#taken = (this.#taken + 1) | 0;
+    const lengths = this.#words[word + 1] ?? 0;
+    const keyStart = (this.#words[word] ?? 0) + (lengths & 255);
+    const bodyStart = keyStart + (lengths >> 8);
+    const codes = this.#words[word + 3] ?? 0;
+    return {
+      kind: EVENT_KINDS[codes & 255] as EventKind,
+      profile: PROFILES[codes >> 8] as Profile,
+      organisation: this.#data.toString('latin1', this.#words[word], keyStart),
+      keyId: this.#data.toString('latin1', keyStart, bodyStart),
+      receivedAt: this.#doubles[slot * (SLOT_WORDS / 2) + 2] ?? 0,
+      body: this.#data.subarray(bodyStart, bodyStart + (this.#words[word + 2] ?? 0)),
+    };
+  }
+
+  /** Notes the answer of the oldest event taken that has none yet. */
+  answer(answer: Answer, fault?: Fault): void {
+    this.#words[(this.#answered & this.#mask) * SLOT_WORDS + 6] = ANSWER[answer];
+    if (fault) this.#faults.push([this.#answered, fault]);
+    this.#answered = (this.#answered + 1) | 0;
+  }
+
+  /** Sends the answers noted since the last call. */
+  send(): void {
+    const message: Answered =
+      this.#faults.length > 0 ? { upTo: this.#answered, faults: this.#faults } : { upTo: this.#answered };
+    this.#faults = [];
+    this.port.postMessage(message);
+  }
+}

@@ -1,0 +1,27 @@
+/** Which known name somebody meant. */
+
+/** Levenshtein distance: how many letters to insert, remove or change. */
+function distance(a: string, b: string): number {
+  let previous = Array.from({ length: b.length + 1 }, (_, place) => place);
+  for (let i = 1; i <= a.length; i++) {
+    const current = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const change = (previous[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      current.push(Math.min(change, (previous[j] ?? 0) + 1, (current[j - 1] ?? 0) + 1));
+    }
+    previous = current;
+  }
+  return previous[b.length] ?? 0;
+}
+
+/** @returns `; did you mean "…"?` with the nearest of the known names, or nothing when none is near. */
+export function didYouMean(name: string, known: readonly string[]): string {
+  if (name.length > 100) return '';
+  let best: string | undefined;
+  let fewest = Math.max(2, Math.floor(name.length * 0.4)) + 1;
+  for (const candidate of known) {
+    const edits = distance(name.toLowerCase(), candidate.toLowerCase());
+    if (edits < fewest && edits < candidate.length) [best, fewest] = [candidate, edits];
+  }
+  return best === undefined ? '' : `; did you mean "${best}"?`;
+}

@@ -1,0 +1,196 @@
+/**
+ * The embedded driver: segments are the truth, the id index is derived from them.
+ *
+ * Append, in this order: look each event up (index, then the batch itself), stage the new ones' frames, make
+ * room, write and flush, and only then add them to the index. So the index never speaks of an event that is not
+ * durable, and an answer about a repeat is never given before the event it speaks of is durable: either the
+ * index knew it, or it stands earlier in the batch whose flush all answers wait for.
+ */
+import path from 'node:path';
+import { sameContent } from '../content.js';
+import { NotCommitted, type Candidate, type Outcome, type Store } from '../store.js';
+import { BatchIds } from './batch-ids.js';
+import { nodeFiles, type Files } from './files.js';
+import {
+  checksumHolds,
+  decodeFrame,
+  encodeFrame,
+  frameEventId,
+  frameOrganisation,
+  frameSize,
+  HEADER_BYTES,
+  plausibleSize,
+} from './frame.js';
+import { IdIndex } from './id-index/id-index.js';
+import { SegmentLog, type TornTail } from './segment-log.js';
+
+export interface EmbeddedStoreOptions {
+  readonly directory: string;
+  readonly segmentBytes: number;
+  /** Replaced by tests that make the disk fail. */
+  readonly files?: Files;
+  /** Something is degraded, but nothing is lost and nothing is refused. */
+  readonly onTrouble: (what: string, error: unknown) => void;
+}
+
+/** What opening found and did. */
+export interface Opened {
+  readonly events: number;
+  readonly segments: number;
+  /** Events that were read again because the index did not cover them. */
+  readonly replayed: number;
+  readonly tornTail: TornTail | undefined;
+}
+
+/** While the index is brought up to date. */
+const COMMIT_EVERY = 1024;
+/** Organisation and key id in front of the body. */
+const SENDER_BYTES = 512;
+
+export class EmbeddedStore implements Store {
+  readonly #log: SegmentLog;
+  readonly #index: IdIndex;
+  readonly #batch = new BatchIds();
+  readonly #places: number[] = [];
+  #staging = Buffer.alloc(1 << 20);
+  #staged = 0;
+
+  private constructor(
+    log: SegmentLog,
+    index: IdIndex,
+    readonly opened: Opened,
+  ) {
+    this.#log = log;
+    this.#index = index;
+  }
+
+  /**
+   * Opens the ledger in `directory`, or begins one. On return the log is whole and the index covers all of it.
+   * The caller holds the directory's lock.
+   * @throws StoreDamaged when the log does not hold what was written to it.
+   */
+  static async open(options: EmbeddedStoreOptions): Promise<EmbeddedStore> {
+    const { directory, segmentBytes, onTrouble } = options;
+    const log = await SegmentLog.open({
+      directory: path.join(directory, 'ledger'),
+      segmentBytes,
+      files: options.files ?? nodeFiles,
+      onRoomTrouble: (error) => onTrouble('no room can be made for the next segment', error),
+    });
+    const index = IdIndex.open({
+      directory: path.join(directory, 'index'),
+      logEnd: log.end,
+      onError: (error) => onTrouble('the id index could not be written; what it lacks stays in memory', error),
+    });
+    let replayed = 0;
+    for (const { buffer, offset, size, address } of log.framesFrom(index.coveredTo)) {
+      index.fingerprint(frameOrganisation(buffer, offset), buffer, offset + EVENT_ID_OFFSET);
+      index.add(index.hi, index.lo, address);
+      if (++replayed % COMMIT_EVERY === 0) index.commit(address + size);
+    }
+    index.commit(log.end);
+    return new EmbeddedStore(log, index, {
+      events: log.nextSequence - 1,
+      segments: log.segments.length,
+      replayed,
+      tornTail: log.tornTail,
+    });
+  }
+
+  append(batch: readonly Candidate[]): Outcome[] | Promise<Outcome[]> {
+    const outcomes = this.#stage(batch);
+    if (this.#staged === 0) return outcomes;
+    // An event that the index cannot take in could be stored twice.
+    if (this.#index.room < batch.length) throw new NotCommitted('the id index cannot be written');
+    const room = this.#log.makeRoom(this.#staged);
+    if (room !== undefined) return room.then(() => this.#commit(batch, outcomes));
+    return this.#commit(batch, outcomes);
+  }
+
+  async close(): Promise<void> {
+    await this.#index.close();
+    await this.#log.close();
+  }
+
+  /** Decides each event's outcome and writes the frames of the new ones into the staging buffer. */
+  #stage(batch: readonly Candidate[]): Outcome[] {
+    const durableBefore = this.#log.nextSequence;
+    let sequence = durableBefore;
+    this.#staged = 0;
+    this.#batch.begin();
+    const outcomes: Outcome[] = [];
+    for (const candidate of batch) {
+      const index = this.#index;
+      index.fingerprint(candidate.organisation, candidate.eventId, 0);
+      const { hi, lo } = index;
+      const outcome = this.#known(candidate, hi, lo) ?? 'accepted';
+      outcomes.push(outcome);
+      if (outcome !== 'accepted') continue;
+      this.#grow(this.#staged + frameSize(candidate));
+      this.#batch.add(hi, lo, this.#staged);
+      this.#staged += encodeFrame(this.#staging, this.#staged, candidate, sequence++, durableBefore);
+    }
+    return outcomes;
+  }
+
+  #commit(batch: readonly Candidate[], outcomes: Outcome[]): Outcome[] {
+    const start = this.#log.end;
+    const events = outcomes.reduce((count, outcome) => count + (outcome === 'accepted' ? 1 : 0), 0);
+    this.#log.commit(this.#staging, this.#staged, events);
+    let at = 0;
+    for (const [i, candidate] of batch.entries()) {
+      if (outcomes[i] !== 'accepted') continue;
+      this.#index.fingerprint(candidate.organisation, candidate.eventId, 0);
+      this.#index.add(this.#index.hi, this.#index.lo, start + at);
+      at += frameSize(candidate);
+    }
+    this.#index.commit(this.#log.end);
+    return outcomes;
+  }
+
+  /** What is known of an event with this organisation and id, in the log or earlier in the batch. */
+  #known(candidate: Candidate, hi: number, lo: number): Outcome | undefined {
+    this.#batch.find(hi, lo, this.#places);
+    for (const place of this.#places) {
+      if (isSameId(this.#staging, place, candidate)) return compare(this.#staging, place, candidate);
+    }
+    const found = this.#index.find(hi, lo, this.#places);
+    for (let i = 0; i < found; i++) {
+      const outcome = this.#compareStored(this.#places[i] ?? 0, candidate);
+      if (outcome !== undefined) return outcome;
+    }
+    return undefined;
+  }
+
+  #compareStored(address: number, candidate: Candidate): Outcome | undefined {
+    if (address >= this.#log.end) return undefined;
+    let bytes = this.#log.readAt(address, HEADER_BYTES + SENDER_BYTES);
+    const size = plausibleSize(bytes, 0, bytes.length);
+    if (size > bytes.length) bytes = this.#log.readAt(address, size);
+    // The fingerprint says that this very event is most likely here. To store it again might store it twice.
+    if (size === 0 || bytes.length < size || !checksumHolds(bytes, 0, size)) return 'unreadable';
+    return isSameId(bytes, 0, candidate) ? compare(bytes, 0, candidate) : undefined;
+  }
+
+  #grow(bytes: number): void {
+    if (bytes <= this.#staging.length) return;
+    const larger = Buffer.alloc(2 ** Math.ceil(Math.log2(bytes)));
+    this.#staging.copy(larger, 0, 0, this.#staged);
+    this.#staging = larger;
+  }
+}
+
+const EVENT_ID_OFFSET = 40;
+
+function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Candidate): boolean {
+  return frameEventId(frame, offset).equals(eventId) && frameOrganisation(frame, offset) === organisation;
+}
+
+function compare(frame: Buffer, offset: number, candidate: Candidate): Outcome {
+  const stored = decodeFrame(frame, offset);
+  if (stored.kind !== candidate.kind) return 'conflict';
+  if (stored.digest === candidate.digest) return 'duplicate';
+  if (stored.payloadState !== 'plain') return 'conflict';
+  return sameContent(stored.body, candidate.body) ? 'duplicate' : 'conflict';
+}
+

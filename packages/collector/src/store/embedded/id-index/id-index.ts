@@ -1,0 +1,303 @@
+import * as fs from 'node:fs';
+import path from 'node:path';
+import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads';
+import { IdIndexError } from './id-index-error.js';
+import { IdIndexReader, withDefaults, type IdIndexReaderOptions } from './id-index-reader.js';
+import { RecentTable } from './recent-table.js';
+import { clearAway, openChain } from './run-directory.js';
+import type { ReadOptions } from './run-directory.js';
+import { Run } from './run.js';
+import type { RunAnswer, RunRequest, RunThreadData } from './run-thread.js';
+
+export interface IdIndexOptions extends IdIndexReaderOptions {
+  /** Entries that make a table full, a power of two. Default 131,072: 4 MiB a table, three tables at most. */
+  readonly tableEntries?: number;
+  /** The module that the writing thread takes its file calls from. Default `node:fs`. */
+  readonly files?: string;
+}
+
+export interface IdIndexStats {
+  readonly entries: number;
+  readonly runs: number;
+  readonly frozenTables: number;
+  /** Bytes of the runs on disk, and of tables, filters and page tables in memory. */
+  readonly diskBytes: number;
+  readonly memoryBytes: number;
+  /** How often, and for how long in all (ms), `commit` had to wait for the writing thread. */
+  readonly waits: number;
+  readonly waited: number;
+}
+
+/** Full tables that wait to be written while the next one fills. */
+const FROZEN_TABLES = 2;
+
+/** How long a failed write rests before it is tried again, ms. */
+const RETRY_AFTER = 1000;
+
+/** A writing thread that has said nothing for so long counts as failed, ms. */
+const SILENCE = 30_000;
+
+/** The compiled thread, also when the sources are run as they are (Vitest): threads start from files, not from transforms. */
+const THREAD = new URL('run-thread.js', import.meta.url.replace(/\/src\/(?=store\/embedded\/id-index\/)/, '/dist/'));
+
+/**
+ * Which event ids an append-only log holds, and where: a log-structured index over 64-bit fingerprints.
+ *
+ * Derived data. The truth is the log; the index may lag behind it and may be deleted, but may never be believed
+ * to cover what it does not. Invariants:
+ *
+ *  1. A run is published only for addresses below the last `commit`, which the caller gives only for what is
+ *     durable. So `coveredTo` never exceeds the durable end of the log, unless the log itself has lost durable
+ *     bytes; runs that reach beyond `logEnd` are therefore not used and deleted at opening.
+ *  2. Runs are published in the order of the log and cover it from its origin without a gap.
+ *  3. Every entry is, at every moment, in the recent table, in a frozen one or in a run that `find` searches:
+ *     a table is let go after its run has been taken in, a run after the one that it was merged into has.
+ *  4. An address that was added and never committed (a write that failed) may be found until `abandon`, and is
+ *     harmless: the caller compares with the log.
+ *
+ * One thread owns the index. Its calls are synchronous and touch the disk only to read a page after a filter
+ * said yes; a second thread of its own writes and merges.
+ */
+export class IdIndex extends IdIndexReader {
+  readonly #options: ReadOptions;
+  readonly #capacity: number;
+  readonly #worker: Worker;
+  readonly #port: MessagePort;
+  readonly #answers = new Int32Array(new SharedArrayBuffer(4));
+  #answersSeen = 0;
+  #recent: RecentTable;
+  /** Oldest first; the first is what the thread writes when `#writing`. */
+  readonly #frozen: { table: RecentTable; from: number; to: number }[] = [];
+  readonly #spare: RecentTable[] = [];
+  #writing = false;
+  /** Why the last table could not be written; null once one was. */
+  #failure: Error | null = null;
+  #retryAt = 0;
+  /** The thread has died of an error that it should have answered with: nothing will be written any more. */
+  #dead = false;
+  readonly #stopped: Promise<unknown>;
+  #corrupt: IdIndexError | null = null;
+  /** The end of what is frozen; of what is committed; the highest address added. */
+  #frozenTo: number;
+  #committed: number;
+  #added = -1;
+  #waits = 0;
+  #waited = 0;
+
+  /**
+   * Opens the index for its only writer (the ledger's lock sees to that), creating the directory. Call it before
+   * anything is appended to the log, with the log's end after recovery as `logEnd`; then add every event from
+   * `coveredTo` on. `onError` hears of runs thrown away and of writes that failed and will be tried again.
+   */
+  static open(options: IdIndexOptions): IdIndex {
+    const full = withDefaults(options);
+    fs.mkdirSync(full.directory, { recursive: true });
+    const runs = openChain(full, false);
+    clearAway(full.directory, runs);
+    return new IdIndex(full, runs, options.tableEntries ?? 131_072, options.files ?? 'node:fs');
+  }
+
+  private constructor(options: ReadOptions, runs: Run[], tableEntries: number, files: string) {
+    super(options, runs);
+    this.#options = options;
+    this.#capacity = tableEntries;
+    this.#recent = new RecentTable(2 * tableEntries);
+    this.#frozenTo = this.#committed = this.coveredTo;
+    const { port1, port2 } = new MessageChannel();
+    this.#port = port1;
+    const workerData: RunThreadData = {
+      port: port2,
+      answers: this.#answers.buffer as SharedArrayBuffer,
+      directory: options.directory,
+      key: this.key,
+      filterMemory: options.filterMemory,
+      images: runs.map((run) => run.image),
+      files,
+    };
+    this.#worker = new Worker(THREAD, {
+      workerData,
+      transferList: [port2],
+      // It allocates next to nothing: a small young generation keeps its share of the process at a few MiB.
+      resourceLimits: { maxYoungGenerationSizeMb: 2 },
+    });
+    this.#worker.unref();
+    this.#stopped = new Promise((resolve) => this.#worker.once('exit', resolve));
+    this.#worker.on('error', (error) => {
+      this.#dead = true;
+      this.#fail(error);
+    });
+  }
+
+  /** How many entries `add` is sure to take before the next `commit`. Below a batch's size: refuse the batch. */
+  get room(): number {
+    return this.#recent.limit - this.#recent.count;
+  }
+
+  override find(hi: number, lo: number, out: number[]): number {
+    this.#refuseIfCorrupt();
+    try {
+      let found = this.#recent.find(hi, lo, out, 0);
+      for (const { table } of this.#frozen) found = table.find(hi, lo, out, found);
+      return this.findInRuns(hi, lo, out, found);
+    } catch (error) {
+      if (error instanceof IdIndexError) this.#condemn(error);
+      throw error;
+    }
+  }
+
+  /** Takes in an event; addresses rise from call to call. Throws IdIndexError `full` when there is no `room`. */
+  add(hi: number, lo: number, address: number): void {
+    if (address <= this.#added || address < this.#committed) {
+      throw new RangeError(`address ${address} comes after ${this.#added}, committed to ${this.#committed}`);
+    }
+    if (this.room <= 0) {
+      throw new IdIndexError('full', 'the index cannot write its tables', { cause: this.#failure });
+    }
+    this.#recent.add(hi, lo, address);
+    this.#added = address;
+  }
+
+  /**
+   * Everything in the log below `to` is durable and has been added. Freezes the table when it is full; waits for
+   * the writing thread only when all tables are full and writes succeed, so memory is bounded either way.
+   */
+  commit(to: number): void {
+    if (to < this.#committed || to <= this.#added) {
+      throw new RangeError(`commit to ${to} after ${this.#committed}, with ${this.#added} added`);
+    }
+    this.#refuseIfCorrupt();
+    this.#committed = to;
+    this.#takeAnswers();
+    if (this.#recent.count >= this.#capacity) {
+      // Between full and overfull a busy thread is given time; three quarters of the rest are kept for a batch.
+      const overfull = this.#recent.count >= this.#capacity * 1.125;
+      while (overfull && this.#frozen.length >= FROZEN_TABLES && this.#failure === null) this.#wait();
+      if (this.#frozen.length < FROZEN_TABLES) this.#freeze();
+    }
+    this.#write();
+  }
+
+  /**
+   * Publishes what was committed, so that the next start has nothing to add, and stops. What cannot be written
+   * is left to the next start (`onError` hears why). Entries without a commit mean that the log's own write
+   * failed: then nothing is published, as with `abandon`.
+   */
+  override async close(): Promise<void> {
+    this.#failure = null;
+    this.#retryAt = 0;
+    if (this.#added < this.#committed && this.#committed > this.#frozenTo) this.#freeze();
+    this.#write();
+    while (this.#writing) {
+      this.#wait();
+      this.#write();
+    }
+    this.#worker.ref();
+    this.#post({ kind: 'close' });
+    await this.#stopped;
+    await super.close();
+  }
+
+  /** Stops without publishing anything more: for a ledger that no longer knows what its log holds. */
+  async abandon(): Promise<void> {
+    await this.#worker.terminate();
+    this.#port.close();
+    await super.close();
+  }
+
+  stats(): IdIndexStats {
+    const tables = [this.#recent, ...this.#frozen.map(({ table }) => table)];
+    const sum = (values: number[]): number => values.reduce((total, value) => total + value, 0);
+    return {
+      entries: sum(tables.map((table) => table.count)) + sum(this.runs.map((run) => run.header.count)),
+      runs: this.runs.length,
+      frozenTables: this.#frozen.length,
+      diskBytes: sum(this.runs.map((run) => run.layout.fileBytes)),
+      memoryBytes:
+        sum([...tables, ...this.#spare].map((table) => table.memory.byteLength)) +
+        sum(this.runs.map((run) => run.memory)),
+      waits: this.#waits,
+      waited: this.#waited,
+    };
+  }
+
+  #freeze(): void {
+    this.#frozen.push({ table: this.#recent, from: this.#frozenTo, to: this.#committed });
+    this.#frozenTo = this.#committed;
+    this.#recent = this.#spare.pop() ?? new RecentTable(2 * this.#capacity);
+  }
+
+  /** One table at a time, oldest first: this is what keeps the chain without gaps when a write fails. */
+  #write(): void {
+    const oldest = this.#frozen[0];
+    if (oldest === undefined || this.#writing || this.#dead) return;
+    if (this.#failure !== null && performance.now() < this.#retryAt) return;
+    const { table, from, to } = oldest;
+    this.#writing = true;
+    this.#post({ kind: 'write', table: table.memory, count: table.count, from, to });
+  }
+
+  #post(request: RunRequest): void {
+    this.#port.postMessage(request);
+  }
+
+  #takeAnswers(): void {
+    const posted = Atomics.load(this.#answers, 0);
+    for (; this.#answersSeen !== posted; this.#answersSeen = (this.#answersSeen + 1) | 0) {
+      const { message } = receiveMessageOnPort(this.#port) as { message: RunAnswer };
+      if (message.kind === 'published') this.#takeIn(message);
+      else this.#takeFailure(message);
+    }
+  }
+
+  #takeIn({ image, replaces }: RunAnswer & { kind: 'published' }): void {
+    const run = Run.share(this.#options.directory, image);
+    if (replaces.length === 0) {
+      this.runs.push(run);
+      this.#writing = false;
+      this.#failure = null;
+      const written = this.#frozen.shift();
+      written?.table.clear();
+      if (written) this.#spare.push(written.table);
+      return;
+    }
+    const first = this.runs.findIndex((old) => old.image.name === replaces[0]);
+    for (const old of this.runs.splice(first, replaces.length, run)) old.close();
+    this.#post({ kind: 'delete', names: replaces });
+  }
+
+  #takeFailure({ what, message, code, run }: RunAnswer & { kind: 'failed' }): void {
+    const error = code === 'corrupt' ? new IdIndexError(code, message, {}, run) : Object.assign(new Error(message), { code });
+    if (error instanceof IdIndexError) this.#condemn(error);
+    if (what === 'merge') return this.#options.onError(error);
+    this.#writing = false;
+    this.#fail(error);
+  }
+
+  #wait(): void {
+    const since = performance.now();
+    const silent = Atomics.wait(this.#answers, 0, this.#answersSeen, SILENCE) === 'timed-out';
+    this.#waits++;
+    this.#waited += performance.now() - since;
+    this.#takeAnswers();
+    if (silent) {
+      this.#writing = false;
+      this.#fail(new Error('the writing thread does not answer'));
+    }
+  }
+
+  #fail(error: Error): void {
+    this.#failure = error;
+    this.#retryAt = performance.now() + RETRY_AFTER;
+    this.#options.onError(error);
+  }
+
+  #refuseIfCorrupt(): void {
+    if (this.#corrupt !== null) throw this.#corrupt;
+  }
+
+  /** A damaged run is deleted at once, so that the next opening does not trust it even without `verify`. */
+  #condemn(error: IdIndexError): void {
+    if (error.run !== undefined) fs.rmSync(path.join(this.#options.directory, error.run), { force: true });
+    this.#corrupt = error;
+  }
+}

@@ -1,0 +1,127 @@
+import * as fs from 'node:fs';
+import path from 'node:path';
+import { IdIndexError } from './id-index-error.js';
+import { parseName, UNFINISHED } from './run-format.js';
+import { syncDirectory } from './run-writer.js';
+import { damaged, Run } from './run.js';
+
+export interface ReadOptions {
+  readonly directory: string;
+  /** The log's first address; runs must follow each other from here. */
+  readonly origin: number;
+  /** The log's end. A run that speaks of more belongs to a log that has since lost its tail, and is not used. */
+  readonly logEnd: number;
+  /** Filters larger than this (bytes) stay on disk and cost a page read a lookup. */
+  readonly filterMemory: number;
+  /** Whether to read every page now (about 2 GB/s from the page cache) or only as it is needed. */
+  readonly verify: boolean;
+  readonly onError: (error: unknown) => void;
+}
+
+/** What a listing that changed under the reader costs at most; each further look is at a newer listing. */
+const LOOKS = 10;
+
+/**
+ * The runs in a directory that together cover the log from its origin without a gap.
+ *
+ * The names are the manifest. From each address on, the sound run that reaches furthest is taken: so a merged
+ * run replaces its inputs in the instant of its rename, whether or not they have been deleted, and should it
+ * turn out damaged while they are still there, they serve. A manifest of its own was the alternative: one more
+ * durable write for every table, and one more file whose loss is the loss of everything.
+ *
+ * What does not fit the chain is never used: it is behind a gap, of another key, torn, or replaced.
+ */
+export function openChain(options: ReadOptions, whileWritten: boolean): Run[] {
+  for (let look = 1; ; look++) {
+    const chain = new Chain(options);
+    // Merges go on while another process reads the names: what vanished or does not meet may be there by now.
+    if (chain.sound || !whileWritten || look === LOOKS) {
+      for (const error of chain.discarded) options.onError(error);
+      return chain.runs;
+    }
+    for (const run of chain.runs) run.close();
+  }
+}
+
+class Chain {
+  readonly runs: Run[] = [];
+  readonly discarded: IdIndexError[] = [];
+  /** False when a run vanished while it was looked at, or there are runs behind a gap. */
+  sound = true;
+
+  constructor(private readonly options: ReadOptions) {
+    const byStart = new Map<number, { name: string; to: number }[]>();
+    let furthest = options.origin;
+    for (const name of fs.readdirSync(options.directory)) {
+      const stretch = parseName(name);
+      if (stretch === null || stretch.to > options.logEnd) continue;
+      furthest = Math.max(furthest, stretch.to);
+      const peers = byStart.get(stretch.from) ?? [];
+      byStart.set(stretch.from, [...peers, { name, to: stretch.to }]);
+    }
+    let reached = options.origin;
+    for (;;) {
+      const peers = (byStart.get(reached) ?? []).filter(({ to }) => to > reached);
+      peers.sort((a, b) => b.to - a.to);
+      const run = this.#firstSound(peers.map(({ name }) => name));
+      if (run === null) break;
+      this.runs.push(run);
+      reached = run.header.to;
+    }
+    if (reached < furthest) this.sound = false;
+  }
+
+  #firstSound(names: string[]): Run | null {
+    for (const name of names) {
+      try {
+        const run = Run.open(this.options.directory, name, this.options.filterMemory);
+        try {
+          this.#check(run);
+          return run;
+        } catch (error) {
+          run.close();
+          throw error;
+        }
+      } catch (error) {
+        if (isMissing(error)) this.sound = false;
+        else if (error instanceof IdIndexError) this.discarded.push(error);
+        else throw error;
+      }
+    }
+    return null;
+  }
+
+  #check(run: Run): void {
+    const { name, header } = run.image;
+    const stretch = parseName(name);
+    if (stretch?.from !== header.from || stretch.to !== header.to) {
+      throw damaged(name, 'holds the run of another stretch of log');
+    }
+    const key = this.runs[0]?.header ?? header;
+    if (key.k0 !== header.k0 || key.k1 !== header.k1) {
+      throw damaged(name, 'belongs to another index');
+    }
+    if (this.options.verify) run.verify();
+  }
+}
+
+/**
+ * Deletes the runs and unfinished runs that are not of this chain, durably. Only the writer may, and before the
+ * log grows again: once the log has been cut and has grown past a run that spoke of the part cut off, nothing
+ * about that run would look wrong any more.
+ */
+export function clearAway(directory: string, chain: readonly Run[]): void {
+  const kept = new Set(chain.map((run) => run.image.name));
+  let cleared = false;
+  for (const name of fs.readdirSync(directory)) {
+    const ours = parseName(name) !== null || name.endsWith(`.run${UNFINISHED}`);
+    if (!ours || kept.has(name)) continue;
+    fs.unlinkSync(path.join(directory, name));
+    cleared = true;
+  }
+  if (cleared) syncDirectory(fs, directory);
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}

@@ -1,0 +1,157 @@
+import * as fs from 'node:fs';
+import path from 'node:path';
+import { receiveMessageOnPort, workerData, type MessagePort } from 'node:worker_threads';
+import { Merge, nextMerge } from './merge.js';
+import { RecentTable, WORDS_PER_ENTRY } from './recent-table.js';
+import { RunWriter, type Files } from './run-writer.js';
+import { Run, type RunImage } from './run.js';
+import type { FingerprintKey } from './fingerprint.js';
+
+/*
+ * The thread that writes runs: frozen tables first, merges in between. It deletes nothing before the index has
+ * said that it no longer opens it, and it never answers for more than what is durable under its final name.
+ */
+
+export interface RunThreadData {
+  readonly port: MessagePort;
+  /** Counts the answers posted, so that the index can wait for one without its event loop. */
+  readonly answers: SharedArrayBuffer;
+  readonly directory: string;
+  readonly key: FingerprintKey;
+  readonly filterMemory: number;
+  /** The chain at the time of opening, in order of log. */
+  readonly images: readonly RunImage[];
+  /** The module with the calls of `Files`: `node:fs`, or in tests one that fails. */
+  readonly files: string;
+}
+
+export type RunRequest =
+  | { kind: 'write'; table: SharedArrayBuffer; count: number; from: number; to: number }
+  /** The index no longer opens these files. */
+  | { kind: 'delete'; names: readonly string[] }
+  | { kind: 'close' };
+
+export type RunAnswer =
+  /** A run has been published, in place of those named. An empty list: it is the table last sent. */
+  | { kind: 'published'; image: RunImage; replaces: readonly string[] }
+  /** `code` is the system's (ENOSPC) or `corrupt` with the run: an Error would lose both on its way. */
+  | { kind: 'failed'; what: 'write' | 'merge'; message: string; code: string; run: string | undefined };
+
+/** About 2 ms of merging between two looks at the port. */
+const MERGE_STEP = 16_384;
+
+class RunThread {
+  readonly #signal: Int32Array;
+  readonly #requests: RunRequest[] = [];
+  readonly #runs: Run[];
+  #merge: Merge | null = null;
+  /** After a merge has failed none is tried until a table could be written: the disk is full or broken. */
+  #mergeable = true;
+  #sorted = new Uint32Array(0);
+
+  constructor(
+    private readonly data: RunThreadData,
+    private readonly files: Files,
+  ) {
+    this.#signal = new Int32Array(data.answers);
+    this.#runs = data.images.map((image) => Run.share(data.directory, image));
+    data.port.on('message', (request: RunRequest) => {
+      this.#requests.push(request);
+      this.#work();
+    });
+    this.#work();
+  }
+
+  #work(): void {
+    for (;;) {
+      for (;;) {
+        const received = receiveMessageOnPort(this.data.port) as { message: RunRequest } | undefined;
+        if (received === undefined) break;
+        this.#requests.push(received.message);
+      }
+      const request = this.#requests.shift();
+      if (request?.kind === 'close') {
+        this.#merge?.discard();
+        this.data.port.close();
+        return;
+      }
+      if (request?.kind === 'write') this.#write(request);
+      else if (request?.kind === 'delete') this.#delete(request.names);
+      else if (!this.#mergeStep()) return;
+    }
+  }
+
+  #write({ table, count, from, to }: RunRequest & { kind: 'write' }): void {
+    let writer: RunWriter | null = null;
+    try {
+      if (this.#sorted.length < count * WORDS_PER_ENTRY) this.#sorted = new Uint32Array(count * WORDS_PER_ENTRY);
+      const sorted = this.#sorted;
+      new RecentTable(table.byteLength / (WORDS_PER_ENTRY * 4), table).sorted(sorted);
+      const { k0, k1 } = this.data.key;
+      writer = new RunWriter(this.files, this.data.directory, { level: 0, k0, k1, count, from, to });
+      for (let at = 0; at < count * WORDS_PER_ENTRY; at += WORDS_PER_ENTRY) {
+        writer.add(sorted[at] ?? 0, sorted[at + 1] ?? 0, sorted[at + 2] ?? 0, sorted[at + 3] ?? 0);
+      }
+      writer.finish();
+      this.#publish(writer.name, []);
+      this.#mergeable = true;
+    } catch (error) {
+      writer?.discard();
+      this.#fail('write', error);
+    }
+  }
+
+  /** Goes on with the merge under way or begins the next one; false when there is none. */
+  #mergeStep(): boolean {
+    try {
+      if (this.#merge === null) {
+        const inputs = this.#mergeable ? nextMerge(this.#runs) : null;
+        if (inputs === null) return false;
+        this.#merge = new Merge(this.files, this.data.directory, inputs);
+      }
+      if (this.#merge.step(MERGE_STEP)) {
+        this.#publish(this.#merge.name, this.#merge.inputs);
+        this.#merge = null;
+      }
+    } catch (error) {
+      this.#merge?.discard();
+      this.#merge = null;
+      this.#mergeable = false;
+      this.#fail('merge', error);
+    }
+    return true;
+  }
+
+  #publish(name: string, replaces: readonly Run[]): void {
+    const run = Run.open(this.data.directory, name, this.data.filterMemory);
+    const at = replaces[0] ? this.#runs.indexOf(replaces[0]) : this.#runs.length;
+    this.#runs.splice(at, replaces.length, run);
+    for (const replaced of replaces) replaced.close();
+    this.#answer({ kind: 'published', image: run.image, replaces: replaces.map((old) => old.image.name) });
+  }
+
+  #delete(names: readonly string[]): void {
+    for (const name of names) {
+      try {
+        this.files.unlinkSync(path.join(this.data.directory, name));
+      } catch {
+        // Costs space until the next start, which clears it away: the run that replaced it reaches further.
+      }
+    }
+  }
+
+  #fail(what: 'write' | 'merge', error: unknown): void {
+    const { message, code, run } = error as Error & { code?: string; run?: string };
+    this.#answer({ kind: 'failed', what, message, code: code ?? '', run });
+  }
+
+  #answer(answer: RunAnswer): void {
+    this.data.port.postMessage(answer);
+    Atomics.add(this.#signal, 0, 1);
+    Atomics.notify(this.#signal, 0);
+  }
+}
+
+const data = workerData as RunThreadData;
+const files = data.files === 'node:fs' ? fs : ((await import(data.files)) as Files);
+new RunThread(data, files);

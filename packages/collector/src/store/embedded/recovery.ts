@@ -1,0 +1,38 @@
+/** Judges what stands behind the last readable frame: nothing, a torn tail, or damage to what was durable. */
+import type { Files } from './files.js';
+import { checksumHolds, frameDurableBefore, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
+
+export type Tail =
+  /** Only zeros, or nothing. */
+  | { readonly state: 'clean' }
+  /** Bytes of a batch that was being written when the machine or the process stopped; never acknowledged. */
+  | { readonly state: 'torn'; readonly bytes: Buffer }
+  /** A frame further on says that the unreadable one was durable. */
+  | { readonly state: 'damaged'; readonly witnessSequence: number };
+
+/**
+ * @param offset where the frame of `sequence` is due in the last segment's file and cannot be read.
+ *
+ * A batch reaches the disk in no particular order before its flush returns, so readable frames may stand
+ * behind an unreadable one in a torn tail. What tells the two apart is durable-before (frame.ts). No sender
+ * can forge such a frame inside an event: a header has zero bytes, and JSON text has none (RFC 8259).
+ *
+ * The hole: when the very last batch is damaged after it was acknowledged, no frame behind it can say so,
+ * and it looks torn. The bytes are kept aside, so that nothing is thrown away.
+ */
+export function judgeTail(files: Files, fd: number, offset: number, sequence: number): Tail {
+  const size = files.size(fd);
+  const rest = Buffer.alloc(Math.max(0, size - offset));
+  files.read(fd, rest, 0, rest.length, offset);
+  let last = rest.length;
+  while (last > 0 && rest[last - 1] === 0) last--;
+  if (last === 0) return { state: 'clean' };
+  for (let at = 1; at + HEADER_BYTES <= last; at++) {
+    const frame = plausibleSize(rest, at, rest.length);
+    if (frame === 0 || at + frame > rest.length) continue;
+    if (frameDurableBefore(rest, at) > sequence && checksumHolds(rest, at, frame)) {
+      return { state: 'damaged', witnessSequence: frameSequence(rest, at) };
+    }
+  }
+  return { state: 'torn', bytes: rest.subarray(0, last) };
+}

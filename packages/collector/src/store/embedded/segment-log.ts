@@ -1,0 +1,323 @@
+/**
+ * The log being written: one writer, appending to the last segment, flushing once a batch.
+ *
+ * Order at a crash. A batch is written and flushed before `commit` returns. Rolling to a new segment:
+ *   1. zeros are written to `next.segment` and flushed, ahead of time, by the thread pool
+ *   2. its header is written and flushed
+ *   3. it is renamed to its name, and the directory flushed
+ *   4. the old segment's zeros are cut off (cosmetic: readers stop at the next segment's first address)
+ * A crash before 3 leaves a `next.segment` that the next start removes; after 3, an empty last segment.
+ */
+import { randomBytes } from 'node:crypto';
+import path from 'node:path';
+import { CommitUnknown, NotCommitted, StoreDamaged } from '../store.js';
+import type { Files } from './files.js';
+import { frameDurableBefore, frameSequence } from './frame.js';
+import { judgeTail } from './recovery.js';
+import { readFrames, type FramePlace, type SegmentEnd } from './segment-reader.js';
+import { encodeSegmentHeader, listSegments, SEGMENT_HEADER_BYTES, segmentName, type Segment } from './segment.js';
+
+/** What a start found behind the last readable frame and moved to a file of its own. */
+export interface TornTail {
+  readonly bytes: number;
+  readonly keptIn: string;
+  readonly sequence: number;
+}
+
+export interface SegmentLogOptions {
+  readonly directory: string;
+  readonly segmentBytes: number;
+  readonly files: Files;
+  /** Called when room for the next segment cannot be made yet; the current one still has some. */
+  readonly onRoomTrouble: (error: unknown) => void;
+}
+
+export class SegmentLog {
+  /** Oldest first; the last one is written to. Never empty after `open`. */
+  readonly segments: Segment[];
+  /** Address behind the last durable frame. */
+  end: number;
+  /** The sequence that the next event gets. */
+  nextSequence: number;
+  readonly tornTail: TornTail | undefined;
+  readonly #options: SegmentLogOptions;
+  #fd: number;
+  /** Offset in the current segment's file where the next frame goes. */
+  #offset: number;
+  #room: Promise<void> | undefined;
+  #broken: CommitUnknown | undefined;
+
+  private constructor(
+    options: SegmentLogOptions,
+    segments: Segment[],
+    fd: number,
+    end: SegmentEnd,
+    tornTail: TornTail | undefined,
+  ) {
+    this.#options = options;
+    this.segments = segments;
+    this.#fd = fd;
+    this.end = end.address;
+    this.#offset = end.offset;
+    this.nextSequence = end.nextSequence;
+    this.tornTail = tornTail;
+  }
+
+  /**
+   * Opens the log for writing, or begins it. On return the last segment ends behind a whole frame, everything
+   * up to there is on stable storage, and a torn tail has been moved to `torn/`.
+   * @throws StoreDamaged when the last segment is damaged before its end, or the segments do not fit together.
+   */
+  static async open(options: SegmentLogOptions): Promise<SegmentLog> {
+    const { files, directory } = options;
+    files.makeDirectory(directory);
+    files.remove(nextPath(directory));
+    const segments = listSegments(files, directory);
+    const last = segments.at(-1);
+    if (last === undefined) {
+      const log = new SegmentLog(options, segments, -1, { address: 0, offset: 0, nextSequence: 1 }, undefined);
+      await log.#roll(randomBytes(16).toString('hex'));
+      return log;
+    }
+    const { end, lastBatch } = findEnd(files, last);
+    const fd = files.open(last.path, 'r+');
+    const tornTail = repairTail(options, last, fd, end, lastBatch);
+    return new SegmentLog(options, segments, fd, end, tornTail);
+  }
+
+  /**
+   * Makes room for a batch, rolling to a new segment when this one is full.
+   * @returns undefined when there is room already: then nothing was awaited.
+   * @throws NotCommitted when there is none to be had.
+   */
+  makeRoom(bytes: number): Promise<void> | undefined {
+    if (this.#broken) throw this.#broken;
+    const left = this.#options.segmentBytes - this.#offset;
+    if (bytes <= left) {
+      // Halfway through, begin to make the next segment's room, so that rolling finds it there.
+      if (left < this.#options.segmentBytes / 2) this.#room ??= this.#prepare();
+      return undefined;
+    }
+    return this.#roll(this.#current.ledgerId);
+  }
+
+  /**
+   * Writes the frames of one batch and flushes them. On return they are durable, and `end` and `nextSequence`
+   * stand behind them.
+   * @throws NotCommitted nothing of it is stored: what was written is zeros again, durably.
+   * @throws CommitUnknown otherwise; every later call throws the same.
+   */
+  commit(frames: Buffer, bytes: number, events: number): void {
+    const { files } = this.#options;
+    try {
+      files.write(this.#fd, frames, bytes, this.#offset);
+    } catch (error) {
+      this.#undo(bytes, error);
+      throw new NotCommitted('the batch could not be written', { cause: error });
+    }
+    try {
+      files.datasync(this.#fd);
+    } catch (error) {
+      // After a failed flush the kernel may drop the pages and call them clean: no later flush proves anything.
+      throw this.#breakWith('the flush of a batch failed', error);
+    }
+    this.#offset += bytes;
+    this.end += bytes;
+    this.nextSequence += events;
+  }
+
+  /** Reads `length` bytes at an address of the log, fewer at its end. */
+  readAt(address: number, length: number): Buffer {
+    const { files } = this.#options;
+    const segment = this.segments.findLast((candidate) => candidate.base <= address);
+    const bytes = Buffer.alloc(length);
+    if (segment === undefined) return bytes.subarray(0, 0);
+    const fd = segment === this.#current ? this.#fd : files.open(segment.path, 'r');
+    try {
+      const got = files.read(fd, bytes, 0, length, address - segment.base + SEGMENT_HEADER_BYTES);
+      return bytes.subarray(0, got);
+    } finally {
+      if (fd !== this.#fd) files.close(fd);
+    }
+  }
+
+  /** Every frame from an address on (a frame must begin there), for rebuilding what is derived. */
+  framesFrom(address: number): Generator<FramePlace, SegmentEnd> {
+    const { files } = this.#options;
+    const first = Math.max(
+      0,
+      this.segments.findLastIndex((segment) => segment.base <= address),
+    );
+    const segments = this.segments.slice(first);
+    const segment = segments[0];
+    if (segment === undefined || address <= segment.base) return readFrames(files, segments);
+    const header = this.readAt(address, SEGMENT_HEADER_BYTES);
+    return readFrames(files, segments, { address, sequence: frameSequence(header, 0) });
+  }
+
+  /** The file and offset of an address, for messages. */
+  placeOf(address: number): { file: string; offset: number } {
+    const segment = this.segments.findLast((candidate) => candidate.base <= address) ?? this.#current;
+    return { file: path.basename(segment.path), offset: address - segment.base + SEGMENT_HEADER_BYTES };
+  }
+
+  async close(): Promise<void> {
+    await this.#room?.catch(() => undefined);
+    this.#options.files.close(this.#fd);
+    this.#options.files.remove(nextPath(this.#options.directory));
+  }
+
+  get #current(): Segment {
+    const last = this.segments.at(-1);
+    if (last === undefined) throw new Error('the log has no segment');
+    return last;
+  }
+
+  #prepare(): Promise<void> {
+    const { files, directory, segmentBytes, onRoomTrouble } = this.#options;
+    const room = files.createZeroed(nextPath(directory), segmentBytes);
+    room.catch((error: unknown) => {
+      // Forgotten, so that the next batch tries again.
+      this.#room = undefined;
+      onRoomTrouble(error);
+    });
+    return room;
+  }
+
+  async #roll(ledgerId: string): Promise<void> {
+    const { files, directory } = this.#options;
+    const segment: Segment = {
+      path: path.join(directory, segmentName(this.nextSequence)),
+      base: this.end,
+      firstSequence: this.nextSequence,
+      ledgerId,
+    };
+    let fd: number;
+    try {
+      await (this.#room ??= this.#prepare());
+      this.#room = undefined;
+      fd = files.open(nextPath(directory), 'r+');
+    } catch (error) {
+      throw new NotCommitted('no room for a new segment', { cause: error });
+    }
+    try {
+      files.write(fd, encodeSegmentHeader(segment, Date.now()), SEGMENT_HEADER_BYTES, 0);
+      files.datasync(fd);
+    } catch (error) {
+      files.close(fd);
+      throw new NotCommitted('a new segment could not be begun', { cause: error });
+    }
+    try {
+      files.rename(nextPath(directory), segment.path);
+      files.syncDirectory(directory);
+    } catch (error) {
+      files.close(fd);
+      throw this.#breakWith('the name of a new segment could not be made durable', error);
+    }
+    if (this.#fd >= 0) {
+      try {
+        files.truncate(this.#fd, this.#offset);
+      } catch {
+        // Only its zeros stay: see step 4 above.
+      }
+      files.close(this.#fd);
+    }
+    this.segments.push(segment);
+    this.#fd = fd;
+    this.#offset = SEGMENT_HEADER_BYTES;
+  }
+
+  /** Puts zeros back where a batch was half written, so that a restart cannot find any of it. */
+  #undo(bytes: number, cause: unknown): void {
+    const { files } = this.#options;
+    try {
+      const behind = Math.min(bytes, Math.max(0, files.size(this.#fd) - this.#offset));
+      files.write(this.#fd, Buffer.alloc(behind), behind, this.#offset);
+      files.datasync(this.#fd);
+    } catch (error) {
+      throw this.#breakWith('a batch was half written and could not be undone', new AggregateError([cause, error]));
+    }
+  }
+
+  #breakWith(message: string, cause: unknown): CommitUnknown {
+    this.#broken = new CommitUnknown(message, { cause });
+    return this.#broken;
+  }
+}
+
+function nextPath(directory: string): string {
+  return path.join(directory, 'next.segment');
+}
+
+interface LastBatch {
+  /** Frames of the last batch, as they stand in the file, from `offset` on. */
+  readonly offset: number;
+}
+
+/** Reads the last segment through. `lastBatch` begins where nothing but the flush vouches for the frames. */
+function findEnd(files: Files, segment: Segment): { end: SegmentEnd; lastBatch: LastBatch } {
+  const frames = readFrames(files, [segment]);
+  // Where each batch begins: its frames share one durable-before, which is their first sequence.
+  let lastDurableBefore = -1;
+  let offset = SEGMENT_HEADER_BYTES;
+  for (;;) {
+    const next = frames.next();
+    if (next.done) return { end: next.value, lastBatch: { offset } };
+    const { buffer, offset: at, address } = next.value;
+    const durableBefore = frameDurableBefore(buffer, at);
+    if (durableBefore !== lastDurableBefore) {
+      lastDurableBefore = durableBefore;
+      offset = address - segment.base + SEGMENT_HEADER_BYTES;
+    }
+  }
+}
+
+function repairTail(
+  options: SegmentLogOptions,
+  segment: Segment,
+  fd: number,
+  end: SegmentEnd,
+  lastBatch: LastBatch,
+): TornTail | undefined {
+  const { files, directory } = options;
+  const tail = judgeTail(files, fd, end.offset, end.nextSequence);
+  if (tail.state === 'damaged') {
+    files.close(fd);
+    throw new StoreDamaged(
+      { file: path.basename(segment.path), offset: end.offset, sequence: end.nextSequence },
+      `a frame does not hold what was written (event ${tail.witnessSequence} behind it shows that it was durable)`,
+    );
+  }
+  // The last batch may have been read back from memory that a failed flush never brought to the disk. Written
+  // and flushed once more, it is durable for certain before any repeat of its events is answered.
+  const batch = Buffer.alloc(end.offset - lastBatch.offset);
+  files.read(fd, batch, 0, batch.length, lastBatch.offset);
+  files.write(fd, batch, batch.length, lastBatch.offset);
+  let torn: TornTail | undefined;
+  if (tail.state === 'torn') {
+    torn = keepTornTail(options, directory, tail.bytes, end.nextSequence);
+    files.write(fd, Buffer.alloc(tail.bytes.length), tail.bytes.length, end.offset);
+  }
+  files.datasync(fd);
+  return torn;
+}
+
+function keepTornTail(
+  { files }: SegmentLogOptions,
+  directory: string,
+  bytes: Buffer,
+  sequence: number,
+): TornTail {
+  const kept = path.join(directory, 'torn');
+  files.makeDirectory(kept);
+  const file = path.join(kept, `${String(sequence).padStart(16, '0')}-${Date.now()}.bytes`);
+  const fd = files.open(file, 'wx+');
+  try {
+    files.write(fd, bytes, bytes.length, 0);
+    files.datasync(fd);
+  } finally {
+    files.close(fd);
+  }
+  files.syncDirectory(kept);
+  return { bytes: bytes.length, keptIn: file, sequence };
+}

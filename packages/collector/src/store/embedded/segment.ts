@@ -1,0 +1,107 @@
+/**
+ * A segment: one file of the log. Its name is the sequence of its first event, its first 64 bytes a header,
+ * the rest frames without a gap (frame.ts), then zeros where room was made ahead.
+ *
+ *   offset  size  field
+ *        0     8  "CLINEVNT"
+ *        8     4  CRC-32 of bytes 12 to 63
+ *       12     4  format version of the segment and of every frame in it, 1
+ *       16     8  address of the first frame: how many bytes of frames all earlier segments hold
+ *       24     8  sequence of the first event
+ *       32     8  created, milliseconds since 1970 UTC
+ *       40    16  ledger id, random, the same in every segment of a ledger
+ *       56     8  zero
+ *
+ * An address counts bytes of frames since the ledger began, so it names a place for ever, whatever the
+ * segment size was then. A segment ends where the next one's first address says; only the last one ends
+ * where its frames do.
+ */
+import path from 'node:path';
+import { crc32 } from 'node:zlib';
+import { StoreDamaged } from '../store.js';
+import type { Files } from './files.js';
+
+export const SEGMENT_HEADER_BYTES = 64;
+const MAGIC = 'CLINEVNT';
+const VERSION = 1;
+const NAME = /^\d{16}\.segment$/;
+
+export interface Segment {
+  readonly path: string;
+  /** Address of its first frame. */
+  readonly base: number;
+  readonly firstSequence: number;
+  readonly ledgerId: string;
+}
+
+export function segmentName(firstSequence: number): string {
+  return `${String(firstSequence).padStart(16, '0')}.segment`;
+}
+
+export function encodeSegmentHeader(segment: Omit<Segment, 'path'>, created: number): Buffer {
+  const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
+  header.write(MAGIC, 0, 'latin1');
+  header.writeUInt32LE(VERSION, 12);
+  header.writeBigUInt64LE(BigInt(segment.base), 16);
+  header.writeBigUInt64LE(BigInt(segment.firstSequence), 24);
+  header.writeBigUInt64LE(BigInt(created), 32);
+  header.write(segment.ledgerId, 40, 'hex');
+  header.writeUInt32LE(crc32(header.subarray(12)), 8);
+  return header;
+}
+
+function readSegmentHeader(files: Files, file: string): Segment {
+  const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
+  const fd = files.open(file, 'r');
+  try {
+    files.read(fd, header, 0, header.length, 0);
+  } finally {
+    files.close(fd);
+  }
+  const sequence = Number.parseInt(path.basename(file), 10);
+  const damaged = (offset: number, reason: string) =>
+    new StoreDamaged({ file: path.basename(file), offset, sequence }, reason);
+  if (header.toString('latin1', 0, 8) !== MAGIC) throw damaged(0, 'no segment header stands');
+  if (crc32(header.subarray(12)) !== header.readUInt32LE(8)) throw damaged(8, 'the segment header has changed');
+  if (header.readUInt32LE(12) !== VERSION) {
+    throw new Error(`${path.basename(file)} was written by a later version of the collector`);
+  }
+  const firstSequence = Number(header.readBigUInt64LE(24));
+  if (firstSequence !== sequence) throw damaged(24, 'the segment has another name than it was written under');
+  return {
+    path: file,
+    base: Number(header.readBigUInt64LE(16)),
+    firstSequence,
+    ledgerId: header.toString('hex', 40, 56),
+  };
+}
+
+/**
+ * The segments in a directory, oldest first.
+ * @throws StoreDamaged when a header does not hold, or a segment of another ledger stands among them.
+ */
+export function listSegments(files: Files, directory: string): Segment[] {
+  const segments = files
+    .list(directory)
+    .filter((name) => NAME.test(name))
+    .map((name) => readSegmentHeader(files, path.join(directory, name)));
+  segments.forEach((segment, i) => {
+    const before = segments[i - 1];
+    const foreign = before !== undefined && segment.ledgerId !== before.ledgerId;
+    // A later first event means at least one frame between the two; an equal address would be no bytes for it.
+    const tangled = before !== undefined && segment.base <= before.base;
+    const headless = before === undefined && (segment.base !== 0 || segment.firstSequence !== 1);
+    if (foreign || tangled || headless) {
+      const reason = foreign
+        ? 'the segment belongs to another ledger'
+        : tangled
+          ? 'the segment does not follow the one before it'
+          : 'the segments before this one are missing';
+      throw new StoreDamaged(
+        { file: path.basename(segment.path), offset: 0, sequence: segment.firstSequence },
+        reason,
+      );
+    }
+  });
+  return segments;
+}

@@ -1,0 +1,114 @@
+/**
+ * The contract of a store: what every driver promises, and all that the rest of the collector knows of one.
+ *
+ * The contract is semantic, not transactional. A caller hands over a batch and learns, for each event, one of
+ * three outcomes; or that nothing of the batch was stored ({@link NotCommitted}); or that nobody can know
+ * ({@link CommitUnknown}), after which the store must be opened anew before it answers anybody.
+ */
+import type { EventKind, Profile } from '@clinical-events/protocol';
+
+/** An event that passed every check and asks to be stored. The views are only read during `append`. */
+export interface Candidate {
+  readonly kind: EventKind;
+  /** The profile that it was checked against. */
+  readonly profile: Profile;
+  readonly organisation: string;
+  /** The public part of the API key that sent it. */
+  readonly keyId: string;
+  /** The collector's clock when the body was complete: milliseconds since 1970 UTC. */
+  readonly receivedAt: number;
+  /** 16 bytes (RFC 9562). */
+  readonly eventId: Uint8Array;
+  /** 16 bytes: the run that the event names, or its own id when it opens one; all zero when it names none. */
+  readonly runId: Uint8Array;
+  /** Hexadecimal SHA-256 of `body`. */
+  readonly digest: string;
+  /** The exact bytes that the sender wrote (after Content-Encoding is undone). */
+  readonly body: Uint8Array;
+}
+
+/**
+ * `accepted`: stored by this call. `duplicate`: the same organisation has stored the same event id with equal
+ * JSON content before, durably. `conflict`: it has, with different content; the first one stands.
+ * `unreadable`: the id seems to be stored, but that place cannot be read; nothing was stored for it now.
+ */
+export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'unreadable';
+
+/** What happened to a stored event's payload since. */
+export type PayloadState = 'plain' | 'encrypted' | 'retired';
+
+/** An event as it stands in the log. */
+export interface StoredEvent {
+  /** 1 for the first event of a ledger, then counting up without a gap. */
+  readonly sequence: number;
+  readonly kind: EventKind;
+  readonly profile: Profile;
+  readonly organisation: string;
+  readonly keyId: string;
+  readonly receivedAt: number;
+  /** Lower-case text form (RFC 9562). */
+  readonly eventId: string;
+  /** Lower-case text form, or undefined when the event names no run and opens none. */
+  readonly runId: string | undefined;
+  readonly digest: string;
+  readonly payloadState: PayloadState;
+  /** The exact body when `payloadState` is `plain`. Valid until the next event is asked for. */
+  readonly body: Buffer;
+}
+
+/** Which events a scan yields; every condition given must hold. */
+export interface ScanRange {
+  /** The first sequence wanted; 1 when not given. */
+  readonly from?: number;
+  readonly kinds?: ReadonlySet<EventKind>;
+  readonly organisation?: string;
+  /** Lower-case text form. */
+  readonly runId?: string;
+  /** Inclusive, milliseconds since 1970 UTC, against `receivedAt`. */
+  readonly since?: number;
+  /** Exclusive. */
+  readonly until?: number;
+}
+
+/** Where events are read from. */
+export interface EventSource {
+  /**
+   * Yields the events of the range in sequence order, each whole and checked against its checksum.
+   * @throws {@link StoreDamaged} at the first place that does not hold what was written.
+   */
+  scan(range: ScanRange): Iterable<StoredEvent> | AsyncIterable<StoredEvent>;
+}
+
+/** Where events are kept. */
+export interface Store {
+  /**
+   * On return every `accepted` event is durable, and so is every event that a `duplicate` or `conflict` speaks of.
+   * The outcomes stand in the order of the batch; sequences are given in that order too.
+   * @throws {@link NotCommitted} nothing of the batch is stored, now or after a restart; the store can be used.
+   * @throws {@link CommitUnknown} any part of the batch may be stored; the store must not be used again.
+   */
+  append(batch: readonly Candidate[]): Outcome[] | Promise<Outcome[]>;
+  /** Leaves everything so that the next start is quick. The store must not be used afterwards. */
+  close(): Promise<void>;
+}
+
+/** Nothing of the batch was stored. `cause` says why (ENOSPC, for one). */
+export class NotCommitted extends Error {
+  override name = 'NotCommitted';
+}
+
+/** The batch may be stored or not: a flush to the disk failed. */
+export class CommitUnknown extends Error {
+  override name = 'CommitUnknown';
+}
+
+/** The log does not hold at `place` what was once written there. */
+export class StoreDamaged extends Error {
+  override name = 'StoreDamaged';
+  constructor(
+    readonly place: { readonly file: string; readonly offset: number; readonly sequence: number },
+    reason: string,
+  ) {
+    super(`${reason} in ${place.file} at byte ${place.offset}, where event ${place.sequence} is due`);
+  }
+}

@@ -1,0 +1,143 @@
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import { describe, expect, test } from 'vitest';
+import {
+  createKey,
+  ensureFirstKey,
+  GrantRefused,
+  type Grants,
+  keyState,
+  rotateKey,
+} from '../../src/access/issuing.js';
+import { KeyRing } from '../../src/access/key-ring.js';
+import type { ApiKey } from '../../src/store/key-store.js';
+import { openKeys, scratchDirectory } from './scratch-keys.js';
+
+const NOW = Date.UTC(2026, 0, 1);
+const GRANTS: Grants = {
+  organisation: 'ward-7',
+  permissions: ['outcome'],
+  profile: 'full',
+  rateLimit: { perSecond: 5, burst: 9 },
+  expiresAt: NOW + 10_000,
+  note: 'first',
+};
+
+async function rowOf(store: ReturnType<typeof openKeys>, keyId: string): Promise<ApiKey | undefined> {
+  return (await store.list()).find((key) => key.keyId === keyId);
+}
+
+describe('creating', () => {
+  test('stores what was granted and nothing of the secret', async () => {
+    const store = openKeys();
+    const { text, key } = await createKey(store, GRANTS, NOW);
+    expect(await store.list()).toEqual([{ ...key, hash: new Uint8Array(key.hash) }]);
+    expect(key).toMatchObject({ ...GRANTS, createdAt: NOW, revokedAt: undefined, replacedBy: undefined });
+    expect(JSON.stringify(await store.list())).not.toContain(text.slice(17));
+  });
+
+  test.each<[string, Partial<Grants>]>([
+    ['an organisation with a space', { organisation: 'ward 7' }],
+    ['an empty organisation', { organisation: '' }],
+    ['an organisation of 65 characters', { organisation: 'x'.repeat(65) }],
+    ['no permission', { permissions: [] }],
+    ['an expiry that is now', { expiresAt: NOW }],
+    ['a note of 201 characters', { note: 'x'.repeat(201) }],
+    ['a note that moves the cursor', { note: 'good\u001b[1A' }],
+    ['a note over two lines', { note: 'a\nb' }],
+  ])('refuses %s and stores nothing', async (_, wrong) => {
+    const store = openKeys();
+    await expect(createKey(store, { ...GRANTS, ...wrong }, NOW)).rejects.toThrow(GrantRefused);
+    expect(await store.list()).toEqual([]);
+  });
+});
+
+describe('rotating', () => {
+  test('gives the new key the grants of the old one, and the old one the overlap', async () => {
+    const store = openKeys();
+    const { key: old } = await createKey(store, GRANTS, NOW);
+    const rotated = await rotateKey(store, old.keyId, 4000, NOW + 1000);
+    if (typeof rotated === 'string') throw new Error(rotated);
+    expect(rotated.key).toMatchObject({ ...GRANTS, createdAt: NOW + 1000, rotatedFrom: old.keyId });
+    expect(await rowOf(store, old.keyId)).toMatchObject({
+      expiresAt: NOW + 5000,
+      replacedBy: rotated.key.keyId,
+    });
+  });
+
+  test('never lengthens the life of the old key', async () => {
+    const store = openKeys();
+    const { key: old } = await createKey(store, GRANTS, NOW);
+    await rotateKey(store, old.keyId, 86_400_000, NOW, NOW + 1e9);
+    expect(await rowOf(store, old.keyId)).toMatchObject({ expiresAt: GRANTS.expiresAt });
+  });
+
+  test('without overlap ends the old key at once', async () => {
+    const store = openKeys();
+    const { key: old, text } = await createKey(store, { ...GRANTS, expiresAt: undefined }, NOW);
+    await rotateKey(store, old.keyId, 0, NOW + 1);
+    const ring = await KeyRing.open(store);
+    expect(ring.authenticate(text, NOW + 1)).toBe('key_expired');
+  });
+
+  test('is refused for keys that are unknown, revoked, expired or rotated before, and changes nothing', async () => {
+    const store = openKeys();
+    expect(await rotateKey(store, 'aaaaaaaaaaaa', 0, NOW)).toBe('unknown');
+    const [revoked, expired, replaced] = await Promise.all(
+      [1, 2, 3].map(() => createKey(store, GRANTS, NOW)),
+    );
+    await store.revoke(revoked?.key.keyId ?? '', NOW);
+    await rotateKey(store, replaced?.key.keyId ?? '', 5000, NOW);
+    const before = await store.list();
+    expect(await rotateKey(store, revoked?.key.keyId ?? '', 0, NOW)).toBe('revoked');
+    expect(await rotateKey(store, expired?.key.keyId ?? '', 0, NOW + 10_000)).toBe('expired');
+    expect(await rotateKey(store, replaced?.key.keyId ?? '', 0, NOW)).toBe('replaced');
+    expect(await store.list()).toEqual(before);
+  });
+
+  test('twice at once gives one successor', async () => {
+    const dataDir = scratchDirectory();
+    const [one, other] = [openKeys(dataDir), openKeys(dataDir)];
+    const { key } = await createKey(one, GRANTS, NOW);
+    const results = await Promise.all([one, other].map((store) => rotateKey(store, key.keyId, 0, NOW)));
+    expect(results.filter((result) => typeof result === 'object')).toHaveLength(1);
+    expect(await one.list()).toHaveLength(2);
+  });
+});
+
+test('a key is active, then replaced, then expired, and revoked above all', async () => {
+  const store = openKeys();
+  const { key } = await createKey(store, GRANTS, NOW);
+  const expiresAt = NOW + 10_000;
+  expect(keyState(key, expiresAt - 1)).toBe('active');
+  expect(keyState({ ...key, replacedBy: 'x' }, expiresAt - 1)).toBe('replaced');
+  expect(keyState({ ...key, replacedBy: 'x' }, expiresAt)).toBe('expired');
+  expect(keyState({ ...key, replacedBy: 'x', revokedAt: NOW }, NOW)).toBe('revoked');
+});
+
+describe('the first key', () => {
+  test('is made in an empty store, for the organisation "default", with all permissions', async () => {
+    const store = openKeys();
+    const text = await ensureFirstKey(store, NOW);
+    const ring = await KeyRing.open(store);
+    const principal = ring.authenticate(text, NOW);
+    if (typeof principal === 'string') throw new Error(principal);
+    expect(principal.organisation).toBe('default');
+    expect(EVENT_KINDS.every((kind) => principal.may(kind))).toBe(true);
+  });
+
+  test('is not made again, not even when all keys are revoked', async () => {
+    const store = openKeys();
+    const { key } = await createKey(store, GRANTS, NOW);
+    await store.revoke(key.keyId, NOW);
+    expect(await ensureFirstKey(store, NOW)).toBeUndefined();
+    expect(await store.list()).toHaveLength(1);
+  });
+
+  test('is one, also when two collectors ask for it at once', async () => {
+    const dataDir = scratchDirectory();
+    const texts = await Promise.all(
+      [openKeys(dataDir), openKeys(dataDir)].map((store) => ensureFirstKey(store, NOW)),
+    );
+    expect(texts.filter((text) => text !== undefined)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,61 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import {
+  hashKeyText,
+  isKeyId,
+  KEY_TEXT_LENGTH,
+  keyIdOf,
+  newKeyId,
+  newKeyText,
+} from '../../src/access/key-text.js';
+
+test('a new key has the documented form and gives its id back', () => {
+  for (let i = 0; i < 1000; i++) {
+    const keyId = newKeyId();
+    const text = newKeyText(keyId);
+    expect(isKeyId(keyId)).toBe(true);
+    expect(text).toMatch(/^cek_[a-z2-7]{12}_[A-Za-z0-9_-]{43}$/);
+    expect(text).toHaveLength(KEY_TEXT_LENGTH);
+    expect(Buffer.from(text.slice(17), 'base64url')).toHaveLength(32);
+    expect(keyIdOf(text)).toBe(keyId);
+  }
+});
+
+test('two keys share neither id nor secret', () => {
+  const ids = new Set(Array.from({ length: 1000 }, newKeyId));
+  expect(ids.size).toBe(1000);
+  const [id = ''] = ids;
+  expect(new Set(Array.from({ length: 1000 }, () => newKeyText(id))).size).toBe(1000);
+});
+
+test('text that is no key has no key id', () => {
+  const text = newKeyText(newKeyId());
+  for (const near of [
+    '',
+    text.slice(1),
+    `${text}x`,
+    `x${text}`,
+    text.toUpperCase(),
+    `${text.slice(0, -1)}=`,
+    ` ${text.slice(1)}`,
+  ]) {
+    expect(keyIdOf(near)).toBeUndefined();
+  }
+  fc.assert(fc.property(fc.string({ unit: 'binary' }), (any) => keyIdOf(any) === undefined));
+  fc.assert(
+    fc.property(
+      fc.nat(KEY_TEXT_LENGTH - 1),
+      fc.constantFrom('\0', ' ', '\n', ',', 'é', '𝟘'),
+      (place, foreign) => {
+        const changed = text.slice(0, place) + foreign + text.slice(place + foreign.length);
+        return keyIdOf(changed) === undefined;
+      },
+    ),
+  );
+});
+
+test('the hash is the SHA-256 of the whole text', () => {
+  expect(Buffer.from(hashKeyText('abc')).toString('hex')).toBe(
+    'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
+  );
+});

@@ -1,0 +1,269 @@
+// The OpenAPI document, from the schemas, the examples and the error table.
+import { expectationOf, fieldsOf } from './expectations.mjs';
+import { compose, schemaOf } from './schemas.mjs';
+
+const PROSE = {
+  'inference-start': {
+    operationId: 'recordInferenceStart',
+    summary: 'Record the beginning of an inference run',
+    description:
+      'Send this when a model is called. The `event_id` and `run_id` are the sender’s choice; without a `run_id` the run is named after the `event_id`.',
+  },
+  'internal-artifact': {
+    operationId: 'recordInternalArtifact',
+    summary: 'Record an internal artifact',
+    description:
+      'Send this when a run has produced something on the way to its result: retrieved context, a reasoning trace, a tool call. The artifact itself stays where it is; the event says where that is.',
+  },
+  'human-output': {
+    operationId: 'recordHumanOutput',
+    summary: 'Record content shown to a person',
+    description: 'Send this when content that a run produced has been put before a human user.',
+  },
+  outcome: {
+    operationId: 'recordOutcome',
+    summary: 'Record an outcome attributed to an earlier run',
+    description:
+      'Send this when something that happened to a patient or a system is attributed to an earlier inference. It may come months later, or before the other events of its run.',
+  },
+  'user-feedback': {
+    operationId: 'recordUserFeedback',
+    summary: 'Record explicit feedback of a user',
+    description: 'Send this when a user has rated a run or commented on it.',
+  },
+};
+
+const DESCRIPTION = `Takes event messages that describe the runs of clinical AI models, one event a call, and keeps each as it was sent.
+
+The service is write-once. It answers whether an event was accepted and never returns what a record contains.
+
+**Repeats.** Sending an event again with the same JSON content is safe: it is stored once and the answer is the same. Retry after 408, 429, 500 and 503, or when no answer came, with the same body; wait for as long as \`Retry-After\` says if it is there.
+
+**Fields nobody named** are allowed everywhere in an event and are kept.
+
+**Profiles.** Schemas here are those of the profile \`minimum\`. A collector, or an API key, may be set to the profile \`full\`, which asks for more; each operation says what.
+
+**Anything else.** A path that is not listed answers 404. Another method than POST on a listed path answers 405 with \`Allow\`. Both carry an error body.`;
+
+const STATUS_NAMES = {
+  400: 'BadRequest',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  408: 'RequestTimeout',
+  409: 'Conflict',
+  413: 'ContentTooLarge',
+  415: 'UnsupportedMediaType',
+  417: 'ExpectationFailed',
+  429: 'TooManyRequests',
+  431: 'HeadersTooLarge',
+  500: 'InternalError',
+  503: 'ServiceUnavailable',
+};
+
+/** What details hold, for the codes that have them. A test holds the issues against the validators. */
+const EXAMPLE_DETAILS = {
+  validation_failed: {
+    issues: [
+      { pointer: '/timestamp', rule: 'required', message: 'is required' },
+      { pointer: '/event_id', rule: 'format', message: 'must be a UUID' },
+    ],
+  },
+  permission_denied: { permission: 'outcome' },
+};
+
+const reference = (section, name) => ({ $ref: `#/components/${section}/${name}` });
+
+/** A schema as a component. What has a title becomes a component of its own, and a $ref stays in its place. */
+function component(schema, schemas, components) {
+  const converted = {};
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (keyword === '$id' || keyword === '$schema' || keyword === 'title') continue;
+    if (keyword === '$ref') return embedded(schemas.get(value), schemas, components);
+    if (keyword === 'allOf') {
+      converted.allOf = value.map((part) => component(part, schemas, components));
+    } else if (keyword === 'items') {
+      converted.items = embedded(value, schemas, components);
+    } else if (keyword === 'properties') {
+      converted.properties = {};
+      for (const [name, property] of Object.entries(value)) {
+        converted.properties[name] = embedded(property, schemas, components);
+      }
+    } else {
+      converted[keyword] = value;
+    }
+  }
+  // The default, but API tools take silence for a closed object: they warn of examples and drop fields.
+  if (converted.type === 'object') converted.additionalProperties = true;
+  return converted;
+}
+
+function embedded(schema, schemas, components) {
+  if (schema.title === undefined) return component(schema, schemas, components);
+  components[schema.title] ??= component(schema, schemas, components);
+  return reference('schemas', schema.title);
+}
+
+/** What `full` asks for beyond `minimum`, as a list for the description of an operation. */
+function fullProfileNote(kind, schemas) {
+  const fieldsUnder = (profile) => fieldsOf(compose(schemas.get(schemaOf(kind, profile)), schemas));
+  const minimum = new Map(fieldsUnder('minimum').map(({ pointer, schema }) => [pointer, schema]));
+  const notes = fieldsUnder('full').flatMap(({ pointer, schema }) => {
+    const known = minimum.get(pointer);
+    const nameOf = (name) => `\`${`${pointer}/${name}`.slice(1).replaceAll('/', '.')}\``;
+    const required = (schema.required ?? [])
+      .filter((name) => !known?.required?.includes(name))
+      .map((name) => `- ${nameOf(name)} is required`);
+    const typed =
+      known === undefined
+        ? [`- \`${pointer.slice(1).replaceAll('/', '.')}\`, if sent, ${expectationOf(schema)}`]
+        : [];
+    return [...typed, ...required];
+  });
+  if (notes.length === 0) return 'The profile `full` asks for nothing more.';
+  return `Under the profile \`full\`:\n\n${notes.join('\n')}`;
+}
+
+function eventExamples(examples) {
+  return Object.fromEntries(
+    Object.entries(examples).map(([name, { summary, profiles, value }]) => [
+      name,
+      {
+        summary,
+        description: profiles.includes('full')
+          ? 'Valid under every profile.'
+          : 'Valid under the profile minimum.',
+        value,
+      },
+    ]),
+  );
+}
+
+function operation(kind, schemas, examples, failures, components) {
+  const { operationId, summary, description } = PROSE[kind];
+  return {
+    operationId,
+    tags: ['Events'],
+    summary,
+    description: `${description}\n\n${fullProfileNote(kind, schemas)}`,
+    security: [{ apiKey: [] }],
+    parameters: [reference('parameters', 'ContentEncoding')],
+    requestBody: {
+      required: true,
+      description: 'One event.',
+      content: {
+        'application/json': {
+          schema: embedded(schemas.get(schemaOf(kind, 'minimum')), schemas, components),
+          examples: eventExamples(examples[kind]),
+        },
+      },
+    },
+    responses: {
+      201: reference('responses', 'Accepted'),
+      ...Object.fromEntries(failures.map((status) => [status, reference('responses', STATUS_NAMES[status])])),
+    },
+  };
+}
+
+function failureResponse(entries, errorBody) {
+  const response = {
+    description: entries.map(([, entry]) => entry.when).join(' Or: '),
+    content: {
+      'application/json': {
+        schema: reference('schemas', 'ErrorBody'),
+        examples: Object.fromEntries(
+          entries.map(([code, entry]) => [
+            code,
+            { summary: entry.when, value: errorBody(code, EXAMPLE_DETAILS[code]) },
+          ]),
+        ),
+      },
+    },
+  };
+  if (!entries.some(([, entry]) => entry.retryAfter)) return response;
+  return { ...response, headers: { 'Retry-After': reference('headers', 'RetryAfter') } };
+}
+
+function acceptedResponse(schemas, components) {
+  return {
+    description: 'Event accepted',
+    content: {
+      'application/json': {
+        schema: embedded(schemas.get('accepted.json'), schemas, components),
+        examples: { accepted: { summary: 'A new event or a repeat of one', value: { status: 'accepted' } } },
+      },
+    },
+  };
+}
+
+export function renderOpenapi({ schemas, examples, kinds, paths, version, errors, errorBody }) {
+  const components = {};
+  embedded(schemas.get('error.json'), schemas, components);
+  // No operation answers a request for another path or another method: 404 and 405 are in the description.
+  const failures = Object.keys(STATUS_NAMES).map(Number);
+  const entriesOf = (status) => Object.entries(errors).filter(([, entry]) => entry.status === status);
+  const operations = kinds.map((kind) => [
+    paths[kind],
+    { post: operation(kind, schemas, examples, failures, components) },
+  ]);
+  const responses = {
+    Accepted: acceptedResponse(schemas, components),
+    ...Object.fromEntries(
+      failures.map((status) => [STATUS_NAMES[status], failureResponse(entriesOf(status), errorBody)]),
+    ),
+  };
+  const document = {
+    openapi: '3.1.0',
+    info: {
+      title: 'Event log of clinical AI',
+      version,
+      summary: 'A write-once collector of events about the runs of clinical AI models',
+      description: DESCRIPTION,
+      license: { name: 'Apache License 2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [
+      {
+        url: '{base_url}',
+        description: 'A collector',
+        variables: {
+          base_url: {
+            default: 'http://127.0.0.1:8080',
+            description: 'Where the collector listens, without a slash at the end.',
+          },
+        },
+      },
+    ],
+    security: [{ apiKey: [] }],
+    tags: [{ name: 'Events', description: 'Append one event to the log.' }],
+    paths: Object.fromEntries(operations),
+    components: {
+      securitySchemes: {
+        apiKey: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'X-API-Key',
+          description: 'A key that an operator of the collector has issued.',
+        },
+      },
+      parameters: {
+        ContentEncoding: {
+          name: 'Content-Encoding',
+          in: 'header',
+          required: false,
+          description:
+            'How the body is compressed, if it is. The size limit holds before and after decompression.',
+          schema: { type: 'string', enum: ['gzip', 'br', 'zstd'] },
+        },
+      },
+      headers: {
+        RetryAfter: {
+          description: 'Seconds to wait before sending the same request again.',
+          schema: { type: 'integer', minimum: 1 },
+          example: 1,
+        },
+      },
+      responses,
+      schemas: Object.fromEntries(Object.entries(components).sort(([a], [b]) => (a < b ? -1 : 1))),
+    },
+  };
+  return `${JSON.stringify(document, null, 2)}\n`;
+}

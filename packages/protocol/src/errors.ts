@@ -1,0 +1,247 @@
+import type { ErrorBody, ErrorDetails } from './generated/types.js';
+
+export interface ErrorEntry {
+  /** The HTTP status of the answer. */
+  readonly status: number;
+  /** What the answer says unless the place of failure has something better to say. */
+  readonly message: string;
+  /** Whether the same bytes, sent again later, may be accepted. */
+  readonly retry: boolean;
+  /** Whether the answer carries Retry-After: the service then knows how long to wait. */
+  readonly retryAfter: boolean;
+  /** How loudly the service logs it: the caller's faults softly, its own loudly, signs of misuse between. */
+  readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
+  /** When it is given, in one line for the documentation. */
+  readonly when: string;
+}
+
+/**
+ * Every failure that the service can answer with. Closed: status, log level and whether to retry follow
+ * from the code and are chosen nowhere else. A code is never renamed and never changes its meaning.
+ */
+export const ERRORS = {
+  malformed_request: {
+    status: 400,
+    message: 'The request is not well-formed HTTP.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'The HTTP message cannot be parsed, or ends before the body it announced.',
+  },
+  invalid_encoding: {
+    status: 400,
+    message: 'The body is not UTF-8.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'The body holds bytes that are not valid UTF-8.',
+  },
+  invalid_json: {
+    status: 400,
+    message: 'The body is not JSON.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'The body is empty or is not a single JSON value.',
+  },
+  duplicate_key: {
+    status: 400,
+    message: 'An object in the body has the same key twice.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'A key occurs twice in one object, so that two readers could take the event for two different ones.',
+  },
+  nesting_too_deep: {
+    status: 400,
+    message: 'The body is nested too deeply.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'Arrays and objects in the body are nested deeper than the service reads.',
+  },
+  validation_failed: {
+    status: 400,
+    message: 'The event is not valid.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'A required field is missing or a field has an invalid value; details.issues lists the faults.',
+  },
+  invalid_compression: {
+    status: 400,
+    message: 'The body does not decompress.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'The body is not what Content-Encoding says it is, or is cut short.',
+  },
+  key_missing: {
+    status: 401,
+    message: 'An API key is required in the header X-API-Key.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'The request has no X-API-Key header.',
+  },
+  key_invalid: {
+    status: 401,
+    message: 'The API key is not valid.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'warn',
+    when: 'The key is malformed, unknown, or has the wrong secret.',
+  },
+  key_expired: {
+    status: 401,
+    message: 'The API key has expired.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'warn',
+    when: 'The key was valid until its expiry.',
+  },
+  key_revoked: {
+    status: 401,
+    message: 'The API key has been revoked.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'warn',
+    when: 'An operator has withdrawn the key.',
+  },
+  permission_denied: {
+    status: 403,
+    message: 'The API key does not permit this.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'warn',
+    when: 'The key is valid and lacks the permission for this kind of event; details say which one.',
+  },
+  not_found: {
+    status: 404,
+    message: 'There is nothing at this path.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'debug',
+    when: 'The path is none of the endpoints.',
+  },
+  method_not_allowed: {
+    status: 405,
+    message: 'This path does not take this method.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'debug',
+    when: 'The path is an endpoint and the method is not one that it takes; the header Allow lists those.',
+  },
+  request_timeout: {
+    status: 408,
+    message: 'The request took too long to arrive.',
+    retry: true,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'The headers or the body were not complete in time.',
+  },
+  event_id_conflict: {
+    status: 409,
+    message: 'Another event has this event_id.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'warn',
+    when: 'An event with the same event_id and other content is stored already; that one stands.',
+  },
+  body_too_large: {
+    status: 413,
+    message: 'The body is too large.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'The body exceeds the limit, before or after decompression.',
+  },
+  unsupported_media_type: {
+    status: 415,
+    message: 'The Content-Type must be application/json.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'Content-Type is missing, is not application/json, or names a charset other than UTF-8.',
+  },
+  unsupported_content_encoding: {
+    status: 415,
+    message: 'The Content-Encoding must be gzip, br, zstd or identity.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'Content-Encoding names a coding that the service does not read, or more than one.',
+  },
+  expectation_failed: {
+    status: 417,
+    message: 'The only expectation that can be met is 100-continue.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'The header Expect asks for something other than 100-continue.',
+  },
+  rate_limited: {
+    status: 429,
+    message: 'Too many requests with this API key.',
+    retry: true,
+    retryAfter: true,
+    logLevel: 'warn',
+    when: 'The key has used up its rate limit for the moment.',
+  },
+  headers_too_large: {
+    status: 431,
+    message: 'The request headers are too large.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'The request line and headers together exceed the limit.',
+  },
+  internal: {
+    status: 500,
+    message: 'The service has failed.',
+    retry: true,
+    retryAfter: false,
+    logLevel: 'error',
+    when: 'A fault in the service itself. The event may or may not be stored; sending it again is safe.',
+  },
+  overloaded: {
+    status: 503,
+    message: 'The service is overloaded.',
+    retry: true,
+    retryAfter: true,
+    logLevel: 'warn',
+    when: 'More events are waiting to be stored than the service will hold.',
+  },
+  storage_unavailable: {
+    status: 503,
+    message: 'The event cannot be stored now.',
+    retry: true,
+    retryAfter: true,
+    logLevel: 'error',
+    when: 'The storage fails or is full. The event may or may not be stored; sending it again is safe.',
+  },
+  shutting_down: {
+    status: 503,
+    message: 'The service is shutting down.',
+    retry: true,
+    retryAfter: true,
+    logLevel: 'info',
+    when: 'The service is stopping and takes no new events.',
+  },
+} as const satisfies Readonly<Record<string, ErrorEntry>>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+/**
+ * The body of a failure answer. Without a message of its own it says the code's default one.
+ *
+ * The caller of this function sees to it that neither details nor message repeat a value from the request:
+ * values may be patient data, and error bodies end up in other people's logs.
+ */
+export function errorBody(
+  code: ErrorCode,
+  details?: ErrorDetails,
+  message: string = ERRORS[code].message,
+): ErrorBody {
+  return details === undefined ? { message, code } : { message, code, details };
+}

@@ -1,0 +1,126 @@
+// The character classes of RFC 3986, one bit each. A percent-encoded octet belongs to all but SCHEME.
+const SCHEME = 1;
+const HOST = 2;
+const USERINFO = 4;
+const PATH = 8;
+const QUERY = 16;
+
+const PERCENT = '%'.charCodeAt(0);
+
+const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const DIGITS = '0123456789';
+
+function classTable(): Uint8Array {
+  const table = new Uint8Array(128);
+  const put = (characters: string, classes: number) => {
+    for (const character of characters) {
+      const code = character.charCodeAt(0);
+      table[code] = (table[code] ?? 0) | classes;
+    }
+  };
+  const unreservedAndDelimiters = LETTERS + DIGITS + "-._~!$&'()*+,;=";
+  put(LETTERS + DIGITS + '+-.', SCHEME);
+  put(unreservedAndDelimiters, HOST | USERINFO | PATH | QUERY);
+  put(':', USERINFO | PATH | QUERY);
+  put('@/', PATH | QUERY);
+  put('?', QUERY);
+  return table;
+}
+
+const CLASSES = classTable();
+
+/** Past the end of the text the code is NaN, and a comparison with NaN is false. */
+function isHexDigit(code: number): boolean {
+  return (code >= 48 && code <= 57) || (code >= 65 && code <= 70) || (code >= 97 && code <= 102);
+}
+
+/** Whether the percent sign at `at` is followed by two hexadecimal digits (section 2.1). */
+function isEncodedOctet(text: string, at: number): boolean {
+  return isHexDigit(text.charCodeAt(at + 1)) && isHexDigit(text.charCodeAt(at + 2));
+}
+
+/** The first place from `at` on that does not belong to the class, or the end of the text. */
+function endOf(characterClass: number, text: string, at: number): number {
+  const length = text.length;
+  let end = at;
+  while (end < length) {
+    const code = text.charCodeAt(end);
+    if (((CLASSES[code] ?? 0) & characterClass) !== 0) end += 1;
+    else if (code === PERCENT && characterClass !== SCHEME && isEncodedOctet(text, end)) end += 3;
+    else break;
+  }
+  return end;
+}
+
+const H16 = /^[0-9a-f]{1,4}$/i;
+const DEC_OCTET = /^(?:0|[1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$/;
+
+function isIpv4(text: string): boolean {
+  const octets = text.split('.');
+  return octets.length === 4 && octets.every((octet) => DEC_OCTET.test(octet));
+}
+
+/** How many 16-bit groups the text spells, `NaN` if any is malformed; an IPv4 address at its end counts two. */
+function ipv6Groups(text: string, mayEndInIpv4: boolean): number {
+  if (text === '') return 0;
+  const groups = text.split(':');
+  const ipv4 = mayEndInIpv4 && isIpv4(groups[groups.length - 1] ?? '');
+  const plain = ipv4 ? groups.slice(0, -1) : groups;
+  return plain.every((group) => H16.test(group)) ? plain.length + (ipv4 ? 2 : 0) : NaN;
+}
+
+/** `IPv6address` of section 3.2.2. No zone id: RFC 3986 has none. */
+function isIpv6(text: string): boolean {
+  const gap = text.indexOf('::');
+  if (gap < 0) return ipv6Groups(text, true) === 8;
+  // The gap stands for at least one group. A second gap leaves an empty group, which is no h16.
+  return ipv6Groups(text.slice(0, gap), false) + ipv6Groups(text.slice(gap + 2), true) <= 7;
+}
+
+/** `IPvFuture` of section 3.2.2. Its tail has the characters of userinfo, less the percent-encoded. */
+const IP_FUTURE = /^v[0-9a-f]+\.[a-z0-9\-._~!$&'()*+,;=:]+$/i;
+
+/** The end of `"[" ( IPv6address / IPvFuture ) "]"`, or -1. */
+function endOfIpLiteral(text: string, at: number): number {
+  const close = text.indexOf(']', at);
+  if (close < 0) return -1;
+  const address = text.slice(at + 1, close);
+  return isIpv6(address) || IP_FUTURE.test(address) ? close + 1 : -1;
+}
+
+/** The end of `[ userinfo "@" ] host [ ":" port ]`, or -1 when what follows it cannot begin a path. */
+function endOfAuthority(text: string, at: number): number {
+  const userinfo = endOf(USERINFO, text, at);
+  const host = text[userinfo] === '@' ? userinfo + 1 : at;
+  let end = text[host] === '[' ? endOfIpLiteral(text, host) : endOf(HOST, text, host);
+  if (end < 0) return -1;
+  if (text[end] === ':') {
+    end += 1;
+    for (let code = text.charCodeAt(end); code >= 48 && code <= 57; code = text.charCodeAt(end)) end++;
+  }
+  const next = text[end];
+  return next === undefined || next === '/' || next === '?' || next === '#' ? end : -1;
+}
+
+/**
+ * `URI` of RFC 3986 section 3: absolute, which is to say that it has a scheme; a fragment is allowed.
+ *
+ * A scanner and not a regular expression: it goes over the text at most twice whatever the text is, and
+ * needs no backtracking stack, which a text of a megabyte can exhaust.
+ */
+export function isUri(text: string): boolean {
+  const first = text.charCodeAt(0) | 32;
+  if (!(first >= 97 && first <= 122)) return false;
+  const colon = endOf(SCHEME, text, 0);
+  if (text[colon] !== ':') return false;
+  let at = colon + 1;
+  // "//" always begins an authority (section 3.3), so a path read below cannot begin with one.
+  if (text[at] === '/' && text[at + 1] === '/') {
+    at = endOfAuthority(text, at + 2);
+    if (at < 0) return false;
+  }
+  at = endOf(PATH, text, at);
+  if (text[at] === '?') at = endOf(QUERY, text, at + 1);
+  if (text[at] === '#') at = endOf(QUERY, text, at + 1);
+  return at === text.length;
+}

@@ -1,0 +1,11 @@
+/**
+ * The event protocol of the collector: kinds, types, validation, errors. Pure functions and constants,
+ * with no runtime dependency. The JSON Schemas and the OpenAPI document lie beside it in the package.
+ */
+export { ERRORS, errorBody } from './errors.js';
+export type { ErrorCode, ErrorEntry } from './errors.js';
+export type * from './generated/types.js';
+export { MAX_ISSUES } from './issues.js';
+export { EVENT_KINDS, EVENT_PATHS, PROFILES, PROTOCOL_VERSION } from './kinds.js';
+export type { EventKind, Profile } from './kinds.js';
+export { validateEvent } from './validate.js';

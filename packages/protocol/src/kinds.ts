@@ -1,0 +1,34 @@
+/**
+ * The five kinds of event.
+ *
+ * A kind is stored on disk as its place in this tuple: only ever append, never reorder or remove.
+ */
+export const EVENT_KINDS = [
+  'inference-start',
+  'internal-artifact',
+  'human-output',
+  'outcome',
+  'user-feedback',
+] as const;
+
+export type EventKind = (typeof EVENT_KINDS)[number];
+
+/**
+ * How much is asked of an event. `minimum` asks for what the specification states; `full` asks for more
+ * fields and for fixed vocabularies. What is valid under `full` is valid under `minimum`.
+ */
+export const PROFILES = ['minimum', 'full'] as const;
+
+export type Profile = (typeof PROFILES)[number];
+
+/** The version of the protocol that this package describes, and of the interface description. */
+export const PROTOCOL_VERSION = '0.0.1';
+
+/** Where an event of each kind is posted, relative to the base address. Paths carry no version. */
+export const EVENT_PATHS = {
+  'inference-start': '/event/inference-start',
+  'internal-artifact': '/event/internal-artifact',
+  'human-output': '/event/human-output',
+  outcome: '/event/outcome',
+  'user-feedback': '/event/user-feedback',
+} as const satisfies Readonly<Record<EventKind, `/event/${EventKind}`>>;

@@ -1,0 +1,20 @@
+import type { Issue } from './generated/types.js';
+import { validators } from './generated/validators.js';
+import { issuesOf } from './issues.js';
+import type { EventKind, Profile } from './kinds.js';
+
+/**
+ * Checks a parsed JSON value against the schema of an event kind under a profile.
+ *
+ * Returns undefined when the value is valid, and allocates nothing then; else the faults found, at least one
+ * and at most MAX_ISSUES, in a stable order. Never throws on a value that JSON can spell, never changes the
+ * value, and keeps no reference to it. Fields that the schemas do not name are not looked at.
+ */
+export function validateEvent(
+  kind: EventKind,
+  profile: Profile,
+  value: unknown,
+): readonly Issue[] | undefined {
+  const validate = validators[kind][profile];
+  return validate(value) ? undefined : issuesOf(validate.errors ?? []);
+}

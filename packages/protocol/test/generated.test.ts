@@ -1,0 +1,35 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { generate, packageRoot } from '../scripts/generate.mjs';
+
+const read = (path: string) => readFileSync(new URL(path, packageRoot), 'utf8');
+
+describe('the generated files', () => {
+  const generated = generate();
+
+  it.each([...generated.keys()])('have %s as the generator writes it', (path) => {
+    expect(read(path) === generated.get(path), `run npm run generate: ${path} is out of date`).toBe(true);
+  });
+
+  it('are all that lies in src/generated', () => {
+    const names = readdirSync(new URL('src/generated/', packageRoot)).map((name) => `src/generated/${name}`);
+    expect(names.sort()).toEqual([...generated.keys()].filter((path) => path.startsWith('src/')).sort());
+  });
+
+  it('import nothing but files of this package', () => {
+    for (const path of generated.keys()) {
+      if (!path.endsWith('.ts')) continue;
+      const specifiers = [...read(path).matchAll(/(?:from |import\(|require\()\s*["']([^"']+)/g)];
+      for (const [, specifier] of specifiers) expect(specifier).toMatch(/^\.\.\/.*\.js$/);
+    }
+  });
+});
+
+describe('the package', () => {
+  it('has no runtime dependency', () => {
+    const manifest = JSON.parse(read('package.json')) as object;
+    expect(manifest).not.toHaveProperty('dependencies');
+    expect(manifest).not.toHaveProperty('peerDependencies');
+    expect(manifest).not.toHaveProperty('optionalDependencies');
+  });
+});
