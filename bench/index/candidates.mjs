@@ -87,8 +87,8 @@ const classicLevel = {
 const rocksdb = {
   configuration: 'block cache 32 MiB, write buffer 16 MiB, no write-ahead log, one background thread',
   async open(directory, readOnly, folder) {
-    const { RocksDatabase, config } = await installed(folder, '@harperfast/rocksdb-js');
-    config({ blockCacheSize: 32 << 20 });
+    const { RocksDatabase } = await installed(folder, '@harperfast/rocksdb-js');
+    RocksDatabase.config({ blockCacheSize: 32 << 20 });
     const db = RocksDatabase.open(directory, {
       disableWAL: true,
       keyEncoding: 'binary',

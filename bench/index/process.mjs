@@ -11,10 +11,11 @@ import { createCipheriv } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { createHistogram } from 'node:perf_hooks';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { candidates } from './candidates.mjs';
 
-const { mode, name, directory, folder, entries, seconds } = JSON.parse(process.argv[2]);
+const { mode, name, directory, folder, entries, seconds, rate } = JSON.parse(process.argv[2]);
 const BATCH = 64;
 const CHUNK = 65_536;
 const FRAME = 1_300;
@@ -54,6 +55,7 @@ async function insert(session, limit, deadline, everyMillion) {
   let spent = 0;
   let spentBefore = 0;
   let done = 0;
+  const started = performance.now();
   for (let chunk = 0; done < limit && performance.now() < deadline; chunk++) {
     const bytes = ids(chunk);
     for (let first = 0; first < CHUNK && done < limit; first += BATCH) {
@@ -71,6 +73,9 @@ async function insert(session, limit, deadline, everyMillion) {
       if (ms > 50) stalls['over 50 ms']++;
       spent += ms;
       done += BATCH;
+      // At a given rate the candidate's own threads get the pauses that they would get beside a real ledger.
+      const ahead = (done * 1000) / rate - (performance.now() - started);
+      if (ahead > 1) await setTimeout(ahead);
       if (done % 1_000_000 === 0) {
         everyMillion?.(Math.round(1e9 / (spent - spentBefore)));
         spentBefore = spent;
@@ -105,6 +110,7 @@ if (mode === 'fill') {
   const after = memory();
   const argument = JSON.stringify({ mode: 'read', name, directory, folder, entries: done });
   const reader = spawnSync(process.execPath, [fileURLToPath(import.meta.url), argument], { encoding: 'utf8' });
+  const stats = session.stats?.();
   const closing = performance.now();
   await session.close();
   report({
@@ -115,7 +121,7 @@ if (mode === 'fill') {
     stalls,
     before,
     after,
-    stats: session.stats?.(),
+    stats,
     closeMs: Math.round(performance.now() - closing),
     disk: bytesIn(directory),
     reader: reader.status === 0 ? JSON.parse(reader.stdout) : /Error: .*/.exec(reader.stderr)?.[0] ?? 'failed',

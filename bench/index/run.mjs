@@ -2,7 +2,7 @@
 //
 //   npm i classic-level lmdb @harperfast/rocksdb-js   (in a folder of its own)
 //   node bench/index/run.mjs --candidates <that folder> [--entries 10000000] [--seconds 210]
-//                            [--data <scratch folder>] [--only own,lmdb]
+//                            [--rate <ids a second>] [--data <scratch folder>] [--only own,lmdb]
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -16,6 +16,7 @@ const { values: options } = parseArgs({
     candidates: { type: 'string', default: '.' },
     entries: { type: 'string', default: '10000000' },
     seconds: { type: 'string', default: '210' },
+    rate: { type: 'string', default: '1e12' },
     data: { type: 'string', default: os.tmpdir() },
     only: { type: 'string', default: Object.keys(candidates).join() },
   },
@@ -31,6 +32,7 @@ function run(mode, name, directory, entries) {
     folder: options.candidates,
     entries,
     seconds: Number(options.seconds),
+    rate: Number(options.rate),
   });
   const child = spawnSync(
     process.execPath,

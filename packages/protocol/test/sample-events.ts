@@ -34,7 +34,7 @@ export function smallestEvent(kind: EventKind, profile: Profile): JsonObject {
 }
 
 /** What a field may be: values it takes, values it does not, and how the refusal is worded. */
-export interface FieldType {
+interface FieldType {
   readonly good: readonly unknown[];
   readonly bad: readonly unknown[];
   readonly message: string;

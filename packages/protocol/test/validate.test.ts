@@ -43,6 +43,12 @@ describe.each(cases)('$kind under the profile $profile', ({ kind, profile }) => 
     expect(JSON.stringify(event)).toBe(before);
   });
 
+  it('does not find its required fields in a field called __proto__', () => {
+    const hidden = JSON.stringify(smallestEvent(kind, profile));
+    const event: unknown = JSON.parse(`{"__proto__":${hidden},"constructor":${hidden}}`);
+    expect(validateEvent(kind, profile, event)).toEqual(validateEvent(kind, profile, {}));
+  });
+
   it('reports every fault at once and each field once', () => {
     const event = smallestEvent(kind, profile);
     const fields = FIELDS.filter((field) => field.kinds.includes(kind) && field.known.includes(profile));

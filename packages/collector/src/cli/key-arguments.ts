@@ -14,16 +14,14 @@ export function usage(message: string): CommandFailure {
 
 /** `all`, or kinds with commas between them; the order and repeats do not matter. */
 export function permissionsFrom(text: string): Permissions {
-  if (text === 'all') return 'all';
   const names = new Set(text.split(',').map((name) => name.trim()));
-  for (const name of names) {
-    if (EVENT_KINDS.some((kind) => kind === name)) continue;
-    const known = ['all', ...EVENT_KINDS];
-    throw usage(
-      `--permissions: ${JSON.stringify(name)} is none of ${known.join(', ')}${didYouMean(name, known)}`,
-    );
+  const known: readonly string[] = ['all', ...EVENT_KINDS];
+  const unknown = [...names].find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    const guess = didYouMean(unknown, known);
+    throw usage(`--permissions: ${JSON.stringify(unknown)} is none of ${known.join(', ')}${guess}`);
   }
-  return EVENT_KINDS.filter((kind) => names.has(kind));
+  return names.has('all') ? 'all' : EVENT_KINDS.filter((kind) => names.has(kind));
 }
 
 /** Years beyond 9999 cannot be written in RFC 3339. */

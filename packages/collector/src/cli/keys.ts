@@ -280,9 +280,9 @@ export function command(): Command {
       revoke(id, options, configOf(self, 'keys')),
     );
 
-  const keys = new Command('keys')
-    .summary('create, list, rotate and revoke API keys')
-    .description('Create, list, rotate and revoke API keys. A running collector follows within a second.');
+  const keys = new Command('keys').description(
+    'Create, list, rotate and revoke API keys. A running collector follows within a second.',
+  );
   for (const each of [creating, listing, rotating, revoking]) keys.addCommand(each);
   return keys;
 }

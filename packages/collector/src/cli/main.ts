@@ -4,6 +4,7 @@
  * into an exit code and lines on standard error.
  */
 import { readFileSync } from 'node:fs';
+import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import { GrantRefused } from '../access/issuing.js';
 import { ConfigError, showsStacks } from '../config.js';
@@ -59,7 +60,7 @@ function report(error: unknown, logLevel: string | undefined): number {
   }
   const message = error instanceof Error ? error.message : String(error);
   tell([message.replace(/\s*\n\s*/g, ' ')]);
-  if (showsStacks(logLevel) && error instanceof Error) process.stderr.write(`${error.stack ?? ''}\n`);
+  if (showsStacks(logLevel)) process.stderr.write(`${inspect(error)}\n`);
   if (error instanceof GrantRefused) return EXIT.usage;
   return error instanceof CommandFailure ? error.exitCode : EXIT.failure;
 }
@@ -84,12 +85,12 @@ async function main(argv: readonly string[]): Promise<void> {
       logLevel = action.opts<{ logLevel?: string }>().logLevel;
     });
   const asked = argv.find((word) => !word.startsWith('-') && word !== 'help');
-  for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
-    if (name === asked) program.addCommand((await load()).command().summary(summary));
-    else program.command(name).summary(summary);
-  }
-  tame(program);
   try {
+    for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
+      if (name === asked) program.addCommand((await load()).command().summary(summary));
+      else program.command(name).summary(summary);
+    }
+    tame(program);
     await program.parseAsync(argv, { from: 'user' });
   } catch (error) {
     const code = report(error, logLevel);

@@ -78,5 +78,9 @@ test('every rate limit that can be written is read back the same', () => {
     perSecond: fc.integer({ min: 1, max: 9_999_999 }).map((thousandths) => thousandths / 1000),
     burst: fc.integer({ min: 1, max: 9_999_999 }),
   });
-  fc.assert(fc.property(limits, (limit) => expect(parseRateLimit(formatRateLimit(limit))).toEqual(limit)));
+  fc.assert(
+    fc.property(limits, (limit) => {
+      expect(parseRateLimit(formatRateLimit(limit))).toEqual(limit);
+    }),
+  );
 });

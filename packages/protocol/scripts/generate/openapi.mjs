@@ -164,9 +164,15 @@ function operation(kind, schemas, examples, failures, components) {
   };
 }
 
+/** The occasion of the only code that a status has, or a list of the codes and theirs. */
+function failureDescription(entries) {
+  if (entries.length === 1) return entries[0][1].when;
+  return `By its code:\n\n${entries.map(([code, entry]) => `- \`${code}\`: ${entry.when}`).join('\n')}`;
+}
+
 function failureResponse(entries, errorBody) {
   const response = {
-    description: entries.map(([, entry]) => entry.when).join(' Or: '),
+    description: failureDescription(entries),
     content: {
       'application/json': {
         schema: reference('schemas', 'ErrorBody'),

@@ -70,14 +70,29 @@ const nearUri = fc
     fc.array(fc.constantFrom(...pieces), { maxLength: 8 }),
   )
   .map(([start, rest]) => start + rest.join(''));
-const nearIpv6 = fc
-  .array(
-    fc.constantFrom('0', 'f', 'abcd', '12345', 'g', ':', '::', ':', '1.2.3.4', '256.1.1.1', '01.2.3.4', '%1'),
-    {
-      maxLength: 18,
-    },
-  )
-  .map((parts) => parts.join(''));
+const group = fc.constantFrom(
+  '0',
+  'f',
+  'abcd',
+  '1',
+  'A0b',
+  '12345',
+  'g',
+  '',
+  '1.2.3.4',
+  '256.1.1.1',
+  '01.2.3.4',
+  '%1',
+);
+const goodGroups = fc.array(fc.constantFrom('0', 'f', 'abcd', 'A0b'), { maxLength: 9 });
+const nearIpv6 = fc.oneof(
+  fc.array(group, { maxLength: 9 }).map((groups) => groups.join(':')),
+  // Around a gap, as the number of groups that it leaves is what is easiest to get wrong.
+  fc
+    .tuple(goodGroups, goodGroups, fc.constantFrom('', '', ':1.2.3.4', ':1.2.3.400', ':'))
+    .map(([left, right, end]) => `${left.join(':')}::${right.join(':')}${end}`),
+  fc.tuple(goodGroups, fc.constantFrom('', ':1.2.3.4')).map(([groups, end]) => groups.join(':') + end),
+);
 
 describe('isUri', () => {
   it.each([
@@ -94,6 +109,8 @@ describe('isUri', () => {
     'http://user:secret@host:8080/a//b?c=d/e?f#g/h?i',
     'http://[v7.abc:def]/',
     'http://[::ffff:192.0.2.1]:80',
+    'http://[1:2:3:4:5:6:7::]/',
+    'http://[1:2:3:4:5:6:192.0.2.1]/',
     'http://host:/',
   ])('takes %s', (text) => {
     expect(isUri(text)).toBe(true);
@@ -120,6 +137,7 @@ describe('isUri', () => {
     ['an address that is not closed', 'http://[::1/'],
     ['an address with two gaps', 'http://[1::2::3]/'],
     ['an address with a zone', 'http://[fe80::1%25en0]/'],
+    ['an address whose gap stands for nothing', 'http://[1:2:3:4::5:6:7:8]/'],
     ['an address of nine groups', 'http://[1:2:3:4:5:6:7:8:9]/'],
     ['text between an address and the path', 'http://[::1]x/'],
     ['a second at sign in the authority', 'http://a@b@c/'],

@@ -1,0 +1,44 @@
+import { execFileSync } from 'node:child_process';
+import { EVENT_KINDS, EVENT_PATHS, PROFILES, validateEvent } from '@clinical-events/protocol';
+import { expect, test } from 'vitest';
+import { newKeyId, newKeyText } from '../../src/access/key-text.js';
+import { firstEventCurl } from '../../src/cli/first-event.js';
+
+const KEY = newKeyText(newKeyId());
+
+/** What a shell hands to curl when the line is pasted. */
+function pasted(line: string): string[] {
+  const script = `curl() { for word in "$@"; do printf '%s\\0' "$word"; done; }\n${line}\n`;
+  return execFileSync('sh', ['-c', script], { encoding: 'utf8' }).split('\0').slice(0, -1);
+}
+
+test.each(EVENT_KINDS)('the line for %s posts an event that is valid in both profiles', (kind) => {
+  const words = pasted(firstEventCurl({ host: '127.0.0.1', port: 8080 }, KEY, kind));
+  expect(words.slice(0, -1)).toEqual([
+    '-sS',
+    '-X',
+    'POST',
+    `http://127.0.0.1:8080${EVENT_PATHS[kind]}`,
+    '-H',
+    `X-API-Key: ${KEY}`,
+    '-H',
+    'Content-Type: application/json',
+    '-d',
+  ]);
+  const event: unknown = JSON.parse(words.at(-1) ?? '');
+  for (const profile of PROFILES) expect(validateEvent(kind, profile, event)).toBeUndefined();
+});
+
+test('two lines post two events', () => {
+  const lines = [1, 2].map(() => firstEventCurl({ host: '127.0.0.1', port: 8080 }, KEY, 'outcome'));
+  expect(lines[0]).not.toBe(lines[1]);
+});
+
+test.each([
+  ['0.0.0.0', 'http://127.0.0.1:1/'],
+  ['::', 'http://[::1]:1/'],
+  ['fd00::1', 'http://[fd00::1]:1/'],
+  ['collector.example', 'http://collector.example:1/'],
+])('a collector listening on %s is called at %s', (host, url) => {
+  expect(firstEventCurl({ host, port: 1 }, KEY, 'outcome')).toContain(url);
+});

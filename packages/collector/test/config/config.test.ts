@@ -1,0 +1,189 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import {
+  type Config,
+  ConfigError,
+  configTable,
+  loadConfig,
+  optionsOf,
+  showsStacks,
+} from '../../src/config.js';
+
+function file(content: unknown): string {
+  const directory = mkdtempSync(path.join(tmpdir(), 'collector-config-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const name = path.join(directory, 'collector.json');
+  writeFileSync(name, typeof content === 'string' ? content : JSON.stringify(content));
+  return name;
+}
+
+function faultsOf(commandLine: Record<string, string>, env: NodeJS.ProcessEnv = {}): string[] {
+  try {
+    loadConfig(commandLine, env);
+  } catch (error) {
+    if (error instanceof ConfigError)
+      return error.faults.map(({ source, message }) => `${source}: ${message}`);
+    throw error;
+  }
+  return [];
+}
+
+const DEFAULTS: Config = {
+  host: '127.0.0.1',
+  port: 8080,
+  dataDir: path.resolve('data'),
+  profile: 'minimum',
+  maxBodyBytes: 1_048_576,
+  queueBytes: 67_108_864,
+  queueEvents: 8192,
+  maxConnections: 4096,
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+  keepAliveTimeoutMs: 65_000,
+  shutdownTimeoutMs: 10_000,
+  maxNestingDepth: 64,
+  segmentBytes: 67_108_864,
+  logLevel: 'info',
+};
+
+describe('a value', () => {
+  test('is the default when nobody gives one', () => {
+    expect(loadConfig({}, { PATH: '/bin' })).toEqual(DEFAULTS);
+  });
+
+  test('is taken from the command line before the environment before the file', () => {
+    const config = file({ port: 1, host: 'file', 'queue-events': 1, profile: 'full' });
+    const env = { COLLECTOR_PORT: '2', COLLECTOR_HOST: 'environment' };
+    expect(loadConfig({ port: '3', config }, env)).toEqual({
+      ...DEFAULTS,
+      port: 3,
+      host: 'environment',
+      queueEvents: 1,
+      profile: 'full',
+    });
+  });
+
+  test('may be written with units, in the file as text or number', () => {
+    const config = file({
+      'max-body-bytes': '64KiB',
+      'segment-bytes': 1_000_000,
+      'keep-alive-timeout-ms': '1m',
+    });
+    expect(loadConfig({ config }, { COLLECTOR_SHUTDOWN_TIMEOUT_MS: '500ms' })).toMatchObject({
+      maxBodyBytes: 65_536,
+      segmentBytes: 1_000_000,
+      keepAliveTimeoutMs: 60_000,
+      shutdownTimeoutMs: 500,
+    });
+  });
+
+  test('cannot be changed afterwards', () => {
+    expect(Object.isFrozen(loadConfig({}, {}))).toBe(true);
+  });
+});
+
+test('the file may be named by the environment, and the command line names another', () => {
+  const env = { COLLECTOR_CONFIG: file({ port: 1 }) };
+  expect(loadConfig({}, env).port).toBe(1);
+  expect(loadConfig({ config: file({ port: 2 }) }, env).port).toBe(2);
+});
+
+test('every fault is told at once, each with its source', () => {
+  const config = file({ prot: 1, host: true, 'log-level': 'inf' });
+  const env = { COLLECTOR_QUEUE_EVENT: '1', COLLECTOR_MAX_CONNECTIONS: '0', COLLECTOR_DATA_DIR: '' };
+  expect(
+    faultsOf({ port: '70000', 'max-body-bytes': '1MB', 'headers-timeout-ms': 'soon', config }, env),
+  ).toEqual([
+    'COLLECTOR_QUEUE_EVENT: no such setting; did you mean "COLLECTOR_QUEUE_EVENTS"?',
+    `${config}, "prot": no such setting; did you mean "port"?`,
+    `${config}, "host": must be a string or a number`,
+    '--port: 70000 is out of range: 0 to 65535',
+    'COLLECTOR_DATA_DIR: "" is not a usable path',
+    '--max-body-bytes: "1MB" is not a size such as 64KiB',
+    'COLLECTOR_MAX_CONNECTIONS: 0 is out of range: 1 to 1000000',
+    '--headers-timeout-ms: "soon" is not a duration such as 10s',
+    `${config}, "log-level": "inf" is not one of trace, debug, info, warn, error, fatal, silent; did you mean "info"?`,
+  ]);
+});
+
+test('a name that is near none is refused without a guess', () => {
+  expect(faultsOf({}, { COLLECTOR_ZZZZZZZZZZZZZZZZ: '1' })).toEqual([
+    'COLLECTOR_ZZZZZZZZZZZZZZZZ: no such setting',
+  ]);
+});
+
+test('variables that Kubernetes makes for a Service are explained', () => {
+  expect(faultsOf({}, { COLLECTOR_SERVICE_HOST: '10.0.0.1' })).toEqual([
+    expect.stringContaining('set enableServiceLinks to false'),
+  ]);
+});
+
+test('values that contradict each other are refused', () => {
+  expect(faultsOf({ 'max-body-bytes': '32MiB' })).toEqual([
+    'queue-bytes: must be at least 4 times max-body-bytes, that is 128MiB',
+  ]);
+  expect(faultsOf({ 'segment-bytes': '1MiB', 'headers-timeout-ms': '31s' })).toEqual([
+    'segment-bytes: must be at least twice max-body-bytes, that is 2MiB',
+    'headers-timeout-ms: must be at most request-timeout-ms, that is 30s',
+  ]);
+  expect(loadConfig({ 'max-body-bytes': '16MiB' }, {}).maxBodyBytes).toBe(16_777_216);
+});
+
+test('a file that is missing, is no JSON, or holds no object is refused', () => {
+  expect(faultsOf({ config: '/does/not/exist' })).toEqual([
+    expect.stringMatching(/^--config: cannot be read: ENOENT/),
+  ]);
+  expect(faultsOf({ config: file('{"port": ') })).toEqual([
+    expect.stringMatching(/^--config: cannot be read: .*JSON/),
+  ]);
+  for (const content of ['[]', 'null', '8080']) {
+    expect(faultsOf({ config: file(content) })).toEqual([
+      expect.stringMatching(/does not hold a JSON object$/),
+    ]);
+  }
+});
+
+test('names that every object has are no settings', () => {
+  expect(faultsOf({ config: file('{"__proto__": "1", "constructor": 2, "toString": "x"}') })).toHaveLength(3);
+});
+
+test('whatever is given, the answer is a configuration in range or a ConfigError', () => {
+  const names = optionsOf('serve')
+    .map(({ name }) => name)
+    .filter((name) => name !== 'config');
+  const values = fc.oneof(fc.string(), fc.nat().map(String), fc.stringMatching(/^\d{1,6}(MiB|KiB|s|ms|m)$/));
+  fc.assert(
+    fc.property(fc.dictionary(fc.constantFrom(...names), values), (given) => {
+      try {
+        const config = loadConfig(given, {});
+        expect(Object.keys(config)).toEqual(Object.keys(DEFAULTS));
+        expect(config.port).toBeLessThanOrEqual(65_535);
+        expect(config.queueBytes).toBeGreaterThanOrEqual(4 * config.maxBodyBytes);
+      } catch (error) {
+        expect(error).toBeInstanceOf(ConfigError);
+      }
+    }),
+  );
+});
+
+test('the help and the table name every option with its variable and default', () => {
+  const serve = optionsOf('serve').map(({ name }) => name);
+  expect(serve).toHaveLength(Object.keys(DEFAULTS).length + 1);
+  expect(optionsOf('keys').map(({ name }) => name)).toEqual(['config', 'data-dir', 'log-level']);
+  const lines = configTable().split('\n');
+  expect(lines).toHaveLength(serve.length + 2);
+  expect(lines).toContain(
+    '| `--max-body-bytes` | `COLLECTOR_MAX_BODY_BYTES` | `1MiB` | 1KiB to 64MiB | largest event, before and after decompression |',
+  );
+  for (const line of lines) expect(line.match(/\|/g)).toHaveLength(6);
+});
+
+test('stacks are shown at log level debug and trace, the option going before the variable', () => {
+  expect(showsStacks('debug', {})).toBe(true);
+  expect(showsStacks(undefined, { COLLECTOR_LOG_LEVEL: 'trace' })).toBe(true);
+  expect(showsStacks('info', { COLLECTOR_LOG_LEVEL: 'trace' })).toBe(false);
+  expect(showsStacks(undefined, {})).toBe(false);
+});

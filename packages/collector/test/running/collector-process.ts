@@ -1,0 +1,117 @@
+/** A real collector in a process of its own, for tests that have to stop, kill or starve one. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
+
+export function temporaryDirectory(): string {
+  return fs.mkdtempSync(path.join(os.tmpdir(), 'collector-'));
+}
+
+export interface Running {
+  readonly process: ChildProcess;
+  readonly url: string;
+  readonly port: number;
+  /** All that it wrote so far. */
+  readonly output: { stdout: string; stderr: string };
+  /** Resolves with the exit code, or null when a signal ended it. */
+  readonly exited: Promise<number | null>;
+  /** SIGTERM, then the exit code. */
+  stop(): Promise<number | null>;
+  /** SIGKILL, and resolves when it is gone. */
+  kill(): Promise<void>;
+}
+
+/** Runs one `collector` command to its end. */
+export function run(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env } });
+  const output = { stdout: '', stderr: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
+  return new Promise((resolve, reject) => {
+    child.on('error', reject).on('close', (code) => resolve({ code, ...output }));
+  });
+}
+
+/** Starts a collector and resolves when it listens; rejects with what it wrote when it ends before. */
+export async function start(dataDir: string, args: readonly string[] = [], nodeArgs: readonly string[] = []): Promise<Running> {
+  const child = spawn(process.execPath, [...nodeArgs, MAIN, 'serve', '--port', '0', '--data-dir', dataDir, ...args]);
+  const output = { stdout: '', stderr: '' };
+  const exited = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+  const port = await new Promise<number>((resolve, reject) => {
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      output.stderr += text;
+      const found = /"port":(\d+),.*"msg":"listening"/.exec(output.stderr)?.[1];
+      if (found !== undefined) resolve(Number(found));
+    });
+    child.on('error', reject);
+    child.on('exit', () => reject(new Error(`the collector ended before it listened: ${output.stderr}`)));
+  });
+  return {
+    process: child,
+    url: `http://127.0.0.1:${port}`,
+    port,
+    output,
+    exited,
+    stop: () => {
+      child.kill('SIGTERM');
+      return exited;
+    },
+    kill: async () => {
+      child.kill('SIGKILL');
+      await exited;
+    },
+  };
+}
+
+/** An API key for the directory, made by the command. */
+export async function createKey(dataDir: string, ...args: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await run([
+    ...['keys', 'create', '--data-dir', dataDir, '--json', '--organisation', 'default', '--permissions', 'all'],
+    ...args,
+  ]);
+  if (code !== 0) throw new Error(stderr);
+  const found = /cek_[a-z2-7]{12}_[\w-]{43}/.exec(stdout)?.[0];
+  if (found === undefined) throw new Error('no key was printed');
+  return found;
+}
+
+export interface PrintedEvent {
+  readonly sequence: number;
+  readonly received_at: string;
+  readonly kind: string;
+  readonly organisation: string;
+  readonly event_id: string;
+  readonly run_id: string | null;
+  readonly sha256: string;
+  readonly body: string;
+}
+
+/** Everything that `collector events` prints. */
+export async function storedEvents(dataDir: string, ...args: readonly string[]): Promise<PrintedEvent[]> {
+  const { code, stdout, stderr } = await run(['events', '--data-dir', dataDir, ...args]);
+  if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`);
+  return stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as PrintedEvent);
+}
+
+/** A valid event of any kind that asks for nothing but its base, with a payload of its own when given. */
+export function outcomeEvent(more: Readonly<Record<string, unknown>> = {}): Record<string, unknown> & { event_id: string } {
+  return {
+    event_id: randomUUID(),
+    timestamp: new Date().toISOString(),
+    protocol_version: '0.0.1',
+    system_metadata: {},
+    outcome: { outcome_type: 'validated' },
+    ...more,
+  };
+}
