@@ -111,7 +111,7 @@ export class IdIndex extends IdIndexReader {
       directory: options.directory,
       key: this.key,
       filterMemory: options.filterMemory,
-      images: runs.map((run) => run.image),
+      images: runs.map((run) => ({ ...run.image, filter: null })),
       files,
     };
     this.#worker = new Worker(THREAD, {

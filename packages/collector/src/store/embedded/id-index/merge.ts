@@ -10,7 +10,7 @@ import type { Run } from './run.js';
  */
 const FAN_OUT = 4;
 
-const BUFFER_PAGES = 64;
+const BUFFER_PAGES = 16;
 
 /**
  * The next runs to merge, or null: the oldest FAN_OUT of the lowest level that has so many.

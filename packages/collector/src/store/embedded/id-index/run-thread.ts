@@ -47,7 +47,7 @@ class RunThread {
   #merge: Merge | null = null;
   /** After a merge has failed none is tried until a table could be written: the disk is full or broken. */
   #mergeable = true;
-  #sorted = new Uint32Array(0);
+  #sorted: Uint32Array | null = null;
 
   constructor(
     private readonly data: RunThreadData,
@@ -84,9 +84,10 @@ class RunThread {
   #write({ table, count, from, to }: RunRequest & { kind: 'write' }): void {
     let writer: RunWriter | null = null;
     try {
-      if (this.#sorted.length < count * WORDS_PER_ENTRY) this.#sorted = new Uint32Array(count * WORDS_PER_ENTRY);
+      const frozen = new RecentTable(table.byteLength / (WORDS_PER_ENTRY * 4), table);
+      if (this.#sorted === null) this.#sorted = new Uint32Array(frozen.limit * WORDS_PER_ENTRY);
       const sorted = this.#sorted;
-      new RecentTable(table.byteLength / (WORDS_PER_ENTRY * 4), table).sorted(sorted);
+      frozen.sorted(sorted);
       const { k0, k1 } = this.data.key;
       writer = new RunWriter(this.files, this.data.directory, { level: 0, k0, k1, count, from, to });
       for (let at = 0; at < count * WORDS_PER_ENTRY; at += WORDS_PER_ENTRY) {
@@ -127,7 +128,9 @@ class RunThread {
     const at = replaces[0] ? this.#runs.indexOf(replaces[0]) : this.#runs.length;
     this.#runs.splice(at, replaces.length, run);
     for (const replaced of replaces) replaced.close();
-    this.#answer({ kind: 'published', image: run.image, replaces: replaces.map((old) => old.image.name) });
+    // Handed over, not shared: this thread only merges, and two threads' collectors would hold it twice as long.
+    const transfer = run.image.filter ? [run.image.filter] : [];
+    this.#answer({ kind: 'published', image: run.image, replaces: replaces.map((old) => old.image.name) }, transfer);
   }
 
   #delete(names: readonly string[]): void {
@@ -145,8 +148,8 @@ class RunThread {
     this.#answer({ kind: 'failed', what, message, code: code ?? '', run });
   }
 
-  #answer(answer: RunAnswer): void {
-    this.data.port.postMessage(answer);
+  #answer(answer: RunAnswer, transfer: ArrayBuffer[] = []): void {
+    this.data.port.postMessage(answer, transfer);
     Atomics.add(this.#signal, 0, 1);
     Atomics.notify(this.#signal, 0);
   }

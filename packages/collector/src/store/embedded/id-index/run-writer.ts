@@ -20,7 +20,7 @@ export type Files = Pick<
   'openSync' | 'writeSync' | 'fdatasyncSync' | 'fsyncSync' | 'renameSync' | 'unlinkSync' | 'closeSync'
 >;
 
-const BUFFER_PAGES = 64;
+const BUFFER_PAGES = 16;
 
 /**
  * Pages between two syncs. Without them a merge leaves all of its output to one sync at the end, and the

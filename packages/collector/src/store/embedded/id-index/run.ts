@@ -14,14 +14,14 @@ import {
   type RunLayout,
 } from './run-format.js';
 
-/** What a thread must hold in memory to search a run. In shared memory: the writer's thread loads it, both use it. */
+/** What must be in memory to search a run. The writing thread loads it and hands it over. */
 export interface RunImage {
   readonly name: string;
   readonly header: RunHeader;
   /** The page table: a checksum a page, then a fence an entry page. 8 bytes for 256 entries. */
   readonly table: SharedArrayBuffer;
   /** The filter, or null when it is larger than the caller wants in memory and stays on disk. */
-  readonly filter: SharedArrayBuffer | null;
+  readonly filter: ArrayBuffer | null;
 }
 
 /** Pages are read into here. One thread, synchronous calls: nobody else can need it before its reader is done. */
@@ -33,7 +33,7 @@ export function damaged(run: string, reason: string): IdIndexError {
 }
 
 /** How much is read at once where a whole run is read. */
-const CHUNK_PAGES = 64;
+const CHUNK_PAGES = 16;
 
 /**
  * One published run, open for look-ups.
@@ -86,7 +86,7 @@ export class Run {
         throw damaged(name, 'the page table fails its checksum');
       }
       const filterBytes = layout.filterPages * PAGE_BYTES;
-      const filter = filterBytes <= filterMemory ? new SharedArrayBuffer(filterBytes) : null;
+      const filter = filterBytes <= filterMemory ? new ArrayBuffer(filterBytes) : null;
       const run = new Run(fd, { name, header, table, filter });
       if (filter) run.readPages(layout.entryPages, layout.filterPages, new Uint8Array(filter));
       return run;
@@ -166,10 +166,12 @@ export class Run {
   }
 
   /**
-   * Off the calling thread: the last close of a deleted file frees its blocks, which for a gigabyte takes
+   * Frees the filter now: a collection that comes late would leave this process with the filters of all merges
+   * so far. The file is closed off this thread: the last close of a deleted file frees its blocks, which for a gigabyte takes
    * longer than a lookup may.
    */
   close(): void {
+    if (this.image.filter?.detached === false) this.image.filter.transfer(0);
     fs.close(this.fd);
   }
 }

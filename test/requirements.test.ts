@@ -1,0 +1,38 @@
+/** Holds docs/SPEC.md and the tests against each other. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+
+function testFiles(directory: string): string[] {
+  return fs.readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
+    if (entry.name === 'node_modules' || entry.name === 'dist') return [];
+    const file = path.join(directory, entry.name);
+    if (entry.isDirectory()) return testFiles(file);
+    return entry.name.endsWith('.test.ts') ? [file] : [];
+  });
+}
+
+const spec = fs.readFileSync(path.join(ROOT, 'docs/SPEC.md'), 'utf8');
+const required = [...spec.matchAll(/^- \*\*(R-\d{3})\*\*/gm)].map((match) => match[1]);
+const named = new Map<string, string[]>();
+for (const file of [path.join(ROOT, 'packages'), path.join(ROOT, 'test')].flatMap(testFiles)) {
+  if (file === import.meta.filename) continue;
+  for (const [, id] of fs.readFileSync(file, 'utf8').matchAll(/\[(R-\d{3})\]/g)) {
+    named.set(id as string, [...(named.get(id as string) ?? []), path.relative(ROOT, file)]);
+  }
+}
+
+test('the requirements are numbered once each', () => {
+  expect(required.length).toBeGreaterThan(60);
+  expect(new Set(required).size).toBe(required.length);
+});
+
+test('every requirement of docs/SPEC.md is named by a test', () => {
+  expect(required.filter((id) => !named.has(id as string))).toEqual([]);
+});
+
+test('no test names a requirement that is not in docs/SPEC.md', () => {
+  expect([...named].filter(([id]) => !required.includes(id))).toEqual([]);
+});
