@@ -14,7 +14,11 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 process.chdir(root);
 
 const packages = readdirSync('packages').map((name) => path.join('packages', name));
-const manifests = ['package-lock.json', 'package.json', ...packages.map((dir) => path.join(dir, 'package.json'))];
+const manifests = [
+  'package-lock.json',
+  'package.json',
+  ...packages.map((dir) => path.join(dir, 'package.json')),
+];
 
 function filesUnder(dir) {
   if (!existsSync(dir)) return [];
@@ -58,7 +62,10 @@ step(
   'the packages have changed or are not installed',
   ['ci', '--no-audit', '--no-fund'],
 );
-const sources = packages.flatMap((dir) => [path.join(dir, 'tsconfig.json'), ...filesUnder(path.join(dir, 'src'))]);
+const sources = packages.flatMap((dir) => [
+  path.join(dir, 'tsconfig.json'),
+  ...filesUnder(path.join(dir, 'src')),
+]);
 step(
   '.build-stamp',
   ['tsconfig.base.json', ...manifests, ...sources],

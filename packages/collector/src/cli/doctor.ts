@@ -60,7 +60,8 @@ async function examine(config: Config, json: boolean): Promise<number> {
     findings.push({ severity: 'ok', subject: 'events', message: 'none yet: no collector has run here' });
   }
   const damaged = findings.some((finding) => finding.severity === 'damage');
-  if (json) process.stdout.write(`${JSON.stringify({ data_dir: dataDir, damaged, findings }, undefined, 2)}\n`);
+  if (json)
+    process.stdout.write(`${JSON.stringify({ data_dir: dataDir, damaged, findings }, undefined, 2)}\n`);
   else {
     const rows = findings.map(({ severity, subject, message }) => [MARKS[severity], subject, message]);
     process.stdout.write(alignedTable([['', 'CHECKED', 'FOUND'], ...rows]));
@@ -70,7 +71,8 @@ async function examine(config: Config, json: boolean): Promise<number> {
 
 function directoryFinding(dataDir: string): Finding {
   const others = fs.statSync(dataDir).mode & 0o077;
-  if (others === 0) return { severity: 'ok', subject: 'directory', message: `${dataDir}, for its owner alone` };
+  if (others === 0)
+    return { severity: 'ok', subject: 'directory', message: `${dataDir}, for its owner alone` };
   return {
     severity: 'warning',
     subject: 'directory',
@@ -88,7 +90,11 @@ function diskFinding(dataDir: string): Finding {
   const free = bavail * bsize;
   const message = `${(free / 2 ** 30).toFixed(1)} GiB free`;
   if (free >= LOW_DISK_BYTES) return { severity: 'ok', subject: 'disk', message };
-  return { severity: 'warning', subject: 'disk', message: `${message}; when none is left, events are refused` };
+  return {
+    severity: 'warning',
+    subject: 'disk',
+    message: `${message}; when none is left, events are refused`,
+  };
 }
 
 async function keysFinding(dataDir: string): Promise<Finding> {
@@ -104,7 +110,11 @@ async function keysFinding(dataDir: string): Promise<Finding> {
       await database.close();
     }
   } catch (error) {
-    return { severity: 'damage', subject: 'keys', message: error instanceof Error ? error.message : String(error) };
+    return {
+      severity: 'damage',
+      subject: 'keys',
+      message: error instanceof Error ? error.message : String(error),
+    };
   }
 }
 

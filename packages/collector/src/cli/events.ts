@@ -95,7 +95,8 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
     } while (follow && !stop.signal.aborted);
     complete = true;
   } catch (error) {
-    if (error instanceof StoreDamaged) throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
+    if (error instanceof StoreDamaged)
+      throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
     throw error;
   }
 }
@@ -135,7 +136,10 @@ function kindsFrom(text: string): ReadonlySet<EventKind> {
   const kinds = text.split(',').map((name) => name.trim());
   const unknown = kinds.find((name) => !known.includes(name));
   if (unknown !== undefined) {
-    throw new CommandFailure(`--kind: ${JSON.stringify(unknown)} is none of ${EVENT_KINDS.join(', ')}`, EXIT.usage);
+    throw new CommandFailure(
+      `--kind: ${JSON.stringify(unknown)} is none of ${EVENT_KINDS.join(', ')}`,
+      EXIT.usage,
+    );
   }
   return new Set(kinds as EventKind[]);
 }

@@ -46,7 +46,8 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
     rings: [new RingReader(data.ring, data.answers)],
     doorbell: new Int32Array(data.ring.doorbell),
     maxDepth: data.maxDepth,
-    onState: (state, cause) => say({ type: 'state', state, reason: cause === undefined ? '' : reasonOf(cause) }),
+    onState: (state, cause) =>
+      say({ type: 'state', state, reason: cause === undefined ? '' : reasonOf(cause) }),
   });
   // The one message from the main thread: stop. Listening also keeps the thread alive while the ledger sleeps.
   port.on('message', () => ledger.stop());

@@ -39,7 +39,8 @@ function lock(dataDir: string): DirectoryLock {
   try {
     return lockDirectory(dataDir);
   } catch (error) {
-    if (error instanceof DirectoryInUse) throw new CommandFailure(error.message, EXIT.inUse, { cause: error });
+    if (error instanceof DirectoryInUse)
+      throw new CommandFailure(error.message, EXIT.inUse, { cause: error });
     throw error;
   }
 }
@@ -59,7 +60,8 @@ async function serveUntilStopped(config: Config): Promise<number> {
 
 async function run(config: Config, log: Logger, keyDatabase: KeyDatabase): Promise<number> {
   const keys = await KeyRing.open(keyDatabase, {
-    onFailure: (error) => log.error({ reason: messageOf(error) }, 'API keys cannot be read; those last read stay valid'),
+    onFailure: (error) =>
+      log.error({ reason: messageOf(error) }, 'API keys cannot be read; those last read stay valid'),
     onRecovery: () => log.info('API keys can be read again'),
   });
   const ring = createRingMemory(config.queueBytes, config.queueEvents, new SharedArrayBuffer(4));
@@ -75,7 +77,13 @@ async function run(config: Config, log: Logger, keyDatabase: KeyDatabase): Promi
   });
   const ending = new Ending();
   const thread = new LedgerThread(
-    { dataDir: config.dataDir, segmentBytes: config.segmentBytes, maxDepth: config.maxNestingDepth, ring, answers: port2 },
+    {
+      dataDir: config.dataDir,
+      segmentBytes: config.segmentBytes,
+      maxDepth: config.maxNestingDepth,
+      ring,
+      answers: port2,
+    },
     log,
     ingest,
     ending,
@@ -88,9 +96,13 @@ async function run(config: Config, log: Logger, keyDatabase: KeyDatabase): Promi
     port = await listener.listen();
   } catch (error) {
     await thread.stop();
-    throw new CommandFailure(`cannot listen on ${config.host}:${config.port}: ${messageOf(error)}`, EXIT.failure, {
-      cause: error,
-    });
+    throw new CommandFailure(
+      `cannot listen on ${config.host}:${config.port}: ${messageOf(error)}`,
+      EXIT.failure,
+      {
+        cause: error,
+      },
+    );
   }
   keys.start();
   const firstKey = await ensureFirstKey(keyDatabase);
@@ -101,14 +113,19 @@ Your API key (organisation "default", all permissions):
 ${newKeyNotice({ host: config.host, port }, firstKey, 'inference-start')}
 `);
   }
-  log.info({ host: config.host, port, dataDir: config.dataDir, profile: config.profile, pid: process.pid }, 'listening');
+  log.info(
+    { host: config.host, port, dataDir: config.dataDir, profile: config.profile, pid: process.pid },
+    'listening',
+  );
   const onSignal = (signal: NodeJS.Signals) => ending.end(EXIT.ok, signal);
   process.once('SIGTERM', onSignal).once('SIGINT', onSignal);
 
   const { code, reason } = await ending.reached;
   log.info({ reason, pending: ingest.pending }, 'stopping');
   ingest.stop();
-  await listener.close(code === EXIT.ok ? config.shutdownTimeoutMs : Math.min(1000, config.shutdownTimeoutMs));
+  await listener.close(
+    code === EXIT.ok ? config.shutdownTimeoutMs : Math.min(1000, config.shutdownTimeoutMs),
+  );
   await keys.stop();
   if (code === EXIT.ok) await thread.stop();
   else await thread.terminate();
@@ -121,7 +138,10 @@ ${newKeyNotice({ host: config.host, port }, firstKey, 'inference-start')}
 
 function tellOpened(log: Logger, { tornTail, ...opened }: Opened): void {
   if (tornTail) {
-    log.warn(tornTail, 'the end of the log held bytes of a batch that was never acknowledged; they were moved aside');
+    log.warn(
+      tornTail,
+      'the end of the log held bytes of a batch that was never acknowledged; they were moved aside',
+    );
   }
   log.info(opened, 'ledger open');
 }
@@ -154,7 +174,10 @@ class LedgerThread {
       transferList: [data.answers],
     });
     const unsafe = (reason: string) => {
-      log.fatal({ reason }, 'the ledger has failed; going on would not be safe. A new start reads what is on the disk');
+      log.fatal(
+        { reason },
+        'the ledger has failed; going on would not be safe. A new start reads what is on the disk',
+      );
       ingest.ledgerEntered('failed');
       ending.end(EXIT.unsafe, 'the ledger has failed');
     };
@@ -167,7 +190,9 @@ class LedgerThread {
           case 'refused':
             reject(
               new CommandFailure(
-                message.damaged ? `${message.reason}. Nothing was changed; see collector doctor` : message.reason,
+                message.damaged
+                  ? `${message.reason}. Nothing was changed; see collector doctor`
+                  : message.reason,
                 message.damaged ? EXIT.damaged : EXIT.failure,
               ),
             );
@@ -177,7 +202,8 @@ class LedgerThread {
             else {
               ingest.ledgerEntered(message.state);
               if (message.state === 'open') log.info('events are stored again');
-              else log.error({ reason: message.reason }, 'events cannot be stored; senders are told to retry');
+              else
+                log.error({ reason: message.reason }, 'events cannot be stored; senders are told to retry');
             }
             break;
           case 'trouble':
@@ -188,7 +214,7 @@ class LedgerThread {
         }
       });
       this.#worker.on('error', (error) => {
-        reject(error);
+        reject(new CommandFailure(messageOf(error), EXIT.unsafe, { cause: error }));
         unsafe(messageOf(error));
       });
     });

@@ -1,6 +1,6 @@
 /** Every byte that the collector ever sends to a client is written here. */
 import type { ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { ERRORS, errorBody, type ErrorCode } from '@clinical-events/protocol';
 import type { Exchange } from './exchange.js';
 
@@ -33,10 +33,17 @@ export function refuse(
 ): number {
   const { status, retryAfter } = ERRORS[code];
   const body = JSON.stringify(errorBody(code, details));
-  const all = ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body)), ...headers];
+  const all = [
+    'Content-Type',
+    'application/json',
+    'Content-Length',
+    String(Buffer.byteLength(body)),
+    ...headers,
+  ];
   if (retryAfter && !headers.includes('Retry-After')) all.push('Retry-After', RETRY_AFTER_SECONDS);
   const declared = Number(request.headers['content-length'] ?? Infinity);
-  const bodyless = request.headers['content-length'] === undefined && request.headers['transfer-encoding'] === undefined;
+  const bodyless =
+    request.headers['content-length'] === undefined && request.headers['transfer-encoding'] === undefined;
   const drains = request.complete || bodyless || (declared <= DRAIN_BYTES && expectation === 'none');
   if (drains && code !== 'shutting_down') {
     response.writeHead(status, all);
@@ -68,7 +75,7 @@ export function refuse(
 }
 
 /** The answer to bytes that are no request at all: there is no response object to write it through. */
-export function refuseOnSocket(socket: Socket, code: ErrorCode, headers = ''): void {
+export function refuseOnSocket(socket: Duplex, code: ErrorCode, headers = ''): void {
   const { status } = ERRORS[code];
   const body = JSON.stringify(errorBody(code));
   socket.end(

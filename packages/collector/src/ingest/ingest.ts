@@ -6,7 +6,13 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { MessagePort } from 'node:worker_threads';
-import { EVENT_KINDS, EVENT_PATHS, type ErrorCode, type EventKind, type Profile } from '@clinical-events/protocol';
+import {
+  EVENT_KINDS,
+  EVENT_PATHS,
+  type ErrorCode,
+  type EventKind,
+  type Profile,
+} from '@clinical-events/protocol';
 import type { KeyRing } from '../access/key-ring.js';
 import type { Fault } from '../ledger/examine.js';
 import type { LedgerState } from '../ledger/ledger.js';
@@ -30,7 +36,9 @@ export interface IngestOptions {
   readonly logRequests: boolean;
 }
 
-const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(EVENT_KINDS.map((kind) => [EVENT_PATHS[kind], kind]));
+const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(
+  EVENT_KINDS.map((kind) => [EVENT_PATHS[kind], kind]),
+);
 /** Promised at first to a body that does not say how long it is. */
 const FIRST_RESERVATION = 16 << 10;
 /** How long a store that could not commit is left alone before the next event tries it again, in milliseconds. */
@@ -54,8 +62,11 @@ export class Ingest {
   constructor(options: IngestOptions) {
     this.#options = options;
     this.#refusals = new RefusalLog(options.log);
-    this.#ring = new RingWriter(options.ring, options.answers, options.maxBodyBytes, (exchange, answer, fault) =>
-      this.#settle(exchange, answer, fault),
+    this.#ring = new RingWriter(
+      options.ring,
+      options.answers,
+      options.maxBodyBytes,
+      (exchange, answer, fault) => this.#settle(exchange, answer, fault),
     );
   }
 
@@ -89,7 +100,8 @@ export class Ingest {
     const kind = KIND_OF_PATH.get(request.url ?? '');
     if (kind === undefined) return this.#refuse(exchange, 'not_found');
     exchange.kind = kind;
-    if (request.method !== 'POST') return this.#refuse(exchange, 'method_not_allowed', undefined, ['Allow', 'POST']);
+    if (request.method !== 'POST')
+      return this.#refuse(exchange, 'method_not_allowed', undefined, ['Allow', 'POST']);
     const headers = readHeaders(request.rawHeaders);
     const hosts = headers.host;
     if (headers.repeated || hosts > 1 || (hosts === 0 && request.httpVersion === '1.1')) {
@@ -109,7 +121,8 @@ export class Ingest {
       return this.#refuse(exchange, 'malformed_request');
     }
     const length = headers.contentLength;
-    if (length !== undefined && length > this.#options.maxBodyBytes) return this.#refuse(exchange, 'body_too_large');
+    if (length !== undefined && length > this.#options.maxBodyBytes)
+      return this.#refuse(exchange, 'body_too_large');
     if (this.#stopping) return this.#refuse(exchange, 'shutting_down');
     if (this.#ledgerState !== 'open' && (this.#ledgerState === 'failed' || startedAt < this.#restUntil)) {
       return this.#refuse(exchange, 'storage_unavailable');

@@ -1,6 +1,6 @@
 /** The HTTP listener: node:http with its limits set, and what happens to bytes that are not a proper request. */
 import { createServer, type Server } from 'node:http';
-import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { ErrorCode } from '@clinical-events/protocol';
 import { refuseOnSocket } from './answers.js';
 import type { Ingest } from './ingest.js';
@@ -30,7 +30,7 @@ const PARSER_FAULTS: Readonly<Record<string, ErrorCode>> = {
 export class Listener {
   readonly #server: Server;
   /** Requests on a socket that have no answer yet. Pipelined requests make it more than one. */
-  readonly #unanswered = new WeakMap<Socket, number>();
+  readonly #unanswered = new WeakMap<Duplex, number>();
 
   constructor(
     private readonly ingest: Ingest,
@@ -54,9 +54,11 @@ export class Listener {
     server.on('request', (request, response) => this.#serve(request, response, 'none'));
     server.on('checkContinue', (request, response) => this.#serve(request, response, 'continue'));
     server.on('checkExpectation', (request, response) => this.#serve(request, response, 'unmet'));
-    server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#clientError(error, socket as Socket));
+    server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#clientError(error, socket));
     // CONNECT and Upgrade ask for something else than HTTP on this connection.
-    server.on('connect', (_request, socket) => refuseOnSocket(socket as Socket, 'method_not_allowed', 'Allow: POST\r\n'));
+    server.on('connect', (_request, socket) =>
+      refuseOnSocket(socket, 'method_not_allowed', 'Allow: POST\r\n'),
+    );
   }
 
   /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
@@ -93,11 +95,11 @@ export class Listener {
     this.ingest.handle(request, response, expectation);
   }
 
-  #count(socket: Socket, change: number): void {
+  #count(socket: Duplex, change: number): void {
     this.#unanswered.set(socket, (this.#unanswered.get(socket) ?? 0) + change);
   }
 
-  #clientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  #clientError(error: NodeJS.ErrnoException, socket: Duplex): void {
     // An earlier request on this connection still waits for its answer: an error written now would be taken for
     // that answer. Closing tells its sender nothing untrue, and a repeat is safe.
     const waiting = (this.#unanswered.get(socket) ?? 0) > 0;

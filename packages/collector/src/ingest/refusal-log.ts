@@ -30,7 +30,8 @@ export class RefusalLog {
     if (state === undefined) this.#seconds.set(refusal.code, (state = { second, lines: 0, unsaid: 0 }));
     const { logLevel, status } = ERRORS[refusal.code];
     if (state.second !== second) {
-      if (state.unsaid > 0) this.log[logLevel]({ code: refusal.code, refusals: state.unsaid }, 'more refused, not listed');
+      if (state.unsaid > 0)
+        this.log[logLevel]({ code: refusal.code, refusals: state.unsaid }, 'more refused, not listed');
       state.second = second;
       state.lines = 0;
       state.unsaid = 0;

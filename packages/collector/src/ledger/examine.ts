@@ -37,7 +37,8 @@ export function examine(body: Buffer, kind: EventKind, profile: Profile, maxDept
   const eventId = uuidBytes(event.event_id);
   return {
     eventId,
-    runId: event.run_id !== undefined ? uuidBytes(event.run_id) : kind === 'inference-start' ? eventId : NO_RUN,
+    runId:
+      event.run_id !== undefined ? uuidBytes(event.run_id) : kind === 'inference-start' ? eventId : NO_RUN,
     digest: hash('sha256', body, 'hex'),
   };
 }
@@ -47,9 +48,9 @@ export function isFault(result: Examined | Fault): result is Fault {
 }
 
 const NIBBLE = new Uint8Array(128);
-for (const [i, digit] of [...'0123456789abcdef'].entries()) {
-  NIBBLE[digit.charCodeAt(0)] = i;
-  NIBBLE[digit.toUpperCase().charCodeAt(0)] = i;
+for (let i = 0; i < 16; i++) {
+  NIBBLE[i.toString(16).charCodeAt(0)] = i;
+  NIBBLE[i.toString(16).toUpperCase().charCodeAt(0)] = i;
 }
 const HYPHEN = 45;
 

@@ -6,7 +6,8 @@ export type JsonFault =
   | { readonly code: 'nesting_too_deep' }
   | { readonly code: 'duplicate_key' };
 
-export type JsonReading = { readonly value: unknown; readonly fault?: undefined } | { readonly fault: JsonFault };
+export type JsonReading =
+  { readonly value: unknown; readonly fault?: undefined } | { readonly fault: JsonFault };
 
 const QUOTE = 34;
 const COLON = 58;

@@ -6,7 +6,6 @@
  * is still tried, so the first that succeeds ends it. `failed`: nobody can know what the last batch left behind;
  * nothing is tried again until the process has started anew and read the log.
  */
-import type { Profile } from '@clinical-events/protocol';
 import { CommitUnknown, NotCommitted, type Candidate, type Outcome, type Store } from '../store/store.js';
 import { examine, isFault, type Fault } from './examine.js';
 import type { Answer, RingReader } from './ring.js';
@@ -115,7 +114,8 @@ export class Ledger {
         return candidates.map(() => 'notCommitted');
       }
       // A CommitUnknown, or a fault of ours: in both cases nobody may be told that anything is stored or is not.
-      const cause = error instanceof CommitUnknown ? error : new CommitUnknown('the store failed', { cause: error });
+      const cause =
+        error instanceof CommitUnknown ? error : new CommitUnknown('the store failed', { cause: error });
       this.#enter('failed', cause);
       return candidates.map(() => 'unknown');
     }
@@ -127,4 +127,3 @@ export class Ledger {
     this.#options.onState(state, cause);
   }
 }
-

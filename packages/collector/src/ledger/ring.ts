@@ -24,7 +24,14 @@ const SLOT_WORDS = 8;
 const PUBLISH_EVERY = 64;
 
 /** What becomes of an event in the ring, in word 6 of its slot. */
-export const ANSWER = { accepted: 1, conflict: 2, fault: 3, notCommitted: 4, unknown: 5, unreadable: 6 } as const;
+export const ANSWER = {
+  accepted: 1,
+  conflict: 2,
+  fault: 3,
+  notCommitted: 4,
+  unknown: 5,
+  unreadable: 6,
+} as const;
 export type Answer = keyof typeof ANSWER;
 const ANSWER_NAMES = Object.fromEntries(Object.entries(ANSWER).map(([name, code]) => [code, name])) as Record<
   number,

@@ -32,7 +32,10 @@ function read(body: Uint8Array): unknown {
   // text access", in Node from 22 on; the compiler's library does not know it yet).
   const reviver = (_key: string, value: unknown, context?: { source?: string }): unknown =>
     typeof value === 'number' ? decimal(context?.source ?? String(value)) : value;
-  return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(), reviver) as unknown;
+  return JSON.parse(
+    Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(),
+    reviver,
+  ) as unknown;
 }
 
 /**

@@ -40,8 +40,21 @@ export function run(
 }
 
 /** Starts a collector and resolves when it listens; rejects with what it wrote when it ends before. */
-export async function start(dataDir: string, args: readonly string[] = [], nodeArgs: readonly string[] = []): Promise<Running> {
-  const child = spawn(process.execPath, [...nodeArgs, MAIN, 'serve', '--port', '0', '--data-dir', dataDir, ...args]);
+export async function start(
+  dataDir: string,
+  args: readonly string[] = [],
+  nodeArgs: readonly string[] = [],
+): Promise<Running> {
+  const child = spawn(process.execPath, [
+    ...nodeArgs,
+    MAIN,
+    'serve',
+    '--port',
+    '0',
+    '--data-dir',
+    dataDir,
+    ...args,
+  ]);
   const output = { stdout: '', stderr: '' };
   const exited = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
@@ -74,7 +87,17 @@ export async function start(dataDir: string, args: readonly string[] = [], nodeA
 /** An API key for the directory, made by the command. */
 export async function createKey(dataDir: string, ...args: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await run([
-    ...['keys', 'create', '--data-dir', dataDir, '--json', '--organisation', 'default', '--permissions', 'all'],
+    ...[
+      'keys',
+      'create',
+      '--data-dir',
+      dataDir,
+      '--json',
+      '--organisation',
+      'default',
+      '--permissions',
+      'all',
+    ],
     ...args,
   ]);
   if (code !== 0) throw new Error(stderr);
@@ -105,7 +128,9 @@ export async function storedEvents(dataDir: string, ...args: readonly string[]):
 }
 
 /** A valid event of any kind that asks for nothing but its base, with a payload of its own when given. */
-export function outcomeEvent(more: Readonly<Record<string, unknown>> = {}): Record<string, unknown> & { event_id: string } {
+export function outcomeEvent(
+  more: Readonly<Record<string, unknown>> = {},
+): Record<string, unknown> & { event_id: string } {
   return {
     event_id: randomUUID(),
     timestamp: new Date().toISOString(),

@@ -80,7 +80,8 @@ export class EmbeddedStore implements Store {
     const index = IdIndex.open({
       directory: path.join(directory, 'index'),
       logEnd: log.end,
-      onError: (error) => onTrouble('the id index could not be written; what it lacks stays in memory', error),
+      onError: (error) =>
+        onTrouble('the id index could not be written; what it lacks stays in memory', error),
     });
     let replayed = 0;
     for (const { buffer, offset, size, address } of log.framesFrom(index.coveredTo)) {
@@ -193,4 +194,3 @@ function compare(frame: Buffer, offset: number, candidate: Candidate): Outcome {
   if (stored.payloadState !== 'plain') return 'conflict';
   return sameContent(stored.body, candidate.body) ? 'duplicate' : 'conflict';
 }
-

@@ -4,7 +4,14 @@ import { StoreDamaged, type EventSource, type ScanRange, type StoredEvent } from
 import type { EventKind } from '@clinical-events/protocol';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { Files } from './files.js';
-import { decodeFrame, frameKind, frameOrganisation, frameReceivedAt, frameRunId, frameSequence } from './frame.js';
+import {
+  decodeFrame,
+  frameKind,
+  frameOrganisation,
+  frameReceivedAt,
+  frameRunId,
+  frameSequence,
+} from './frame.js';
 import { judgeTail, type Tail } from './recovery.js';
 import { readFrames, type SegmentEnd } from './segment-reader.js';
 import { listSegments, type Segment } from './segment.js';

@@ -42,8 +42,16 @@ export function* inspectLedger(
       const next = frames.next();
       if (next.done) {
         onProgress(total, total);
-        yield { severity: 'ok', subject: 'events', message: `${events} in ${segments.length} segments, each checked` };
-        yield tailFinding(new EventReader(dataDirectory, files).tail(segments, next.value), segments, next.value);
+        yield {
+          severity: 'ok',
+          subject: 'events',
+          message: `${events} in ${segments.length} segments, each checked`,
+        };
+        yield tailFinding(
+          new EventReader(dataDirectory, files).tail(segments, next.value),
+          segments,
+          next.value,
+        );
         yield indexFinding(dataDirectory, next.value.address);
         return;
       }
@@ -51,14 +59,22 @@ export function* inspectLedger(
       const event = decodeFrame(buffer, offset);
       if (event.payloadState === 'plain' && hash('sha256', event.body, 'hex') !== event.digest) {
         const place = `event ${event.sequence} (${event.eventId})`;
-        yield { severity: 'damage', subject: 'events', message: `the body of ${place} does not have its SHA-256` };
+        yield {
+          severity: 'damage',
+          subject: 'events',
+          message: `the body of ${place} does not have its SHA-256`,
+        };
       }
       events++;
       if (events % 4096 === 0) onProgress(address + size, total);
     }
   } catch (error) {
     if (!(error instanceof StoreDamaged)) throw error;
-    yield { severity: 'damage', subject: 'events', message: `${error.message}; ${events} events before it are whole` };
+    yield {
+      severity: 'damage',
+      subject: 'events',
+      message: `${error.message}; ${events} events before it are whole`,
+    };
   }
 }
 
@@ -89,13 +105,25 @@ function indexFinding(dataDirectory: string, logEnd: number): Finding {
   const directory = path.join(dataDirectory, 'index');
   const troubles: string[] = [];
   if (!fs.existsSync(directory)) {
-    return { severity: 'warning', subject: 'id index', message: 'missing; the next start rebuilds it from the events' };
+    return {
+      severity: 'warning',
+      subject: 'id index',
+      message: 'missing; the next start rebuilds it from the events',
+    };
   }
   const index = IdIndexReader.read({ directory, onError: (error) => troubles.push(String(error)) });
   const behind = logEnd - index.coveredTo;
   if (troubles.length > 0 || behind < 0) {
-    return { severity: 'warning', subject: 'id index', message: 'damaged in part; the next start rebuilds that part' };
+    return {
+      severity: 'warning',
+      subject: 'id index',
+      message: 'damaged in part; the next start rebuilds that part',
+    };
   }
   const rest = behind > 0 ? `; the next start adds the events of the last ${behind} bytes` : '';
-  return { severity: 'ok', subject: 'id index', message: `covers ${index.coveredTo} of ${logEnd} bytes${rest}` };
+  return {
+    severity: 'ok',
+    subject: 'id index',
+    message: `covers ${index.coveredTo} of ${logEnd} bytes${rest}`,
+  };
 }

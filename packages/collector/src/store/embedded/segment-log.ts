@@ -15,7 +15,13 @@ import type { Files } from './files.js';
 import { frameDurableBefore, frameSequence } from './frame.js';
 import { judgeTail } from './recovery.js';
 import { readFrames, type FramePlace, type SegmentEnd } from './segment-reader.js';
-import { encodeSegmentHeader, listSegments, SEGMENT_HEADER_BYTES, segmentName, type Segment } from './segment.js';
+import {
+  encodeSegmentHeader,
+  listSegments,
+  SEGMENT_HEADER_BYTES,
+  segmentName,
+  type Segment,
+} from './segment.js';
 
 /** What a start found behind the last readable frame and moved to a file of its own. */
 export interface TornTail {
@@ -75,7 +81,13 @@ export class SegmentLog {
     const segments = listSegments(files, directory);
     const last = segments.at(-1);
     if (last === undefined) {
-      const log = new SegmentLog(options, segments, -1, { address: 0, offset: 0, nextSequence: 1 }, undefined);
+      const log = new SegmentLog(
+        options,
+        segments,
+        -1,
+        { address: 0, offset: 0, nextSequence: 1 },
+        undefined,
+      );
       await log.#roll(randomBytes(16).toString('hex'));
       return log;
     }
@@ -235,7 +247,10 @@ export class SegmentLog {
       files.write(this.#fd, Buffer.alloc(behind), behind, this.#offset);
       files.datasync(this.#fd);
     } catch (error) {
-      throw this.#breakWith('a batch was half written and could not be undone', new AggregateError([cause, error]));
+      throw this.#breakWith(
+        'a batch was half written and could not be undone',
+        new AggregateError([cause, error]),
+      );
     }
   }
 

@@ -41,7 +41,8 @@ export function* readFrames(
   let end: SegmentEnd = { address: 0, offset: SEGMENT_HEADER_BYTES, nextSequence: 1 };
   for (const [i, segment] of segments.entries()) {
     const next = segments[i + 1];
-    const start = i === 0 && from !== undefined ? from : { address: segment.base, sequence: segment.firstSequence };
+    const start =
+      i === 0 && from !== undefined ? from : { address: segment.base, sequence: segment.firstSequence };
     if (i > 0 && end.nextSequence !== segment.firstSequence) {
       throw new StoreDamaged(
         { file: path.basename(segment.path), offset: 0, sequence: end.nextSequence },
@@ -100,7 +101,11 @@ function* readSegment(
       position += size;
       sequence++;
     }
-    return { address: position - SEGMENT_HEADER_BYTES + segment.base, offset: position, nextSequence: sequence };
+    return {
+      address: position - SEGMENT_HEADER_BYTES + segment.base,
+      offset: position,
+      nextSequence: sequence,
+    };
   } finally {
     files.close(fd);
   }

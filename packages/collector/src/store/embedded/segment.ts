@@ -62,7 +62,8 @@ function readSegmentHeader(files: Files, file: string): Segment {
   const damaged = (offset: number, reason: string) =>
     new StoreDamaged({ file: path.basename(file), offset, sequence }, reason);
   if (header.toString('latin1', 0, 8) !== MAGIC) throw damaged(0, 'no segment header stands');
-  if (crc32(header.subarray(12)) !== header.readUInt32LE(8)) throw damaged(8, 'the segment header has changed');
+  if (crc32(header.subarray(12)) !== header.readUInt32LE(8))
+    throw damaged(8, 'the segment header has changed');
   if (header.readUInt32LE(12) !== VERSION) {
     throw new Error(`${path.basename(file)} was written by a later version of the collector`);
   }

@@ -128,8 +128,12 @@ export class IdIndex extends IdIndexReader {
     });
   }
 
-  /** How many entries `add` is sure to take before the next `commit`. Below a batch's size: refuse the batch. */
+  /**
+   * How many entries `add` is sure to take before the next `commit`. Below a batch's size: refuse the batch.
+   * Asking also tries again what could not be written: a ledger that refuses has nothing to commit.
+   */
   get room(): number {
+    if (this.#recent.count >= this.#capacity) this.#turnOver();
     return this.#recent.limit - this.#recent.count;
   }
 
@@ -150,7 +154,7 @@ export class IdIndex extends IdIndexReader {
     if (address <= this.#added || address < this.#committed) {
       throw new RangeError(`address ${address} comes after ${this.#added}, committed to ${this.#committed}`);
     }
-    if (this.room <= 0) {
+    if (this.#recent.count >= this.#recent.limit) {
       throw new IdIndexError('full', 'the index cannot write its tables', { cause: this.#failure });
     }
     this.#recent.add(hi, lo, address);
@@ -167,8 +171,12 @@ export class IdIndex extends IdIndexReader {
     }
     this.#refuseIfCorrupt();
     this.#committed = to;
+    this.#turnOver();
+  }
+
+  #turnOver(): void {
     this.#takeAnswers();
-    if (this.#recent.count >= this.#capacity) {
+    if (this.#recent.count >= this.#capacity && this.#added < this.#committed) {
       // Between full and overfull a busy thread is given time; three quarters of the rest are kept for a batch.
       const overfull = this.#recent.count >= this.#capacity * 1.125;
       while (overfull && this.#frozen.length >= FROZEN_TABLES && this.#failure === null) this.#wait();

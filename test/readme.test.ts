@@ -1,0 +1,29 @@
+/** Holds what the README shows against what the collector does. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { ERRORS, EVENT_KINDS, validateEvent, type EventKind } from '@clinical-events/protocol';
+import { expect, test } from 'vitest';
+import { configTable } from '../packages/collector/src/config.js';
+
+const readme = fs.readFileSync(path.resolve(import.meta.dirname, '../README.md'), 'utf8');
+
+test('the table of options in the README is the one that the collector declares', () => {
+  const shown = /<!-- config:begin -->\n([^]*?)\n<!-- config:end -->/.exec(readme)?.[1];
+  expect(shown).toBe(configTable());
+});
+
+test('[R-401] every error code stands in the README beside its status', () => {
+  const rows = readme.split('\n').filter((line) => /^\| \d{3}/.test(line));
+  for (const [code, { status }] of Object.entries(ERRORS)) {
+    const row = rows.find((line) => line.includes(`\`${code}\``));
+    expect(row, code).toContain(String(status));
+  }
+});
+
+test('[R-301] the README shows a valid event of each kind', () => {
+  const examples = [...readme.matchAll(/send ([a-z-]+) '(\{[^']*\})'/g)].map(([, kind, body]) => [kind, body] as const);
+  expect(examples.map(([kind]) => kind)).toEqual(EVENT_KINDS);
+  for (const [kind, body] of examples) {
+    expect(validateEvent(kind as EventKind, 'minimum', JSON.parse(body ?? ''))).toBeUndefined();
+  }
+});
