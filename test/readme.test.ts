@@ -21,7 +21,9 @@ test('[R-401] every error code stands in the README beside its status', () => {
 });
 
 test('[R-301] the README shows a valid event of each kind', () => {
-  const examples = [...readme.matchAll(/send ([a-z-]+) '(\{[^']*\})'/g)].map(([, kind, body]) => [kind, body] as const);
+  const examples = [...readme.matchAll(/send ([a-z-]+) '(\{[^']*\})'/g)].map(
+    ([, kind, body]) => [kind, body] as const,
+  );
   expect(examples.map(([kind]) => kind)).toEqual(EVENT_KINDS);
   for (const [kind, body] of examples) {
     expect(validateEvent(kind as EventKind, 'minimum', JSON.parse(body ?? ''))).toBeUndefined();

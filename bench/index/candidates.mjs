@@ -101,7 +101,8 @@ const rocksdb = {
     return {
       has: (ids, at) => db.getBinarySync(keyAt(ids, at)) !== undefined,
       put(ids, addresses) {
-        for (let i = 0; i < addresses.length; i++) db.putSync(keyAt(ids, i * ID_BYTES), valueOf(addresses[i]));
+        for (let i = 0; i < addresses.length; i++)
+          db.putSync(keyAt(ids, i * ID_BYTES), valueOf(addresses[i]));
       },
       close() {
         if (!readOnly) db.flushSync();
@@ -127,7 +128,8 @@ const lmdb = {
       has: (ids, at) => db.getBinaryFast(keyAt(ids, at)) !== undefined,
       put(ids, addresses) {
         db.transactionSync(() => {
-          for (let i = 0; i < addresses.length; i++) db.putSync(keyAt(ids, i * ID_BYTES), valueOf(addresses[i]));
+          for (let i = 0; i < addresses.length; i++)
+            db.putSync(keyAt(ids, i * ID_BYTES), valueOf(addresses[i]));
         });
       },
       close: () => db.close(),
@@ -161,4 +163,11 @@ const sqlite = {
   },
 };
 
-export const candidates = { none, own, 'classic-level': classicLevel, 'rocksdb-js': rocksdb, lmdb, 'node:sqlite': sqlite };
+export const candidates = {
+  none,
+  own,
+  'classic-level': classicLevel,
+  'rocksdb-js': rocksdb,
+  lmdb,
+  'node:sqlite': sqlite,
+};

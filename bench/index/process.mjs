@@ -36,7 +36,10 @@ function ids(chunk) {
 function memory() {
   const status = fs.readFileSync('/proc/self/status', 'utf8');
   return Object.fromEntries(
-    ['VmRSS', 'RssAnon', 'VmHWM'].map((key) => [key, Math.round(Number(new RegExp(`${key}:\\s+(\\d+)`).exec(status)[1]) / 1024)]),
+    ['VmRSS', 'RssAnon', 'VmHWM'].map((key) => [
+      key,
+      Math.round(Number(new RegExp(`${key}:\\s+(\\d+)`).exec(status)[1]) / 1024),
+    ]),
   );
 }
 
@@ -91,7 +94,8 @@ function lookUp(session, count) {
   let asked = 0;
   for (let chunk = 0; chunk * CHUNK < count; chunk += 8) {
     const bytes = ids(chunk);
-    for (let i = 0; i < CHUNK && chunk * CHUNK + i < count; i += 64, asked++) if (session.has(bytes, i * 16)) found++;
+    for (let i = 0; i < CHUNK && chunk * CHUNK + i < count; i += 64, asked++)
+      if (session.has(bytes, i * 16)) found++;
   }
   return { asked, found, microseconds: Number((((performance.now() - since) * 1000) / asked).toFixed(1)) };
 }
@@ -109,7 +113,9 @@ if (mode === 'fill') {
   });
   const after = memory();
   const argument = JSON.stringify({ mode: 'read', name, directory, folder, entries: done });
-  const reader = spawnSync(process.execPath, [fileURLToPath(import.meta.url), argument], { encoding: 'utf8' });
+  const reader = spawnSync(process.execPath, [fileURLToPath(import.meta.url), argument], {
+    encoding: 'utf8',
+  });
   const stats = session.stats?.();
   const closing = performance.now();
   await session.close();
@@ -124,7 +130,8 @@ if (mode === 'fill') {
     stats,
     closeMs: Math.round(performance.now() - closing),
     disk: bytesIn(directory),
-    reader: reader.status === 0 ? JSON.parse(reader.stdout) : /Error: .*/.exec(reader.stderr)?.[0] ?? 'failed',
+    reader:
+      reader.status === 0 ? JSON.parse(reader.stdout) : (/Error: .*/.exec(reader.stderr)?.[0] ?? 'failed'),
   });
 } else if (mode === 'kill') {
   fs.mkdirSync(directory, { recursive: true });

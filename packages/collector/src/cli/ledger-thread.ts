@@ -58,4 +58,4 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   data.answers.close();
 }
 
-if (parentPort) await main(parentPort as unknown as MessagePort, workerData as LedgerThreadData);
+if (parentPort) await main(parentPort, workerData as LedgerThreadData);

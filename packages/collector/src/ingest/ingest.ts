@@ -5,6 +5,7 @@
  * schema. Whoever has no key learns nothing of the schema and cannot make the collector read a large body.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { MessagePort } from 'node:worker_threads';
 import {
   EVENT_KINDS,
@@ -84,6 +85,11 @@ export class Ingest {
   /** Requests that are being received or wait for the ledger. */
   get pending(): number {
     return this.#ring.pending;
+  }
+
+  /** Whether an event that came on this connection still waits for the ledger's answer. */
+  awaitsAnswer(socket: Duplex): boolean {
+    return this.#ring.someWaiting(({ request }) => request.socket === socket);
   }
 
   handle(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {

@@ -29,8 +29,6 @@ const PARSER_FAULTS: Readonly<Record<string, ErrorCode>> = {
 
 export class Listener {
   readonly #server: Server;
-  /** Requests on a socket that have no answer yet. Pipelined requests make it more than one. */
-  readonly #unanswered = new WeakMap<Duplex, number>();
 
   constructor(
     private readonly ingest: Ingest,
@@ -51,9 +49,9 @@ export class Listener {
     // A client that takes no answers is cut off as one that sends nothing is.
     server.timeout = options.requestTimeoutMs + options.keepAliveTimeoutMs;
     this.#server = server;
-    server.on('request', (request, response) => this.#serve(request, response, 'none'));
-    server.on('checkContinue', (request, response) => this.#serve(request, response, 'continue'));
-    server.on('checkExpectation', (request, response) => this.#serve(request, response, 'unmet'));
+    server.on('request', (request, response) => ingest.handle(request, response, 'none'));
+    server.on('checkContinue', (request, response) => ingest.handle(request, response, 'continue'));
+    server.on('checkExpectation', (request, response) => ingest.handle(request, response, 'unmet'));
     server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#clientError(error, socket));
     // CONNECT and Upgrade ask for something else than HTTP on this connection.
     server.on('connect', (_request, socket) =>
@@ -88,23 +86,10 @@ export class Listener {
     clearTimeout(deadline);
   }
 
-  #serve(...[request, response, expectation]: Parameters<Ingest['handle']>): void {
-    const { socket } = request;
-    this.#count(socket, 1);
-    response.on('close', () => this.#count(socket, -1));
-    this.ingest.handle(request, response, expectation);
-  }
-
-  #count(socket: Duplex, change: number): void {
-    this.#unanswered.set(socket, (this.#unanswered.get(socket) ?? 0) + change);
-  }
-
   #clientError(error: NodeJS.ErrnoException, socket: Duplex): void {
     // An earlier request on this connection still waits for its answer: an error written now would be taken for
     // that answer. Closing tells its sender nothing untrue, and a repeat is safe.
-    const waiting = (this.#unanswered.get(socket) ?? 0) > 0;
-    const timedOut = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-    if (!socket.writable || error.code === 'ECONNRESET' || (waiting && !timedOut)) {
+    if (!socket.writable || error.code === 'ECONNRESET' || this.ingest.awaitsAnswer(socket)) {
       socket.destroy();
       return;
     }

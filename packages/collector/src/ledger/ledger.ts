@@ -34,6 +34,11 @@ const OUTCOME_ANSWERS: Record<Outcome, Answer> = {
   unreadable: 'unreadable',
 };
 
+interface Taken {
+  readonly ring: RingReader;
+  readonly fault: Fault | undefined;
+}
+
 export class Ledger {
   readonly #options: LedgerOptions;
   #state: LedgerState = 'open';
@@ -69,34 +74,39 @@ export class Ledger {
 
   /** @returns false when nothing waited. */
   async #commitOnce(): Promise<boolean> {
-    const taken = this.#gather();
-    if (taken.length === 0) return false;
+    const taken: Taken[] = [];
     const candidates: Candidate[] = [];
-    for (const entry of taken) if (entry.candidate) candidates.push(entry.candidate);
+    this.#gather(taken, candidates);
+    if (taken.length === 0) return false;
     const answers = await this.#store(candidates);
     let next = 0;
     for (const { ring, fault } of taken) {
       if (fault) ring.answer('fault', fault);
       else ring.answer(answers[next++] ?? 'unknown');
     }
-    for (const ring of new Set(taken.map((entry) => entry.ring))) ring.send();
+    for (const ring of this.#options.rings) ring.send();
     return true;
   }
 
-  #gather(): { ring: RingReader; candidate?: Candidate; fault?: Fault }[] {
-    const taken: { ring: RingReader; candidate?: Candidate; fault?: Fault }[] = [];
+  /** Takes from the rings in turn, up to a batch; what passes its examination is a candidate. */
+  #gather(taken: Taken[], candidates: Candidate[]): void {
     let bytes = 0;
     for (const ring of this.#options.rings) {
       while (taken.length < MAX_BATCH_EVENTS && bytes < MAX_BATCH_BYTES) {
         const queued = ring.take();
         if (queued === undefined) break;
-        bytes += queued.body.length;
-        const examined = examine(queued.body, queued.kind, queued.profile, this.#options.maxDepth);
-        if (isFault(examined)) taken.push({ ring, fault: examined });
-        else taken.push({ ring, candidate: { ...queued, ...examined } });
+        const { kind, profile, organisation, keyId, receivedAt, body } = queued;
+        bytes += body.length;
+        const examined = examine(body, kind, profile, this.#options.maxDepth);
+        if (isFault(examined)) {
+          taken.push({ ring, fault: examined });
+          continue;
+        }
+        const { eventId, runId, digest } = examined;
+        taken.push({ ring, fault: undefined });
+        candidates.push({ kind, profile, organisation, keyId, receivedAt, eventId, runId, digest, body });
       }
     }
-    return taken;
   }
 
   /** One answer a candidate, whatever happens. */
@@ -106,7 +116,8 @@ export class Ledger {
     try {
       const appended = this.#options.store.append(candidates);
       const outcomes = appended instanceof Promise ? await appended : appended;
-      this.#enter('open', undefined);
+      // Repeats alone write nothing and so prove nothing of the disk.
+      if (outcomes.includes('accepted')) this.#enter('open', undefined);
       return outcomes.map((outcome) => OUTCOME_ANSWERS[outcome]);
     } catch (error) {
       if (error instanceof NotCommitted) {

@@ -51,11 +51,16 @@ export interface Answered {
   readonly faults?: readonly (readonly [number, Fault])[];
 }
 
+/** A slot keeps an offset in 31 bits; beyond them a reader would find another event's bytes. */
+export const MAX_RING_BYTES = 2 ** 31 - 1;
+
 /**
  * @param bytes of data.
  * @param events capacity, rounded up to a power of two so that counting may wrap.
+ * @throws RangeError above `MAX_RING_BYTES`.
  */
 export function createRingMemory(bytes: number, events: number, doorbell: SharedArrayBuffer): RingMemory {
+  if (bytes > MAX_RING_BYTES) throw new RangeError(`a queue has at most ${MAX_RING_BYTES} bytes`);
   const capacity = 2 ** Math.ceil(Math.log2(events));
   return {
     data: new SharedArrayBuffer(bytes),
@@ -114,6 +119,11 @@ export class RingWriter<T> {
   /** Events that are being received or wait for their answer. */
   get pending(): number {
     return this.#reservedEvents + ((this.#pushed - this.#answered) | 0);
+  }
+
+  /** Whether any event that waits for its answer is like this. Looks at all of them: not for the hot path. */
+  someWaiting(isLike: (waiting: T) => boolean): boolean {
+    return this.#waiting.some((waiting) => waiting !== undefined && isLike(waiting));
   }
 
   /**
@@ -232,6 +242,7 @@ export class RingReader {
   #taken = 0;
   #faults: (readonly [number, Fault])[] = [];
   #answered = 0;
+  #sent = 0;
 
   constructor(
     memory: RingMemory,
@@ -271,8 +282,10 @@ export class RingReader {
     this.#answered = (this.#answered + 1) | 0;
   }
 
-  /** Sends the answers noted since the last call. */
+  /** Sends the answers noted since the last call, if there are any. */
   send(): void {
+    if (this.#answered === this.#sent) return;
+    this.#sent = this.#answered;
     const message: Answered =
       this.#faults.length > 0 ? { upTo: this.#answered, faults: this.#faults } : { upTo: this.#answered };
     this.#faults = [];

@@ -8,6 +8,10 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { nodeFiles } from './files.js';
+
+/** `isLocked` holds the lock for an instant; a collector that starts just then must not take it for another. */
+const PATIENCE_MS = 250;
 
 /** Another collector holds the directory. */
 export class DirectoryInUse extends Error {
@@ -23,8 +27,8 @@ export interface DirectoryLock {
  * @throws DirectoryInUse when another one does.
  */
 export function lockDirectory(directory: string): DirectoryLock {
-  fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
-  const database = new DatabaseSync(path.join(directory, 'lock'));
+  nodeFiles.makeDirectory(directory);
+  const database = new DatabaseSync(path.join(directory, 'lock'), { timeout: PATIENCE_MS });
   try {
     database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
   } catch (error) {

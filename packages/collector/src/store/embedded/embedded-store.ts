@@ -6,6 +6,7 @@
  * durable, and an answer about a repeat is never given before the event it speaks of is durable: either the
  * index knew it, or it stands earlier in the batch whose flush all answers wait for.
  */
+import fs from 'node:fs';
 import path from 'node:path';
 import { sameContent } from '../content.js';
 import { NotCommitted, type Candidate, type Outcome, type Store } from '../store.js';
@@ -21,6 +22,7 @@ import {
   HEADER_BYTES,
   plausibleSize,
 } from './frame.js';
+import { IdIndexReader } from './id-index/id-index-reader.js';
 import { IdIndex } from './id-index/id-index.js';
 import { SegmentLog, type TornTail } from './segment-log.js';
 
@@ -58,6 +60,7 @@ export class EmbeddedStore implements Store {
   private constructor(
     log: SegmentLog,
     index: IdIndex,
+    private readonly onTrouble: EmbeddedStoreOptions['onTrouble'],
     readonly opened: Opened,
   ) {
     this.#log = log;
@@ -71,14 +74,16 @@ export class EmbeddedStore implements Store {
    */
   static async open(options: EmbeddedStoreOptions): Promise<EmbeddedStore> {
     const { directory, segmentBytes, onTrouble } = options;
+    const indexDirectory = path.join(directory, 'index');
     const log = await SegmentLog.open({
       directory: path.join(directory, 'ledger'),
       segmentBytes,
+      vouchedTo: publishedTo(indexDirectory),
       files: options.files ?? nodeFiles,
       onRoomTrouble: (error) => onTrouble('no room can be made for the next segment', error),
     });
     const index = IdIndex.open({
-      directory: path.join(directory, 'index'),
+      directory: indexDirectory,
       logEnd: log.end,
       onError: (error) =>
         onTrouble('the id index could not be written; what it lacks stays in memory', error),
@@ -90,7 +95,7 @@ export class EmbeddedStore implements Store {
       if (++replayed % COMMIT_EVERY === 0) index.commit(address + size);
     }
     index.commit(log.end);
-    return new EmbeddedStore(log, index, {
+    return new EmbeddedStore(log, index, onTrouble, {
       events: log.nextSequence - 1,
       segments: log.segments.length,
       replayed,
@@ -102,10 +107,10 @@ export class EmbeddedStore implements Store {
     const outcomes = this.#stage(batch);
     if (this.#staged === 0) return outcomes;
     // An event that the index cannot take in could be stored twice.
-    if (this.#index.room < batch.length) throw new NotCommitted('the id index cannot be written');
+    if (this.#index.room < this.#batch.count) throw new NotCommitted('the id index cannot be written');
     const room = this.#log.makeRoom(this.#staged);
-    if (room !== undefined) return room.then(() => this.#commit(batch, outcomes));
-    return this.#commit(batch, outcomes);
+    if (room !== undefined) return room.then(() => this.#commit(outcomes));
+    return this.#commit(outcomes);
   }
 
   async close(): Promise<void> {
@@ -134,17 +139,11 @@ export class EmbeddedStore implements Store {
     return outcomes;
   }
 
-  #commit(batch: readonly Candidate[], outcomes: Outcome[]): Outcome[] {
+  #commit(outcomes: Outcome[]): Outcome[] {
     const start = this.#log.end;
-    const events = outcomes.reduce((count, outcome) => count + (outcome === 'accepted' ? 1 : 0), 0);
-    this.#log.commit(this.#staging, this.#staged, events);
-    let at = 0;
-    for (const [i, candidate] of batch.entries()) {
-      if (outcomes[i] !== 'accepted') continue;
-      this.#index.fingerprint(candidate.organisation, candidate.eventId, 0);
-      this.#index.add(this.#index.hi, this.#index.lo, start + at);
-      at += frameSize(candidate);
-    }
+    const { count, high, low, place } = this.#batch;
+    this.#log.commit(this.#staging, this.#staged, count);
+    for (let i = 0; i < count; i++) this.#index.add(high[i] ?? 0, low[i] ?? 0, start + (place[i] ?? 0));
     this.#index.commit(this.#log.end);
     return outcomes;
   }
@@ -165,12 +164,27 @@ export class EmbeddedStore implements Store {
 
   #compareStored(address: number, candidate: Candidate): Outcome | undefined {
     if (address >= this.#log.end) return undefined;
-    let bytes = this.#log.readAt(address, HEADER_BYTES + SENDER_BYTES);
-    const size = plausibleSize(bytes, 0, bytes.length);
-    if (size > bytes.length) bytes = this.#log.readAt(address, size);
     // The fingerprint says that this very event is most likely here. To store it again might store it twice.
-    if (size === 0 || bytes.length < size || !checksumHolds(bytes, 0, size)) return 'unreadable';
+    const bytes = this.#readFrame(address);
+    if (bytes === undefined) return 'unreadable';
     return isSameId(bytes, 0, candidate) ? compare(bytes, 0, candidate) : undefined;
+  }
+
+  /** The frame at an address, or undefined when it cannot be read: one bad sector must not stop the others. */
+  #readFrame(address: number): Buffer | undefined {
+    let trouble: unknown;
+    try {
+      let bytes = this.#log.readAt(address, HEADER_BYTES + SENDER_BYTES);
+      const size = plausibleSize(bytes, 0, bytes.length);
+      if (size > bytes.length) bytes = this.#log.readAt(address, size);
+      if (size > 0 && bytes.length >= size && checksumHolds(bytes, 0, size)) return bytes;
+      trouble = new Error('the frame does not hold what was written');
+    } catch (error) {
+      trouble = error;
+    }
+    const { file, offset } = this.#log.placeOf(address);
+    this.onTrouble(`a stored event cannot be read in ${file} at byte ${offset}; see collector doctor`, trouble);
+    return undefined;
   }
 
   #grow(bytes: number): void {
@@ -182,6 +196,15 @@ export class EmbeddedStore implements Store {
 }
 
 const EVENT_ID_OFFSET = 40;
+
+/** How far the index on disk covers the log: all of that was durable once (id-index.ts, invariant 1). */
+function publishedTo(directory: string): number {
+  if (!fs.existsSync(directory)) return 0;
+  const index = IdIndexReader.read({ directory, verify: false });
+  const { coveredTo } = index;
+  void index.close();
+  return coveredTo;
+}
 
 function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Candidate): boolean {
   return frameEventId(frame, offset).equals(eventId) && frameOrganisation(frame, offset) === organisation;

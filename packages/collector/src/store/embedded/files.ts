@@ -3,6 +3,7 @@
  * Nothing here retries or hides an error.
  */
 import fs from 'node:fs';
+import path from 'node:path';
 
 export interface Files {
   open(path: string, flags: 'r' | 'r+' | 'wx+'): number;
@@ -17,6 +18,7 @@ export interface Files {
   truncate(fd: number, size: number): void;
   rename(from: string, to: string): void;
   remove(path: string): void;
+  /** On return the directory exists; the names of all that had to be made are on stable storage. */
   makeDirectory(path: string): void;
   list(directory: string): string[];
   /** On return the names in the directory are on stable storage. */
@@ -31,7 +33,7 @@ export interface Files {
 const ZEROS = Buffer.alloc(1 << 20);
 
 export const nodeFiles: Files = {
-  open: (path, flags) => fs.openSync(path, flags, 0o600),
+  open: (file, flags) => fs.openSync(file, flags, 0o600),
   close: (fd) => fs.closeSync(fd),
   size: (fd) => fs.fstatSync(fd).size,
   read(fd, target, offset, length, position) {
@@ -50,22 +52,30 @@ export const nodeFiles: Files = {
   datasync: (fd) => fs.fdatasyncSync(fd),
   truncate: (fd, size) => fs.ftruncateSync(fd, size),
   rename: (from, to) => fs.renameSync(from, to),
-  remove: (path) => fs.rmSync(path, { force: true }),
-  makeDirectory: (path) => void fs.mkdirSync(path, { recursive: true, mode: 0o700 }),
+  remove: (file) => fs.rmSync(file, { force: true }),
+  makeDirectory(directory) {
+    const first = fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    if (first === undefined) return;
+    for (let made = path.resolve(directory); ; made = path.dirname(made)) {
+      this.syncDirectory(path.dirname(made));
+      if (made === path.resolve(first)) break;
+    }
+  },
   list: (directory) => fs.readdirSync(directory).sort(),
-  syncDirectory(path) {
-    const fd = fs.openSync(path, 'r');
+  syncDirectory(directory) {
+    const fd = fs.openSync(directory, 'r');
     try {
       fs.fsyncSync(fd);
     } finally {
       fs.closeSync(fd);
     }
   },
-  async createZeroed(path, size) {
-    const handle = await fs.promises.open(path, 'w', 0o600);
+  async createZeroed(file, size) {
+    const handle = await fs.promises.open(file, 'w', 0o600);
     try {
-      for (let at = 0; at < size; at += ZEROS.length) {
-        await handle.write(ZEROS, 0, Math.min(ZEROS.length, size - at), at);
+      for (let at = 0; at < size; ) {
+        // A nearly full disk may take less than it is given.
+        at += (await handle.write(ZEROS, 0, Math.min(ZEROS.length, size - at), at)).bytesWritten;
       }
       await handle.sync();
     } finally {

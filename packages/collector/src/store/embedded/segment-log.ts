@@ -12,7 +12,7 @@ import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { CommitUnknown, NotCommitted, StoreDamaged } from '../store.js';
 import type { Files } from './files.js';
-import { frameDurableBefore, frameSequence } from './frame.js';
+import { frameDurableBefore } from './frame.js';
 import { judgeTail } from './recovery.js';
 import { readFrames, type FramePlace, type SegmentEnd } from './segment-reader.js';
 import {
@@ -36,6 +36,8 @@ export interface SegmentLogOptions {
   readonly files: Files;
   /** Called when room for the next segment cannot be made yet; the current one still has some. */
   readonly onRoomTrouble: (error: unknown) => void;
+  /** Something else vouches that the log once was durable up to this address; 0 when nothing does. */
+  readonly vouchedTo: number;
 }
 
 export class SegmentLog {
@@ -72,15 +74,19 @@ export class SegmentLog {
   /**
    * Opens the log for writing, or begins it. On return the last segment ends behind a whole frame, everything
    * up to there is on stable storage, and a torn tail has been moved to `torn/`.
-   * @throws StoreDamaged when the last segment is damaged before its end, or the segments do not fit together.
+   * @throws StoreDamaged when the last segment is damaged before its end or ends too early, or the segments do
+   * not fit together.
    */
   static async open(options: SegmentLogOptions): Promise<SegmentLog> {
     const { files, directory } = options;
     files.makeDirectory(directory);
+    // Also when it was there: an earlier start may have been killed before its name was on stable storage.
+    files.syncDirectory(path.dirname(directory));
     files.remove(nextPath(directory));
     const segments = listSegments(files, directory);
     const last = segments.at(-1);
     if (last === undefined) {
+      if (options.vouchedTo > 0) throw endsTooEarly(segmentName(1), 0, 1);
       const log = new SegmentLog(
         options,
         segments,
@@ -88,9 +94,10 @@ export class SegmentLog {
         { address: 0, offset: 0, nextSequence: 1 },
         undefined,
       );
-      await log.#roll(randomBytes(16).toString('hex'));
+      await log.#roll(randomBytes(16).toString('hex'), 0);
       return log;
     }
+    assertComplete(files, segments);
     const { end, lastBatch } = findEnd(files, last);
     const fd = files.open(last.path, 'r+');
     const tornTail = repairTail(options, last, fd, end, lastBatch);
@@ -107,10 +114,10 @@ export class SegmentLog {
     const left = this.#options.segmentBytes - this.#offset;
     if (bytes <= left) {
       // Halfway through, begin to make the next segment's room, so that rolling finds it there.
-      if (left < this.#options.segmentBytes / 2) this.#room ??= this.#prepare();
+      if (left < this.#options.segmentBytes / 2) this.#room ??= this.#prepare(this.#options.segmentBytes);
       return undefined;
     }
-    return this.#roll(this.#current.ledgerId);
+    return this.#roll(this.#current.ledgerId, bytes);
   }
 
   /**
@@ -153,18 +160,22 @@ export class SegmentLog {
     }
   }
 
-  /** Every frame from an address on (a frame must begin there), for rebuilding what is derived. */
-  framesFrom(address: number): Generator<FramePlace, SegmentEnd> {
-    const { files } = this.#options;
-    const first = Math.max(
-      0,
-      this.segments.findLastIndex((segment) => segment.base <= address),
-    );
-    const segments = this.segments.slice(first);
-    const segment = segments[0];
-    if (segment === undefined || address <= segment.base) return readFrames(files, segments);
-    const header = this.readAt(address, SEGMENT_HEADER_BYTES);
-    return readFrames(files, segments, { address, sequence: frameSequence(header, 0) });
+  /**
+   * Every frame from an address on, for rebuilding what is derived. Reads that segment from its first frame, so
+   * that a damaged frame is reported under its own sequence and an address between two frames is noticed.
+   * @throws RangeError when no frame begins at the address and the log does not end there.
+   */
+  *framesFrom(address: number): Generator<FramePlace, void> {
+    if (address === this.end) return;
+    const first = this.segments.findLastIndex((segment) => segment.base <= address);
+    let met = false;
+    for (const frame of readFrames(this.#options.files, this.segments.slice(Math.max(0, first)))) {
+      if (frame.address < address) continue;
+      met ||= frame.address === address;
+      if (!met) break;
+      yield frame;
+    }
+    if (!met) throw new RangeError(`no frame of the log begins at ${address}`);
   }
 
   /** The file and offset of an address, for messages. */
@@ -185,19 +196,27 @@ export class SegmentLog {
     return last;
   }
 
-  #prepare(): Promise<void> {
-    const { files, directory, segmentBytes, onRoomTrouble } = this.#options;
-    const room = files.createZeroed(nextPath(directory), segmentBytes);
+  #prepare(size: number): Promise<void> {
+    const { files, directory, onRoomTrouble } = this.#options;
+    const room = files.createZeroed(nextPath(directory), size);
     room.catch((error: unknown) => {
       // Forgotten, so that the next batch tries again.
       this.#room = undefined;
+      try {
+        // On a full disk its zeros would take the last space from everybody else.
+        files.remove(nextPath(directory));
+      } catch {
+        // The next attempt writes over it.
+      }
       onRoomTrouble(error);
     });
     return room;
   }
 
-  async #roll(ledgerId: string): Promise<void> {
-    const { files, directory } = this.#options;
+  /** On return an empty segment is the current one, and `bytes` of frames fit into it, whatever the segment size. */
+  async #roll(ledgerId: string, bytes: number): Promise<void> {
+    const { files, directory, segmentBytes } = this.#options;
+    const size = Math.max(segmentBytes, SEGMENT_HEADER_BYTES + bytes);
     const segment: Segment = {
       path: path.join(directory, segmentName(this.nextSequence)),
       base: this.end,
@@ -206,7 +225,12 @@ export class SegmentLog {
     };
     let fd: number;
     try {
-      await (this.#room ??= this.#prepare());
+      if (size > segmentBytes) {
+        // The room made ahead is too small for this one batch.
+        await this.#room;
+        this.#room = undefined;
+      }
+      await (this.#room ??= this.#prepare(size));
       this.#room = undefined;
       fd = files.open(nextPath(directory), 'r+');
     } catch (error) {
@@ -260,6 +284,34 @@ export class SegmentLog {
   }
 }
 
+/** A segment that was cut short, or one missing between two others, would be noticed only when it is read. */
+function assertComplete(files: Files, segments: readonly Segment[]): void {
+  segments.forEach((segment, i) => {
+    const next = segments[i + 1];
+    if (next === undefined) return;
+    const fd = files.open(segment.path, 'r');
+    let size: number;
+    try {
+      size = files.size(fd);
+    } finally {
+      files.close(fd);
+    }
+    if (size >= next.base - segment.base + SEGMENT_HEADER_BYTES) return;
+    throw new StoreDamaged(
+      { file: path.basename(next.path), offset: 0, sequence: next.firstSequence },
+      `the segment does not follow ${path.basename(segment.path)}, which is too short`,
+    );
+  });
+}
+
+function endsTooEarly(file: string, offset: number, sequence: number): StoreDamaged {
+  return new StoreDamaged(
+    { file, offset, sequence },
+    'the log ends, but the id index holds events that were durable behind it (unless the index is of another copy ' +
+      'of this ledger: then delete index/),',
+  );
+}
+
 function nextPath(directory: string): string {
   return path.join(directory, 'next.segment');
 }
@@ -303,6 +355,10 @@ function repairTail(
       `a frame does not hold what was written (event ${tail.witnessSequence} behind it shows that it was durable)`,
     );
   }
+  if (end.address < options.vouchedTo) {
+    files.close(fd);
+    throw endsTooEarly(path.basename(segment.path), end.offset, end.nextSequence);
+  }
   // The last batch may have been read back from memory that a failed flush never brought to the disk. Written
   // and flushed once more, it is durable for certain before any repeat of its events is answered.
   const batch = Buffer.alloc(end.offset - lastBatch.offset);
@@ -330,6 +386,10 @@ function keepTornTail(
   try {
     files.write(fd, bytes, bytes.length, 0);
     files.datasync(fd);
+  } catch (error) {
+    // The start fails, and is likely to be tried again and again: half a copy each time would help nobody.
+    files.remove(file);
+    throw error;
   } finally {
     files.close(fd);
   }

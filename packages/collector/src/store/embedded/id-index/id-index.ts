@@ -38,7 +38,10 @@ const RETRY_AFTER = 1000;
 const SILENCE = 30_000;
 
 /** The compiled thread, also when the sources are run as they are (Vitest): threads start from files, not from transforms. */
-const THREAD = new URL('run-thread.js', import.meta.url.replace(/\/src\/(?=store\/embedded\/id-index\/)/, '/dist/'));
+const THREAD = new URL(
+  'run-thread.js',
+  import.meta.url.replace(/\/src\/(?=store\/embedded\/id-index\/)/, '/dist/'),
+);
 
 /**
  * Which event ids an append-only log holds, and where: a log-structured index over 64-bit fingerprints.
@@ -274,7 +277,10 @@ export class IdIndex extends IdIndexReader {
   }
 
   #takeFailure({ what, message, code, run }: RunAnswer & { kind: 'failed' }): void {
-    const error = code === 'corrupt' ? new IdIndexError(code, message, {}, run) : Object.assign(new Error(message), { code });
+    const error =
+      code === 'corrupt'
+        ? new IdIndexError(code, message, {}, run)
+        : Object.assign(new Error(message), { code });
     if (error instanceof IdIndexError) this.#condemn(error);
     if (what === 'merge') return this.#options.onError(error);
     this.#writing = false;

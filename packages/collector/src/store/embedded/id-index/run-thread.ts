@@ -130,7 +130,10 @@ class RunThread {
     for (const replaced of replaces) replaced.close();
     // Handed over, not shared: this thread only merges, and two threads' collectors would hold it twice as long.
     const transfer = run.image.filter ? [run.image.filter] : [];
-    this.#answer({ kind: 'published', image: run.image, replaces: replaces.map((old) => old.image.name) }, transfer);
+    this.#answer(
+      { kind: 'published', image: run.image, replaces: replaces.map((old) => old.image.name) },
+      transfer,
+    );
   }
 
   #delete(names: readonly string[]): void {

@@ -131,14 +131,17 @@ export class RunWriter {
   }
 
   #write(bytes: Uint8Array, position: number): void {
-    for (let at = 0; at < bytes.length; ) {
+    for (let at = 0; at < bytes.length;) {
       at += this.files.writeSync(this.#fd, bytes, at, bytes.length - at, position + at);
     }
   }
 }
 
 /** On return the names in the directory are durable. */
-export function syncDirectory(files: Pick<Files, 'openSync' | 'fsyncSync' | 'closeSync'>, directory: string): void {
+export function syncDirectory(
+  files: Pick<Files, 'openSync' | 'fsyncSync' | 'closeSync'>,
+  directory: string,
+): void {
   const fd = files.openSync(directory, 'r');
   try {
     files.fsyncSync(fd);

@@ -105,7 +105,8 @@ export class Run {
   verify(): void {
     const chunk = new Uint8Array(CHUNK_PAGES * PAGE_BYTES);
     const pages = this.layout.entryPages + this.layout.filterPages;
-    for (let at = 0; at < pages; at += CHUNK_PAGES) this.readPages(at, Math.min(CHUNK_PAGES, pages - at), chunk);
+    for (let at = 0; at < pages; at += CHUNK_PAGES)
+      this.readPages(at, Math.min(CHUNK_PAGES, pages - at), chunk);
   }
 
   /** Reads `count` pages from page `first` on (entries, then filter) into `into`. Throws IdIndexError `corrupt`. */

@@ -17,7 +17,8 @@ const asleep = new Int32Array(new SharedArrayBuffer(4));
 function meet(call: string): void {
   if (!fs.existsSync(control)) return;
   const fault = JSON.parse(fs.readFileSync(control, 'utf8')) as Fault;
-  if (fault.call === call) throw Object.assign(new Error(`${fault.code ?? ''}: ${call}`), { code: fault.code });
+  if (fault.call === call)
+    throw Object.assign(new Error(`${fault.code ?? ''}: ${call}`), { code: fault.code });
   if (fault.slow !== undefined && call === 'fsyncSync') Atomics.wait(asleep, 0, 0, fault.slow);
 }
 

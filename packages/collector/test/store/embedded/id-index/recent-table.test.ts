@@ -20,7 +20,10 @@ describe('the recent table', () => {
     fc.assert(
       fc.property(entries, word, word, (list, otherHi, otherLo) => {
         const table = filled(list);
-        const asked: [number, number][] = [...list.map(([hi, lo]): [number, number] => [hi, lo]), [otherHi, otherLo]];
+        const asked: [number, number][] = [
+          ...list.map(([hi, lo]): [number, number] => [hi, lo]),
+          [otherHi, otherLo],
+        ];
         for (const [hi, lo] of asked) {
           const out: number[] = [];
           const found = table.find(hi, lo, out, 0);
@@ -40,8 +43,11 @@ describe('the recent table', () => {
           const [hi = 0, lo = 0, low = 0, high = 0] = out.subarray(i * WORDS_PER_ENTRY);
           return [hi, lo, high * 2 ** 32 + low];
         });
-        const byFingerprint = (a: number[], b: number[]): number => (a[0] ?? 0) - (b[0] ?? 0) || (a[1] ?? 0) - (b[1] ?? 0);
-        expect(sorted.map(([hi, lo]) => [hi, lo])).toEqual([...list].sort(byFingerprint).map(([hi, lo]) => [hi, lo]));
+        const byFingerprint = (a: number[], b: number[]): number =>
+          (a[0] ?? 0) - (b[0] ?? 0) || (a[1] ?? 0) - (b[1] ?? 0);
+        expect(sorted.map(([hi, lo]) => [hi, lo])).toEqual(
+          [...list].sort(byFingerprint).map(([hi, lo]) => [hi, lo]),
+        );
         expect(sorted.map(String).sort()).toEqual(list.map(String).sort());
       }),
     );

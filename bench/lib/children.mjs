@@ -1,0 +1,122 @@
+/** Child processes and temporary directories, none of which outlives the bench. */
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isSameProcess, treeOf } from './procfs.mjs';
+
+const running = new Set();
+const directories = new Set();
+const OUTPUT_KEPT = 64 << 10;
+const STOP_WITHIN_MS = 20_000;
+
+/** Without what the caller's shell or npm would change in a child. */
+export function plainEnvironment() {
+  const changes = /^(COLLECTOR_|npm_|PG|NODE_)/;
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !changes.test(name)));
+}
+
+export class Child {
+  /** The end of what it wrote. */
+  output = { stdout: '', stderr: '' };
+  /** Resolves with the exit code, or null when a signal ended it. */
+  exited;
+  #name;
+  #child;
+  #watchers = new Set();
+
+  constructor(name, file, args, options = {}) {
+    this.#name = name;
+    this.#child = spawn(file, args, { env: plainEnvironment(), ...options, stdio: ['pipe', 'pipe', 'pipe'] });
+    running.add(this);
+    this.#child.stdin.on('error', () => undefined);
+    for (const stream of ['stdout', 'stderr']) {
+      let line = '';
+      this.#child[stream].setEncoding('utf8').on('data', (text) => {
+        this.output[stream] = (this.output[stream] + text).slice(-OUTPUT_KEPT);
+        const lines = (line + text).split('\n');
+        line = lines.pop();
+        for (const each of lines) for (const watch of this.#watchers) watch(stream, each);
+      });
+    }
+    this.exited = new Promise((resolve, reject) => {
+      this.#child.on('error', reject).on('close', resolve);
+    }).finally(() => running.delete(this));
+    this.exited.catch(() => undefined);
+  }
+
+  get pid() {
+    return this.#child.pid;
+  }
+
+  /** Calls `watch(stream, line)` for each line from now on. */
+  onLine(watch) {
+    this.#watchers.add(watch);
+  }
+
+  /** Resolves with the first line of JSON that fits; rejects with what the child wrote when it ends before. */
+  async json(stream, fits) {
+    let watch;
+    const found = new Promise((resolve) => {
+      watch = (from, line) => {
+        if (from !== stream || !line.startsWith('{')) return;
+        const value = JSON.parse(line);
+        if (fits(value)) resolve(value);
+      };
+    });
+    this.#watchers.add(watch);
+    const ended = this.exited.then((code) => {
+      throw new Error(`${this.#name} ended (${code}): ${this.output.stderr || this.output.stdout}`);
+    });
+    ended.catch(() => undefined);
+    try {
+      return await Promise.race([found, ended]);
+    } finally {
+      this.#watchers.delete(watch);
+    }
+  }
+
+  signal(name) {
+    this.#child.kill(name);
+  }
+
+  /** SIGTERM, and SIGKILL for whatever is left of its tree when it takes too long. */
+  async stop() {
+    const tree = treeOf(this.pid);
+    this.signal('SIGTERM');
+    const late = sleep(STOP_WITHIN_MS, 'late', { ref: false });
+    if ((await Promise.race([this.exited, late])) !== 'late') return this.exited;
+    for (const member of tree) if (isSameProcess(member)) process.kill(member.pid, 'SIGKILL');
+    return this.exited;
+  }
+}
+
+/** Runs a command to its end and resolves with what it wrote to standard output. */
+export async function run(name, file, args, options) {
+  const child = new Child(name, file, args, options);
+  let stdout = '';
+  child.onLine((stream, line) => {
+    if (stream === 'stdout') stdout += `${line}\n`;
+  });
+  const code = await child.exited;
+  if (code !== 0) throw new Error(`${name} ended (${code}): ${child.output.stderr || child.output.stdout}`);
+  return stdout;
+}
+
+export function temporaryDirectory(scratch, name) {
+  fs.mkdirSync(scratch, { recursive: true });
+  const directory = fs.mkdtempSync(path.join(scratch, `bench-${name}-`));
+  directories.add(directory);
+  return directory;
+}
+
+export function removeDirectory(directory) {
+  if (!directories.delete(directory)) return;
+  fs.rmSync(directory, { recursive: true, force: true });
+}
+
+/** Ends every child and removes every temporary directory. */
+export async function cleanUp() {
+  await Promise.allSettled([...running].map((child) => child.stop()));
+  for (const directory of directories) removeDirectory(directory);
+}

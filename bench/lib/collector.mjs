@@ -1,0 +1,52 @@
+/** The collector as an operator has it: its commands, each in a process of its own. */
+import path from 'node:path';
+import { Child, run } from './children.mjs';
+import { sendFirstEvent } from './client.mjs';
+
+export const DIST = path.resolve(import.meta.dirname, '../../packages/collector/dist');
+export const MAIN = path.join(DIST, 'cli/main.js');
+
+function command(name, ...args) {
+  return run(`collector ${name}`, process.execPath, [MAIN, name, ...args]);
+}
+
+/** Makes a key in the directory and resolves with `{ key, key_id }`. */
+export async function createKey(dataDir) {
+  const args = ['create', '--data-dir', dataDir, '--permissions', 'all', '--note', 'bench', '--json'];
+  return JSON.parse(await command('keys', ...args));
+}
+
+/** Counts the stored events by reading and checking every one of them. */
+export async function countByDoctor(dataDir) {
+  const { damaged, findings } = JSON.parse(await command('doctor', '--data-dir', dataDir, '--json'));
+  const found = findings.find(({ subject }) => subject === 'events')?.message;
+  const events = /^(\d+) in \d+ segment/.exec(found)?.[1];
+  if (damaged || events === undefined) {
+    throw new Error(`doctor did not count the events: ${JSON.stringify(findings)}`);
+  }
+  return Number(events);
+}
+
+/**
+ * Starts a collector and sends it its first event. Resolves once that is answered, with how long all this took
+ * from the start of the process and what the collector said of its ledger.
+ */
+export async function startCollector(dataDir, key) {
+  const since = performance.now();
+  const args = [MAIN, 'serve', '--port', '0', '--data-dir', dataDir];
+  const child = new Child('the collector', process.execPath, args);
+  const opened = child.json('stderr', ({ msg }) => msg === 'ledger open');
+  const { port } = await child.json('stderr', ({ msg }) => msg === 'listening');
+  const listeningMs = performance.now() - since;
+  await sendFirstEvent(port, key);
+  const firstAnswerMs = performance.now() - since;
+  return { child, pid: child.pid, port, start: { listeningMs, firstAnswerMs }, opened: await opened };
+}
+
+/** SIGTERM; resolves with how long the stop took. */
+export async function stopCollector({ child }) {
+  const since = performance.now();
+  const code = await child.stop();
+  if (code !== 0) throw new Error(`the collector stopped with ${code}: ${child.output.stderr}`);
+  return performance.now() - since;
+}

@@ -1,0 +1,40 @@
+/** The figures that the collector has to reach, and how a measurement is held against them. */
+import { decimals, median, spread, withSpread } from './numbers.mjs';
+import { table } from './table.mjs';
+
+/**
+ * `judgedBy` says which of several values counts: ratios by their median, because single rounds of a shared
+ * machine scatter both ways; memory and start-up times by the worst.
+ */
+export const FIGURES = {
+  'rate/raw': { title: 'Rate, collector / raw node:http', atLeast: 0.85, judgedBy: 'median' },
+  'rate/fastify-pg': { title: 'Rate, collector / Fastify + pg', atLeast: 6, judgedBy: 'median' },
+  'rate/express-sqlite': { title: 'Rate, collector / Express + SQLite', atLeast: 15, judgedBy: 'median' },
+  'p99/raw': { title: 'p99, collector / raw node:http', atMost: 1.5, judgedBy: 'median' },
+  'stored/rate': { title: 'Rate, filled / empty ledger', atLeast: 0.9, judgedBy: 'median' },
+  'stored/rss': { title: 'Highest RSS on the filled ledger, MiB', atMost: 400, judgedBy: 'max', places: 0 },
+  'start/clean': { title: 'Start after a clean stop, s', atMost: 5, judgedBy: 'max' },
+  'start/killed': { title: 'Start after kill -9 under load, s', atMost: 30, judgedBy: 'max' },
+};
+
+const JUDGES = { median, max: (values) => Math.max(...values) };
+
+export function targetOf({ atLeast, atMost }) {
+  return atLeast === undefined ? `at most ${atMost}` : `at least ${atLeast}`;
+}
+
+export function isReached({ atLeast, atMost, judgedBy }, values) {
+  const value = JUDGES[judgedBy](values);
+  return (atLeast === undefined || value >= atLeast) && (atMost === undefined || value <= atMost);
+}
+
+/** `measured` holds lists of values by the figures' names. */
+export function figuresTable(measured) {
+  const rows = Object.entries(measured).map(([name, values]) => {
+    const figure = FIGURES[name];
+    const show = (value) => decimals(value, figure.places);
+    const reached = isReached(figure, values) ? 'yes' : 'NO';
+    return [figure.title, targetOf(figure), withSpread(spread(values), show), reached];
+  });
+  return table([['Figure', 'Target', 'Median (min to max)', 'Reached'], ...rows]);
+}
