@@ -34,7 +34,7 @@ const STATUSES: Record<ErrorCode, number> = {
 };
 
 describe('the error table', () => {
-  it('holds these codes with these statuses and no others', () => {
+  it('[R-401] holds these codes with these statuses and no others', () => {
     expect(Object.fromEntries(entries.map(([code, entry]) => [code, entry.status]))).toEqual(STATUSES);
   });
 

@@ -7,7 +7,7 @@ const read = (path: string) => readFileSync(new URL(path, packageRoot), 'utf8');
 describe('the generated files', () => {
   const generated = generate();
 
-  it.each([...generated.keys()])('have %s as the generator writes it', (path) => {
+  it.each([...generated.keys()])('[R-315] have %s as the generator writes it', (path) => {
     expect(read(path) === generated.get(path), `run npm run generate: ${path} is out of date`).toBe(true);
   });
 

@@ -23,7 +23,7 @@ describe('issuesOf', () => {
     expect(issuesOf(checks).map(({ pointer, rule }) => [pointer, rule])).toEqual([[path, 'type']]);
   });
 
-  it('stops at the most issues that an answer may hold, and keeps their order', () => {
+  it('[R-402] stops at the most issues that an answer may hold, and keeps their order', () => {
     const checks = Array.from({ length: MAX_ISSUES + 5 }, (_, index) => missing(`field_${index}`));
     expect(issuesOf(checks).map(({ pointer }) => pointer)).toEqual(
       Array.from({ length: MAX_ISSUES }, (_, index) => `/artifact/field_${index}`),

@@ -12,7 +12,7 @@ describe('the event kinds', () => {
     ]);
   });
 
-  it('have one endpoint each, without a version in its path', () => {
+  it('[R-301] have one endpoint each, without a version in its path', () => {
     expect(Object.keys(EVENT_PATHS)).toEqual([...EVENT_KINDS]);
     for (const kind of EVENT_KINDS) expect(EVENT_PATHS[kind]).toBe(`/event/${kind}`);
   });

@@ -77,7 +77,7 @@ describe('the OpenAPI document', () => {
     expect(report.totals).toMatchObject({ errors: 0, warnings: 0 });
   });
 
-  it('has the version of the protocol', () => {
+  it('[R-315] has the version of the protocol', () => {
     expect(document.info.version).toBe(PROTOCOL_VERSION);
   });
 

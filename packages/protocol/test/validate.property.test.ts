@@ -114,7 +114,7 @@ describe('validateEvent', () => {
     );
   });
 
-  it('never tells a value of the event, nor the name of a field that it does not know', () => {
+  it('[R-403] never tells a value of the event, nor the name of a field that it does not know', () => {
     const secret = fc.stringMatching(/^[0-9a-f]{6}$/).map((text) => `SECRET${text}`);
     const secretNumber = fc.integer({ min: 0, max: 999 }).map((n) => Number(`7777777.${n}7`));
     const { secrets } = fc.letrec((tie) => ({

@@ -3,8 +3,32 @@ import { EVENT_KINDS, PROFILES, validateEvent } from '../src/index.js';
 import { FIELDS, smallestEvent, withField } from './sample-events.js';
 
 const cases = EVENT_KINDS.flatMap((kind) => PROFILES.map((profile) => ({ kind, profile })));
+
+/** The requirement of docs/SPEC.md that a field belongs to; the second one is that of the profile `full`. */
+const REQUIREMENTS: Readonly<Record<string, readonly [string, string]>> = {
+  event_id: ['[R-101]', '[R-101]'],
+  run_id: ['[R-102]', '[R-102]'],
+  parent_event_id: ['[R-103]', '[R-103]'],
+  timestamp: ['[R-104]', '[R-104]'],
+  protocol_version: ['[R-105]', '[R-105]'],
+  system_metadata: ['[R-106]', '[R-106]'],
+  model_instance: ['[R-107]', '[R-115]'],
+  user_identity: ['[R-107]', '[R-115]'],
+  target_identity: ['[R-107]', '[R-115]'],
+  inputs: ['[R-107]', '[R-115]'],
+  artifact: ['[R-108]', '[R-108]'],
+  output: ['[R-109]', '[R-116]'],
+  outcome: ['[R-110]', '[R-117]'],
+  feedback: ['[R-111]', '[R-118]'],
+};
 const fieldCases = FIELDS.flatMap((field) =>
-  field.kinds.flatMap((kind) => PROFILES.map((profile) => ({ ...field, kind, profile }))),
+  field.kinds.flatMap((kind) =>
+    PROFILES.map((profile) => {
+      const requirement = REQUIREMENTS[field.pointer.split('/')[1] ?? '']?.[profile === 'full' ? 1 : 0];
+      if (requirement === undefined) throw new Error(`${field.pointer} belongs to no requirement`);
+      return { ...field, kind, profile, requirement };
+    }),
+  ),
 );
 
 describe.each(cases)('$kind under the profile $profile', ({ kind, profile }) => {
@@ -31,7 +55,7 @@ describe.each(cases)('$kind under the profile $profile', ({ kind, profile }) => 
     expect(validateEvent(kind, profile, {})).toEqual(missing);
   });
 
-  it('keeps fields that nobody named, at every level', () => {
+  it('[R-112] keeps fields that nobody named, at every level', () => {
     const event = smallestEvent(kind, profile);
     for (const [name, value] of Object.entries(event)) {
       if (typeof value === 'object') event[name] = { ...value, 'never/named~': [null, { deep: 1 }] };
@@ -49,7 +73,7 @@ describe.each(cases)('$kind under the profile $profile', ({ kind, profile }) => 
     expect(validateEvent(kind, profile, event)).toEqual(validateEvent(kind, profile, {}));
   });
 
-  it('reports every fault at once and each field once', () => {
+  it('[R-402] reports every fault at once and each field once', () => {
     const event = smallestEvent(kind, profile);
     const fields = FIELDS.filter((field) => field.kinds.includes(kind) && field.known.includes(profile));
     const leaves = fields.filter(({ pointer, type }) => {
@@ -72,7 +96,7 @@ describe.each(cases)('$kind under the profile $profile', ({ kind, profile }) => 
   });
 });
 
-describe.each(fieldCases)('$pointer of $kind under $profile', (field) => {
+describe.each(fieldCases)('$requirement $pointer of $kind under $profile', (field) => {
   const { kind, profile, pointer, type } = field;
   const known = field.known.includes(profile);
 

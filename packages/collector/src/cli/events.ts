@@ -9,7 +9,7 @@ import type { Config } from '../config.js';
 import { EventReader, type Cursor } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { StoreDamaged, type ScanRange, type StoredEvent } from '../store/store.js';
-import { logReading } from './access-log.js';
+import { beginReading } from './access-log.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
@@ -22,7 +22,8 @@ Examples:
   $ collector events --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 | jq '.body | fromjson'
   $ collector events --follow
 
-It can run beside a collector. That it ran, and what it was asked for, is noted in access.log in the data directory.`;
+It can run beside a collector. That it ran, what it was asked for and how much it gave out is noted in access.log in
+the data directory.`;
 
 interface EventsOptions {
   readonly kind?: string;
@@ -61,24 +62,30 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
   const { kind, run, organisation, since, until, follow } = options;
   let events = 0;
   let complete = false;
-  const note = () =>
-    logReading(config.dataDir, {
-      command: 'events',
-      filter: { kind, run, organisation, since, until, follow },
-      events,
-      complete,
-    });
-  // However it ends (a closed pipe, Ctrl-C), what was given out is noted.
-  process.once('exit', note);
+  const end = beginReading(config.dataDir, {
+    command: 'events',
+    filter: { kind, run, organisation, since, until, follow },
+  });
+  // Also when nobody reads on (a closed pipe).
+  process.once('exit', () => end({ events, complete }));
   const stop = new AbortController();
-  if (follow) process.once('SIGINT', () => stop.abort()).once('SIGTERM', () => stop.abort());
+  if (follow) {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
+  }
   try {
     let cursor: Cursor | undefined;
     do {
       const scan: Generator<StoredEvent, Cursor> = reader.scan(range, cursor);
       let piece = '';
       for (;;) {
-        const next = scan.next();
+        let next: IteratorResult<StoredEvent, Cursor>;
+        try {
+          next = scan.next();
+        } catch (error) {
+          // The events before the damaged one are whole.
+          await write(piece);
+          throw error;
+        }
         if (next.done) {
           cursor = next.value;
           break;
@@ -155,7 +162,9 @@ function runFrom(text: string): string {
 function instantFrom(option: string, text: string): number {
   const shape = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/i;
   const instant = shape.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(instant)) {
+  // Date.parse takes 31 February for 3 March.
+  const day = Date.parse(text.slice(0, 10));
+  if (Number.isNaN(instant) || new Date(day).getUTCDate() !== Number(text.slice(8, 10))) {
     throw new CommandFailure(
       `${option}: ${JSON.stringify(text)} is neither a date (2026-01-31) nor an instant (2026-01-31T12:00:00Z)`,
       EXIT.usage,

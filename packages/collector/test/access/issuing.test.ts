@@ -27,7 +27,7 @@ async function rowOf(store: ReturnType<typeof openKeys>, keyId: string): Promise
 }
 
 describe('creating', () => {
-  test('stores what was granted and nothing of the secret', async () => {
+  test('[R-503] stores what was granted and nothing of the secret', async () => {
     const store = openKeys();
     const { text, key } = await createKey(store, GRANTS, NOW);
     expect(await store.list()).toEqual([{ ...key, hash: new Uint8Array(key.hash) }]);
@@ -115,7 +115,7 @@ test('a key is active, then replaced, then expired, and revoked above all', asyn
 });
 
 describe('the first key', () => {
-  test('is made in an empty store, for the organisation "default", with all permissions', async () => {
+  test('[R-505] is made in an empty store, for the organisation "default", with all permissions', async () => {
     const store = openKeys();
     const text = await ensureFirstKey(store, NOW);
     const ring = await KeyRing.open(store);

@@ -31,7 +31,7 @@ test('the directory and the file are made for their owner only, the file keeping
   }
 });
 
-test('the secret is nowhere in the file', async () => {
+test('[R-502] the secret is nowhere in the file', async () => {
   const dataDir = scratchDirectory();
   const keys = openKeys(dataDir);
   const { text } = await createKey(keys, { organisation: 'o', permissions: 'all' }, NOW);

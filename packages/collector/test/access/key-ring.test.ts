@@ -52,7 +52,7 @@ describe('an answer', () => {
     expect(ring.authenticate('', NOW)).toBe('key_missing');
   });
 
-  test('is key_invalid for an unknown key, and for a known id with a wrong secret', async () => {
+  test('[R-404] is key_invalid for an unknown key, and for a known id with a wrong secret', async () => {
     const { ring, key } = await ringWith();
     expect(ring.authenticate(newKeyText(newKeyId()), NOW)).toBe('key_invalid');
     expect(ring.authenticate(newKeyText(key.keyId), NOW)).toBe('key_invalid');
@@ -212,7 +212,7 @@ describe('a running ring on the file that another process writes', () => {
     await within(1000, () => typeof ring.authenticate(text, NOW) === 'object');
   });
 
-  test('refuses a revoked key within a second', async () => {
+  test('[R-504] refuses a revoked key within a second', async () => {
     const { writer, ring } = await follow();
     const { text, key } = await createKey(writer, ALL, NOW);
     await within(1000, () => typeof ring.authenticate(text, NOW) === 'object');
@@ -220,7 +220,7 @@ describe('a running ring on the file that another process writes', () => {
     await within(1000, () => ring.authenticate(text, NOW) === 'key_revoked');
   });
 
-  test('accepts both keys of a rotation during the overlap, and then the new one only', async () => {
+  test('[R-504] accepts both keys of a rotation during the overlap, and then the new one only', async () => {
     const { writer, ring } = await follow();
     const { text, key } = await createKey(writer, ALL, NOW);
     const successor = await rotateKey(writer, key.keyId, 1000, NOW);

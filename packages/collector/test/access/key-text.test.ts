@@ -9,7 +9,7 @@ import {
   newKeyText,
 } from '../../src/access/key-text.js';
 
-test('a new key has the documented form and gives its id back', () => {
+test('[R-502] a new key has the documented form and gives its id back', () => {
   for (let i = 0; i < 1000; i++) {
     const keyId = newKeyId();
     const text = newKeyText(keyId);

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { formatRateLimit, parseRateLimit } from '../../src/access/rate-limit.js';
 import { TokenBucket } from '../../src/access/token-bucket.js';
 
-test('a full bucket lets its burst through at once and then says how long to wait', () => {
+test('[R-407] a full bucket lets its burst through at once and then says how long to wait', () => {
   const bucket = new TokenBucket({ perSecond: 1, burst: 3 });
   expect([1, 2, 3, 4].map(() => bucket.take(1000))).toEqual([0, 0, 0, 1]);
   expect(bucket.take(1999)).toBe(1);

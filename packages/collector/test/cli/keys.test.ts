@@ -51,7 +51,7 @@ describe('create', () => {
     expect(await answerTo(dataDir, key)).toBe('default');
   });
 
-  test('takes every grant', async () => {
+  test('[R-503] takes every grant', async () => {
     const dataDir = scratchDirectory();
     const grants = ['--organisation', 'ward-7', '--permissions', 'outcome,human-output', '--profile', 'full'];
     const created = await create(

@@ -50,7 +50,7 @@ const DEFAULTS: Config = {
 };
 
 describe('a value', () => {
-  test('is the default when nobody gives one', () => {
+  test('[R-113] is the default when nobody gives one', () => {
     expect(loadConfig({}, { PATH: '/bin' })).toEqual(DEFAULTS);
   });
 
@@ -91,7 +91,7 @@ test('the file may be named by the environment, and the command line names anoth
   expect(loadConfig({ config: file({ port: 2 }) }, env).port).toBe(2);
 });
 
-test('every fault is told at once, each with its source', () => {
+test('[R-801] every fault is told at once, each with its source', () => {
   const config = file({ prot: 1, host: true, 'log-level': 'inf' });
   const env = { COLLECTOR_QUEUE_EVENT: '1', COLLECTOR_MAX_CONNECTIONS: '0', COLLECTOR_DATA_DIR: '' };
   expect(

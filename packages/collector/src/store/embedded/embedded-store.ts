@@ -183,7 +183,10 @@ export class EmbeddedStore implements Store {
       trouble = error;
     }
     const { file, offset } = this.#log.placeOf(address);
-    this.onTrouble(`a stored event cannot be read in ${file} at byte ${offset}; see collector doctor`, trouble);
+    this.onTrouble(
+      `a stored event cannot be read in ${file} at byte ${offset}; see collector doctor`,
+      trouble,
+    );
     return undefined;
   }
 

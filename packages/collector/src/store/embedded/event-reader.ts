@@ -13,7 +13,7 @@ import {
   frameSequence,
 } from './frame.js';
 import { judgeTail, type Tail } from './recovery.js';
-import { readFrames, type SegmentEnd } from './segment-reader.js';
+import { readFrames, type FramePlace, type SegmentEnd } from './segment-reader.js';
 import { listSegments, type Segment } from './segment.js';
 
 /** Where a scan stopped, to go on from. */
@@ -44,37 +44,54 @@ export class EventReader implements EventSource {
     );
     const matches = matcher(range);
     const start = cursor && { address: cursor.address, sequence: cursor.nextSequence };
-    const frames = readFrames(this.files, segments.slice(Math.max(0, first)), start);
+    const wanted = segments.slice(Math.max(0, first));
+    // While following, the tail is not judged: that reads all that lies behind the last frame.
+    const frames = cursor ? readFrames(this.files, wanted, start) : this.frames(wanted);
     for (;;) {
       const next = frames.next();
-      if (next.done) {
-        // Only once, and not while following: it reads all that lies behind the last frame.
-        if (!cursor) this.#assertWhole(segments, next.value);
-        return next.value;
-      }
+      if (next.done) return next.value;
       const { buffer, offset } = next.value;
       if (matches(buffer, offset)) yield decodeFrame(buffer, offset);
     }
   }
 
-  /** What lies behind the last frame, or undefined when there is no segment. */
-  tail(segments: readonly Segment[], end: SegmentEnd): Tail | undefined {
+  /**
+   * Every frame of the segments, and then what lies behind the last one.
+   * @param segments neighbours, the ledger's last segment among them.
+   * @throws StoreDamaged at the first frame that does not hold what was written and had been durable.
+   */
+  *frames(segments: readonly Segment[]): Generator<FramePlace, SegmentEnd & { readonly tail: Tail }> {
+    let end = yield* readFrames(this.files, segments);
+    for (;;) {
+      const tail = this.#tail(segments, end);
+      if (tail.state !== 'damaged') return { ...end, tail };
+      // A running collector may have written the frame since it was looked for. What was durable before the
+      // witness was written can be read after the witness was seen; if it still cannot, it is damaged.
+      const start = { address: end.address, sequence: end.nextSequence };
+      const again = yield* readFrames(this.files, segments.slice(-1), start);
+      if (again.address === end.address) {
+        throw new StoreDamaged(
+          {
+            file: path.basename(segments.at(-1)?.path ?? ''),
+            offset: end.offset,
+            sequence: end.nextSequence,
+          },
+          'a frame does not hold what was written',
+        );
+      }
+      end = again;
+    }
+  }
+
+  #tail(segments: readonly Segment[], end: SegmentEnd): Tail {
     const last = segments.at(-1);
-    if (last === undefined) return undefined;
+    if (last === undefined) return { state: 'clean' };
     const fd = this.files.open(last.path, 'r');
     try {
       return judgeTail(this.files, fd, end.offset, end.nextSequence);
     } finally {
       this.files.close(fd);
     }
-  }
-
-  #assertWhole(segments: readonly Segment[], end: SegmentEnd): void {
-    if (this.tail(segments, end)?.state !== 'damaged') return;
-    throw new StoreDamaged(
-      { file: path.basename(segments.at(-1)?.path ?? ''), offset: end.offset, sequence: end.nextSequence },
-      'a frame does not hold what was written',
-    );
   }
 }
 

@@ -7,7 +7,9 @@ import { EventReader } from './event-reader.js';
 import type { Files } from './files.js';
 import { decodeFrame } from './frame.js';
 import { IdIndexReader } from './id-index/id-index-reader.js';
-import { readFrames } from './segment-reader.js';
+import type { Tail } from './recovery.js';
+import { endsTooEarly } from './segment-log.js';
+import type { SegmentEnd } from './segment-reader.js';
 import { listSegments, type Segment } from './segment.js';
 
 export type Severity = 'ok' | 'warning' | 'damage';
@@ -35,7 +37,9 @@ export function* inspectLedger(
     return;
   }
   const total = segments.reduce((bytes, segment) => bytes + fs.statSync(segment.path).size, 0);
-  const frames = readFrames(files, segments);
+  // Before the events: a running collector's index would otherwise speak of some that came after those read here.
+  const index = lookAtIndex(dataDirectory);
+  const frames = new EventReader(dataDirectory, files).frames(segments);
   let events = 0;
   try {
     for (;;) {
@@ -47,12 +51,8 @@ export function* inspectLedger(
           subject: 'events',
           message: `${events} in ${segments.length} segments, each checked`,
         };
-        yield tailFinding(
-          new EventReader(dataDirectory, files).tail(segments, next.value),
-          segments,
-          next.value,
-        );
-        yield indexFinding(dataDirectory, next.value.address);
+        yield tailFinding(next.value.tail, segments);
+        yield indexFinding(index, segments, next.value);
         return;
       }
       const { buffer, offset, address, size } = next.value;
@@ -78,52 +78,43 @@ export function* inspectLedger(
   }
 }
 
-function tailFinding(
-  tail: ReturnType<EventReader['tail']>,
-  segments: readonly Segment[],
-  end: { offset: number; nextSequence: number },
-): Finding {
-  const file = path.basename(segments.at(-1)?.path ?? '');
-  if (tail?.state === 'damaged') {
-    const reason = 'a frame does not hold what was written';
-    const { message } = new StoreDamaged({ file, offset: end.offset, sequence: end.nextSequence }, reason);
-    return { severity: 'damage', subject: 'tail', message };
-  }
-  if (tail?.state === 'torn') {
-    return {
-      severity: 'warning',
-      subject: 'tail',
-      message:
-        `${tail.bytes.length} bytes of a batch that was never acknowledged stand at the end of ${file}; ` +
-        'the next start moves them to ledger/torn',
-    };
-  }
-  return { severity: 'ok', subject: 'tail', message: 'ends behind a whole event' };
+function tailFinding(tail: Tail, segments: readonly Segment[]): Finding {
+  if (tail.state !== 'torn') return { severity: 'ok', subject: 'tail', message: 'ends behind a whole event' };
+  return {
+    severity: 'warning',
+    subject: 'tail',
+    message:
+      `${tail.bytes.length} bytes of a batch that was never acknowledged stand at the end of ` +
+      `${path.basename(segments.at(-1)?.path ?? '')}; unless a collector is just writing them, ` +
+      'the next start moves them to ledger/torn',
+  };
 }
 
-function indexFinding(dataDirectory: string, logEnd: number): Finding {
+type IndexState = { readonly coveredTo: number; readonly troubles: readonly string[] } | 'missing';
+
+function lookAtIndex(dataDirectory: string): IndexState {
   const directory = path.join(dataDirectory, 'index');
+  if (!fs.existsSync(directory)) return 'missing';
   const troubles: string[] = [];
-  if (!fs.existsSync(directory)) {
-    return {
-      severity: 'warning',
-      subject: 'id index',
-      message: 'missing; the next start rebuilds it from the events',
-    };
-  }
   const index = IdIndexReader.read({ directory, onError: (error) => troubles.push(String(error)) });
-  const behind = logEnd - index.coveredTo;
-  if (troubles.length > 0 || behind < 0) {
-    return {
-      severity: 'warning',
-      subject: 'id index',
-      message: 'damaged in part; the next start rebuilds that part',
-    };
+  const { coveredTo } = index;
+  void index.close();
+  return { coveredTo, troubles };
+}
+
+function indexFinding(index: IndexState, segments: readonly Segment[], end: SegmentEnd): Finding {
+  const subject = 'id index';
+  if (index === 'missing') {
+    return { severity: 'warning', subject, message: 'missing; the next start rebuilds it from the events' };
+  }
+  const behind = end.address - index.coveredTo;
+  if (behind < 0) {
+    const file = path.basename(segments.at(-1)?.path ?? '');
+    return { severity: 'damage', subject, message: endsTooEarly(file, end.offset, end.nextSequence).message };
+  }
+  if (index.troubles.length > 0) {
+    return { severity: 'warning', subject, message: 'damaged in part; the next start rebuilds that part' };
   }
   const rest = behind > 0 ? `; the next start adds the events of the last ${behind} bytes` : '';
-  return {
-    severity: 'ok',
-    subject: 'id index',
-    message: `covers ${index.coveredTo} of ${logEnd} bytes${rest}`,
-  };
+  return { severity: 'ok', subject, message: `covers ${index.coveredTo} of ${end.address} bytes${rest}` };
 }

@@ -304,7 +304,8 @@ function assertComplete(files: Files, segments: readonly Segment[]): void {
   });
 }
 
-function endsTooEarly(file: string, offset: number, sequence: number): StoreDamaged {
+/** What was durable is gone from the end of the log, with nothing behind it to show that. */
+export function endsTooEarly(file: string, offset: number, sequence: number): StoreDamaged {
   return new StoreDamaged(
     { file, offset, sequence },
     'the log ends, but the id index holds events that were durable behind it (unless the index is of another copy ' +

@@ -35,7 +35,7 @@ const FROZEN_TABLES = 2;
 const RETRY_AFTER = 1000;
 
 /** A writing thread that has said nothing for so long counts as failed, ms. */
-const SILENCE = 30_000;
+const SILENCE = 10_000;
 
 /** The compiled thread, also when the sources are run as they are (Vitest): threads start from files, not from transforms. */
 const THREAD = new URL(
