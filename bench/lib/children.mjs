@@ -10,10 +10,11 @@ const directories = new Set();
 const OUTPUT_KEPT = 64 << 10;
 const STOP_WITHIN_MS = 20_000;
 
-/** Without what the caller's shell or npm would change in a child. */
-export function plainEnvironment() {
+/** The same for every peer: without what the caller's shell or npm would change in it. */
+function plainEnvironment() {
   const changes = /^(COLLECTOR_|npm_|PG|NODE_)/;
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !changes.test(name)));
+  const plain = Object.entries(process.env).filter(([name]) => !changes.test(name));
+  return { ...Object.fromEntries(plain), NODE_ENV: 'production' };
 }
 
 export class Child {

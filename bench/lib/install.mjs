@@ -9,7 +9,8 @@ const STAMP = path.join(BENCH, 'node_modules', '.bench-stamp');
 
 export function installPeers() {
   const hash = createHash('sha256');
-  for (const name of ['package.json', 'package-lock.json']) hash.update(fs.readFileSync(path.join(BENCH, name)));
+  for (const name of ['package.json', 'package-lock.json'])
+    hash.update(fs.readFileSync(path.join(BENCH, name)));
   const wanted = hash.digest('hex');
   if (fs.existsSync(STAMP) && fs.readFileSync(STAMP, 'utf8') === wanted) return;
   process.stderr.write('bench: npm ci --prefix bench\n');

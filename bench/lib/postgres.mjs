@@ -60,7 +60,9 @@ async function binaries() {
 
 export async function postgresVersion() {
   const { postgres } = await binaries();
-  return execFileSync(postgres, ['--version'], { encoding: 'utf8' }).replace(/^.*\) /, '').trim();
+  return execFileSync(postgres, ['--version'], { encoding: 'utf8' })
+    .replace(/^.*\) /, '')
+    .trim();
 }
 
 function freePort() {
@@ -93,7 +95,10 @@ export async function startPostgres(directory) {
     child.onLine((_, line) => {
       if (line.includes('ready to accept connections')) resolve();
     });
-    child.exited.then((code) => reject(new Error(`postgres ended (${code}): ${child.output.stderr}`)), reject);
+    child.exited.then(
+      (code) => reject(new Error(`postgres ended (${code}): ${child.output.stderr}`)),
+      reject,
+    );
   });
   return {
     port,

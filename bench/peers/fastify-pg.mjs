@@ -36,7 +36,9 @@ const INSERT = {
 };
 
 const app = Fastify({ logger: false });
-app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) => done(null, body));
+app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) =>
+  done(null, body),
+);
 app.post('/event/:kind', async (request, reply) => {
   const { event_id: eventId } = JSON.parse(request.body);
   try {

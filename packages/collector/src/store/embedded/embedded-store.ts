@@ -205,7 +205,7 @@ function publishedTo(directory: string): number {
   if (!fs.existsSync(directory)) return 0;
   const index = IdIndexReader.read({ directory, verify: false });
   const { coveredTo } = index;
-  void index.close();
+  index.close().catch(() => undefined);
   return coveredTo;
 }
 

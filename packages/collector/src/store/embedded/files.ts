@@ -31,6 +31,8 @@ export interface Files {
 }
 
 const ZEROS = Buffer.alloc(1 << 20);
+/** Room is flushed in pieces of so many bytes, so that the flush of a batch never waits behind a whole segment. */
+const ROOM_PIECE = 4 << 20;
 
 export const nodeFiles: Files = {
   open: (file, flags) => fs.openSync(file, flags, 0o600),

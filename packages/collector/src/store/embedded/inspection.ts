@@ -98,7 +98,7 @@ function lookAtIndex(dataDirectory: string): IndexState {
   const troubles: string[] = [];
   const index = IdIndexReader.read({ directory, onError: (error) => troubles.push(String(error)) });
   const { coveredTo } = index;
-  void index.close();
+  index.close().catch(() => undefined);
   return { coveredTo, troubles };
 }
 

@@ -113,8 +113,9 @@ export class SegmentLog {
     if (this.#broken) throw this.#broken;
     const left = this.#options.segmentBytes - this.#offset;
     if (bytes <= left) {
-      // Halfway through, begin to make the next segment's room, so that rolling finds it there.
-      if (left < this.#options.segmentBytes / 2) this.#room ??= this.#prepare(this.#options.segmentBytes);
+      // Begin early to make the next segment's room, so that rolling finds it there at any rate; but not at once,
+      // so that a ledger of a few events takes one segment and not two.
+      if (left < this.#options.segmentBytes * 0.75) this.#room ??= this.#prepare(this.#options.segmentBytes);
       return undefined;
     }
     return this.#roll(this.#current.ledgerId, bytes);

@@ -110,7 +110,7 @@ export class IdIndex extends IdIndexReader {
     this.#port = port1;
     const workerData: RunThreadData = {
       port: port2,
-      answers: this.#answers.buffer as SharedArrayBuffer,
+      answers: this.#answers.buffer,
       directory: options.directory,
       key: this.key,
       filterMemory: options.filterMemory,
@@ -125,8 +125,9 @@ export class IdIndex extends IdIndexReader {
     });
     this.#worker.unref();
     this.#stopped = new Promise((resolve) => this.#worker.once('exit', resolve));
-    this.#worker.on('error', (error) => {
+    this.#worker.on('error', (error: Error) => {
       this.#dead = true;
+      this.#writing = false;
       this.#fail(error);
     });
   }

@@ -37,7 +37,8 @@ const SYNC_PAGES = 2048;
  */
 export class RunWriter {
   readonly name: string;
-  readonly #fd: number;
+  /** Null once closed: closing a number twice would close a file that another thread has opened since. */
+  #fd: number | null;
   readonly #unfinished: string;
   readonly #layout: RunLayout;
   readonly #table: Uint32Array;
@@ -89,7 +90,7 @@ export class RunWriter {
     this.#write(bytes, (1 + this.#entryPage) * PAGE_BYTES);
     this.#entryPage += pages;
     this.#used = 0;
-    if (this.#entryPage % SYNC_PAGES === 0) this.files.fdatasyncSync(this.#fd);
+    if (this.#entryPage % SYNC_PAGES === 0) this.files.fdatasyncSync(this.#file);
   }
 
   #flushFilter(): void {
@@ -110,8 +111,8 @@ export class RunWriter {
     const table = new Uint8Array(this.#table.buffer);
     this.#write(table, this.#layout.tableAt);
     this.#write(encodeHeader(this.header, crc32(table)), 0);
-    this.files.fsyncSync(this.#fd);
-    this.files.closeSync(this.#fd);
+    this.files.fsyncSync(this.#file);
+    this.#close();
     this.files.renameSync(this.#unfinished, path.join(this.directory, this.name));
     syncDirectory(this.files, this.directory);
   }
@@ -119,9 +120,9 @@ export class RunWriter {
   /** Gives up after a failure, which must stay the one that is reported: nothing here throws. */
   discard(): void {
     try {
-      this.files.closeSync(this.#fd);
+      this.#close();
     } catch {
-      // Already closed: the failure came after the sync.
+      // The system has let go of the number all the same.
     }
     try {
       this.files.unlinkSync(this.#unfinished);
@@ -130,9 +131,20 @@ export class RunWriter {
     }
   }
 
+  get #file(): number {
+    if (this.#fd === null) throw new Error(`${this.name} is finished`);
+    return this.#fd;
+  }
+
+  #close(): void {
+    const fd = this.#fd;
+    this.#fd = null;
+    if (fd !== null) this.files.closeSync(fd);
+  }
+
   #write(bytes: Uint8Array, position: number): void {
     for (let at = 0; at < bytes.length;) {
-      at += this.files.writeSync(this.#fd, bytes, at, bytes.length - at, position + at);
+      at += this.files.writeSync(this.#file, bytes, at, bytes.length - at, position + at);
     }
   }
 }

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import * as fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { IdIndex, type IdIndexOptions } from '../../../../src/store/embedded/id-index/id-index.js';

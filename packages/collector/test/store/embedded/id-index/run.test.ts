@@ -32,7 +32,7 @@ function coverage(
   const reader = IdIndexReader.read({ directory, verify, onError: (error) => errors.push(error) });
   const { coveredTo } = reader;
   const lost = missing(reader, 0, coveredTo / FRAME);
-  reader.close();
+  await reader.close();
   return { coveredTo, errors, lost };
 }
 
@@ -89,12 +89,12 @@ describe('a damaged run', () => {
   const pages = [1, 2, 3, 4].flatMap((page) => [page * PAGE, page * PAGE + 2048, (page + 1) * PAGE - 1]);
   const table = Array.from({ length: FILE_BYTES - TABLE_AT }, (_, i) => TABLE_AT + i);
 
-  test('is thrown away whichever byte of header, pages or page table is damaged', () => {
+  test('is thrown away whichever byte of header, pages or page table is damaged', async () => {
     const { directory, second } = twoRuns();
     expect(fs.statSync(second).size).toBe(FILE_BYTES);
     for (const at of [...header, ...pages, ...table]) {
       flip(second, at);
-      const { coveredTo, errors, lost } = coverage(directory);
+      const { coveredTo, errors, lost } = await coverage(directory);
       expect({ at, coveredTo, errors: errors.length, lost }).toEqual({
         at,
         coveredTo: COUNT * FRAME,
@@ -103,10 +103,10 @@ describe('a damaged run', () => {
       });
       flip(second, at);
     }
-    expect(coverage(directory)).toEqual({ coveredTo: 2 * COUNT * FRAME, errors: [], lost: [] });
+    expect(await coverage(directory)).toEqual({ coveredTo: 2 * COUNT * FRAME, errors: [], lost: [] });
   });
 
-  test('is thrown away at whatever length it was cut off or grew to', () => {
+  test('is thrown away at whatever length it was cut off or grew to', async () => {
     const { directory, second } = twoRuns();
     const whole = fs.readFileSync(second);
     for (const length of [
@@ -124,7 +124,7 @@ describe('a damaged run', () => {
       FILE_BYTES + 1,
     ]) {
       fs.writeFileSync(second, Buffer.concat([whole, Buffer.alloc(1)]).subarray(0, length));
-      const { coveredTo, errors } = coverage(directory);
+      const { coveredTo, errors } = await coverage(directory);
       expect({ length, coveredTo, errors: errors.length }).toEqual({
         length,
         coveredTo: COUNT * FRAME,
@@ -155,28 +155,31 @@ describe('a damaged run', () => {
     expect(() => index.commit(index.coveredTo)).toThrow(/checksum/);
     await index.abandon();
     await reader.close();
-    expect(coverage(directory, false)).toEqual({ coveredTo: COUNT * FRAME, errors: [], lost: [] });
+    expect(await coverage(directory, false)).toEqual({ coveredTo: COUNT * FRAME, errors: [], lost: [] });
   });
 
-  test('of another index, or under another name, is not believed', () => {
+  test('of another index, or under another name, is not believed', async () => {
     const { directory, first, second } = twoRuns();
     const foreign = { level: 0, k0: 1, k1: 2, count: 0, from: COUNT * FRAME, to: 3 * COUNT * FRAME };
     new RunWriter(fs, directory, foreign).finish();
-    expect(coverage(directory)).toMatchObject({
+    expect(await coverage(directory)).toMatchObject({
       coveredTo: 2 * COUNT * FRAME,
       errors: [{ code: 'corrupt' }],
       lost: [],
     });
     fs.copyFileSync(first, second);
     fs.rmSync(path.join(directory, nameOf(foreign)));
-    expect(coverage(directory)).toMatchObject({ coveredTo: COUNT * FRAME, errors: [{ code: 'corrupt' }] });
+    expect(await coverage(directory)).toMatchObject({
+      coveredTo: COUNT * FRAME,
+      errors: [{ code: 'corrupt' }],
+    });
   });
 
-  test('that came of a merge is replaced by its inputs while they are there', () => {
+  test('that came of a merge is replaced by its inputs while they are there', async () => {
     const { directory } = twoRuns();
     const merged = path.join(directory, writeRun(fs, directory, 1, 0, 2 * COUNT));
     flip(merged, 3 * PAGE);
-    expect(coverage(directory)).toMatchObject({
+    expect(await coverage(directory)).toMatchObject({
       coveredTo: 2 * COUNT * FRAME,
       errors: [{ code: 'corrupt' }],
       lost: [],
@@ -190,7 +193,7 @@ describe('a run that speaks of more than the log holds', () => {
     const index = IdIndex.open({ directory, logEnd: 2 * COUNT * FRAME - 1 });
     expect(index.coveredTo).toBe(COUNT * FRAME);
     await index.close();
-    expect(coverage(directory)).toEqual({ coveredTo: COUNT * FRAME, errors: [], lost: [] });
+    expect(await coverage(directory)).toEqual({ coveredTo: COUNT * FRAME, errors: [], lost: [] });
   });
 });
 
@@ -267,14 +270,14 @@ describe('a crash while runs are published, merged and deleted', () => {
         const directory = fourRuns();
         const crashing = crashingFiles(step, takesEffect);
         expect(() => publishMergeDelete(directory, crashing.files)).toThrow('crash');
-        const before = coverage(directory);
+        const before = await coverage(directory);
         expect({ step, ...before }).toMatchObject({ errors: [], lost: [] });
         expect([4, 5]).toContain(before.coveredTo / FRAME / COUNT);
         const index = IdIndex.open({ directory });
         expect(index.coveredTo).toBe(before.coveredTo);
         await index.abandon();
         expect(fs.readdirSync(directory).filter((name) => !name.endsWith('.run'))).toEqual([]);
-        expect(coverage(directory)).toEqual(before);
+        expect(await coverage(directory)).toEqual(before);
       }
     }
   });

@@ -1,0 +1,60 @@
+/** One measurement: warm up, then send for some seconds to whoever listens, and watch it meanwhile. */
+import { usageOf } from './procfs.mjs';
+import { failuresIn, load } from './wrk.mjs';
+
+/**
+ * Resolves with the load's numbers, the failures of warm-up and measurement together, the number of events that
+ * were acknowledged in all, and what the process tree used.
+ */
+export async function measure({ pid, port }, { key, options, seeds }) {
+  const { connections, seconds, warmup } = options;
+  const common = { port, key, connections };
+  const warm = await load({ ...common, seed: seeds.next(), seconds: warmup });
+  const before = usageOf(pid);
+  const sent = await load({ ...common, seed: seeds.next(), seconds });
+  const after = usageOf(pid);
+  return {
+    rate: sent.rate,
+    latencyMs: sent.latencyMs,
+    failures: failuresIn(warm) + failuresIn(sent),
+    errors: sent.errors,
+    // The first event, by which the start was checked, is one more.
+    acked: 1 + warm.acked + sent.acked,
+    generatorCpu: sent.generatorCpu,
+    memory: { rss: after.rss, anonymous: after.anonymous, peak: after.peak },
+    cpuSeconds: after.cpuSeconds - before.cpuSeconds,
+    measured: sent.acked,
+  };
+}
+
+/**
+ * Checks what was stored against what was acknowledged. When wrk stops it drops its connections, so each of its
+ * runs may leave one event a connection stored without wrk having read the answer.
+ * @throws when an acknowledged event is missing, or one too many is there.
+ */
+export function checkStored(who, { stored, acked, connections, loads }) {
+  if (stored === null) return;
+  const most = acked + connections * loads;
+  if (stored >= acked && stored <= most) return;
+  throw new Error(
+    `${who}: ${acked} events were acknowledged, and ${stored} are stored (at most ${most} can be)`,
+  );
+}
+
+/** Seeds for wrk: no two loads on one ledger get the same. Peers of one round take the same ones in turn. */
+export class Seeds {
+  #next;
+
+  constructor(first) {
+    this.#next = first;
+  }
+
+  next() {
+    return this.#next++ % 2 ** 32;
+  }
+
+  /** As many as the peers of a round need, for each of them anew. */
+  fork(round) {
+    return new Seeds(this.#next + round * 16);
+  }
+}

@@ -1,0 +1,180 @@
+/** `npm run bench`: measures the collector beside its peers. See bench/README.md. */
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { randomInt } from 'node:crypto';
+import os from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+
+const HELP = `npm run bench -- [options]
+
+  --scenario <name>   rate: durable answers a second beside the peers (default)
+                      stored: the same on a filled ledger against an empty one, memory, start-up
+                      memory: large bodies, many connections, slow clients
+                      start: start-up times only
+  --rounds <n>        how often everything is repeated (default 3)
+  --seconds <n>       length of one measurement (default 8; memory: 40)
+  --warmup <n>        seconds before it (default 2)
+  --connections <n>   keep-alive connections (default 256)
+  --peers <names>     rate: which ones, with commas (default collector,raw,fastify-pg,express-sqlite)
+  --events <n>        stored, start: how many events the ledger holds (default 10000000, about 14 GB)
+  --data-dir <path>   stored, start: where the filled ledger is, or is made and kept (default: made and removed)
+  --cold              stored, start: have the kernel forget the ledger's files before each timed start
+  --sockets <n>       memory: how many connections, and how many slow clients (default 2000)
+  --scratch <path>    on the disk to measure (default: the system's temporary directory)
+  --seed <n>          for the ids; a new one each time by default, since a kept ledger remembers them
+  --json <file>       the result as JSON too; - for standard output instead of tables
+
+Exit codes: 0 measured, 1 failed or an answer was not 201, 2 cannot begin, 130 interrupted.
+`;
+
+function fail(message) {
+  process.stderr.write(`bench: ${message}\n`);
+  process.exit(2);
+}
+
+if (Number(process.versions.node.split('.')[0]) < 24) fail('needs Node 24: start it by "npm run bench"');
+if (process.platform !== 'linux') fail('reads /proc, and so runs on Linux only');
+
+const { cleanUp } = await import('./lib/children.mjs');
+const { DIST } = await import('./lib/collector.mjs');
+const { requireDisk } = await import('./lib/disk.mjs');
+const { installPeers } = await import('./lib/install.mjs');
+const { Seeds } = await import('./lib/measure.mjs');
+const { PEERS } = await import('./lib/peers.mjs');
+const { machine, versions } = await import('./lib/surroundings.mjs');
+const { Unusable } = await import('./lib/unusable.mjs');
+const { wrkVersion } = await import('./lib/wrk.mjs');
+
+const SCENARIOS = ['rate', 'stored', 'memory', 'start'];
+/** Where no option says otherwise. */
+const SECONDS = { rate: 8, stored: 8, memory: 40, start: 8 };
+
+function readOptions() {
+  const text = (value) => ({ type: 'string', default: value });
+  const { values } = parseArgs({
+    options: {
+      scenario: text('rate'),
+      rounds: text('3'),
+      seconds: { type: 'string' },
+      warmup: text('2'),
+      connections: text('256'),
+      peers: text(Object.keys(PEERS).join()),
+      events: text('10000000'),
+      'data-dir': { type: 'string' },
+      cold: { type: 'boolean', default: false },
+      sockets: text('2000'),
+      scratch: text(os.tmpdir()),
+      seed: { type: 'string' },
+      json: { type: 'string' },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) {
+    process.stdout.write(HELP);
+    process.exit(0);
+  }
+  const { scenario } = values;
+  if (!SCENARIOS.includes(scenario)) throw new Unusable(`--scenario is one of ${SCENARIOS.join(', ')}`);
+  const number = (name, least, fallback) => {
+    const given = values[name] ?? String(fallback);
+    if (!/^\d+$/.test(given) || Number(given) < least) {
+      throw new Unusable(`--${name} is a whole number from ${least} on`);
+    }
+    return Number(given);
+  };
+  const peers = values.peers.split(',').map((name) => name.trim());
+  const unknown = peers.find((name) => !(name in PEERS));
+  if (unknown !== undefined)
+    throw new Unusable(`--peers: ${unknown} is none of ${Object.keys(PEERS).join()}`);
+  return {
+    scenario,
+    peers: [...new Set(peers)],
+    rounds: number('rounds', 1),
+    seconds: number('seconds', 1, SECONDS[scenario]),
+    warmup: number('warmup', 1),
+    connections: number('connections', 1),
+    events: number('events', 1),
+    sockets: number('sockets', 1),
+    seed: number('seed', 0, randomInt(2 ** 32)),
+    cold: values.cold,
+    dataDir: values['data-dir'] === undefined ? undefined : path.resolve(values['data-dir']),
+    scratch: path.resolve(values.scratch),
+    json: values.json,
+  };
+}
+
+/** What made a difference to this result, without where anything lay on this machine. */
+function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers, events, cold, sockets }) {
+  const common = { rounds, seconds, warmup, connections, seed };
+  if (scenario === 'rate') return { ...common, peers };
+  return scenario === 'memory' ? { ...common, sockets } : { ...common, events, cold };
+}
+
+async function main() {
+  const options = readOptions();
+  if (wrkVersion() === undefined) {
+    throw new Unusable(
+      'wrk is not installed: "apt-get install wrk" (Debian, Ubuntu) or "dnf install wrk" (Fedora)',
+    );
+  }
+  if (!existsSync(path.join(DIST, 'cli/main.js'))) {
+    throw new Unusable('the collector is not built: run "npm run build" first');
+  }
+  mkdirSync(options.scratch, { recursive: true });
+  requireDisk(options.scratch);
+  if (options.dataDir !== undefined) requireDisk(options.dataDir);
+  installPeers();
+  const { [options.scenario]: scenario } = await import(`./scenarios/${options.scenario}.mjs`);
+  const head = {
+    scenario: options.scenario,
+    startedAt: new Date().toISOString(),
+    machine: machine(options.scratch),
+    versions: await versions(),
+    options: recorded(options),
+  };
+  const result = await scenario({
+    options,
+    seeds: new Seeds(options.seed),
+    say: (text) => process.stderr.write(`bench: ${text}\n`),
+    print: (text) => {
+      if (options.json !== '-') process.stdout.write(`${text}\n`);
+    },
+  });
+  const json = `${JSON.stringify({ ...head, ...result }, undefined, 1)}\n`;
+  if (options.json === '-') process.stdout.write(json);
+  else if (options.json !== undefined) {
+    mkdirSync(path.dirname(path.resolve(options.json)), { recursive: true });
+    writeFileSync(options.json, json);
+  }
+  if (result.failures > 0) {
+    process.stderr.write(
+      `bench: ${result.failures} requests were not answered 201: the rates do not count\n`,
+    );
+    return 1;
+  }
+  return 0;
+}
+
+let interrupted = false;
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.on(signal, async () => {
+    if (interrupted) return;
+    interrupted = true;
+    process.stderr.write('\nbench: stopping\n');
+    await cleanUp();
+    process.exit(130);
+  });
+}
+
+let code;
+try {
+  code = await main();
+} catch (error) {
+  // What ends while everything is being ended is no news.
+  if (interrupted) await new Promise(() => undefined);
+  const isUsage = error instanceof Unusable || error.code?.startsWith('ERR_PARSE_ARGS');
+  process.stderr.write(`bench: ${isUsage ? error.message : error.stack}\n`);
+  code = isUsage ? 2 : 1;
+}
+await cleanUp();
+process.exitCode = code;

@@ -1,0 +1,108 @@
+/** Whether memory stays flat under large bodies, many connections, and clients that are slow on purpose. */
+import http from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
+import { sendEvent } from '../lib/client.mjs';
+import { createKey, startCollector, stopCollector } from '../lib/collector.mjs';
+import { requireRoom } from '../lib/disk.mjs';
+import { mebibytes, spread, whole } from '../lib/numbers.mjs';
+import { RssSampler, usageOf } from '../lib/procfs.mjs';
+import { SlowSockets } from '../lib/slow-sockets.mjs';
+import { table } from '../lib/table.mjs';
+import { failuresIn, load } from '../lib/wrk.mjs';
+
+const MIB = 1 << 20;
+const SETTLE_MS = 3000;
+/** What a second of the largest bodies may take on the disk. */
+const BYTES_A_SECOND = 600 * MIB;
+const PROBE_EVERY_MS = 250;
+
+function summaryOf(sent) {
+  return { rate: sent.rate, failures: failuresIn(sent), errors: sent.errors, latencyMs: sent.latencyMs };
+}
+
+/** Sends one event after another beside the slow ones, as somebody who means well. */
+async function probe(port, key, untilMs) {
+  const agent = new http.Agent({ keepAlive: true });
+  const times = [];
+  let failures = 0;
+  while (performance.now() < untilMs) {
+    const answer = await sendEvent(port, key, { agent }).catch(() => undefined);
+    if (answer?.status === 201) times.push(answer.ms);
+    else failures++;
+    await sleep(PROBE_EVERY_MS);
+  }
+  agent.destroy();
+  return { sent: times.length + failures, failures, ms: times.length > 0 ? spread(times) : null };
+}
+
+function phasesOf(options) {
+  const { connections, seconds, sockets } = options;
+  const small = (count) => async (common) =>
+    summaryOf(await load({ ...common, seconds, connections: count }));
+  return [
+    { title: `small events, ${whole(connections)} connections`, act: small(connections) },
+    {
+      title: 'bodies of 1 MiB, 64 connections',
+      act: async (common) => summaryOf(await load({ ...common, seconds, connections: 64, eventBytes: MIB })),
+    },
+    { title: `small events, ${whole(sockets)} connections`, act: small(sockets) },
+    {
+      title: `${whole(sockets)} slow senders and readers`,
+      act: async ({ port, key }) => {
+        const slow = new SlowSockets({ port, key, count: sockets });
+        const probed = await probe(port, key, performance.now() + seconds * 1000);
+        slow.close();
+        return { failures: probed.failures, probe: probed, sockets: slow.counts };
+      },
+    },
+  ];
+}
+
+async function measurePhase({ act }, { options, seeds }) {
+  const directory = temporaryDirectory(options.scratch, 'memory');
+  const { key } = await createKey(directory);
+  const collector = await startCollector(directory, key);
+  const { pid, port } = collector;
+  const common = { port, key, seed: seeds.next() };
+  // Until the heap has grown to what ordinary work needs: that is where "flat" begins.
+  const warm = { ...common, seconds: options.warmup, connections: options.connections };
+  await load(warm);
+  const sampler = new RssSampler(pid);
+  const result = await act({ ...common, seed: seeds.next() });
+  await sleep(SETTLE_MS);
+  const { peak } = usageOf(pid);
+  const samples = sampler.stop();
+  await stopCollector(collector);
+  removeDirectory(directory);
+  const highest = Math.max(...samples.map(({ rss }) => rss));
+  return { ...result, rss: { start: samples[0].rss, highest, end: samples.at(-1).rss, peak }, samples };
+}
+
+export async function memory({ options, seeds, say, print }) {
+  requireRoom(options.scratch, options.seconds * BYTES_A_SECOND);
+  const phases = [];
+  for (const phase of phasesOf(options)) {
+    say(phase.title);
+    phases.push({ title: phase.title, ...(await measurePhase(phase, { options, seeds })) });
+  }
+  const rows = phases.map(({ title, rate, failures, rss, probe: probed }) => [
+    title,
+    ...[rss.start, rss.highest, rss.end, rss.peak].map(mebibytes),
+    rate === undefined ? `${whole(probed.sent)} sent beside them` : whole(rate),
+    whole(failures),
+  ]);
+  const heading = ['Load', 'RSS at start MiB', 'highest MiB', 'at end MiB', 'VmHWM MiB', '201/s', 'not 201'];
+  print(`\n${table([heading, ...rows])}`);
+  for (const { probe: probed, sockets } of phases) {
+    if (sockets === undefined) continue;
+    const ms =
+      probed.ms === null ? 'never' : `in ${whole(probed.ms.median)} ms (at most ${whole(probed.ms.max)})`;
+    print(
+      `\nSlow clients: ${whole(sockets.opened)} connections opened, ${whole(sockets.cutOff)} of them cut off, ` +
+        `${whole(sockets.requestsUnread)} requests whose answers nobody read; a sender beside them was answered ${ms}.`,
+    );
+  }
+  // Refusals are a right answer to too much at once: they are shown, and are no failure of this scenario.
+  return { phases, figures: {}, failures: 0 };
+}

@@ -1,0 +1,69 @@
+/** Durable answers per second beside the peers, every peer in turn in every round, each on an empty store. */
+import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
+import { createKey } from '../lib/collector.mjs';
+import { figuresTable } from '../lib/figures.mjs';
+import { checkStored, measure } from '../lib/measure.mjs';
+import { decimals, mebibytes, whole } from '../lib/numbers.mjs';
+import { PEERS } from '../lib/peers.mjs';
+import { table } from '../lib/table.mjs';
+
+const LOADS = 2;
+
+function rotated(list, by) {
+  const at = by % list.length;
+  return [...list.slice(at), ...list.slice(0, at)];
+}
+
+async function measurePeer(name, { directory, key, options, seeds }) {
+  const started = await PEERS[name].start(directory, key);
+  const result = await measure(started, { key, options, seeds });
+  const stored = await started.stop();
+  const { connections } = options;
+  checkStored(PEERS[name].title, { stored, acked: result.acked, connections, loads: LOADS });
+  return { ...result, stored };
+}
+
+function roundTable(peers) {
+  const rows = Object.entries(peers).map(([name, { rate, latencyMs, memory, ...rest }]) => [
+    PEERS[name].title,
+    whole(rate),
+    ...[latencyMs.p50, latencyMs.p99, latencyMs.max].map((ms) => decimals(ms, 1)),
+    mebibytes(memory.rss),
+    mebibytes(memory.peak),
+    decimals((rest.cpuSeconds / rest.measured) * 1e6, 0),
+    decimals(rest.generatorCpu),
+    whole(rest.failures),
+  ]);
+  const heading = ['Peer', '201/s', 'p50 ms', 'p99 ms', 'max ms', 'RSS MiB', 'peak MiB', 'CPU us/event'];
+  return table([[...heading, 'wrk CPU', 'not 201'], ...rows]);
+}
+
+export async function rate({ options, seeds, say, print }) {
+  const rounds = [];
+  const measured = {};
+  const note = (name, value) => (measured[name] ??= []).push(value);
+  for (let round = 0; round < options.rounds; round++) {
+    const keyDirectory = temporaryDirectory(options.scratch, 'collector');
+    const { key } = await createKey(keyDirectory);
+    const peers = {};
+    for (const name of rotated(options.peers, round)) {
+      say(`round ${round + 1} of ${options.rounds}: ${PEERS[name].title}`);
+      const directory = name === 'collector' ? keyDirectory : temporaryDirectory(options.scratch, name);
+      peers[name] = await measurePeer(name, { directory, key, options, seeds: seeds.fork(round) });
+      removeDirectory(directory);
+    }
+    removeDirectory(keyDirectory);
+    rounds.push(peers);
+    print(`\nRound ${round + 1}\n\n${roundTable(peers)}`);
+    const { collector, raw } = peers;
+    for (const [name, peer] of Object.entries(peers)) {
+      if (collector && name !== 'collector') note(`rate/${name}`, collector.rate / peer.rate);
+    }
+    if (collector && raw) note('p99/raw', collector.latencyMs.p99 / raw.latencyMs.p99);
+  }
+  if (Object.keys(measured).length > 0) print(`\n${figuresTable(measured)}`);
+  const failures = rounds
+    .flatMap((peers) => Object.values(peers))
+    .reduce((sum, { failures: n }) => sum + n, 0);
+  return { rounds, figures: measured, failures };
+}
