@@ -42,14 +42,14 @@ function step(stamp, files, outputs, name, args) {
     existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && outputs.every((file) => existsSync(file));
   if (fresh) return;
   rmSync(stamp, { force: true });
-  process.stderr.write(`setup: npm ${args.join(' ')} (${name})\n`);
+  process.stderr.write(`setup: npm ${args.filter((arg) => !arg.startsWith('--')).join(' ')}, because ${name}\n`);
   // What npm prints goes to standard error, so that `npm start --silent` leaves standard output to the program.
   // npm tells its scripts where it lives; starting it by that path spares Windows a shell.
   const npm = process.env.npm_execpath;
   const [file, argv] = npm ? [process.execPath, [npm, ...args]] : ['npm', args];
   const { status, error } = spawnSync(file, argv, { stdio: ['ignore', 2, 2] });
   if (status !== 0) {
-    process.stderr.write(`setup: npm ${args.join(' ')} failed${error ? `: ${error.message}` : ''}\n`);
+    process.stderr.write(`setup: npm ${args[0]} failed${error ? `: ${error.message}` : ''}\n`);
     process.exit(1);
   }
   writeFileSync(stamp, wanted);
@@ -60,7 +60,7 @@ step(
   manifests,
   [path.join('node_modules', '.bin', 'tsc')],
   'the packages have changed or are not installed',
-  ['ci', '--no-audit', '--no-fund'],
+  ['ci', '--no-audit', '--no-fund', '--loglevel=error'],
 );
 const sources = packages.flatMap((dir) => [
   path.join(dir, 'tsconfig.json'),

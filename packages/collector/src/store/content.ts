@@ -30,8 +30,12 @@ function decimal(text: string): Decimal {
 function read(body: Uint8Array): unknown {
   // The reviver's third argument carries the source text of a primitive (ECMAScript proposal "JSON.parse source
   // text access", in Node from 22 on; the compiler's library does not know it yet).
-  const reviver = (_key: string, value: unknown, context?: { source?: string }): unknown =>
-    typeof value === 'number' ? decimal(context?.source ?? String(value)) : value;
+  const reviver = (_key: string, value: unknown, context?: { source?: string }): unknown => {
+    if (typeof value !== 'number') return value;
+    // An older Node would call numbers equal that differ: better no answer than a false one.
+    if (context?.source === undefined) throw new Error('JSON.parse does not tell the source text of numbers');
+    return decimal(context.source);
+  };
   return JSON.parse(
     Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(),
     reviver,

@@ -24,10 +24,10 @@ function twoRuns(): { directory: string; first: string; second: string } {
   return { directory, first, second };
 }
 
-function coverage(
+async function coverage(
   directory: string,
   verify = true,
-): { coveredTo: number; errors: unknown[]; lost: number[] } {
+): Promise<{ coveredTo: number; errors: unknown[]; lost: number[] }> {
   const errors: unknown[] = [];
   const reader = IdIndexReader.read({ directory, verify, onError: (error) => errors.push(error) });
   const { coveredTo } = reader;

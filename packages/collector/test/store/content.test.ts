@@ -1,0 +1,178 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { sameContent } from '../../src/store/content.js';
+
+/** A JSON value whose numbers are exact: sign, decimal digits without zeros at either end, power of ten. */
+type Exact =
+  | null
+  | boolean
+  | string
+  | { readonly negative: boolean; readonly digits: string; readonly power: bigint }
+  | readonly Exact[]
+  | ReadonlyMap<string, Exact>;
+
+function isNumber(value: Exact): value is { negative: boolean; digits: string; power: bigint } {
+  return typeof value === 'object' && value !== null && 'digits' in value;
+}
+
+/** The reference: one text for every value, however it is written. */
+function canonical(value: Exact): string {
+  if (value === null || typeof value !== 'object') return JSON.stringify(value);
+  if (isNumber(value)) {
+    return value.digits === '' ? '0' : `${value.negative ? '-' : ''}${value.digits}e${value.power}`;
+  }
+  if (value instanceof Map) {
+    const members = [...(value as ReadonlyMap<string, Exact>)].sort(([a], [b]) => (a < b ? -1 : 1));
+    return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`).join()}}`;
+  }
+  return `[${(value as readonly Exact[]).map(canonical).join()}]`;
+}
+
+/** Draws how to write what may be written in more than one way. */
+type Choose = (below: number) => number;
+
+function writeNumber(
+  { negative, digits, power }: { negative: boolean; digits: string; power: bigint },
+  choose: Choose,
+): string {
+  const sign = negative ? '-' : '';
+  if (digits === '') return `${sign}${['0', '0.0', '0e5', '0.00E-3'][choose(4)] ?? '0'}`;
+  const zeros = '0'.repeat(choose(3));
+  const all = digits + zeros;
+  // The point anywhere in the digits, the exponent making up for it.
+  const whole = 1 + choose(all.length);
+  const fraction = all.slice(whole);
+  const exponent = power - BigInt(zeros.length) + BigInt(fraction.length);
+  const mantissa = fraction === '' ? all : `${all.slice(0, whole)}.${fraction}`;
+  if (exponent === 0n && choose(2) === 0) return sign + mantissa;
+  const plus = exponent >= 0n ? (['', '+'][choose(2)] ?? '') : '-';
+  const magnitude = exponent < 0n ? -exponent : exponent;
+  return `${sign}${mantissa}${['e', 'E'][choose(2)] ?? 'e'}${plus}${'0'.repeat(choose(3))}${magnitude}`;
+}
+
+function writeString(text: string, choose: Choose): string {
+  if (choose(2) === 0) return JSON.stringify(text);
+  const escaped = Array.from(
+    { length: text.length },
+    (_, i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, '0')}`,
+  );
+  return `"${escaped.join('')}"`;
+}
+
+function write(value: Exact, choose: Choose): string {
+  const space = () => ['', ' ', '\n', '\t\r '][choose(4)] ?? '';
+  if (typeof value === 'string') return writeString(value, choose);
+  if (value === null || typeof value === 'boolean') return JSON.stringify(value);
+  if (isNumber(value)) return writeNumber(value, choose);
+  if (value instanceof Map) {
+    const members = [...(value as ReadonlyMap<string, Exact>)];
+    for (let i = members.length - 1; i > 0; i--) {
+      const j = choose(i + 1);
+      const [a, b] = [members[i], members[j]];
+      if (a && b) [members[i], members[j]] = [b, a];
+    }
+    const written = members.map(
+      ([name, member]) => `${space()}${writeString(name, choose)}${space()}:${space()}${write(member, choose)}`,
+    );
+    return `{${written.join(',')}${space()}}`;
+  }
+  return `[${(value as readonly Exact[]).map((item) => space() + write(item, choose)).join(',')}${space()}]`;
+}
+
+const number = fc
+  .record({
+    negative: fc.boolean(),
+    digits: fc.stringMatching(/^([1-9]|[1-9]\d{0,40}[1-9])?$/),
+    power: fc.oneof(fc.bigInt(-30n, 30n), fc.bigInt(-(10n ** 30n), 10n ** 30n)),
+  })
+  .map((parts) => (parts.digits === '' ? { ...parts, power: 0n } : parts));
+const name = fc.oneof(
+  fc.constantFrom('__proto__', 'constructor', 'toString', 'a', 'digits', 'exponent', ''),
+  fc.string(),
+);
+const { value: exact } = fc.letrec<{ value: Exact }>((tie) => ({
+  value: fc.oneof(
+    { depthSize: 'small', withCrossShrink: true },
+    fc.constantFrom(null, true, false),
+    fc.string({ unit: 'grapheme' }),
+    number,
+    fc.array(tie('value'), { maxLength: 4 }),
+    fc.array(fc.tuple(name, tie('value')), { maxLength: 4 }).map((members) => new Map(members)),
+  ),
+}));
+
+const same = (a: string, b: string) => sameContent(Buffer.from(a), Buffer.from(b));
+
+describe('sameContent', () => {
+  test('one value is equal to itself in whatever way it is written twice', () => {
+    fc.assert(
+      fc.property(exact, fc.infiniteStream(fc.nat()), (value, stream) => {
+        const choose = (below: number) => (stream.next().value as number) % below;
+        const [a, b] = [write(value, choose), write(value, choose)];
+        expect(same(a, b), `${a} and ${b}`).toBe(true);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test('two values are equal exactly when the reference says so', () => {
+    fc.assert(
+      fc.property(exact, exact, fc.infiniteStream(fc.nat()), (a, b, stream) => {
+        const choose = (below: number) => (stream.next().value as number) % below;
+        expect(same(write(a, choose), write(b, choose))).toBe(canonical(a) === canonical(b));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  test.each([
+    ['9007199254740992', '9007199254740993'],
+    ['12345678901234567890', '12345678901234567891'],
+    ['1e400', '1e500'],
+    ['1e400', '-1e400'],
+    ['1e-400', '0'],
+    ['0.1', '0.1000000000000000055511151231257827'],
+    ['1e99999999999999999999', '1e99999999999999999998'],
+    ['1', '"1"'],
+    ['1', '[1]'],
+    ['0', 'false'],
+    ['0', 'null'],
+    ['""', 'null'],
+    ['{}', '[]'],
+    ['[]', '[[]]'],
+    ['[1,2]', '[2,1]'],
+    ['{"0":1}', '[1]'],
+    ['{"a":null}', '{}'],
+    ['{"__proto__":{"a":1}}', '{"__proto__":{"a":2}}'],
+    ['{"__proto__":{"a":1}}', '{}'],
+    ['{"__proto__":null}', '{}'],
+    ['{"a":1,"__proto__":{}}', '{"a":1}'],
+    ['{"digits":"1","exponent":0}', '1'],
+    ['{"a":{"b":1}}', '{"a":{"b":1,"c":1}}'],
+    ['"a"', '"A"'],
+    ['"é"', '"e\\u0301"'],
+    ['"\\ud800"', '"\\ud801"'],
+  ])('%s is not %s', (a, b) => {
+    expect(same(a, b)).toBe(false);
+    expect(same(b, a)).toBe(false);
+    expect(same(`{"x":[${a}]}`, `{"x":[${b}]}`)).toBe(false);
+  });
+
+  test.each([
+    ['-0', '0'],
+    ['1e2', '100'],
+    ['1.50e+1', '15'],
+    ['0.0e999999999999999999999', '0'],
+    ['1000e99999999999999999999', '1E100000000000000000002'],
+    ['{"__proto__":{"a":1},"b":2}', '{"b":2.0, "__proto__":{"a":10e-1}}'],
+    ['"\\u00e9\\/"', '"é/"'],
+  ])('%s is %s', (a, b) => {
+    expect(same(a, b)).toBe(true);
+  });
+
+  test('values as deep as the collector can be told to read are compared', () => {
+    const deep = (inner: string) => '['.repeat(1024) + inner + ']'.repeat(1024);
+    expect(same(deep('1'), deep(' 1.0 '))).toBe(true);
+    expect(same(deep('1'), deep('2'))).toBe(false);
+  });
+});

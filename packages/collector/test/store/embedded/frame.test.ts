@@ -1,0 +1,105 @@
+import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  checksumHolds,
+  decodeFrame,
+  encodeFrame,
+  frameDurableBefore,
+  frameEventId,
+  frameKind,
+  frameOrganisation,
+  frameReceivedAt,
+  frameRunId,
+  frameSequence,
+  frameSize,
+  HEADER_BYTES,
+  plausibleSize,
+} from '../../../src/store/embedded/frame.js';
+import { candidate, idOf, uuidBytes } from '../candidate.js';
+
+const uuid = fc.uuid({ version: [1, 2, 3, 4, 5, 6, 7, 8] });
+const whole = fc.oneof(fc.nat(), fc.maxSafeNat());
+const wanted = fc.record({
+  kind: fc.constantFrom(...EVENT_KINDS),
+  profile: fc.constantFrom(...PROFILES),
+  organisation: fc.stringMatching(/^[a-z0-9._-]{1,64}$/),
+  keyId: fc.stringMatching(/^[a-z2-7]{12}$/),
+  receivedAt: whole,
+  eventId: uuid,
+  runId: uuid,
+  body: fc.json(),
+});
+
+describe('a frame', () => {
+  test('gives back every field that was written, at any offset', () => {
+    fc.assert(
+      fc.property(
+        wanted,
+        fc.option(uuid, { nil: undefined }),
+        whole,
+        whole,
+        fc.nat(300),
+        (fields, runId, sequence, before, offset) => {
+          const { runId: _, ...rest } = fields;
+          const event = candidate({ ...rest, ...(runId !== undefined && { runId }) });
+          const size = frameSize(event);
+          const bytes = Buffer.alloc(offset + size + 7, 0xa5);
+          expect(encodeFrame(bytes, offset, event, sequence, before)).toBe(size);
+          expect(plausibleSize(bytes, offset, bytes.length)).toBe(size);
+          expect(checksumHolds(bytes, offset, size)).toBe(true);
+          expect(bytes.subarray(0, offset).every((byte) => byte === 0xa5)).toBe(true);
+          expect(bytes.subarray(offset + size).every((byte) => byte === 0xa5)).toBe(true);
+          const { kind, profile, organisation, keyId, receivedAt, digest } = event;
+          const { body, ...decoded } = decodeFrame(bytes, offset);
+          expect(decoded).toEqual({
+            ...{ sequence, kind, profile, organisation, keyId, receivedAt, digest, runId },
+            eventId: fields.eventId.toLowerCase(),
+            payloadState: 'plain',
+          });
+          expect(body.equals(event.body)).toBe(true);
+          expect(frameSequence(bytes, offset)).toBe(sequence);
+          expect(frameDurableBefore(bytes, offset)).toBe(before);
+          expect(frameReceivedAt(bytes, offset)).toBe(receivedAt);
+          expect(EVENT_KINDS[frameKind(bytes, offset)]).toBe(kind);
+          expect(frameOrganisation(bytes, offset)).toBe(organisation);
+          expect(frameEventId(bytes, offset).equals(event.eventId)).toBe(true);
+          expect(frameRunId(bytes, offset).equals(event.runId)).toBe(true);
+        },
+      ),
+    );
+  });
+
+  test('with any single bit changed is noticed', () => {
+    const event = candidate({ body: { note: 'ünïcode' }, runId: '0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10' });
+    const bytes = Buffer.alloc(frameSize(event));
+    encodeFrame(bytes, 0, event, 2 ** 40 + 3, 2 ** 40 + 1);
+    for (let bit = 0; bit < bytes.length * 8; bit++) {
+      const flipped = Buffer.from(bytes);
+      flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      const size = plausibleSize(flipped, 0, flipped.length);
+      expect(size === bytes.length && checksumHolds(flipped, 0, size), `bit ${bit}`).toBe(false);
+    }
+  });
+
+  test('is not seen where fewer bytes than a header are left, and not in zeros', () => {
+    const event = candidate();
+    const bytes = Buffer.alloc(frameSize(event));
+    encodeFrame(bytes, 0, event, 1, 1);
+    expect(plausibleSize(bytes, 0, HEADER_BYTES - 1)).toBe(0);
+    expect(plausibleSize(bytes, 0, HEADER_BYTES)).toBe(bytes.length);
+    expect(plausibleSize(Buffer.alloc(4096), 0, 4096)).toBe(0);
+  });
+
+  test('of a kind, profile or payload state from a later version is refused, not misread', () => {
+    const event = candidate({ eventId: 'ffffffff-ffff-4fff-bfff-ffffffffffff' });
+    for (const offset of [9, 10, 11]) {
+      const bytes = Buffer.alloc(frameSize(event));
+      encodeFrame(bytes, 0, event, 1, 1);
+      bytes[offset] = 200;
+      expect(() => decodeFrame(bytes, 0)).toThrow('later version');
+    }
+    expect(idOf(event)).toBe('ffffffff-ffff-4fff-bfff-ffffffffffff');
+    expect(uuidBytes(idOf(event))).toEqual(Buffer.from(event.eventId));
+  });
+});
