@@ -81,14 +81,22 @@ export class Child {
     this.#child.kill(name);
   }
 
-  /** SIGTERM, and SIGKILL for whatever is left of its tree when it takes too long. */
+  /** SIGTERM; SIGKILL when it takes too long, and for whatever it leaves behind. */
   async stop() {
     const tree = treeOf(this.pid);
     this.signal('SIGTERM');
-    const late = sleep(STOP_WITHIN_MS, 'late', { ref: false });
-    if ((await Promise.race([this.exited, late])) !== 'late') return this.exited;
-    for (const member of tree) if (isSameProcess(member)) process.kill(member.pid, 'SIGKILL');
+    await Promise.race([this.exited, sleep(STOP_WITHIN_MS, undefined, { ref: false })]);
+    for (const member of tree) if (isSameProcess(member)) kill(member.pid);
     return this.exited;
+  }
+}
+
+function kill(pid) {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    // Gone in the meantime.
+    if (error.code !== 'ESRCH') throw error;
   }
 }
 

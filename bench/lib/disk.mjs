@@ -12,7 +12,7 @@ function existing(directory) {
 
 export function fileSystemOf(directory) {
   const args = ['--noheadings', '--output', 'FSTYPE', '--target', existing(directory)];
-  return execFileSync('findmnt', args, { encoding: 'utf8' }).trim();
+  return execFileSync('findmnt', args, { encoding: 'utf8' }).trim().split('\n')[0];
 }
 
 /** @throws Unusable where a flush does not reach a disk: there every figure would be wrong. */

@@ -20,6 +20,11 @@ const pool = new pg.Pool({
   max: POOL,
   min: POOL,
 });
+let ending = false;
+pool.on('error', (error) => {
+  // pool.end() does not wait for its connections to close, and PostgreSQL may say goodbye first.
+  if (!ending) throw error;
+});
 await pool.query(`CREATE TABLE events (
   sequence    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   event_id    uuid NOT NULL UNIQUE,
@@ -55,6 +60,7 @@ announce(app.server, async () => {
   app.server.closeAllConnections();
   await app.close();
   const { rows: counted } = await pool.query('SELECT count(*)::int AS events FROM events');
+  ending = true;
   await pool.end();
   await postgres.stop();
   return counted[0].events;

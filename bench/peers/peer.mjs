@@ -7,10 +7,11 @@
 export function announce(server, end) {
   process.stdout.write(`${JSON.stringify({ port: server.address().port })}\n`);
   let ending;
+  let exitCode = 0;
   const stop = () => {
     ending ??= end().then(
       (stored) => {
-        process.stdout.write(`${JSON.stringify({ stored: stored ?? null })}\n`, () => process.exit(0));
+        process.stdout.write(`${JSON.stringify({ stored: stored ?? null })}\n`, () => process.exit(exitCode));
       },
       (error) => {
         console.error(error);
@@ -20,6 +21,12 @@ export function announce(server, end) {
   };
   process.on('SIGTERM', stop).on('SIGINT', stop);
   process.stdin.on('end', stop).resume();
+  // A failed peer takes with it what it has started.
+  process.on('uncaughtException', (error) => {
+    console.error(error);
+    exitCode = 1;
+    stop();
+  });
 }
 
 /** Stops accepting and closes what is open. */

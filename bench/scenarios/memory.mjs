@@ -14,7 +14,7 @@ import { failuresIn, load } from '../lib/wrk.mjs';
 const MIB = 1 << 20;
 const SETTLE_MS = 3000;
 /** What a second of the largest bodies may take on the disk. */
-const BYTES_A_SECOND = 600 * MIB;
+const BYTES_A_SECOND = 400 * MIB;
 const PROBE_EVERY_MS = 250;
 
 function summaryOf(sent) {
@@ -69,14 +69,48 @@ async function measurePhase({ act }, { options, seeds }) {
   const warm = { ...common, seconds: options.warmup, connections: options.connections };
   await load(warm);
   const sampler = new RssSampler(pid);
+  const since = performance.now();
   const result = await act({ ...common, seed: seeds.next() });
+  const lasted = performance.now() - since;
   await sleep(SETTLE_MS);
   const { peak } = usageOf(pid);
   const samples = sampler.stop();
   await stopCollector(collector);
   removeDirectory(directory);
-  const highest = Math.max(...samples.map(({ rss }) => rss));
-  return { ...result, rss: { start: samples[0].rss, highest, end: samples.at(-1).rss, peak }, samples };
+  const highest = (from, to) =>
+    samples.reduce((most, { ms, rss }) => (ms >= from && ms <= to ? Math.max(most, rss) : most), 0);
+  const rss = {
+    start: samples[0].rss,
+    firstHalf: highest(0, lasted / 2),
+    secondHalf: highest(lasted / 2, Infinity),
+    end: samples.at(-1).rss,
+    peak,
+  };
+  return { ...result, rss, samples };
+}
+
+/** One row a phase; memory that does not grow is as high in the first half as in the second. */
+export function memoryTable(phases) {
+  const rows = phases.map(({ title, rate, failures, rss, probe: probed }) => [
+    title,
+    ...[rss.start, rss.firstHalf, rss.secondHalf, rss.end, rss.peak].map(mebibytes),
+    rate === undefined ? `${whole(probed.sent)} sent beside them` : whole(rate),
+    whole(failures),
+  ]);
+  const heading = ['Load', 'RSS at start MiB', 'highest, 1st half', 'highest, 2nd half', 'at end', 'VmHWM'];
+  return table([[...heading, '201/s', 'not 201'], ...rows]);
+}
+
+/** In words, what became of the slow clients. */
+export function slowClientsLine(phases) {
+  const { probe: probed, sockets } = phases.find((phase) => phase.sockets !== undefined);
+  const { ms } = probed;
+  const answered = ms === null ? 'never' : `in ${whole(ms.median)} ms (median; ${whole(ms.max)} ms at most)`;
+  return (
+    `Slow clients: ${whole(sockets.opened)} connections opened, ${whole(sockets.cutOff)} of them cut off, ` +
+    `${whole(sockets.requestsUnread)} requests whose answers nobody read; a sender beside them was answered ` +
+    `${answered}.`
+  );
 }
 
 export async function memory({ options, seeds, say, print }) {
@@ -86,23 +120,7 @@ export async function memory({ options, seeds, say, print }) {
     say(phase.title);
     phases.push({ title: phase.title, ...(await measurePhase(phase, { options, seeds })) });
   }
-  const rows = phases.map(({ title, rate, failures, rss, probe: probed }) => [
-    title,
-    ...[rss.start, rss.highest, rss.end, rss.peak].map(mebibytes),
-    rate === undefined ? `${whole(probed.sent)} sent beside them` : whole(rate),
-    whole(failures),
-  ]);
-  const heading = ['Load', 'RSS at start MiB', 'highest MiB', 'at end MiB', 'VmHWM MiB', '201/s', 'not 201'];
-  print(`\n${table([heading, ...rows])}`);
-  for (const { probe: probed, sockets } of phases) {
-    if (sockets === undefined) continue;
-    const ms =
-      probed.ms === null ? 'never' : `in ${whole(probed.ms.median)} ms (at most ${whole(probed.ms.max)})`;
-    print(
-      `\nSlow clients: ${whole(sockets.opened)} connections opened, ${whole(sockets.cutOff)} of them cut off, ` +
-        `${whole(sockets.requestsUnread)} requests whose answers nobody read; a sender beside them was answered ${ms}.`,
-    );
-  }
+  print(`\n${memoryTable(phases)}\n\n${slowClientsLine(phases)}`);
   // Refusals are a right answer to too much at once: they are shown, and are no failure of this scenario.
   return { phases, figures: {}, failures: 0 };
 }

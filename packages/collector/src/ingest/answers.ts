@@ -15,7 +15,7 @@ export function accept(response: ServerResponse): void {
 
 /** A body that was not read is read to its end and dropped when it is at most so large; so the connection lives. */
 const DRAIN_BYTES = 64 << 10;
-/** Otherwise so much of it is dropped, or for so long, that the client sees the answer; then the connection ends. */
+/** Otherwise so much of it is read and dropped, the rest is left unread, and after so long the connection ends. */
 const LINGER_BYTES = 256 << 10;
 const LINGER_MS = 1000;
 /** Seconds that a client is asked to wait before it sends the same event again. */
@@ -45,18 +45,22 @@ export function refuse(
   const bodyless =
     request.headers['content-length'] === undefined && request.headers['transfer-encoding'] === undefined;
   const drains = request.complete || bodyless || (declared <= DRAIN_BYTES && expectation === 'none');
-  if (drains && code !== 'shutting_down') {
+  // Who has sent two readings of one request may mean two things by the bytes behind it as well.
+  if (drains && code !== 'shutting_down' && code !== 'malformed_request') {
     response.writeHead(status, all);
     response.end(body);
     return status;
   }
-  response.writeHead(status, [...all, 'Connection', 'close']);
+  // Has Node write `Connection: close`, and tells the listener to take no further request from this connection.
+  response.shouldKeepAlive = false;
+  response.writeHead(status, all);
   if (request.complete || bodyless) {
     response.end(body);
     return status;
   }
-  // Closing with unread bytes resets the connection, and the client would lose the answer to the reset. The
-  // answer is whole with its last byte, by Content-Length; the response object ends only when the rest is dropped.
+  // Closing with unread bytes resets the connection, and a client that is still sending would lose the answer to
+  // the reset. The answer is whole with its last byte, by Content-Length; the response object ends, and with it
+  // the connection, when the rest was dropped or the client has had time to read.
   response.write(body);
   let dropped = 0;
   const finish = (): void => {
@@ -66,7 +70,7 @@ export function refuse(
   const timer = setTimeout(finish, LINGER_MS);
   request.on('data', (chunk: Buffer) => {
     dropped += chunk.length;
-    if (dropped > LINGER_BYTES) finish();
+    if (dropped > LINGER_BYTES) request.pause();
   });
   request.on('end', finish);
   request.on('close', finish);
@@ -78,10 +82,16 @@ export function refuse(
 export function refuseOnSocket(socket: Duplex, code: ErrorCode, headers = ''): void {
   const { status } = ERRORS[code];
   const body = JSON.stringify(errorBody(code));
-  socket.end(
+  endSocket(
+    socket,
     `HTTP/1.1 ${status} ${code}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
       `${headers}Connection: close\r\n\r\n${body}`,
   );
+}
+
+/** Ends a connection after these last bytes, so that the client can read what it was sent. */
+export function endSocket(socket: Duplex, last = ''): void {
+  socket.end(last);
   // A client that never closes its side must not keep the socket for ever.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

@@ -6,13 +6,18 @@ type Decoder = (body: Uint8Array, limit: number) => Buffer;
 /**
  * Synchronous on purpose: one body at a time, so that the decoders' windows cannot add up. A window may be 8 MiB
  * for zstd (RFC 8878 asks every decoder for that much) and 16 MiB for brotli, while a whole event is 1 MiB.
+ *
+ * Bytes behind the end of a br or zstd body would be dropped in silence, a second zstd frame among them, and half an
+ * event stored as if it were whole; so they are refused. zlib itself reads further gzip members and refuses others.
  */
 const DECODERS: Readonly<Record<string, Decoder>> = {
   gzip: (body, limit) => zlib.gunzipSync(body, { maxOutputLength: limit }),
-  br: (body, limit) => zlib.brotliDecompressSync(body, { maxOutputLength: limit }),
+  br: (body, limit) =>
+    zlib.brotliDecompressSync(body, { maxOutputLength: limit, rejectGarbageAfterEnd: true }),
   zstd: (body, limit) =>
     zlib.zstdDecompressSync(body, {
       maxOutputLength: limit,
+      rejectGarbageAfterEnd: true,
       params: { [zlib.constants.ZSTD_d_windowLogMax]: 23 },
     }),
 };

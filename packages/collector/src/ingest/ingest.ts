@@ -5,7 +5,6 @@
  * schema. Whoever has no key learns nothing of the schema and cannot make the collector read a large body.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
 import type { MessagePort } from 'node:worker_threads';
 import {
   EVENT_KINDS,
@@ -40,6 +39,13 @@ export interface IngestOptions {
 const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(
   EVENT_KINDS.map((kind) => [EVENT_PATHS[kind], kind]),
 );
+/** The absolute form, which a server must accept (RFC 9112 section 3.2.2). Its authority stands for Host. */
+const ORIGIN = /^https?:\/\/[^/?#]*/i;
+
+function kindAt(target: string): EventKind | undefined {
+  return KIND_OF_PATH.get(target) ?? KIND_OF_PATH.get(target.replace(ORIGIN, ''));
+}
+
 /** Promised at first to a body that does not say how long it is. */
 const FIRST_RESERVATION = 16 << 10;
 /** How long a store that could not commit is left alone before the next event tries it again, in milliseconds. */
@@ -87,11 +93,6 @@ export class Ingest {
     return this.#ring.pending;
   }
 
-  /** Whether an event that came on this connection still waits for the ledger's answer. */
-  awaitsAnswer(socket: Duplex): boolean {
-    return this.#ring.someWaiting(({ request }) => request.socket === socket);
-  }
-
   handle(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
     const startedAt = performance.now();
     const exchange: Exchange = {
@@ -103,14 +104,16 @@ export class Ingest {
       principal: undefined,
       bodyBytes: 0,
     };
-    const kind = KIND_OF_PATH.get(request.url ?? '');
+    const kind = kindAt(request.url ?? '');
     if (kind === undefined) return this.#refuse(exchange, 'not_found');
     exchange.kind = kind;
     if (request.method !== 'POST')
       return this.#refuse(exchange, 'method_not_allowed', undefined, ['Allow', 'POST']);
     const headers = readHeaders(request.rawHeaders);
-    const hosts = headers.host;
-    if (headers.repeated || hosts > 1 || (hosts === 0 && request.httpVersion === '1.1')) {
+    const { httpVersion } = request;
+    const noHost = headers.host === 0 && httpVersion !== '1.0';
+    const otherVersion = httpVersion !== '1.1' && httpVersion !== '1.0';
+    if (headers.repeated || headers.host > 1 || noHost || otherVersion) {
       return this.#refuse(exchange, 'malformed_request');
     }
     const principal = this.#options.keys.authenticate(headers.apiKey, Date.now());
@@ -123,7 +126,9 @@ export class Ingest {
     if (expectation === 'unmet') return this.#refuse(exchange, 'expectation_failed');
     const encoding = contentEncoding(headers.contentEncoding);
     if (encoding === undefined) return this.#refuse(exchange, 'unsupported_content_encoding');
-    if (headers.transferEncoding !== undefined && headers.transferEncoding.toLowerCase() !== 'chunked') {
+    const { transferEncoding } = headers;
+    // Chunked in HTTP/1.0 is faulty framing (RFC 9112 section 6.1): an old proxy would not have understood it.
+    if (transferEncoding !== undefined && (transferEncoding.toLowerCase() !== 'chunked' || httpVersion === '1.0')) {
       return this.#refuse(exchange, 'malformed_request');
     }
     const length = headers.contentLength;
@@ -133,7 +138,7 @@ export class Ingest {
     if (this.#ledgerState !== 'open' && (this.#ledgerState === 'failed' || startedAt < this.#restUntil)) {
       return this.#refuse(exchange, 'storage_unavailable');
     }
-    const unknownLength = headers.transferEncoding !== undefined ? FIRST_RESERVATION : 0;
+    const unknownLength = transferEncoding !== undefined ? FIRST_RESERVATION : 0;
     const reserved = length ?? unknownLength;
     if (!this.#ring.reserve(reserved)) return this.#refuse(exchange, 'overloaded');
     if (expectation === 'continue') response.writeContinue();

@@ -1,8 +1,8 @@
 /** The HTTP listener: node:http with its limits set, and what happens to bytes that are not a proper request. */
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { ErrorCode } from '@clinical-events/protocol';
-import { refuseOnSocket } from './answers.js';
+import { endSocket, refuseOnSocket } from './answers.js';
 import type { Ingest } from './ingest.js';
 
 export interface ListenerOptions {
@@ -29,6 +29,8 @@ const PARSER_FAULTS: Readonly<Record<string, ErrorCode>> = {
 
 export class Listener {
   readonly #server: Server;
+  /** The answer to the latest request on a connection, given or not. */
+  readonly #latest = new WeakMap<Duplex, ServerResponse>();
 
   constructor(
     private readonly ingest: Ingest,
@@ -49,14 +51,17 @@ export class Listener {
     // A client that takes no answers is cut off as one that sends nothing is.
     server.timeout = options.requestTimeoutMs + options.keepAliveTimeoutMs;
     this.#server = server;
-    server.on('request', (request, response) => ingest.handle(request, response, 'none'));
-    server.on('checkContinue', (request, response) => ingest.handle(request, response, 'continue'));
-    server.on('checkExpectation', (request, response) => ingest.handle(request, response, 'unmet'));
+    server.on('request', (request, response) => this.#serve(request, response, 'none'));
+    server.on('checkContinue', (request, response) => this.#serve(request, response, 'continue'));
+    server.on('checkExpectation', (request, response) => this.#serve(request, response, 'unmet'));
     server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#clientError(error, socket));
-    // CONNECT and Upgrade ask for something else than HTTP on this connection.
-    server.on('connect', (_request, socket) =>
-      refuseOnSocket(socket, 'method_not_allowed', 'Allow: POST\r\n'),
-    );
+    // It asks for something else than HTTP on this connection; so does Upgrade, which a server may ignore.
+    server.on('connect', (_request, socket) => {
+      // Node has let go of the socket: an error that nobody listens for would end the process.
+      socket.on('error', () => socket.destroy());
+      if (this.#owesAnswer(socket)) socket.destroy();
+      else refuseOnSocket(socket, 'method_not_allowed', 'Allow: POST\r\n');
+    });
   }
 
   /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
@@ -86,13 +91,43 @@ export class Listener {
     clearTimeout(deadline);
   }
 
-  #clientError(error: NodeJS.ErrnoException, socket: Duplex): void {
-    // An earlier request on this connection still waits for its answer: an error written now would be taken for
-    // that answer. Closing tells its sender nothing untrue, and a repeat is safe.
-    if (!socket.writable || error.code === 'ECONNRESET' || this.ingest.awaitsAnswer(socket)) {
-      socket.destroy();
-      return;
-    }
-    refuseOnSocket(socket, PARSER_FAULTS[error.code ?? ''] ?? 'malformed_request');
+  #serve(...[request, response, expectation]: Parameters<Ingest['handle']>): void {
+    const { socket } = request;
+    // "Connection: close" was said: what comes behind it is not looked at (RFC 9112 section 9.6).
+    if (this.#latest.get(socket)?.shouldKeepAlive === false) return;
+    this.#latest.set(socket, response);
+    this.ingest.handle(request, response, expectation);
   }
+
+  /** Whether some request on the connection, whole or not, has not had all of its answer. */
+  #owesAnswer(socket: Duplex): boolean {
+    return this.#latest.get(socket)?.writableFinished === false;
+  }
+
+  /**
+   * Bytes that cannot be read, or that do not come. An error must reach the request that earned it and no other:
+   * one that is written while an earlier request waits would be taken for that request's answer. Where that could
+   * be, the connection is closed instead: that tells nobody anything untrue, and a repeat is safe.
+   */
+  #clientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+    // It was ended below, and is being left to the client to close.
+    if (socket.writableEnded) return;
+    const latest = this.#latest.get(socket);
+    if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
+    else if (latest === undefined || latest.req.complete) {
+      // The fault is in a request that nobody has seen yet.
+      if (this.#owesAnswer(socket)) socket.destroy();
+      else refuseOnSocket(socket, faultOf(error));
+    } else if (latest.headersSent) {
+      // The fault is in the rest of a body that was refused before.
+      endSocket(socket);
+    } else if (latest.socket === null) {
+      // The fault is in the body of a request in whose turn to be answered others are.
+      socket.destroy();
+    } else refuseOnSocket(socket, faultOf(error));
+  }
+}
+
+function faultOf(error: NodeJS.ErrnoException): ErrorCode {
+  return PARSER_FAULTS[error.code ?? ''] ?? 'malformed_request';
 }

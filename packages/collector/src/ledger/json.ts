@@ -98,8 +98,12 @@ function keptMembers(value: unknown): number {
   return count;
 }
 
-/** V8 quotes the text in its message, which may be patient data; only the position is taken from it. */
+/**
+ * V8 quotes the text in its message, which may be patient data; only the position is taken from it, and only where
+ * V8 says it: at the end. In a quotation, always followed by more, "at position" is the sender's word.
+ */
 function faultOffset(error: unknown): number | undefined {
-  const found = error instanceof SyntaxError ? / at position (\d+)/.exec(error.message)?.[1] : undefined;
+  const message = error instanceof SyntaxError ? error.message : '';
+  const found = / in JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(message)?.[1];
   return found === undefined ? undefined : Number(found);
 }

@@ -80,9 +80,10 @@ export class SegmentLog {
   static async open(options: SegmentLogOptions): Promise<SegmentLog> {
     const { files, directory } = options;
     files.makeDirectory(directory);
-    // Also when it was there: an earlier start may have been killed before its name was on stable storage.
-    files.syncDirectory(path.dirname(directory));
     files.remove(nextPath(directory));
+    // An earlier process may have been killed between making a name and bringing it to stable storage.
+    files.syncDirectory(path.dirname(directory));
+    files.syncDirectory(directory);
     const segments = listSegments(files, directory);
     const last = segments.at(-1);
     if (last === undefined) {

@@ -1,0 +1,212 @@
+/**
+ * Writes bench/RESULTS.md from what `npm run bench -- --json <file>` has left:
+ *
+ *   node bench/report.mjs bench/results/*.json > RESULTS.md     to standard output
+ *   node bench/report.mjs --out bench/RESULTS.md <files>        keeps the notes that stand in the file already
+ */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { FIGURES, isReached, targetOf } from './lib/figures.mjs';
+import { decimals, gibibytes, mebibytes, spread, whole, withSpread } from './lib/numbers.mjs';
+import { PEERS } from './lib/peers.mjs';
+import { startsTable } from './lib/starts.mjs';
+import { table } from './lib/table.mjs';
+import { memoryTable, slowClientsLine } from './scenarios/memory.mjs';
+
+const NOTES = '## Notes';
+const COMMANDS = {
+  rate: 'npm run bench -- --json bench/results/rate-1.json',
+  stored: 'npm run bench -- --scenario stored --data-dir <directory> --json bench/results/stored-1.json',
+  memory: 'npm run bench -- --scenario memory --json bench/results/memory-1.json',
+};
+
+const { values: options, positionals: files } = parseArgs({
+  options: { out: { type: 'string' } },
+  allowPositionals: true,
+});
+const results = files
+  .map((file) => JSON.parse(readFileSync(file, 'utf8')))
+  .sort((a, b) => a.startedAt.localeCompare(b.startedAt));
+const of = (scenario) => results.filter((result) => result.scenario === scenario);
+
+function notMeasured(scenario) {
+  return `_Not measured yet. To fill in: \`${COMMANDS[scenario]}\`._`;
+}
+
+/** The same property of all results: once when they agree, else every value there is. */
+function common(pick) {
+  const all = [...new Set(results.map(pick).filter((value) => value !== undefined))];
+  return all.length === 0 ? '_to fill in_' : all.join('; ');
+}
+
+function surroundings() {
+  const memory = ({ machine }) => `${gibibytes(machine.memoryBytes)} GiB`;
+  const flush = spread(results.map(({ machine }) => machine.flush.p50Ms));
+  const version = (name) => common(({ versions }) => versions[name]);
+  return table([
+    ['Machine and versions', ''],
+    ['CPU', common(({ machine }) => `${machine.cores} × ${machine.cpu}`)],
+    ['Memory', common(memory)],
+    ['System', common(({ machine }) => `${machine.system}, Linux ${machine.kernel}`)],
+    ['File system', common(({ machine }) => machine.fileSystem)],
+    ['4 KiB and `fdatasync`', results.length > 0 ? `${withSpread(flush)} ms` : '_to fill in_'],
+    ['Collector (commit)', version('collector')],
+    ['Node', version('node')],
+    ['Fastify, pg, PostgreSQL', `${version('fastify')}, ${version('pg')}, ${version('postgres')}`],
+    ['Express, SQLite', `${version('express')}, ${version('sqlite')}`],
+    ['wrk', version('wrk')],
+    ['Measured', common(({ startedAt }) => startedAt.slice(0, 10))],
+  ]);
+}
+
+/** One column a run: its median, and the range over its rounds. */
+function figures() {
+  const runs = Math.max(3, ...Object.keys(COMMANDS).map((scenario) => of(scenario).length));
+  const rows = Object.entries(FIGURES).map(([name, figure]) => {
+    const show = (value) => decimals(value, figure.places);
+    const measured = results.map((result) => result.figures[name]).filter((values) => values?.length > 0);
+    const cells = Array.from({ length: runs }, (_, i) =>
+      measured[i] === undefined ? '_to fill in_' : withSpread(spread(measured[i]), show),
+    );
+    const all = measured.flat();
+    const summary =
+      all.length === 0
+        ? ['_to fill in_', '_to fill in_']
+        : [withSpread(spread(all), show), isReached(figure, all) ? 'yes' : '**no**'];
+    return [figure.title, targetOf(figure), ...cells, ...summary];
+  });
+  const columns = Array.from({ length: runs }, (_, i) => `Run ${i + 1}`);
+  return table([['Figure', 'Target', ...columns, 'All rounds', 'Reached'], ...rows]);
+}
+
+function rates() {
+  const rounds = of('rate').flatMap((result) => result.rounds);
+  if (rounds.length === 0) return notMeasured('rate');
+  const rows = Object.entries(PEERS).flatMap(([name, { title }]) => {
+    const measured = rounds.map((round) => round[name]).filter((peer) => peer !== undefined);
+    if (measured.length === 0) return [];
+    const over = (pick, show) => withSpread(spread(measured.map(pick)), show);
+    return [
+      [
+        title,
+        over(({ rate }) => rate, whole),
+        over(
+          ({ latencyMs }) => latencyMs.p50,
+          (ms) => decimals(ms, 1),
+        ),
+        over(
+          ({ latencyMs }) => latencyMs.p99,
+          (ms) => decimals(ms, 1),
+        ),
+        over(({ memory }) => memory.peak, mebibytes),
+        over((peer) => (peer.cpuSeconds / peer.measured) * 1e6, whole),
+        over(({ generatorCpu }) => generatorCpu),
+        whole(measured.reduce((sum, { failures }) => sum + failures, 0)),
+      ],
+    ];
+  });
+  const heading = ['Peer', '201/s', 'p50 ms', 'p99 ms', 'peak RSS MiB', 'CPU µs/event', 'wrk CPU', 'not 201'];
+  return table([heading, ...rows]);
+}
+
+function storedRates() {
+  const runs = of('stored');
+  if (runs.length === 0) return notMeasured('stored');
+  const rows = runs.flatMap(({ rounds }, run) =>
+    rounds.flatMap((round, i) =>
+      ['empty', 'filled'].map((which) => [
+        `${run + 1}.${i + 1}`,
+        which,
+        whole(round[which].events),
+        whole(round[which].rate),
+        decimals(round[which].latencyMs.p50, 1),
+        decimals(round[which].latencyMs.p99, 1),
+        mebibytes(round[which].memoryAtStart.rss),
+        mebibytes(round[which].memory.peak),
+      ]),
+    ),
+  );
+  const heading = ['Round', 'Ledger', 'events before', '201/s', 'p50 ms', 'p99 ms', 'RSS at start MiB'];
+  const { filled } = runs[0];
+  const size = `${whole(filled.events)} events take ${gibibytes(filled.diskBytes)} GiB on the disk.`;
+  return `${size}\n\n${table([[...heading, 'peak MiB'], ...rows])}`;
+}
+
+function starts() {
+  const runs = [...of('stored'), ...of('start')];
+  if (runs.length === 0) return notMeasured('stored');
+  const some = (cold) => runs.filter((run) => (run.options.cold ?? false) === cold);
+  const part = (title, list) =>
+    list.length === 0 ? [] : [`${title}\n\n${startsTable(list.flatMap((run) => run.starts))}`];
+  const warm = part('The files in the page cache, as they are when a service starts anew:', some(false));
+  const cold = part('The files not in the page cache (`--cold`), as after a reboot:', some(true));
+  return [...warm, ...cold].join('\n\n');
+}
+
+function memory() {
+  const runs = of('memory');
+  if (runs.length === 0) return notMeasured('memory');
+  return runs.map(({ phases }) => `${memoryTable(phases)}\n\n${slowClientsLine(phases)}`).join('\n\n');
+}
+
+function loads() {
+  const [first] = of('rate');
+  if (first === undefined) return '_Not measured yet._';
+  const { rounds, seconds, warmup, connections } = first.options;
+  return (
+    `Each run: ${rounds} rounds, every peer in turn in each, ${warmup} s to warm up and ${seconds} s measured, ` +
+    `${connections} keep-alive connections. Shown are medians, and in brackets the lowest and the highest round.`
+  );
+}
+
+function notes() {
+  const text = options.out !== undefined && existsSync(options.out) ? readFileSync(options.out, 'utf8') : '';
+  const at = text.indexOf(`${NOTES}\n`);
+  return at < 0 ? `${NOTES}\n\n_To fill in: what stands out, and why._\n` : text.slice(at);
+}
+
+const report = `# Results
+
+Written by \`node bench/report.mjs\` from the measurements' JSON; only the notes at the end are written by hand. What
+each number means stands in [README.md](README.md).
+
+${surroundings()}
+
+## Figures to reach
+
+Ratios are judged by the median of all rounds, memory and times by the worst.
+
+${figures()}
+
+## Beside the peers
+
+${loads()}
+
+${rates()}
+
+## On a filled ledger
+
+${storedRates()}
+
+## Start-up
+
+${starts()}
+
+## Memory
+
+${memory()}
+
+## To repeat this
+
+On a machine with nothing else to do, three times each:
+
+\`\`\`
+${Object.values(COMMANDS).join('\n')}
+\`\`\`
+
+Then \`node bench/report.mjs --out bench/RESULTS.md bench/results/*.json\`.
+
+${notes()}`;
+
+if (options.out === undefined) process.stdout.write(report);
+else writeFileSync(options.out, report);

@@ -1,0 +1,639 @@
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { EventReader } from '../../../src/store/embedded/event-reader.js';
+import { encodeFrame, frameSize } from '../../../src/store/embedded/frame.js';
+import { SegmentLog, type SegmentLogOptions } from '../../../src/store/embedded/segment-log.js';
+import {
+  encodeSegmentHeader,
+  listSegments,
+  SEGMENT_HEADER_BYTES,
+  segmentName,
+} from '../../../src/store/embedded/segment.js';
+import { CommitUnknown, NotCommitted, StoreDamaged, type Candidate } from '../../../src/store/store.js';
+import { candidate, idOf } from '../candidate.js';
+import { DiskFault, MemoryDisk, OPERATIONS, SECTOR_BYTES, type Manner } from './memory-disk.js';
+
+const DATA = '/data';
+const LEDGER = '/data/ledger';
+const SEGMENT_BYTES = 8192;
+
+function open(disk: MemoryDisk, more: Partial<SegmentLogOptions> = {}): Promise<SegmentLog> {
+  return SegmentLog.open({
+    ...{ directory: LEDGER, segmentBytes: SEGMENT_BYTES, files: disk.files, vouchedTo: 0 },
+    onRoomTrouble: () => undefined,
+    ...more,
+  });
+}
+
+/** Stores a batch, as the store above the log does. */
+async function append(log: SegmentLog, ...batch: Candidate[]): Promise<void> {
+  const frames = Buffer.alloc(batch.reduce((bytes, event) => bytes + frameSize(event), 0));
+  const before = log.nextSequence;
+  let at = 0;
+  batch.forEach((event, i) => (at += encodeFrame(frames, at, event, before + i, before)));
+  await log.makeRoom(frames.length);
+  log.commit(frames, frames.length, batch.length);
+}
+
+function read(disk: MemoryDisk, range = {}): { sequence: number; eventId: string; body: string }[] {
+  const found = [];
+  // A body is only good until the next event is asked for.
+  for (const { sequence, eventId, body } of new EventReader(DATA, disk.files).scan(range)) {
+    found.push({ sequence, eventId, body: body.toString() });
+  }
+  return found;
+}
+
+/** What reading must give for these events, stored in this order. */
+function asRead(events: readonly Candidate[], first = 1) {
+  return events.map((event, i) => ({
+    sequence: first + i,
+    eventId: idOf(event),
+    body: Buffer.from(event.body).toString(),
+  }));
+}
+
+function events(count: number, note = 'x'): Candidate[] {
+  return Array.from({ length: count }, (_, i) => candidate({ body: { note: `${note}${i}` } }));
+}
+
+function segmentFiles(disk: MemoryDisk): string[] {
+  return disk.fileNames(LEDGER).filter((name) => /^\d{16}\.segment$/.test(name));
+}
+
+function lastSegment(disk: MemoryDisk): string {
+  return path.join(LEDGER, segmentFiles(disk).at(-1) ?? '');
+}
+
+function damageOf(act: () => unknown): StoreDamaged {
+  try {
+    act();
+  } catch (error) {
+    if (error instanceof StoreDamaged) return error;
+    throw error;
+  }
+  throw new Error('no damage was reported');
+}
+
+async function damageAtOpen(disk: MemoryDisk, more: Partial<SegmentLogOptions> = {}): Promise<StoreDamaged> {
+  const error: unknown = await open(disk, more).then(
+    () => new Error('it opened'),
+    (reason: unknown) => reason,
+  );
+  if (error instanceof StoreDamaged) return error;
+  throw error;
+}
+
+describe('a torn tail', () => {
+  const earlier = events(3, 'earlier');
+  const last = events(3, 'last');
+  const sizes = last.map(frameSize);
+  const start = SEGMENT_HEADER_BYTES + earlier.reduce((bytes, event) => bytes + frameSize(event), 0);
+  const batchBytes = sizes.reduce((a, b) => a + b, 0);
+
+  async function written(): Promise<MemoryDisk> {
+    const disk = new MemoryDisk();
+    const log = await open(disk);
+    await append(log, ...earlier.slice(0, 2));
+    await append(log, ...earlier.slice(2));
+    await append(log, ...last);
+    return disk.afterKill();
+  }
+
+  /** How many frames of the last batch end at or before `bytes` of it. */
+  function wholeIn(bytes: number): number {
+    let end = 0;
+    return sizes.filter((size) => (end += size) <= bytes).length;
+  }
+
+  function endOf(frames: number): number {
+    return sizes.slice(0, frames).reduce((a, b) => a + b, 0);
+  }
+
+  function withoutTrailingZeros(bytes: Buffer): Buffer {
+    let end = bytes.length;
+    while (end > 0 && bytes[end - 1] === 0) end--;
+    return bytes.subarray(0, end);
+  }
+
+  /** Opens, and checks that exactly `kept` frames of the last batch are there and the cut bytes were kept aside. */
+  async function expectRepaired(disk: MemoryDisk, kept: number, torn: Buffer): Promise<void> {
+    const stored = [...earlier, ...last.slice(0, kept)];
+    const log = await open(disk);
+    expect(log.nextSequence).toBe(stored.length + 1);
+    expect(log.tornTail?.bytes ?? 0).toBe(torn.length);
+    const files = disk.fileNames(path.join(LEDGER, 'torn'));
+    expect(files.length).toBe(torn.length > 0 ? 1 : 0);
+    for (const file of files) expect(disk.bytesOf(path.join(LEDGER, 'torn', file)).equals(torn)).toBe(true);
+    const next = candidate({ body: 'null' });
+    await append(log, next);
+    await log.close();
+    // Durable, and a second start finds nothing more to repair.
+    const again = disk.afterPowerLoss();
+    const reopened = await open(again);
+    expect(reopened.tornTail).toBeUndefined();
+    expect(read(again)).toEqual(asRead([...stored, next]));
+  }
+
+  test('is cut at every byte of a batch when the file ends there, and the log goes on behind it', async () => {
+    const whole = await written();
+    const bytes = Buffer.from(whole.bytesOf(lastSegment(whole)));
+    for (let cut = 0; cut <= batchBytes; cut++) {
+      const disk = whole.afterKill();
+      disk.put(lastSegment(disk), bytes.subarray(0, start + cut));
+      const kept = wholeIn(cut);
+      await expectRepaired(
+        disk,
+        kept,
+        withoutTrailingZeros(bytes.subarray(start + endOf(kept), start + cut)),
+      );
+    }
+  });
+
+  test('is cut at every byte of a batch when zeros stand behind it', async () => {
+    const whole = await written();
+    for (let cut = 0; cut <= batchBytes; cut++) {
+      const disk = whole.afterKill();
+      const bytes = disk.bytesOf(lastSegment(disk));
+      bytes.fill(0, start + cut);
+      // When all that is missing of a frame is zeros, it is whole.
+      const kept = wholeIn(cut);
+      await expectRepaired(
+        disk,
+        kept,
+        Buffer.from(withoutTrailingZeros(bytes.subarray(start + endOf(kept)))),
+      );
+    }
+  });
+
+  test('is cut at every byte of a batch when garbage stands behind it', async () => {
+    const whole = await written();
+    const garbage = Buffer.from(Array.from({ length: 300 }, (_, i) => 1 + ((i * 97) % 255)));
+    for (let cut = 0; cut < batchBytes; cut++) {
+      const disk = whole.afterKill();
+      const bytes = disk.bytesOf(lastSegment(disk));
+      bytes.fill(0, start + cut);
+      garbage.copy(bytes, start + cut);
+      const kept = wholeIn(cut);
+      await expectRepaired(
+        disk,
+        kept,
+        Buffer.from(withoutTrailingZeros(bytes.subarray(start + endOf(kept)))),
+      );
+    }
+  });
+
+  test('is cut where an early part of the batch never reached the disk though later frames did', async () => {
+    const whole = await written();
+    for (let hole = 0; hole < batchBytes; hole += 16) {
+      const disk = whole.afterKill();
+      const bytes = disk.bytesOf(lastSegment(disk));
+      bytes.fill(0, start + hole, start + Math.min(hole + 64, batchBytes));
+      const kept = wholeIn(hole);
+      await expectRepaired(
+        disk,
+        kept,
+        Buffer.from(withoutTrailingZeros(bytes.subarray(start + endOf(kept)))),
+      );
+    }
+  });
+
+  test('is cut whatever sectors of the batch a power failure let through', async () => {
+    const big = Array.from({ length: 5 }, (_, i) =>
+      candidate({ body: { note: `${i}`.repeat(SECTOR_BYTES) } }),
+    );
+    for (let pattern = 0; pattern < 2 ** 6; pattern++) {
+      const disk = new MemoryDisk();
+      const log = await open(disk);
+      await append(log, ...earlier);
+      disk.fail('datasync', 1, 'before');
+      // The machine goes down in the middle of the flush: some sectors are out, in no order.
+      let crashed: MemoryDisk | undefined;
+      disk.onCall = (operation) => {
+        if (operation !== 'datasync') return;
+        crashed ??= disk.afterPowerLoss((_, sector) => sector >= 0 && ((pattern >> (sector % 6)) & 1) === 1);
+      };
+      await expect(append(log, ...big)).rejects.toThrow(CommitUnknown);
+      if (!crashed) throw new Error('nothing was flushed');
+      const reopened = await open(crashed);
+      const found = read(crashed);
+      expect(found).toEqual(asRead([...earlier, ...big].slice(0, found.length)));
+      expect(found.length).toBeGreaterThanOrEqual(earlier.length);
+      expect(reopened.nextSequence).toBe(found.length + 1);
+    }
+  });
+
+  test('that cannot be kept aside is not cut, and leaves no half copy', async () => {
+    const disk = await written();
+    disk.bytesOf(lastSegment(disk)).fill(0, start + 50);
+    const before = Buffer.from(disk.bytesOf(lastSegment(disk)));
+    for (const manner of ['before', 'partly', 'after'] as const) {
+      // The first write brings the last batch to the disk once more, the second keeps the tail aside.
+      disk.fail('write', 2, manner);
+      await expect(open(disk)).rejects.toThrow('write failed');
+      disk.heal();
+      expect(disk.fileNames(path.join(LEDGER, 'torn'))).toEqual([]);
+      expect(disk.bytesOf(lastSegment(disk)).equals(before)).toBe(true);
+    }
+    await expectRepaired(disk, 0, Buffer.from(withoutTrailingZeros(before.subarray(start))));
+  });
+});
+
+describe('damage', () => {
+  async function threeSegments(): Promise<{ disk: MemoryDisk; stored: Candidate[] }> {
+    const disk = new MemoryDisk();
+    const log = await open(disk);
+    const stored: Candidate[] = [];
+    for (let batch = 0; log.segments.length < 3 || batch % 4 > 0; batch++) {
+      const more = events(2, `${batch}-${'filler'.repeat(40)}`);
+      await append(log, ...more);
+      stored.push(...more);
+    }
+    await log.close();
+    return { disk, stored };
+  }
+
+  /** Offset, in the file of a segment, of the frame of `sequence`. */
+  function offsetOf(stored: readonly Candidate[], first: number, sequence: number): number {
+    return (
+      SEGMENT_HEADER_BYTES +
+      stored.slice(first - 1, sequence - 1).reduce((bytes, event) => bytes + frameSize(event), 0)
+    );
+  }
+
+  test('of any bit of a frame in the last segment is reported with its place when the log is opened, and changes nothing', async () => {
+    const { disk, stored } = await threeSegments();
+    const file = lastSegment(disk);
+    const first = Number.parseInt(path.basename(file), 10);
+    const sequence = first + 2;
+    const offset = offsetOf(stored, first, sequence);
+    const target = stored[sequence - 1];
+    if (!target) throw new Error('too few events');
+    for (let bit = 0; bit < frameSize(target) * 8; bit++) {
+      const bytes = disk.bytesOf(file);
+      const at = offset + (bit >> 3);
+      bytes[at] = (bytes[at] ?? 0) ^ (1 << (bit & 7));
+      const before = Buffer.from(bytes);
+      const place = { file: path.basename(file), offset, sequence };
+      expect((await damageAtOpen(disk)).place, `bit ${bit}`).toEqual(place);
+      if (bit % 64 === 0) {
+        const got: number[] = [];
+        const damage = damageOf(() => {
+          for (const event of new EventReader(DATA, disk.files).scan({})) got.push(event.sequence);
+        });
+        expect(damage.place).toEqual(place);
+        expect(got).toEqual(Array.from({ length: sequence - 1 }, (_, i) => i + 1));
+      }
+      expect(bytes.equals(before)).toBe(true);
+      bytes[at] = (bytes[at] ?? 0) ^ (1 << (bit & 7));
+    }
+    expect(disk.fileNames(path.join(LEDGER, 'torn'))).toEqual([]);
+    expect(read(disk)).toEqual(asRead(stored));
+  });
+
+  test('of any bit of a frame in an old segment is reported with its place when events are read or indexed', async () => {
+    const { disk, stored } = await threeSegments();
+    const [, file = ''] = segmentFiles(disk);
+    const first = Number.parseInt(file, 10);
+    const sequence = first + 3;
+    const offset = offsetOf(stored, first, sequence);
+    const target = stored[sequence - 1];
+    if (!target) throw new Error('too few events');
+    const bytes = disk.bytesOf(path.join(LEDGER, file));
+    const log = await open(disk);
+    const address = log.segments[1]?.base ?? 0;
+    for (let bit = 0; bit < frameSize(target) * 8; bit++) {
+      const at = offset + (bit >> 3);
+      bytes[at] = (bytes[at] ?? 0) ^ (1 << (bit & 7));
+      const place = { file, offset, sequence };
+      expect(damageOf(() => read(disk)).place, `bit ${bit}`).toEqual(place);
+      expect(damageOf(() => [...log.framesFrom(address + offset - SEGMENT_HEADER_BYTES)]).place).toEqual(
+        place,
+      );
+      bytes[at] = (bytes[at] ?? 0) ^ (1 << (bit & 7));
+    }
+    expect(read(disk)).toEqual(asRead(stored));
+  });
+
+  test('of any bit of a segment header is reported with its file', async () => {
+    const { disk } = await threeSegments();
+    for (const file of segmentFiles(disk)) {
+      const bytes = disk.bytesOf(path.join(LEDGER, file));
+      for (let bit = 0; bit < SEGMENT_HEADER_BYTES * 8; bit++) {
+        bytes[bit >> 3] = (bytes[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+        const damage = await damageAtOpen(disk);
+        expect([damage.place.file, damage.place.sequence]).toEqual([file, Number.parseInt(file, 10)]);
+        bytes[bit >> 3] = (bytes[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      }
+    }
+  });
+
+  test('of the last batch is taken for damage, not for a torn tail, when the index vouches for it', async () => {
+    const { disk } = await threeSegments();
+    const file = lastSegment(disk);
+    const log = await open(disk.afterKill());
+    const vouchedTo = log.end;
+    const { offset } = log.placeOf(log.end);
+    const bytes = disk.bytesOf(file);
+    bytes[offset - 1] = (bytes[offset - 1] ?? 0) ^ 1;
+    const before = Buffer.from(bytes);
+    const damage = await damageAtOpen(disk, { vouchedTo });
+    expect(damage.place).toMatchObject({ file: path.basename(file), sequence: log.nextSequence - 1 });
+    expect(bytes.equals(before)).toBe(true);
+    bytes.fill(0, damage.place.offset);
+    expect((await damageAtOpen(disk, { vouchedTo })).place).toEqual(damage.place);
+    // Without a witness it looks like a batch that was never acknowledged.
+    expect((await open(disk)).nextSequence).toBe(damage.place.sequence);
+  });
+
+  test('by a missing, foreign, renamed or shortened segment is reported when the log is opened', async () => {
+    const { disk, stored } = await threeSegments();
+    const [first = '', middle = '', last = ''] = segmentFiles(disk);
+    const at = (file: string) => path.join(LEDGER, file);
+
+    const headless = disk.afterKill();
+    headless.remove(at(first));
+    expect(await damageAtOpen(headless)).toMatchObject({
+      place: { file: middle, offset: 0 },
+      message: expect.stringContaining('are missing') as string,
+    });
+
+    const gap = disk.afterKill();
+    gap.remove(at(middle));
+    expect(await damageAtOpen(gap)).toMatchObject({ place: { file: last, offset: 0 } });
+    expect(damageOf(() => read(gap)).place).toMatchObject({
+      file: first,
+      sequence: Number.parseInt(middle, 10),
+    });
+
+    const all = disk.afterKill();
+    for (const file of [first, middle, last]) all.remove(at(file));
+    expect(await damageAtOpen(all, { vouchedTo: 1 })).toMatchObject({ place: { file: first, sequence: 1 } });
+
+    const foreign = disk.afterKill();
+    const base = listSegments(foreign.files, LEDGER)[1]?.base ?? 0;
+    const header = { base, firstSequence: Number.parseInt(middle, 10), ledgerId: 'ab'.repeat(16) };
+    encodeSegmentHeader(header, 0).copy(foreign.bytesOf(at(middle)));
+    expect(await damageAtOpen(foreign)).toMatchObject({
+      place: { file: middle },
+      message: expect.stringContaining('another ledger') as string,
+    });
+
+    const renamed = disk.afterKill();
+    renamed.put(at(segmentName(stored.length + 10)), renamed.bytesOf(at(last)));
+    renamed.remove(at(last));
+    expect(await damageAtOpen(renamed)).toMatchObject({
+      message: expect.stringContaining('another name') as string,
+    });
+
+    const short = disk.afterKill();
+    short.put(at(first), short.bytesOf(at(first)).subarray(0, -1));
+    expect(await damageAtOpen(short)).toMatchObject({
+      message: expect.stringContaining('too short') as string,
+    });
+    expect(damageOf(() => read(short)).place.file).toBe(first);
+
+    expect(read(disk)).toEqual(asRead(stored));
+  });
+
+  test('by a segment that does not go on where the one before it ends is reported when events are read', async () => {
+    const { disk } = await threeSegments();
+    const [first = '', middle = ''] = segmentFiles(disk);
+    // A whole frame less in the first segment than the second one says.
+    const log = await open(disk.afterKill());
+    const { base } = log.segments[1] ?? { base: 0 };
+    const bytes = disk.bytesOf(path.join(LEDGER, middle));
+    const header = {
+      base,
+      firstSequence: Number.parseInt(middle, 10) + 1,
+      ledgerId: log.segments[0]?.ledgerId ?? '',
+    };
+    encodeSegmentHeader(header, 0).copy(bytes);
+    disk.put(path.join(LEDGER, segmentName(header.firstSequence)), bytes);
+    disk.remove(path.join(LEDGER, middle));
+    expect(damageOf(() => read(disk)).place).toMatchObject({
+      file: segmentName(header.firstSequence),
+      sequence: Number.parseInt(middle, 10),
+    });
+    expect(first).toBe(segmentName(1));
+  });
+
+  test('seems to be there when a collector writes between a reading and its look at the tail, and is not reported', async () => {
+    const disk = new MemoryDisk();
+    const log = await open(disk);
+    const stored = events(2);
+    await append(log, ...stored);
+    // The reader has seen the end of the log; before it looks behind it, three more batches are written.
+    const more = [events(1), events(2), events(1)];
+    let opens = 0;
+    disk.onCall = (operation) => {
+      if (operation !== 'open' || ++opens !== 3) return;
+      disk.onCall = () => undefined;
+      for (const batch of more) {
+        const frames = Buffer.alloc(batch.reduce((bytes, event) => bytes + frameSize(event), 0));
+        const before = log.nextSequence;
+        let at = 0;
+        batch.forEach((event, i) => (at += encodeFrame(frames, at, event, before + i, before)));
+        log.commit(frames, frames.length, batch.length);
+      }
+    };
+    expect(read(disk)).toEqual(asRead([...stored, ...more.flat()]));
+    expect(opens).toBe(3);
+  });
+});
+
+describe('rolling', () => {
+  test('spreads the events over segments of the size asked for, and they are read back in order', async () => {
+    const disk = new MemoryDisk();
+    const log = await open(disk);
+    const stored = events(120, 'x'.repeat(200));
+    for (let i = 0; i < stored.length; i += 3) await append(log, ...stored.slice(i, i + 3));
+    expect(log.segments.length).toBeGreaterThan(3);
+    await log.close();
+    for (const file of segmentFiles(disk)) {
+      expect(disk.bytesOf(path.join(LEDGER, file)).length).toBeLessThanOrEqual(SEGMENT_BYTES);
+    }
+    expect(disk.fileNames(LEDGER)).not.toContain('next.segment');
+    expect(read(disk.afterPowerLoss())).toEqual(asRead(stored));
+    for (const from of [1, 2, 50, 51, 119, 120, 121]) {
+      expect(read(disk, { from })).toEqual(asRead(stored.slice(from - 1), from));
+    }
+  });
+
+  test('gives a batch that is larger than a segment one of its own, with all its room made ahead', async () => {
+    const disk = new MemoryDisk();
+    const log = await open(disk);
+    const small = events(1);
+    await append(log, ...small);
+    const large = events(3, 'y'.repeat(SEGMENT_BYTES));
+    const sizes: number[] = [];
+    disk.onCall = (operation) => {
+      if (operation === 'datasync') sizes.push(disk.bytesOf(lastSegment(disk)).length);
+    };
+    await append(log, ...large);
+    const bytes = SEGMENT_HEADER_BYTES + large.reduce((sum, event) => sum + frameSize(event), 0);
+    expect(sizes.at(-1)).toBe(bytes);
+    await append(log, ...small);
+    expect(segmentFiles(disk)).toEqual([1, 2, 5].map(segmentName));
+    expect(read(disk)).toEqual(asRead([...small, ...large, ...small]));
+    await log.close();
+    // A file that ends exactly behind its last frame.
+    const exact = new MemoryDisk();
+    const other = await open(exact);
+    await append(other, ...large);
+    await other.close();
+    const reopened = await open(exact);
+    expect([...reopened.framesFrom(reopened.end)]).toEqual([]);
+    expect(reopened.nextSequence).toBe(4);
+  });
+
+  test('can be cut off by a kill or a power failure at any call, and the next start has every event stored before', async () => {
+    const filler = events(24, 'z'.repeat(600));
+    for (const power of [false, true]) {
+      let crashes = 0;
+      for (let nth = 1; ; nth++) {
+        const disk = new MemoryDisk();
+        const crashed: { disk?: MemoryDisk; acknowledged?: number } = {};
+        let calls = 0;
+        let acknowledged = 0;
+        disk.onCall = () => {
+          if (++calls !== nth) return;
+          crashed.disk = power ? disk.afterPowerLoss() : disk.afterKill();
+          crashed.acknowledged = acknowledged;
+        };
+        const log = await open(disk);
+        for (const event of filler) {
+          await append(log, event);
+          acknowledged++;
+        }
+        await log.close();
+        if (!crashed.disk) break;
+        crashes++;
+        const reopened = await open(crashed.disk);
+        const found = read(crashed.disk);
+        expect(found, `call ${nth}`).toEqual(asRead(filler.slice(0, found.length)));
+        expect(found.length).toBeGreaterThanOrEqual(crashed.acknowledged ?? 0);
+        await append(reopened, ...events(1, 'w'.repeat(SEGMENT_BYTES / 2)), ...events(1));
+        const after = read(crashed.disk.afterPowerLoss());
+        expect(after.map(({ sequence }) => sequence)).toEqual(
+          Array.from({ length: found.length + 2 }, (_, i) => i + 1),
+        );
+        expect(crashed.disk.fileNames(LEDGER).filter((name) => name.startsWith('next')).length).toBeLessThan(
+          2,
+        );
+      }
+      expect(crashes).toBeGreaterThan(60);
+    }
+  });
+
+  test('leaves nothing of a next.segment that an earlier process began', async () => {
+    const disk = new MemoryDisk();
+    const log = await open(disk);
+    const stored = events(2);
+    await append(log, ...stored);
+    disk.put(path.join(LEDGER, 'next.segment'), Buffer.alloc(100, 7));
+    const crashed = disk.afterKill();
+    const reopened = await open(crashed);
+    expect(crashed.fileNames(LEDGER)).toEqual([segmentName(1)]);
+    const more = events(60, 'x'.repeat(200));
+    for (const event of more) await append(reopened, event);
+    expect(read(crashed)).toEqual(asRead([...stored, ...more]));
+  });
+
+  test('into an empty last segment goes on from there', async () => {
+    const disk = new MemoryDisk();
+    const log = await open(disk);
+    const stored = events(20, 'x'.repeat(600));
+    for (const event of stored) {
+      if (log.segments.length > 1) break;
+      await log.makeRoom(frameSize(event));
+      if (log.segments.length === 1) await append(log, event);
+    }
+    const crashed = disk.afterPowerLoss();
+    const reopened = await open(crashed);
+    expect(reopened.segments.length).toBe(2);
+    const { nextSequence } = reopened;
+    const [next = candidate()] = events(1);
+    await append(reopened, next);
+    expect(read(crashed)).toEqual([
+      ...asRead(stored.slice(0, nextSequence - 1)),
+      ...asRead([next], nextSequence),
+    ]);
+  });
+
+  test('gives the space back when there is not enough of it, and goes on when there is', async () => {
+    const disk = new MemoryDisk();
+    disk.capacity = SEGMENT_BYTES * 1.5;
+    let troubles = 0;
+    const log = await open(disk, { onRoomTrouble: () => troubles++ });
+    const [event = candidate()] = events(1, 'x'.repeat(1500));
+    let stored = 0;
+    let refused = 0;
+    for (let i = 0; i < 8; i++) {
+      try {
+        await append(log, event);
+        stored++;
+      } catch (error) {
+        expect(error).toBeInstanceOf(NotCommitted);
+        refused++;
+      }
+      await new Promise(setImmediate);
+      expect(disk.fileNames(LEDGER)).toEqual([segmentName(1)]);
+    }
+    expect([stored, refused]).toEqual([4, 4]);
+    expect(troubles).toBeGreaterThan(0);
+    disk.capacity = Infinity;
+    await append(log, event);
+    expect(segmentFiles(disk)).toEqual([1, 5].map(segmentName));
+    expect(read(disk).length).toBe(5);
+  });
+});
+
+describe('a call that fails', () => {
+  test('at any place leaves the log whole: what was acknowledged is there, what was not committed is not', async () => {
+    const batches = [events(2), events(3, 'x'.repeat(900)), events(1, 'y'.repeat(3000)), events(4), events(2)];
+    let faults = 0;
+    for (const operation of OPERATIONS) {
+      for (const manner of ['before', 'partly', 'after'] satisfies Manner[]) {
+        for (let nth = 1; ; nth++) {
+          const label = `${operation} ${nth} ${manner}`;
+          const disk = new MemoryDisk();
+          disk.fail(operation, nth, manner);
+          const acknowledged: Candidate[] = [];
+          const unknown: Candidate[] = [];
+          try {
+            const log = await open(disk);
+            for (const batch of batches) {
+              try {
+                await append(log, ...batch);
+                acknowledged.push(...batch);
+              } catch (error) {
+                if (error instanceof NotCommitted) continue;
+                expect(error, label).toBeInstanceOf(operation === 'close' ? Error : CommitUnknown);
+                unknown.push(...batch);
+                await expect(append(log, ...events(1)), label).rejects.toThrow();
+                break;
+              }
+            }
+            await log.close();
+          } catch (error) {
+            if (![NotCommitted, CommitUnknown, DiskFault].some((type) => error instanceof type)) throw error;
+          }
+          if (!disk.heal()) break;
+          faults++;
+          for (const crashed of [disk.afterKill(), disk.afterPowerLoss()]) {
+            const reopened = await open(crashed);
+            const found = read(crashed);
+            const possible = asRead([...acknowledged, ...unknown]);
+            expect(found, label).toEqual(possible.slice(0, found.length));
+            expect(found.length, label).toBeGreaterThanOrEqual(acknowledged.length);
+            await append(reopened, ...events(1));
+            // What a start has found is durable, even if it had only been in memory after a failed flush.
+            expect(read(crashed.afterPowerLoss()).length, label).toBe(found.length + 1);
+          }
+        }
+      }
+    }
+    expect(faults).toBeGreaterThan(100);
+  });
+});
