@@ -59,12 +59,16 @@ function surroundings() {
   ]);
 }
 
+function valuesOf(name) {
+  return results.map((result) => result.figures[name]).filter((values) => values?.length > 0);
+}
+
 /** One column a run: its median, and the range over its rounds. */
 function figures() {
-  const runs = Math.max(3, ...Object.keys(COMMANDS).map((scenario) => of(scenario).length));
+  const runs = Math.max(3, ...Object.keys(FIGURES).map((name) => valuesOf(name).length));
   const rows = Object.entries(FIGURES).map(([name, figure]) => {
     const show = (value) => decimals(value, figure.places);
-    const measured = results.map((result) => result.figures[name]).filter((values) => values?.length > 0);
+    const measured = valuesOf(name);
     const cells = Array.from({ length: runs }, (_, i) =>
       measured[i] === undefined ? '_to fill in_' : withSpread(spread(measured[i]), show),
     );
@@ -80,8 +84,9 @@ function figures() {
 }
 
 function rates() {
-  const rounds = of('rate').flatMap((result) => result.rounds);
-  if (rounds.length === 0) return notMeasured('rate');
+  const runs = of('rate');
+  if (runs.length === 0) return notMeasured('rate');
+  const rounds = runs.flatMap((run) => run.rounds);
   const rows = Object.entries(PEERS).flatMap(([name, { title }]) => {
     const measured = rounds.map((round) => round[name]).filter((peer) => peer !== undefined);
     if (measured.length === 0) return [];
@@ -106,7 +111,12 @@ function rates() {
     ];
   });
   const heading = ['Peer', '201/s', 'p50 ms', 'p99 ms', 'peak RSS MiB', 'CPU µs/event', 'wrk CPU', 'not 201'];
-  return table([heading, ...rows]);
+  const { options: load } = runs[0];
+  const how =
+    `Each run: ${load.rounds} rounds, every peer in turn in each, ${load.warmup} s to warm up and ` +
+    `${load.seconds} s measured, ${load.connections} keep-alive connections. Shown are medians, and in brackets ` +
+    'the lowest and the highest round.';
+  return `${how}\n\n${table([heading, ...rows])}`;
 }
 
 function storedRates() {
@@ -149,16 +159,6 @@ function memory() {
   return runs.map(({ phases }) => `${memoryTable(phases)}\n\n${slowClientsLine(phases)}`).join('\n\n');
 }
 
-function loads() {
-  const [first] = of('rate');
-  if (first === undefined) return '_Not measured yet._';
-  const { rounds, seconds, warmup, connections } = first.options;
-  return (
-    `Each run: ${rounds} rounds, every peer in turn in each, ${warmup} s to warm up and ${seconds} s measured, ` +
-    `${connections} keep-alive connections. Shown are medians, and in brackets the lowest and the highest round.`
-  );
-}
-
 function notes() {
   const text = options.out !== undefined && existsSync(options.out) ? readFileSync(options.out, 'utf8') : '';
   const at = text.indexOf(`${NOTES}\n`);
@@ -179,8 +179,6 @@ Ratios are judged by the median of all rounds, memory and times by the worst.
 ${figures()}
 
 ## Beside the peers
-
-${loads()}
 
 ${rates()}
 

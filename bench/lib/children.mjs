@@ -7,6 +7,7 @@ import { isSameProcess, treeOf } from './procfs.mjs';
 
 const running = new Set();
 const directories = new Set();
+let closing = false;
 const OUTPUT_KEPT = 64 << 10;
 const STOP_WITHIN_MS = 20_000;
 
@@ -27,6 +28,7 @@ export class Child {
   #watchers = new Set();
 
   constructor(name, file, args, options = {}) {
+    if (closing) throw new Error(`${name} is not started: the bench is ending`);
     this.#name = name;
     this.#child = spawn(file, args, { env: plainEnvironment(), ...options, stdio: ['pipe', 'pipe', 'pipe'] });
     running.add(this);
@@ -121,11 +123,12 @@ export function temporaryDirectory(scratch, name) {
 
 export function removeDirectory(directory) {
   if (!directories.delete(directory)) return;
-  fs.rmSync(directory, { recursive: true, force: true });
+  fs.rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
 }
 
-/** Ends every child and removes every temporary directory. */
+/** Ends every child and removes every temporary directory. Nothing can be started afterwards. */
 export async function cleanUp() {
+  closing = true;
   await Promise.allSettled([...running].map((child) => child.stop()));
   for (const directory of directories) removeDirectory(directory);
 }

@@ -19,7 +19,8 @@ function peer(title, script) {
         async stop() {
           const counted = child.json('stdout', (value) => 'stored' in value);
           counted.catch(() => undefined);
-          await child.stop();
+          const code = await child.stop();
+          if (code !== 0) throw new Error(`${script} ended with ${code}: ${child.output.stderr}`);
           return (await counted).stored;
         },
       };

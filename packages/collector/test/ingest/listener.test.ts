@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { oneCollector } from '../running/one-collector.js';
 import { chunked, RawConnection, requestBytes, send, sendBytes, type RawAnswer, type RequestParts } from '../running/raw-http.js';
 import { outcomeOfSize, outcomeText, sampleEvent } from '../running/sample-events.js';
-import { storedBodies } from '../running/stored-bodies.js';
+import { allStoredBodies, storedBodies } from '../running/stored-bodies.js';
 
 const collector = oneCollector();
 const opened: RawConnection[] = [];
@@ -123,12 +123,9 @@ describe('a chunked body', () => {
   });
 
   test('may have extensions and trailers, which say nothing', async () => {
-    const trailers = 'X-API-Key: nonsense\r\nContent-Length: 7\r\nTransfer-Encoding: gzip\r\n';
-    const bytes = chunked(body(), 50, { extension: ';name=value;"quoted', trailers });
-    expect((await sendChunked(chunked(body(), 50, { extension: ';name=value' }))).status).toBe(201);
-    expect((await sendChunked(chunked(body(), 50, { trailers: 'X-Checksum: 1\r\n' }))).status).toBe(201);
-    const [answer] = await answersTo(Buffer.concat([post({ headers: { 'Transfer-Encoding': 'chunked' }, body: bytes }), post()]));
-    expect([201, 400]).toContain(answer?.status);
+    const trailers = 'X-API-Key: nonsense\r\nContent-Encoding: gzip\r\nX-Checksum: 1\r\n';
+    const bytes = chunked(body(), 50, { extension: ';name=value;other="quoted"', trailers });
+    expect((await sendChunked(bytes)).status).toBe(201);
   });
 
   test('may have leading zeros and upper-case digits in its sizes', async () => {
@@ -320,10 +317,9 @@ describe('pipelined requests', () => {
     const connection = await open();
     const events = Array.from({ length: 100 }, () => sampleEvent());
     connection.write(Buffer.concat(events.map((event) => post({ body: JSON.stringify(event) }))));
-    for (const event of events) {
-      expect((await connection.answer())?.status).toBe(201);
-      expect(storedBodies(collector.dataDir, event.event_id)).toHaveLength(1);
-    }
+    for (const _ of events) expect((await connection.answer())?.status).toBe(201);
+    const stored = allStoredBodies(collector.dataDir);
+    for (const event of events) expect(stored.get(event.event_id)).toEqual([JSON.stringify(event)]);
   });
 
   const BEHIND: readonly (readonly [what: string, bytes: () => string | Uint8Array])[] = [

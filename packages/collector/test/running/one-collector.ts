@@ -32,7 +32,9 @@ export function oneCollector(
     collector.dataDir = temporaryDirectory();
     collector.key = (await issueKey(collector.dataDir)).text;
     await prepare(collector.dataDir);
-    collector.running = await start(collector.dataDir, args);
+    // Small segments: each reading of the log looks through all of the last one.
+    const segments = args.includes('--segment-bytes') ? [] : ['--segment-bytes', '2MiB'];
+    collector.running = await start(collector.dataDir, [...segments, ...args]);
     collector.port = collector.running.port;
     collector.pid = collector.running.process.pid ?? 0;
   });

@@ -2,11 +2,18 @@
 import { EventReader } from '../../src/store/embedded/event-reader.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
 
-/** The bodies stored under an id in all organisations, first come first. Good beside a running collector. */
-export function storedBodies(dataDir: string, eventId: string): string[] {
-  const bodies: string[] = [];
-  for (const event of new EventReader(dataDir, nodeFiles).scan({})) {
-    if (event.eventId === eventId.toLowerCase()) bodies.push(event.body.toString());
+/** The bodies stored under each id in all organisations, first come first. Good beside a running collector. */
+export function allStoredBodies(dataDir: string): Map<string, string[]> {
+  const bodies = new Map<string, string[]>();
+  for (const { eventId, body } of new EventReader(dataDir, nodeFiles).scan({})) {
+    const known = bodies.get(eventId);
+    if (known) known.push(body.toString());
+    else bodies.set(eventId, [body.toString()]);
   }
   return bodies;
+}
+
+/** The bodies stored under one id. */
+export function storedBodies(dataDir: string, eventId: string): string[] {
+  return allStoredBodies(dataDir).get(eventId.toLowerCase()) ?? [];
 }

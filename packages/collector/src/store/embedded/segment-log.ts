@@ -219,6 +219,7 @@ export class SegmentLog {
   async #roll(ledgerId: string, bytes: number): Promise<void> {
     const { files, directory, segmentBytes } = this.#options;
     const size = Math.max(segmentBytes, SEGMENT_HEADER_BYTES + bytes);
+    const end = this.#offset;
     const segment: Segment = {
       path: path.join(directory, segmentName(this.nextSequence)),
       base: this.end,
@@ -252,17 +253,17 @@ export class SegmentLog {
       files.close(fd);
       throw this.#breakWith('the name of a new segment could not be made durable', error);
     }
-    if (this.#fd >= 0) {
-      try {
-        files.truncate(this.#fd, this.#offset);
-      } catch {
-        // Only its zeros stay: see step 4 above.
-      }
-      files.close(this.#fd);
-    }
+    const before = this.#fd;
     this.segments.push(segment);
     this.#fd = fd;
     this.#offset = SEGMENT_HEADER_BYTES;
+    if (before < 0) return;
+    try {
+      files.truncate(before, end);
+      files.close(before);
+    } catch {
+      // All of its frames are on stable storage; only its zeros stay: see step 4 above.
+    }
   }
 
   /** Puts zeros back where a batch was half written, so that a restart cannot find any of it. */

@@ -240,6 +240,7 @@ describe('a torn tail', () => {
 });
 
 describe('damage', () => {
+  // A bit of every byte; frame.test.ts shows that every bit counts.
   async function threeSegments(): Promise<{ disk: MemoryDisk; stored: Candidate[] }> {
     const disk = new MemoryDisk();
     const log = await open(disk);
@@ -261,7 +262,7 @@ describe('damage', () => {
     );
   }
 
-  test('of any bit of a frame in the last segment is reported with its place when the log is opened, and changes nothing', async () => {
+  test('of any byte of a frame in the last segment is reported with its place when the log is opened, and changes nothing', async () => {
     const { disk, stored } = await threeSegments();
     const file = lastSegment(disk);
     const first = Number.parseInt(path.basename(file), 10);
@@ -269,14 +270,14 @@ describe('damage', () => {
     const offset = offsetOf(stored, first, sequence);
     const target = stored[sequence - 1];
     if (!target) throw new Error('too few events');
-    for (let bit = 0; bit < frameSize(target) * 8; bit++) {
+    for (let bit = 0; bit < frameSize(target) * 8; bit += 9) {
       const bytes = disk.bytesOf(file);
       const at = offset + (bit >> 3);
       bytes[at] = (bytes[at] ?? 0) ^ (1 << (bit & 7));
       const before = Buffer.from(bytes);
       const place = { file: path.basename(file), offset, sequence };
       expect((await damageAtOpen(disk)).place, `bit ${bit}`).toEqual(place);
-      if (bit % 64 === 0) {
+      if (bit % 27 === 0) {
         const got: number[] = [];
         const damage = damageOf(() => {
           for (const event of new EventReader(DATA, disk.files).scan({})) got.push(event.sequence);
@@ -291,7 +292,7 @@ describe('damage', () => {
     expect(read(disk)).toEqual(asRead(stored));
   });
 
-  test('of any bit of a frame in an old segment is reported with its place when events are read or indexed', async () => {
+  test('of any byte of a frame in an old segment is reported with its place when events are read or indexed', async () => {
     const { disk, stored } = await threeSegments();
     const [, file = ''] = segmentFiles(disk);
     const first = Number.parseInt(file, 10);
@@ -302,7 +303,7 @@ describe('damage', () => {
     const bytes = disk.bytesOf(path.join(LEDGER, file));
     const log = await open(disk);
     const address = log.segments[1]?.base ?? 0;
-    for (let bit = 0; bit < frameSize(target) * 8; bit++) {
+    for (let bit = 0; bit < frameSize(target) * 8; bit += 9) {
       const at = offset + (bit >> 3);
       bytes[at] = (bytes[at] ?? 0) ^ (1 << (bit & 7));
       const place = { file, offset, sequence };
@@ -591,7 +592,7 @@ describe('rolling', () => {
 
 describe('a call that fails', () => {
   test('at any place leaves the log whole: what was acknowledged is there, what was not committed is not', async () => {
-    const batches = [events(2), events(3, 'x'.repeat(900)), events(1, 'y'.repeat(3000)), events(4), events(2)];
+    const batches = [2, 3, 1, 4, 2, 5, 1, 3, 2, 4].map((count, i) => events(count, 'x'.repeat(300 * (i % 5))));
     let faults = 0;
     for (const operation of OPERATIONS) {
       for (const manner of ['before', 'partly', 'after'] satisfies Manner[]) {
@@ -609,7 +610,7 @@ describe('a call that fails', () => {
                 acknowledged.push(...batch);
               } catch (error) {
                 if (error instanceof NotCommitted) continue;
-                expect(error, label).toBeInstanceOf(operation === 'close' ? Error : CommitUnknown);
+                expect(error, label).toBeInstanceOf(CommitUnknown);
                 unknown.push(...batch);
                 await expect(append(log, ...events(1)), label).rejects.toThrow();
                 break;

@@ -1,0 +1,239 @@
+/** What every driver of the store must do (src/store/store.ts), as one suite to be run over each of them. */
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Candidate, EventSource, Outcome, ScanRange, Store, StoredEvent } from '../../src/store/store.js';
+import { candidate, idOf, uuidBytes } from './candidate.js';
+
+/** One place where events can be kept, empty at first. */
+export interface Place {
+  /** Opens it for appending; never more than one at a time is open. */
+  open(): Promise<Store>;
+  readonly source: EventSource;
+  /** Removes everything. Called with no store open. */
+  remove(): Promise<void>;
+}
+
+export interface Driver {
+  readonly name: string;
+  makePlace(): Promise<Place>;
+}
+
+/** What an event must look like when it is read, but for its sequence. */
+export function asStored(event: Candidate): Omit<StoredEvent, 'sequence' | 'body'> & { readonly body: string } {
+  const { kind, profile, organisation, keyId, receivedAt, digest } = event;
+  const runId = event.runId.some((byte) => byte !== 0) ? idOf({ ...event, eventId: event.runId }) : undefined;
+  return {
+    ...{ kind, profile, organisation, keyId, receivedAt, digest, runId },
+    eventId: idOf(event),
+    payloadState: 'plain',
+    body: Buffer.from(event.body).toString('base64'),
+  };
+}
+
+export async function readAll(source: EventSource, range: ScanRange = {}): Promise<StoredEvent[]> {
+  const found: StoredEvent[] = [];
+  for await (const event of source.scan(range)) found.push({ ...event, body: Buffer.from(event.body) });
+  return found;
+}
+
+export function storeConformance({ name, makePlace }: Driver): void {
+  describe(`the store contract, kept by ${name}`, () => {
+    let place: Place;
+    let store: Store;
+
+    beforeEach(async () => {
+      place = await makePlace();
+      store = await place.open();
+    });
+
+    afterEach(async () => {
+      await store.close();
+      await place.remove();
+    });
+
+    async function append(...batch: Candidate[]): Promise<Outcome[]> {
+      return store.append(batch);
+    }
+
+    async function reopen(): Promise<void> {
+      await store.close();
+      store = await place.open();
+    }
+
+    /** Reads everything and compares it with these events in this order, counted from 1. */
+    async function expectStored(...events: Candidate[]): Promise<void> {
+      const found = await readAll(place.source);
+      expect(found.map((event) => ({ ...event, body: event.body.toString('base64') }))).toEqual(
+        events.map((event, i) => ({ sequence: i + 1, ...asStored(event) })),
+      );
+    }
+
+    test('a new store holds nothing', async () => {
+      await expectStored();
+      expect(await append()).toEqual([]);
+      await expectStored();
+    });
+
+    test('events are given back with every field and the exact bytes, in the order of their batches', async () => {
+      const runId = '0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10';
+      const events = [
+        ...EVENT_KINDS.map((kind) => candidate({ kind, body: ` {"kind" :\n"${kind}"}\t` })),
+        candidate({ profile: 'full', runId, receivedAt: 0 }),
+        candidate({ organisation: 'a'.repeat(64), keyId: 'zzzzzzzzzzzz', receivedAt: 2 ** 52 }),
+        candidate({ body: { text: 'Grüße, 你好, 👩🏽‍⚕️', number: 1 } }),
+        candidate({ body: '"x"'.padStart(1 << 20) }),
+        candidate({ body: '0' }),
+      ];
+      for (const batch of [events.slice(0, 1), events.slice(1, 4), events.slice(4)]) {
+        expect(await append(...batch)).toEqual(batch.map(() => 'accepted'));
+      }
+      await expectStored(...events);
+      await reopen();
+      await expectStored(...events);
+      const more = candidate();
+      expect(await append(more)).toEqual(['accepted']);
+      await expectStored(...events, more);
+    });
+
+    test('a repeat is a duplicate and is stored once: in the same batch, in a later one, and after a restart', async () => {
+      const event = candidate({ body: { a: 1, b: [2, 3] } });
+      const inOtherWords = (body: string) => candidate({ eventId: idOf(event), body });
+      expect(await append(event, event)).toEqual(['accepted', 'duplicate']);
+      expect(await append(event)).toEqual(['duplicate']);
+      expect(await append(inOtherWords('{"b":[2e0,3.0], "a":1}'), candidate())).toEqual([
+        'duplicate',
+        'accepted',
+      ]);
+      await reopen();
+      expect(await append(event, inOtherWords(' {"a":1,"b":[2,3]}'))).toEqual(['duplicate', 'duplicate']);
+      const found = await readAll(place.source, { from: 1 });
+      expect(found.map(({ eventId }) => eventId === idOf(event))).toEqual([true, false]);
+      expect(found[0]?.body.equals(event.body)).toBe(true);
+    });
+
+    test('the same id with other content or of another kind is a conflict, and the first one stands', async () => {
+      const event = candidate({ body: { a: 1 } });
+      const eventId = idOf(event);
+      const others = [
+        candidate({ eventId, body: { a: 2 } }),
+        candidate({ eventId, body: { a: '1' } }),
+        candidate({ eventId, body: { a: 1 }, kind: 'human-output' }),
+      ];
+      expect(await append(event, ...others)).toEqual(['accepted', 'conflict', 'conflict', 'conflict']);
+      expect(await append(...others)).toEqual(['conflict', 'conflict', 'conflict']);
+      await reopen();
+      expect(await append(...others, event)).toEqual(['conflict', 'conflict', 'conflict', 'duplicate']);
+      await expectStored(event);
+    });
+
+    test('a repeat by another key of the organisation, received at another time, is a duplicate', async () => {
+      const event = candidate({ receivedAt: 1000 });
+      expect(await append(event)).toEqual(['accepted']);
+      const again = { ...event, keyId: 'other2222222', receivedAt: 5, profile: 'full' } as const;
+      expect(await append(again)).toEqual(['duplicate']);
+      await expectStored(event);
+    });
+
+    test('one organisation never meets the ids of another', async () => {
+      const eventId = 'ffffffff-ffff-4fff-bfff-ffffffffffff';
+      const events = ['one', 'two', 'three'].map((organisation) =>
+        candidate({ eventId, organisation, body: { organisation } }),
+      );
+      expect(await append(...events.slice(0, 2))).toEqual(['accepted', 'accepted']);
+      await reopen();
+      expect(await append(...events)).toEqual(['duplicate', 'duplicate', 'accepted']);
+      await expectStored(...events);
+    });
+
+    test('ids that differ in one bit are different events', async () => {
+      const base = uuidBytes('0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10');
+      const events = Array.from({ length: 128 }, (_, bit) => {
+        const eventId = Uint8Array.from(base);
+        eventId[bit >> 3] = (eventId[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+        return { ...candidate({ body: { bit } }), eventId };
+      });
+      expect(new Set(await append(...events))).toEqual(new Set(['accepted']));
+      await reopen();
+      expect(new Set(await append(...events))).toEqual(new Set(['duplicate']));
+      await expectStored(...events);
+    });
+
+    test('a full batch of 1,024 is stored, then all of it is repeats', async () => {
+      const events = Array.from({ length: 1024 }, (_, i) => candidate({ body: { i } }));
+      expect(new Set(await append(...events))).toEqual(new Set(['accepted']));
+      expect(new Set(await append(...events))).toEqual(new Set(['duplicate']));
+      await expectStored(...events);
+    });
+
+    test('what the caller does with its bytes after the answer changes nothing', async () => {
+      const event = candidate({ body: { a: 1 } });
+      const mine = { ...event, body: Buffer.from(event.body), eventId: Buffer.from(event.eventId) };
+      await append(mine);
+      mine.body.fill(0);
+      mine.eventId.fill(0);
+      await append(candidate());
+      expect((await readAll(place.source))[0]?.body.equals(event.body)).toBe(true);
+      expect(await append(event)).toEqual(['duplicate']);
+    });
+
+    test('a clock that goes back changes neither the order nor what is a repeat', async () => {
+      const events = [5000, 4000, 9000, 0, 1].map((receivedAt) => candidate({ receivedAt }));
+      for (const event of events) await append(event);
+      await expectStored(...events);
+      expect(await append(...events.map((event) => ({ ...event, receivedAt: 2 })))).toEqual(
+        events.map(() => 'duplicate'),
+      );
+    });
+
+    test('a scan yields exactly the events that meet every condition', async () => {
+      const runs = ['0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10', 'ffffffff-ffff-4fff-bfff-ffffffffffff'];
+      const organisations = ['one', 'two'];
+      const events = Array.from({ length: 80 }, (_, i) => {
+        const runId = runs[i % 3];
+        return candidate({
+          kind: EVENT_KINDS[i % 5] ?? 'outcome',
+          organisation: organisations[i % 2] ?? '',
+          ...(runId !== undefined && { runId }),
+          receivedAt: (i * 7) % 40,
+        });
+      });
+      await append(...events.slice(0, 50));
+      await append(...events.slice(50));
+      const stored = events.map((event, i) => ({ sequence: i + 1, ...asStored(event) }));
+      const maybe = <T>(values: fc.Arbitrary<T>) => fc.option(values, { nil: undefined });
+      await fc.assert(
+        fc.asyncProperty(
+          maybe(fc.integer({ min: 1, max: 85 })),
+          maybe(fc.subarray([...EVENT_KINDS])),
+          maybe(fc.constantFrom(...organisations, 'three')),
+          maybe(fc.constantFrom(...runs, '00000000-0000-4000-8000-000000000000')),
+          maybe(fc.nat(45)),
+          maybe(fc.nat(45)),
+          async (from, kinds, organisation, runId, since, until) => {
+            const range: ScanRange = {
+              ...(from !== undefined && { from }),
+              ...(kinds && { kinds: new Set(kinds) }),
+              ...(organisation !== undefined && { organisation }),
+              ...(runId !== undefined && { runId }),
+              ...(since !== undefined && { since }),
+              ...(until !== undefined && { until }),
+            };
+            const wanted = stored.filter(
+              (event) =>
+                event.sequence >= (from ?? 1) &&
+                (kinds?.includes(event.kind) ?? true) &&
+                event.organisation === (organisation ?? event.organisation) &&
+                event.runId === (runId ?? event.runId) &&
+                event.receivedAt >= (since ?? 0) &&
+                event.receivedAt < (until ?? Infinity),
+            );
+            const found = await readAll(place.source, range);
+            expect(found.map(({ sequence }) => sequence)).toEqual(wanted.map(({ sequence }) => sequence));
+          },
+        ),
+        { numRuns: 60 },
+      );
+    });
+  });
+}
