@@ -135,7 +135,12 @@ if (mode === 'fill') {
     done,
     rate: Math.round((done * 1000) / spent),
     perMillion,
-    batch: { p50: times.percentile(50) / 1e6, p99: times.percentile(99) / 1e6, max: times.max / 1e6, maxOnCore: maxOwn },
+    batch: {
+      p50: times.percentile(50) / 1e6,
+      p99: times.percentile(99) / 1e6,
+      max: times.max / 1e6,
+      maxOnCore: maxOwn,
+    },
     stalls,
     before,
     after,

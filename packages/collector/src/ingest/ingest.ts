@@ -128,7 +128,10 @@ export class Ingest {
     if (encoding === undefined) return this.#refuse(exchange, 'unsupported_content_encoding');
     const { transferEncoding } = headers;
     // Chunked in HTTP/1.0 is faulty framing (RFC 9112 section 6.1): an old proxy would not have understood it.
-    if (transferEncoding !== undefined && (transferEncoding.toLowerCase() !== 'chunked' || httpVersion === '1.0')) {
+    if (
+      transferEncoding !== undefined &&
+      (transferEncoding.toLowerCase() !== 'chunked' || httpVersion === '1.0')
+    ) {
       return this.#refuse(exchange, 'malformed_request');
     }
     const length = headers.contentLength;

@@ -1,5 +1,6 @@
 /** The HTTP listener: node:http with its limits set, and what happens to bytes that are not a proper request. */
 import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ErrorCode } from '@clinical-events/protocol';
 import { endSocket, refuseOnSocket } from './answers.js';
@@ -29,6 +30,7 @@ const PARSER_FAULTS: Readonly<Record<string, ErrorCode>> = {
 
 export class Listener {
   readonly #server: Server;
+  readonly #connections = new Set<Socket>();
   /** The answer to the latest request on a connection, given or not. */
   readonly #latest = new WeakMap<Duplex, ServerResponse>();
 
@@ -51,6 +53,10 @@ export class Listener {
     // A client that takes no answers is cut off as one that sends nothing is.
     server.timeout = options.requestTimeoutMs + options.keepAliveTimeoutMs;
     this.#server = server;
+    server.on('connection', (socket) => {
+      this.#connections.add(socket);
+      socket.once('close', () => this.#connections.delete(socket));
+    });
     server.on('request', (request, response) => this.#serve(request, response, 'none'));
     server.on('checkContinue', (request, response) => this.#serve(request, response, 'continue'));
     server.on('checkExpectation', (request, response) => this.#serve(request, response, 'unmet'));
@@ -84,7 +90,11 @@ export class Listener {
    */
   async close(timeoutMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    const idle = setInterval(() => this.#server.closeIdleConnections(), 50);
+    const idle = setInterval(() => {
+      this.#server.closeIdleConnections();
+      // To Node a connection on which nothing has come yet is not idle: it has a request to wait for.
+      for (const socket of this.#connections) if (socket.bytesRead === 0) socket.destroy();
+    }, 50);
     const deadline = setTimeout(() => this.#server.closeAllConnections(), timeoutMs);
     await closed;
     clearInterval(idle);

@@ -67,30 +67,59 @@ describe('an accepted event', () => {
 });
 
 describe('a repeat', () => {
-  const REPEATS: readonly (readonly [what: string, first: (id: string) => string, again: (id: string) => string])[] = [
+  const REPEATS: readonly (readonly [
+    what: string,
+    first: (id: string) => string,
+    again: (id: string) => string,
+  ])[] = [
     ['byte for byte', (i) => outcomeText('1', i), (i) => outcomeText('1', i)],
-    ['with more white space', (i) => outcomeText('[1,{"a":2}]', i), (i) => `\r\n\t ${outcomeText('[ 1 ,\n{ "a" :\t2 } ]', i)} \n`],
-    ['with its keys in another order', (i) => outcomeText('{"a":1,"b":{"c":2,"d":3}}', i), (i) => outcomeText('{"b":{"d":3,"c":2},"a":1}', i)],
+    [
+      'with more white space',
+      (i) => outcomeText('[1,{"a":2}]', i),
+      (i) => `\r\n\t ${outcomeText('[ 1 ,\n{ "a" :\t2 } ]', i)} \n`,
+    ],
+    [
+      'with its keys in another order',
+      (i) => outcomeText('{"a":1,"b":{"c":2,"d":3}}', i),
+      (i) => outcomeText('{"b":{"d":3,"c":2},"a":1}', i),
+    ],
     ['with 1 spelt 1.0', (i) => outcomeText('1', i), (i) => outcomeText('1.0', i)],
     ['with 1 spelt 10e-1', (i) => outcomeText('1', i), (i) => outcomeText('10e-1', i)],
     ['with 1.10 spelt 1.1', (i) => outcomeText('1.10', i), (i) => outcomeText('1.1', i)],
     ['with 1e400 spelt 10E+399', (i) => outcomeText('1e400', i), (i) => outcomeText('10E+399', i)],
     ['with 0 spelt -0.00e7', (i) => outcomeText('0', i), (i) => outcomeText('-0.00e7', i)],
-    ['with a letter escaped', (i) => outcomeText('"A/é😀"', i), (i) => outcomeText(String.raw`"\u0041\/\u00e9\ud83d\ude00"`, i)],
-    ['with a key escaped', (i) => outcomeText('{"key":1}', i), (i) => outcomeText(String.raw`{"\u006bey":1}`, i)],
-    ['with __proto__ among reordered keys', (i) => outcomeText('{"__proto__":1,"b":2}', i), (i) => outcomeText('{"b":2,"__proto__":1}', i)],
+    [
+      'with a letter escaped',
+      (i) => outcomeText('"A/é😀"', i),
+      (i) => outcomeText(String.raw`"\u0041\/\u00e9\ud83d\ude00"`, i),
+    ],
+    [
+      'with a key escaped',
+      (i) => outcomeText('{"key":1}', i),
+      (i) => outcomeText(String.raw`{"\u006bey":1}`, i),
+    ],
+    [
+      'with __proto__ among reordered keys',
+      (i) => outcomeText('{"__proto__":1,"b":2}', i),
+      (i) => outcomeText('{"b":2,"__proto__":1}', i),
+    ],
   ];
 
-  test.each(REPEATS)('%s is answered 201 and stored once, as it came first [R-304]', async (_what, first, again) => {
-    const eventId = randomUUID();
-    await expectAccepted(post(first(eventId)));
-    await expectAccepted(post(again(eventId)));
-    expect(bodiesOf(eventId)).toEqual([first(eventId)]);
-  });
+  test.each(REPEATS)(
+    '%s is answered 201 and stored once, as it came first [R-304]',
+    async (_what, first, again) => {
+      const eventId = randomUUID();
+      await expectAccepted(post(first(eventId)));
+      await expectAccepted(post(again(eventId)));
+      expect(bodiesOf(eventId)).toEqual([first(eventId)]);
+    },
+  );
 
   test('that overtakes its first sending on other connections is answered 201 and stored once [R-304]', async () => {
     const eventId = randomUUID();
-    await Promise.all(Array.from({ length: 24 }, () => expectAccepted(post(outcomeText('"at once"', eventId)))));
+    await Promise.all(
+      Array.from({ length: 24 }, () => expectAccepted(post(outcomeText('"at once"', eventId)))),
+    );
     expect(bodiesOf(eventId)).toHaveLength(1);
   });
 });
@@ -109,13 +138,16 @@ describe('a conflict', () => {
     ['another lone surrogate', String.raw`"\ud800"`, String.raw`"\ud801"`],
   ];
 
-  test.each(CONFLICTS)('by %s is answered 409, and the first event stands [R-305]', async (_what, first, other) => {
-    const eventId = randomUUID();
-    await expectAccepted(post(outcomeText(first, eventId)));
-    await expectConflict(post(outcomeText(other, eventId)));
-    await expectAccepted(post(outcomeText(first, eventId)));
-    expect(bodiesOf(eventId)).toEqual([outcomeText(first, eventId)]);
-  });
+  test.each(CONFLICTS)(
+    'by %s is answered 409, and the first event stands [R-305]',
+    async (_what, first, other) => {
+      const eventId = randomUUID();
+      await expectAccepted(post(outcomeText(first, eventId)));
+      await expectConflict(post(outcomeText(other, eventId)));
+      await expectAccepted(post(outcomeText(first, eventId)));
+      expect(bodiesOf(eventId)).toEqual([outcomeText(first, eventId)]);
+    },
+  );
 
   test('is also the same content at another endpoint [R-305]', async () => {
     const event = sampleEvent('outcome', { feedback: {}, output: {} });
@@ -134,7 +166,9 @@ describe('a conflict', () => {
 
   test('among racing events leaves exactly one of them accepted [R-305]', async () => {
     const eventId = randomUUID();
-    const answers = await Promise.all(Array.from({ length: 16 }, (_, i) => post(outcomeText(String(i), eventId))));
+    const answers = await Promise.all(
+      Array.from({ length: 16 }, (_, i) => post(outcomeText(String(i), eventId))),
+    );
     const accepted = answers.flatMap(({ status }, i) => (status === 201 ? [i] : []));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array<number>(15).fill(409)]);
     expect(bodiesOf(eventId)).toEqual(accepted.map((i) => outcomeText(String(i), eventId)));
@@ -148,20 +182,25 @@ test('the same id in another organisation is another event, of which neither lea
   await expectConflict(post(outcomeText('"theirs"', eventId)));
   expect(bodiesOf(eventId)).toEqual([outcomeText('"ours"', eventId), outcomeText('"theirs"', eventId)]);
   const theirs = await storedEvents(collector.dataDir, '--organisation', 'another-hospital');
-  expect(theirs.map((event) => [event.event_id, event.organisation])).toEqual([[eventId, 'another-hospital']]);
+  expect(theirs.map((event) => [event.event_id, event.organisation])).toEqual([
+    [eventId, 'another-hospital'],
+  ]);
 });
 
-test.each(['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH'])('nothing can be read or changed by %s [R-307]', async (method) => {
-  const event = sampleEvent('outcome', { note: 'patient-4711' });
-  await expectAccepted(post(JSON.stringify(event)));
-  for (const target of ['/event/outcome', `/event/outcome/${event.event_id}`, '/event', '/', '/events']) {
-    const answer = await send(collector.port, { method, target, key: collector.key });
-    expect(answer.status).toBe(target === '/event/outcome' ? 405 : 404);
-    expect(answer.raw).not.toContain(event.event_id);
-    expect(answer.raw).not.toContain('patient-4711');
-  }
-  expect(bodiesOf(event.event_id)).toEqual([JSON.stringify(event)]);
-});
+test.each(['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH'])(
+  'nothing can be read or changed by %s [R-307]',
+  async (method) => {
+    const event = sampleEvent('outcome', { note: 'patient-4711' });
+    await expectAccepted(post(JSON.stringify(event)));
+    for (const target of ['/event/outcome', `/event/outcome/${event.event_id}`, '/event', '/', '/events']) {
+      const answer = await send(collector.port, { method, target, key: collector.key });
+      expect(answer.status).toBe(target === '/event/outcome' ? 405 : 404);
+      expect(answer.raw).not.toContain(event.event_id);
+      expect(answer.raw).not.toContain('patient-4711');
+    }
+    expect(bodiesOf(event.event_id)).toEqual([JSON.stringify(event)]);
+  },
+);
 
 describe('what nobody named', () => {
   const KEPT: readonly (readonly [what: string, text: string])[] = [

@@ -4,7 +4,14 @@ import { ERRORS, EVENT_KINDS, EVENT_PATHS, type ErrorCode } from '@clinical-even
 import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
 import { oneCollector } from '../running/one-collector.js';
-import { chunked, requestBytes, send, sendBytes, type RawAnswer, type RequestParts } from '../running/raw-http.js';
+import {
+  chunked,
+  requestBytes,
+  send,
+  sendBytes,
+  type RawAnswer,
+  type RequestParts,
+} from '../running/raw-http.js';
 import { outcomeText, sampleEvent } from '../running/sample-events.js';
 
 const collector = oneCollector(['--log-level', 'debug']);
@@ -66,9 +73,14 @@ describe('the issues of an invalid event', () => {
     for (const { message } of issues) expect(message).toMatch(/^\w/);
   });
 
-  test.each(['null', '[]', '"text"', '1', 'true', '[{"event_id":1}]'])('of %s is that it is no object [R-101]', async (body) => {
-    expect(await issuesOf(body)).toEqual([{ pointer: '', rule: 'type', message: expect.any(String) as string }]);
-  });
+  test.each(['null', '[]', '"text"', '1', 'true', '[{"event_id":1}]'])(
+    'of %s is that it is no object [R-101]',
+    async (body) => {
+      expect(await issuesOf(body)).toEqual([
+        { pointer: '', rule: 'type', message: expect.any(String) as string },
+      ]);
+    },
+  );
 
   test.each(EVENT_KINDS)('of an empty %s are all the members that it lacks [R-402]', async (kind) => {
     const issues = await issuesOf('{}', EVENT_PATHS[kind]);
@@ -79,7 +91,8 @@ describe('the issues of an invalid event', () => {
 
   test('are at most 20, and say nothing of fields that nobody named [R-402] [R-403]', async () => {
     const event: Record<string, unknown> = {};
-    for (const name of ['event_id', 'run_id', 'parent_event_id', 'timestamp', 'protocol_version']) event[name] = 1;
+    for (const name of ['event_id', 'run_id', 'parent_event_id', 'timestamp', 'protocol_version'])
+      event[name] = 1;
     event['system_metadata'] = { hostname: 1, app_name: 1, proc_id: 1, latency_ms: 'a' };
     event['artifact'] = { artifact_type: 1, artifact_uri: 1, mime_type: 1, description: 1 };
     for (let i = 0; i < 100; i++) event[`unknown${i}`] = { wrong: i };
@@ -92,7 +105,9 @@ describe('the issues of an invalid event', () => {
 
 /** A word and a number that occur nowhere by chance. */
 const secret = () => {
-  const digits = BigInt(`0x${randomBytes(8).toString('hex')}`).toString().padStart(20, '7');
+  const digits = BigInt(`0x${randomBytes(8).toString('hex')}`)
+    .toString()
+    .padStart(20, '7');
   return { word: `zq${randomBytes(9).toString('hex')}`, digits };
 };
 type Secret = ReturnType<typeof secret>;
@@ -118,7 +133,9 @@ const PLACES: Readonly<Record<string, (value: Secret) => RequestParts | string>>
   'a chunk size': ({ word }) => ({ headers: { 'Transfer-Encoding': 'chunked' }, body: `${word}\r\n` }),
   'a request line alone': ({ word }) => `${word}\r\n\r\n`,
   'a body that is no JSON': ({ word }) => ({ body: word }),
-  'a body that is no JSON and speaks like its parser': ({ digits }) => ({ body: `x in JSON at position ${digits}` }),
+  'a body that is no JSON and speaks like its parser': ({ digits }) => ({
+    body: `x in JSON at position ${digits}`,
+  }),
   'a string that never ends': ({ word }) => ({ body: `{"a":"${word}` }),
   'a broken escape': ({ word }) => ({ body: `{"a":"\\u${word}"}` }),
   'a broken literal': ({ word }) => ({ body: `{"a":${word}}` }),
@@ -130,27 +147,44 @@ const PLACES: Readonly<Record<string, (value: Secret) => RequestParts | string>>
   'deep nesting': ({ word }) => ({ body: `{"${word}":`.repeat(1000) }),
   'what was compressed': ({ word }) => ({ body: gzipSync(word), headers: { 'Content-Encoding': 'gzip' } }),
   'what was to be compressed': ({ word }) => ({ body: word, headers: { 'Content-Encoding': 'br' } }),
-  'a body that is chunked': ({ word }) => ({ body: chunked(word), headers: { 'Transfer-Encoding': 'chunked' } }),
+  'a body that is chunked': ({ word }) => ({
+    body: chunked(word),
+    headers: { 'Transfer-Encoding': 'chunked' },
+  }),
   ...Object.fromEntries(
     ['event_id', 'run_id', 'parent_event_id', 'timestamp'].map((name) => [
       `the field ${name}`,
       ({ word }: Secret) => ({ body: JSON.stringify({ ...sampleEvent(), [name]: word }) }),
     ]),
   ),
-  'the field protocol_version': ({ word }) => ({ body: JSON.stringify({ ...sampleEvent(), protocol_version: [word] }) }),
-  'the field system_metadata': ({ word }) => ({ body: JSON.stringify({ ...sampleEvent(), system_metadata: word }) }),
+  'the field protocol_version': ({ word }) => ({
+    body: JSON.stringify({ ...sampleEvent(), protocol_version: [word] }),
+  }),
+  'the field system_metadata': ({ word }) => ({
+    body: JSON.stringify({ ...sampleEvent(), system_metadata: word }),
+  }),
   'a number of system_metadata': ({ digits }) => ({
     body: JSON.stringify(sampleEvent()).replace('"latency_ms":12', `"latency_ms":${digits}`),
   }),
   'the payload': ({ word }) => ({ body: JSON.stringify({ ...sampleEvent(), outcome: word }) }),
   'the type of an artifact': ({ word }) => ({
     target: '/event/internal-artifact',
-    body: JSON.stringify({ ...sampleEvent(), artifact: { artifact_type: word, artifact_uri: `${word} ${word}` } }),
+    body: JSON.stringify({
+      ...sampleEvent(),
+      artifact: { artifact_type: word, artifact_uri: `${word} ${word}` },
+    }),
   }),
   'a field that nobody named': ({ word, digits }) => ({
     body: `{"${word}":${digits},"run_id":0,"system_metadata":{"${word}":"${word}"}}`,
   }),
 };
+
+test('the log names every refusal by its code and never holds a key or a value [R-802]', async () => {
+  const { word } = secret();
+  await send(collector.port, { key: word, headers: { Cookie: word }, body: word });
+  await expect.poll(() => collector.running.output.stderr).toContain('"code":"key_invalid"');
+  expect(collector.running.output.stderr).not.toContain(word);
+});
 
 describe('an Error', () => {
   const sent: Secret[] = [];
@@ -163,7 +197,10 @@ describe('an Error', () => {
         const made = PLACES[place]?.(value) ?? '';
         const bytes = typeof made === 'string' ? made : requestBytes({ key: collector.key, ...made });
         const answer = await sendBytes(collector.port, bytes);
-        expect({ place, status: answer.status }).toEqual({ place, status: expect.toBeOneOf([400, 401, 404, 405, 413, 415, 417, 431]) as number });
+        expect({ place, status: answer.status }).toEqual({
+          place,
+          status: expect.toBeOneOf([400, 401, 404, 405, 413, 415, 417, 431]) as number,
+        });
         expectErrorBody(answer);
         const seen = answer.raw.toLowerCase();
         expect(seen).not.toContain(value.word);
@@ -179,7 +216,10 @@ describe('an Error', () => {
     sent.push(first, second);
     const event = sampleEvent();
     const post = (value: Secret) =>
-      send(collector.port, { key: collector.key, body: JSON.stringify({ ...event, x: value.word, [value.word]: value.digits }) });
+      send(collector.port, {
+        key: collector.key,
+        body: JSON.stringify({ ...event, x: value.word, [value.word]: value.digits }),
+      });
     expect((await post(first)).status).toBe(201);
     const answer = await post(second);
     expect(answer.status).toBe(409);
@@ -197,13 +237,8 @@ describe('an Error', () => {
     expect(stderr).toContain('"status":201');
     expect(stderr).not.toContain(collector.key);
     const log = stderr.toLowerCase();
-    expect(sent.filter(({ word, digits }) => log.includes(word) || log.includes(digits.slice(0, 12)))).toEqual([]);
+    expect(
+      sent.filter(({ word, digits }) => log.includes(word) || log.includes(digits.slice(0, 12))),
+    ).toEqual([]);
   });
-});
-
-test('the log names every refusal by its code and never holds a key or a value [R-802]', async () => {
-  const { word } = secret();
-  await send(collector.port, { key: word, headers: { Cookie: word }, body: word });
-  await expect.poll(() => collector.running.output.stderr).toContain('"code":"key_invalid"');
-  expect(collector.running.output.stderr).not.toContain(word);
 });

@@ -49,7 +49,11 @@ describe('Content-Type', () => {
   test.each(MEDIA_TYPES)('%s: accepted %s [R-310]', async (type, accepted) => {
     expect(isJsonMediaType(type)).toBe(accepted);
     const body = JSON.stringify(sampleEvent());
-    const answer = await send(collector.port, { key: collector.key, headers: { 'Content-Type': type }, body });
+    const answer = await send(collector.port, {
+      key: collector.key,
+      headers: { 'Content-Type': type },
+      body,
+    });
     expect(answer.status).toBe(accepted ? 201 : 415);
     if (!accepted) expect(answer.error().code).toBe('unsupported_media_type');
   });
@@ -60,7 +64,18 @@ describe('the headers that are acted on', () => {
 
   test('are found in any case, and others are passed over', () => {
     const raw = [
-      ...['HOST', 'h', 'x-api-key', 'k', 'CONTENT-TYPE', 't', 'content-Encoding', 'e', 'content-length', '12'],
+      ...[
+        'HOST',
+        'h',
+        'x-api-key',
+        'k',
+        'CONTENT-TYPE',
+        't',
+        'content-Encoding',
+        'e',
+        'content-length',
+        '12',
+      ],
       ...['Transfer-ENCODING', 'chunked', 'X-Api-Kez', 'no', 'Hots', 'no', 'Content-Typo', 'no', '', 'no'],
     ];
     expect(readHeaders(raw)).toEqual({
@@ -77,17 +92,29 @@ describe('the headers that are acted on', () => {
   test('are undefined when they are not there', () => {
     const read = readHeaders(['Accept', '*/*']);
     expect([read.host, read.repeated]).toEqual([0, false]);
-    expect([read.apiKey, read.contentType, read.contentEncoding, read.contentLength, read.transferEncoding]).toEqual(
-      Array(5).fill(undefined),
-    );
+    expect([
+      read.apiKey,
+      read.contentType,
+      read.contentEncoding,
+      read.contentLength,
+      read.transferEncoding,
+    ]).toEqual(Array(5).fill(undefined));
   });
 
-  test.each(NAMES)('%s twice is noticed, in whatever case and place, and also when empty or the same', (name) => {
-    for (const [first, second] of [['1', '2'], ['1', '1'], ['', '1'], ['1', '']] as const) {
-      expect(readHeaders([name, first, 'A', 'b', name.toUpperCase(), second]).repeated).toBe(true);
-    }
-    expect(readHeaders([name, '1', `${name}s`, '2']).repeated).toBe(false);
-  });
+  test.each(NAMES)(
+    '%s twice is noticed, in whatever case and place, and also when empty or the same',
+    (name) => {
+      for (const [first, second] of [
+        ['1', '2'],
+        ['1', '1'],
+        ['', '1'],
+        ['1', ''],
+      ] as const) {
+        expect(readHeaders([name, first, 'A', 'b', name.toUpperCase(), second]).repeated).toBe(true);
+      }
+      expect(readHeaders([name, '1', `${name}s`, '2']).repeated).toBe(false);
+    },
+  );
 
   test('Host is counted', () => {
     expect(readHeaders(['Host', 'a', 'A', 'b', 'host', 'a', 'HOST', '']).host).toBe(3);

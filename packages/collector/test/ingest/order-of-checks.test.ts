@@ -5,7 +5,14 @@ import { newKeyId, newKeyText } from '../../src/access/key-text.js';
 import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { oneCollector } from '../running/one-collector.js';
-import { chunked, RawConnection, requestBytes, send, type RawAnswer, type RequestParts } from '../running/raw-http.js';
+import {
+  chunked,
+  RawConnection,
+  requestBytes,
+  send,
+  type RawAnswer,
+  type RequestParts,
+} from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
 
 const DAY = 86_400_000;
@@ -44,21 +51,24 @@ const keys = new Map<string, string>();
 const keyName = (faults: readonly Check[]) =>
   (['key', 'permission', 'rate'] as const).filter((fault) => faults.includes(fault)).join();
 
-const collector = oneCollector(['--max-body-bytes', String(MAX_BODY), '--segment-bytes', '1MiB'], async (dataDir) => {
-  for (const faults of subsets(['key', 'permission', 'rate'])) {
-    const past = Date.now() - 2 * DAY;
-    const { text } = await issueKey(
-      dataDir,
-      {
-        permissions: faults.includes('permission') ? ['outcome'] : 'all',
-        rateLimit: faults.includes('rate') ? { perSecond: 0.001, burst: 1 } : undefined,
-        expiresAt: faults.includes('key') ? past + DAY : undefined,
-      },
-      past,
-    );
-    keys.set(keyName(faults), text);
-  }
-});
+const collector = oneCollector(
+  ['--max-body-bytes', String(MAX_BODY), '--segment-bytes', '1MiB'],
+  async (dataDir) => {
+    for (const faults of subsets(['key', 'permission', 'rate'])) {
+      const past = Date.now() - 2 * DAY;
+      const { text } = await issueKey(
+        dataDir,
+        {
+          permissions: faults.includes('permission') ? ['outcome'] : 'all',
+          rateLimit: faults.includes('rate') ? { perSecond: 0.001, burst: 1 } : undefined,
+          expiresAt: faults.includes('key') ? past + DAY : undefined,
+        },
+        past,
+      );
+      keys.set(keyName(faults), text);
+    }
+  },
+);
 
 function subsets<Item>(items: readonly Item[]): Item[][] {
   return items.reduce<Item[][]>((all, item) => [...all, ...all.map((one) => [...one, item])], [[]]);
@@ -95,7 +105,9 @@ function faulty(faults: readonly Check[]): RequestParts {
 function expectError(answer: RawAnswer, code: ErrorCode): void {
   expect({ status: answer.status, code: answer.error().code }).toEqual({ status: ERRORS[code].status, code });
   expect(answer.header('Allow')).toBe(code === 'method_not_allowed' ? 'POST' : undefined);
-  expect(answer.header('Retry-After')).toEqual(code === 'rate_limited' ? expect.stringMatching(/^[1-9]\d*$/) : undefined);
+  expect(answer.header('Retry-After')).toEqual(
+    code === 'rate_limited' ? expect.stringMatching(/^[1-9]\d*$/) : undefined,
+  );
 }
 
 describe('of two faults the earlier is answered [R-313]', () => {
@@ -117,13 +129,18 @@ describe('of two faults the earlier is answered [R-313]', () => {
   test('a chunked body that is too large is found so before it is looked at', async () => {
     const parts = faulty(['size', 'body']);
     const headers = { ...parts.headers, 'Transfer-Encoding': 'chunked' };
-    expectError(await send(collector.port, { ...parts, headers, body: chunked(parts.body ?? '') }), 'body_too_large');
+    expectError(
+      await send(collector.port, { ...parts, headers, body: chunked(parts.body ?? '') }),
+      'body_too_large',
+    );
   });
 
   test.each(CHECKS.slice(0, 7))('%s is answered before any of the body has come', async (check) => {
     const parts = faulty([check]);
     const connection = await RawConnection.open(collector.port);
-    connection.write(requestBytes({ ...parts, headers: { ...parts.headers, 'Content-Length': '60000' }, body: '' }));
+    connection.write(
+      requestBytes({ ...parts, headers: { ...parts.headers, 'Content-Length': '60000' }, body: '' }),
+    );
     const answer = await connection.answer({ patienceMs: 1000 });
     expect(answer?.error().code).toBe(ANSWERS[check]);
     connection.close();
@@ -235,13 +252,19 @@ describe('a key', () => {
     ['a valid one last', () => ['nonsense', collector.key]],
     ['an empty one first', () => ['', collector.key]],
   ])('in two headers is two readings of one request, and refused: %s', async (_what, both) => {
-    const answer = await send(collector.port, { headers: { 'X-API-Key': both() }, body: JSON.stringify(sampleEvent()) });
+    const answer = await send(collector.port, {
+      headers: { 'X-API-Key': both() },
+      body: JSON.stringify(sampleEvent()),
+    });
     expectError(answer, 'malformed_request');
   });
 
   test('behind more headers than are read is not taken for a missing one: the request is refused whole', async () => {
     const headers = { a: Array<string>(2100).fill(''), 'X-API-Key': [collector.key, 'nonsense'] };
-    expectError(await send(collector.port, { headers, body: JSON.stringify(sampleEvent()) }), 'headers_too_large');
+    expectError(
+      await send(collector.port, { headers, body: JSON.stringify(sampleEvent()) }),
+      'headers_too_large',
+    );
   });
 
   test('that is revoked by another process is refused within a second [R-404] [R-504]', async () => {
@@ -254,16 +277,19 @@ describe('a key', () => {
     expectError(await post(text), 'key_revoked');
   });
 
-  test.each(EVENT_KINDS)('that permits only %s is accepted there and refused elsewhere, saying what it lacks [R-405] [R-503]', async (kind) => {
-    const { text } = await issueKey(collector.dataDir, { permissions: [kind] });
-    await sleep(600);
-    expect((await post(text, kind)).status).toBe(201);
-    for (const other of EVENT_KINDS.filter((one) => one !== kind)) {
-      const answer = await post(text, other);
-      expectError(answer, 'permission_denied');
-      expect(answer.error().details).toEqual({ permission: other });
-    }
-  });
+  test.each(EVENT_KINDS)(
+    'that permits only %s is accepted there and refused elsewhere, saying what it lacks [R-405] [R-503]',
+    async (kind) => {
+      const { text } = await issueKey(collector.dataDir, { permissions: [kind] });
+      await sleep(600);
+      expect((await post(text, kind)).status).toBe(201);
+      for (const other of EVENT_KINDS.filter((one) => one !== kind)) {
+        const answer = await post(text, other);
+        expectError(answer, 'permission_denied');
+        expect(answer.error().details).toEqual({ permission: other });
+      }
+    },
+  );
 
   test('over its rate is told for how long to wait, and others are not [R-407]', async () => {
     const answer = await post(keys.get('rate'));
@@ -317,14 +343,26 @@ describe('the profile', () => {
     ['human-output', 'output', /^\/output$/],
     ['outcome', 'outcome', /^\/outcome$/],
     ['user-feedback', 'feedback', /^\/feedback$/],
-  ] as const)('full refuses %s without %s, and names the field [R-115] [R-402]', async (kind, member, pointer) => {
-    const event: Record<string, unknown> = sampleEvent(kind);
-    expect((await send(full.port, { key: fullKeys.own, target: EVENT_PATHS[kind], body: JSON.stringify(event) })).status).toBe(201);
-    const { [member]: _left, ...without } = event;
-    const answer = await send(full.port, { key: fullKeys.own, target: EVENT_PATHS[kind], body: JSON.stringify(without) });
-    expectError(answer, 'validation_failed');
-    expect(answer.error().details).toEqual({
-      issues: [{ pointer: expect.stringMatching(pointer) as string, rule: 'required', message: 'is required' }],
-    });
-  });
+  ] as const)(
+    'full refuses %s without %s, and names the field [R-115] [R-402]',
+    async (kind, member, pointer) => {
+      const event: Record<string, unknown> = sampleEvent(kind);
+      expect(
+        (await send(full.port, { key: fullKeys.own, target: EVENT_PATHS[kind], body: JSON.stringify(event) }))
+          .status,
+      ).toBe(201);
+      const { [member]: _left, ...without } = event;
+      const answer = await send(full.port, {
+        key: fullKeys.own,
+        target: EVENT_PATHS[kind],
+        body: JSON.stringify(without),
+      });
+      expectError(answer, 'validation_failed');
+      expect(answer.error().details).toEqual({
+        issues: [
+          { pointer: expect.stringMatching(pointer) as string, rule: 'required', message: 'is required' },
+        ],
+      });
+    },
+  );
 });

@@ -10,7 +10,11 @@ export async function issueKey(
 ): Promise<{ text: string; keyId: string }> {
   const keys = KeyDatabase.open(dataDir);
   try {
-    const issued = await createKey(keys, { organisation: 'default', permissions: 'all', ...grants }, issuedAt);
+    const issued = await createKey(
+      keys,
+      { organisation: 'default', permissions: 'all', ...grants },
+      issuedAt,
+    );
     return { text: issued.text, keyId: issued.key.keyId };
   } finally {
     await keys.close();

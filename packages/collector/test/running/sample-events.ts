@@ -18,7 +18,10 @@ const PAYLOADS: Readonly<Record<EventKind, Readonly<Record<string, unknown>>>> =
 export type SampleEvent = Record<string, unknown> & { event_id: string };
 
 /** A new event of the kind, with more or other members when given. */
-export function sampleEvent(kind: EventKind = 'outcome', more: Readonly<Record<string, unknown>> = {}): SampleEvent {
+export function sampleEvent(
+  kind: EventKind = 'outcome',
+  more: Readonly<Record<string, unknown>> = {},
+): SampleEvent {
   return {
     event_id: randomUUID(),
     timestamp: '2026-03-04T05:06:07.089Z',

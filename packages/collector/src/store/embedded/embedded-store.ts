@@ -56,6 +56,7 @@ export class EmbeddedStore implements Store {
   readonly #places: number[] = [];
   #staging = Buffer.alloc(1 << 20);
   #staged = 0;
+  #closed: Promise<void> | undefined;
 
   private constructor(
     log: SegmentLog,
@@ -113,9 +114,9 @@ export class EmbeddedStore implements Store {
     return this.#commit(outcomes);
   }
 
-  async close(): Promise<void> {
-    await this.#index.close();
-    await this.#log.close();
+  /** A second call only waits for the first: by then the descriptor may belong to another file. */
+  close(): Promise<void> {
+    return (this.#closed ??= this.#index.close().then(() => this.#log.close()));
   }
 
   /** Decides each event's outcome and writes the frames of the new ones into the staging buffer. */

@@ -385,7 +385,9 @@ function keepTornTail(
 ): TornTail {
   const kept = path.join(directory, 'torn');
   files.makeDirectory(kept);
-  const file = path.join(kept, `${String(sequence).padStart(16, '0')}-${Date.now()}.bytes`);
+  // Random, because two starts may see the same time.
+  const name = `${String(sequence).padStart(16, '0')}-${Date.now()}-${randomBytes(4).toString('hex')}.bytes`;
+  const file = path.join(kept, name);
   const fd = files.open(file, 'wx+');
   try {
     files.write(fd, bytes, bytes.length, 0);

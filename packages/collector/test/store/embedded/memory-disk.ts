@@ -98,9 +98,17 @@ export class MemoryDisk {
     this.#fault = { operation, countdown: nth, manner, lasting };
   }
 
+  /** Whether any call has ever failed. */
+  hasEverFailed = false;
+
+  /** Whether a call has failed since `fail`. */
+  get hasFailed(): boolean {
+    return this.#fault !== undefined && this.#fault.countdown <= 0;
+  }
+
   /** Takes back `fail`. @returns whether any call has failed. */
   heal(): boolean {
-    const failed = this.#fault !== undefined && this.#fault.countdown <= 0;
+    const failed = this.hasFailed;
     this.#fault = undefined;
     return failed;
   }
@@ -258,6 +266,7 @@ export class MemoryDisk {
     if (fault?.operation !== operation) return act();
     fault.countdown--;
     if (fault.countdown > 0 || (fault.countdown < 0 && !fault.lasting)) return act();
+    this.hasEverFailed = true;
     if (fault.manner === 'partly') half();
     if (fault.manner === 'after') act();
     throw new DiskFault(`${operation} failed ${fault.manner} it was done`);
@@ -289,8 +298,8 @@ export class MemoryDisk {
   #write(fd: number, source: Uint8Array, position: number): void {
     const inode = this.#inode(fd);
     const grows = Math.max(0, position + source.length - inode.bytes.length);
-    const over = Math.max(0, this.#used() + grows - this.capacity);
-    const fits = source.length - Math.min(over, source.length);
+    const over = Math.max(0, Math.min(grows, this.#used() + grows - this.capacity));
+    const fits = source.length - over;
     if (fits > 0) inode.write(source.subarray(0, fits), position);
     if (fits < source.length) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' });
   }

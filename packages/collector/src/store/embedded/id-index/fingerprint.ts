@@ -20,8 +20,8 @@ const CACHED_ORGANISATIONS = 4096;
  *
  * A keyed pseudo-random function and not a faster mixer, because senders choose the ids: whoever can predict
  * fingerprints can pile events into one probe sequence, and every collision costs the ledger a read of its log.
- * HalfSipHash because it needs nothing but 32-bit additions, rotations and exclusive ors: SipHash itself wants
- * 64-bit words, which in JavaScript are BigInt and about 50 times slower.
+ * HalfSipHash because it needs nothing but 32-bit additions, rotations and exclusive ors (150 ns an id); SipHash
+ * itself wants 64-bit words, which JavaScript has only as BigInt, an allocation a step.
  *
  * The result stays in `hi` and `lo` (unsigned) until the next call: a lookup allocates nothing.
  */

@@ -5,8 +5,8 @@ import type { Run } from './run.js';
 
 /**
  * Runs of one level that become one of the next. With 4, an entry is written log4(n / table) + 1 times, and a
- * miss asks at most 3 filters a level: 12 at 10 million entries. 8 would save a quarter of the writing for twice
- * the filters, and look-ups are what the ledger waits for.
+ * miss asks at most 3 filters a level: 12 at 10 million entries. 8 would write each 3 times and not 4, and ask
+ * up to 21; look-ups are what the ledger waits for.
  */
 const FAN_OUT = 4;
 

@@ -13,7 +13,7 @@ export interface ReadOptions {
   readonly logEnd: number;
   /** Filters larger than this (bytes) stay on disk and cost a page read a lookup. */
   readonly filterMemory: number;
-  /** Whether to read every page now (about 2 GB/s from the page cache) or only as it is needed. */
+  /** Whether to read every page now (1 to 2 GB/s from the page cache) or only as it is needed. */
   readonly verify: boolean;
   readonly onError: (error: unknown) => void;
 }

@@ -37,7 +37,7 @@ export type RunAnswer =
   /** `code` is the system's (ENOSPC) or `corrupt` with the run: an Error would lose both on its way. */
   | { kind: 'failed'; what: 'write' | 'merge'; message: string; code: string; run: string | undefined };
 
-/** About 2 ms of merging between two looks at the port. */
+/** Entries merged between two looks at the port: a full table waits a few milliseconds for a merge. */
 const MERGE_STEP = 16_384;
 
 class RunThread {

@@ -34,7 +34,7 @@ export function damaged(run: string, reason: string): IdIndexError {
 
 /**
  * Opens for reading without a time of last access, where the system has that and this user may. To note the time
- * a read must join the file system's journal, and wait while the writing thread's sync commits it: 16 to 85 ms.
+ * a read must join the file system's journal, where it may wait while the writing thread's sync commits.
  */
 function openQuietly(file: string): number {
   // Absent where the system has no such flag, whatever the types say.

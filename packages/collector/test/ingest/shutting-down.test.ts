@@ -1,0 +1,146 @@
+import fs from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { start, storedEvents, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { issueKey } from '../running/issued-keys.js';
+import { RawConnection, requestBytes, type RawAnswer } from '../running/raw-http.js';
+import { sampleEvent } from '../running/sample-events.js';
+
+const SHUTDOWN_MS = 3000;
+let dataDir: string;
+let key: string;
+let running: Running;
+const opened: RawConnection[] = [];
+
+beforeEach(async () => {
+  dataDir = temporaryDirectory();
+  key = (await issueKey(dataDir)).text;
+  running = await start(dataDir, ['--shutdown-timeout-ms', `${SHUTDOWN_MS}ms`]);
+});
+
+afterEach(async () => {
+  for (const connection of opened.splice(0)) connection.close();
+  await running.kill();
+  fs.rmSync(dataDir, { recursive: true, force: true });
+});
+
+async function open(): Promise<RawConnection> {
+  const connection = await RawConnection.open(running.port);
+  opened.push(connection);
+  return connection;
+}
+
+/** SIGTERM, and how long it took to exit with 0. */
+async function stopTime(): Promise<number> {
+  const begun = performance.now();
+  expect(await running.stop()).toBe(0);
+  return performance.now() - begun;
+}
+
+const bytesOf = (event: object) => requestBytes({ key, body: JSON.stringify(event) });
+
+describe('told to stop [R-609]', () => {
+  test('it answers every request that had begun: 201 and stored, or 503, or not at all', async () => {
+    const sending = await Promise.all(
+      Array.from({ length: 60 }, async (_, i) => {
+        const event = sampleEvent('outcome', { text: 'x'.repeat(i * 500) });
+        const bytes = bytesOf(event);
+        const connection = await open();
+        // Anything between a few bytes of the headers and all but the last byte of the body.
+        const cut = 20 + Math.floor(((bytes.length - 21) * i) / 59);
+        connection.write(bytes.subarray(0, cut));
+        return { event, connection, rest: bytes.subarray(cut), begun: cut > bytes.indexOf('\r\n\r\n') };
+      }),
+    );
+    await sleep(100);
+    running.process.kill('SIGTERM');
+    await sleep(50);
+    const answers = await Promise.all(
+      sending.map(async ({ connection, rest }) => {
+        connection.write(rest);
+        return connection.answer();
+      }),
+    );
+    expect(await running.exited).toBe(0);
+    const stored = new Set((await storedEvents(dataDir)).map(({ event_id }) => event_id));
+    sending.forEach(({ event, begun }, i) => {
+      const answer = answers[i];
+      if (begun) expect(answer?.status).toBe(201);
+      if (answer?.status === 201) expect(stored).toContain(event.event_id);
+      else if (answer !== undefined) expectShuttingDown(answer);
+    });
+    expect(answers.filter((answer) => answer?.status === 201).length).toBeGreaterThan(40);
+  });
+
+  test('under load, each answer is 201 for what is stored or 503, and then the connection ends', async () => {
+    const accepted: string[] = [];
+    const others: RawAnswer[] = [];
+    const senders = Array.from({ length: 16 }, async () => {
+      const connection = await open();
+      for (;;) {
+        const event = sampleEvent();
+        connection.write(bytesOf(event));
+        const answer = await connection.answer();
+        if (answer === undefined) return;
+        if (answer.status === 201) accepted.push(event.event_id);
+        else others.push(answer);
+      }
+    });
+    await sleep(500);
+    expect(await stopTime()).toBeLessThan(SHUTDOWN_MS);
+    await Promise.all(senders);
+    const stored = (await storedEvents(dataDir)).map(({ event_id }) => event_id);
+    expect(accepted.length).toBeGreaterThan(50);
+    expect(stored).toEqual(expect.arrayContaining(accepted));
+    expect(new Set(stored).size).toBe(stored.length);
+    for (const answer of others) expectShuttingDown(answer);
+  });
+
+  test('it does not wait for connections that are idle, used or never used', async () => {
+    for (let i = 0; i < 10; i++) {
+      const connection = await open();
+      if (i % 2 === 0) continue;
+      connection.write(bytesOf(sampleEvent()));
+      expect((await connection.answer())?.status).toBe(201);
+    }
+    expect(await stopTime()).toBeLessThan(1500);
+  });
+
+  test('it does not wait for ever for a body that does not come', async () => {
+    const connection = await open();
+    connection.write(bytesOf(sampleEvent()).subarray(0, -1));
+    await sleep(50);
+    const time = await stopTime();
+    expect(time).toBeGreaterThan(SHUTDOWN_MS - 500);
+    expect(time).toBeLessThan(SHUTDOWN_MS + 2500);
+    expect(await connection.answer()).toBeUndefined();
+    expect(await storedEvents(dataDir)).toEqual([]);
+  });
+
+  test('it takes no new connection', async () => {
+    const late = await open();
+    late.write(bytesOf(sampleEvent()).subarray(0, -1));
+    await sleep(50);
+    running.process.kill('SIGTERM');
+    await expect
+      .poll(() =>
+        RawConnection.open(running.port).then(
+          () => 'taken',
+          () => 'refused',
+        ),
+      )
+      .toBe('refused');
+    expect(running.process.exitCode).toBeNull();
+  });
+
+  test('by SIGINT it ends as it does by SIGTERM', async () => {
+    running.process.kill('SIGINT');
+    expect(await running.exited).toBe(0);
+    expect(running.output.stderr).toContain('"exitCode":0');
+  });
+});
+
+function expectShuttingDown(answer: RawAnswer): void {
+  expect([answer.status, answer.error().code]).toEqual([503, 'shutting_down']);
+  expect([answer.header('Retry-After'), answer.header('Connection')]).toEqual(['1', 'close']);
+}

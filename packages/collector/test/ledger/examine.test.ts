@@ -1,0 +1,139 @@
+import { hash, randomUUID } from 'node:crypto';
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import { describe, expect, test } from 'vitest';
+import { examine, isFault, type Examined, type Fault } from '../../src/ledger/examine.js';
+import { outcomeText, sampleEvent } from '../running/sample-events.js';
+
+const DEPTH = 64;
+
+function faultOf(body: Uint8Array | string, depth = DEPTH): Fault | undefined {
+  const result = examine(Buffer.from(body as Uint8Array), 'outcome', 'minimum', depth);
+  return isFault(result) ? result : undefined;
+}
+
+function examined(body: string, kind: (typeof EVENT_KINDS)[number] = 'outcome'): Examined {
+  const result = examine(Buffer.from(body), kind, 'minimum', DEPTH);
+  if (isFault(result)) throw new Error(result.code);
+  return result;
+}
+
+/** An event whose extra member is a string of these bytes. */
+function withBytes(...bytes: readonly number[]): Buffer {
+  const [before = '', after = ''] = outcomeText('"?"').split('?');
+  return Buffer.concat([Buffer.from(before), Buffer.from(bytes), Buffer.from(after)]);
+}
+
+describe('the encoding [R-314]', () => {
+  test.each([
+    ['a lone continuation', [0x80]],
+    ['a start without its continuation', [0xc3]],
+    ['a start before another character', [0xc3, 0x41]],
+    ['an overlong slash of two bytes', [0xc0, 0xaf]],
+    ['an overlong slash of three bytes', [0xe0, 0x80, 0xaf]],
+    ['an overlong slash of four bytes', [0xf0, 0x80, 0x80, 0xaf]],
+    ['an overlong NUL', [0xc0, 0x80]],
+    ['an overlong quote', [0xc0, 0xa2]],
+    ['a high surrogate', [0xed, 0xa0, 0x80]],
+    ['a pair of surrogates (CESU-8)', [0xed, 0xa0, 0xbd, 0xed, 0xb8, 0x80]],
+    ['a code point beyond U+10FFFF', [0xf4, 0x90, 0x80, 0x80]],
+    ['a sequence of five bytes', [0xf8, 0x88, 0x80, 0x80, 0x80]],
+    ['0xFE', [0xfe]],
+    ['0xFF', [0xff]],
+    ['Latin-1', [0xe9]],
+  ])('is refused with %s', (_what, bytes) => {
+    expect(faultOf(withBytes(...bytes))).toEqual({ code: 'invalid_encoding' });
+  });
+
+  test.each([
+    ['U+0080', [0xc2, 0x80]],
+    ['U+07FF', [0xdf, 0xbf]],
+    ['U+0800', [0xe0, 0xa0, 0x80]],
+    ['U+D7FF', [0xed, 0x9f, 0xbf]],
+    ['U+FEFF inside', [0xef, 0xbb, 0xbf]],
+    ['U+FFFF', [0xef, 0xbf, 0xbf]],
+    ['U+10FFFF', [0xf4, 0x8f, 0xbf, 0xbf]],
+    ['DEL', [0x7f]],
+  ])('may hold %s', (_what, bytes) => {
+    expect(faultOf(withBytes(...bytes))).toBeUndefined();
+  });
+
+  test.each(['utf16le', 'latin1'] as const)('is refused in %s', (encoding) => {
+    const code = faultOf(Buffer.from(outcomeText('"é"'), encoding))?.code;
+    expect(code).toBeOneOf(['invalid_encoding', 'invalid_json']);
+  });
+
+  test('is refused with a byte order mark, which RFC 8259 section 8.1 forbids to send', () => {
+    expect(faultOf(`\ufeff${outcomeText('1')}`)?.code).toBe('invalid_json');
+  });
+
+  test('is looked at before the JSON', () => {
+    expect(faultOf(Buffer.from('{"a":\xff', 'latin1'))).toEqual({ code: 'invalid_encoding' });
+  });
+});
+
+describe('a fault [R-314]', () => {
+  test.each([
+    ['', 'invalid_json'],
+    ['{"a":NaN}', 'invalid_json'],
+    [`${outcomeText('1')}${outcomeText('1')}`, 'invalid_json'],
+    [outcomeText('{"a":1,"a":1}'), 'duplicate_key'],
+    [outcomeText('1').replace('"extra"', '"event_id"'), 'duplicate_key'],
+    [outcomeText('1').replace('"extra"', String.raw`"event\u005fid"`), 'duplicate_key'],
+    ['{"a":1,"a":1}', 'duplicate_key'],
+    ['{}', 'validation_failed'],
+  ] as const)('of %s is %s', (body, code) => {
+    expect(faultOf(body)?.code).toBe(code);
+  });
+
+  test('of depth begins one beyond the limit, the event itself counted', () => {
+    const deep = (levels: number) => outcomeText(`${'['.repeat(levels)}${']'.repeat(levels)}`);
+    expect(faultOf(deep(DEPTH - 1))).toBeUndefined();
+    expect(faultOf(deep(DEPTH))).toEqual({ code: 'nesting_too_deep' });
+    expect(faultOf(deep(7), 8)).toBeUndefined();
+    expect(faultOf(deep(8), 8)).toEqual({ code: 'nesting_too_deep' });
+  });
+
+  test('of JSON says where, in details', () => {
+    expect(faultOf('{"a":1 "b":2}')).toEqual({ code: 'invalid_json', details: { offset: 7 } });
+  });
+
+  test('of the schema lists its issues', () => {
+    expect(faultOf(JSON.stringify(sampleEvent('outcome', { event_id: undefined })))).toEqual({
+      code: 'validation_failed',
+      details: { issues: [{ pointer: '/event_id', rule: 'required', message: 'is required' }] },
+    });
+  });
+});
+
+describe('what is taken from a good body', () => {
+  test.each([(id: string) => id, (id: string) => id.toUpperCase()])(
+    'is its id as 16 bytes, in either case',
+    (spelt) => {
+      const id = randomUUID();
+      expect(Buffer.from(examined(outcomeText('1', spelt(id))).eventId).toString('hex')).toBe(
+        id.replaceAll('-', ''),
+      );
+    },
+  );
+
+  test('is the SHA-256 of its exact bytes', () => {
+    const body = ` ${outcomeText('1.10')}\n`;
+    expect(examined(body).digest).toBe(hash('sha256', body, 'hex'));
+  });
+
+  test.each(EVENT_KINDS)('is the run that it names: %s [R-203]', (kind) => {
+    const run = randomUUID();
+    const { runId } = examined(JSON.stringify(sampleEvent(kind, { run_id: run.toUpperCase() })), kind);
+    expect(Buffer.from(runId).toString('hex')).toBe(run.replaceAll('-', ''));
+  });
+
+  test.each(EVENT_KINDS)('is, without a run, the run that it opens or none: %s [R-201]', (kind) => {
+    const { runId, eventId } = examined(JSON.stringify(sampleEvent(kind)), kind);
+    expect(runId).toEqual(kind === 'inference-start' ? eventId : new Uint8Array(16));
+  });
+
+  test('is never a member that only has its name', () => {
+    const body = outcomeText('{"event_id":"x","run_id":"y"}').replace('{', '{"__proto__":{"run_id":"z"},');
+    expect(examined(body).runId).toEqual(new Uint8Array(16));
+  });
+});

@@ -1,0 +1,382 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { readJson } from '../../src/ledger/json.js';
+
+const DEPTH = 64;
+
+/** What is read of a text: its value, or the code of its fault. */
+function outcome(text: string, maxDepth = DEPTH): { value: unknown } | string {
+  const { fault, ...reading } = readJson(text, maxDepth);
+  return fault === undefined ? { value: (reading as { value: unknown }).value } : fault.code;
+}
+
+/**
+ * A parser that is slow and plain: RFC 8259 by recursive descent, with a set of the names of each object. It throws
+ * the code of the fault. Where a text has several, JSON that cannot be read comes before a repeated name.
+ */
+class Reference {
+  #at = 0;
+  #repeated = false;
+  #deepest = 0;
+
+  private constructor(private readonly text: string) {}
+
+  static outcome(text: string): { depth: number; value: { value: unknown } | string } {
+    const parser = new Reference(text);
+    try {
+      const value = parser.#value(0);
+      parser.#space();
+      if (parser.#at < text.length) throw new SyntaxError();
+      return { depth: parser.#deepest, value: parser.#repeated ? 'duplicate_key' : { value } };
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+      return { depth: parser.#deepest, value: 'invalid_json' };
+    }
+  }
+
+  #space(): void {
+    while (' \t\n\r'.includes(this.text[this.#at] ?? 'x')) this.#at++;
+  }
+
+  #take(token: string): boolean {
+    this.#space();
+    if (!this.text.startsWith(token, this.#at)) return false;
+    this.#at += token.length;
+    return true;
+  }
+
+  #match(pattern: RegExp): string {
+    this.#space();
+    pattern.lastIndex = this.#at;
+    const found = pattern.exec(this.text)?.[0];
+    if (found === undefined) throw new SyntaxError();
+    this.#at += found.length;
+    return found;
+  }
+
+  #value(depth: number): unknown {
+    for (const [word, value] of [
+      ['null', null],
+      ['true', true],
+      ['false', false],
+    ] as const) {
+      if (this.#take(word)) return value;
+    }
+    this.#space();
+    if (this.text[this.#at] === '"') return this.#string();
+    if (this.text[this.#at] === '{') return this.#object(depth + 1);
+    if (this.text[this.#at] === '[') return this.#array(depth + 1);
+    return Number(this.#match(/-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y));
+  }
+
+  #string(): string {
+    // eslint-disable-next-line no-control-regex -- RFC 8259 section 7 names these very characters.
+    const spelt = this.#match(/"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y).slice(1, -1);
+    const short: Record<string, string> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
+    return spelt.replace(/\\(?:u(.{4})|(.))/g, (_all, hex: string | undefined, one: string) =>
+      hex === undefined ? (short[one] ?? one) : String.fromCharCode(parseInt(hex, 16)),
+    );
+  }
+
+  #object(depth: number): unknown {
+    this.#deepest = Math.max(this.#deepest, depth);
+    this.#take('{');
+    const members = new Map<string, unknown>();
+    if (!this.#take('}')) {
+      do {
+        this.#space();
+        const name = this.#string();
+        if (!this.#take(':')) throw new SyntaxError();
+        if (members.has(name)) this.#repeated = true;
+        members.set(name, this.#value(depth));
+      } while (this.#take(','));
+      if (!this.#take('}')) throw new SyntaxError();
+    }
+    const object = {};
+    for (const [name, value] of members) {
+      Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });
+    }
+    return object;
+  }
+
+  #array(depth: number): unknown {
+    this.#deepest = Math.max(this.#deepest, depth);
+    this.#take('[');
+    const items: unknown[] = [];
+    if (this.#take(']')) return items;
+    do items.push(this.#value(depth));
+    while (this.#take(','));
+    if (!this.#take(']')) throw new SyntaxError();
+    return items;
+  }
+}
+
+describe('a text is read', () => {
+  test.each([
+    '{}',
+    '[]',
+    ' null ',
+    '"a"',
+    '-0',
+    '1e400',
+    '\r\n\t [1, {"a": [true, false]}]\n',
+    '"\\ud800"',
+    '"\u2028"',
+  ])('as JSON.parse reads it: %j', (text) => {
+    expect(outcome(text)).toEqual({ value: JSON.parse(text) as unknown });
+  });
+
+  test.each([
+    '{"a":{"a":{"a":1}},"b":{"a":1}}',
+    '[{"a":1},{"a":1}]',
+    '{"a":":","b":"{:,}","c\\"":"\\\\","d":"\\\\\\":"}',
+    '{"a":1,"A":1,"\\u00e4":1,"a\\u0308":1}',
+    '{"__proto__":1,"constructor":2,"toString":3,"hasOwnProperty":4,"length":5}',
+    '{"":1," ":2}',
+    '{"0":1,"00":2,"-0":3}',
+    '{"\\ud800":1,"\\udc00":2,"\\ud800\\udc00":3}',
+  ])('where names are equal only in different objects, or look alike: %s', (text) => {
+    expect(outcome(text)).toEqual({ value: JSON.parse(text) as unknown });
+  });
+
+  test('and __proto__ becomes a member like any other, of nothing but its object', () => {
+    const { value } = outcome('{"__proto__":{"polluted":true}}') as { value: object };
+    expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
+    expect(Object.hasOwn(value, '__proto__')).toBe(true);
+    expect('polluted' in {}).toBe(false);
+  });
+});
+
+describe('a repeated name is refused [R-314]', () => {
+  test.each([
+    '{"a":1,"a":1}',
+    '{"a":1,"b":2,"a":3}',
+    '{"a":1,"\\u0061":2}',
+    '{"\\u0061":1,"\\u0061":2}',
+    '{"é":1,"\\u00E9":2}',
+    '{"😀":1,"\\ud83d\\ude00":2}',
+    '{"\\/":1,"/":2}',
+    '{"\\n":1,"\\u000a":2}',
+    '{"":1,"":2}',
+    '{"__proto__":1,"__proto__":2}',
+    '{"__proto__":{},"__pro\\u0074o__":null}',
+    '{"constructor":1,"constructor":2}',
+    '{"1":1,"1":2}',
+    '{"a":{"b":[{"c":{"d":1,"d":2}}]}}',
+    '[[[{"x":1,"x":{}}]]]',
+    '{"a":{"b":1},"a":{"b":1,"c":2}}',
+    '{"a":[1,{"b":2}],"a":[]}',
+    ' { "a" : 1 ,\n "a" : 2 } ',
+    '{"a":"\\"","a":"\\\\"}',
+  ])('%j', (text) => {
+    expect(outcome(text)).toBe('duplicate_key');
+  });
+
+  test('also when the one that is dropped holds more members than the one that is kept, or fewer', () => {
+    for (let dropped = 0; dropped < 5; dropped++) {
+      for (let kept = 0; kept < 5; kept++) {
+        const object = (size: number) => `{${Array.from({ length: size }, (_, i) => `"k${i}":0`).join()}}`;
+        expect(outcome(`{"a":${object(dropped)},"b":0,"a":${object(kept)}}`)).toBe('duplicate_key');
+      }
+    }
+  });
+});
+
+describe('what is no JSON is refused [R-314]', () => {
+  test.each([
+    '',
+    ' ',
+    '\ufeff{}',
+    '{}{}',
+    '{} {}',
+    '[1]2',
+    'NaN',
+    'Infinity',
+    '-Infinity',
+    'undefined',
+    '+1',
+    '01',
+    '1.',
+    '.5',
+    '0x10',
+    '1e',
+    '--1',
+    "{'a':1}",
+    '{a:1}',
+    '{"a":1,}',
+    '[1,]',
+    '[,1]',
+    '[1 2]',
+    '{"a" 1}',
+    '{"a":}',
+    '{"a"}',
+    '{:1}',
+    '{1:2}',
+    '{',
+    '}',
+    '[',
+    ']',
+    '[}',
+    '{]',
+    '"',
+    '"\\"',
+    '"\\x41"',
+    '"\\u12"',
+    '"\n"',
+    '"\t"',
+    '"\0"',
+    'null\0',
+    '{}// comment',
+    '/* comment */{}',
+    '{"a":1}\v',
+    '\u00a0{}',
+    'True',
+    'nul',
+  ])('%j', (text) => {
+    expect(outcome(text)).toBe('invalid_json');
+  });
+
+  test('and the place is told where it is known, in UTF-16 units, and nothing of what stands there', () => {
+    expect(readJson('{"name":"😀" "b":1}', DEPTH)).toEqual({ fault: { code: 'invalid_json', offset: 13 } });
+    expect(readJson('', DEPTH)).toEqual({ fault: { code: 'invalid_json' } });
+  });
+
+  test.each([
+    'x at position 4711',
+    'x in JSON at position 4711',
+    'x in JSON at position 4711 (line 1 column 2)',
+    '" in JSON at position 4711',
+    '{"a":x in JSON at position 4711',
+  ])('and a text that speaks like the parser is not believed: %s [R-403]', (text) => {
+    expect(JSON.stringify(readJson(text, DEPTH))).not.toContain('4711');
+  });
+});
+
+describe('nesting [R-314]', () => {
+  const nested = (open: string, close: string, depth: number) =>
+    `${open.repeat(depth)}${close.repeat(depth)}`;
+
+  test.each([1, 8, 64, 1024])('is read to a depth of %i and no deeper', (depth) => {
+    expect(outcome(nested('[', ']', depth), depth)).toEqual({
+      value: JSON.parse(nested('[', ']', depth)) as unknown,
+    });
+    expect(outcome(nested('[', ']', depth + 1), depth)).toBe('nesting_too_deep');
+    const objects = `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
+    expect(outcome(objects, depth)).toHaveProperty('value');
+    expect(outcome(`[${objects}]`, depth)).toBe('nesting_too_deep');
+  });
+
+  test('counts how deep, not how many, and no brackets in strings', () => {
+    expect(outcome(`[${'[],{},'.repeat(500)}[]]`, 2)).toHaveProperty('value');
+    expect(outcome(`["${'[{'.repeat(500)}","\\"[[["]`, 1)).toHaveProperty('value');
+  });
+
+  test('of a million levels is refused without a stack', () => {
+    expect(outcome('['.repeat(1_000_000))).toBe('nesting_too_deep');
+    expect(outcome('{"a":'.repeat(200_000))).toBe('nesting_too_deep');
+  });
+
+  test('that more brackets close than open is no way around the limit', () => {
+    expect(outcome(`${']'.repeat(100)}${'['.repeat(100)}`)).toBe('invalid_json');
+  });
+});
+
+test('a megabyte of quotes and backslashes is read in time that grows with its length', () => {
+  const begun = performance.now();
+  for (const unit of ['\\"', '\\\\', '\\\\\\"']) outcome(`"${unit.repeat(300_000)}"`);
+  outcome(`"${'\\'.repeat(1_000_000)}`);
+  expect(performance.now() - begun).toBeLessThan(2000);
+});
+
+describe('on arbitrary texts the reading agrees with a parser that keeps the names of each object [R-314]', () => {
+  /** Few names, in several spellings, so that they meet. */
+  const name = fc.constantFrom(
+    '"a"',
+    '"\\u0061"',
+    '"b"',
+    '""',
+    '"__proto__"',
+    '"\\u005f_proto__"',
+    '":"',
+    '"\\""',
+    '"{"',
+    '"1"',
+  );
+  const leaf = fc.oneof(
+    fc.constantFrom(
+      'null',
+      'true',
+      '1',
+      '-0.5e3',
+      '1e400',
+      '""',
+      '":,{}[]"',
+      '"\\\\"',
+      '"\\\\\\""',
+      '"\\ud800"',
+    ),
+    fc.string({ unit: 'binary' }).map((text) => JSON.stringify(text)),
+    fc.double({ noNaN: true, noDefaultInfinity: true }).map((number) => JSON.stringify(number)),
+  );
+  const space = fc.constantFrom('', '', '', ' ', '\r\n\t');
+  const { json } = fc.letrec<{ json: string; object: string; array: string }>((tie) => ({
+    json: fc.oneof({ maxDepth: 6, withCrossShrink: true }, leaf, tie('object'), tie('array')),
+    object: fc
+      .array(fc.tuple(space, name, space, tie('json'), space), { maxLength: 4 })
+      .map((members) => `{${members.map(([a, n, b, v, c]) => `${a}${n}${b}:${v}${c}`).join()}}`),
+    array: fc.array(tie('json'), { maxLength: 4 }).map((items) => `[${items.join()}]`),
+  }));
+  /** Some characters taken out, put in or doubled: mostly no JSON any more, sometimes another one. */
+  const mutated = fc
+    .tuple(
+      json,
+      fc.array(fc.tuple(fc.nat(), fc.nat(4), fc.constantFrom(...['{', '}', '[', ']', '"', ':', ',', '\\', 'a', 'e', '0', '1', ' ', '\n', '-'])), { maxLength: 3 }),
+    )
+    .map(([text, changes]) =>
+      changes.reduce((changed, [place, length, character]) => {
+        const at = place % (changed.length + 1);
+        return length === 0
+          ? changed.slice(0, at) + changed.slice(at, at + 8) + changed.slice(at)
+          : changed.slice(0, at) + character + changed.slice(at + length - 1);
+      }, text),
+    );
+
+  const agrees = (text: string) => {
+    const expected = Reference.outcome(text);
+    // A text that is no JSON may be found too deep before it is found to be none.
+    if (expected.depth <= DEPTH) expect(outcome(text)).toEqual(expected.value);
+    for (const limit of [1, 2, 3]) {
+      const tooDeep = expected.depth > limit;
+      const found = outcome(text, limit);
+      if (expected.value !== 'invalid_json') expect(found === 'nesting_too_deep').toBe(tooDeep);
+    }
+  };
+
+  test('of JSON with equal names', () => {
+    fc.assert(fc.property(json, agrees), { numRuns: 3000 });
+  });
+
+  test('of JSON that was damaged', () => {
+    fc.assert(fc.property(mutated, agrees), { numRuns: 3000 });
+  });
+
+  test('of JSON in which one member was put in again', () => {
+    let repeated = 0;
+    const again = fc.tuple(fc.jsonValue(), fc.nat()).map(([value, place]) => {
+      const text = JSON.stringify(value);
+      const members = [...text.matchAll(/"(?:[^"\\]|\\.)*":/g)];
+      const member = members[place % Math.max(1, members.length)];
+      return member === undefined
+        ? text
+        : `${text.slice(0, member.index)}${member[0]}0,${text.slice(member.index)}`;
+    });
+    fc.assert(
+      fc.property(again, (text) => {
+        agrees(text);
+        if (outcome(text) === 'duplicate_key') repeated++;
+      }),
+      { numRuns: 1000 },
+    );
+    expect(repeated).toBeGreaterThan(100);
+  });
+});

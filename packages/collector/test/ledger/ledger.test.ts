@@ -1,0 +1,231 @@
+import { randomUUID } from 'node:crypto';
+import { MessageChannel } from 'node:worker_threads';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { Ledger, MAX_BATCH_BYTES, MAX_BATCH_EVENTS, type LedgerState } from '../../src/ledger/ledger.js';
+import { createRingMemory, RingReader, RingWriter, type Answer } from '../../src/ledger/ring.js';
+import { CommitUnknown, NotCommitted, type Candidate, type Outcome, type Store } from '../../src/store/store.js';
+
+type Append = (batch: readonly Candidate[]) => Outcome[] | Promise<Outcome[]>;
+
+interface Settled {
+  readonly name: string;
+  readonly answer: Answer;
+  readonly code: string | undefined;
+}
+
+/** A ledger over a store that does as it is told, with writers in the same thread. */
+class Bench {
+  readonly states: [LedgerState, unknown][] = [];
+  readonly batches: Candidate[][] = [];
+  readonly settled: Settled[] = [];
+  closed = false;
+  readonly ledger: Ledger;
+  readonly running: Promise<void>;
+  readonly #writers: RingWriter<string>[] = [];
+  #waiting = 0;
+  #idle: (() => void) | undefined;
+
+  constructor(append: Append, writers = 1) {
+    const doorbell = new SharedArrayBuffer(4);
+    const rings: RingReader[] = [];
+    for (let i = 0; i < writers; i++) {
+      const memory = createRingMemory(64 << 20, 8192, doorbell);
+      const { port1, port2 } = new MessageChannel();
+      rings.push(new RingReader(memory, port2));
+      onTestFinished(() => port1.close());
+      this.#writers.push(
+        new RingWriter(memory, port1, 8 << 20, (name, answer, fault) => {
+          this.settled.push({ name, answer, code: fault?.code });
+          if (--this.#waiting === 0) this.#idle?.();
+        }),
+      );
+    }
+    const store: Store = {
+      append: (batch) => {
+        this.batches.push([...batch]);
+        return append(batch);
+      },
+      close: () => {
+        this.closed = true;
+        return Promise.resolve();
+      },
+    };
+    this.ledger = new Ledger({
+      ...{ store, rings, maxDepth: 64, doorbell: new Int32Array(doorbell) },
+      onState: (state, cause) => this.states.push([state, cause]),
+    });
+    this.running = this.ledger.run();
+  }
+
+  send(name: string, body: string | Buffer = event(name), writer = 0): void {
+    const bytes = Buffer.from(body);
+    const ring = this.#writers[writer];
+    if (!ring?.reserve(bytes.length)) throw new Error('the ring is full');
+    this.#waiting++;
+    ring.push(name, bytes.length, 'outcome', 'minimum', { organisation: name, keyId: 'key' }, 7, [bytes]);
+  }
+
+  /** Resolves when everything that was sent has its answer. */
+  async answered(): Promise<readonly Settled[]> {
+    if (this.#waiting > 0) await new Promise<void>((resolve) => (this.#idle = resolve));
+    return this.settled.splice(0);
+  }
+
+  async ask(...names: string[]): Promise<Answer[]> {
+    for (const name of names) this.send(name);
+    return (await this.answered()).map(({ answer }) => answer);
+  }
+
+  async stop(): Promise<void> {
+    this.ledger.stop();
+    await this.running;
+  }
+}
+
+function event(filler = ''): string {
+  return JSON.stringify({
+    event_id: randomUUID(),
+    timestamp: '2026-01-01T00:00:00Z',
+    protocol_version: '0.0.1',
+    system_metadata: {},
+    outcome: { filler },
+  });
+}
+
+const acceptAll: Append = (batch) => batch.map(() => 'accepted');
+
+describe('the ledger', () => {
+  test('answers each event with what became of it, faults among them, in the order in which they came', async () => {
+    const byName: Record<string, Outcome> = { a: 'accepted', d: 'duplicate', c: 'conflict', u: 'unreadable' };
+    const bench = new Bench((batch) => batch.map(({ organisation }) => byName[organisation] ?? 'accepted'));
+    for (const name of ['a', 'bad', 'd', 'c', 'worse', 'u', 'a']) {
+      if (name === 'bad') bench.send(name, '{');
+      else if (name === 'worse') bench.send(name, Buffer.from([0xff, 0xfe]));
+      else bench.send(name);
+    }
+    expect(await bench.answered()).toEqual([
+      { name: 'a', answer: 'accepted', code: undefined },
+      { name: 'bad', answer: 'fault', code: 'invalid_json' },
+      { name: 'd', answer: 'accepted', code: undefined },
+      { name: 'c', answer: 'conflict', code: undefined },
+      { name: 'worse', answer: 'fault', code: 'invalid_encoding' },
+      { name: 'u', answer: 'unreadable', code: undefined },
+      { name: 'a', answer: 'accepted', code: undefined },
+    ]);
+    expect(bench.batches.map((batch) => batch.map(({ organisation }) => organisation))).toEqual([
+      ['a', 'd', 'c', 'u', 'a'],
+    ]);
+    await bench.stop();
+    expect(bench.closed).toBe(true);
+  });
+
+  test('asks the store for nothing when no event passed its examination', async () => {
+    const bench = new Bench(acceptAll);
+    bench.send('bad', 'x');
+    expect((await bench.answered()).map(({ answer }) => answer)).toEqual(['fault']);
+    expect(bench.batches).toEqual([]);
+    await bench.stop();
+  });
+
+  test('gathers what comes during a flush into one batch, and bounds a batch in number and in bytes', async () => {
+    let release: (() => void) | undefined;
+    const bench = new Bench(async (batch) => {
+      if (bench.batches.length === 1) await new Promise<void>((resolve) => (release = resolve));
+      return batch.map(() => 'accepted');
+    });
+    bench.send('first');
+    while (!release) await new Promise(setImmediate);
+    for (let i = 0; i < 2500; i++) bench.send('many');
+    await new Promise(setImmediate);
+    release();
+    expect((await bench.answered()).length).toBe(2501);
+    expect(bench.batches.map((batch) => batch.length)).toEqual([1, MAX_BATCH_EVENTS, MAX_BATCH_EVENTS, 452]);
+
+    const size = MAX_BATCH_BYTES / 4;
+    for (let i = 0; i < 10; i++) bench.send('large', event('x'.repeat(size)));
+    await bench.answered();
+    for (const batch of bench.batches.slice(4)) {
+      const bytes = batch.reduce((sum, { body }) => sum + body.length, 0);
+      // The event that reaches the limit still belongs to the batch.
+      expect(bytes - (batch.at(-1)?.body.length ?? 0)).toBeLessThan(MAX_BATCH_BYTES);
+    }
+    await bench.stop();
+  });
+
+  test('serves every ring and gives each its own answers', async () => {
+    const bench = new Bench(acceptAll, 3);
+    for (let i = 0; i < 30; i++) bench.send(`${i}`, i % 5 === 0 ? '[' : event(), i % 3);
+    const settled = await bench.answered();
+    expect(settled.length).toBe(30);
+    for (const { name, answer } of settled) expect(answer).toBe(Number(name) % 5 === 0 ? 'fault' : 'accepted');
+    await bench.stop();
+  });
+
+  test('refuses while the store cannot commit, tries each batch, and is open again after the first new event that is stored', async () => {
+    let full = true;
+    const cause = new NotCommitted('no space');
+    const bench = new Bench((batch) => {
+      if (batch.every(({ organisation }) => organisation === 'repeat')) return batch.map(() => 'duplicate');
+      if (full) throw cause;
+      return acceptAll(batch);
+    });
+    expect(await bench.ask('a', 'b')).toEqual(['notCommitted', 'notCommitted']);
+    expect(await bench.ask('a')).toEqual(['notCommitted']);
+    expect(bench.states).toEqual([['refusing', cause]]);
+    // A repeat writes nothing, so it says nothing of the disk.
+    expect(await bench.ask('repeat')).toEqual(['accepted']);
+    expect(bench.states.length).toBe(1);
+    full = false;
+    expect(await bench.ask('a', 'repeat')).toEqual(['accepted', 'accepted']);
+    expect(bench.states).toEqual([
+      ['refusing', cause],
+      ['open', undefined],
+    ]);
+    await bench.stop();
+  });
+
+  test.each([
+    ['cannot know what it committed', new CommitUnknown('a flush failed')],
+    ['throws anything else', new TypeError('a fault of ours')],
+    ['rejects', Promise.reject(new Error('later'))],
+  ])('has failed for good once the store %s, and tells nobody that anything is stored', async (_, failure) => {
+    if (failure instanceof Promise) failure.catch(() => undefined);
+    let failing = false;
+    const bench = new Bench((batch) => {
+      if (!failing) return acceptAll(batch);
+      if (failure instanceof Promise) return failure;
+      throw failure;
+    });
+    expect(await bench.ask('a')).toEqual(['accepted']);
+    failing = true;
+    expect(await bench.ask('a', 'b')).toEqual(['unknown', 'unknown']);
+    failing = false;
+    const { length } = bench.batches;
+    expect(await bench.ask('c', 'd')).toEqual(['unknown', 'unknown']);
+    expect(bench.batches.length).toBe(length);
+    expect(bench.states.map(([state]) => state)).toEqual(['failed']);
+    expect(bench.states[0]?.[1]).toBeInstanceOf(CommitUnknown);
+    await bench.stop();
+  });
+
+  test('answers "unknown" to events for which the store gave no outcome, or one that is not in the contract', async () => {
+    const bench = new Bench(() => ['accepted', 'stored!' as Outcome]);
+    expect(await bench.ask('a', 'b', 'c')).toEqual(['accepted', 'unknown', 'unknown']);
+    await bench.stop();
+  });
+
+  test('answers everything that was published before it was told to stop, then closes the store', async () => {
+    const bench = new Bench(async (batch) => {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      expect(bench.closed).toBe(false);
+      return acceptAll(batch);
+    });
+    for (let i = 0; i < 3000; i++) bench.send('a');
+    await new Promise(setImmediate);
+    const stopped = bench.stop();
+    const answers = await bench.answered();
+    expect(answers.map(({ answer }) => answer)).toEqual(Array.from({ length: 3000 }, () => 'accepted'));
+    await stopped;
+    expect(bench.closed).toBe(true);
+  });
+});

@@ -1,0 +1,248 @@
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { isLocked, lockDirectory, DirectoryInUse } from '../../../src/store/embedded/directory-lock.js';
+import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
+import { EventReader } from '../../../src/store/embedded/event-reader.js';
+import { nodeFiles, type Files } from '../../../src/store/embedded/files.js';
+import { IdIndex } from '../../../src/store/embedded/id-index/id-index.js';
+import { inspectLedger } from '../../../src/store/embedded/inspection.js';
+import { CommitUnknown, StoreDamaged, type Candidate } from '../../../src/store/store.js';
+import { candidate, idOf } from '../candidate.js';
+
+const SEGMENT_BYTES = 64 << 10;
+
+let directory: string;
+let troubles: string[];
+
+beforeEach(() => {
+  directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-store-'));
+  troubles = [];
+  onTestFinished(() => fs.rmSync(directory, { recursive: true }));
+});
+
+async function open(files: Partial<Files> = {}): Promise<EmbeddedStore> {
+  const store = await EmbeddedStore.open({
+    ...{ directory, segmentBytes: SEGMENT_BYTES },
+    files: { ...nodeFiles, ...files },
+    onTrouble: (what) => troubles.push(what),
+  });
+  onTestFinished(() => store.close().catch(() => undefined));
+  return store;
+}
+
+function events(count: number, size = 10): Candidate[] {
+  return Array.from({ length: count }, (_, i) => candidate({ body: { i, filler: 'x'.repeat(size) } }));
+}
+
+function storedIds(): string[] {
+  const ids: string[] = [];
+  for (const { eventId } of new EventReader(directory, nodeFiles).scan({})) ids.push(eventId);
+  return ids;
+}
+
+function findings(): { severity: string; subject: string; message: string }[] {
+  return [...inspectLedger(directory, nodeFiles, () => undefined)];
+}
+
+describe('the id index of an embedded store', () => {
+  test('covers everything after an orderly end, and nothing is read again', async () => {
+    const store = await open();
+    await store.append(events(10));
+    await store.close();
+    const again = await open();
+    expect(again.opened).toEqual({ events: 10, segments: 1, replayed: 0, tornTail: undefined });
+  });
+
+  test.each(['deleted', 'emptied', 'damaged', 'cut'])(
+    'is rebuilt when it was %s, and repeats are known again',
+    async (fate) => {
+      const stored = events(300, 500);
+      const store = await open();
+      await store.append(stored.slice(0, 150));
+      await store.append(stored.slice(150));
+      await store.close();
+      const index = path.join(directory, 'index');
+      const runs = fs.readdirSync(index).map((name) => path.join(index, name));
+      expect(runs.length).toBeGreaterThan(0);
+      if (fate === 'deleted') fs.rmSync(index, { recursive: true });
+      for (const run of fate === 'deleted' ? [] : runs) {
+        if (fate === 'emptied') fs.rmSync(run);
+        if (fate === 'cut') fs.truncateSync(run, fs.statSync(run).size - 1);
+        if (fate === 'damaged') {
+          const bytes = fs.readFileSync(run);
+          bytes[5000] = (bytes[5000] ?? 0) ^ 4;
+          fs.writeFileSync(run, bytes);
+        }
+      }
+      expect(findings().map(({ severity }) => severity)).not.toContain('damage');
+      const again = await open();
+      expect(again.opened).toMatchObject({ events: 300, replayed: 300 });
+      expect(new Set(await again.append(stored))).toEqual(new Set(['duplicate']));
+      expect(storedIds()).toEqual(stored.map(idOf));
+    },
+  );
+
+  test('that is older than the log is brought up to date', async () => {
+    const stored = events(40);
+    const store = await open();
+    await store.append(stored.slice(0, 20));
+    await store.close();
+    fs.cpSync(path.join(directory, 'index'), path.join(directory, 'old'), { recursive: true });
+    const second = await open();
+    await second.append(stored.slice(20));
+    await second.close();
+    fs.rmSync(path.join(directory, 'index'), { recursive: true });
+    fs.renameSync(path.join(directory, 'old'), path.join(directory, 'index'));
+    const third = await open();
+    expect(third.opened).toMatchObject({ events: 40, replayed: 20 });
+    expect(new Set(await third.append(stored))).toEqual(new Set(['duplicate']));
+  });
+
+  test('that covers more than the log holds shows that durable events are gone: refused, and reported by the inspection', async () => {
+    const stored = events(5);
+    const store = await open();
+    for (const event of stored) await store.append([event]);
+    await store.close();
+    const [file = ''] = fs.readdirSync(path.join(directory, 'ledger')).filter((name) => name.endsWith('.segment'));
+    const segment = path.join(directory, 'ledger', file);
+    const whole = fs.readFileSync(segment);
+    let end = whole.length;
+    while (whole[end - 1] === 0) end--;
+    const flipped = Buffer.from(whole);
+    flipped[end - 3] = (flipped[end - 3] ?? 0) ^ 1;
+    for (const bytes of [flipped, whole.subarray(0, end - 1), Buffer.alloc(64, whole.subarray(0, 64))]) {
+      fs.writeFileSync(segment, bytes);
+      await expect(open()).rejects.toThrow(StoreDamaged);
+      expect(fs.readFileSync(segment).equals(bytes)).toBe(true);
+      expect(findings()).toContainEqual(
+        expect.objectContaining({ severity: 'damage', message: expect.stringContaining(file) as string }),
+      );
+    }
+    expect(fs.existsSync(path.join(directory, 'ledger', 'torn'))).toBe(false);
+    fs.rmSync(segment);
+    await expect(open()).rejects.toThrow(StoreDamaged);
+    fs.writeFileSync(segment, whole);
+    await open();
+    expect(storedIds()).toEqual(stored.map(idOf));
+  });
+
+  test('of another ledger, ending between two frames of this one, is refused instead of being trusted', async () => {
+    const store = await open();
+    await store.append(events(5));
+    await store.close();
+    fs.rmSync(path.join(directory, 'index'), { recursive: true });
+    const index = IdIndex.open({ directory: path.join(directory, 'index') });
+    index.add(1, 2, 100);
+    index.commit(150);
+    await index.close();
+    await expect(open()).rejects.toThrow('no frame of the log begins at 150');
+  });
+});
+
+describe('an embedded store', () => {
+  test('answers that a repeat cannot be read when its place is damaged, says where, and goes on', async () => {
+    const [first = candidate(), ...rest] = events(3);
+    const store = await open();
+    await store.append([first, ...rest]);
+    const segment = path.join(directory, 'ledger', '0000000000000001.segment');
+    const bytes = fs.readFileSync(segment);
+    bytes[64 + 120] = (bytes[64 + 120] ?? 0) ^ 1;
+    fs.writeFileSync(segment, bytes);
+    expect(await store.append([first, ...rest, ...events(1)])).toEqual([
+      'unreadable',
+      'duplicate',
+      'duplicate',
+      'accepted',
+    ]);
+    expect(troubles).toEqual([expect.stringContaining('0000000000000001.segment at byte 64') as string]);
+    expect(() => storedIds()).toThrow(StoreDamaged);
+    expect(findings()).toEqual([
+      {
+        severity: 'damage',
+        subject: 'events',
+        message: expect.stringContaining(
+          '0000000000000001.segment at byte 64, where event 1 is due; 0 events before it are whole',
+        ) as string,
+      },
+    ]);
+  });
+
+  test('after a flush that failed answers nothing any more, and a new one brings the batch to the disk before it answers', async () => {
+    let flushes = 0;
+    let failing = false;
+    const store = await open({
+      datasync: (fd) => {
+        if (failing) throw new Error('EIO');
+        nodeFiles.datasync(fd);
+      },
+    });
+    const stored = events(2);
+    await store.append(stored.slice(0, 1));
+    failing = true;
+    const attempt = () => Promise.resolve().then(() => store.append(stored.slice(1)));
+    await expect(attempt()).rejects.toThrow(CommitUnknown);
+    failing = false;
+    await expect(attempt()).rejects.toThrow(CommitUnknown);
+    await store.close();
+    const written: number[] = [];
+    const again = await open({
+      write: (fd, source, length, position) => {
+        written.push(position);
+        nodeFiles.write(fd, source, length, position);
+      },
+      datasync: (fd) => {
+        flushes++;
+        nodeFiles.datasync(fd);
+      },
+    });
+    expect([written.length, flushes]).toEqual([1, 1]);
+    expect(await again.append(stored)).toEqual(['duplicate', 'duplicate']);
+    expect(storedIds()).toEqual(stored.map(idOf));
+  });
+
+  test('reports an event whose hash is not that of its body, though the checksum holds', async () => {
+    const store = await open();
+    const event = { ...candidate(), digest: 'ab'.repeat(32) };
+    await store.append([candidate(), event]);
+    await store.close();
+    expect(findings()).toContainEqual({
+      ...{ severity: 'damage', subject: 'events' },
+      message: `the body of event 2 (${idOf(event)}) does not have its SHA-256`,
+    });
+  });
+});
+
+describe('the lock of a data directory', () => {
+  test('is held by one at a time, is seen from outside, and is free again after its release', () => {
+    const inner = path.join(directory, 'a', 'b');
+    expect(isLocked(inner)).toBe(false);
+    const lock = lockDirectory(inner);
+    expect(fs.statSync(inner).mode & 0o777).toBe(0o700);
+    expect(isLocked(inner)).toBe(true);
+    expect(() => lockDirectory(inner)).toThrow(DirectoryInUse);
+    lock.release();
+    expect(isLocked(inner)).toBe(false);
+    lockDirectory(inner).release();
+  });
+});
+
+describe('the file layer', () => {
+  test('brings the names of all directories that it makes to stable storage', () => {
+    const synced: string[] = [];
+    const files: Files = { ...nodeFiles, syncDirectory: (name) => void synced.push(name) };
+    files.makeDirectory(path.join(directory, 'a', 'b', 'c'));
+    expect(synced).toEqual([path.join(directory, 'a', 'b'), path.join(directory, 'a'), directory]);
+    synced.length = 0;
+    files.makeDirectory(path.join(directory, 'a', 'b', 'c'));
+    expect(synced).toEqual([]);
+  });
+
+  test('makes room of exactly the size asked for, all zeros, whatever was there', async () => {
+    const file = path.join(directory, 'room');
+    fs.writeFileSync(file, 'x'.repeat(4 << 20));
+    await nodeFiles.createZeroed(file, (1 << 20) + 7);
+    expect(fs.readFileSync(file).equals(Buffer.alloc((1 << 20) + 7))).toBe(true);
+  });
+});

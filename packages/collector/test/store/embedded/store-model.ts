@@ -1,0 +1,211 @@
+/** An embedded store on a disk in memory beside a model of what it must hold; every step checks one against the other. */
+import { expect } from 'vitest';
+import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
+import { EventReader } from '../../../src/store/embedded/event-reader.js';
+import { CommitUnknown, NotCommitted, type Candidate, type Outcome } from '../../../src/store/store.js';
+import { candidate, idOf } from '../candidate.js';
+import { MemoryDisk } from './memory-disk.js';
+
+export const SEGMENT_BYTES = 4096;
+
+/** An event of a small world: few ids, so that repeats and conflicts are frequent. */
+export interface Wish {
+  /** 0 to 255. */
+  readonly id: number;
+  /** Contents 0 and 1 say the same in other words; 2 says something else. */
+  readonly content: 0 | 1 | 2;
+  readonly organisation: 'one' | 'two';
+  /** Bytes of filler. */
+  readonly size: number;
+}
+
+export function wished({ id, content, organisation, size }: Wish): Candidate {
+  const filler = '.'.repeat(size);
+  const bodies = [`{"a":1,"b":"${filler}"}`, `{"b":"${filler}" , "a":1.0}`, `{"a":2,"b":"${filler}"}`];
+  const eventId = `00000000-0000-4000-8000-0000000000${id.toString(16).padStart(2, '0')}`;
+  return candidate({ eventId, organisation, body: bodies[content] });
+}
+
+/** Where the index is kept, to be taken back to an earlier state or lost. */
+export interface IndexKeeper {
+  save(): () => void;
+  lose(): void;
+}
+
+export type Restart = 'close' | 'kill' | 'power';
+export type IndexFate = 'current' | 'stale' | 'lost';
+
+interface Found {
+  readonly sequence: number;
+  readonly organisation: string;
+  readonly eventId: string;
+  readonly body: string;
+}
+
+export class StoreModel {
+  disk = new MemoryDisk();
+  store: EmbeddedStore | undefined;
+  /** What is stored for certain, in order. */
+  stored: Candidate[] = [];
+  /** A batch of which anything may be stored. */
+  unknown: Candidate[] = [];
+  refusals = 0;
+  #saved: (() => void) | undefined;
+
+  constructor(
+    private readonly directory: string,
+    private readonly index: IndexKeeper,
+  ) {}
+
+  async open(): Promise<void> {
+    const open = () =>
+      EmbeddedStore.open({
+        directory: this.directory,
+        segmentBytes: SEGMENT_BYTES,
+        files: this.disk.files,
+        onTrouble: () => undefined,
+      });
+    try {
+      this.store = await open();
+    } catch (error) {
+      const full = (error as NodeJS.ErrnoException).code === 'ENOSPC' || error instanceof NotCommitted;
+      if (!this.disk.heal() && !(full && this.disk.capacity < Infinity)) throw error;
+      // A start that fails is tried again, when there is space if that was the reason.
+      this.disk.capacity = Infinity;
+      this.disk = this.disk.afterKill();
+      this.store = await open();
+    }
+    this.#saved = this.index.save();
+    const found = this.read(this.disk);
+    expect(this.store.opened.events).toBe(found.length);
+    const possible = asFound([...this.stored, ...this.unknown]);
+    expect(found.length).toBeGreaterThanOrEqual(this.stored.length);
+    expect(found).toEqual(possible.slice(0, found.length));
+    this.stored = [...this.stored, ...this.unknown].slice(0, found.length);
+    this.unknown = [];
+    this.#checkDurable();
+  }
+
+  async append(batch: readonly Candidate[]): Promise<void> {
+    const { store } = this;
+    if (store === undefined) return;
+    const accepted: Candidate[] = [];
+    let outcomes: Outcome[];
+    try {
+      outcomes = await store.append(batch);
+    } catch (error) {
+      this.refusals++;
+      if (error instanceof NotCommitted) {
+        expect(this.read(this.disk.afterKill())).toEqual(asFound(this.stored));
+        this.#checkDurable();
+        return;
+      }
+      expect(error).toBeInstanceOf(CommitUnknown);
+      for (const event of batch) {
+        if (this.#outcome(event, accepted) === 'accepted') accepted.push(event);
+      }
+      this.unknown = accepted;
+      await this.#drop();
+      return;
+    }
+    expect(outcomes.length).toBe(batch.length);
+    for (const [i, event] of batch.entries()) {
+      if (outcomes[i] === 'unreadable') {
+        expect(this.disk.hasFailed).toBe(true);
+        continue;
+      }
+      expect(outcomes[i]).toBe(this.#outcome(event, accepted));
+      if (outcomes[i] === 'accepted') accepted.push(event);
+    }
+    this.stored.push(...accepted);
+    this.#checkDurable();
+  }
+
+  /** @param picked which unflushed sectors a loss of power leaves. */
+  async restart(
+    how: Restart,
+    index: IndexFate,
+    picked: (file: string, sector: number) => boolean = () => false,
+  ): Promise<void> {
+    const saved = this.#saved;
+    if (this.store) {
+      const disk = this.disk;
+      if (how === 'kill') this.disk = disk.afterKill();
+      if (how === 'power') this.disk = disk.afterPowerLoss(picked);
+      try {
+        await this.store.close();
+      } catch (error) {
+        if (!disk.heal()) throw error;
+      }
+      this.store = undefined;
+    } else if (how === 'power') this.disk = this.disk.afterPowerLoss(picked);
+    if (index === 'stale') saved?.();
+    if (index === 'lost') this.index.lose();
+    await this.open();
+  }
+
+  /** Everything that is stored is a repeat, and what differs is a conflict. */
+  async checkRepeats(): Promise<void> {
+    this.disk.heal();
+    const repeats = [...this.stored];
+    for (let i = 0; i < repeats.length; i += 16) {
+      const batch = repeats.slice(i, i + 16);
+      expect(await this.store?.append(batch)).toEqual(batch.map(() => 'duplicate'));
+      const others = batch.map((event) => ({ ...event, kind: 'user-feedback' }) as const);
+      expect(await this.store?.append(others)).toEqual(others.map(() => 'conflict'));
+    }
+    expect(this.read(this.disk)).toEqual(asFound(this.stored));
+  }
+
+  async end(): Promise<void> {
+    this.disk.heal();
+    await this.store?.close();
+    expect(this.disk.openDescriptors, 'descriptors left open').toBeLessThan(8);
+  }
+
+  read(disk: MemoryDisk): Found[] {
+    const found: Found[] = [];
+    const reader = new EventReader(this.directory, disk.afterKill().files);
+    for (const { sequence, organisation, eventId, body } of reader.scan({})) {
+      found.push({ sequence, organisation, eventId, body: body.toString() });
+    }
+    return found;
+  }
+
+  /** The process ends, as the collector does after a flush has failed; what was committed may reach the index. */
+  async #drop(): Promise<void> {
+    const { store, disk } = this;
+    this.store = undefined;
+    this.disk = disk.afterKill();
+    disk.heal();
+    await store?.close();
+  }
+
+  /** Whatever was acknowledged outlives a loss of power at this very moment. */
+  #checkDurable(): void {
+    const found = this.read(this.disk.afterPowerLoss());
+    expect(found.slice(0, this.stored.length)).toEqual(asFound(this.stored));
+  }
+
+  #outcome(event: Candidate, earlier: readonly Candidate[]): Outcome {
+    const first = [...this.stored, ...earlier].find(
+      ({ organisation, eventId }) =>
+        organisation === event.organisation && Buffer.compare(eventId, event.eventId) === 0,
+    );
+    if (!first) return 'accepted';
+    const content = ({ body }: Candidate) => {
+      const { a, b } = JSON.parse(Buffer.from(body).toString()) as { a: number; b: string };
+      return `${a} ${b}`;
+    };
+    return content(first) === content(event) ? 'duplicate' : 'conflict';
+  }
+}
+
+function asFound(events: readonly Candidate[]): Found[] {
+  return events.map((event, i) => ({
+    sequence: i + 1,
+    organisation: event.organisation,
+    eventId: idOf(event),
+    body: Buffer.from(event.body).toString(),
+  }));
+}
