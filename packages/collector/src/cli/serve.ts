@@ -90,6 +90,9 @@ async function run(config: Config, log: Logger, keyDatabase: KeyDatabase): Promi
   );
   const opened = await thread.opened;
   tellOpened(log, opened);
+  // Before anybody can know that it listens: whoever stops it then wants an orderly end.
+  const onSignal = (signal: NodeJS.Signals) => ending.end(EXIT.ok, signal);
+  process.once('SIGTERM', onSignal).once('SIGINT', onSignal);
   const listener = new Listener(ingest, config);
   let port: number;
   try {
@@ -117,8 +120,6 @@ ${newKeyNotice({ host: config.host, port }, firstKey, 'inference-start')}
     { host: config.host, port, dataDir: config.dataDir, profile: config.profile, pid: process.pid },
     'listening',
   );
-  const onSignal = (signal: NodeJS.Signals) => ending.end(EXIT.ok, signal);
-  process.once('SIGTERM', onSignal).once('SIGINT', onSignal);
 
   const { code, reason } = await ending.reached;
   log.info({ reason, pending: ingest.pending }, 'stopping');

@@ -217,6 +217,11 @@ export class Ingest {
     this.#refuse(exchange, REFUSAL_OF_ANSWER[answer]);
   }
 
+  /** Logs a refusal that no request came to: bytes that are none, or that did not come in time. */
+  noteRefusal(code: ErrorCode, remote: string | undefined): void {
+    this.#refusals.note({ code, remote }, performance.now());
+  }
+
   #refuse(
     exchange: Exchange,
     code: ErrorCode,

@@ -1,6 +1,6 @@
 /** The HTTP listener: node:http with its limits set, and what happens to bytes that are not a proper request. */
 import { createServer, type Server, type ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ErrorCode } from '@clinical-events/protocol';
 import { endSocket, refuseOnSocket } from './answers.js';
@@ -66,7 +66,7 @@ export class Listener {
       // Node has let go of the socket: an error that nobody listens for would end the process.
       socket.on('error', () => socket.destroy());
       if (this.#owesAnswer(socket)) socket.destroy();
-      else refuseOnSocket(socket, 'method_not_allowed', 'Allow: POST\r\n');
+      else this.#refuse(socket, 'method_not_allowed', 'Allow: POST\r\n');
     });
   }
 
@@ -127,14 +127,19 @@ export class Listener {
     else if (latest === undefined || latest.req.complete) {
       // The fault is in a request that nobody has seen yet.
       if (this.#owesAnswer(socket)) socket.destroy();
-      else refuseOnSocket(socket, faultOf(error));
+      else this.#refuse(socket, faultOf(error));
     } else if (latest.headersSent) {
       // The fault is in the rest of a body that was refused before.
       endSocket(socket);
     } else if (latest.socket === null) {
       // The fault is in the body of a request in whose turn to be answered others are.
       socket.destroy();
-    } else refuseOnSocket(socket, faultOf(error));
+    } else this.#refuse(socket, faultOf(error));
+  }
+
+  #refuse(socket: Duplex, code: ErrorCode, headers?: string): void {
+    this.ingest.noteRefusal(code, socket instanceof Socket ? socket.remoteAddress : undefined);
+    refuseOnSocket(socket, code, headers);
   }
 }
 

@@ -1,7 +1,7 @@
 /** One pass over a JSON text for what JSON.parse does not tell: how deep it nests, and whether a key repeats. */
 
 /** Why a text is refused, with the offset of the place in UTF-16 units where one is known. */
-export type JsonFault =
+type JsonFault =
   | { readonly code: 'invalid_json'; readonly offset?: number }
   | { readonly code: 'nesting_too_deep' }
   | { readonly code: 'duplicate_key' };

@@ -169,8 +169,10 @@ export class RingWriter<T> {
     let bodyBytes = 0;
     for (const chunk of chunks) bodyBytes += chunk.length;
     const bytes = organisation.length + keyId.length + bodyBytes;
-    const skipped = this.#head + bytes > this.#data.length ? this.#data.length - this.#head : 0;
-    const offset = skipped > 0 ? 0 : this.#head;
+    // Nothing is skipped when the event before ended exactly where the ring does.
+    const wraps = this.#head + bytes > this.#data.length;
+    const skipped = wraps ? this.#data.length - this.#head : 0;
+    const offset = wraps ? 0 : this.#head;
     let at = offset + this.#data.write(organisation, offset, 'latin1');
     at += this.#data.write(keyId, at, 'latin1');
     for (const chunk of chunks) {

@@ -9,6 +9,8 @@ class Decimal {
   ) {}
 }
 
+const MAX_EXPONENT_DIGITS = 100;
+
 /**
  * Doubles would call 12345678901234567890 and 12345678901234567891 equal, and 1e400 and 1e500 too.
  * @param text a number as RFC 8259 section 6 writes it.
@@ -23,6 +25,9 @@ function decimal(text: string): Decimal {
   let last = all.length;
   while (last > first && all.charCodeAt(last - 1) === 48) last--;
   if (first === last) return new Decimal('0', 0n);
+  // To read an exponent of a million digits takes a tenth of a second, which one sender could spend at will. Such a
+  // number is equal to itself as it is written, and to nothing else.
+  if (exponent.length > MAX_EXPONENT_DIGITS) return new Decimal(text, 0n);
   const shift = BigInt(all.length - last - fraction.length);
   return new Decimal((negative ? '-' : '') + all.slice(first, last), BigInt(exponent) + shift);
 }

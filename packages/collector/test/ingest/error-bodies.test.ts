@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { ERRORS, EVENT_KINDS, EVENT_PATHS, type ErrorCode } from '@clinical-events/protocol';
 import fc from 'fast-check';
-import { afterAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { oneCollector } from '../running/one-collector.js';
 import {
   chunked,
@@ -133,8 +133,9 @@ const PLACES: Readonly<Record<string, (value: Secret) => RequestParts | string>>
   'a chunk size': ({ word }) => ({ headers: { 'Transfer-Encoding': 'chunked' }, body: `${word}\r\n` }),
   'a request line alone': ({ word }) => `${word}\r\n\r\n`,
   'a body that is no JSON': ({ word }) => ({ body: word }),
+  // V8 quotes all of a text of at most 20 characters.
   'a body that is no JSON and speaks like its parser': ({ digits }) => ({
-    body: `x in JSON at position ${digits}`,
+    body: `x at position ${digits.slice(0, 6)}`,
   }),
   'a string that never ends': ({ word }) => ({ body: `{"a":"${word}` }),
   'a broken escape': ({ word }) => ({ body: `{"a":"\\u${word}"}` }),
@@ -204,8 +205,8 @@ describe('an Error', () => {
         expectErrorBody(answer);
         const seen = answer.raw.toLowerCase();
         expect(seen).not.toContain(value.word);
-        // A double keeps 15 to 17 of the digits.
-        expect(seen).not.toContain(value.digits.slice(0, 12));
+        // A number that was read and written again may have lost the last of its digits.
+        expect(answer.body).not.toContain(value.digits.slice(0, 6));
       }),
       { numRuns: 400, examples: Object.keys(PLACES).map((place) => [place]) },
     );
@@ -229,8 +230,8 @@ describe('an Error', () => {
     sent.push({ word: event.event_id, digits: first.digits });
   });
 
-  afterAll(async () => {
-    // The log of all this, at its most talkative, once the collector has written the last of it.
+  test('is logged without any of those values, by a collector at its most talkative [R-802]', async () => {
+    // Stopped, it has written the last of it.
     await expect(collector.running.stop()).resolves.toBe(0);
     const { stderr } = collector.running.output;
     expect(stderr).toContain('"code":"validation_failed"');

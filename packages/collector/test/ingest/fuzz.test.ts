@@ -204,7 +204,7 @@ function damaged(random: Random, bytes: Buffer): Buffer {
 function fuzzed(random: Random, key: string): Fuzzed {
   const parts = [structured(random, key)];
   if (random.chance(6)) parts.push(structured(random, key));
-  let bytes = Buffer.concat(parts.map((part) => part.bytes));
+  let bytes: Buffer = Buffer.concat(parts.map((part) => part.bytes));
   let text: string | undefined = parts.map((part) => part.text).join('\n');
   while (random.chance(3)) {
     bytes = damaged(random, bytes);

@@ -1,3 +1,4 @@
+import fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, EVENT_KINDS, EVENT_PATHS, type ErrorCode, type EventKind } from '@clinical-events/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -54,7 +55,7 @@ const keyName = (faults: readonly Check[]) =>
 const collector = oneCollector(
   ['--max-body-bytes', String(MAX_BODY), '--segment-bytes', '1MiB'],
   async (dataDir) => {
-    for (const faults of subsets(['key', 'permission', 'rate'])) {
+    for (const faults of subsets<Check>(['key', 'permission', 'rate'])) {
       const past = Date.now() - 2 * DAY;
       const { text } = await issueKey(
         dataDir,
@@ -301,6 +302,7 @@ describe('a key', () => {
 
 describe('the profile', () => {
   let full: Running;
+  let fullDirectory: string;
   let fullKeys: Record<'own' | 'minimum' | 'full', string>;
   const bare = () => {
     const { event_id, timestamp, protocol_version, system_metadata } = sampleEvent();
@@ -310,15 +312,18 @@ describe('the profile', () => {
     (await send(port, { key, body: JSON.stringify(event) })).status;
 
   beforeAll(async () => {
-    const dataDir = temporaryDirectory();
+    fullDirectory = temporaryDirectory();
     fullKeys = {
-      own: (await issueKey(dataDir)).text,
-      minimum: (await issueKey(dataDir, { profile: 'minimum' })).text,
-      full: (await issueKey(dataDir, { profile: 'full' })).text,
+      own: (await issueKey(fullDirectory)).text,
+      minimum: (await issueKey(fullDirectory, { profile: 'minimum' })).text,
+      full: (await issueKey(fullDirectory, { profile: 'full' })).text,
     };
-    full = await start(dataDir, ['--profile', 'full']);
+    full = await start(fullDirectory, ['--profile', 'full']);
   });
-  afterAll(() => full.stop());
+  afterAll(async () => {
+    await full.stop();
+    fs.rmSync(fullDirectory, { recursive: true, force: true });
+  });
 
   test('of a collector is minimum unless it is told otherwise [R-113]', async () => {
     expect(await statusAt(collector.port, collector.key, bare())).toBe(201);
@@ -351,11 +356,10 @@ describe('the profile', () => {
         (await send(full.port, { key: fullKeys.own, target: EVENT_PATHS[kind], body: JSON.stringify(event) }))
           .status,
       ).toBe(201);
-      const { [member]: _left, ...without } = event;
       const answer = await send(full.port, {
         key: fullKeys.own,
         target: EVENT_PATHS[kind],
-        body: JSON.stringify(without),
+        body: JSON.stringify({ ...event, [member]: undefined }),
       });
       expectError(answer, 'validation_failed');
       expect(answer.error().details).toEqual({

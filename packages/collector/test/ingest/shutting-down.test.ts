@@ -96,6 +96,23 @@ describe('told to stop [R-609]', () => {
     for (const answer of others) expectShuttingDown(answer);
   });
 
+  test('a request that begins after that is refused with 503, behind one that had begun and is accepted', async () => {
+    const [begun, late] = [sampleEvent(), sampleEvent()];
+    const connection = await open();
+    connection.write(bytesOf(begun).subarray(0, -1));
+    await sleep(50);
+    running.process.kill('SIGTERM');
+    await expect.poll(() => running.output.stderr).toContain('"msg":"stopping"');
+    connection.write(Buffer.concat([bytesOf(begun).subarray(-1), bytesOf(late)]));
+    const [first, second, ...others] = await connection.answers();
+    expect(first?.status).toBe(201);
+    if (second === undefined) throw new Error('no answer to the late request');
+    expectShuttingDown(second);
+    expect(others).toEqual([]);
+    expect(await running.exited).toBe(0);
+    expect((await storedEvents(dataDir)).map(({ event_id }) => event_id)).toEqual([begun.event_id]);
+  });
+
   test('it does not wait for connections that are idle, used or never used', async () => {
     for (let i = 0; i < 10; i++) {
       const connection = await open();

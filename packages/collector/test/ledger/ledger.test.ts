@@ -3,7 +3,13 @@ import { MessageChannel } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { Ledger, MAX_BATCH_BYTES, MAX_BATCH_EVENTS, type LedgerState } from '../../src/ledger/ledger.js';
 import { createRingMemory, RingReader, RingWriter, type Answer } from '../../src/ledger/ring.js';
-import { CommitUnknown, NotCommitted, type Candidate, type Outcome, type Store } from '../../src/store/store.js';
+import {
+  CommitUnknown,
+  NotCommitted,
+  type Candidate,
+  type Outcome,
+  type Store,
+} from '../../src/store/store.js';
 
 type Append = (batch: readonly Candidate[]) => Outcome[] | Promise<Outcome[]>;
 
@@ -157,7 +163,8 @@ describe('the ledger', () => {
     for (let i = 0; i < 30; i++) bench.send(`${i}`, i % 5 === 0 ? '[' : event(), i % 3);
     const settled = await bench.answered();
     expect(settled.length).toBe(30);
-    for (const { name, answer } of settled) expect(answer).toBe(Number(name) % 5 === 0 ? 'fault' : 'accepted');
+    for (const { name, answer } of settled)
+      expect(answer).toBe(Number(name) % 5 === 0 ? 'fault' : 'accepted');
     await bench.stop();
   });
 
@@ -185,28 +192,31 @@ describe('the ledger', () => {
   });
 
   test.each([
-    ['cannot know what it committed', new CommitUnknown('a flush failed')],
-    ['throws anything else', new TypeError('a fault of ours')],
-    ['rejects', Promise.reject(new Error('later'))],
-  ])('has failed for good once the store %s, and tells nobody that anything is stored', async (_, failure) => {
-    if (failure instanceof Promise) failure.catch(() => undefined);
-    let failing = false;
-    const bench = new Bench((batch) => {
-      if (!failing) return acceptAll(batch);
-      if (failure instanceof Promise) return failure;
-      throw failure;
-    });
-    expect(await bench.ask('a')).toEqual(['accepted']);
-    failing = true;
-    expect(await bench.ask('a', 'b')).toEqual(['unknown', 'unknown']);
-    failing = false;
-    const { length } = bench.batches;
-    expect(await bench.ask('c', 'd')).toEqual(['unknown', 'unknown']);
-    expect(bench.batches.length).toBe(length);
-    expect(bench.states.map(([state]) => state)).toEqual(['failed']);
-    expect(bench.states[0]?.[1]).toBeInstanceOf(CommitUnknown);
-    await bench.stop();
-  });
+    ['cannot know what it committed', () => new CommitUnknown('a flush failed'), false],
+    ['throws anything else', () => new TypeError('a fault of ours'), false],
+    ['rejects', () => new Error('later'), true],
+  ])(
+    'has failed for good once the store %s, and tells nobody that anything is stored',
+    async (_, failureOf: () => Error, later) => {
+      const failure = failureOf();
+      let failing = false;
+      const bench = new Bench((batch) => {
+        if (!failing) return acceptAll(batch);
+        if (later) return Promise.reject(failure);
+        throw failure;
+      });
+      expect(await bench.ask('a')).toEqual(['accepted']);
+      failing = true;
+      expect(await bench.ask('a', 'b')).toEqual(['unknown', 'unknown']);
+      failing = false;
+      const { length } = bench.batches;
+      expect(await bench.ask('c', 'd')).toEqual(['unknown', 'unknown']);
+      expect(bench.batches.length).toBe(length);
+      expect(bench.states.map(([state]) => state)).toEqual(['failed']);
+      expect(bench.states[0]?.[1]).toBeInstanceOf(CommitUnknown);
+      await bench.stop();
+    },
+  );
 
   test('answers "unknown" to events for which the store gave no outcome, or one that is not in the contract', async () => {
     const bench = new Bench(() => ['accepted', 'stored!' as Outcome]);

@@ -25,6 +25,20 @@ export interface Running {
   kill(): Promise<void>;
 }
 
+/** Starts one `collector` command and leaves it running; `output` grows as it writes. */
+export function launch(args: readonly string[]): {
+  readonly process: ChildProcess;
+  readonly output: { stdout: string; stderr: string };
+  readonly exited: Promise<number | null>;
+} {
+  const child = spawn(process.execPath, [MAIN, ...args]);
+  const output = { stdout: '', stderr: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
+  const exited = new Promise<number | null>((resolve) => child.on('close', (code) => resolve(code)));
+  return { process: child, output, exited };
+}
+
 /** Runs one `collector` command to its end. */
 export function run(
   args: readonly string[],

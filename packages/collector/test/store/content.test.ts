@@ -72,7 +72,8 @@ function write(value: Exact, choose: Choose): string {
       if (a && b) [members[i], members[j]] = [b, a];
     }
     const written = members.map(
-      ([name, member]) => `${space()}${writeString(name, choose)}${space()}:${space()}${write(member, choose)}`,
+      ([name, member]) =>
+        `${space()}${writeString(name, choose)}${space()}:${space()}${write(member, choose)}`,
     );
     return `{${written.join(',')}${space()}}`;
   }

@@ -2,7 +2,14 @@
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Candidate, EventSource, Outcome, ScanRange, Store, StoredEvent } from '../../src/store/store.js';
+import type {
+  Candidate,
+  EventSource,
+  Outcome,
+  ScanRange,
+  Store,
+  StoredEvent,
+} from '../../src/store/store.js';
 import { candidate, idOf, uuidBytes } from './candidate.js';
 
 /** One place where events can be kept, empty at first. */
@@ -20,7 +27,9 @@ export interface Driver {
 }
 
 /** What an event must look like when it is read, but for its sequence. */
-export function asStored(event: Candidate): Omit<StoredEvent, 'sequence' | 'body'> & { readonly body: string } {
+export function asStored(
+  event: Candidate,
+): Omit<StoredEvent, 'sequence' | 'body'> & { readonly body: string } {
   const { kind, profile, organisation, keyId, receivedAt, digest } = event;
   const runId = event.runId.some((byte) => byte !== 0) ? idOf({ ...event, eventId: event.runId }) : undefined;
   return {
@@ -37,13 +46,13 @@ export async function readAll(source: EventSource, range: ScanRange = {}): Promi
   return found;
 }
 
-export function storeConformance({ name, makePlace }: Driver): void {
-  describe(`the store contract, kept by ${name}`, () => {
+export function storeConformance(driver: Driver): void {
+  describe(`the store contract, kept by ${driver.name}`, () => {
     let place: Place;
     let store: Store;
 
     beforeEach(async () => {
-      place = await makePlace();
+      place = await driver.makePlace();
       store = await place.open();
     });
 

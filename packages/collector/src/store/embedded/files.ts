@@ -75,9 +75,13 @@ export const nodeFiles: Files = {
   async createZeroed(file, size) {
     const handle = await fs.promises.open(file, 'w', 0o600);
     try {
+      let flushed = 0;
       for (let at = 0; at < size;) {
         // A nearly full disk may take less than it is given.
         at += (await handle.write(ZEROS, 0, Math.min(ZEROS.length, size - at), at)).bytesWritten;
+        if (at - flushed < ROOM_PIECE) continue;
+        await handle.datasync();
+        flushed = at;
       }
       await handle.sync();
     } finally {

@@ -40,6 +40,12 @@ export interface SegmentLogOptions {
   readonly vouchedTo: number;
 }
 
+/**
+ * How long making room ahead of time rests after it has failed, in milliseconds: a nearly full disk would otherwise
+ * be written full of zeros at every batch.
+ */
+const ROOM_REST_MS = 1000;
+
 export class SegmentLog {
   /** Oldest first; the last one is written to. Never empty after `open`. */
   readonly segments: Segment[];
@@ -54,6 +60,7 @@ export class SegmentLog {
   #offset: number;
   #room: Promise<void> | undefined;
   #broken: CommitUnknown | undefined;
+  #restUntil = 0;
 
   private constructor(
     options: SegmentLogOptions,
@@ -116,7 +123,8 @@ export class SegmentLog {
     if (bytes <= left) {
       // Begin early to make the next segment's room, so that rolling finds it there at any rate; but not at once,
       // so that a ledger of a few events takes one segment and not two.
-      if (left < this.#options.segmentBytes * 0.75) this.#room ??= this.#prepare(this.#options.segmentBytes);
+      const early = left < this.#options.segmentBytes * 0.75 && performance.now() >= this.#restUntil;
+      if (early) this.#room ??= this.#prepare(this.#options.segmentBytes);
       return undefined;
     }
     return this.#roll(this.#current.ledgerId, bytes);
@@ -202,8 +210,9 @@ export class SegmentLog {
     const { files, directory, onRoomTrouble } = this.#options;
     const room = files.createZeroed(nextPath(directory), size);
     room.catch((error: unknown) => {
-      // Forgotten, so that the next batch tries again.
+      // Forgotten, so that it is tried again.
       this.#room = undefined;
+      this.#restUntil = performance.now() + ROOM_REST_MS;
       try {
         // On a full disk its zeros would take the last space from everybody else.
         files.remove(nextPath(directory));

@@ -105,7 +105,9 @@ describe('the id index of an embedded store', () => {
     const store = await open();
     for (const event of stored) await store.append([event]);
     await store.close();
-    const [file = ''] = fs.readdirSync(path.join(directory, 'ledger')).filter((name) => name.endsWith('.segment'));
+    const [file = ''] = fs
+      .readdirSync(path.join(directory, 'ledger'))
+      .filter((name) => name.endsWith('.segment'));
     const segment = path.join(directory, 'ledger', file);
     const whole = fs.readFileSync(segment);
     let end = whole.length;

@@ -12,14 +12,12 @@ interface Published {
 /** What is on the disk, by directory. */
 export const published = new Map<string, Published>();
 
-export class IdIndexReader {
-  static read({ directory }: { directory: string }): { coveredTo: number; close(): Promise<void> } {
-    return {
-      coveredTo: published.get(directory)?.coveredTo ?? 0,
-      close: () => Promise.resolve(),
-    };
-  }
-}
+export const IdIndexReader = {
+  read: ({ directory }: { directory: string }) => ({
+    coveredTo: published.get(directory)?.coveredTo ?? 0,
+    close: () => Promise.resolve(),
+  }),
+};
 
 export class IdIndex {
   hi = 0;
@@ -59,7 +57,8 @@ export class IdIndex {
   }
 
   add(hi: number, lo: number, address: number): void {
-    if (this.#closed || address < this.#committed) throw new RangeError('an address that was committed before');
+    if (this.#closed || address < this.#committed)
+      throw new RangeError('an address that was committed before');
     this.#entries.push([hi, lo, address]);
   }
 

@@ -592,7 +592,9 @@ describe('rolling', () => {
 
 describe('a call that fails', () => {
   test('at any place leaves the log whole: what was acknowledged is there, what was not committed is not', async () => {
-    const batches = [2, 3, 1, 4, 2, 5, 1, 3, 2, 4].map((count, i) => events(count, 'x'.repeat(300 * (i % 5))));
+    const batches = [2, 3, 1, 4, 2, 5, 1, 3, 2, 4].map((count, i) =>
+      events(count, 'x'.repeat(300 * (i % 5))),
+    );
     let faults = 0;
     for (const operation of OPERATIONS) {
       for (const manner of ['before', 'partly', 'after'] satisfies Manner[]) {

@@ -1,0 +1,249 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import {
+  createKey,
+  launch,
+  outcomeEvent,
+  run,
+  start,
+  storedEvents,
+  temporaryDirectory,
+  type PrintedEvent,
+} from '../running/collector-process.js';
+import { post } from '../running/load.js';
+import { candidate, idOf } from '../store/candidate.js';
+import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
+
+let dataDir: string;
+
+beforeEach(() => {
+  dataDir = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+});
+
+const RUN = '0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10';
+const DAY = Date.parse('2026-01-10');
+const HOUR = 3_600_000;
+
+/** Two events of each kind, an hour apart, those of one run in another organisation. */
+const EVENTS = Array.from({ length: 10 }, (_, i) =>
+  candidate({
+    kind: EVENT_KINDS[i % 5] ?? 'outcome',
+    organisation: i % 3 === 0 ? 'ward' : 'default',
+    ...(i % 3 === 0 && { runId: RUN }),
+    receivedAt: DAY + i * HOUR,
+    body: ` {"i" : ${i},\n "text":"Gr\u00fc\u00dfe \\u00e9 \u{1f469}"}`,
+  }),
+);
+
+function readings(): Record<string, unknown>[] {
+  const text = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8');
+  expect(text.endsWith('\n')).toBe(true);
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+function parsed(text: string): PrintedEvent[] {
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as PrintedEvent);
+}
+
+async function until(what: () => boolean): Promise<void> {
+  for (let i = 0; i < 400 && !what(); i++) await sleep(25);
+  expect(what()).toBe(true);
+}
+
+describe('collector events', () => {
+  test('prints every event with its fields and the exact body, one JSON object a line', async () => {
+    await fillDirectory(dataDir, [EVENTS]);
+    const printed = await storedEvents(dataDir);
+    expect(printed).toEqual(
+      EVENTS.map((event, i) => ({
+        sequence: i + 1,
+        received_at: new Date(event.receivedAt).toISOString(),
+        ...{ kind: event.kind, profile: 'minimum', organisation: event.organisation, key_id: event.keyId },
+        ...{ event_id: idOf(event), run_id: i % 3 === 0 ? RUN : null, sha256: event.digest },
+        body: Buffer.from(event.body).toString(),
+      })),
+    );
+  });
+
+  test.each<[string[], (i: number) => boolean]>([
+    [['--kind', 'outcome'], (i) => i % 5 === 3],
+    [['--kind', 'outcome, user-feedback'], (i) => i % 5 >= 3],
+    [['--run', RUN.toUpperCase()], (i) => i % 3 === 0],
+    [['--organisation', 'ward'], (i) => i % 3 === 0],
+    [['--organisation', 'nobody'], () => false],
+    [['--since', '2026-01-10T03:00:00Z'], (i) => i >= 3],
+    [['--until', '2026-01-10T03:00:00Z'], (i) => i < 3],
+    [['--since', '2026-01-10T03:00+01:00', '--until', '2026-01-10T05:00:00.001Z'], (i) => i >= 2 && i <= 5],
+    [['--since', '2026-01-11'], () => false],
+    [
+      ['--until', '2026-01-11', '--kind', 'outcome', '--organisation', 'ward'],
+      (i) => i % 5 === 3 && i % 3 === 0,
+    ],
+  ])('with %j prints those events and no others', async (args, wanted) => {
+    await fillDirectory(dataDir, [EVENTS]);
+    const printed = await storedEvents(dataDir, ...args);
+    expect(printed.map(({ sequence }) => sequence - 1)).toEqual(EVENTS.map((_, i) => i).filter(wanted));
+  });
+
+  test.each([
+    [['--kind', 'result'], '--kind: "result" is none of inference-start, internal-artifact, human-output'],
+    [['--kind', ''], '--kind: "" is none of'],
+    [['--run', 'abc'], '--run: "abc" is not a UUID'],
+    [['--since', 'yesterday'], '--since: "yesterday" is neither a date (2026-01-31) nor an instant'],
+    [['--since', '2026-02-30'], '--since: "2026-02-30" is neither'],
+    [['--until', '2026-02-31T10:00:00Z'], '--until: "2026-02-31T10:00:00Z" is neither'],
+    [['--until', '2026-01-01T10:00:00'], '--until: "2026-01-01T10:00:00" is neither'],
+    [['--since', '2026-13-01'], '--since: "2026-13-01" is neither'],
+    [['--organization', 'x'], "unknown option '--organization' (Did you mean --organisation?)"],
+    [['extra'], "too many arguments for 'events'"],
+  ])('with %j is refused in one line with exit code 2, and nothing is read', async (args, message) => {
+    await fillDirectory(dataDir, [EVENTS.slice(0, 1)]);
+    const { code, stdout, stderr } = await run(['events', '--data-dir', dataDir, ...args]);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(/^collector: [^\n]*\n$/);
+    expect(stderr).toContain(message);
+    expect(fs.existsSync(path.join(dataDir, 'access.log'))).toBe(false);
+  });
+
+  test.each(['', 'nowhere'])('without a ledger ends with 6 and says so (in %j)', async (inside) => {
+    const directory = path.join(dataDir, inside);
+    expect(await run(['events', '--data-dir', directory])).toEqual({
+      ...{ code: 6, stdout: '' },
+      stderr: `collector: ${directory} holds no ledger\n`,
+    });
+  });
+
+  test('notes each reading before it gives anything out, and how much it was when it ends', async () => {
+    await fillDirectory(dataDir, [EVENTS]);
+    await storedEvents(dataDir, '--kind', 'outcome', '--since', '2026-01-01');
+    await storedEvents(dataDir, '--organisation', 'ward');
+    const [begun, ended, ...second] = readings();
+    expect(begun).toMatchObject({
+      ...{ state: 'begun', command: 'events', uid: process.getuid?.() },
+      filter: { kind: 'outcome', since: '2026-01-01' },
+    });
+    expect(ended).toMatchObject({ reading: begun?.reading, state: 'ended', events: 2, complete: true });
+    expect(second).toMatchObject([
+      { state: 'begun', filter: { organisation: 'ward' } },
+      { state: 'ended', events: 4, complete: true },
+    ]);
+    expect(second[0]?.reading).not.toBe(begun?.reading);
+    expect(fs.statSync(path.join(dataDir, 'access.log')).mode & 0o777).toBe(0o600);
+  });
+
+  test('gives nothing out when the reading cannot be noted', async () => {
+    await fillDirectory(dataDir, [EVENTS]);
+    fs.mkdirSync(path.join(dataDir, 'access.log'));
+    const { code, stdout, stderr } = await run(['events', '--data-dir', dataDir]);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/^collector: EISDIR[^\n]*\n$/);
+  });
+
+  test('that nobody reads to the end is noted as not complete', async () => {
+    const many = Array.from({ length: 3000 }, () => candidate({ body: { filler: 'x'.repeat(1000) } }));
+    await fillDirectory(dataDir, [many.slice(0, 1000), many.slice(1000, 2000), many.slice(2000)], 4 << 20);
+    const reader = launch(['events', '--data-dir', dataDir]);
+    await until(() => reader.output.stdout.length > 0);
+    reader.process.stdout?.destroy();
+    expect(await reader.exited).toBe(0);
+    const [, ended] = readings();
+    expect(ended).toMatchObject({ state: 'ended', complete: false });
+    expect(ended?.events).toBeLessThan(3000);
+    // One that is killed has at least begun.
+    const killed = launch(['events', '--data-dir', dataDir]);
+    await until(() => killed.output.stdout.length > 0);
+    killed.process.kill('SIGKILL');
+    await killed.exited;
+    expect(readings().map(({ state }) => state)).toEqual(expect.arrayContaining(['begun', 'ended', 'begun']));
+  });
+
+  test('prints what is whole before damage in an old segment, then says where it is and ends with 3', async () => {
+    const events = Array.from({ length: 300 }, (_, i) => candidate({ body: { i, filler: 'x'.repeat(600) } }));
+    await fillDirectory(
+      dataDir,
+      Array.from({ length: 30 }, (_, i) => events.slice(i * 10, i * 10 + 10)),
+    );
+    const segments = segmentPaths(dataDir);
+    expect(segments.length).toBeGreaterThan(3);
+    for (const segment of segments) {
+      const sequence = Number.parseInt(path.basename(segment), 10) + 4;
+      const offset = frameOffset(segment, events, sequence);
+      flipBit(segment, offset + 150);
+      const { code, stdout, stderr } = await run(['events', '--data-dir', dataDir]);
+      expect(code).toBe(3);
+      expect(parsed(stdout).map((event) => event.sequence)).toEqual(
+        Array.from({ length: sequence - 1 }, (_, i) => i + 1),
+      );
+      expect(stderr).toBe(
+        `collector: a frame does not hold what was written in ${path.basename(segment)} at byte ${offset}, ` +
+          `where event ${sequence} is due\n`,
+      );
+      flipBit(segment, offset + 150);
+    }
+    expect((await storedEvents(dataDir)).length).toBe(300);
+  });
+
+  test('with --follow prints new events as they come, over new segments too, until it is told to stop', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, ['--max-body-bytes', '64KiB', '--segment-bytes', '128KiB']);
+    onTestFinished(() => collector.kill());
+    const send = async (count: number, filler: number): Promise<string[]> => {
+      const ids: string[] = [];
+      for (let i = 0; i < count; i++) {
+        const event = outcomeEvent({ filler: 'x'.repeat(filler) });
+        expect((await post(collector.port, key, JSON.stringify(event))).status).toBe(201);
+        ids.push(event.event_id);
+      }
+      return ids;
+    };
+    const ids = await send(3, 10);
+    const follower = launch(['events', '--follow', '--data-dir', dataDir]);
+    onTestFinished(() => void follower.process.kill('SIGKILL'));
+    const seen = () => {
+      const { stdout } = follower.output;
+      return parsed(stdout.slice(0, stdout.lastIndexOf('\n') + 1)).map((event) => event.event_id);
+    };
+    await until(() => seen().length === 3);
+    ids.push(...(await send(2, 10)));
+    await until(() => seen().length === 5);
+    ids.push(...(await send(12, 40_000)));
+    await until(() => seen().length === 17);
+    expect(segmentPaths(dataDir).length).toBeGreaterThan(2);
+    expect(seen()).toEqual(ids);
+    follower.process.kill('SIGINT');
+    expect(await follower.exited).toBe(0);
+    expect(follower.output.stderr).toBe('');
+    expect(readings().at(-1)).toMatchObject({ state: 'ended', events: 17, complete: true });
+  });
+
+  test('beside a collector under load never takes a batch that is being written for damage', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir);
+    onTestFinished(() => collector.kill());
+    let stopped = false;
+    const senders = Promise.all(
+      Array.from({ length: 8 }, async () => {
+        while (!stopped) await post(collector.port, key, JSON.stringify(outcomeEvent()));
+      }),
+    );
+    for (let i = 0; i < 6; i++) {
+      const printed = await storedEvents(dataDir);
+      expect(printed.map(({ sequence }) => sequence)).toEqual(printed.map((_, at) => at + 1));
+      const doctor = await run(['doctor', '--data-dir', dataDir]);
+      expect([doctor.code, doctor.stdout]).toEqual([0, expect.not.stringContaining('DAMAGED')]);
+    }
+    stopped = true;
+    await senders;
+    expect(await collector.stop()).toBe(0);
+  });
+});

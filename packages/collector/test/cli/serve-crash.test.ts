@@ -1,0 +1,75 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { rmSync } from 'node:fs';
+import { expect, onTestFinished, test } from 'vitest';
+import {
+  createKey,
+  outcomeEvent,
+  start,
+  storedEvents,
+  temporaryDirectory,
+} from '../running/collector-process.js';
+import { expectAllStored, Load, post } from '../running/load.js';
+
+function scratch(): string {
+  const dataDir = temporaryDirectory();
+  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  return dataDir;
+}
+
+/** Small segments, so that the log rolls under the load too. */
+const SMALL = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB'];
+
+test('killed 50 times under load, the collector keeps every event that it acknowledged, once, and nothing half', async () => {
+  const dataDir = scratch();
+  const key = await createKey(dataDir);
+  const load = new Load(key, { connections: 16, repeats: 0.1, largest: 300_000 });
+  for (let round = 0; round < 50; round++) {
+    const collector = await start(dataDir, SMALL);
+    const senders = load.run(collector.port, () => false);
+    await sleep(Math.random() * 400);
+    await collector.kill();
+    await senders;
+  }
+  expect(load.acknowledged.size).toBeGreaterThan(1000);
+  const stored = await expectAllStored(dataDir, load);
+  expect(stored).toBeGreaterThanOrEqual(load.acknowledged.size);
+  expect(load.refusals).toEqual(new Map());
+}, 180_000);
+
+test('stopped under load, the collector ends with 0 and keeps every event that it acknowledged', async () => {
+  const dataDir = scratch();
+  const key = await createKey(dataDir);
+  const load = new Load(key, { connections: 32, largest: 100_000 });
+  for (let round = 0; round < 3; round++) {
+    const collector = await start(dataDir, SMALL);
+    const before = load.acknowledged.size;
+    const senders = load.run(collector.port, () => false);
+    await sleep(300);
+    const code = await collector.stop();
+    // Every sender had an answer or a closed connection; none of them hangs.
+    await senders;
+    expect(code).toBe(0);
+    expect(load.acknowledged.size).toBeGreaterThan(before + 20);
+    expect([...load.refusals.keys()].filter((status) => status !== 503)).toEqual([]);
+    expect(collector.output.stderr).toContain('"exitCode":0');
+  }
+  // In order, there is not one event more than was acknowledged.
+  expect(await expectAllStored(dataDir, load)).toBe(load.acknowledged.size);
+}, 60_000);
+
+test('a repeat after a restart is answered as the first was, and the event is stored once', async () => {
+  const dataDir = scratch();
+  const key = await createKey(dataDir);
+  const event = outcomeEvent();
+  const body = JSON.stringify(event);
+  for (const end of ['stop', 'kill', 'stop'] as const) {
+    const collector = await start(dataDir);
+    expect((await post(collector.port, key, body)).status).toBe(201);
+    expect((await post(collector.port, key, `${body} `)).status).toBe(201);
+    const other = JSON.stringify({ ...event, outcome: { outcome_type: 'contradicted' } });
+    expect((await post(collector.port, key, other)).status).toBe(409);
+    await collector[end]();
+  }
+  const stored = await storedEvents(dataDir);
+  expect(stored.map((each) => each.body)).toEqual([body]);
+}, 60_000);

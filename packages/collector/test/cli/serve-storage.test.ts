@@ -1,0 +1,229 @@
+import { execFileSync } from 'node:child_process';
+import { rmSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import {
+  createKey,
+  outcomeEvent,
+  run,
+  start,
+  storedEvents,
+  temporaryDirectory,
+  type Running,
+} from '../running/collector-process.js';
+import { expectAllStored, Load, post } from '../running/load.js';
+
+function scratch(): string {
+  const dataDir = temporaryDirectory();
+  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  return dataDir;
+}
+
+async function running(...args: Parameters<typeof start>): Promise<Running> {
+  const collector = await start(...args);
+  onTestFinished(() => collector.kill());
+  return collector;
+}
+
+/** Runs before anything else in the main thread and in every other one. */
+function preload(script: string): string[] {
+  return ['--import', `data:text/javascript,${encodeURIComponent(script)}`];
+}
+
+const SMALL = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB'];
+
+/** An event that fills a tenth of a small segment. */
+function large(): string {
+  return JSON.stringify(outcomeEvent({ note: 'x'.repeat(100_000) }));
+}
+
+/** What the collector logs may come a little later than its answers. */
+async function until(what: () => boolean): Promise<void> {
+  for (let i = 0; i < 200 && !what(); i++) await sleep(25);
+  expect(what()).toBe(true);
+}
+
+/** Posts until the collector refuses, and checks how it does. @returns the bodies that it acknowledged. */
+async function postUntilRefused({ port, output }: Running, key: string): Promise<string[]> {
+  const acknowledged: string[] = [];
+  for (;;) {
+    const body = large();
+    const { status, headers, body: answer } = await post(port, key, body);
+    if (status === 201) {
+      acknowledged.push(body);
+      expect(acknowledged.length).toBeLessThan(1000);
+      continue;
+    }
+    expect(status).toBe(503);
+    expect(Number(headers['retry-after'])).toBeGreaterThan(0);
+    expect(JSON.parse(answer)).toMatchObject({ code: 'storage_unavailable' });
+    await until(() => output.stderr.includes('events cannot be stored; senders are told to retry'));
+    return acknowledged;
+  }
+}
+
+/** Posts again until it is accepted, as a sender does. */
+async function postUntilAccepted({ port }: Running, key: string, body: string): Promise<void> {
+  for (let i = 0; i < 100; i++) {
+    if ((await post(port, key, body)).status === 201) return;
+    await sleep(50);
+  }
+  throw new Error('the collector does not recover');
+}
+
+/** A full disk, its relief, a kill and a new start: nothing that was acknowledged is lost. */
+async function fillAndRelieve(
+  dataDir: string,
+  key: string,
+  fill: (collector: Running) => void,
+  relieve: (collector: Running) => void,
+): Promise<void> {
+  const collector = await running(dataDir, SMALL);
+  const first = large();
+  expect((await post(collector.port, key, first)).status).toBe(201);
+  fill(collector);
+  const acknowledged = await postUntilRefused(collector, key);
+  const refused = large();
+  for (let i = 0; i < 5; i++) {
+    expect((await post(collector.port, key, refused)).status).toBe(503);
+    await sleep(150);
+  }
+  expect(collector.process.exitCode).toBeNull();
+  relieve(collector);
+  await postUntilAccepted(collector, key, refused);
+  await until(() => collector.output.stderr.includes('events are stored again'));
+  const last = large();
+  expect((await post(collector.port, key, last)).status).toBe(201);
+  await collector.kill();
+  const stored = (await storedEvents(dataDir)).map(({ body }) => body);
+  expect(stored).toEqual([first, ...acknowledged, refused, last]);
+  const again = await running(dataDir, SMALL);
+  expect((await post(again.port, key, first)).status).toBe(201);
+  expect(await again.stop()).toBe(0);
+  expect((await storedEvents(dataDir)).length).toBe(stored.length);
+}
+
+test('on a full disk the collector refuses with Retry-After, loses nothing, and goes on when there is space', async () => {
+  const dataDir = scratch();
+  let mounted = false;
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=12m,mode=700', 'tmpfs', dataDir], { stdio: 'pipe' });
+    mounted = true;
+  } catch (error) {
+    console.warn(
+      `\n*** THE FULL DISK IS NOT A REAL ONE: no small file system can be mounted here (${String(error)}).\n` +
+        '*** A limit on the size of files stands in for it.\n',
+    );
+  }
+  if (!mounted) return fillAndRelieve(dataDir, await createKey(dataDir), limitFiles, unlimitFiles);
+  onTestFinished(() => execFileSync('umount', ['-l', dataDir]));
+  const ballast = path.join(dataDir, 'ballast');
+  const key = await createKey(dataDir);
+  await fillAndRelieve(
+    dataDir,
+    key,
+    () => writeFileSync(ballast, Buffer.alloc(6 << 20)),
+    () => rmSync(ballast),
+  );
+}, 60_000);
+
+/** The current segment has its size already; the next one cannot be made. */
+function limitFiles({ process }: Running): void {
+  execFileSync('prlimit', ['--pid', String(process.pid), `--fsize=${(1 << 20) - 1}:`]);
+}
+
+function unlimitFiles({ process }: Running): void {
+  execFileSync('prlimit', ['--pid', String(process.pid), '--fsize=unlimited:']);
+}
+
+test('where files may not grow the collector refuses, loses nothing, and goes on when they may', async () => {
+  const dataDir = scratch();
+  await fillAndRelieve(dataDir, await createKey(dataDir), limitFiles, unlimitFiles);
+}, 60_000);
+
+test('after a failed flush nothing more is acknowledged, the collector ends with 4, and a new start has every event', async () => {
+  const dataDir = scratch();
+  const key = await createKey(dataDir);
+  const load = new Load(key, { connections: 8, repeats: 0.1 });
+  const nodeArgs = preload(`
+    import fs from 'node:fs';
+    const { fdatasyncSync } = fs;
+    let left = 40;
+    fs.fdatasyncSync = (fd) => {
+      if (left-- > 0) return fdatasyncSync(fd);
+      process._rawDebug('FLUSH FAILED');
+      throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' });
+    };
+  `);
+  const collector = await running(dataDir, SMALL, nodeArgs);
+  let atFailure = -1;
+  collector.process.stderr?.on('data', () => {
+    if (atFailure < 0 && collector.output.stderr.includes('FLUSH FAILED')) atFailure = load.acknowledged.size;
+  });
+  await load.run(collector.port, () => false);
+  expect(await collector.exited).toBe(4);
+  expect(collector.output.stderr.match(/FLUSH FAILED/g)?.length).toBe(1);
+  expect(collector.output.stderr).toContain('the ledger has failed; going on would not be safe');
+  expect(load.acknowledged.size).toBeGreaterThan(10);
+  // Answers to the batch before may still have been under way.
+  expect(load.acknowledged.size - atFailure).toBeLessThanOrEqual(8);
+  expect([...load.refusals.keys()]).toEqual(load.refusals.size > 0 ? [503] : []);
+  await expectAllStored(dataDir, load);
+  const again = await running(dataDir, SMALL);
+  await Promise.race([load.run(again.port, () => load.acknowledged.size > 200), again.exited]);
+  expect(await again.stop()).toBe(0);
+  await expectAllStored(dataDir, load);
+}, 60_000);
+
+test('a second collector on the same directory ends with 5 and says so, and the first is unharmed', async () => {
+  const dataDir = scratch();
+  const key = await createKey(dataDir);
+  const first = await running(dataDir);
+  const body = JSON.stringify(outcomeEvent());
+  expect((await post(first.port, key, body)).status).toBe(201);
+  for (let i = 0; i < 2; i++) {
+    expect(await run(['serve', '--port', '0', '--data-dir', dataDir])).toEqual({
+      code: 5,
+      stdout: '',
+      stderr: `collector: ${dataDir} is in use by another collector\n`,
+    });
+  }
+  expect((await post(first.port, key, JSON.stringify(outcomeEvent()))).status).toBe(201);
+  expect((await post(first.port, key, body)).status).toBe(201);
+  // A lock that nobody holds any more does not keep the next one out.
+  await first.kill();
+  expect(statSync(path.join(dataDir, 'lock')).isFile()).toBe(true);
+  const next = await running(dataDir);
+  expect((await post(next.port, key, body)).status).toBe(201);
+  expect(await next.stop()).toBe(0);
+  expect((await storedEvents(dataDir)).length).toBe(2);
+}, 60_000);
+
+test('a clock that is set back again and again changes neither the order nor what is a repeat', async () => {
+  const dataDir = scratch();
+  const key = await createKey(dataDir);
+  const nodeArgs = preload(`
+    const { now } = Date;
+    const begin = now();
+    Date.now = () => now() - 3_600_000 * Math.floor((now() - begin) / 100);
+  `);
+  const bodies: string[] = [];
+  for (let round = 0; round < 2; round++) {
+    const collector = await running(dataDir, SMALL, nodeArgs);
+    for (let i = 0; i < 10; i++) {
+      const body = JSON.stringify(outcomeEvent());
+      expect((await post(collector.port, key, body)).status).toBe(201);
+      expect((await post(collector.port, key, bodies[0] ?? body)).status).toBe(201);
+      bodies.push(body);
+      await sleep(50);
+    }
+    if (round === 0) await collector.kill();
+    else expect(await collector.stop()).toBe(0);
+  }
+  const stored = await storedEvents(dataDir);
+  expect(stored.map(({ body }) => body)).toEqual(bodies);
+  expect(stored.map(({ sequence }) => sequence)).toEqual(bodies.map((_, i) => i + 1));
+  const times = stored.map(({ received_at }) => Date.parse(received_at));
+  expect(times.filter((time, i) => time < (times[i - 1] ?? 0)).length).toBeGreaterThan(4);
+}, 60_000);
