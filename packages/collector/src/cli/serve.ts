@@ -19,11 +19,11 @@ import type { LedgerThreadData, LedgerThreadMessage } from './ledger-thread.js';
 const EXAMPLES = `
 Examples:
   $ collector serve
-  $ collector serve --port 8443 --host 0.0.0.0 --data-dir /var/lib/collector
+  $ collector serve --port 9000 --data-dir /var/lib/collector
   $ COLLECTOR_PROFILE=full collector serve
 
 The first start on an empty data directory makes an API key and prints it once.
-SIGTERM and SIGINT stop it in order: what was begun is answered, then it exits with 0.
+SIGTERM, SIGINT and SIGHUP stop it in order: what was begun is answered, then it exits with 0.
 Logs go to standard error, one JSON object a line.`;
 
 export function command(): Command {
@@ -92,7 +92,7 @@ async function run(config: Config, log: Logger, keyDatabase: KeyDatabase): Promi
   tellOpened(log, opened);
   // Before anybody can know that it listens: whoever stops it then wants an orderly end.
   const onSignal = (signal: NodeJS.Signals) => ending.end(EXIT.ok, signal);
-  process.once('SIGTERM', onSignal).once('SIGINT', onSignal);
+  process.once('SIGTERM', onSignal).once('SIGINT', onSignal).once('SIGHUP', onSignal);
   const listener = new Listener(ingest, config);
   let port: number;
   try {
@@ -163,6 +163,9 @@ class Ending {
   }
 }
 
+/** The same trouble is logged so often at most, in milliseconds. */
+const TROUBLE_EVERY_MS = 10_000;
+
 /** The main thread's end of the ledger thread. */
 class LedgerThread {
   readonly opened: Promise<Opened>;
@@ -182,6 +185,7 @@ class LedgerThread {
       ingest.ledgerEntered('failed');
       ending.end(EXIT.unsafe, 'the ledger has failed');
     };
+    const troubles = new Map<string, number>();
     this.opened = new Promise((resolve, reject) => {
       this.#worker.on('message', (message: LedgerThreadMessage) => {
         switch (message.type) {
@@ -208,6 +212,9 @@ class LedgerThread {
             }
             break;
           case 'trouble':
+            // On a full disk each batch meets the same trouble again.
+            if (performance.now() - (troubles.get(message.what) ?? -Infinity) < TROUBLE_EVERY_MS) break;
+            troubles.set(message.what, performance.now());
             log.warn({ reason: message.reason }, message.what);
             break;
           case 'closed':

@@ -1,5 +1,5 @@
 /** Every byte that the collector ever sends to a client is written here. */
-import type { ServerResponse } from 'node:http';
+import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ERRORS, errorBody, type ErrorCode } from '@clinical-events/protocol';
 import type { Exchange } from './exchange.js';
@@ -84,7 +84,7 @@ export function refuseOnSocket(socket: Duplex, code: ErrorCode, headers = ''): v
   const body = JSON.stringify(errorBody(code));
   endSocket(
     socket,
-    `HTTP/1.1 ${status} ${code}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
       `${headers}Connection: close\r\n\r\n${body}`,
   );
 }

@@ -14,6 +14,7 @@ import {
   type Profile,
 } from '@clinical-events/protocol';
 import type { KeyRing } from '../access/key-ring.js';
+import { keyIdOf } from '../access/key-text.js';
 import type { Fault } from '../ledger/examine.js';
 import type { LedgerState } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
@@ -86,6 +87,7 @@ export class Ingest {
   /** From now on every new request is refused with `shutting_down`. */
   stop(): void {
     this.#stopping = true;
+    this.#refusals.flush();
   }
 
   /** Requests that are being received or wait for the ledger. */
@@ -117,7 +119,8 @@ export class Ingest {
       return this.#refuse(exchange, 'malformed_request');
     }
     const principal = this.#options.keys.authenticate(headers.apiKey, Date.now());
-    if (typeof principal === 'string') return this.#refuse(exchange, principal);
+    if (typeof principal === 'string')
+      return this.#refuse(exchange, principal, undefined, [], headers.apiKey);
     exchange.principal = principal;
     if (!principal.may(kind)) return this.#refuse(exchange, 'permission_denied', { permission: kind });
     const wait = principal.bucket?.take(startedAt) ?? 0;
@@ -227,6 +230,7 @@ export class Ingest {
     code: ErrorCode,
     details?: Record<string, unknown>,
     headers: readonly string[] = [],
+    presentedKey?: string,
   ): void {
     const { request, kind, principal } = exchange;
     this.#refusals.note(
@@ -234,7 +238,8 @@ export class Ingest {
         code,
         kind,
         organisation: principal?.organisation,
-        keyId: principal?.keyId,
+        // Of a key that was proven and is refused, whoever has to renew it wants to know which one it is.
+        keyId: principal?.keyId ?? (isProven(code) && presentedKey ? keyIdOf(presentedKey) : undefined),
         remote: request.socket.remoteAddress,
       },
       performance.now(),
@@ -256,4 +261,8 @@ export class Ingest {
       'request',
     );
   }
+}
+
+function isProven(code: ErrorCode): boolean {
+  return code === 'key_expired' || code === 'key_revoked';
 }

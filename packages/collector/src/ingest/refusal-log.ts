@@ -19,28 +19,34 @@ export interface Refusal {
 const LINES_PER_SECOND = 10;
 
 export class RefusalLog {
-  readonly #seconds = new Map<ErrorCode, { second: number; lines: number; unsaid: number }>();
+  readonly #codes = new Map<ErrorCode, { lines: number; unsaid: number }>();
+  #second = 0;
 
   constructor(private readonly log: Log) {}
 
   /** @param nowMs a monotonic clock. */
   note(refusal: Refusal, nowMs: number): void {
     const second = Math.floor(nowMs / 1000);
-    let state = this.#seconds.get(refusal.code);
-    if (state === undefined) this.#seconds.set(refusal.code, (state = { second, lines: 0, unsaid: 0 }));
-    const { logLevel, status } = ERRORS[refusal.code];
-    if (state.second !== second) {
-      if (state.unsaid > 0)
-        this.log[logLevel]({ code: refusal.code, refusals: state.unsaid }, 'more refused, not listed');
-      state.second = second;
-      state.lines = 0;
-      state.unsaid = 0;
+    if (second !== this.#second) {
+      this.flush();
+      this.#second = second;
     }
-    if (state.lines >= LINES_PER_SECOND) {
-      state.unsaid++;
+    let count = this.#codes.get(refusal.code);
+    if (count === undefined) this.#codes.set(refusal.code, (count = { lines: 0, unsaid: 0 }));
+    if (count.lines >= LINES_PER_SECOND) {
+      count.unsaid++;
       return;
     }
-    state.lines++;
+    count.lines++;
+    const { logLevel, status } = ERRORS[refusal.code];
     this.log[logLevel]({ ...refusal, status }, 'refused');
+  }
+
+  /** Says how many were not listed, and begins to list again. */
+  flush(): void {
+    for (const [code, { unsaid }] of this.#codes) {
+      if (unsaid > 0) this.log[ERRORS[code].logLevel]({ code, refusals: unsaid }, 'more refused, not listed');
+    }
+    this.#codes.clear();
   }
 }

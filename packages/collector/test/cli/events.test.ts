@@ -132,12 +132,12 @@ describe('collector events', () => {
       ...{ state: 'begun', command: 'events', uid: process.getuid?.() },
       filter: { kind: 'outcome', since: '2026-01-01' },
     });
-    expect(ended).toMatchObject({ reading: begun?.reading, state: 'ended', events: 2, complete: true });
+    expect(ended).toMatchObject({ reading: begun?.['reading'], state: 'ended', events: 2, complete: true });
     expect(second).toMatchObject([
       { state: 'begun', filter: { organisation: 'ward' } },
       { state: 'ended', events: 4, complete: true },
     ]);
-    expect(second[0]?.reading).not.toBe(begun?.reading);
+    expect(second[0]?.['reading']).not.toBe(begun?.['reading']);
     expect(fs.statSync(path.join(dataDir, 'access.log')).mode & 0o777).toBe(0o600);
   });
 
@@ -158,7 +158,7 @@ describe('collector events', () => {
     expect(await reader.exited).toBe(0);
     const [, ended] = readings();
     expect(ended).toMatchObject({ state: 'ended', complete: false });
-    expect(ended?.events).toBeLessThan(3000);
+    expect(ended?.['events']).toBeLessThan(3000);
     // One that is killed has at least begun.
     const killed = launch(['events', '--data-dir', dataDir]);
     await until(() => killed.output.stdout.length > 0);

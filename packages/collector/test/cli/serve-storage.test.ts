@@ -117,7 +117,7 @@ test('on a full disk the collector refuses with Retry-After, loses nothing, and 
     );
   }
   if (!mounted) return fillAndRelieve(dataDir, await createKey(dataDir), limitFiles, unlimitFiles);
-  onTestFinished(() => execFileSync('umount', ['-l', dataDir]));
+  onTestFinished(() => void execFileSync('umount', ['-l', dataDir]));
   const ballast = path.join(dataDir, 'ballast');
   const key = await createKey(dataDir);
   await fillAndRelieve(

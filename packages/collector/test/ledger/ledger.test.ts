@@ -191,13 +191,13 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
-  test.each([
+  test.each<[string, () => Error, boolean]>([
     ['cannot know what it committed', () => new CommitUnknown('a flush failed'), false],
     ['throws anything else', () => new TypeError('a fault of ours'), false],
     ['rejects', () => new Error('later'), true],
   ])(
     'has failed for good once the store %s, and tells nobody that anything is stored',
-    async (_, failureOf: () => Error, later) => {
+    async (_, failureOf, later) => {
       const failure = failureOf();
       let failing = false;
       const bench = new Bench((batch) => {

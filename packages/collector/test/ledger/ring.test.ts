@@ -167,7 +167,7 @@ describe('a ring', () => {
             } else if (each.call === 'send') pair.reader.send();
             else if (each.call === 'deliver') pair.deliver();
             else if (each.call === 'turn') await nextTurn();
-            else if (open.length > 0) {
+            else if ('pick' in each && open.length > 0) {
               const at = each.pick % open.length;
               const [mine = { size: 0, reserved: 0 }] = open.splice(at, 1);
               if (each.call === 'release') pair.writer.release(mine.reserved);

@@ -223,6 +223,14 @@ describe('a torn tail', () => {
     }
   });
 
+  test('is cut also when it is a whole frame, but not the one that is due', async () => {
+    const disk = await written();
+    const bytes = disk.bytesOf(lastSegment(disk));
+    const copy = Buffer.from(bytes.subarray(start, start + (sizes[0] ?? 0)));
+    copy.copy(bytes, start + batchBytes);
+    await expectRepaired(disk, last.length, copy);
+  });
+
   test('that cannot be kept aside is not cut, and leaves no half copy', async () => {
     const disk = await written();
     disk.bytesOf(lastSegment(disk)).fill(0, start + 50);
@@ -469,7 +477,7 @@ describe('rolling', () => {
     const large = events(3, 'y'.repeat(SEGMENT_BYTES));
     const sizes: number[] = [];
     disk.onCall = (operation) => {
-      if (operation === 'datasync') sizes.push(disk.bytesOf(lastSegment(disk)).length);
+      if (operation === 'write') sizes.push(disk.bytesOf(lastSegment(disk)).length);
     };
     await append(log, ...large);
     const bytes = SEGMENT_HEADER_BYTES + large.reduce((sum, event) => sum + frameSize(event), 0);
@@ -560,6 +568,19 @@ describe('rolling', () => {
       ...asRead(stored.slice(0, nextSequence - 1)),
       ...asRead([next], nextSequence),
     ]);
+  });
+
+  test('does not try at every batch to make room that is not to be had yet', async () => {
+    const disk = new MemoryDisk();
+    disk.capacity = SEGMENT_BYTES * 1.5;
+    let troubles = 0;
+    const log = await open(disk, { onRoomTrouble: () => troubles++ });
+    for (let i = 0; i < 30; i++) {
+      await append(log, ...events(1));
+      await new Promise(setImmediate);
+    }
+    expect(log.segments.length).toBe(1);
+    expect([troubles, disk.calls.get('createZeroed')]).toEqual([1, 2]);
   });
 
   test('gives the space back when there is not enough of it, and goes on when there is', async () => {
