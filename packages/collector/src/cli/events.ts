@@ -108,8 +108,18 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
   }
 }
 
+/**
+ * Control and direction characters that JSON lets stand as they are. A sender must not be able to move the cursor
+ * of whoever looks at an event, or to turn its text around; escaped they are the same JSON.
+ */
+const UNPRINTABLE = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
 function lineOf(event: StoredEvent): string {
-  return JSON.stringify({
+  const line = JSON.stringify({
     sequence: event.sequence,
     received_at: new Date(event.receivedAt).toISOString(),
     kind: event.kind,
@@ -122,6 +132,7 @@ function lineOf(event: StoredEvent): string {
     payload_state: event.payloadState === 'plain' ? undefined : event.payloadState,
     body: event.payloadState === 'plain' ? event.body.toString() : null,
   });
+  return line.replace(UNPRINTABLE, escaped);
 }
 
 async function write(text: string): Promise<void> {

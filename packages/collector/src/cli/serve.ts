@@ -92,7 +92,9 @@ async function run(config: Config, log: Logger, keyDatabase: KeyDatabase): Promi
   tellOpened(log, opened);
   // Before anybody can know that it listens: whoever stops it then wants an orderly end.
   const onSignal = (signal: NodeJS.Signals) => ending.end(EXIT.ok, signal);
-  process.once('SIGTERM', onSignal).once('SIGINT', onSignal).once('SIGHUP', onSignal);
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal);
+  const firstKey = await ensureFirstKey(keyDatabase);
+  await keys.refresh();
   const listener = new Listener(ingest, config);
   let port: number;
   try {
@@ -108,9 +110,7 @@ async function run(config: Config, log: Logger, keyDatabase: KeyDatabase): Promi
     );
   }
   keys.start();
-  const firstKey = await ensureFirstKey(keyDatabase);
   if (firstKey !== undefined) {
-    await keys.refresh();
     process.stdout.write(`
 Your API key (organisation "default", all permissions):
 ${newKeyNotice({ host: config.host, port }, firstKey, 'inference-start')}

@@ -8,10 +8,19 @@ type Decoder = (body: Uint8Array, limit: number) => Buffer;
  * for zstd (RFC 8878 asks every decoder for that much) and 16 MiB for brotli, while a whole event is 1 MiB.
  *
  * Bytes behind the end of a br or zstd body would be dropped in silence, a second zstd frame among them, and half an
- * event stored as if it were whole; so they are refused. zlib itself reads further gzip members and refuses others.
+ * event stored as if it were whole; so they are refused. Further gzip members are read (RFC 1952 section 2.2); behind a zero
+ * byte zlib would stop without a word, so what it consumed is held against what came.
  */
 const DECODERS: Readonly<Record<string, Decoder>> = {
-  gzip: (body, limit) => zlib.gunzipSync(body, { maxOutputLength: limit }),
+  gzip(body, limit) {
+    // The typings do not know what `info` makes of the result.
+    const { buffer, engine } = zlib.gunzipSync(body, { maxOutputLength: limit, info: true }) as unknown as {
+      buffer: Buffer;
+      engine: zlib.Gunzip;
+    };
+    if (engine.bytesWritten !== body.length) throw new Error('bytes stand behind the end of the body');
+    return buffer;
+  },
   br: (body, limit) =>
     zlib.brotliDecompressSync(body, { maxOutputLength: limit, rejectGarbageAfterEnd: true }),
   zstd: (body, limit) =>

@@ -19,8 +19,10 @@ import type { Fault } from '../ledger/examine.js';
 import type { LedgerState } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
 import { accept, refuse } from './answers.js';
+import { Body } from './body.js';
 import { contentEncoding, decompress, type Encoding } from './decompress.js';
 import type { Exchange, Expectation } from './exchange.js';
+import { FairShare, type Share } from './fair-share.js';
 import { isJsonMediaType, readHeaders } from './headers.js';
 import { RefusalLog, type Log } from './refusal-log.js';
 
@@ -47,7 +49,6 @@ function kindAt(target: string): EventKind | undefined {
   return KIND_OF_PATH.get(target) ?? KIND_OF_PATH.get(target.replace(ORIGIN, ''));
 }
 
-/** Promised at first to a body that does not say how long it is. */
 const FIRST_RESERVATION = 16 << 10;
 /** How long a store that could not commit is left alone before the next event tries it again, in milliseconds. */
 const STORE_REST_MS = 500;
@@ -63,6 +64,9 @@ export class Ingest {
   readonly #options: IngestOptions;
   readonly #refusals: RefusalLog;
   readonly #ring: RingWriter<Exchange>;
+  readonly #shares: FairShare;
+  /** Promised at first to a body that does not say how long it is. */
+  readonly #firstReservation: number;
   #ledgerState: LedgerState = 'open';
   #restUntil = 0;
   #stopping = false;
@@ -76,6 +80,8 @@ export class Ingest {
       options.maxBodyBytes,
       (exchange, answer, fault) => this.#settle(exchange, answer, fault),
     );
+    this.#shares = new FairShare(this.#ring);
+    this.#firstReservation = Math.min(FIRST_RESERVATION, options.maxBodyBytes);
   }
 
   /** What the ledger's thread says of itself: whether it is worth while to read a body at all. */
@@ -144,65 +150,67 @@ export class Ingest {
     if (this.#ledgerState !== 'open' && (this.#ledgerState === 'failed' || startedAt < this.#restUntil)) {
       return this.#refuse(exchange, 'storage_unavailable');
     }
-    const unknownLength = transferEncoding !== undefined ? FIRST_RESERVATION : 0;
+    const share = this.#shares.of(principal);
+    const unknownLength = transferEncoding !== undefined ? this.#firstReservation : 0;
     const reserved = length ?? unknownLength;
-    if (!this.#ring.reserve(reserved)) return this.#refuse(exchange, 'overloaded');
+    if (!this.#shares.reserve(share, reserved)) return this.#refuse(exchange, 'overloaded');
     if (expectation === 'continue') response.writeContinue();
-    this.#receive(exchange, reserved, encoding);
+    this.#receive(exchange, share, reserved, encoding);
   }
 
   /** Reads the body within what the ring has promised, and more if the ring has it to give. */
-  #receive(exchange: Exchange, reserved: number, encoding: Encoding): void {
+  #receive(exchange: Exchange, share: Share, promised: number, encoding: Encoding): void {
     const { request } = exchange;
-    const chunks: Buffer[] = [];
-    let received = 0;
+    const { maxBodyBytes } = this.#options;
+    const body = new Body();
+    let reserved = promised;
     let open = true;
-    const end = (code?: ErrorCode): void => {
+    const close = (): void => {
       open = false;
-      if (code === undefined) return;
+      this.#shares.settle(share, reserved);
+    };
+    const refuse = (code: ErrorCode): void => {
+      close();
       this.#ring.release(reserved);
       this.#refuse(exchange, code);
     };
+    /** Has at least so much promised, and by doubling, so that a body in small pieces is not moved for each. */
+    const reach = (bytes: number): boolean => {
+      if (bytes <= reserved) return true;
+      const more = Math.max(bytes - reserved, Math.min(reserved, maxBodyBytes - reserved));
+      if (!this.#shares.extend(share, more)) return false;
+      reserved += more;
+      return true;
+    };
     request.on('data', (chunk: Buffer) => {
       if (!open) return;
-      received += chunk.length;
-      if (received > this.#options.maxBodyBytes) return end('body_too_large');
-      if (received > reserved) {
-        const more = Math.max(received - reserved, Math.min(reserved, this.#options.maxBodyBytes - reserved));
-        if (!this.#ring.extend(more)) return end('overloaded');
-        reserved += more;
-      }
-      chunks.push(chunk);
+      const length = body.length + chunk.length;
+      if (length > maxBodyBytes) return refuse('body_too_large');
+      if (!reach(length)) return refuse('overloaded');
+      body.add(chunk, reserved);
     });
     request.on('end', () => {
       if (!open) return;
-      exchange.bodyBytes = received;
-      if (encoding === 'identity') {
-        end();
-        return this.#enqueue(exchange, reserved, chunks);
-      }
-      const plain = decompress(encoding, Buffer.concat(chunks), this.#options.maxBodyBytes);
-      if (typeof plain === 'string') return end(plain);
-      if (plain.length > reserved) {
-        if (!this.#ring.extend(plain.length - reserved)) return end('overloaded');
-        reserved = plain.length;
-      }
-      end();
-      this.#enqueue(exchange, reserved, [plain]);
+      exchange.bodyBytes = body.length;
+      const plain = encoding === 'identity' ? body.bytes : decompress(encoding, body.bytes, maxBodyBytes);
+      if (typeof plain === 'string') return refuse(plain);
+      if (!reach(plain.length)) return refuse('overloaded');
+      close();
+      this.#enqueue(exchange, reserved, plain);
     });
     request.on('close', () => {
       // The client went away in the middle of its body.
       if (!open) return;
-      open = false;
+      close();
       this.#ring.release(reserved);
     });
   }
 
-  #enqueue(exchange: Exchange, reserved: number, chunks: readonly Buffer[]): void {
+  #enqueue(exchange: Exchange, reserved: number, body: Buffer): void {
     const { kind, principal } = exchange;
     if (kind === undefined || principal === undefined) throw new Error('an event that passed no check');
     const profile = principal.profile ?? this.#options.profile;
-    this.#ring.push(exchange, reserved, kind, profile, principal, Date.now(), chunks);
+    this.#ring.push(exchange, reserved, kind, profile, principal, Date.now(), [body]);
   }
 
   /** The ledger's answer to an event. Only here, and only for `accepted`, is anybody told 201. */

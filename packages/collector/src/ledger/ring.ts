@@ -121,9 +121,14 @@ export class RingWriter<T> {
     return this.#reservedEvents + ((this.#pushed - this.#answered) | 0);
   }
 
-  /** Whether any event that waits for its answer is like this. Looks at all of them: not for the hot path. */
-  someWaiting(isLike: (waiting: T) => boolean): boolean {
-    return this.#waiting.some((waiting) => waiting !== undefined && isLike(waiting));
+  /** Room for so many bytes, and so many events, in all. */
+  get capacity(): { readonly bytes: number; readonly events: number } {
+    return { bytes: this.#data.length, events: this.#mask + 1 };
+  }
+
+  /** Whether bodies that are still being received hold more than half of the room. */
+  get crowded(): boolean {
+    return 2 * this.#reservedBytes > this.#data.length || 2 * this.#reservedEvents > this.#mask + 1;
   }
 
   /**

@@ -247,3 +247,12 @@ describe('collector events', () => {
     expect(await collector.stop()).toBe(0);
   });
 });
+
+test('control and direction characters in an event do not reach the terminal of whoever reads it', async () => {
+  const body = '{"text":"\u009b31m \u007f \u202e \u2066 \u00e9"}';
+  await fillDirectory(dataDir, [candidate({ body })]);
+  const { stdout } = await run(['events', '--data-dir', dataDir]);
+  expect(stdout).not.toMatch(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/);
+  expect(stdout).toContain('\u00e9');
+  expect(parsed(stdout)[0]?.body).toBe(body);
+});

@@ -146,28 +146,29 @@ test('after a failed flush nothing more is acknowledged, the collector ends with
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const load = new Load(key, { connections: 8, repeats: 0.1 });
+  // The flush fails and the kernel has dropped what it should have brought to the disk: zeros stand there.
   const nodeArgs = preload(`
     import fs from 'node:fs';
-    const { fdatasyncSync } = fs;
+    const { fdatasyncSync, writeSync } = fs;
     let left = 40;
+    const last = new Map();
+    fs.writeSync = (fd, bytes, ...at) => {
+      if (at.length === 3) last.set(fd, [Buffer.alloc(at[1]), 0, at[1], at[2]]);
+      return writeSync(fd, bytes, ...at);
+    };
     fs.fdatasyncSync = (fd) => {
       if (left-- > 0) return fdatasyncSync(fd);
+      writeSync(fd, ...last.get(fd));
       process._rawDebug('FLUSH FAILED');
       throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' });
     };
   `);
   const collector = await running(dataDir, SMALL, nodeArgs);
-  let atFailure = -1;
-  collector.process.stderr?.on('data', () => {
-    if (atFailure < 0 && collector.output.stderr.includes('FLUSH FAILED')) atFailure = load.acknowledged.size;
-  });
   await load.run(collector.port, () => false);
   expect(await collector.exited).toBe(4);
   expect(collector.output.stderr.match(/FLUSH FAILED/g)?.length).toBe(1);
   expect(collector.output.stderr).toContain('the ledger has failed; going on would not be safe');
   expect(load.acknowledged.size).toBeGreaterThan(10);
-  // Answers to the batch before may still have been under way.
-  expect(load.acknowledged.size - atFailure).toBeLessThanOrEqual(8);
   expect([...load.refusals.keys()]).toEqual(load.refusals.size > 0 ? [503] : []);
   await expectAllStored(dataDir, load);
   const again = await running(dataDir, SMALL);

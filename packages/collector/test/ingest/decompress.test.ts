@@ -204,3 +204,17 @@ describe('a bomb', () => {
     },
   );
 });
+
+test('a gzip body with anything but further members behind it is refused, a zero byte included [R-311]', async () => {
+  const plain = JSON.stringify(sampleEvent());
+  const member = zlib.gzipSync(plain);
+  for (const behind of [
+    Buffer.alloc(1),
+    Buffer.from('\0garbage'),
+    Buffer.concat([Buffer.alloc(1), member]),
+  ]) {
+    expectError(await post('gzip', Buffer.concat([member, behind])), 'invalid_compression');
+  }
+  const halves = [plain.slice(0, 40), plain.slice(40)].map((half) => zlib.gzipSync(half));
+  expect((await post('gzip', Buffer.concat(halves))).status).toBe(201);
+});

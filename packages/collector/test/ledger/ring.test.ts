@@ -281,18 +281,16 @@ describe('a ring', () => {
     expect(Atomics.load(bell, 0)).toBe(2);
   });
 
-  test('knows of which waiting event something is true until that has its answer', async () => {
+  test('is crowded while bodies that are being received hold more than half of it, in bytes or in number', () => {
     const pair = new Pair(1 << 20, 16, 1000);
+    expect(pair.writer.crowded).toBe(false);
+    pair.writer.reserve(600_000);
+    expect(pair.writer.crowded).toBe(true);
+    pair.writer.release(600_000);
+    for (let i = 0; i < 8; i++) pair.writer.reserve(1);
+    expect(pair.writer.crowded).toBe(false);
     pair.writer.reserve(1);
-    push(pair, 5, body(5, 1));
-    const isFive = ({ event }: { event: number }) => event === 5;
-    expect(pair.writer.someWaiting(isFive)).toBe(true);
-    await nextTurn();
-    pair.reader.take();
-    pair.reader.answer('accepted');
-    pair.reader.send();
-    pair.deliver();
-    expect(pair.writer.someWaiting(isFive)).toBe(false);
+    expect(pair.writer.crowded).toBe(true);
   });
 
   test('sends nothing when nothing was answered, and one message for many answers', () => {

@@ -83,12 +83,24 @@ export class EmbeddedStore implements Store {
       files: options.files ?? nodeFiles,
       onRoomTrouble: (error) => onTrouble('no room can be made for the next segment', error),
     });
-    const index = IdIndex.open({
-      directory: indexDirectory,
-      logEnd: log.end,
-      onError: (error) =>
-        onTrouble('the id index could not be written; what it lacks stays in memory', error),
-    });
+    const openIndex = () =>
+      IdIndex.open({
+        directory: indexDirectory,
+        logEnd: log.end,
+        onError: (error) =>
+          onTrouble('the id index could not be read or written; what it lacks is taken from the log', error),
+      });
+    let index = openIndex();
+    if (!isIndexOf(log, index)) {
+      // Believed, it would let events in twice. It is derived: made anew from the log, it is right.
+      onTrouble(
+        'the id index belonged to another ledger, or to a copy of this one that went on differently',
+        undefined,
+      );
+      await index.abandon();
+      fs.rmSync(indexDirectory, { recursive: true });
+      index = openIndex();
+    }
     let replayed = 0;
     for (const { buffer, offset, size, address } of log.framesFrom(index.coveredTo)) {
       index.fingerprint(frameOrganisation(buffer, offset), buffer, offset + EVENT_ID_OFFSET);
@@ -220,4 +232,15 @@ function compare(frame: Buffer, offset: number, candidate: Candidate): Outcome {
   if (stored.digest === candidate.digest) return 'duplicate';
   if (stored.payloadState !== 'plain') return 'conflict';
   return sameContent(stored.body, candidate.body) ? 'duplicate' : 'conflict';
+}
+
+/** Whether the newest event of each run stands in the log where the index says. */
+function isIndexOf(log: SegmentLog, index: IdIndex): boolean {
+  for (const { hi, lo, address } of index.newestOfRuns()) {
+    const bytes = log.readAt(address, HEADER_BYTES + SENDER_BYTES);
+    if (plausibleSize(bytes, 0, bytes.length) === 0) return false;
+    index.fingerprint(frameOrganisation(bytes, 0), bytes, EVENT_ID_OFFSET);
+    if (index.hi !== hi || index.lo !== lo) return false;
+  }
+  return true;
 }

@@ -55,6 +55,27 @@ describe('the id index of an embedded store', () => {
     expect(again.opened).toEqual({ events: 10, segments: 1, replayed: 0, tornTail: undefined });
   });
 
+  test('is made anew when it is of another ledger, or of a copy that went on differently [R-606]', async () => {
+    const mine = events(50);
+    const store = await open();
+    await store.append(mine);
+    await store.close();
+    const home = directory;
+    // As many events of the same sizes, so that every address of the one is an address of the other.
+    directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-store-'));
+    const other = await open();
+    await other.append(events(50));
+    await other.close();
+    fs.rmSync(path.join(home, 'index'), { recursive: true });
+    fs.cpSync(path.join(directory, 'index'), path.join(home, 'index'), { recursive: true });
+    fs.rmSync(directory, { recursive: true });
+    directory = home;
+    const again = await open();
+    expect(troubles).toEqual([expect.stringContaining('another ledger')]);
+    expect(again.opened.replayed).toBe(50);
+    expect(await again.append(mine)).toEqual(mine.map(() => 'duplicate'));
+  });
+
   test.each(['deleted', 'emptied', 'damaged', 'cut'])(
     'is rebuilt when it was %s, and repeats are known again',
     async (fate) => {
@@ -130,16 +151,21 @@ describe('the id index of an embedded store', () => {
     expect(storedIds()).toEqual(stored.map(idOf));
   });
 
-  test('of another ledger, ending between two frames of this one, is refused instead of being trusted', async () => {
+  test('of another ledger is not trusted: it is made anew, and repeats are known', async () => {
+    const stored = events(5);
     const store = await open();
-    await store.append(events(5));
+    await store.append(stored);
     await store.close();
     fs.rmSync(path.join(directory, 'index'), { recursive: true });
+    // It ends between two frames of this ledger.
     const index = IdIndex.open({ directory: path.join(directory, 'index') });
     index.add(1, 2, 100);
     index.commit(150);
     await index.close();
-    await expect(open()).rejects.toThrow('no frame of the log begins at 150');
+    const again = await open();
+    expect(troubles).toEqual([expect.stringContaining('belonged to another ledger') as string]);
+    expect(again.opened).toMatchObject({ events: 5, replayed: 5 });
+    expect(await again.append(stored)).toEqual(stored.map(() => 'duplicate'));
   });
 });
 

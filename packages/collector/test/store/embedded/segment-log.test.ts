@@ -451,6 +451,15 @@ describe('damage', () => {
   });
 });
 
+test('frames are not read from an address at which none begins', async () => {
+  const disk = new MemoryDisk();
+  const log = await open(disk);
+  await append(log, ...events(3));
+  expect(() => [...log.framesFrom(1)]).toThrow('no frame of the log begins at 1');
+  expect([...log.framesFrom(log.end)]).toEqual([]);
+  expect([...log.framesFrom(0)].length).toBe(3);
+});
+
 describe('rolling', () => {
   test('spreads the events over segments of the size asked for, and they are read back in order', async () => {
     const disk = new MemoryDisk();

@@ -1,6 +1,6 @@
 import { Fingerprint, randomKey } from './fingerprint.js';
 import { openChain, type ReadOptions } from './run-directory.js';
-import type { Run } from './run.js';
+import type { Entry, Run } from './run.js';
 
 /** 16 MiB hold the filter of 13 million entries. All filters in memory are then below 60 MiB, at any size of log. */
 const FILTER_MEMORY = 16 * 1024 * 1024;
@@ -70,6 +70,14 @@ export class IdIndexReader {
   protected findInRuns(hi: number, lo: number, out: number[], found: number): number {
     for (let i = this.runs.length - 1; i >= 0; i--) found = this.runs[i]?.find(hi, lo, out, found) ?? found;
     return found;
+  }
+
+  /**
+   * Of each run that was verified at opening, the newest event. A run of another log, or of a copy of this one that
+   * went on differently, has another event at that address, or none: what tells an index from a stranger's.
+   */
+  *newestOfRuns(): Generator<Entry> {
+    for (const { newest } of this.runs) if (newest !== undefined) yield newest;
   }
 
   /** Closes the files. */

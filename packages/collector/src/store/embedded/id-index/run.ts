@@ -47,6 +47,13 @@ function openQuietly(file: string): number {
   return fs.openSync(file, 'r');
 }
 
+/** A fingerprint, and the address of the event that has it. */
+export interface Entry {
+  readonly hi: number;
+  readonly lo: number;
+  readonly address: number;
+}
+
 /** How much is read at once where a whole run is read. */
 const CHUNK_PAGES = 16;
 
@@ -116,12 +123,23 @@ export class Run {
     return new Run(openQuietly(path.join(directory, image.name)), image);
   }
 
+  /** The entry of the newest event that the run knows; undefined until `verify` has read it. */
+  newest: Entry | undefined;
+
   /** Reads and checks everything. Throws IdIndexError `corrupt`. */
   verify(): void {
     const chunk = new Uint8Array(CHUNK_PAGES * PAGE_BYTES);
+    const words = new Uint32Array(chunk.buffer);
     const pages = this.layout.entryPages + this.layout.filterPages;
-    for (let at = 0; at < pages; at += CHUNK_PAGES)
+    for (let at = 0; at < pages; at += CHUNK_PAGES) {
       this.readPages(at, Math.min(CHUNK_PAGES, pages - at), chunk);
+      const entries = Math.min(CHUNK_PAGES * ENTRIES_PER_PAGE, this.header.count - at * ENTRIES_PER_PAGE);
+      for (let word = 0; word < entries * WORDS_PER_ENTRY; word += WORDS_PER_ENTRY) {
+        const address = (words[word + 3] ?? 0) * 0x1_0000_0000 + (words[word + 2] ?? 0);
+        if (address < (this.newest?.address ?? 0)) continue;
+        this.newest = { hi: words[word] ?? 0, lo: words[word + 1] ?? 0, address };
+      }
+    }
   }
 
   /** Reads `count` pages from page `first` on (entries, then filter) into `into`. Throws IdIndexError `corrupt`. */

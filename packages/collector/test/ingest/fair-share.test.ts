@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest';
+import type { Principal } from '../../src/access/principal.js';
+import { FairShare } from '../../src/ingest/fair-share.js';
+import { sampleEvent } from '../running/sample-events.js';
+import { issueKey } from '../running/issued-keys.js';
+import { oneCollector } from '../running/one-collector.js';
+import { RawConnection, send } from '../running/raw-http.js';
+
+const collector = oneCollector(['--queue-bytes', '8MiB', '--max-body-bytes', '1MiB']);
+
+test('a key may hold anything while there is room, and its part when there is little', () => {
+  const ring = {
+    capacity: { bytes: 1000, events: 8 },
+    crowded: false,
+    reserve: () => true,
+    extend: () => true,
+  };
+  const shares = new FairShare(ring);
+  const [greedy, modest] = [{}, {}].map((principal) => shares.of(principal as Principal)) as [
+    ReturnType<FairShare['of']>,
+    ReturnType<FairShare['of']>,
+  ];
+  expect(shares.reserve(greedy, 600)).toBe(true);
+  ring.crowded = true;
+  expect(shares.reserve(greedy, 1)).toBe(false);
+  expect(shares.extend(greedy, 1)).toBe(false);
+  expect(shares.reserve(modest, 200)).toBe(true);
+  expect(shares.extend(modest, 50)).toBe(true);
+  expect(shares.extend(modest, 1)).toBe(false);
+  shares.settle(greedy, 600);
+  expect(shares.reserve(greedy, 250)).toBe(true);
+  expect(greedy).toEqual({ bytes: 250, events: 1 });
+});
+
+test('[R-803] a key that announces large bodies and does not send them leaves room for other keys', async () => {
+  const other = (await issueKey(collector.dataDir)).text;
+  // Until the running collector knows the new key.
+  await expect
+    .poll(
+      async () => (await send(collector.port, { key: other, body: JSON.stringify(sampleEvent()) })).status,
+    )
+    .toBe(201);
+  const idle = await Promise.all(Array.from({ length: 40 }, () => RawConnection.open(collector.port)));
+  for (const connection of idle) {
+    connection.write(
+      `POST /event/outcome HTTP/1.1\r\nHost: x\r\nX-API-Key: ${collector.key}\r\n` +
+        'Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{',
+    );
+  }
+  await expect
+    .poll(async () => {
+      const body = JSON.stringify(sampleEvent('outcome', { filler: 'x'.repeat(300_000) }));
+      return (await send(collector.port, { key: collector.key, body })).status;
+    })
+    .toBe(503);
+  for (let i = 0; i < 10; i++) {
+    const body = JSON.stringify(sampleEvent('outcome', { filler: 'x'.repeat(300_000) }));
+    expect((await send(collector.port, { key: other, body })).status).toBe(201);
+  }
+  for (const connection of idle) connection.socket.destroy();
+});
