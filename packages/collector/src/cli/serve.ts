@@ -141,7 +141,7 @@ function tellOpened(log: Logger, { tornTail, ...opened }: Opened): void {
   if (tornTail) {
     log.warn(
       tornTail,
-      'the end of the log held bytes of a batch that was never acknowledged; they were moved aside',
+      'the end of the log held bytes that are no whole event, most likely of a batch that was being written; they were moved aside',
     );
   }
   log.info(opened, 'ledger open');

@@ -42,7 +42,7 @@ function contents(directory: string): Map<string, string> {
 }
 
 describe('collector doctor', () => {
-  test('finds nothing wrong with a sound directory, for people and for scripts, and changes nothing', async () => {
+  test('[R-703] finds nothing wrong with a sound directory, for people and for scripts, and changes nothing', async () => {
     await createKey(dataDir);
     await fillDirectory(dataDir, BATCHES);
     const before = contents(dataDir);
@@ -86,7 +86,7 @@ describe('collector doctor', () => {
     expect(await collector.stop()).toBe(0);
   });
 
-  test('tells the file, the offset and the event of a flipped bit in any segment, with exit code 3', async () => {
+  test('[R-703] tells the file, the offset and the event of a flipped bit in any segment, with exit code 3', async () => {
     await fillDirectory(dataDir, BATCHES);
     for (const segment of segmentPaths(dataDir)) {
       const sequence = Number.parseInt(path.basename(segment), 10) + 7;

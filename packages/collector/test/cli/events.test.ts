@@ -61,7 +61,7 @@ async function until(what: () => boolean): Promise<void> {
 }
 
 describe('collector events', () => {
-  test('prints every event with its fields and the exact body, one JSON object a line', async () => {
+  test('[R-701] prints every event with its fields and the exact body, one JSON object a line', async () => {
     await fillDirectory(dataDir, [EVENTS]);
     const printed = await storedEvents(dataDir);
     expect(printed).toEqual(
@@ -123,7 +123,7 @@ describe('collector events', () => {
     });
   });
 
-  test('notes each reading before it gives anything out, and how much it was when it ends', async () => {
+  test('[R-702] notes each reading before it gives anything out, and how much it was when it ends', async () => {
     await fillDirectory(dataDir, [EVENTS]);
     await storedEvents(dataDir, '--kind', 'outcome', '--since', '2026-01-01');
     await storedEvents(dataDir, '--organisation', 'ward');
@@ -250,7 +250,7 @@ describe('collector events', () => {
 
 test('control and direction characters in an event do not reach the terminal of whoever reads it', async () => {
   const body = '{"text":"\u009b31m \u007f \u202e \u2066 \u00e9"}';
-  await fillDirectory(dataDir, [candidate({ body })]);
+  await fillDirectory(dataDir, [[candidate({ body })]]);
   const { stdout } = await run(['events', '--data-dir', dataDir]);
   expect(stdout).not.toMatch(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/);
   expect(stdout).toContain('\u00e9');

@@ -19,7 +19,7 @@ function scratch(): string {
 /** Small segments, so that the log rolls under the load too. */
 const SMALL = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB'];
 
-test('killed 50 times under load, the collector keeps every event that it acknowledged, once, and nothing half', async () => {
+test('[R-601] killed 50 times under load, the collector keeps every event that it acknowledged, once, and nothing half', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const load = new Load(key, { connections: 16, repeats: 0.1, largest: 300_000 });
@@ -36,7 +36,7 @@ test('killed 50 times under load, the collector keeps every event that it acknow
   expect(load.refusals).toEqual(new Map());
 }, 180_000);
 
-test('stopped under load, the collector ends with 0 and keeps every event that it acknowledged', async () => {
+test('[R-609] stopped under load, the collector ends with 0 and keeps every event that it acknowledged', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const load = new Load(key, { connections: 32, largest: 100_000 });
@@ -57,7 +57,7 @@ test('stopped under load, the collector ends with 0 and keeps every event that i
   expect(await expectAllStored(dataDir, load)).toBe(load.acknowledged.size);
 }, 60_000);
 
-test('a repeat after a restart is answered as the first was, and the event is stored once', async () => {
+test('[R-304] a repeat after a restart is answered as the first was, and the event is stored once', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const event = outcomeEvent();

@@ -104,7 +104,7 @@ async function fillAndRelieve(
   expect((await storedEvents(dataDir)).length).toBe(stored.length);
 }
 
-test('on a full disk the collector refuses with Retry-After, loses nothing, and goes on when there is space', async () => {
+test('[R-409] on a full disk the collector refuses with Retry-After, loses nothing, and goes on when there is space', async () => {
   const dataDir = scratch();
   let mounted = false;
   try {
@@ -142,7 +142,7 @@ test('where files may not grow the collector refuses, loses nothing, and goes on
   await fillAndRelieve(dataDir, await createKey(dataDir), limitFiles, unlimitFiles);
 }, 60_000);
 
-test('after a failed flush nothing more is acknowledged, the collector ends with 4, and a new start has every event', async () => {
+test('[R-605] after a failed flush nothing more is acknowledged, the collector ends with 4, and a new start has every event', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const load = new Load(key, { connections: 8, repeats: 0.1 });
@@ -177,7 +177,7 @@ test('after a failed flush nothing more is acknowledged, the collector ends with
   await expectAllStored(dataDir, load);
 }, 60_000);
 
-test('a second collector on the same directory ends with 5 and says so, and the first is unharmed', async () => {
+test('[R-607] a second collector on the same directory ends with 5 and says so, and the first is unharmed', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const first = await running(dataDir);
@@ -201,7 +201,7 @@ test('a second collector on the same directory ends with 5 and says so, and the 
   expect((await storedEvents(dataDir)).length).toBe(2);
 }, 60_000);
 
-test('a clock that is set back again and again changes neither the order nor what is a repeat', async () => {
+test('[R-608] a clock that is set back again and again changes neither the order nor what is a repeat', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const nodeArgs = preload(`

@@ -241,3 +241,33 @@ describe('what nobody named', () => {
     expect(bodiesOf(event.event_id)).toEqual([body]);
   });
 });
+
+describe('nothing is refused', () => {
+  test.each(['0001-01-01T00:00:00Z', '1970-01-01T00:00:00+14:00', '9999-12-31T23:59:59.999999-12:00'])(
+    '[R-119] for a clock that says %s: it is stored beside the time of its arrival',
+    async (timestamp) => {
+      const event = sampleEvent('outcome', { timestamp });
+      const before = Date.now();
+      await expectAccepted(post(JSON.stringify(event)));
+      const stored = (await storedEvents(collector.dataDir)).find(
+        ({ event_id }) => event_id === event.event_id,
+      );
+      expect(JSON.parse(stored?.body ?? '')).toMatchObject({ timestamp });
+      expect(Date.parse(stored?.received_at ?? '')).toBeGreaterThanOrEqual(before);
+      expect(Date.parse(stored?.received_at ?? '')).toBeLessThanOrEqual(Date.now());
+    },
+  );
+
+  test('[R-202] for coming before the start of its run, or for naming a run and a parent that nobody knows', async () => {
+    const runId = randomUUID();
+    const late = sampleEvent('inference-start', { run_id: runId });
+    const kinds = ['outcome', 'user-feedback', 'human-output', 'internal-artifact'] as const;
+    for (const kind of kinds) {
+      const event = sampleEvent(kind, { run_id: runId, parent_event_id: randomUUID() });
+      await expectAccepted(post(JSON.stringify(event), { target: EVENT_PATHS[kind] }));
+    }
+    await expectAccepted(post(JSON.stringify(late), { target: EVENT_PATHS['inference-start'] }));
+    const stored = await storedEvents(collector.dataDir, '--run', runId);
+    expect(stored.map(({ kind }) => kind)).toEqual([...kinds, 'inference-start']);
+  });
+});

@@ -168,7 +168,7 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
-  test('refuses while the store cannot commit, tries each batch, and is open again after the first new event that is stored', async () => {
+  test('[R-409] refuses while the store cannot commit, tries each batch, and is open again after the first new event that is stored', async () => {
     let full = true;
     const cause = new NotCommitted('no space');
     const bench = new Bench((batch) => {

@@ -5,7 +5,7 @@ import { checksumHolds, frameDurableBefore, frameSequence, HEADER_BYTES, plausib
 export type Tail =
   /** Only zeros, or nothing. */
   | { readonly state: 'clean' }
-  /** Bytes of a batch that was being written when the machine or the process stopped; never acknowledged. */
+  /** Most likely bytes of a batch that was being written when the machine or the process stopped. */
   | { readonly state: 'torn'; readonly bytes: Buffer }
   /** A frame further on says that the unreadable one was durable. */
   | { readonly state: 'damaged'; readonly witnessSequence: number };
@@ -17,8 +17,9 @@ export type Tail =
  * behind an unreadable one in a torn tail. What tells the two apart is durable-before (frame.ts). No sender
  * can forge such a frame inside an event: a header has zero bytes, and JSON text has none (RFC 8259).
  *
- * The hole: when the very last batch is damaged after it was acknowledged, no frame behind it can say so,
- * and it looks torn. The bytes are kept aside, so that nothing is thrown away.
+ * The hole: when the end of the log is damaged after it was acknowledged, no frame behind it is left to say so,
+ * and it looks torn, or, zeroed, clean. The id index vouches for what its runs cover (segment-log.ts); behind that
+ * nobody does. The bytes are kept aside, so that nothing is thrown away.
  */
 export function judgeTail(files: Files, fd: number, offset: number, sequence: number): Tail {
   const size = files.size(fd);

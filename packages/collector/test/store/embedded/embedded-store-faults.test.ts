@@ -104,7 +104,7 @@ describe('an embedded store', () => {
     60_000,
   );
 
-  test('refuses what does not fit on a full disk, keeps all that it has, and goes on when there is space', async () => {
+  test('[R-604] refuses what does not fit on a full disk, keeps all that it has, and goes on when there is space', async () => {
     let total = 0;
     for (let capacity = SEGMENT_BYTES; capacity < 8 * SEGMENT_BYTES; capacity += 1361) {
       const world = model();
@@ -136,7 +136,7 @@ describe('an embedded store', () => {
     await world.end();
   });
 
-  test('agrees with its model through any sequence of batches, faults, full disks and crashes', async () => {
+  test('[R-303] agrees with its model through any sequence of batches, faults, full disks and crashes', async () => {
     interface Step {
       check(): boolean;
       run(nothing: object, world: StoreModel): Promise<void>;

@@ -72,11 +72,6 @@ export class IdIndex {
     this.#committed = to;
   }
 
-  /** The store then asks nothing of the log, and has nothing to abandon. */
-  newestOfRuns(): readonly never[] {
-    return [];
-  }
-
   close(): Promise<void> {
     this.#closed = true;
     const entries = this.#entries.filter(([, , address]) => address < this.#committed);

@@ -135,7 +135,7 @@ describe('a torn tail', () => {
     expect(read(again)).toEqual(asRead([...stored, next]));
   }
 
-  test('is cut at every byte of a batch when the file ends there, and the log goes on behind it', async () => {
+  test('[R-602] is cut at every byte of a batch when the file ends there, and the log goes on behind it', async () => {
     const whole = await written();
     const bytes = Buffer.from(whole.bytesOf(lastSegment(whole)));
     for (let cut = 0; cut <= batchBytes; cut++) {
@@ -270,7 +270,7 @@ describe('damage', () => {
     );
   }
 
-  test('of any byte of a frame in the last segment is reported with its place when the log is opened, and changes nothing', async () => {
+  test('[R-603] of any byte of a frame in the last segment is reported with its place when the log is opened, and changes nothing', async () => {
     const { disk, stored } = await threeSegments();
     const file = lastSegment(disk);
     const first = Number.parseInt(path.basename(file), 10);
@@ -300,7 +300,7 @@ describe('damage', () => {
     expect(read(disk)).toEqual(asRead(stored));
   });
 
-  test('of any byte of a frame in an old segment is reported with its place when events are read or indexed', async () => {
+  test('[R-603] of any byte of a frame in an old segment is reported with its place when events are read or indexed', async () => {
     const { disk, stored } = await threeSegments();
     const [, file = ''] = segmentFiles(disk);
     const first = Number.parseInt(file, 10);
@@ -621,7 +621,7 @@ describe('rolling', () => {
 });
 
 describe('a call that fails', () => {
-  test('at any place leaves the log whole: what was acknowledged is there, what was not committed is not', async () => {
+  test('[R-604] at any place leaves the log whole: what was acknowledged is there, what was not committed is not', async () => {
     const batches = [2, 3, 1, 4, 2, 5, 1, 3, 2, 4].map((count, i) =>
       events(count, 'x'.repeat(300 * (i % 5))),
     );
