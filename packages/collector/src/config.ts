@@ -81,7 +81,8 @@ const OPTIONS = {
     type: 'bytes',
     default: 64 * MIB,
     min: 4 * KIB,
-    max: 16 * GIB,
+    // The ring counts its bytes in 32-bit words (ledger/ring.ts).
+    max: GIB,
     help: 'events in memory at most, in bytes; beyond it senders are told to retry',
     appliesTo: SERVE,
   },

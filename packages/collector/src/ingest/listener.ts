@@ -28,11 +28,17 @@ const PARSER_FAULTS: Readonly<Record<string, ErrorCode>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 };
 
+/** On a connection: the answer to its latest request, given or not. A property, because a WeakMap costs ten times that. */
+const LATEST = Symbol('latest answer');
+type Connection = Duplex & { [LATEST]?: ServerResponse };
+
+function latestOn(connection: Connection): ServerResponse | undefined {
+  return connection[LATEST];
+}
+
 export class Listener {
   readonly #server: Server;
   readonly #connections = new Set<Socket>();
-  /** The answer to the latest request on a connection, given or not. */
-  readonly #latest = new WeakMap<Duplex, ServerResponse>();
 
   constructor(
     private readonly ingest: Ingest,
@@ -104,14 +110,14 @@ export class Listener {
   #serve(...[request, response, expectation]: Parameters<Ingest['handle']>): void {
     const { socket } = request;
     // "Connection: close" was said: what comes behind it is not looked at (RFC 9112 section 9.6).
-    if (this.#latest.get(socket)?.shouldKeepAlive === false) return;
-    this.#latest.set(socket, response);
+    if (latestOn(socket)?.shouldKeepAlive === false) return;
+    (socket as Connection)[LATEST] = response;
     this.ingest.handle(request, response, expectation);
   }
 
   /** Whether some request on the connection, whole or not, has not had all of its answer. */
   #owesAnswer(socket: Duplex): boolean {
-    return this.#latest.get(socket)?.writableFinished === false;
+    return latestOn(socket)?.writableFinished === false;
   }
 
   /**
@@ -122,7 +128,7 @@ export class Listener {
   #clientError(error: NodeJS.ErrnoException, socket: Duplex): void {
     // It was ended below, and is being left to the client to close.
     if (socket.writableEnded) return;
-    const latest = this.#latest.get(socket);
+    const latest = latestOn(socket);
     if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
     else if (latest === undefined || latest.req.complete) {
       // The fault is in a request that nobody has seen yet.
