@@ -7,11 +7,12 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { PROFILES } from '@clinical-events/protocol';
+import { jsonFaultAt } from './json-fault.js';
 import { didYouMean } from './nearest-name.js';
 import { formatByteSize, formatDuration, parseByteSize, parseDuration } from './quantity.js';
 
-/** The commands that an option can apply to. */
-export type CommandName = 'serve' | 'keys' | 'events' | 'doctor';
+/** The commands that an option can apply to; `issuing` stands for those of `keys` that hand out a key. */
+export type CommandName = 'serve' | 'keys' | 'issuing' | 'events' | 'doctor';
 
 interface Declared {
   readonly help: string;
@@ -41,20 +42,26 @@ const GIB = 1024 * MIB;
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const SERVE: readonly CommandName[] = ['serve'];
-const EVERY: readonly CommandName[] = ['serve', 'keys', 'events', 'doctor'];
+const ADDRESS: readonly CommandName[] = ['serve', 'issuing'];
+const EVERY: readonly CommandName[] = ['serve', 'keys', 'issuing', 'events', 'doctor'];
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
 /** An option's name is `--name` on the command line, `COLLECTOR_NAME` in the environment, `"name"` in the file. */
 const OPTIONS = {
-  host: { type: 'text', default: '127.0.0.1', help: 'address to listen on', appliesTo: SERVE },
+  host: {
+    type: 'text',
+    default: '127.0.0.1',
+    help: 'address to listen on, and in the curl line of a new key',
+    appliesTo: ADDRESS,
+  },
   port: {
     type: 'integer',
     default: 8080,
     min: 0,
     max: 65_535,
-    help: 'port to listen on; 0 takes any free one',
-    appliesTo: SERVE,
+    help: 'port to listen on, and in the curl line of a new key; 0 takes any free one',
+    appliesTo: ADDRESS,
   },
   'data-dir': {
     type: 'path',
@@ -270,7 +277,7 @@ function parse(option: Option, text: string): { value: string | number } | { rea
   }
   const value =
     option.type === 'integer'
-      ? /^\d{1,15}$/.test(text)
+      ? /^-?\d{1,15}$/.test(text)
         ? Number(text)
         : undefined
       : option.type === 'bytes'
@@ -323,9 +330,9 @@ function kubernetesHint(name: string): string {
 function fromFile(file: Given | undefined, faults: ConfigFault[]): Map<string, Given> {
   const given = new Map<string, Given>();
   if (file === undefined) return given;
-  let content: unknown;
+  let text: string;
   try {
-    content = JSON.parse(readFileSync(file.text, 'utf8'));
+    text = readFileSync(file.text, 'utf8');
   } catch (error) {
     faults.push({
       source: file.source,
@@ -333,43 +340,56 @@ function fromFile(file: Given | undefined, faults: ConfigFault[]): Map<string, G
     });
     return given;
   }
+  const fault = jsonFaultAt(text);
+  if (fault !== undefined) {
+    const place = `line ${fault.line}, column ${fault.column}`;
+    faults.push({ source: file.source, message: `${file.text} is not JSON: see ${place}` });
+    return given;
+  }
+  const content: unknown = JSON.parse(text);
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
     faults.push({ source: file.source, message: `${file.text} does not hold a JSON object` });
     return given;
   }
-  const known = ENTRIES.map(([name]) => name);
+  const options = new Map(ENTRIES);
+  const known = [...options.keys()];
   for (const [name, value] of Object.entries(content)) {
     const source = `${file.text}, "${name}"`;
-    if (!known.includes(name)) faults.push({ source, message: `no such setting${didYouMean(name, known)}` });
-    else if (typeof value !== 'string' && typeof value !== 'number') {
-      faults.push({ source, message: 'must be a string or a number' });
+    const option = options.get(name);
+    const numeric = option !== undefined && 'min' in option;
+    if (option === undefined) faults.push({ source, message: `no such setting${didYouMean(name, known)}` });
+    else if (typeof value !== 'string' && !(numeric && typeof value === 'number')) {
+      faults.push({ source, message: numeric ? 'must be a string or a number' : 'must be a string' });
     } else given.set(name, { text: String(value), source });
   }
   return given;
 }
 
-/** What each option for itself cannot tell. */
-function contradictions(config: Config): ConfigFault[] {
+/**
+ * What each option for itself cannot tell.
+ * @param sourceOf where an option's value was given.
+ */
+function contradictions(config: Config, sourceOf: (name: keyof Names) => string): ConfigFault[] {
   const faults: ConfigFault[] = [];
   if (config.queueBytes < 4 * config.maxBodyBytes) {
     const need = formatByteSize(4 * config.maxBodyBytes);
     faults.push({
-      source: 'queue-bytes',
-      message: `must be at least 4 times max-body-bytes, that is ${need}`,
+      source: sourceOf('queue-bytes'),
+      message: `must be at least 4 times --max-body-bytes, that is ${need}`,
     });
   }
   if (config.segmentBytes < 2 * config.maxBodyBytes) {
     const need = formatByteSize(2 * config.maxBodyBytes);
     faults.push({
-      source: 'segment-bytes',
-      message: `must be at least twice max-body-bytes, that is ${need}`,
+      source: sourceOf('segment-bytes'),
+      message: `must be at least twice --max-body-bytes, that is ${need}`,
     });
   }
   if (config.headersTimeoutMs > config.requestTimeoutMs) {
     const limit = formatDuration(config.requestTimeoutMs);
     faults.push({
-      source: 'headers-timeout-ms',
-      message: `must be at most request-timeout-ms, that is ${limit}`,
+      source: sourceOf('headers-timeout-ms'),
+      message: `must be at most --request-timeout-ms, that is ${limit}`,
     });
   }
   return faults;
@@ -394,15 +414,18 @@ export function loadConfig(commandLine: Readonly<Record<string, string>> = {}, e
     (configVariable === undefined ? undefined : { text: configVariable, source: CONFIG_VARIABLE });
   const fromSettings = fromFile(file, faults);
   const values: Record<string, string | number> = {};
+  const givenFor = (name: string) =>
+    fromOptions.get(name) ?? fromVariables.get(name) ?? fromSettings.get(name);
+  const sourceOf = (name: string) => givenFor(name)?.source ?? `--${name}`;
   for (const [name, option] of ENTRIES) {
-    const given = fromOptions.get(name) ?? fromVariables.get(name) ?? fromSettings.get(name);
+    const given = givenFor(name);
     const parsed = parse(option, given?.text ?? String(option.default));
     if ('value' in parsed) values[camelCase(name)] = parsed.value;
-    else faults.push({ source: given?.source ?? name, message: parsed.reason });
+    else faults.push({ source: sourceOf(name), message: parsed.reason });
   }
   // Only whole configurations are compared: a fault in one value would be told twice.
   const config = values as Config;
-  if (faults.length === 0) faults.push(...contradictions(config));
+  if (faults.length === 0) faults.push(...contradictions(config, sourceOf));
   if (faults.length > 0) throw new ConfigError(faults);
   return Object.freeze(config);
 }

@@ -4,14 +4,24 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { createClient } from '@hey-api/openapi-ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createKey, start, storedEvents, temporaryDirectory, type Running } from './running/collector-process.js';
+import {
+  createKey,
+  start,
+  storedEvents,
+  temporaryDirectory,
+  type Running,
+} from './running/collector-process.js';
 
 interface Answer {
   readonly data?: unknown;
   readonly error?: unknown;
   readonly response: Response;
 }
-type Operation = (options: { baseUrl: string; auth: () => string; body: Record<string, unknown> }) => Promise<Answer>;
+type Operation = (options: {
+  baseUrl: string;
+  auth: () => string;
+  body: Record<string, unknown>;
+}) => Promise<Answer>;
 
 /** Inside the repository, so that Vitest compiles it; ignored by git and removed afterwards. */
 const OUTPUT = path.join(import.meta.dirname, 'generated-client');

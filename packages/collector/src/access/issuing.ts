@@ -8,6 +8,11 @@ const ORGANISATION = /^[A-Za-z0-9._-]{1,64}$/;
 export const DEFAULT_ORGANISATION = 'default';
 const NOTE_LENGTH = 200;
 
+/** Whether a key can belong to an organisation of this name. */
+export function isOrganisation(name: string): boolean {
+  return ORGANISATION.test(name);
+}
+
 /** What is asked for a new key. Instants are milliseconds since 1970 UTC. */
 export interface Grants {
   /** 1 to 64 characters of A-Z a-z 0-9 . _ - */
@@ -42,7 +47,7 @@ export function keyState(key: ApiKey, nowMs: number): KeyState {
 }
 
 function issue(grants: Grants, nowMs: number, rotatedFrom?: string): IssuedKey {
-  if (!ORGANISATION.test(grants.organisation)) {
+  if (!isOrganisation(grants.organisation)) {
     throw new GrantRefused('an organisation is 1 to 64 characters of A-Z a-z 0-9 . _ -');
   }
   if (grants.permissions.length === 0) throw new GrantRefused('a key needs at least one permission');

@@ -9,13 +9,19 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { nodeFiles } from '../store/embedded/files.js';
+import { exists, nodeFiles } from '../store/embedded/files.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
 
 export interface Reading {
   /** The command that reads. */
   readonly command: string;
   /** What it was asked for: names of kinds, runs, times; never the contents of an event. */
   readonly filter: Readonly<Record<string, unknown>>;
+}
+
+/** The reading cannot be noted, because the file system takes no writes. */
+export class ReadOnly extends Error {
+  override name = 'ReadOnly';
 }
 
 /** How a reading ended. */
@@ -29,7 +35,8 @@ export interface ReadingEnd {
 /**
  * On return the beginning is noted on stable storage.
  * @returns notes the end in the same way.
- * @throws the system's error: then nothing may be given out.
+ * @throws {@link CommandFailure} that names the file: then nothing may be given out.
+ * @throws {@link ReadOnly} when nothing at all can be written there, because the file system is read-only.
  */
 export function beginReading(dataDirectory: string, { command, filter }: Reading): (end: ReadingEnd) => void {
   const reading = randomUUID();
@@ -49,9 +56,30 @@ export function beginReading(dataDirectory: string, { command, filter }: Reading
   return ({ events, complete }) => note('ended', { events, complete });
 }
 
+/** Where the readings of a data directory are noted. */
+export function accessLogPath(dataDirectory: string): string {
+  return path.join(dataDirectory, 'access.log');
+}
+
 function append(dataDirectory: string, line: object): void {
-  const file = path.join(dataDirectory, 'access.log');
-  const begun = fs.existsSync(file);
+  const file = accessLogPath(dataDirectory);
+  try {
+    appendTo(file, line);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    if (code === 'EROFS') throw new ReadOnly(`${file} cannot be written (${code})`, { cause: error });
+    throw new CommandFailure(
+      code === 'EACCES' || code === 'EPERM'
+        ? `permission denied: ${file}; nothing is read without a note of it there`
+        : `${file} cannot be written (${code}), and nothing is read without a note of it there`,
+      EXIT.failure,
+      { cause: error },
+    );
+  }
+}
+
+function appendTo(file: string, line: object): void {
+  const begun = exists(file);
   const fd = fs.openSync(file, 'a', 0o600);
   try {
     fs.writeSync(fd, `${JSON.stringify(line)}\n`);
@@ -59,5 +87,5 @@ function append(dataDirectory: string, line: object): void {
   } finally {
     fs.closeSync(fd);
   }
-  if (!begun) nodeFiles.syncDirectory(dataDirectory);
+  if (!begun) nodeFiles.syncDirectory(path.dirname(file));
 }

@@ -1,6 +1,8 @@
 /** Between commander and the declaration of the configuration. */
+import fs from 'node:fs';
 import type { Command } from 'commander';
 import { type CommandName, type Config, loadConfig, optionsOf } from '../config.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
 
 /** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
 export function addConfigOptions(command: Command, name: CommandName): Command {
@@ -12,7 +14,7 @@ export function addConfigOptions(command: Command, name: CommandName): Command {
 
 /**
  * The configuration for a command that was given its options by {@link addConfigOptions}.
- * @throws ConfigError with every fault.
+ * @throws ConfigError with every fault; CommandFailure when the data directory is something else than a directory.
  */
 export function configOf(command: Command, name: CommandName): Config {
   const values = command.opts<Record<string, unknown>>();
@@ -21,5 +23,10 @@ export function configOf(command: Command, name: CommandName): Config {
     const value = values[option.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())];
     if (typeof value === 'string') given[option] = value;
   }
-  return loadConfig(given);
+  const config = loadConfig(given);
+  // Whatever is done in it would fail, each command in its own words, and none would name it.
+  if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false) {
+    throw new CommandFailure(`${config.dataDir} is not a directory`, EXIT.usage);
+  }
+  return config;
 }

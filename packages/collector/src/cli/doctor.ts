@@ -1,30 +1,38 @@
 /** `collector doctor`: looks a data directory through and says what it found. Changes nothing. */
 import fs from 'node:fs';
 import path from 'node:path';
+import { styleText } from 'node:util';
 import { SingleBar } from 'cli-progress';
 import { Command } from 'commander';
 import { KeyRing } from '../access/key-ring.js';
 import type { Config } from '../config.js';
 import { isLocked } from '../store/embedded/directory-lock.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import { inspectLedger, type Finding } from '../store/embedded/inspection.js';
+import { exposureOf } from '../store/embedded/exposure.js';
+import { exists, nodeFiles } from '../store/embedded/files.js';
+import { counted, inspectLedger, type Finding } from '../store/embedded/inspection.js';
 import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
+import { KeyStoreDamaged } from '../store/key-store.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { alignedTable } from './table.js';
 
 const EXAMPLES = `
 Reads every event and checks its checksum, its hash and its place in the order; looks at what lies behind the last
-one, at the id index, the keys, the disk and the rights on the directory. It can run beside a collector.
+one, at the id index, the keys, the disk and the rights on the directory. It writes nothing, runs beside a collector,
+and reads a read-only snapshot as well.
 
 Examples:
   $ collector doctor
   $ collector doctor --data-dir /var/lib/collector --json | jq '.findings[] | select(.severity != "ok")'
 
-Exit codes: 0 nothing is damaged (there may be warnings), 3 stored data is damaged, 6 there is no such directory.`;
+Exit codes: 0 nothing is damaged (there may be warnings), 3 stored data is damaged, 6 there is no such
+directory, or it holds neither a ledger nor keys, 1 something could not be read, so that nothing can be said.`;
 
 const LOW_DISK_BYTES = 1 << 30;
 const MARKS = { ok: 'ok', warning: 'WARNING', damage: 'DAMAGED' } as const;
+const COLOURS = { ok: 'green', WARNING: 'yellow', DAMAGED: 'red' } as const;
+/** Fewer bytes than this are read before anybody wonders. */
+const BAR_FROM_BYTES = 64 << 20;
 
 export function command(): Command {
   const doctor = new Command('doctor')
@@ -39,22 +47,24 @@ export function command(): Command {
 
 async function examine(config: Config, json: boolean): Promise<number> {
   const { dataDir } = config;
-  if (!fs.existsSync(dataDir)) throw new CommandFailure(`there is no directory ${dataDir}`, EXIT.notFound);
-  const bar = process.stderr.isTTY
-    ? new SingleBar({ format: '{bar} {percentage}% of {total} MiB, {eta_formatted} left', hideCursor: true })
-    : undefined;
-  const findings: Finding[] = [directoryFinding(dataDir), lockFinding(dataDir), diskFinding(dataDir)];
+  if (!exists(dataDir)) throw new CommandFailure(`there is no directory ${dataDir}`, EXIT.notFound);
+  const hasLedger = holdsLedger(dataDir);
+  if (!hasLedger && !exists(keyDatabasePath(dataDir))) {
+    throw new CommandFailure(
+      `${dataDir} is not a data directory: it holds neither a ledger nor keys`,
+      EXIT.notFound,
+    );
+  }
+  const running = isLocked(dataDir);
+  const findings: Finding[] = [directoryFinding(dataDir), lockFinding(running), diskFinding(dataDir)];
   findings.push(await keysFinding(dataDir));
-  if (fs.existsSync(path.join(dataDir, 'ledger'))) {
-    const mebi = (bytes: number) => Math.round(bytes / (1 << 20));
-    let begun = false;
-    const progress = (bytes: number, of: number) => {
-      if (!begun) bar?.start(mebi(of), 0);
-      begun = true;
-      bar?.update(mebi(bytes));
-    };
-    for (const finding of inspectLedger(dataDir, nodeFiles, progress)) findings.push(finding);
-    bar?.stop();
+  if (hasLedger) {
+    const bar = new ProgressBar(!json && process.stderr.isTTY);
+    try {
+      for (const finding of inspectLedger(dataDir, nodeFiles, bar.show, running)) findings.push(finding);
+    } finally {
+      bar.clear();
+    }
     findings.push(...tornFindings(dataDir));
   } else {
     findings.push({ severity: 'ok', subject: 'events', message: 'none yet: no collector has run here' });
@@ -64,28 +74,66 @@ async function examine(config: Config, json: boolean): Promise<number> {
     process.stdout.write(`${JSON.stringify({ data_dir: dataDir, damaged, findings }, undefined, 2)}\n`);
   else {
     const rows = findings.map(({ severity, subject, message }) => [MARKS[severity], subject, message]);
-    process.stdout.write(alignedTable([['', 'CHECKED', 'FOUND'], ...rows]));
+    const table = alignedTable([['', 'CHECKED', 'FOUND'], ...rows]);
+    process.stdout.write(table.replace(/^(?:ok|WARNING|DAMAGED)(?= )/gm, coloured));
   }
   return damaged ? EXIT.damaged : EXIT.ok;
 }
 
-function directoryFinding(dataDir: string): Finding {
-  const others = fs.statSync(dataDir).mode & 0o077;
-  if (others === 0)
-    return { severity: 'ok', subject: 'directory', message: `${dataDir}, for its owner alone` };
-  return {
-    severity: 'warning',
-    subject: 'directory',
-    message: `${dataDir} can be entered by other users; it holds patient data: chmod 700`,
-  };
+/** On a terminal only, and not when NO_COLOR asks for none: styleText sees to both. */
+function coloured(mark: string): string {
+  return styleText(COLOURS[mark as keyof typeof COLOURS], mark, { stream: process.stdout });
 }
 
-function lockFinding(dataDir: string): Finding {
-  const message = isLocked(dataDir) ? 'a collector is running on it' : 'no collector is running on it';
+/** On standard error, and gone before the table is printed. */
+class ProgressBar {
+  #bar: SingleBar | undefined;
+  constructor(private readonly wanted: boolean) {}
+
+  readonly show = (bytes: number, of: number): void => {
+    if (!this.wanted || of < BAR_FROM_BYTES) return;
+    const mebi = (size: number) => Math.round(size / (1 << 20));
+    if (this.#bar === undefined) {
+      const format = '{bar} {percentage}% of {total} MiB, {eta_formatted} left';
+      this.#bar = new SingleBar({ format, hideCursor: true, clearOnComplete: true });
+      this.#bar.start(mebi(of), 0);
+    }
+    this.#bar.update(mebi(bytes));
+  };
+
+  clear(): void {
+    this.#bar?.stop();
+  }
+}
+
+/** Segments, or an index, which says that there were some: without the one, its other is no sign of health. */
+function holdsLedger(dataDir: string): boolean {
+  const holds = (name: string, ending: string) => {
+    const directory = path.join(dataDir, name);
+    return exists(directory) && fs.readdirSync(directory).some((file) => file.endsWith(ending));
+  };
+  return holds('ledger', '.segment') || holds('index', '.run');
+}
+
+function directoryFinding(dataDir: string): Finding {
+  const exposure = exposureOf(dataDir);
+  if (exposure !== undefined) return { severity: 'warning', subject: 'directory', message: exposure };
+  return { severity: 'ok', subject: 'directory', message: `${dataDir}, for its owner alone` };
+}
+
+function lockFinding(running: boolean): Finding {
+  const message = running ? 'a collector is running on it' : 'no collector is running on it';
   return { severity: 'ok', subject: 'lock', message };
 }
 
 function diskFinding(dataDir: string): Finding {
+  if (isReadOnly(dataDir)) {
+    return {
+      severity: 'ok',
+      subject: 'disk',
+      message: 'read-only, as a snapshot is: no event can be stored',
+    };
+  }
   const { bavail, bsize } = fs.statfsSync(dataDir);
   const free = bavail * bsize;
   const message = `${(free / 2 ** 30).toFixed(1)} GiB free`;
@@ -97,30 +145,46 @@ function diskFinding(dataDir: string): Finding {
   };
 }
 
+function isReadOnly(dataDir: string): boolean {
+  try {
+    fs.accessSync(dataDir, fs.constants.W_OK);
+    return false;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EROFS';
+  }
+}
+
 async function keysFinding(dataDir: string): Promise<Finding> {
-  if (!fs.existsSync(keyDatabasePath(dataDir))) {
-    return { severity: 'warning', subject: 'keys', message: 'there are none: nobody can send an event' };
+  const subject = 'keys';
+  if (!exists(keyDatabasePath(dataDir))) {
+    return {
+      ...{ severity: 'warning', subject },
+      message:
+        'there are none: nobody can send an event, and the next start makes a new key with all permissions',
+    };
   }
   try {
-    const database = KeyDatabase.open(dataDir);
+    const database = KeyDatabase.openReadOnly(dataDir);
     try {
       await KeyRing.open(database);
-      return { severity: 'ok', subject: 'keys', message: `${(await database.list()).length} can be read` };
+      return {
+        severity: 'ok',
+        subject,
+        message: `${counted((await database.list()).length, 'key')} can be read`,
+      };
     } finally {
       await database.close();
     }
   } catch (error) {
-    return {
-      severity: 'damage',
-      subject: 'keys',
-      message: error instanceof Error ? error.message : String(error),
-    };
+    // Any other reason, such as a newer collector's file, says nothing about what is stored.
+    if (!(error instanceof KeyStoreDamaged)) throw error;
+    return { severity: 'damage', subject, message: error.message };
   }
 }
 
 function tornFindings(dataDir: string): Finding[] {
   const directory = path.join(dataDir, 'ledger', 'torn');
-  const kept = fs.existsSync(directory) ? fs.readdirSync(directory) : [];
+  const kept = exists(directory) ? fs.readdirSync(directory) : [];
   if (kept.length === 0) return [];
   return [
     {

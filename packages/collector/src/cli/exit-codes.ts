@@ -16,7 +16,7 @@ const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   ok: 'done',
   failure: 'failed for an unexpected reason',
   usage: 'the command line or the configuration is wrong; nothing was done',
-  damaged: 'stored data is damaged (doctor)',
+  damaged: 'stored data is damaged; see collector doctor',
   unsafe: 'storage failed while running, and going on would not be safe (serve)',
   inUse: 'the data directory is in use by another collector',
   notFound: 'what was asked for does not exist',

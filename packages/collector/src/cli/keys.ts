@@ -1,10 +1,10 @@
 /** `collector keys`: create, list, rotate and revoke API keys, also while a collector runs on the same directory. */
-import { existsSync } from 'node:fs';
 import { EVENT_KINDS, type EventKind, PROFILES } from '@clinical-events/protocol';
 import { Command, Option } from 'commander';
 import { createKey, DEFAULT_ORGANISATION, type IssuedKey, keyState, rotateKey } from '../access/issuing.js';
 import { formatRateLimit } from '../access/rate-limit.js';
 import type { Config } from '../config.js';
+import { exists } from '../store/embedded/files.js';
 import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
 import type { ApiKey, RotationRefusal } from '../store/key-store.js';
 import { addConfigOptions, configOf } from './config-options.js';
@@ -109,8 +109,9 @@ function printIssued(issued: IssuedKey, config: Config, introduction: string): v
 async function withKeys<Result>(
   config: Config,
   work: (keys: KeyDatabase) => Promise<Result>,
+  open: (dataDir: string) => KeyDatabase = (dataDir) => KeyDatabase.open(dataDir),
 ): Promise<Result> {
-  const keys = KeyDatabase.open(config.dataDir);
+  const keys = open(config.dataDir);
   try {
     return await work(keys);
   } finally {
@@ -128,7 +129,10 @@ async function create(options: CreateOptions, config: Config): Promise<void> {
     expiresAt: expiryFrom(options.expires, now),
     note: options.note,
   };
+  const absent = !exists(config.dataDir);
   const issued = await withKeys(config, (keys) => createKey(keys, grants, now));
+  // A typing error in --data-dir would otherwise show only when the collector refuses the key.
+  if (absent) process.stderr.write(`collector: made the data directory ${config.dataDir}\n`);
   if (options.json) printJson({ key: issued.text, ...keyJson(issued.key, now) });
   else {
     const until = issued.key.expiresAt === undefined ? '' : ` until ${shortInstant(issued.key.expiresAt)}`;
@@ -141,13 +145,17 @@ async function create(options: CreateOptions, config: Config): Promise<void> {
 }
 
 async function list(options: ListOptions, config: Config): Promise<void> {
-  if (!existsSync(config.dataDir)) {
+  if (!exists(config.dataDir)) {
     throw new CommandFailure(`there is no data directory at ${config.dataDir}`, EXIT.notFound);
   }
   const now = Date.now();
-  // Opening would make the file: reading changes nothing.
-  const all = existsSync(keyDatabasePath(config.dataDir))
-    ? await withKeys(config, (keys) => keys.list())
+  // Reading changes nothing, and works on a read-only snapshot.
+  const all = exists(keyDatabasePath(config.dataDir))
+    ? await withKeys(
+        config,
+        (keys) => keys.list(),
+        (dataDir) => KeyDatabase.openReadOnly(dataDir),
+      )
     : [];
   const keys = all.filter(({ organisation }) => (options.organisation ?? organisation) === organisation);
   if (options.json) printJson(keys.map((key) => keyJson(key, now)));
@@ -179,7 +187,7 @@ async function rotate(text: string, options: RotateOptions, config: Config): Pro
   const keyId = keyIdFrom(text);
   const overlap = overlapFrom(options.overlap, now);
   const expiresAt = expiryFrom(options.expires, now);
-  if (!existsSync(keyDatabasePath(config.dataDir))) throw unknownKey(keyId, config);
+  if (!exists(keyDatabasePath(config.dataDir))) throw unknownKey(keyId, config);
   const { result, old } = await withKeys(config, async (keys) => ({
     result: await rotateKey(keys, keyId, overlap, now, expiresAt),
     old: (await keys.list()).find((key) => key.keyId === keyId),
@@ -197,7 +205,7 @@ async function rotate(text: string, options: RotateOptions, config: Config): Pro
 async function revoke(text: string, options: { readonly json?: true }, config: Config): Promise<void> {
   const keyId = keyIdFrom(text);
   const now = Date.now();
-  if (!existsSync(keyDatabasePath(config.dataDir))) throw unknownKey(keyId, config);
+  if (!exists(keyDatabasePath(config.dataDir))) throw unknownKey(keyId, config);
   const revoked = await withKeys(config, async (keys) =>
     (await keys.revoke(keyId, now)) ? (await keys.list()).find((key) => key.keyId === keyId) : undefined,
   );
@@ -211,8 +219,13 @@ async function revoke(text: string, options: { readonly json?: true }, config: C
   }
 }
 
-function subcommand(name: string, summary: string, examples: string): Command {
-  return addConfigOptions(new Command(name).description(summary), 'keys').addHelpText(
+function subcommand(
+  name: string,
+  summary: string,
+  examples: string,
+  options: 'keys' | 'issuing' = 'keys',
+): Command {
+  return addConfigOptions(new Command(name).description(summary), options).addHelpText(
     'after',
     `\nExamples:\n${examples}`,
   );
@@ -226,12 +239,15 @@ export function command(): Command {
     `  $ collector keys create --permissions all
   $ collector keys create --organisation ward-7 --permissions inference-start,human-output \\
       --expires 90d --rate-limit 100/s:500 --note "summariser, test system"
-  $ collector keys create --permissions outcome --json | jq -r .key > outcome.key`,
+  $ collector keys create --permissions outcome --json | jq -r .key > outcome.key
+
+With the key goes a curl line that sends a first event: --host and --port say to which collector.`,
+    'issuing',
   )
     .option('--organisation <name>', 'whom the key belongs to', DEFAULT_ORGANISATION)
     .requiredOption(
       '--permissions <kinds>',
-      `what it may send: all, or a comma list of ${EVENT_KINDS.join(', ')}`,
+      `(required) what it may send: all, or a comma list of ${EVENT_KINDS.join(', ')}`,
     )
     .option('--expires <when>', 'an instant (2027-01-01T00:00:00Z) or a time from now (90d) (default: never)')
     .option('--rate-limit <rate>', 'events per second and burst, such as 100/s or 100/s:500 (default: none)')
@@ -242,7 +258,7 @@ export function command(): Command {
     )
     .option('--note <text>', 'what the key is for')
     .option('--json', 'print the key and its row as JSON')
-    .action((options: CreateOptions, self: Command) => create(options, configOf(self, 'keys')));
+    .action((options: CreateOptions, self: Command) => create(options, configOf(self, 'issuing')));
 
   const listing = subcommand(
     'list',
@@ -259,14 +275,17 @@ export function command(): Command {
     'Replace a key by a new one with the same grants; both are accepted during the overlap.',
     `  $ collector keys rotate k3v7q2mzt5ab
   $ collector keys rotate k3v7q2mzt5ab --overlap 0          # the old key is refused at once
-  $ collector keys rotate k3v7q2mzt5ab --overlap 7d --expires 90d`,
+  $ collector keys rotate k3v7q2mzt5ab --overlap 7d --expires 90d
+
+With the key goes a curl line that sends a first event: --host and --port say to which collector.`,
+    'issuing',
   )
     .argument('<key-id>', 'the id of the key to replace, as "collector keys list" shows it')
     .option('--overlap <time>', 'how long the old key stays accepted', '24h')
     .option('--expires <when>', "expiry of the new key, as for create (default: the old key's)")
     .option('--json', 'print the new key and its row as JSON')
     .action((id: string, options: RotateOptions, self: Command) =>
-      rotate(id, options, configOf(self, 'keys')),
+      rotate(id, options, configOf(self, 'issuing')),
     );
 
   const revoking = subcommand(

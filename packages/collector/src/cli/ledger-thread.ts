@@ -4,6 +4,7 @@ import { Ledger, type LedgerState } from '../ledger/ledger.js';
 import { RingReader, type RingMemory } from '../ledger/ring.js';
 import { EmbeddedStore, type Opened } from '../store/embedded/embedded-store.js';
 import { StoreDamaged } from '../store/store.js';
+import { deniedPath } from './permission-denied.js';
 
 /** What the thread is started with. */
 export interface LedgerThreadData {
@@ -25,6 +26,8 @@ export type LedgerThreadMessage =
 /** The message of an error and of what caused it. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
+  const denied = deniedPath(error);
+  if (denied !== undefined) return `permission denied: ${denied}`;
   return error.cause === undefined ? error.message : `${error.message}: ${reasonOf(error.cause)}`;
 }
 

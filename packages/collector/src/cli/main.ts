@@ -1,103 +1,19 @@
 #!/usr/bin/env node
 /**
- * The `collector` command: finds the command that was asked for, loads that one file, and turns whatever comes of it
- * into an exit code and lines on standard error.
+ * The `collector` command. Nothing but this check may be imported before it: an older Node fails on the first file
+ * that imports `node:sqlite`, with a stack that names a file of ours and no cure.
  */
-import { readFileSync } from 'node:fs';
-import { inspect } from 'node:util';
-import { Command, CommanderError } from 'commander';
-import { GrantRefused } from '../access/issuing.js';
-import { ConfigError, showsStacks } from '../config.js';
-import { CommandFailure, EXIT, exitCodesHelp } from './exit-codes.js';
+import { EXIT } from './exit-codes.js';
 
-/** One file a command; loading only the one that was asked for keeps the start quick. */
-const COMMANDS: Readonly<
-  Record<string, { summary: string; load: () => Promise<{ command: () => Command }> }>
-> = {
-  serve: { summary: 'run the collector', load: () => import('./serve.js') },
-  keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
-  events: { summary: 'print stored events as NDJSON', load: () => import('./events.js') },
-  doctor: { summary: 'check a data directory and say what is wrong', load: () => import('./doctor.js') },
-};
+const NEEDED = 24;
 
-const EXAMPLES = `
-Examples:
-  $ collector serve --port 8080 --data-dir ./data
-  $ collector keys create --permissions all
-  $ collector events --follow
-  $ collector help keys`;
-
-function version(): string {
-  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
-  return (manifest as { version: string }).version;
+if (Number.parseInt(process.versions.node, 10) < NEEDED) {
+  process.stderr.write(
+    `collector: needs Node.js ${NEEDED} or newer, and this is ${process.versions.node}; ` +
+      'in a checkout, use: npm run --silent collector -- …\n',
+  );
+  process.exitCode = EXIT.usage;
+} else {
+  const { main } = await import('./program.js');
+  await main(process.argv.slice(2));
 }
-
-/** Commander by itself would exit, and would print an error over two lines. */
-function tame(command: Command): void {
-  command
-    .exitOverride()
-    .configureOutput({ outputError: () => undefined })
-    .helpOption('-h, --help', 'print this help');
-  for (const each of command.commands) tame(each);
-}
-
-function tell(lines: readonly string[]): void {
-  process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
-}
-
-/** Says what went wrong. @returns the exit code. */
-function report(error: unknown, logLevel: string | undefined): number {
-  if (error instanceof CommanderError) {
-    // The help and the version are told as errors too.
-    if (error.exitCode === 0) return EXIT.ok;
-    if (error.code === 'commander.help') return EXIT.usage;
-    tell([error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ')]);
-    return EXIT.usage;
-  }
-  if (error instanceof ConfigError) {
-    tell(error.faults.map(({ source, message }) => `${source}: ${message}`));
-    return EXIT.usage;
-  }
-  const message = error instanceof Error ? error.message : String(error);
-  tell([message.replace(/\s*\n\s*/g, ' ')]);
-  if (showsStacks(logLevel)) process.stderr.write(`${inspect(error)}\n`);
-  if (error instanceof GrantRefused) return EXIT.usage;
-  return error instanceof CommandFailure ? error.exitCode : EXIT.failure;
-}
-
-async function main(argv: readonly string[]): Promise<void> {
-  let logLevel: string | undefined;
-  process.on('unhandledRejection', (reason) => process.exit(report(reason, logLevel)));
-  process.on('uncaughtException', (error) => process.exit(report(error, logLevel)));
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      // `collector events | head` has read enough: that is no failure.
-      if (error.code === 'EPIPE') process.exit(process.exitCode ?? EXIT.ok);
-      throw error;
-    });
-  }
-
-  const program = new Command('collector')
-    .description('A write-once HTTP collector for the event log of clinical AI.')
-    .version(version(), '--version', 'print the version')
-    .addHelpText('after', `${EXAMPLES}\n\n${exitCodesHelp()}`)
-    .hook('preAction', (_, action) => {
-      logLevel = action.opts<{ logLevel?: string }>().logLevel;
-    });
-  const asked = argv.find((word) => !word.startsWith('-') && word !== 'help');
-  try {
-    for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
-      if (name === asked) program.addCommand((await load()).command().summary(summary));
-      else program.command(name).summary(summary);
-    }
-    tame(program);
-    await program.parseAsync(argv, { from: 'user' });
-  } catch (error) {
-    const code = report(error, logLevel);
-    process.exitCode = code;
-    // What a failed command left open must not keep the process alive.
-    process.stderr.write('', () => process.exit(code));
-  }
-}
-
-await main(process.argv.slice(2));

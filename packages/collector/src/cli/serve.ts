@@ -9,6 +9,7 @@ import { Ingest } from '../ingest/ingest.js';
 import { Listener } from '../ingest/listener.js';
 import { createRingMemory } from '../ledger/ring.js';
 import { DirectoryInUse, lockDirectory, type DirectoryLock } from '../store/embedded/directory-lock.js';
+import { exposureOf } from '../store/embedded/exposure.js';
 import type { Opened } from '../store/embedded/embedded-store.js';
 import { KeyDatabase } from '../store/embedded/key-database.js';
 import { addConfigOptions, configOf } from './config-options.js';
@@ -49,6 +50,8 @@ function lock(dataDir: string): DirectoryLock {
 async function serveUntilStopped(config: Config): Promise<number> {
   const log = pino({ level: config.logLevel, base: null }, pino.destination({ dest: 2, sync: true }));
   const held = lock(config.dataDir);
+  const exposure = exposureOf(config.dataDir);
+  if (exposure) log.warn(exposure);
   const keyDatabase = KeyDatabase.open(config.dataDir);
   try {
     return await run(config, log, keyDatabase);

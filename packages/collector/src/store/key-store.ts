@@ -76,5 +76,10 @@ export interface KeyStore {
 
 /** The key store cannot be read or written. The message says what and where; `cause` says why. */
 export class KeyStoreError extends Error {
-  override name = 'KeyStoreError';
+  override name: string = 'KeyStoreError';
+}
+
+/** The key store does not hold what was written to it. */
+export class KeyStoreDamaged extends KeyStoreError {
+  override name = 'KeyStoreDamaged';
 }

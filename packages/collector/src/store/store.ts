@@ -64,6 +64,8 @@ export interface ScanRange {
   readonly organisation?: string;
   /** Lower-case text form. */
   readonly runId?: string;
+  /** Lower-case text form; each organisation may have an event with this id. */
+  readonly eventId?: string;
   /** Inclusive, milliseconds since 1970 UTC, against `receivedAt`. */
   readonly since?: number;
   /** Exclusive. */

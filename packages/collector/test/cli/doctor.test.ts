@@ -1,7 +1,10 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { createKey, run, start, temporaryDirectory } from '../running/collector-process.js';
+import { createKey, outcomeEvent, run, start, temporaryDirectory } from '../running/collector-process.js';
+import { post } from '../running/load.js';
+import { canMount, hasTerminal, runOnTerminal, runReadOnly } from '../running/restricted-process.js';
 import { candidate } from '../store/candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
 
@@ -49,8 +52,8 @@ describe('collector doctor', () => {
     const { code, stdout, stderr } = await run(['doctor', '--data-dir', dataDir]);
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toMatch(/^ +CHECKED +FOUND$/m);
-    expect(stdout).toMatch(/^ok +events +300 in \d+ segments, each checked$/m);
-    expect(stdout).toMatch(/^ok +keys +1 can be read$/m);
+    expect(stdout).toMatch(/^ok +events +300 events in \d+ segments, each checked$/m);
+    expect(stdout).toMatch(/^ok +keys +1 key can be read$/m);
     expect(stdout).not.toMatch(/DAMAGED/);
     const { code: again, report } = await examine();
     expect([again, report.damaged, report.data_dir]).toEqual([0, false, dataDir]);
@@ -60,19 +63,121 @@ describe('collector doctor', () => {
     expect(found(report, 'id index')).toMatchObject([{ severity: 'ok' }]);
     expect(found(report, 'lock')).toMatchObject([{ message: 'no collector is running on it' }]);
     const after = contents(dataDir);
-    expect([...after.keys()].filter((file) => path.basename(file) !== 'lock')).toEqual([...before.keys()]);
+    expect([...after.keys()]).toEqual([...before.keys()]);
     for (const [file, bytes] of before) expect(after.get(file) === bytes, file).toBe(true);
   });
 
-  test('says that there is no such directory with exit code 6, and that nothing has run in an empty one', async () => {
+  test('says with exit code 6 that there is no such directory, or that it is none of data', async () => {
     expect(await run(['doctor', '--data-dir', path.join(dataDir, 'no')])).toEqual({
       ...{ code: 6, stdout: '' },
       stderr: `collector: there is no directory ${path.join(dataDir, 'no')}\n`,
     });
+    const notData = {
+      ...{ code: 6, stdout: '' },
+      stderr: `collector: ${dataDir} is not a data directory: it holds neither a ledger nor keys\n`,
+    };
+    expect(await run(['doctor', '--data-dir', dataDir])).toEqual(notData);
+    // What a copy leaves that was interrupted, or had no right to read further.
+    fs.mkdirSync(path.join(dataDir, 'ledger'));
+    fs.mkdirSync(path.join(dataDir, 'index'));
+    expect(await run(['doctor', '--json', '--data-dir', dataDir])).toEqual(notData);
+    await createKey(dataDir);
     const { code, report } = await examine();
     expect([code, report.damaged]).toEqual([0, false]);
     expect(found(report, 'events')).toMatchObject([{ message: 'none yet: no collector has run here' }]);
-    expect(found(report, 'keys')).toMatchObject([{ severity: 'warning' }]);
+    expect(found(report, 'keys')).toMatchObject([{ severity: 'ok' }]);
+  });
+
+  test('warns of events without keys, because the next start makes a key that may do everything', async () => {
+    await fillDirectory(dataDir, [EVENTS.slice(0, 1)]);
+    const { code, report } = await examine();
+    expect([code, report.damaged]).toEqual([0, false]);
+    expect(found(report, 'keys')).toMatchObject([
+      {
+        severity: 'warning',
+        message: expect.stringContaining('the next start makes a new key with all permissions') as string,
+      },
+    ]);
+    expect(found(report, 'events')).toMatchObject([{ message: '1 event in 1 segment, each checked' }]);
+  });
+
+  test('takes an index without a ledger for damage, as the start of a collector does', async () => {
+    await createKey(dataDir);
+    await fillDirectory(dataDir, BATCHES);
+    fs.rmSync(path.join(dataDir, 'ledger'), { recursive: true });
+    const { code, report } = await examine();
+    expect([code, report.damaged]).toEqual([3, true]);
+    expect(found(report, 'id index')).toMatchObject([{ severity: 'damage' }]);
+    expect((await run(['serve', '--port', '0', '--data-dir', dataDir])).code).toBe(3);
+  });
+
+  test.skipIf(!canMount)('checks a read-only snapshot, also of a collector that was killed', async () => {
+    await createKey(dataDir);
+    await fillDirectory(dataDir, BATCHES);
+    const collector = await start(dataDir);
+    onTestFinished(() => collector.kill());
+    const snapshots = [temporaryDirectory(), temporaryDirectory(), temporaryDirectory()];
+    onTestFinished(() => snapshots.forEach((each) => fs.rmSync(each, { recursive: true, force: true })));
+    const [live = '', withoutShared = '', stopped = ''] = snapshots;
+    await createKey(dataDir);
+    for (const each of [live, withoutShared]) fs.cpSync(dataDir, each, { recursive: true });
+    fs.rmSync(path.join(withoutShared, 'keys.db-shm'));
+    expect(await collector.stop()).toBe(0);
+    fs.cpSync(dataDir, stopped, { recursive: true });
+    for (const each of snapshots) {
+      const { code, stdout, stderr } = await runReadOnly(each, ['doctor', '--json', '--data-dir', each]);
+      expect([code, stderr]).toEqual([0, '']);
+      const { findings } = JSON.parse(stdout) as Report;
+      expect(findings.filter(({ severity }) => severity !== 'ok')).toEqual([]);
+      expect(findings).toContainEqual({ severity: 'ok', subject: 'keys', message: '2 keys can be read' });
+      expect(findings.find(({ subject }) => subject === 'disk')?.message).toMatch(/^read-only/);
+      const keys = await runReadOnly(each, ['keys', 'list', '--json', '--data-dir', each]);
+      expect(JSON.parse(keys.stdout)).toHaveLength(2);
+    }
+  });
+
+  test('tells of what a running collector holds in memory as of no fault', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir);
+    onTestFinished(() => collector.kill());
+    expect((await post(collector.port, key, JSON.stringify(outcomeEvent()))).status).toBe(201);
+    const { code, report } = await examine();
+    expect(code).toBe(0);
+    const [index] = found(report, 'id index');
+    expect(index?.severity).toBe('ok');
+    expect(index?.message).toMatch(/^in step: the newest \d+ bytes are in the collector's memory$/);
+    await collector.kill();
+    expect(found((await examine()).report, 'id index')[0]?.message).toMatch(/the next start adds/);
+  });
+
+  test.skipIf(!hasTerminal)(
+    'shows a bar on a terminal for a long look only, clears it, and never with --json',
+    async () => {
+      const doctor = async (...args: string[]) =>
+        (await runOnTerminal(['doctor', '--data-dir', dataDir, ...args])).stdout;
+      const large = () =>
+        Array.from({ length: 100 }, () => candidate({ body: { filler: 'x'.repeat(60_000) } }));
+      await fillDirectory(dataDir, [large()], 64 << 20);
+      expect(await doctor()).not.toContain('MiB,');
+      await fillDirectory(dataDir, Array.from({ length: 11 }, large), 64 << 20);
+      const shown = await doctor();
+      const [bar = '', table = ''] = shown.split('CHECKED');
+      expect(bar).toMatch(/\d+% of 69 MiB, /);
+      // The last that happens on its line: to its beginning, and all of it erased.
+      expect(bar.slice(bar.lastIndexOf('MiB,'))).toContain('\u001b[2K');
+      expect(table).toContain('1200 events in 2 segments');
+      expect(JSON.parse(await doctor('--json'))).toMatchObject({ damaged: false });
+    },
+  );
+
+  test('gives the marks colours where they are wanted, and none in a pipe', async () => {
+    await fillDirectory(dataDir, [EVENTS.slice(0, 1)]);
+    const plain = await run(['doctor', '--data-dir', dataDir]);
+    expect(plain.stdout).not.toContain('\u001b');
+    const coloured = await run(['doctor', '--data-dir', dataDir], { FORCE_COLOR: '1' });
+    expect(coloured.stdout).toContain('\u001b[32mok\u001b[39m ');
+    expect(coloured.stdout).toContain('\u001b[33mWARNING\u001b[39m ');
+    expect(stripVTControlCharacters(coloured.stdout)).toBe(plain.stdout);
   });
 
   test('sees a collector that is running, and warns of a directory that others can enter', async () => {

@@ -14,6 +14,7 @@ import {
   type PrintedEvent,
 } from '../running/collector-process.js';
 import { post } from '../running/load.js';
+import { canMount, runReadOnly } from '../running/restricted-process.js';
 import { candidate, idOf } from '../store/candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
 
@@ -79,6 +80,7 @@ describe('collector events', () => {
     [['--kind', 'outcome'], (i) => i % 5 === 3],
     [['--kind', 'outcome, user-feedback'], (i) => i % 5 >= 3],
     [['--run', RUN.toUpperCase()], (i) => i % 3 === 0],
+    [['--event', idOf(EVENTS[4] as (typeof EVENTS)[number]).toUpperCase()], (i) => i === 4],
     [['--organisation', 'ward'], (i) => i % 3 === 0],
     [['--organisation', 'nobody'], () => false],
     [['--since', '2026-01-10T03:00:00Z'], (i) => i >= 3],
@@ -98,6 +100,13 @@ describe('collector events', () => {
   test.each([
     [['--kind', 'result'], '--kind: "result" is none of inference-start, internal-artifact, human-output'],
     [['--kind', ''], '--kind: "" is none of'],
+    [['--kind', 'outcom'], 'user-feedback; did you mean "outcome"?'],
+    [['--event', 'abc'], '--event: "abc" is not a UUID'],
+    [['--organisation', ''], '--organisation: "" is not 1 to 64 characters of'],
+    [
+      ['--since', '2026-02-02', '--until', '2026-02-01'],
+      '--since: 2026-02-02 is later than --until 2026-02-01',
+    ],
     [['--run', 'abc'], '--run: "abc" is not a UUID'],
     [['--since', 'yesterday'], '--since: "yesterday" is neither a date (2026-01-31) nor an instant'],
     [['--since', '2026-02-30'], '--since: "2026-02-30" is neither'],
@@ -146,8 +155,48 @@ describe('collector events', () => {
     fs.mkdirSync(path.join(dataDir, 'access.log'));
     const { code, stdout, stderr } = await run(['events', '--data-dir', dataDir]);
     expect([code, stdout]).toEqual([1, '']);
-    expect(stderr).toMatch(/^collector: EISDIR[^\n]*\n$/);
+    expect(stderr).toBe(
+      `collector: ${path.join(dataDir, 'access.log')} cannot be written (EISDIR), ` +
+        'and nothing is read without a note of it there\n',
+    );
   });
+
+  test('with --event finds the event of each organisation that has this id, or says with exit code 6 that none has', async () => {
+    const id = '6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10';
+    const twins = ['ward', 'default'].map((organisation) => candidate({ organisation, eventId: id }));
+    await fillDirectory(dataDir, [[...EVENTS, ...twins]]);
+    const printed = await storedEvents(dataDir, '--event', id);
+    expect(printed.map(({ event_id, organisation }) => [event_id, organisation])).toEqual([
+      [id, 'ward'],
+      [id, 'default'],
+    ]);
+    expect(await storedEvents(dataDir, '--event', id, '--organisation', 'ward')).toHaveLength(1);
+    expect(readings()[0]).toMatchObject({ filter: { event: id } });
+    expect(await run(['events', '--data-dir', dataDir, '--event', RUN])).toEqual({
+      ...{ code: 6, stdout: '' },
+      stderr: `collector: there is no event ${RUN} among those asked for\n`,
+    });
+  });
+
+  test.skipIf(!canMount)(
+    'reads a read-only snapshot with a warning, but not a directory that is in use',
+    async () => {
+      await fillDirectory(dataDir, [EVENTS]);
+      const read = () => runReadOnly(dataDir, ['events', '--data-dir', dataDir]);
+      const { code, stdout, stderr } = await read();
+      expect([code, parsed(stdout).length]).toEqual([0, EVENTS.length]);
+      const log = path.join(dataDir, 'access.log');
+      expect(stderr).toBe(
+        `collector: warning: ${log} cannot be written, because the file system is read-only: this reading is not noted\n`,
+      );
+      const collector = await start(dataDir);
+      onTestFinished(() => collector.kill());
+      expect(await read()).toEqual({
+        ...{ code: 1, stdout: '' },
+        stderr: `collector: ${log} cannot be written (EROFS), and nothing is read without a note of it there while a collector runs\n`,
+      });
+    },
+  );
 
   test('that nobody reads to the end is noted as not complete', async () => {
     const many = Array.from({ length: 3000 }, () => candidate({ body: { filler: 'x'.repeat(1000) } }));

@@ -1,6 +1,7 @@
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { describe, expect, test } from 'vitest';
+import { createKey } from '../../src/access/issuing.js';
 import { KeyRing } from '../../src/access/key-ring.js';
 import { newKeyId, newKeyText } from '../../src/access/key-text.js';
 import { openKeys, scratchDirectory } from '../access/scratch-keys.js';
@@ -22,7 +23,8 @@ async function create(dataDir: string, ...options: string[]): Promise<KeyJson> {
     '--json',
     ...options,
   ]);
-  expect([code, stderr]).toEqual([0, '']);
+  expect(code).toBe(0);
+  expect(stderr).toMatch(/^(collector: made the data directory .*\n)?$/);
   return JSON.parse(stdout) as KeyJson;
 }
 
@@ -42,13 +44,24 @@ describe('create', () => {
     const dataDir = scratchDirectory('a/b');
     const env = { COLLECTOR_DATA_DIR: dataDir, COLLECTOR_PORT: '9000' };
     const { code, stdout, stderr } = await collector(['keys', 'create', '--permissions', 'outcome'], { env });
-    expect([code, stderr]).toEqual([0, '']);
+    expect([code, stderr]).toEqual([0, `collector: made the data directory ${dataDir}\n`]);
     expect(statSync(dataDir).mode & 0o777).toBe(0o700);
     const [key = ''] = /cek_[a-z2-7]{12}_[A-Za-z0-9_-]{43}/.exec(stdout) ?? [];
     expect(stdout).toContain('This is the only time that the key is shown');
     expect(stdout).toContain('curl -sS -X POST http://127.0.0.1:9000/event/outcome');
     expect(stdout).toContain(`-H 'X-API-Key: ${key}'`);
     expect(await answerTo(dataDir, key)).toBe('default');
+  });
+
+  test('prints the line for the address that the collector listens on, and so does rotate', async () => {
+    const dataDir = scratchDirectory();
+    const address = ['--host', '::1', '--port', '8471', '--data-dir', dataDir];
+    const created = await collector(['keys', 'create', '--permissions', 'all', ...address]);
+    const [, keyId = ''] = /cek_([a-z2-7]{12})_/.exec(created.stdout) ?? [];
+    const rotated = await collector(['keys', 'rotate', keyId, ...address]);
+    for (const { stdout } of [created, rotated]) {
+      expect(stdout).toContain('http://[::1]:8471/event/inference-start');
+    }
   });
 
   test('[R-503] takes every grant', async () => {
@@ -167,6 +180,20 @@ describe('list', () => {
       stderr: `collector: there is no data directory at ${dataDir}\n`,
     });
     expect(existsSync(dataDir)).toBe(false);
+  });
+
+  test('changes nothing in the directory, not even beside a log that a crash left', async () => {
+    const dataDir = scratchDirectory();
+    const held = openKeys(dataDir);
+    const { key } = await createKey(held, { organisation: 'ward-7', permissions: 'all' }, Date.now());
+    const copy = scratchDirectory('copy');
+    cpSync(dataDir, copy, { recursive: true });
+    rmSync(`${copy}/keys.db-shm`);
+    const before = readdirSync(copy);
+    expect(before).toEqual(['keys.db', 'keys.db-wal']);
+    expect(await list(copy)).toMatchObject([{ key_id: key.keyId }]);
+    expect(readdirSync(copy)).toEqual(before);
+    expect(await list(dataDir)).toMatchObject([{ key_id: key.keyId }]);
   });
 
   test('says that there are no keys, and makes no file', async () => {

@@ -99,7 +99,7 @@ test('[R-801] every fault is told at once, each with its source', () => {
   ).toEqual([
     'COLLECTOR_QUEUE_EVENT: no such setting; did you mean "COLLECTOR_QUEUE_EVENTS"?',
     `${config}, "prot": no such setting; did you mean "port"?`,
-    `${config}, "host": must be a string or a number`,
+    `${config}, "host": must be a string`,
     '--port: 70000 is out of range: 0 to 65535',
     'COLLECTOR_DATA_DIR: "" is not a usable path',
     '--max-body-bytes: "1MB" is not a size such as 64KiB',
@@ -123,11 +123,14 @@ test('variables that Kubernetes makes for a Service are explained', () => {
 
 test('values that contradict each other are refused', () => {
   expect(faultsOf({ 'max-body-bytes': '32MiB' })).toEqual([
-    'queue-bytes: must be at least 4 times max-body-bytes, that is 128MiB',
+    '--queue-bytes: must be at least 4 times --max-body-bytes, that is 128MiB',
+  ]);
+  expect(faultsOf({ 'max-body-bytes': '32MiB' }, { COLLECTOR_QUEUE_BYTES: '64MiB' })).toEqual([
+    'COLLECTOR_QUEUE_BYTES: must be at least 4 times --max-body-bytes, that is 128MiB',
   ]);
   expect(faultsOf({ 'segment-bytes': '1MiB', 'headers-timeout-ms': '31s' })).toEqual([
-    'segment-bytes: must be at least twice max-body-bytes, that is 2MiB',
-    'headers-timeout-ms: must be at most request-timeout-ms, that is 30s',
+    '--segment-bytes: must be at least twice --max-body-bytes, that is 2MiB',
+    '--headers-timeout-ms: must be at most --request-timeout-ms, that is 30s',
   ]);
   expect(loadConfig({ 'max-body-bytes': '16MiB' }, {}).maxBodyBytes).toBe(16_777_216);
 });
@@ -136,14 +139,34 @@ test('a file that is missing, is no JSON, or holds no object is refused', () => 
   expect(faultsOf({ config: '/does/not/exist' })).toEqual([
     expect.stringMatching(/^--config: cannot be read: ENOENT/),
   ]);
-  expect(faultsOf({ config: file('{"port": ') })).toEqual([
-    expect.stringMatching(/^--config: cannot be read: .*JSON/),
-  ]);
+  const torn = file('{\n  "host": "secret" "x"\n}');
+  expect(faultsOf({ config: torn })).toEqual([`--config: ${torn} is not JSON: see line 2, column 20`]);
   for (const content of ['[]', 'null', '8080']) {
     expect(faultsOf({ config: file(content) })).toEqual([
       expect.stringMatching(/does not hold a JSON object$/),
     ]);
   }
+});
+
+test('a text, a path and a choice must be strings in the file, and only numbers may be numbers', () => {
+  const config = file({
+    'data-dir': 5,
+    host: 1,
+    profile: 2,
+    port: '9000',
+    'queue-events': 7,
+    'log-level': null,
+  });
+  expect(faultsOf({ config })).toEqual(
+    ['data-dir', 'host', 'profile', 'log-level'].map((name) => `${config}, "${name}": must be a string`),
+  );
+  const flag = file({ port: true });
+  expect(faultsOf({ config: flag })).toEqual([`${flag}, "port": must be a string or a number`]);
+});
+
+test('a number below the range is out of range, like one above it', () => {
+  expect(faultsOf({ port: '-1' })).toEqual(['--port: -1 is out of range: 0 to 65535']);
+  expect(faultsOf({ port: '--1' })).toEqual(['--port: "--1" is not a whole number']);
 });
 
 test('names that every object has are no settings', () => {
@@ -173,6 +196,9 @@ test('the help and the table name every option with its variable and default', (
   const serve = optionsOf('serve').map(({ name }) => name);
   expect(serve).toHaveLength(Object.keys(DEFAULTS).length + 1);
   expect(optionsOf('keys').map(({ name }) => name)).toEqual(['config', 'data-dir', 'log-level']);
+  expect(optionsOf('issuing').map(({ name }) => name)).toEqual([
+    ...['config', 'host', 'port', 'data-dir', 'log-level'],
+  ]);
   const lines = configTable().split('\n');
   expect(lines).toHaveLength(serve.length + 2);
   expect(lines).toContain(

@@ -44,7 +44,10 @@ export function run(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env } });
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    // Who runs the tests may have colours forced on everything.
+    env: { ...process.env, FORCE_COLOR: undefined, ...env },
+  });
   const output = { stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));

@@ -8,9 +8,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { nodeFiles } from './files.js';
+import { exists, nodeFiles } from './files.js';
 
-/** `isLocked` holds the lock for an instant; a collector that starts just then must not take it for another. */
+/** `isLocked` shares the lock for an instant; a collector that starts just then must not take it for another. */
 const PATIENCE_MS = 250;
 
 /** Another collector holds the directory. */
@@ -28,12 +28,15 @@ export interface DirectoryLock {
  */
 export function lockDirectory(directory: string): DirectoryLock {
   nodeFiles.makeDirectory(directory);
-  const database = new DatabaseSync(path.join(directory, 'lock'), { timeout: PATIENCE_MS });
+  const file = lockPath(directory);
+  // SQLite would make it with what the umask leaves, and would not say which file it may not open.
+  fs.closeSync(fs.openSync(file, 'a', 0o600));
+  const database = new DatabaseSync(file, { timeout: PATIENCE_MS });
   try {
     database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
   } catch (error) {
     database.close();
-    if (error instanceof Error && error.message.includes('locked')) {
+    if (isLockedError(error)) {
       throw new DirectoryInUse(`${directory} is in use by another collector`, { cause: error });
     }
     throw error;
@@ -41,14 +44,28 @@ export function lockDirectory(directory: string): DirectoryLock {
   return { release: () => database.close() };
 }
 
-/** True when a collector holds `directory` now. */
+/** True when a collector holds `directory` now. Needs to read the lock only, and so answers on a snapshot too. */
 export function isLocked(directory: string): boolean {
-  if (!fs.existsSync(path.join(directory, 'lock'))) return false;
+  const file = lockPath(directory);
+  if (!exists(file)) return false;
+  fs.closeSync(fs.openSync(file, 'r'));
+  const database = new DatabaseSync(file, { readOnly: true });
   try {
-    lockDirectory(directory).release();
+    // Any reading at all takes the shared lock, which the exclusive one shuts out.
+    database.prepare('SELECT 1 FROM sqlite_schema').get();
     return false;
   } catch (error) {
-    if (error instanceof DirectoryInUse) return true;
+    if (isLockedError(error)) return true;
     throw error;
+  } finally {
+    database.close();
   }
+}
+
+function lockPath(directory: string): string {
+  return path.join(directory, 'lock');
+}
+
+function isLockedError(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('locked');
 }

@@ -6,6 +6,7 @@ import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { Files } from './files.js';
 import {
   decodeFrame,
+  frameEventId,
   frameKind,
   frameOrganisation,
   frameReceivedAt,
@@ -97,11 +98,15 @@ export class EventReader implements EventSource {
 
 /** Decides from the header alone, so that what is not asked for costs no decoding. */
 function matcher(range: ScanRange): (buffer: Buffer, offset: number) => boolean {
-  const { from, kinds, organisation, runId, since, until } = range;
-  const run = runId === undefined ? undefined : Buffer.from(runId.replaceAll('-', ''), 'hex');
+  const { from, kinds, organisation, runId, eventId, since, until } = range;
+  const bytesOf = (id: string | undefined) =>
+    id === undefined ? undefined : Buffer.from(id.replaceAll('-', ''), 'hex');
+  const run = bytesOf(runId);
+  const event = bytesOf(eventId);
   return (buffer, offset) => {
     if (from !== undefined && frameSequence(buffer, offset) < from) return false;
     if (kinds && !kinds.has(EVENT_KINDS[frameKind(buffer, offset)] as EventKind)) return false;
+    if (event && !frameEventId(buffer, offset).equals(event)) return false;
     if (run && !frameRunId(buffer, offset).equals(run)) return false;
     if (organisation !== undefined && frameOrganisation(buffer, offset) !== organisation) return false;
     const receivedAt = frameReceivedAt(buffer, offset);

@@ -30,6 +30,15 @@ export interface Files {
   createZeroed(path: string, size: number): Promise<void>;
 }
 
+/**
+ * Whether something of this name is there. `fs.existsSync` answers no as well when this user may not look, and that
+ * made an all-clear of a directory that nobody had read.
+ * @throws the system's error when it cannot be told.
+ */
+export function exists(file: string): boolean {
+  return fs.statSync(file, { throwIfNoEntry: false }) !== undefined;
+}
+
 const ZEROS = Buffer.alloc(1 << 20);
 /** Room is flushed in pieces of so many bytes, so that the flush of a batch never waits behind a whole segment. */
 const ROOM_PIECE = 4 << 20;

@@ -1,10 +1,9 @@
 /** The full check of a ledger on disk, for `collector doctor`: reads every byte, changes none. */
 import { hash } from 'node:crypto';
-import fs from 'node:fs';
 import path from 'node:path';
 import { StoreDamaged } from '../store.js';
 import { EventReader } from './event-reader.js';
-import type { Files } from './files.js';
+import { exists, type Files } from './files.js';
 import { decodeFrame } from './frame.js';
 import { IdIndexReader } from './id-index/id-index-reader.js';
 import type { Tail } from './recovery.js';
@@ -21,26 +20,32 @@ export interface Finding {
   readonly message: string;
 }
 
-/** @param onProgress bytes read so far, and of how many. */
+/**
+ * @param onProgress bytes of events read so far, and of how many; room made ahead is not among them.
+ * @param running whether a collector runs on the directory: it holds the newest part of the index in memory.
+ */
 export function* inspectLedger(
   dataDirectory: string,
   files: Files,
   onProgress: (bytes: number, of: number) => void,
+  running = false,
 ): Generator<Finding> {
   const directory = path.join(dataDirectory, 'ledger');
   let segments: Segment[];
   try {
-    segments = listSegments(files, directory);
+    // Without a ledger, an index may still tell that there was one.
+    segments = exists(directory) ? listSegments(files, directory) : [];
   } catch (error) {
     if (!(error instanceof StoreDamaged)) throw error;
     yield { severity: 'damage', subject: 'segments', message: error.message };
     return;
   }
-  const total = segments.reduce((bytes, segment) => bytes + fs.statSync(segment.path).size, 0);
+  const total = usedBytes(files, segments);
   // Before the events: a running collector's index would otherwise speak of some that came after those read here.
   const index = lookAtIndex(dataDirectory);
   const frames = new EventReader(dataDirectory, files).frames(segments);
   let events = 0;
+  let told = 0;
   try {
     for (;;) {
       const next = frames.next();
@@ -49,10 +54,10 @@ export function* inspectLedger(
         yield {
           severity: 'ok',
           subject: 'events',
-          message: `${events} in ${segments.length} segments, each checked`,
+          message: `${counted(events, 'event')} in ${counted(segments.length, 'segment')}, each checked`,
         };
         yield tailFinding(next.value.tail, segments);
-        yield indexFinding(index, segments, next.value);
+        yield indexFinding(index, segments, next.value, running);
         return;
       }
       const { buffer, offset, address, size } = next.value;
@@ -66,15 +71,49 @@ export function* inspectLedger(
         };
       }
       events++;
-      if (events % 4096 === 0) onProgress(address + size, total);
+      if (address + size - told < TELL_EVERY_BYTES) continue;
+      told = address + size;
+      // The end was looked for before, and a running collector has moved it since.
+      onProgress(told, Math.max(told, total));
     }
   } catch (error) {
     if (!(error instanceof StoreDamaged)) throw error;
     yield {
       severity: 'damage',
       subject: 'events',
-      message: `${error.message}; ${events} events before it are whole`,
+      message: `${error.message}; ${counted(events, 'event')} before it ${events === 1 ? 'is' : 'are'} whole`,
     };
+  }
+}
+
+/** A number of things, in words: `1 segment`, `2 segments`. */
+export function counted(number: number, thing: string): string {
+  return `${number} ${thing}${number === 1 ? '' : 's'}`;
+}
+
+const BLOCK_BYTES = 4096;
+const TELL_EVERY_BYTES = 4 << 20;
+
+/**
+ * About how many bytes of frames there are, in a few reads: behind the last frame of the last segment all is zeros,
+ * and no frame has a block of zeros in it, so the last block that is not zeros is found by halving.
+ */
+function usedBytes(files: Files, segments: readonly Segment[]): number {
+  const last = segments.at(-1);
+  if (last === undefined) return 0;
+  const fd = files.open(last.path, 'r');
+  try {
+    const block = Buffer.alloc(BLOCK_BYTES);
+    let [used, blocks] = [0, Math.ceil(files.size(fd) / BLOCK_BYTES)];
+    while (used < blocks) {
+      const middle = (used + blocks) >> 1;
+      const got = files.read(fd, block, 0, BLOCK_BYTES, middle * BLOCK_BYTES);
+      if (block.subarray(0, got).every((byte) => byte === 0)) blocks = middle;
+      else used = middle + 1;
+    }
+    return last.base + used * BLOCK_BYTES;
+  } finally {
+    files.close(fd);
   }
 }
 
@@ -84,8 +123,8 @@ function tailFinding(tail: Tail, segments: readonly Segment[]): Finding {
     severity: 'warning',
     subject: 'tail',
     message:
-      `${tail.bytes.length} bytes of a batch that was never acknowledged stand at the end of ` +
-      `${path.basename(segments.at(-1)?.path ?? '')}; unless a collector is just writing them, ` +
+      `${counted(tail.bytes.length, 'byte')} at the end of ${path.basename(segments.at(-1)?.path ?? '')}, ` +
+      'most likely of a batch that was never acknowledged; unless a collector is just writing them, ' +
       'the next start moves them to ledger/torn',
   };
 }
@@ -94,7 +133,7 @@ type IndexState = { readonly coveredTo: number; readonly troubles: readonly stri
 
 function lookAtIndex(dataDirectory: string): IndexState {
   const directory = path.join(dataDirectory, 'index');
-  if (!fs.existsSync(directory)) return 'missing';
+  if (!exists(directory)) return 'missing';
   const troubles: string[] = [];
   const index = IdIndexReader.read({ directory, onError: (error) => troubles.push(String(error)) });
   const { coveredTo } = index;
@@ -102,7 +141,12 @@ function lookAtIndex(dataDirectory: string): IndexState {
   return { coveredTo, troubles };
 }
 
-function indexFinding(index: IndexState, segments: readonly Segment[], end: SegmentEnd): Finding {
+function indexFinding(
+  index: IndexState,
+  segments: readonly Segment[],
+  end: SegmentEnd,
+  running: boolean,
+): Finding {
   const subject = 'id index';
   if (index === 'missing') {
     return { severity: 'warning', subject, message: 'missing; the next start rebuilds it from the events' };
@@ -115,6 +159,14 @@ function indexFinding(index: IndexState, segments: readonly Segment[], end: Segm
   if (index.troubles.length > 0) {
     return { severity: 'warning', subject, message: 'damaged in part; the next start rebuilds that part' };
   }
+  if (behind > 0 && running) {
+    const newest = `the newest ${behind} bytes are in the collector's memory`;
+    return { severity: 'ok', subject, message: `in step: ${newest}` };
+  }
   const rest = behind > 0 ? `; the next start adds the events of the last ${behind} bytes` : '';
-  return { severity: 'ok', subject, message: `covers ${index.coveredTo} of ${end.address} bytes${rest}` };
+  return {
+    severity: 'ok',
+    subject,
+    message: `covers ${index.coveredTo} of ${end.address} bytes${rest}`,
+  };
 }

@@ -3,11 +3,29 @@
  *
  * SQLite is right here and wrong for events: keys are few, seldom written, and written by several processes.
  */
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
 import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
-import { type ApiKey, type KeyStore, KeyStoreError, type RotationRefusal } from '../key-store.js';
+import {
+  type ApiKey,
+  type KeyStore,
+  KeyStoreDamaged,
+  KeyStoreError,
+  type RotationRefusal,
+} from '../key-store.js';
 
 /** Migration n brings `user_version` from n - 1 to n. Add to the end; never edit one that was released. */
 const MIGRATIONS = [
@@ -38,6 +56,8 @@ const BUSY_TIMEOUT_MS = 5_000;
 
 /** SQLITE_BUSY and SQLITE_LOCKED, without their extended parts. */
 const BUSY_CODES = new Set([5, 6]);
+/** SQLITE_CORRUPT and SQLITE_NOTADB. */
+const DAMAGE_CODES = new Set([11, 26]);
 
 type Row = Record<string, null | number | bigint | string | Uint8Array>;
 
@@ -69,8 +89,8 @@ function createFile(file: string): void {
   flushDirectory(directory);
 }
 
-function isBusy(error: unknown): boolean {
-  return error instanceof Error && 'errcode' in error && BUSY_CODES.has(Number(error.errcode) & 0xff);
+function isOneOf(codes: ReadonlySet<number>, error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && codes.has(Number(error.errcode) & 0xff);
 }
 
 /** The embedded driver of the {@link KeyStore}. */
@@ -81,8 +101,12 @@ export class KeyDatabase implements KeyStore {
   /** `PRAGMA data_version` counts the commits of others only. */
   #ownWrites = 0;
 
-  private constructor(file: string, database: DatabaseSync) {
+  /** The file has been made, but a crash came before its schema: only seen by who may not write that. */
+  readonly #unwritten: boolean;
+
+  private constructor(file: string, database: DatabaseSync, unwritten = false) {
     this.#file = file;
+    this.#unwritten = unwritten;
     this.#database = database;
     this.#inode = statSync(file).ino;
   }
@@ -106,7 +130,29 @@ export class KeyDatabase implements KeyStore {
     }
   }
 
+  /**
+   * Opens the keys of a data directory, which may be a read-only snapshot, to look at them: nothing in the directory is
+   * made, migrated or written, and every write is refused.
+   * @throws {@link KeyStoreError} as {@link open} does, and when there is no file.
+   */
+  static openReadOnly(dataDir: string): KeyDatabase {
+    const file = keyDatabasePath(dataDir);
+    let database: DatabaseSync | undefined;
+    try {
+      // SQLite would not say which file it may not open, nor why.
+      closeSync(openSync(file, 'r'));
+      database = openWithoutWriting(file);
+      const version = schemaVersion(database);
+      refuseNewer(version);
+      return new KeyDatabase(file, database, version === 0);
+    } catch (error) {
+      database?.close();
+      throw unusable(file, error);
+    }
+  }
+
   list(): Promise<ApiKey[]> {
+    if (this.#unwritten) return Promise.resolve([]);
     return this.#settle(() =>
       this.#database.prepare('SELECT * FROM api_key ORDER BY created_order').all().map(apiKey),
     );
@@ -228,6 +274,38 @@ function transaction<Result>(database: DatabaseSync, work: () => Result): Result
   }
 }
 
+/**
+ * SQLite reads a file in WAL mode only with its -wal and -shm beside it, and makes these when they are not there.
+ * Both are there while a collector runs and after a crash. Neither is after an orderly end: nothing has the file open
+ * then, and it may be taken for one that does not change. (The hole: a command that opens, writes and closes it within
+ * the same milliseconds can make it look damaged.) A copy may hold the -wal alone, with changes that the file lacks:
+ * these are read from a copy of both, for this user alone, whose names are gone on return.
+ */
+function openWithoutWriting(file: string): DatabaseSync {
+  const log = statSync(`${file}-wal`, { throwIfNoEntry: false });
+  const shared = statSync(`${file}-shm`, { throwIfNoEntry: false });
+  if (log !== undefined && shared !== undefined) {
+    return new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+  }
+  if (log === undefined || log.size === 0) {
+    const url = pathToFileURL(file);
+    url.search = '?immutable=1';
+    return new DatabaseSync(url, { readOnly: true });
+  }
+  const directory = mkdtempSync(path.join(os.tmpdir(), 'collector-keys-'));
+  try {
+    const copy = path.join(directory, path.basename(file));
+    copyFileSync(file, copy);
+    copyFileSync(`${file}-wal`, `${copy}-wal`);
+    const database = new DatabaseSync(copy, { readOnly: true });
+    // The first reading opens the -wal and the -shm; open files outlive their names.
+    schemaVersion(database);
+    return database;
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
 /** Brings a freshly opened file, empty or not, to WAL mode and the newest schema. */
 function prepare(database: DatabaseSync): void {
   // SQLite answers BUSY without waiting when two connections turn a new file to WAL mode at the same moment.
@@ -237,7 +315,7 @@ function prepare(database: DatabaseSync): void {
       database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON');
       break;
     } catch (error) {
-      if (!isBusy(error) || performance.now() > deadline) throw error;
+      if (!isOneOf(BUSY_CODES, error) || performance.now() > deadline) throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
     }
   }
@@ -245,14 +323,17 @@ function prepare(database: DatabaseSync): void {
   transaction(database, () => {
     // Asked again inside the transaction: another process may have migrated in between.
     const version = schemaVersion(database);
-    if (version > MIGRATIONS.length) {
-      throw new Error(
-        `it was written by a newer collector (schema ${version}; this one knows ${MIGRATIONS.length})`,
-      );
-    }
+    refuseNewer(version);
     for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
     database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
   });
+}
+
+function refuseNewer(version: number): void {
+  if (version <= MIGRATIONS.length) return;
+  throw new Error(
+    `it was written by a newer collector (schema ${version}; this one knows ${MIGRATIONS.length})`,
+  );
 }
 
 function schemaVersion(database: DatabaseSync): number {
@@ -261,7 +342,8 @@ function schemaVersion(database: DatabaseSync): number {
 
 function unusable(file: string, error: unknown): KeyStoreError {
   const reason = error instanceof Error ? error.message : String(error);
-  return new KeyStoreError(`the API keys in ${file} cannot be used: ${reason}`, { cause: error });
+  const Kind = isOneOf(DAMAGE_CODES, error) ? KeyStoreDamaged : KeyStoreError;
+  return new Kind(`the API keys in ${file} cannot be used: ${reason}`, { cause: error });
 }
 
 /** A row as the contract wants it. What this version would never write is refused, not guessed at. */

@@ -94,7 +94,7 @@ export class IdIndex extends IdIndexReader {
    */
   static open(options: IdIndexOptions): IdIndex {
     const full = withDefaults(options);
-    fs.mkdirSync(full.directory, { recursive: true });
+    fs.mkdirSync(full.directory, { recursive: true, mode: 0o700 });
     const runs = openChain(full, false);
     clearAway(full.directory, runs);
     return new IdIndex(full, runs, options.tableEntries ?? 131_072, options.files ?? 'node:fs');

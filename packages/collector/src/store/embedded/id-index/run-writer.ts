@@ -59,7 +59,7 @@ export class RunWriter {
     this.#layout = layoutOf(header.count);
     this.#table = new Uint32Array(this.#layout.tableWords);
     this.#unfinished = path.join(directory, this.name + UNFINISHED);
-    this.#fd = files.openSync(this.#unfinished, 'w');
+    this.#fd = files.openSync(this.#unfinished, 'w', 0o600);
   }
 
   add(hi: number, lo: number, addressLow: number, addressHigh: number): void {

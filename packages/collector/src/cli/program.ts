@@ -1,0 +1,133 @@
+/**
+ * The `collector` command, once Node is known to be new enough: finds the command that was asked for, loads that one
+ * file, and turns whatever comes of it into an exit code and lines on standard error.
+ */
+import { readFileSync } from 'node:fs';
+import { inspect } from 'node:util';
+import { Command, CommanderError } from 'commander';
+import { GrantRefused } from '../access/issuing.js';
+import { ConfigError, showsStacks } from '../config.js';
+import { KeyStoreDamaged } from '../store/key-store.js';
+import { CommandFailure, EXIT, exitCodesHelp } from './exit-codes.js';
+import { deniedPath } from './permission-denied.js';
+
+/** One file a command; loading only the one that was asked for keeps the start quick. */
+const COMMANDS: Readonly<
+  Record<string, { summary: string; load: () => Promise<{ command: () => Command }> }>
+> = {
+  serve: { summary: 'run the collector', load: () => import('./serve.js') },
+  keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
+  events: { summary: 'print stored events as NDJSON', load: () => import('./events.js') },
+  doctor: { summary: 'check a data directory and say what is wrong', load: () => import('./doctor.js') },
+};
+
+const EXAMPLES = `
+Examples:
+  $ collector serve --port 8080 --data-dir ./data
+  $ collector keys create --permissions all
+  $ collector events --follow
+  $ collector help keys create`;
+
+function version(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  return (manifest as { version: string }).version;
+}
+
+/** Commander by itself would exit, and would print an error over two lines. */
+function tame(command: Command): void {
+  command
+    .exitOverride()
+    .configureOutput({ outputError: () => undefined })
+    .helpOption('-h, --help', 'print this help');
+  for (const each of command.commands) tame(each);
+}
+
+function tell(lines: readonly string[]): void {
+  process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
+}
+
+/** Says what went wrong. @returns the exit code. */
+function report(error: unknown, logLevel: string | undefined): number {
+  if (error instanceof CommanderError) {
+    // The help and the version are told as errors too.
+    if (error.exitCode === 0) return EXIT.ok;
+    if (error.code === 'commander.help') return EXIT.usage;
+    tell([error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ')]);
+    return EXIT.usage;
+  }
+  if (error instanceof ConfigError) {
+    tell(error.faults.map(({ source, message }) => `${source}: ${message}`));
+    return EXIT.usage;
+  }
+  const denied = error instanceof CommandFailure ? undefined : deniedPath(error);
+  const message =
+    denied !== undefined
+      ? `permission denied: ${denied}`
+      : error instanceof Error
+        ? error.message
+        : String(error);
+  tell([message.replace(/\s*\n\s*/g, ' ')]);
+  if (showsStacks(logLevel)) process.stderr.write(`${inspect(error)}\n`);
+  if (error instanceof GrantRefused) return EXIT.usage;
+  if (error instanceof KeyStoreDamaged) return EXIT.damaged;
+  return error instanceof CommandFailure ? error.exitCode : EXIT.failure;
+}
+
+/**
+ * Turns every way to ask for help into the one that Commander answers well: by itself it looks one word deep, and for a
+ * word that it does not know it prints the help of what stands before that word, with exit code 0.
+ */
+function withHelpAsked(argv: readonly string[], program: Command): readonly string[] {
+  const [first = ''] = argv;
+  const flagged = argv.some((word) => word === '--help' || word === '-h');
+  const unknown = first !== '' && !first.startsWith('-') && first !== 'help' && !(first in COMMANDS);
+  if (unknown && flagged) return [first];
+  const asked = first === 'help' || (argv[1] === 'help' && first === 'keys');
+  if (!asked) return argv;
+  const words: string[] = [];
+  let command: Command | undefined = program;
+  for (const word of argv) {
+    if (word === 'help' || word.startsWith('-')) continue;
+    words.push(word);
+    command = command.commands.find((each) => each.name() === word);
+    // Without --help, Commander says that there is no such command, and which is near.
+    if (command === undefined) return words;
+  }
+  return [...words, '--help'];
+}
+
+/** Runs the command that `argv` asks for. On return the exit code is set. */
+export async function main(argv: readonly string[]): Promise<void> {
+  let logLevel: string | undefined;
+  process.on('unhandledRejection', (reason) => process.exit(report(reason, logLevel)));
+  process.on('uncaughtException', (error) => process.exit(report(error, logLevel)));
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      // `collector events | head` has read enough: that is no failure.
+      if (error.code === 'EPIPE') process.exit(process.exitCode ?? EXIT.ok);
+      throw error;
+    });
+  }
+
+  const program = new Command('collector')
+    .description('A write-once HTTP collector for the event log of clinical AI.')
+    .version(version(), '--version', 'print the version')
+    .addHelpText('after', `${EXAMPLES}\n\n${exitCodesHelp()}`)
+    .hook('preAction', (_, action) => {
+      logLevel = action.opts<{ logLevel?: string }>().logLevel;
+    });
+  const asked = argv.find((word) => !word.startsWith('-') && word !== 'help');
+  try {
+    for (const [name, { summary, load }] of Object.entries(COMMANDS)) {
+      if (name === asked) program.addCommand((await load()).command().summary(summary));
+      else program.command(name).summary(summary);
+    }
+    tame(program);
+    await program.parseAsync(withHelpAsked(argv, program), { from: 'user' });
+  } catch (error) {
+    const code = report(error, logLevel);
+    process.exitCode = code;
+    // What a failed command left open must not keep the process alive.
+    process.stderr.write('', () => process.exit(code));
+  }
+}

@@ -1,0 +1,53 @@
+/** The `collector` command where it may do less than whoever runs the tests, or where somebody looks on. */
+import { spawn, spawnSync } from 'node:child_process';
+import path from 'node:path';
+
+const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
+const NOBODY = 65_534;
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function ended(
+  command: string,
+  args: readonly string[],
+  options: { uid?: number; gid?: number } = {},
+): Promise<Ended> {
+  const child = spawn(command, args, options);
+  const output = { stdout: '', stderr: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
+  return new Promise((resolve, reject) => {
+    child.on('error', reject).on('close', (code) => resolve({ code, ...output }));
+  });
+}
+
+/** Runs one command as a user to whom modes apply: root, in a container for one, may do everything. */
+export function runWithoutPrivilege(args: readonly string[]): Promise<Ended> {
+  const root = process.getuid?.() === 0;
+  return ended(process.execPath, [MAIN, ...args], root ? { uid: NOBODY, gid: NOBODY } : {});
+}
+
+const NAMESPACE = ['--user', '--map-root-user', '--mount'];
+
+/** Whether this host lets the tests mount something where only they see it. */
+export const canMount = spawnSync('unshare', [...NAMESPACE, 'true']).status === 0;
+
+/** Runs one command with `directory` on a read-only file system. Only where {@link canMount}. */
+export function runReadOnly(directory: string, args: readonly string[]): Promise<Ended> {
+  const script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"';
+  const command = [process.execPath, MAIN, ...args];
+  return ended('unshare', [...NAMESPACE, 'sh', '-c', script, 'sh', directory, ...command]);
+}
+
+/** Whether a terminal can be had for a command: by script(1) of util-linux. */
+export const hasTerminal = spawnSync('script', ['-qec', 'true', '/dev/null']).status === 0;
+
+/** Runs one command on a terminal; all that it writes comes as `stdout`. Only where {@link hasTerminal}. */
+export function runOnTerminal(args: readonly string[]): Promise<Ended> {
+  // None of the words that the tests hand in needs quoting in a shell.
+  return ended('script', ['-qec', [process.execPath, MAIN, ...args].join(' '), '/dev/null']);
+}
