@@ -174,7 +174,7 @@ describe('collector doctor', () => {
     await fillDirectory(dataDir, [EVENTS.slice(0, 1)]);
     const plain = await run(['doctor', '--data-dir', dataDir]);
     expect(plain.stdout).not.toContain('\u001b');
-    const coloured = await run(['doctor', '--data-dir', dataDir], { FORCE_COLOR: '1' });
+    const coloured = await run(['doctor', '--data-dir', dataDir], { env: { FORCE_COLOR: '1' } });
     expect(coloured.stdout).toContain('\u001b[32mok\u001b[39m ');
     expect(coloured.stdout).toContain('\u001b[33mWARNING\u001b[39m ');
     expect(stripVTControlCharacters(coloured.stdout)).toBe(plain.stdout);

@@ -5,7 +5,7 @@ import { createKey } from '../../src/access/issuing.js';
 import { KeyRing } from '../../src/access/key-ring.js';
 import { newKeyId, newKeyText } from '../../src/access/key-text.js';
 import { openKeys, scratchDirectory } from '../access/scratch-keys.js';
-import { collector } from './collector-process.js';
+import { run as collector } from '../running/collector-process.js';
 
 const DAY = 86_400_000;
 

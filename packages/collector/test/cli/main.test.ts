@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { scratchDirectory } from '../access/scratch-keys.js';
-import { collector } from './collector-process.js';
+import { run as collector } from '../running/collector-process.js';
 
 test('the help names every command and every exit code, and ends with 0', async () => {
   const { code, stdout, stderr } = await collector(['--help']);

@@ -1,10 +1,14 @@
 import { expect, test } from 'vitest';
-import type { Principal } from '../../src/access/principal.js';
-import { FairShare } from '../../src/ingest/fair-share.js';
+import { Principal } from '../../src/access/principal.js';
+import { FairShare, type Share } from '../../src/ingest/fair-share.js';
+import type { ApiKey } from '../../src/store/key-store.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { issueKey } from '../running/issued-keys.js';
 import { oneCollector } from '../running/one-collector.js';
 import { RawConnection, send } from '../running/raw-http.js';
+
+const KEY = { permissions: 'all', rateLimit: undefined } as Partial<ApiKey> as ApiKey;
+const issued = () => new Principal(KEY);
 
 const collector = oneCollector(['--queue-bytes', '8MiB', '--max-body-bytes', '1MiB']);
 
@@ -16,10 +20,8 @@ test('a key may hold anything while there is room, and its part when there is li
     extend: () => true,
   };
   const shares = new FairShare(ring);
-  const [greedy, modest] = [{}, {}].map((principal) => shares.of(principal as Principal)) as [
-    ReturnType<FairShare['of']>,
-    ReturnType<FairShare['of']>,
-  ];
+  // What a principal says of itself does not matter here, only which one it is.
+  const [greedy, modest] = [issued(), issued()].map((principal) => shares.of(principal)) as [Share, Share];
   expect(shares.reserve(greedy, 600)).toBe(true);
   ring.crowded = true;
   expect(shares.reserve(greedy, 1)).toBe(false);

@@ -7,6 +7,11 @@ import path from 'node:path';
 
 const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
 
+/** The environment without the settings, and the wish for colours, of whoever runs the tests. */
+const ENVIRONMENT = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !name.startsWith('COLLECTOR_') && name !== 'FORCE_COLOR'),
+);
+
 export function temporaryDirectory(): string {
   return fs.mkdtempSync(path.join(os.tmpdir(), 'collector-'));
 }
@@ -31,7 +36,7 @@ export function launch(args: readonly string[]): {
   readonly output: { stdout: string; stderr: string };
   readonly exited: Promise<number | null>;
 } {
-  const child = spawn(process.execPath, [MAIN, ...args]);
+  const child = spawn(process.execPath, [MAIN, ...args], { env: ENVIRONMENT });
   const output = { stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
@@ -39,17 +44,15 @@ export function launch(args: readonly string[]): {
   return { process: child, output, exited };
 }
 
-/** Runs one `collector` command to its end. */
+/** Runs one `collector` command to its end. With `closeStdout` nobody reads what it prints: the pipe is broken at once. */
 export function run(
   args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
+  { env = {}, closeStdout = false }: { env?: NodeJS.ProcessEnv; closeStdout?: boolean } = {},
 ): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  const child = spawn(process.execPath, [MAIN, ...args], {
-    // Who runs the tests may have colours forced on everything.
-    env: { ...process.env, FORCE_COLOR: undefined, ...env },
-  });
+  const child = spawn(process.execPath, [MAIN, ...args], { env: { ...ENVIRONMENT, ...env } });
   const output = { stdout: '', stderr: '' };
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+  if (closeStdout) child.stdout.destroy();
+  else child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
   return new Promise((resolve, reject) => {
     child.on('error', reject).on('close', (code) => resolve({ code, ...output }));
@@ -62,16 +65,8 @@ export async function start(
   args: readonly string[] = [],
   nodeArgs: readonly string[] = [],
 ): Promise<Running> {
-  const child = spawn(process.execPath, [
-    ...nodeArgs,
-    MAIN,
-    'serve',
-    '--port',
-    '0',
-    '--data-dir',
-    dataDir,
-    ...args,
-  ]);
+  const command = [...nodeArgs, MAIN, 'serve', '--port', '0', '--data-dir', dataDir, ...args];
+  const child = spawn(process.execPath, command, { env: ENVIRONMENT });
   const output = { stdout: '', stderr: '' };
   const exited = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));

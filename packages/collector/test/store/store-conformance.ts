@@ -13,7 +13,7 @@ import type {
 import { candidate, idOf, uuidBytes } from './candidate.js';
 
 /** One place where events can be kept, empty at first. */
-export interface Place {
+interface Place {
   /** Opens it for appending; never more than one at a time is open. */
   open(): Promise<Store>;
   readonly source: EventSource;
@@ -27,7 +27,7 @@ export interface Driver {
 }
 
 /** What an event must look like when it is read, but for its sequence. */
-export function asStored(
+function asStored(
   event: Candidate,
 ): Omit<StoredEvent, 'sequence' | 'body'> & { readonly body: string } {
   const { kind, profile, organisation, keyId, receivedAt, digest } = event;
@@ -40,7 +40,7 @@ export function asStored(
   };
 }
 
-export async function readAll(source: EventSource, range: ScanRange = {}): Promise<StoredEvent[]> {
+async function readAll(source: EventSource, range: ScanRange = {}): Promise<StoredEvent[]> {
   const found: StoredEvent[] = [];
   for await (const event of source.scan(range)) found.push({ ...event, body: Buffer.from(event.body) });
   return found;

@@ -31,7 +31,7 @@ import { crc32 } from 'node:zlib';
 import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
 import type { Candidate, PayloadState, StoredEvent } from '../store.js';
 
-export const FRAME_VERSION = 1;
+const FRAME_VERSION = 1;
 export const HEADER_BYTES = 112;
 const PAYLOAD_STATES: readonly PayloadState[] = ['plain', 'encrypted', 'retired'];
 /** Sequences and times stay below 2^53, so that a double holds them exactly. */

@@ -11,7 +11,7 @@ import { endsTooEarly } from './segment-log.js';
 import type { SegmentEnd } from './segment-reader.js';
 import { listSegments, type Segment } from './segment.js';
 
-export type Severity = 'ok' | 'warning' | 'damage';
+type Severity = 'ok' | 'warning' | 'damage';
 
 export interface Finding {
   readonly severity: Severity;
