@@ -2,7 +2,9 @@ import eslint from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['**/dist/', '**/node_modules/', '**/generated/', '**/generated-client/', 'coverage/', 'data/'] },
+  {
+    ignores: ['**/dist/', '**/node_modules/', '**/generated/', '**/generated-client/', 'coverage/', 'data/'],
+  },
   eslint.configs.recommended,
   {
     files: ['**/*.ts'],

@@ -42,7 +42,9 @@ function step(stamp, files, outputs, name, args) {
     existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && outputs.every((file) => existsSync(file));
   if (fresh) return;
   rmSync(stamp, { force: true });
-  process.stderr.write(`setup: npm ${args.filter((arg) => !arg.startsWith('--')).join(' ')}, because ${name}\n`);
+  process.stderr.write(
+    `setup: npm ${args.filter((arg) => !arg.startsWith('--')).join(' ')}, because ${name}\n`,
+  );
   // What npm prints goes to standard error, so that `npm start --silent` leaves standard output to the program.
   // npm tells its scripts where it lives; starting it by that path spares Windows a shell.
   const npm = process.env.npm_execpath;

@@ -27,9 +27,7 @@ export interface Driver {
 }
 
 /** What an event must look like when it is read, but for its sequence. */
-function asStored(
-  event: Candidate,
-): Omit<StoredEvent, 'sequence' | 'body'> & { readonly body: string } {
+function asStored(event: Candidate): Omit<StoredEvent, 'sequence' | 'body'> & { readonly body: string } {
   const { kind, profile, organisation, keyId, receivedAt, digest } = event;
   const runId = event.runId.some((byte) => byte !== 0) ? idOf({ ...event, eventId: event.runId }) : undefined;
   return {
