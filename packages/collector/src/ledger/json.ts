@@ -1,5 +1,15 @@
 /** One pass over a JSON text for what JSON.parse does not tell: how deep it nests, and whether a key repeats. */
 
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COLON,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  stringEnd,
+} from '../store/json-text.js';
+
 /** Why a text is refused, with the offset of the place in UTF-16 units where one is known. */
 type JsonFault =
   | { readonly code: 'invalid_json'; readonly offset?: number }
@@ -8,14 +18,6 @@ type JsonFault =
 
 export type JsonReading =
   { readonly value: unknown; readonly fault?: undefined } | { readonly fault: JsonFault };
-
-const QUOTE = 34;
-const COLON = 58;
-const OPEN_BRACKET = 91;
-const BACKSLASH = 92;
-const CLOSE_BRACKET = 93;
-const OPEN_BRACE = 123;
-const CLOSE_BRACE = 125;
 
 /**
  * Reads a JSON text (RFC 8259) strictly: a member name that stands twice in one object is refused, because two
@@ -69,19 +71,6 @@ function countMembers(text: string, maxDepth: number): number {
     }
   }
   return members;
-}
-
-/** The offset of the quote that ends the string beginning at `start`, or -1: jumps from quote to quote. */
-function stringEnd(text: string, start: number): number {
-  let end = start;
-  for (;;) {
-    end = text.indexOf('"', end + 1);
-    if (end < 0) return -1;
-    let backslashes = 0;
-    while (text.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes++;
-    // An even number of backslashes escape each other, and the quote is a quote.
-    if (backslashes % 2 === 0) return end;
-  }
 }
 
 /** Members of all objects in the value. An own member named `__proto__` counts: JSON.parse makes it an own one. */

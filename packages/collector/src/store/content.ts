@@ -7,6 +7,17 @@
  * numbers took up to 3.9 seconds for one MiB.
  */
 
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COLON,
+  COMMA,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  stringEnd,
+} from './json-text.js';
+
 /** The test. Both are valid JSON texts in UTF-8 without repeated member names; anything else may be called unequal. */
 export function sameContent(a: Uint8Array, b: Uint8Array): boolean {
   return same(new Cursor(textOf(a)), new Cursor(textOf(b)));
@@ -15,15 +26,6 @@ export function sameContent(a: Uint8Array, b: Uint8Array): boolean {
 function textOf(body: Uint8Array): string {
   return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
 }
-
-const QUOTE = 34;
-const COMMA = 44;
-const COLON = 58;
-const OPEN_BRACKET = 91;
-const BACKSLASH = 92;
-const CLOSE_BRACKET = 93;
-const OPEN_BRACE = 123;
-const CLOSE_BRACE = 125;
 
 /** A place in a JSON text. */
 class Cursor {
@@ -61,14 +63,9 @@ class Cursor {
   }
 
   passString(): void {
-    for (;;) {
-      this.at = this.text.indexOf('"', this.at + 1);
-      if (this.at < 0) throw new SyntaxError('a string without an end');
-      let backslashes = 0;
-      while (this.text.charCodeAt(this.at - 1 - backslashes) === BACKSLASH) backslashes++;
-      if (backslashes % 2 === 0) break;
-    }
-    this.at++;
+    const end = stringEnd(this.text, this.at);
+    if (end < 0) throw new SyntaxError('a string without an end');
+    this.at = end + 1;
   }
 
   /** Passes a whole value, however deep, without recursion. */

@@ -11,7 +11,7 @@ import path from 'node:path';
 import { sameContent } from '../content.js';
 import { NotCommitted, type Candidate, type Outcome, type Store } from '../store.js';
 import { BatchIds } from './batch-ids.js';
-import { nodeFiles, type Files } from './files.js';
+import { exists, nodeFiles, type Files } from './files.js';
 import {
   checksumHolds,
   decodeFrame,
@@ -215,7 +215,7 @@ const EVENT_ID_OFFSET = 40;
 
 /** How far the index on disk covers the log: all of that was durable once (id-index.ts, invariant 1). */
 function publishedTo(directory: string): number {
-  if (!fs.existsSync(directory)) return 0;
+  if (!exists(directory)) return 0;
   const index = IdIndexReader.read({ directory, verify: false });
   const { coveredTo } = index;
   index.close().catch(() => undefined);

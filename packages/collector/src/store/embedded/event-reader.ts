@@ -1,8 +1,7 @@
 /** Reads the events of a ledger from its segments, beside a running collector or without one. */
 import path from 'node:path';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { StoreDamaged, type EventSource, type ScanRange, type StoredEvent } from '../store.js';
-import type { EventKind } from '@clinical-events/protocol';
-import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { Files } from './files.js';
 import {
   decodeFrame,
