@@ -103,7 +103,7 @@ export class EmbeddedStore implements Store {
     }
     let replayed = 0;
     for (const { buffer, offset, size, address } of log.framesFrom(index.coveredTo)) {
-      index.fingerprint(frameOrganisation(buffer, offset), buffer, offset + EVENT_ID_OFFSET);
+      index.fingerprint(frameOrganisation(buffer, offset), frameEventId(buffer, offset), 0);
       index.add(index.hi, index.lo, address);
       if (++replayed % COMMIT_EVERY === 0) index.commit(address + size);
     }
@@ -211,8 +211,6 @@ export class EmbeddedStore implements Store {
   }
 }
 
-const EVENT_ID_OFFSET = 40;
-
 /** How far the index on disk covers the log: all of that was durable once (id-index.ts, invariant 1). */
 function publishedTo(directory: string): number {
   if (!exists(directory)) return 0;
@@ -239,7 +237,7 @@ function isIndexOf(log: SegmentLog, index: IdIndex): boolean {
   for (const { hi, lo, address } of index.newestOfRuns()) {
     const bytes = log.readAt(address, HEADER_BYTES + SENDER_BYTES);
     if (plausibleSize(bytes, 0, bytes.length) === 0) return false;
-    index.fingerprint(frameOrganisation(bytes, 0), bytes, EVENT_ID_OFFSET);
+    index.fingerprint(frameOrganisation(bytes, 0), frameEventId(bytes, 0), 0);
     if (index.hi !== hi || index.lo !== lo) return false;
   }
   return true;
