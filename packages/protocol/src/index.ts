@@ -8,4 +8,7 @@ export type * from './generated/types.js';
 export { MAX_ISSUES } from './issues.js';
 export { EVENT_KINDS, EVENT_PATHS, PROFILES, PROTOCOL_VERSION } from './kinds.js';
 export type { EventKind, Profile } from './kinds.js';
+export { ENVELOPE_FIXED_BYTES, LEAF_BYTES, SALT_BYTES } from './leaf.js';
+export { decodeEnvelope, encodeEnvelope, encodeLeaf, envelopeSize } from './leaf.js';
+export type { Envelope } from './leaf.js';
 export { validateEvent } from './validate.js';

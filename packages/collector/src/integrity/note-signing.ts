@@ -1,0 +1,204 @@
+/**
+ * Signs notes and checks who signed them (C2SP signed-note, tlog-cosignature), on Node's own cryptography and at
+ * once: the collector has no use for the promises of the verifier that runs in browsers. Pure.
+ *
+ * A signature by a key that is not known says nothing and is passed over; one that names a known key and is not that
+ * key's condemns the note.
+ */
+import { createPublicKey, hash, sign, verify, type KeyObject } from 'node:crypto';
+import {
+  formatNote,
+  formatVerifierKey,
+  KeyMalformed,
+  keyIdText,
+  NoteForged,
+  NoteUnsigned,
+  parseCheckpoint,
+  parseNote,
+  parseVerifierKey,
+  type Checkpoint,
+  type NoteSignature,
+} from '@clinical-events/protocol/verify';
+
+/** Signature types that the specification assigns. */
+export const NOTE_ED25519 = 0x01;
+const COSIGNATURE_ED25519 = 0x04;
+const COSIGNATURE_ML_DSA_44 = 0x06;
+
+/** What makes a raw public key the DER of a SubjectPublicKeyInfo: RFC 8410 section 4, RFC 9881 section 4. */
+const ED25519 = { spkiPrefix: Buffer.from('302a300506032b6570032100', 'hex'), keyBytes: 32 } as const;
+const ML_DSA_44 = {
+  spkiPrefix: Buffer.from('30820532300b06096086480165030403110382052100', 'hex'),
+  keyBytes: 1312,
+} as const;
+
+const TIME_BYTES = 8;
+/** A name has a length of one byte in what a witness signs by ML-DSA-44. */
+const LONGEST_NAME = 255;
+
+/** A verifier key that can be used: its key id is that of its key. */
+export interface NoteKey {
+  readonly vkey: string;
+  readonly name: string;
+  readonly keyId: number;
+  /** The signature type: 1 signs notes, 4 and 6 cosign checkpoints. */
+  readonly type: number;
+  readonly publicKey: KeyObject;
+}
+
+/** The first four bytes of a hash over name, type and public key. */
+function keyIdOf(name: string, type: number, publicKey: Uint8Array): number {
+  return hash(
+    'sha256',
+    Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(type), publicKey]),
+    'buffer',
+  ).readUInt32BE();
+}
+
+/**
+ * The verifier key under which this Ed25519 key signs notes.
+ * @throws KeyMalformed when the name cannot be that of a key, or the key is none for Ed25519.
+ */
+export function verifierKeyOf(name: string, publicKey: KeyObject): string {
+  if (publicKey.asymmetricKeyType !== 'ed25519') throw new KeyMalformed('the key is not an Ed25519 key');
+  const raw = publicKey.export({ type: 'spki', format: 'der' }).subarray(ED25519.spkiPrefix.length);
+  return formatVerifierKey({
+    name,
+    keyId: keyIdOf(name, NOTE_ED25519, raw),
+    type: NOTE_ED25519,
+    publicKey: raw,
+  });
+}
+
+/**
+ * Reads a verifier key: of a log (type 1), or of a witness (types 4 and 6).
+ * @throws KeyMalformed when it is none, is of another type, or its key id is not that of its name and key.
+ */
+export function noteKey(vkey: string): NoteKey {
+  const { name, keyId, type, publicKey: raw } = parseVerifierKey(vkey);
+  if (![NOTE_ED25519, COSIGNATURE_ED25519, COSIGNATURE_ML_DSA_44].includes(type)) {
+    throw new KeyMalformed(`the verifier key is of type ${type}, which is not known here`);
+  }
+  const { spkiPrefix, keyBytes } = type === COSIGNATURE_ML_DSA_44 ? ML_DSA_44 : ED25519;
+  if (raw.length !== keyBytes) throw new KeyMalformed(`a key of type ${type} has ${keyBytes} bytes`);
+  if (keyIdOf(name, type, raw) !== keyId) {
+    throw new KeyMalformed('the key id of the verifier key is not that of its name and key');
+  }
+  let publicKey: KeyObject;
+  try {
+    publicKey = createPublicKey({ key: Buffer.concat([spkiPrefix, raw]), format: 'der', type: 'spki' });
+  } catch (cause) {
+    // ML-DSA takes OpenSSL 3.5, which a Node linked to the system's may not have.
+    throw new KeyMalformed('the key cannot be used by this build of Node', { cause });
+  }
+  return { vkey, name, keyId, type, publicKey };
+}
+
+/**
+ * The text as a note, signed with each of these Ed25519 keys.
+ * @throws NoteMalformed when the text or a name cannot be part of a note, KeyMalformed for another kind of key.
+ */
+export function signNote(
+  text: string,
+  signers: readonly { readonly name: string; readonly privateKey: KeyObject }[],
+): string {
+  const message = Buffer.from(text);
+  const signatures = signers.map(({ name, privateKey }): NoteSignature => {
+    const { keyId } = parseVerifierKey(verifierKeyOf(name, createPublicKey(privateKey)));
+    return { name, keyId, signature: sign(null, message, privateKey) };
+  });
+  return formatNote(text, signatures);
+}
+
+/** The signatures that name the key. */
+function claimedBy(key: NoteKey, signatures: readonly NoteSignature[]): readonly NoteSignature[] {
+  return signatures.filter(({ name, keyId }) => name === key.name && keyId === key.keyId);
+}
+
+function forged({ keyId }: NoteKey): NoteForged {
+  return new NoteForged(`a signature in the note is not by the key ${keyIdText(keyId)} that it names`);
+}
+
+/**
+ * Checks the signatures of the known keys under a note.
+ * @param keys of type 1.
+ * @returns the text of the note, and those of `keys` that have signed it: at least one.
+ * @throws NoteMalformed, NoteUnsigned, NoteForged; KeyMalformed when a key is one of a witness.
+ */
+export function verifyNote(note: string, keys: readonly NoteKey[]): { text: string; signedBy: NoteKey[] } {
+  const { text, signatures } = parseNote(note);
+  const message = Buffer.from(text);
+  const signedBy = keys.filter((key) => {
+    if (key.type !== NOTE_ED25519) throw new KeyMalformed(`a key of type ${key.type} does not sign notes`);
+    const claimed = claimedBy(key, signatures);
+    if (!claimed.every(({ signature }) => verify(null, message, key.publicKey, signature))) throw forged(key);
+    return claimed.length > 0;
+  });
+  if (signedBy.length === 0) throw new NoteUnsigned('none of the known keys has signed the note');
+  return { text, signedBy };
+}
+
+/** What a witness signs by Ed25519: two lines, and then the whole text of the checkpoint. */
+function ed25519Cosigned(text: string, time: bigint): Buffer {
+  return Buffer.from(`cosignature/v1\ntime ${time}\n${text}`);
+}
+
+/** What it signs by ML-DSA-44: a structure of its own name and of what the checkpoint says. */
+function mlDsaCosigned(
+  { origin, size, root }: Checkpoint,
+  time: bigint,
+  cosigner: string,
+): Buffer | undefined {
+  const named = [cosigner, origin].map((name) => Buffer.from(name));
+  if (named.some(({ length }) => length > LONGEST_NAME)) return undefined;
+  const [cosignerName = Buffer.alloc(0), logOrigin = Buffer.alloc(0)] = named;
+  const numbers = Buffer.alloc(3 * TIME_BYTES);
+  numbers.writeBigUInt64BE(time, 0);
+  // The subtree of a checkpoint begins at leaf 0.
+  numbers.writeBigUInt64BE(BigInt(size), 2 * TIME_BYTES);
+  return Buffer.concat([
+    Buffer.from('subtree/v1\n\0'),
+    Buffer.of(cosignerName.length),
+    cosignerName,
+    numbers.subarray(0, TIME_BYTES),
+    Buffer.of(logOrigin.length),
+    logOrigin,
+    numbers.subarray(TIME_BYTES),
+    root,
+  ]);
+}
+
+/**
+ * Checks the cosignature of a witness under a checkpoint. Says nothing of the log's own signature.
+ * @param witnessKey of type 4 or 6.
+ * @returns the text of the checkpoint, and when the witness says that it was the newest one it had seen: seconds
+ *   since 1970 UTC, the latest when it cosigned more than once.
+ * @throws NoteMalformed, CheckpointMalformed; NoteUnsigned when the witness has not cosigned it; NoteForged when a
+ *   signature names the witness's key and is not its own, or tells no time, which a witness must; KeyMalformed when
+ *   the key is not one of a witness.
+ */
+export function verifyCosignature(note: string, witnessKey: NoteKey): { text: string; time: number } {
+  const { type, name, publicKey } = witnessKey;
+  if (type !== COSIGNATURE_ED25519 && type !== COSIGNATURE_ML_DSA_44) {
+    throw new KeyMalformed(`a key of type ${type} does not cosign checkpoints`);
+  }
+  const { text, signatures } = parseNote(note);
+  const checkpoint = parseCheckpoint(text);
+  let latest = 0n;
+  for (const { signature } of claimedBy(witnessKey, signatures)) {
+    if (signature.length <= TIME_BYTES) throw forged(witnessKey);
+    const timed = Buffer.from(signature);
+    const time = timed.readBigUInt64BE();
+    const cosigned =
+      type === COSIGNATURE_ED25519 ? ed25519Cosigned(text, time) : mlDsaCosigned(checkpoint, time, name);
+    if (cosigned === undefined || !verify(null, cosigned, publicKey, timed.subarray(TIME_BYTES))) {
+      throw forged(witnessKey);
+    }
+    if (time === 0n || time > BigInt(Number.MAX_SAFE_INTEGER)) {
+      throw new NoteForged('the cosignature of the witness tells no time at which it can have been made');
+    }
+    if (time > latest) latest = time;
+  }
+  if (latest === 0n) throw new NoteUnsigned('the witness has not cosigned the checkpoint');
+  return { text, time: Number(latest) };
+}

@@ -1,0 +1,168 @@
+/**
+ * A signing key that this host never holds: a program of the operator's signs, around a KMS or Vault client for one.
+ *
+ *   PROGRAM public-key    prints the Ed25519 public key as SPKI PEM
+ *   PROGRAM sign          is given the text on standard input, prints the base64 of the 64 bytes of its signature
+ *
+ * It is started without a shell, with no other argument and the collector's environment, has ten seconds and 64 KiB,
+ * and ends with 0. Its standard error goes nowhere, and nothing that it prints is ever part of an error: a text that
+ * was signed, or a token that it complains about, is nothing for a log. A signature is believed when it verifies.
+ */
+import { spawn } from 'node:child_process';
+import { createPublicKey, type KeyObject, verify } from 'node:crypto';
+import { formatNote } from '@clinical-events/protocol/verify';
+import { type NoteKey, verifierKeyOf } from '../integrity/note-signing.js';
+import type { CheckpointSigner } from '../integrity/signer.js';
+import {
+  assertNotBegun,
+  beginHistory,
+  checkOrigin,
+  hasHistory,
+  originKeyPath,
+  readHistory,
+} from './key-history.js';
+import { SigningKeyFault } from './signing-key-fault.js';
+
+const TIME_LIMIT_MS = 10_000;
+const MOST_OUTPUT_BYTES = 64 << 10;
+const SIGNATURE_BYTES = 64;
+
+/** The signing command did not do what it is for. */
+export class SigningCommandFailed extends Error {
+  override name = 'SigningCommandFailed';
+}
+
+export interface CommandSignerOptions {
+  /** A path, or a name to be found by PATH. */
+  readonly program: string;
+  readonly dataDir: string;
+  /** The name of the log; asked for at the very first start only. */
+  readonly origin: () => string;
+  readonly timeLimitMs?: number;
+}
+
+export class CommandSigner implements CheckpointSigner {
+  readonly origin: string;
+
+  private constructor(
+    private readonly program: string,
+    private readonly timeLimitMs: number,
+    /** The last of them is the program's. */
+    readonly keys: readonly NoteKey[],
+    private readonly key: NoteKey,
+  ) {
+    this.origin = key.name;
+  }
+
+  /**
+   * Asks the program for its public key. At the very first start of a log that becomes the key which the log began
+   * with, durably; later it has to be the one that the log has.
+   * @throws SigningCommandFailed when the program does not give an Ed25519 public key.
+   * @throws SigningKeyFault when it gives another key than that of the log, or the log's keys are broken.
+   */
+  static async open(options: CommandSignerOptions): Promise<CommandSigner> {
+    const { program, dataDir, origin, timeLimitMs = TIME_LIMIT_MS } = options;
+    if (!hasHistory(dataDir)) assertNotBegun(dataDir);
+    const publicKey = publicKeyIn(await outputOf(program, 'public-key', '', timeLimitMs), program);
+    if (!hasHistory(dataDir)) {
+      const name = origin();
+      checkOrigin(name);
+      beginHistory(dataDir, verifierKeyOf(name, publicKey));
+    }
+    const { keys, current } = readHistory(dataDir);
+    if (!current.publicKey.equals(publicKey)) {
+      throw new SigningKeyFault(
+        'broken',
+        `the key of the signing command ${program} is not the one that this log signs with, ${current.vkey} ` +
+          `(${originKeyPath(dataDir)}); a key behind a command cannot be rotated yet`,
+      );
+    }
+    return new CommandSigner(program, timeLimitMs, keys, current);
+  }
+
+  /** @throws SigningCommandFailed when there is no signature, or not one of this text by the log's key. */
+  async sign(text: string): Promise<string> {
+    const printed = await outputOf(this.program, 'sign', text, this.timeLimitMs);
+    // base64(1) breaks its lines at 76 characters, and the signature has 88.
+    const encoded = printed.replace(/\s/g, '');
+    const signature = Buffer.from(encoded, 'base64');
+    if (signature.length !== SIGNATURE_BYTES || signature.toString('base64') !== encoded) {
+      throw new SigningCommandFailed(
+        `the signing command ${this.program} did not print the base64 of a signature of 64 bytes`,
+      );
+    }
+    if (!verify(null, Buffer.from(text), this.key.publicKey, signature)) {
+      throw new SigningCommandFailed(
+        `the signing command ${this.program} printed a signature that does not verify with ${this.key.vkey}`,
+      );
+    }
+    return formatNote(text, [{ name: this.key.name, keyId: this.key.keyId, signature }]);
+  }
+}
+
+function publicKeyIn(pem: string, program: string): KeyObject {
+  const failed = new SigningCommandFailed(
+    `the signing command ${program} did not print an Ed25519 public key as SPKI PEM`,
+  );
+  // Node would derive the public key from a private one, which has no business here.
+  if (!pem.trimStart().startsWith('-----BEGIN PUBLIC KEY-----')) throw failed;
+  let key: KeyObject;
+  try {
+    key = createPublicKey({ key: pem, format: 'pem' });
+  } catch {
+    throw failed;
+  }
+  if (key.asymmetricKeyType !== 'ed25519') throw failed;
+  return key;
+}
+
+/** What the program prints, once it has ended with 0. */
+function outputOf(program: string, verb: string, input: string, timeLimitMs: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    // A process group of its own: a wrapper's client has to end with it, and must not hold the pipe open.
+    const child = spawn(program, [verb], {
+      detached: true,
+      stdio: ['pipe', 'pipe', 'ignore'],
+      windowsHide: true,
+    });
+    const printed: Buffer[] = [];
+    let size = 0;
+    const fail = (how: string, cause?: unknown) => {
+      clearTimeout(timer);
+      child.stdout.destroy();
+      reject(new SigningCommandFailed(`the signing command ${program} ${how} (${verb})`, { cause }));
+    };
+    const stop = (why: string) => {
+      endGroup(child.pid);
+      fail(why);
+    };
+    const timer = setTimeout(() => stop(`did not end within ${timeLimitMs / 1000} s`), timeLimitMs);
+    child.on('error', (error: NodeJS.ErrnoException) =>
+      fail(`cannot be started: ${error.code ?? ''}`, error),
+    );
+    // A program may end without reading what it is given: its output tells.
+    child.stdin.on('error', () => undefined);
+    child.stdin.end(input);
+    child.stdout.on('data', (piece: Buffer) => {
+      size += piece.length;
+      if (size > MOST_OUTPUT_BYTES) stop('prints more than any key or signature needs');
+      else printed.push(piece);
+    });
+    child.on('close', (code, signal) => {
+      clearTimeout(timer);
+      if (code === 0) resolve(Buffer.concat(printed).toString('utf8'));
+      else fail(signal === null ? `ended with exit code ${code ?? -1}` : `was ended by ${signal}`);
+    });
+  });
+}
+
+/** Ends the process and whatever it started: its group's id is not given to another while one of them lives. */
+function endGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    // There are no process groups on Windows.
+    process.kill(process.platform === 'win32' ? pid : -pid, 'SIGKILL');
+  } catch {
+    // It has ended.
+  }
+}

@@ -1,0 +1,178 @@
+/**
+ * What the log commits to of an event: the envelope, stored with it byte for byte, and the leaf of the Merkle
+ * tree. Both are final: a proof made today is checked against these layouts for ever. Numbers are big-endian.
+ *
+ *   Envelope            offset  size  field
+ *                            0     1  envelope version, 1
+ *                            1     1  kind, its place in EVENT_KINDS
+ *                            2     1  profile, its place in PROFILES
+ *                            3     1  length of the organisation, O
+ *                            4     1  length of the key id, K
+ *                            5     8  received_at, milliseconds since 1970 UTC
+ *                           13    16  event id
+ *                           29    16  run id, zero when none
+ *                           45     O  organisation, ASCII
+ *                                  K  key id, ASCII
+ *
+ *   Leaf, 73 bytes      offset  size  field
+ *                            0     1  leaf version, 1
+ *                            1     8  received_at, as in the envelope
+ *                            9    32  SHA-256 of the envelope
+ *                           41    32  commitment: SHA-256 of 16 random bytes, the salt, and the plain body behind
+ *
+ * The salt is what keeps a leaf from telling anything of its payload: bodies can be guessed, so the bare hash
+ * of one could be confirmed by trying. Once salt and body are erased the leaf is 32 random bytes to anybody.
+ *
+ * Runs in a browser as it does in Node: nothing but typed arrays.
+ */
+import { EVENT_KINDS, PROFILES } from './kinds.js';
+import type { EventKind, Profile } from './kinds.js';
+
+export const LEAF_BYTES = 73;
+export const SALT_BYTES = 16;
+/** The size of an envelope without its two texts. */
+export const ENVELOPE_FIXED_BYTES = 45;
+
+const ENVELOPE_VERSION = 1;
+const LEAF_VERSION = 1;
+const RECEIVED_AT = 5;
+const EVENT_ID = 13;
+const RUN_ID = 29;
+const ID_BYTES = 16;
+const LONGEST_TEXT = 255;
+/** Times stay below 2^53, so that a double holds them exactly. */
+const HIGH = 0x1_0000_0000;
+
+export interface Envelope {
+  readonly kind: EventKind;
+  readonly profile: Profile;
+  readonly organisation: string;
+  /** Of the API key that the event came with. */
+  readonly keyId: string;
+  /** Milliseconds since 1970 UTC. */
+  readonly receivedAt: number;
+  /** 16 bytes. */
+  readonly eventId: Uint8Array;
+  /** 16 bytes, all zero when the event belongs to no run. */
+  readonly runId: Uint8Array;
+}
+
+/** The size in bytes of what `encodeEnvelope` will write. */
+export function envelopeSize(envelope: Envelope): number {
+  return ENVELOPE_FIXED_BYTES + envelope.organisation.length + envelope.keyId.length;
+}
+
+function writeUint32(target: Uint8Array, offset: number, value: number): void {
+  // A typed array keeps the low eight bits of what is stored.
+  target[offset] = value >>> 24;
+  target[offset + 1] = value >>> 16;
+  target[offset + 2] = value >>> 8;
+  target[offset + 3] = value;
+}
+
+function readUint32(source: Uint8Array, offset: number): number {
+  const top = (source[offset] ?? 0) * 0x100_0000;
+  return (
+    top + (((source[offset + 1] ?? 0) << 16) | ((source[offset + 2] ?? 0) << 8) | (source[offset + 3] ?? 0))
+  );
+}
+
+/** Character by character: the texts are a few bytes, for which an encoder's call costs more than the loop. */
+function writeAscii(target: Uint8Array, offset: number, text: string): void {
+  if (text.length > LONGEST_TEXT) throw new RangeError('a text of an envelope is longer than 255 bytes');
+  let seen = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    seen |= code;
+    target[offset + at] = code;
+  }
+  if (seen > 0x7f) throw new RangeError('a text of an envelope is not ASCII');
+}
+
+function readAscii(source: Uint8Array, start: number, end: number): string {
+  let text = '';
+  for (let at = start; at < end; at++) {
+    const code = source[at] ?? 0;
+    if (code > 0x7f) throw new RangeError('a text of the envelope is not ASCII');
+    text += String.fromCharCode(code);
+  }
+  return text;
+}
+
+/**
+ * Writes the envelope into `target` at `offset`. Allocates nothing: every event that is stored passes here.
+ * @returns the size in bytes, that of `envelopeSize`.
+ * @throws RangeError when there is no room for it, a text is not ASCII or longer than 255, an id is not of 16
+ * bytes, or the time is no whole number from 0 to 2^53 - 1; `target` may then hold a part of it.
+ */
+export function encodeEnvelope(target: Uint8Array, offset: number, envelope: Envelope): number {
+  const { organisation, keyId, receivedAt, eventId, runId } = envelope;
+  const size = envelopeSize(envelope);
+  if (offset + size > target.length) throw new RangeError('no room for the envelope');
+  if (!Number.isSafeInteger(receivedAt) || receivedAt < 0) throw new RangeError('not a time of arrival');
+  if (eventId.length !== ID_BYTES || runId.length !== ID_BYTES) throw new RangeError('not an id of 16 bytes');
+  target[offset] = ENVELOPE_VERSION;
+  target[offset + 1] = EVENT_KINDS.indexOf(envelope.kind);
+  target[offset + 2] = PROFILES.indexOf(envelope.profile);
+  target[offset + 3] = organisation.length;
+  target[offset + 4] = keyId.length;
+  writeUint32(target, offset + RECEIVED_AT, Math.floor(receivedAt / HIGH));
+  writeUint32(target, offset + RECEIVED_AT + 4, receivedAt % HIGH);
+  target.set(eventId, offset + EVENT_ID);
+  target.set(runId, offset + RUN_ID);
+  writeAscii(target, offset + ENVELOPE_FIXED_BYTES, organisation);
+  writeAscii(target, offset + ENVELOPE_FIXED_BYTES + organisation.length, keyId);
+  return size;
+}
+
+/**
+ * Reads the envelope that begins at `offset`; what lies behind it is not looked at. There is one way only to
+ * write an envelope, so that encoding what was read gives the same bytes.
+ * @returns the envelope, its ids being views of `source`, and its size in bytes.
+ * @throws RangeError when it is cut short, is of a version, kind or profile that is not known here, has a text
+ * that is not ASCII, or a time beyond 2^53 - 1.
+ */
+export function decodeEnvelope(source: Uint8Array, offset = 0): { envelope: Envelope; size: number } {
+  const available = source.length - offset;
+  const organisationLength = source[offset + 3] ?? 0;
+  const size = ENVELOPE_FIXED_BYTES + organisationLength + (source[offset + 4] ?? 0);
+  if (available < ENVELOPE_FIXED_BYTES || available < size) throw new RangeError('the envelope is cut short');
+  if (source[offset] !== ENVELOPE_VERSION) throw new RangeError('the envelope is of an unknown version');
+  const kind = EVENT_KINDS[source[offset + 1] ?? -1];
+  const profile = PROFILES[source[offset + 2] ?? -1];
+  if (kind === undefined) throw new RangeError('the envelope names an unknown kind of event');
+  if (profile === undefined) throw new RangeError('the envelope names an unknown profile');
+  const receivedAt =
+    readUint32(source, offset + RECEIVED_AT) * HIGH + readUint32(source, offset + RECEIVED_AT + 4);
+  if (!Number.isSafeInteger(receivedAt)) throw new RangeError('the time in the envelope is out of range');
+  const texts = offset + ENVELOPE_FIXED_BYTES;
+  const envelope: Envelope = {
+    kind,
+    profile,
+    organisation: readAscii(source, texts, texts + organisationLength),
+    keyId: readAscii(source, texts + organisationLength, offset + size),
+    receivedAt,
+    eventId: source.subarray(offset + EVENT_ID, offset + EVENT_ID + ID_BYTES),
+    runId: source.subarray(offset + RUN_ID, offset + RUN_ID + ID_BYTES),
+  };
+  return { envelope, size };
+}
+
+/**
+ * Writes the 73 bytes of a leaf into `target` at `offset`. Allocates nothing.
+ * @param envelope the encoded envelope; received_at is taken from it.
+ * @param envelopeHash SHA-256 of `envelope`.
+ * @param commitment SHA-256 of salt and plain body.
+ */
+export function encodeLeaf(
+  target: Uint8Array,
+  offset: number,
+  envelope: Uint8Array,
+  envelopeHash: Uint8Array,
+  commitment: Uint8Array,
+): void {
+  target[offset] = LEAF_VERSION;
+  for (let at = 0; at < 8; at++) target[offset + 1 + at] = envelope[RECEIVED_AT + at] ?? 0;
+  target.set(envelopeHash, offset + 9);
+  target.set(commitment, offset + 41);
+}

@@ -1,0 +1,31 @@
+/**
+ * The verifier: reads proofs, checkpoints, key rotations and signed notes, and checks them. It needs neither
+ * the log nor a network, and runs in Node (20 or newer) and in a browser, on the web's own cryptography.
+ */
+export { ENVELOPE_FIXED_BYTES, LEAF_BYTES, SALT_BYTES } from '../leaf.js';
+export { decodeEnvelope, encodeEnvelope, encodeLeaf, envelopeSize } from '../leaf.js';
+export type { Envelope } from '../leaf.js';
+export { decodeBase64, encodeBase64 } from './base64.js';
+export { checkProof } from './check-proof.js';
+export type { ProofCheck, ProofFault, ProofVerdict } from './check-proof.js';
+export { CheckpointMalformed, formatCheckpoint, parseCheckpoint } from './checkpoint.js';
+export type { Checkpoint } from './checkpoint.js';
+export { followRotations, RotationRefused } from './follow-rotations.js';
+export { hashLeaf, rootFromInclusion } from './merkle.js';
+export { formatRotation, parseRotation, RotationMalformed } from './rotation.js';
+export type { Rotation } from './rotation.js';
+export {
+  formatNote,
+  formatVerifierKey,
+  KeyMalformed,
+  keyIdText,
+  NoteMalformed,
+  parseNote,
+  parseVerifierKey,
+  splitNotes,
+} from './signed-note.js';
+export type { NoteSignature, SignedNote, VerifierKey } from './signed-note.js';
+export { formatProof, parseProof, ProofMalformed } from './tlog-proof.js';
+export type { TlogProof } from './tlog-proof.js';
+export { NoteForged, NoteUnsigned, verifyNote } from './verify-note.js';
+export { CryptographyMissing } from './webcrypto.js';

@@ -1,0 +1,82 @@
+/**
+ * The text of a rotation note: the old key of a log hands over to a new one. The note is signed by both, so
+ * that whoever trusts the old key follows to the new one, and nobody hands over to a key that is not there.
+ *
+ *   clinical-events/key-rotation/v1
+ *   <origin>
+ *   <verifier key of the old key>
+ *   <verifier key of the new key>
+ *   <instant, RFC 3339 in UTC, until which the old key signs as well>
+ *
+ * The keys also sign checkpoints, whose first line is the origin. No origin may be the first line of a
+ * rotation (checkpoint.ts refuses it), so that neither text is ever taken for the other.
+ */
+import { isDateTime } from '../formats/date-time.js';
+import { KeyMalformed, NOTE_ED25519, parseVerifierKey } from './signed-note.js';
+
+export const ROTATION_HEADER = 'clinical-events/key-rotation/v1';
+
+/** The text is not that of a rotation note; the message says why. */
+export class RotationMalformed extends Error {
+  override name = 'RotationMalformed';
+}
+
+export interface Rotation {
+  /** The name of the log, and of both keys. */
+  readonly origin: string;
+  /** A verifier key. */
+  readonly oldKey: string;
+  /** A verifier key. */
+  readonly newKey: string;
+  /** RFC 3339 in UTC. What verifies does not look at it, as a checkpoint carries no time. */
+  readonly until: string;
+}
+
+function checkKey(vkey: string, origin: string): void {
+  const { name, type } = parseVerifierKey(vkey);
+  if (name !== origin)
+    throw new RotationMalformed('the rotation is of a key that has not the name of the log');
+  if (type !== NOTE_ED25519) throw new RotationMalformed('the rotation is of a key that signs no notes');
+}
+
+/**
+ * Reads the text of a rotation note. Whether both keys have signed it is another matter.
+ * @throws RotationMalformed
+ */
+export function parseRotation(text: string): Rotation {
+  const [header, origin, oldKey, newKey, until, end, ...more] = text.split('\n');
+  if (header !== ROTATION_HEADER) throw new RotationMalformed('the text does not begin as a rotation');
+  if (
+    origin === undefined ||
+    oldKey === undefined ||
+    newKey === undefined ||
+    until === undefined ||
+    end !== '' ||
+    more.length > 0
+  ) {
+    throw new RotationMalformed('a rotation has five lines');
+  }
+  try {
+    checkKey(oldKey, origin);
+    checkKey(newKey, origin);
+  } catch (error) {
+    if (!(error instanceof KeyMalformed)) throw error;
+    throw new RotationMalformed(`a key of the rotation is malformed: ${error.message}`, { cause: error });
+  }
+  if (origin === ROTATION_HEADER) throw new RotationMalformed('no log may have the name of a rotation');
+  if (oldKey === newKey) throw new RotationMalformed('the rotation is from a key to itself');
+  if (!isDateTime(until) || !until.endsWith('Z')) {
+    throw new RotationMalformed('the end of the overlap is not an instant in UTC');
+  }
+  return { origin, oldKey, newKey, until };
+}
+
+/**
+ * The text that `parseRotation` reads, to be signed by both keys.
+ * @throws RotationMalformed when the parts do not make a rotation.
+ */
+export function formatRotation({ origin, oldKey, newKey, until }: Rotation): string {
+  const text = `${[ROTATION_HEADER, origin, oldKey, newKey, until].join('\n')}\n`;
+  parseRotation(text);
+  return text;
+}

@@ -1,0 +1,201 @@
+/**
+ * Signed notes (C2SP signed-note): a text with signatures below it, and the verifier keys that go with them.
+ * Only the texts are read and written here; verify-note.ts checks signatures.
+ *
+ * A note comes from the party that is being checked. So its size is bounded before anything is read, and what
+ * is not a note is refused by NoteMalformed, whose message quotes nothing of it.
+ */
+import { decodeBase64, encodeBase64 } from './base64.js';
+
+/** In characters. A thousand times what a checkpoint needs, with witnesses that sign post-quantum. */
+const LONGEST_NOTE = 1 << 20;
+/** The specification asks for at least 16. */
+const MOST_SIGNATURES = 128;
+const LONGEST_VERIFIER_KEY = 1 << 14;
+
+const KEY_ID_BYTES = 4;
+/** U+2014, and the space behind it. */
+const SIGNATURE_MARK = '\u2014 ';
+const SPACE_OR_PLUS = /[\p{White_Space}+]/u;
+/** Those below U+0020 but for newline. */
+// eslint-disable-next-line no-control-regex
+const CONTROL = /[\u0000-\u0009\u000b-\u001f]/;
+const KEY_ID_TEXT = /^[0-9a-f]{8}$/;
+
+/** Ed25519 over the text of a note. */
+export const NOTE_ED25519 = 0x01;
+/** Ed25519 over a checkpoint and a time (C2SP tlog-cosignature). */
+const COSIGNATURE_ED25519 = 0x04;
+const ED25519_KEY_BYTES = 32;
+
+/** The text is not a signed note; the message says why. */
+export class NoteMalformed extends Error {
+  override name = 'NoteMalformed';
+}
+
+/** The text is not a verifier key, or its key id is not that of its key; the message says why. */
+export class KeyMalformed extends Error {
+  override name = 'KeyMalformed';
+}
+
+export interface NoteSignature {
+  /** The name of the key that signed. */
+  readonly name: string;
+  /** A uint32 that tells keys of the same name apart; no cryptographic strength. */
+  readonly keyId: number;
+  readonly signature: Uint8Array;
+}
+
+export interface SignedNote {
+  /** What is signed. Ends with a newline. */
+  readonly text: string;
+  /** At least one, as they stand in the note; none is checked. */
+  readonly signatures: readonly NoteSignature[];
+}
+
+export interface VerifierKey {
+  readonly name: string;
+  readonly keyId: number;
+  /** The algorithm, a number that the specification assigns. */
+  readonly type: number;
+  readonly publicKey: Uint8Array;
+}
+
+/** A key id as it is written: eight lowercase hexadecimal digits. */
+export function keyIdText(keyId: number): string {
+  return keyId.toString(16).padStart(2 * KEY_ID_BYTES, '0');
+}
+
+/** Whether the text can name a key: not empty, no Unicode space, no plus, no control character. */
+function isKeyName(name: string): boolean {
+  return name !== '' && !SPACE_OR_PLUS.test(name) && !CONTROL.test(name) && name.isWellFormed();
+}
+
+function uint32(bytes: Uint8Array): number {
+  return new DataView(bytes.buffer, bytes.byteOffset).getUint32(0);
+}
+
+function parseSignature(line: string): NoteSignature {
+  if (!line.startsWith(SIGNATURE_MARK)) throw new NoteMalformed('a signature line does not begin as one');
+  const [name = '', encoded, ...more] = line.slice(SIGNATURE_MARK.length).split(' ');
+  if (!isKeyName(name) || encoded === undefined || more.length > 0) {
+    throw new NoteMalformed('a signature line is not a key name and a signature');
+  }
+  const bytes = decodeBase64(encoded);
+  if (bytes === undefined || bytes.length <= KEY_ID_BYTES) {
+    throw new NoteMalformed('a signature is not the base64 of a key id and a signature');
+  }
+  return { name, keyId: uint32(bytes), signature: bytes.subarray(KEY_ID_BYTES) };
+}
+
+/** @throws NoteMalformed when the text may not stand in a note at all. */
+function checkCharacters(note: string): void {
+  if (note.length > LONGEST_NOTE) throw new NoteMalformed('the note is longer than 1 MiB');
+  if (!note.isWellFormed()) throw new NoteMalformed('the note is not Unicode text');
+  if (CONTROL.test(note)) throw new NoteMalformed('the note has a control character');
+}
+
+/**
+ * Reads a signed note. No signature is checked: nothing in the text may be believed on the strength of this.
+ * @throws NoteMalformed
+ */
+export function parseNote(note: string): SignedNote {
+  checkCharacters(note);
+  // The last empty line, as the text may have some of its own.
+  const blank = note.lastIndexOf('\n\n');
+  if (blank === -1) throw new NoteMalformed('the note has no empty line between text and signatures');
+  if (!note.endsWith('\n')) throw new NoteMalformed('the note does not end with a newline');
+  const block = note.slice(blank + 2, -1);
+  if (block === '') throw new NoteMalformed('the note has no signature');
+  const lines = block.split('\n');
+  if (lines.length > MOST_SIGNATURES) throw new NoteMalformed('the note has more than 128 signatures');
+  return { text: note.slice(0, blank + 1), signatures: lines.map(parseSignature) };
+}
+
+/**
+ * Writes a signed note, which `parseNote` reads back the same.
+ * @throws NoteMalformed when that cannot be: a text that does not end with a newline or has control
+ * characters, no signature or more than 128, a name that is none.
+ */
+export function formatNote(text: string, signatures: readonly NoteSignature[]): string {
+  if (!text.endsWith('\n')) throw new NoteMalformed('the text of the note does not end with a newline');
+  let note = `${text}\n`;
+  for (const { name, keyId, signature } of signatures) {
+    if (!isKeyName(name)) throw new NoteMalformed('the name of a key is empty or has a space in it');
+    const bytes = new Uint8Array(KEY_ID_BYTES + signature.length);
+    new DataView(bytes.buffer).setUint32(0, keyId);
+    bytes.set(signature, KEY_ID_BYTES);
+    note += `${SIGNATURE_MARK}${name} ${encodeBase64(bytes)}\n`;
+  }
+  parseNote(note);
+  return note;
+}
+
+/**
+ * Reads a verifier key, `name+key id+base64 of type and key`. Syntax only: that the key id is the one of this
+ * key takes a hash, and whoever verifies with the key checks it.
+ * @throws KeyMalformed
+ */
+export function parseVerifierKey(vkey: string): VerifierKey {
+  if (vkey.length > LONGEST_VERIFIER_KEY) throw new KeyMalformed('the verifier key is too long');
+  // Neither name nor key id has a plus, and base64 may.
+  const [name = '', id = '', ...rest] = vkey.split('+');
+  if (rest.length === 0) {
+    throw new KeyMalformed('a verifier key is a name, a key id and a key, joined by plus signs');
+  }
+  if (!isKeyName(name)) throw new KeyMalformed('the name of the verifier key is empty or has a space in it');
+  if (!KEY_ID_TEXT.test(id)) throw new KeyMalformed('the key id is not eight lowercase hexadecimal digits');
+  const bytes = decodeBase64(rest.join('+'));
+  const [type] = bytes ?? [];
+  if (bytes === undefined || type === undefined || bytes.length === 1) {
+    throw new KeyMalformed('the key is not the base64 of a type and a public key');
+  }
+  const publicKey = bytes.subarray(1);
+  if ((type === NOTE_ED25519 || type === COSIGNATURE_ED25519) && publicKey.length !== ED25519_KEY_BYTES) {
+    throw new KeyMalformed('an Ed25519 key has 32 bytes');
+  }
+  return { name, keyId: Number.parseInt(id, 16), type, publicKey };
+}
+
+/**
+ * Writes a verifier key, which `parseVerifierKey` reads back the same.
+ * @throws KeyMalformed when that cannot be.
+ */
+export function formatVerifierKey(key: VerifierKey): string {
+  const bytes = new Uint8Array(1 + key.publicKey.length);
+  bytes[0] = key.type;
+  bytes.set(key.publicKey, 1);
+  const vkey = `${key.name}+${keyIdText(key.keyId)}+${encodeBase64(bytes)}`;
+  parseVerifierKey(vkey);
+  return vkey;
+}
+
+const SIGNATURE_BLOCK = new RegExp(`^\\n?(?:${SIGNATURE_MARK}[^\\n]*(?:\\n|$))+$`);
+
+/**
+ * Takes apart a file of notes that stand one after another, each followed by an empty line. A note ends with
+ * the first paragraph behind its text of which every line begins as a signature does.
+ *
+ * Never throws. What is left at the end and is no whole note comes last, as it stands, so that whoever reads
+ * the notes learns that one was cut short.
+ */
+export function splitNotes(text: string): string[] {
+  const notes: string[] = [];
+  const paragraphs = text.split('\n\n');
+  let note: string | undefined;
+  for (const [at, paragraph] of paragraphs.entries()) {
+    if (note === undefined) {
+      // None begins at the empty lines between two notes, nor at those that end the file.
+      const begun = paragraph.replace(/^\n+/, '');
+      if (begun !== '') note = begun;
+      continue;
+    }
+    note += `\n\n${paragraph}`;
+    if (SIGNATURE_BLOCK.test(paragraph)) {
+      notes.push(at === paragraphs.length - 1 ? note : `${note}\n`);
+      note = undefined;
+    }
+  }
+  if (note !== undefined) notes.push(note);
+  return notes;
+}

@@ -1,0 +1,84 @@
+/**
+ * The proof file of one event (C2SP tlog-proof, version 1): the index of its leaf, the hashes that lead from
+ * there to the root, and the signed checkpoint that states the root.
+ *
+ * `extra` carries what a leaf cannot be computed without and the event's body does not have: the encoded
+ * envelope, and the salt behind it. Nothing authenticates it but that the computed leaf is in the tree.
+ */
+import { decodeBase64, encodeBase64 } from './base64.js';
+import { parseDecimal } from './decimal.js';
+
+const HEADER = 'c2sp.org/tlog-proof@v1';
+const EXTRA = 'extra ';
+const INDEX = 'index ';
+const HASH_BYTES = 32;
+/** A tree of 2^53 leaves, the most that is counted here, has paths of 53 hashes. */
+const LONGEST_PATH = 64;
+/** In characters: the longest note, and room for the rest. */
+const LONGEST_PROOF = 1 << 21;
+
+/** The text is not a proof file; the message says why. */
+export class ProofMalformed extends Error {
+  override name = 'ProofMalformed';
+}
+
+export interface TlogProof {
+  /** Empty when the file has none. */
+  readonly extra: Uint8Array;
+  /** Of the leaf, from zero. */
+  readonly index: number;
+  /** 32 bytes each, from the sibling of the leaf to the child of the root. */
+  readonly path: readonly Uint8Array[];
+  /** A signed note, as it stands. */
+  readonly checkpoint: string;
+}
+
+function parseHash(line: string): Uint8Array {
+  const hash = decodeBase64(line);
+  if (hash?.length !== HASH_BYTES) {
+    throw new ProofMalformed('a line of the path is not the base64 of 32 bytes');
+  }
+  return hash;
+}
+
+/**
+ * Reads a proof file. Nothing is verified, and the checkpoint in it not even read.
+ * @throws ProofMalformed
+ */
+export function parseProof(file: string): TlogProof {
+  if (file.length > LONGEST_PROOF) throw new ProofMalformed('the proof is longer than 2 MiB');
+  const blank = file.indexOf('\n\n');
+  if (blank === -1) throw new ProofMalformed('the proof has no empty line before the checkpoint');
+  const checkpoint = file.slice(blank + 2);
+  const [header, ...lines] = file.slice(0, blank).split('\n');
+  if (header !== HEADER) throw new ProofMalformed(`the proof does not begin with ${HEADER}`);
+
+  let extra = new Uint8Array(0);
+  if (lines[0]?.startsWith(EXTRA)) {
+    const bytes = decodeBase64(lines[0].slice(EXTRA.length));
+    if (bytes === undefined) throw new ProofMalformed('the extra data is not base64');
+    if (bytes.length === 0) throw new ProofMalformed('the extra data is announced and missing');
+    extra = bytes;
+    lines.shift();
+  }
+  const indexLine = lines.shift();
+  if (!indexLine?.startsWith(INDEX))
+    throw new ProofMalformed('the proof does not tell the index of the leaf');
+  const index = parseDecimal(indexLine.slice(INDEX.length));
+  if (index === undefined) throw new ProofMalformed('the index of the leaf is not a number');
+  if (lines.length > LONGEST_PATH) throw new ProofMalformed('the path is longer than that of any tree');
+  return { extra, index, path: lines.map(parseHash), checkpoint };
+}
+
+/**
+ * The text of a proof file, which `parseProof` reads back the same.
+ * @throws ProofMalformed when that cannot be.
+ */
+export function formatProof({ extra, index, path, checkpoint }: TlogProof): string {
+  const lines = [HEADER];
+  if (extra.length > 0) lines.push(EXTRA + encodeBase64(extra));
+  lines.push(INDEX + String(index), ...path.map(encodeBase64));
+  const file = `${lines.join('\n')}\n\n${checkpoint}`;
+  parseProof(file);
+  return file;
+}

@@ -1,0 +1,127 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  decodeEnvelope,
+  encodeEnvelope,
+  encodeLeaf,
+  ENVELOPE_FIXED_BYTES,
+  envelopeSize,
+  EVENT_KINDS,
+  LEAF_BYTES,
+  PROFILES,
+} from '../src/index.js';
+import type { Envelope } from '../src/index.js';
+
+const id = fc.uint8Array({ minLength: 16, maxLength: 16 });
+const text = fc.string({ unit: 'binary-ascii', maxLength: 255 });
+const envelopes: fc.Arbitrary<Envelope> = fc.record({
+  kind: fc.constantFrom(...EVENT_KINDS),
+  profile: fc.constantFrom(...PROFILES),
+  organisation: text,
+  keyId: text,
+  receivedAt: fc.oneof(fc.maxSafeNat(), fc.constantFrom(0, 2 ** 32 - 1, 2 ** 32, 2 ** 53 - 1)),
+  eventId: id,
+  runId: id,
+});
+
+function encoded(envelope: Envelope): Uint8Array {
+  const bytes = new Uint8Array(envelopeSize(envelope));
+  encodeEnvelope(bytes, 0, envelope);
+  return bytes;
+}
+
+const sample: Envelope = {
+  kind: 'outcome',
+  profile: 'full',
+  organisation: 'ward',
+  keyId: 'key-1',
+  receivedAt: 0x1_0203_0405_06,
+  eventId: new Uint8Array(16).fill(0xee),
+  runId: new Uint8Array(16).fill(0x11),
+};
+
+describe('the envelope', () => {
+  it('[R-902] has the layout that proofs are checked against for ever', () => {
+    const expected = [
+      '01 03 01 04 05',
+      '0000010203040506',
+      'ee'.repeat(16),
+      '11'.repeat(16),
+      Buffer.from('wardkey-1').toString('hex'),
+    ].join('');
+    expect(Buffer.from(encoded(sample)).toString('hex')).toBe(expected.replaceAll(' ', ''));
+  });
+
+  it('is read back as it was written, wherever it stands among other bytes', () => {
+    fc.assert(
+      fc.property(envelopes, fc.nat(9), fc.nat(9), (envelope, before, behind) => {
+        const size = envelopeSize(envelope);
+        const bytes = new Uint8Array(before + size + behind).fill(0xa5);
+        expect(encodeEnvelope(bytes, before, envelope)).toBe(size);
+        expect(decodeEnvelope(bytes, before)).toEqual({ envelope, size });
+        expect([...bytes.subarray(0, before), ...bytes.subarray(before + size)]).toEqual(
+          new Array(before + behind).fill(0xa5),
+        );
+      }),
+    );
+  });
+
+  it('is written in one way only', () => {
+    const nearly = fc
+      .tuple(envelopes, fc.nat(60), fc.nat(255))
+      .map(([envelope, at, value]) => encoded(envelope).map((byte, index) => (index === at ? value : byte)));
+    fc.assert(
+      fc.property(fc.oneof(nearly, fc.uint8Array({ maxLength: 300 })), (bytes) => {
+        let read;
+        try {
+          read = decodeEnvelope(bytes);
+        } catch (error) {
+          expect(error).toBeInstanceOf(RangeError);
+          return;
+        }
+        expect(encoded(read.envelope)).toEqual(bytes.slice(0, read.size));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it.each([
+    ['nothing', () => new Uint8Array(0), 'cut short'],
+    ['a byte too few', () => encoded(sample).subarray(0, -1), 'cut short'],
+    ['its fixed part alone', () => encoded(sample).subarray(0, ENVELOPE_FIXED_BYTES), 'cut short'],
+    ['another version', () => encoded(sample).fill(2, 0, 1), 'unknown version'],
+    ['a kind too high', () => encoded(sample).fill(EVENT_KINDS.length, 1, 2), 'unknown kind'],
+    ['a profile too high', () => encoded(sample).fill(PROFILES.length, 2, 3), 'unknown profile'],
+    ['a time beyond 2^53 - 1', () => encoded(sample).fill(0xff, 5, 7), 'out of range'],
+    ['a text that is not ASCII', () => encoded(sample).fill(0x80, 45, 46), 'not ASCII'],
+  ])('is refused with %s', (_, bytes, message) => {
+    expect(() => decodeEnvelope(bytes())).toThrow(RangeError);
+    expect(() => decodeEnvelope(bytes())).toThrow(message);
+  });
+
+  it.each([
+    ['a text too long', { organisation: 'x'.repeat(256) }],
+    ['a text that is not ASCII', { keyId: 'ключ' }],
+    ['an id too short', { eventId: new Uint8Array(15) }],
+    ['a run id too long', { runId: new Uint8Array(17) }],
+    ['a time before 1970', { receivedAt: -1 }],
+    ['half a millisecond', { receivedAt: 0.5 }],
+  ])('is not written with %s', (_, change) => {
+    const envelope = { ...sample, ...change };
+    expect(() => encodeEnvelope(new Uint8Array(1024), 0, envelope)).toThrow(RangeError);
+  });
+
+  it('is not written where there is no room for it', () => {
+    expect(() => encodeEnvelope(new Uint8Array(envelopeSize(sample)), 1, sample)).toThrow('no room');
+  });
+});
+
+describe('the leaf', () => {
+  it('[R-902] is version, received_at, hash of the envelope and commitment', () => {
+    const target = new Uint8Array(LEAF_BYTES + 2);
+    const [hash, commitment] = [new Uint8Array(32).fill(0xaa), new Uint8Array(32).fill(0xbb)];
+    encodeLeaf(target, 1, encoded(sample), hash, commitment);
+    const expected = `00 01 0000010203040506 ${'aa'.repeat(32)} ${'bb'.repeat(32)} 00`;
+    expect(Buffer.from(target).toString('hex')).toBe(expected.replaceAll(' ', ''));
+  });
+});
