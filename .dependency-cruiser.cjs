@@ -36,7 +36,10 @@ module.exports = {
     },
     only('store', []),
     only('access', ['store']),
-    only('ledger', ['store']),
+    only('integrity', []),
+    only('ledger', ['integrity', 'store']),
+    only('signing', ['integrity']),
+    only('publishing', ['integrity', 'store']),
     only('ingest', ['ledger', 'access']),
     {
       name: 'only-cli-names-a-driver',

@@ -12,7 +12,8 @@ import { didYouMean } from './nearest-name.js';
 import { formatByteSize, formatDuration, parseByteSize, parseDuration } from './quantity.js';
 
 /** The commands that an option can apply to; `issuing` stands for those of `keys` that hand out a key. */
-export type CommandName = 'serve' | 'keys' | 'issuing' | 'events' | 'doctor';
+export type CommandName =
+  'serve' | 'keys' | 'issuing' | 'events' | 'doctor' | 'signing-key' | 'verify' | 'proof' | 'tiles';
 
 interface Declared {
   readonly help: string;
@@ -20,8 +21,11 @@ interface Declared {
 }
 interface TextOption extends Declared {
   /** A path is made absolute against the working directory, also when it comes from the file. */
-  readonly type: 'text' | 'path';
+  readonly type: 'text' | 'path' | 'list';
+  /** Empty when the value is empty unless given. */
   readonly default: string;
+  /** What an empty default stands for, in words. */
+  readonly otherwise?: string;
 }
 interface NumberOption extends Declared {
   readonly type: 'integer' | 'bytes' | 'duration';
@@ -43,7 +47,18 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const SERVE: readonly CommandName[] = ['serve'];
 const ADDRESS: readonly CommandName[] = ['serve', 'issuing'];
-const EVERY: readonly CommandName[] = ['serve', 'keys', 'issuing', 'events', 'doctor'];
+const SIGNING: readonly CommandName[] = ['serve', 'signing-key'];
+const EVERY: readonly CommandName[] = [
+  'serve',
+  'keys',
+  'issuing',
+  'events',
+  'doctor',
+  'signing-key',
+  'verify',
+  'proof',
+  'tiles',
+];
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
@@ -157,6 +172,42 @@ const OPTIONS = {
     help: 'size at which the log goes on in a new file',
     appliesTo: SERVE,
   },
+  'signing-keys': {
+    type: 'path',
+    default: '',
+    otherwise: '`signing-keys` in the data directory',
+    help: 'directory of the keys that sign checkpoints',
+    appliesTo: SIGNING,
+  },
+  'signing-command': {
+    type: 'path',
+    default: '',
+    otherwise: 'none',
+    help: 'program that signs checkpoints with a key that lives elsewhere',
+    appliesTo: SIGNING,
+  },
+  'log-origin': {
+    type: 'text',
+    default: '',
+    otherwise: '`collector/` and the ledger id',
+    help: 'name of the log in its checkpoints; the first start decides for ever',
+    appliesTo: SERVE,
+  },
+  'checkpoint-interval-ms': {
+    type: 'duration',
+    default: SECOND,
+    min: 100,
+    max: 60 * MINUTE,
+    help: 'time between two checkpoints while events arrive',
+    appliesTo: SERVE,
+  },
+  'checkpoint-sink': {
+    type: 'list',
+    default: '',
+    otherwise: 'none',
+    help: 'where each checkpoint goes: dir:, file:, or a witness, with commas',
+    appliesTo: SERVE,
+  },
   'log-level': {
     type: 'choice',
     default: 'info',
@@ -208,13 +259,14 @@ const ENTRIES: readonly (readonly [string, Option])[] = Object.entries(OPTIONS);
 const PLACEHOLDERS = {
   text: 'text',
   path: 'path',
+  list: 'list',
   integer: 'n',
   bytes: 'size',
   duration: 'time',
   choice: 'name',
 };
 /** What no value may contain: a path may hold spaces, an address may not. */
-const UNUSABLE = { text: /[\s\p{Cc}]/u, path: /\p{Cc}/u };
+const UNUSABLE = { text: /[\s\p{Cc}]/u, path: /\p{Cc}/u, list: /\p{Cc}/u };
 const PREFIX = 'COLLECTOR_';
 const CONFIG_VARIABLE = `${PREFIX}CONFIG`;
 
@@ -223,6 +275,7 @@ function variable(name: string): string {
 }
 
 function shown(option: Option, value: string | number): string {
+  if (value === '' && 'otherwise' in option) return option.otherwise ?? '';
   if (typeof value === 'string') return value;
   if (option.type === 'bytes') return formatByteSize(value);
   return option.type === 'duration' ? formatDuration(value) : String(value);
@@ -239,7 +292,8 @@ function domain(option: Option): string {
 export function optionsOf(command: CommandName): OptionHelp[] {
   const options = ENTRIES.filter(([, option]) => option.appliesTo.includes(command)).map(([name, option]) => {
     const choices = 'choices' in option ? `choices: ${domain(option)}; ` : '';
-    const help = `${option.help} (${choices}default: ${shown(option, option.default)})`;
+    const byDefault = shown(option, option.default).replaceAll('`', '');
+    const help = `${option.help} (${choices}default: ${byDefault})`;
     return { name, placeholder: PLACEHOLDERS[option.type], help };
   });
   return [{ name: 'config', placeholder: 'file', help: CONFIG_HELP }, ...options];
@@ -250,7 +304,8 @@ export function configTable(): string {
   const rows = ENTRIES.map(([name, option]) => {
     const accepts =
       option.type === 'choice' ? option.choices.map((choice) => `\`${choice}\``).join(', ') : domain(option);
-    const value = `\`${shown(option, option.default)}\``;
+    const byDefault = shown(option, option.default);
+    const value = option.default === '' ? byDefault : `\`${byDefault}\``;
     return `| \`--${name}\` | \`${variable(name)}\` | ${value} | ${accepts} | ${option.help} |`;
   });
   return [
@@ -419,10 +474,15 @@ export function loadConfig(commandLine: Readonly<Record<string, string>> = {}, e
   const sourceOf = (name: string) => givenFor(name)?.source ?? `--${name}`;
   for (const [name, option] of ENTRIES) {
     const given = givenFor(name);
-    const parsed = parse(option, given?.text ?? String(option.default));
+    const parsed =
+      given === undefined && option.default === ''
+        ? { value: '' }
+        : parse(option, given?.text ?? String(option.default));
     if ('value' in parsed) values[camelCase(name)] = parsed.value;
     else faults.push({ source: sourceOf(name), message: parsed.reason });
   }
+  const { signingKeys, dataDir } = values;
+  if (signingKeys === '') values['signingKeys'] = path.join(String(dataDir), 'signing-keys');
   // Only whole configurations are compared: a fault in one value would be told twice.
   const config = values as Config;
   if (faults.length === 0) faults.push(...contradictions(config, sourceOf));

@@ -1,4 +1,5 @@
 /** `collector events`: the stored events, exactly as they were sent, one JSON object a line. */
+import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -161,6 +162,7 @@ function escaped(character: string): string {
 }
 
 function lineOf(event: StoredEvent): string {
+  const plain = event.payloadState === 'plain';
   const line = JSON.stringify({
     sequence: event.sequence,
     received_at: new Date(event.receivedAt).toISOString(),
@@ -170,9 +172,9 @@ function lineOf(event: StoredEvent): string {
     key_id: event.keyId,
     event_id: event.eventId,
     run_id: event.runId ?? null,
-    sha256: event.digest,
-    payload_state: event.payloadState === 'plain' ? undefined : event.payloadState,
-    body: event.payloadState === 'plain' ? event.body.toString() : null,
+    sha256: plain ? hash('sha256', event.body, 'hex') : null,
+    payload_state: plain ? undefined : event.payloadState,
+    body: plain ? event.body.toString() : null,
   });
   return line.replace(UNPRINTABLE, escaped);
 }

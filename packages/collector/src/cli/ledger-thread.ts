@@ -1,8 +1,16 @@
-/** The ledger's thread: puts the embedded store under the group commit and tells the main thread how it fares. */
+/** The ledger's thread: puts the embedded store and its tree under the group commit, and tells the main thread how they fare. */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
+import { parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
+import type { CheckpointSigner } from '../integrity/signer.js';
+import { CheckpointContradicted, LedgerTree } from '../ledger/ledger-tree.js';
 import { Ledger, type LedgerState } from '../ledger/ledger.js';
 import { RingReader, type RingMemory } from '../ledger/ring.js';
+import { CommandSigner } from '../signing/command-signer.js';
+import { SigningKeys } from '../signing/key-directory.js';
 import { EmbeddedStore, type Opened } from '../store/embedded/embedded-store.js';
+import { EventReader } from '../store/embedded/event-reader.js';
+import { nodeFiles } from '../store/embedded/files.js';
+import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged } from '../store/store.js';
 import { deniedPath } from './permission-denied.js';
 
@@ -11,6 +19,12 @@ export interface LedgerThreadData {
   readonly dataDir: string;
   readonly segmentBytes: number;
   readonly maxDepth: number;
+  /** Directory of the signing keys, or the program that signs instead when that is not empty. */
+  readonly signingKeys: string;
+  readonly signingCommand: string;
+  /** Empty: made of the ledger's id. */
+  readonly logOrigin: string;
+  readonly checkpointIntervalMs: number;
   readonly ring: RingMemory;
   readonly answers: MessagePort;
 }
@@ -21,6 +35,7 @@ export type LedgerThreadMessage =
   | { readonly type: 'refused'; readonly damaged: boolean; readonly reason: string }
   | { readonly type: 'state'; readonly state: LedgerState; readonly reason: string }
   | { readonly type: 'trouble'; readonly what: string; readonly reason: string }
+  | { readonly type: 'checkpoint'; readonly note: string }
   | { readonly type: 'closed' };
 
 /** The message of an error and of what caused it. */
@@ -31,21 +46,61 @@ function reasonOf(error: unknown): string {
   return error.cause === undefined ? error.message : `${error.message}: ${reasonOf(error.cause)}`;
 }
 
+/** Everything that has to be whole before the first event is taken. */
+async function open(data: LedgerThreadData, say: (message: LedgerThreadMessage) => void) {
+  const { dataDir } = data;
+  const onTrouble = (what: string, error: unknown) =>
+    say({ type: 'trouble', what, reason: error === undefined ? '' : reasonOf(error) });
+  const treeStore = TreeFiles.open(dataDir, nodeFiles);
+  const store = await EmbeddedStore.open({
+    directory: dataDir,
+    segmentBytes: data.segmentBytes,
+    vouchedEvents: signedSize(treeStore.checkpoint()),
+    onTrouble,
+  });
+  const origin = () => data.logOrigin || `collector/${store.opened.ledgerId}`;
+  const signer: CheckpointSigner =
+    data.signingCommand === ''
+      ? await SigningKeys.openOrCreate({ dataDir, directory: data.signingKeys, origin, onTrouble })
+      : await CommandSigner.open({ dataDir, program: data.signingCommand, origin });
+  if (data.logOrigin !== '' && signer.origin !== data.logOrigin) {
+    throw new Error(`--log-origin: this log began as ${signer.origin}, and its name stays`);
+  }
+  const leaves = await LedgerTree.open({
+    store: treeStore,
+    signer,
+    events: new EventReader(dataDir, nodeFiles),
+    size: store.opened.events,
+    intervalMs: data.checkpointIntervalMs,
+    onCheckpoint: (note) => say({ type: 'checkpoint', note }),
+    onTrouble,
+  });
+  return { store, leaves };
+}
+
+/** How many events the newest checkpoint speaks of. Whether it can be believed is seen when the tree is opened. */
+function signedSize(note: string | undefined): number {
+  try {
+    return note === undefined ? 0 : parseCheckpoint(parseNote(note).text).size;
+  } catch {
+    return 0;
+  }
+}
+
 async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   const say = (message: LedgerThreadMessage) => port.postMessage(message);
-  let store: EmbeddedStore;
+  let opened: Awaited<ReturnType<typeof open>>;
   try {
-    store = await EmbeddedStore.open({
-      directory: data.dataDir,
-      segmentBytes: data.segmentBytes,
-      onTrouble: (what, error) => say({ type: 'trouble', what, reason: reasonOf(error) }),
-    });
+    opened = await open(data, say);
   } catch (error) {
-    say({ type: 'refused', damaged: error instanceof StoreDamaged, reason: reasonOf(error) });
+    const damaged = error instanceof StoreDamaged || error instanceof CheckpointContradicted;
+    say({ type: 'refused', damaged, reason: reasonOf(error) });
     return;
   }
+  const { store, leaves } = opened;
   const ledger = new Ledger({
     store,
+    leaves,
     rings: [new RingReader(data.ring, data.answers)],
     doorbell: new Int32Array(data.ring.doorbell),
     maxDepth: data.maxDepth,

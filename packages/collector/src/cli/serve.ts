@@ -84,6 +84,10 @@ async function run(config: Config, log: Logger, keyDatabase: KeyDatabase): Promi
       dataDir: config.dataDir,
       segmentBytes: config.segmentBytes,
       maxDepth: config.maxNestingDepth,
+      signingKeys: config.signingKeys,
+      signingCommand: config.signingCommand,
+      logOrigin: config.logOrigin,
+      checkpointIntervalMs: config.checkpointIntervalMs,
       ring,
       answers: port2,
     },
@@ -219,6 +223,8 @@ class LedgerThread {
             if (performance.now() - (troubles.get(message.what) ?? -Infinity) < TROUBLE_EVERY_MS) break;
             troubles.set(message.what, performance.now());
             log.warn({ reason: message.reason }, message.what);
+            break;
+          case 'checkpoint':
             break;
           case 'closed':
             this.#closed = true;

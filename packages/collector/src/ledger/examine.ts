@@ -1,6 +1,5 @@
 /** Everything that is asked of a body before it may be stored: pure, the same for HTTP and for any import. */
 import { isUtf8 } from 'node:buffer';
-import { hash } from 'node:crypto';
 import { validateEvent, type ErrorCode, type EventKind, type Profile } from '@clinical-events/protocol';
 import { readJson } from './json.js';
 
@@ -14,7 +13,6 @@ export interface Fault {
 export interface Examined {
   readonly eventId: Uint8Array;
   readonly runId: Uint8Array;
-  readonly digest: string;
 }
 
 const NO_RUN = new Uint8Array(16);
@@ -22,7 +20,7 @@ const NO_RUN = new Uint8Array(16);
 /**
  * Checks one body: UTF-8, depth, JSON, no repeated keys, then the schema of its kind in its profile.
  * @param body the exact bytes; not kept.
- * @returns the ids and the hash, or the fault that the sender is told.
+ * @returns the ids, or the fault that the sender is told.
  */
 export function examine(body: Buffer, kind: EventKind, profile: Profile, maxDepth: number): Examined | Fault {
   if (!isUtf8(body)) return { code: 'invalid_encoding' };
@@ -39,7 +37,6 @@ export function examine(body: Buffer, kind: EventKind, profile: Profile, maxDept
     eventId,
     runId:
       event.run_id !== undefined ? uuidBytes(event.run_id) : kind === 'inference-start' ? eventId : NO_RUN,
-    digest: hash('sha256', body, 'hex'),
   };
 }
 

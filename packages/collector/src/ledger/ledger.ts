@@ -6,14 +6,26 @@
  * is still tried, so the first that succeeds ends it. `failed`: nobody can know what the last batch left behind;
  * nothing is tried again until the process has started anew and read the log.
  */
+import { SALT_BYTES } from '@clinical-events/protocol';
+import { commitmentOf } from '../integrity/merkle.js';
 import { CommitUnknown, NotCommitted, type Candidate, type Outcome, type Store } from '../store/store.js';
 import { examine, isFault, type Fault } from './examine.js';
 import type { Answer, RingReader } from './ring.js';
+import { fillSalt } from './salt.js';
 
 export type LedgerState = 'open' | 'refusing' | 'failed';
 
+/** Where the leaves of the tree are put (ledger-tree.ts). */
+export interface Leaves {
+  /** A batch is durable: what was accepted of it are the next leaves, in this order. Memory only, and never throws. */
+  add(batch: readonly Candidate[], outcomes: readonly Outcome[]): void;
+  /** On return the tree is brought to the disk, as far as that can be done. */
+  close(): Promise<void>;
+}
+
 export interface LedgerOptions {
   readonly store: Store;
+  readonly leaves: Leaves;
   readonly rings: readonly RingReader[];
   /** One word, shared with the writers of the rings: rung at each publication. */
   readonly doorbell: Int32Array;
@@ -57,7 +69,7 @@ export class Ledger {
 
   /** Serves the rings until `stop`. Resolves with the store closed; never rejects for what an event holds. */
   async run(): Promise<void> {
-    const { doorbell, store } = this.#options;
+    const { doorbell, store, leaves } = this.#options;
     for (;;) {
       const rung = Atomics.load(doorbell, 0);
       if (await this.#commitOnce()) {
@@ -69,6 +81,7 @@ export class Ledger {
       const wait = Atomics.waitAsync(doorbell, 0, rung);
       if (wait.async) await wait.value;
     }
+    await leaves.close();
     await store.close();
   }
 
@@ -95,16 +108,29 @@ export class Ledger {
       while (taken.length < MAX_BATCH_EVENTS && bytes < MAX_BATCH_BYTES) {
         const queued = ring.take();
         if (queued === undefined) break;
-        const { kind, profile, organisation, keyId, receivedAt, body } = queued;
+        const { kind, profile, organisation, keyId, receivedAt, salted } = queued;
+        const body = salted.subarray(SALT_BYTES);
         bytes += body.length;
         const examined = examine(body, kind, profile, this.#options.maxDepth);
         if (isFault(examined)) {
           taken.push({ ring, fault: examined });
           continue;
         }
-        const { eventId, runId, digest } = examined;
+        const { eventId, runId } = examined;
+        fillSalt(salted);
+        const commitment = commitmentOf(salted);
         taken.push({ ring, fault: undefined });
-        candidates.push({ kind, profile, organisation, keyId, receivedAt, eventId, runId, digest, body });
+        candidates.push({
+          kind,
+          profile,
+          organisation,
+          keyId,
+          receivedAt,
+          eventId,
+          runId,
+          salted,
+          commitment,
+        });
       }
     }
   }
@@ -114,8 +140,10 @@ export class Ledger {
     if (candidates.length === 0) return [];
     if (this.#state === 'failed') return candidates.map(() => 'unknown');
     try {
-      const appended = this.#options.store.append(candidates);
+      const { store, leaves } = this.#options;
+      const appended = store.append(candidates);
       const outcomes = appended instanceof Promise ? await appended : appended;
+      leaves.add(candidates, outcomes);
       // Repeats alone write nothing and so prove nothing of the disk.
       if (outcomes.includes('accepted')) this.#enter('open', undefined);
       return outcomes.map((outcome) => OUTCOME_ANSWERS[outcome]);

@@ -3,8 +3,9 @@
  * memory, one writer and one reader. An event's bytes are copied once, into the ring; nothing is allocated for
  * it, and when the ring is full it is full.
  *
- * Data. Each event is a run of bytes without a break: organisation, key id, body. One that does not fit before
- * the end begins at 0 again.
+ * Data. Each event is a run of bytes without a break: organisation, key id, room for the salt, body. One that does
+ * not fit before the end begins at 0 again. The room for the salt is the reader's: with it in place, salt and body can
+ * be hashed and copied as one.
  * Slots. `SLOT_WORDS` 32-bit words an event, at its number modulo the capacity:
  *   0 offset  1 length of organisation | length of key id << 8  2 length of body  3 kind | profile << 8
  *   4-5 received_at as a double  6 answer  7 unused
@@ -16,7 +17,7 @@
  * 6 microseconds an event in garbage collection alone (docs/adr/0002-two-threads-one-ring.md).
  */
 import type { MessagePort } from 'node:worker_threads';
-import { EVENT_KINDS, PROFILES, type EventKind, type Profile } from '@clinical-events/protocol';
+import { EVENT_KINDS, PROFILES, SALT_BYTES, type EventKind, type Profile } from '@clinical-events/protocol';
 import type { Fault } from './examine.js';
 
 const SLOT_WORDS = 8;
@@ -173,13 +174,13 @@ export class RingWriter<T> {
     this.release(reserved);
     let bodyBytes = 0;
     for (const chunk of chunks) bodyBytes += chunk.length;
-    const bytes = organisation.length + keyId.length + bodyBytes;
+    const bytes = organisation.length + keyId.length + SALT_BYTES + bodyBytes;
     // Nothing is skipped when the event before ended exactly where the ring does.
     const wraps = this.#head + bytes > this.#data.length;
     const skipped = wraps ? this.#data.length - this.#head : 0;
     const offset = wraps ? 0 : this.#head;
     let at = offset + this.#data.write(organisation, offset, 'latin1');
-    at += this.#data.write(keyId, at, 'latin1');
+    at += this.#data.write(keyId, at, 'latin1') + SALT_BYTES;
     for (const chunk of chunks) {
       this.#data.set(chunk, at);
       at += chunk.length;
@@ -226,7 +227,7 @@ export class RingWriter<T> {
   }
 }
 
-/** Organisation and key id together, at their longest (access/ limits them to 64 and 12 characters). */
+/** Organisation, key id and salt together, at their longest (access/ limits the first to 64 and 12 characters). */
 const MAX_SENDER_BYTES = 128;
 
 /** An event as the reader finds it in the ring; the views are good until its answer is sent. */
@@ -236,7 +237,8 @@ export interface Queued {
   readonly organisation: string;
   readonly keyId: string;
   readonly receivedAt: number;
-  readonly body: Buffer;
+  /** SALT_BYTES for the reader to fill, and behind them the body. */
+  readonly salted: Buffer;
 }
 
 /** The ledger's side. */
@@ -270,15 +272,15 @@ export class RingReader {
     this.#taken = (this.#taken + 1) | 0;
     const lengths = this.#words[word + 1] ?? 0;
     const keyStart = (this.#words[word] ?? 0) + (lengths & 255);
-    const bodyStart = keyStart + (lengths >> 8);
+    const saltStart = keyStart + (lengths >> 8);
     const codes = this.#words[word + 3] ?? 0;
     return {
       kind: EVENT_KINDS[codes & 255] as EventKind,
       profile: PROFILES[codes >> 8] as Profile,
       organisation: this.#data.toString('latin1', this.#words[word], keyStart),
-      keyId: this.#data.toString('latin1', keyStart, bodyStart),
+      keyId: this.#data.toString('latin1', keyStart, saltStart),
       receivedAt: this.#doubles[slot * (SLOT_WORDS / 2) + 2] ?? 0,
-      body: this.#data.subarray(bodyStart, bodyStart + (this.#words[word + 2] ?? 0)),
+      salted: this.#data.subarray(saltStart, saltStart + SALT_BYTES + (this.#words[word + 2] ?? 0)),
     };
   }
 

@@ -5,26 +5,17 @@
  * three outcomes; or that nothing of the batch was stored ({@link NotCommitted}); or that nobody can know
  * ({@link CommitUnknown}), after which the store must be opened anew before it answers anybody.
  */
-import type { EventKind, Profile } from '@clinical-events/protocol';
+import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
 
-/** An event that passed every check and asks to be stored. The views are only read during `append`. */
-export interface Candidate {
-  readonly kind: EventKind;
-  /** The profile that it was checked against. */
-  readonly profile: Profile;
-  readonly organisation: string;
-  /** The public part of the API key that sent it. */
-  readonly keyId: string;
-  /** The collector's clock when the body was complete: milliseconds since 1970 UTC. */
-  readonly receivedAt: number;
-  /** 16 bytes (RFC 9562). */
-  readonly eventId: Uint8Array;
-  /** 16 bytes: the run that the event names, or its own id when it opens one; all zero when it names none. */
-  readonly runId: Uint8Array;
-  /** Hexadecimal SHA-256 of `body`. */
-  readonly digest: string;
-  /** The exact bytes that the sender wrote (after Content-Encoding is undone). */
-  readonly body: Uint8Array;
+/**
+ * An event that passed every check and asks to be stored: its envelope, which is all that the collector itself says
+ * of it, and its payload. The views are only read during `append`.
+ */
+export interface Candidate extends Envelope {
+  /** The salt, SALT_BYTES, and behind it the exact bytes that the sender wrote (after Content-Encoding is undone). */
+  readonly salted: Uint8Array;
+  /** SHA-256 of `salted`. */
+  readonly commitment: Uint8Array;
 }
 
 /**
@@ -50,9 +41,15 @@ export interface StoredEvent {
   readonly eventId: string;
   /** Lower-case text form, or undefined when the event names no run and opens none. */
   readonly runId: string | undefined;
-  readonly digest: string;
   readonly payloadState: PayloadState;
-  /** The exact body when `payloadState` is `plain`. Valid until the next event is asked for. */
+  // The views below are valid until the next event is asked for.
+  /** The envelope as it was encoded when the event came (protocol, leaf.ts). */
+  readonly envelope: Buffer;
+  /** SHA-256 of salt and plain body, whatever has become of these since. */
+  readonly commitment: Buffer;
+  /** The salt and behind it the body when `payloadState` is `plain`. */
+  readonly salted: Buffer;
+  /** The exact body when `payloadState` is `plain`: `salted` without its salt. */
   readonly body: Buffer;
 }
 

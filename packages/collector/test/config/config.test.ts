@@ -46,6 +46,11 @@ const DEFAULTS: Config = {
   shutdownTimeoutMs: 10_000,
   maxNestingDepth: 64,
   segmentBytes: 67_108_864,
+  signingKeys: path.resolve('data/signing-keys'),
+  signingCommand: '',
+  logOrigin: '',
+  checkpointIntervalMs: 1000,
+  checkpointSink: '',
   logLevel: 'info',
 };
 

@@ -1,5 +1,6 @@
 /** Events for the tests of stores. */
-import { hash, randomUUID } from 'node:crypto';
+import { hash, randomBytes, randomUUID } from 'node:crypto';
+import { encodeEnvelope, envelopeSize, SALT_BYTES } from '@clinical-events/protocol';
 import type { Candidate } from '../../src/store/store.js';
 
 const NO_RUN = new Uint8Array(16);
@@ -8,7 +9,12 @@ export function uuidBytes(text: string): Uint8Array {
   return Buffer.from(text.replaceAll('-', ''), 'hex');
 }
 
-export interface Wanted extends Partial<Omit<Candidate, 'eventId' | 'runId' | 'body' | 'digest'>> {
+/** A candidate that also says what its body is. */
+export interface Made extends Candidate {
+  readonly body: Buffer;
+}
+
+export interface Wanted extends Partial<Omit<Candidate, 'eventId' | 'runId' | 'salted' | 'commitment'>> {
   readonly eventId?: string;
   readonly runId?: string;
   /** A JSON text, or a value to be written as one. */
@@ -16,8 +22,9 @@ export interface Wanted extends Partial<Omit<Candidate, 'eventId' | 'runId' | 'b
 }
 
 /** An event that could have passed every check, with what is not asked for made up. */
-export function candidate({ eventId = randomUUID(), runId, body = {}, ...more }: Wanted = {}): Candidate {
+export function candidate({ eventId = randomUUID(), runId, body = {}, ...more }: Wanted = {}): Made {
   const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+  const salted = Buffer.concat([randomBytes(SALT_BYTES), bytes]);
   return {
     kind: 'outcome',
     profile: 'minimum',
@@ -27,8 +34,9 @@ export function candidate({ eventId = randomUUID(), runId, body = {}, ...more }:
     ...more,
     eventId: uuidBytes(eventId),
     runId: runId === undefined ? NO_RUN : uuidBytes(runId),
-    digest: hash('sha256', bytes, 'hex'),
-    body: bytes,
+    salted,
+    commitment: hash('sha256', salted, 'buffer'),
+    body: salted.subarray(SALT_BYTES),
   };
 }
 
@@ -36,4 +44,11 @@ export function candidate({ eventId = randomUUID(), runId, body = {}, ...more }:
 export function idOf({ eventId }: Candidate): string {
   const hex = Buffer.from(eventId).toString('hex');
   return [0, 8, 12, 16, 20].map((start, i, starts) => hex.slice(start, starts[i + 1])).join('-');
+}
+
+/** The bytes that stand for a candidate's envelope. */
+export function envelopeOf(event: Candidate): Buffer {
+  const bytes = Buffer.alloc(envelopeSize(event));
+  encodeEnvelope(bytes, 0, event);
+  return bytes;
 }

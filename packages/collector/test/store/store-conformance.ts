@@ -10,7 +10,7 @@ import type {
   Store,
   StoredEvent,
 } from '../../src/store/store.js';
-import { candidate, idOf, uuidBytes } from './candidate.js';
+import { candidate, envelopeOf, idOf, uuidBytes, type Made } from './candidate.js';
 
 /** One place where events can be kept, empty at first. */
 interface Place {
@@ -26,21 +26,44 @@ export interface Driver {
   makePlace(): Promise<Place>;
 }
 
+/** An event with its bytes as text, so that a difference can be read. */
+type Readable = Omit<StoredEvent, 'body' | 'salted' | 'commitment' | 'envelope'> &
+  Record<'body' | 'salted' | 'commitment' | 'envelope', string>;
+
+function readable(event: StoredEvent): Readable {
+  const { body, salted, commitment, envelope, ...rest } = event;
+  const text = (bytes: Buffer) => bytes.toString('base64');
+  return {
+    ...rest,
+    ...{ body: text(body), salted: text(salted), commitment: text(commitment), envelope: text(envelope) },
+  };
+}
+
 /** What an event must look like when it is read, but for its sequence. */
-function asStored(event: Candidate): Omit<StoredEvent, 'sequence' | 'body'> & { readonly body: string } {
-  const { kind, profile, organisation, keyId, receivedAt, digest } = event;
+function asStored(event: Made): Omit<Readable, 'sequence'> {
+  const { kind, profile, organisation, keyId, receivedAt } = event;
   const runId = event.runId.some((byte) => byte !== 0) ? idOf({ ...event, eventId: event.runId }) : undefined;
   return {
-    ...{ kind, profile, organisation, keyId, receivedAt, digest, runId },
+    ...{ kind, profile, organisation, keyId, receivedAt, runId },
     eventId: idOf(event),
     payloadState: 'plain',
-    body: Buffer.from(event.body).toString('base64'),
+    body: event.body.toString('base64'),
+    salted: Buffer.from(event.salted).toString('base64'),
+    commitment: Buffer.from(event.commitment).toString('base64'),
+    envelope: envelopeOf(event).toString('base64'),
   };
 }
 
 async function readAll(source: EventSource, range: ScanRange = {}): Promise<StoredEvent[]> {
   const found: StoredEvent[] = [];
-  for await (const event of source.scan(range)) found.push({ ...event, body: Buffer.from(event.body) });
+  for await (const event of source.scan(range)) {
+    const { body, salted, commitment, envelope } = event;
+    const copy = (bytes: Buffer) => Buffer.from(bytes);
+    found.push({
+      ...event,
+      ...{ body: copy(body), salted: copy(salted), commitment: copy(commitment), envelope: copy(envelope) },
+    });
+  }
   return found;
 }
 
@@ -69,9 +92,9 @@ export function storeConformance(driver: Driver): void {
     }
 
     /** Reads everything and compares it with these events in this order, counted from 1. */
-    async function expectStored(...events: Candidate[]): Promise<void> {
+    async function expectStored(...events: Made[]): Promise<void> {
       const found = await readAll(place.source);
-      expect(found.map((event) => ({ ...event, body: event.body.toString('base64') }))).toEqual(
+      expect(found.map(readable)).toEqual(
         events.map((event, i) => ({ sequence: i + 1, ...asStored(event) })),
       );
     }
@@ -175,9 +198,9 @@ export function storeConformance(driver: Driver): void {
 
     test('what the caller does with its bytes after the answer changes nothing', async () => {
       const event = candidate({ body: { a: 1 } });
-      const mine = { ...event, body: Buffer.from(event.body), eventId: Buffer.from(event.eventId) };
+      const mine = { ...event, salted: Buffer.from(event.salted), eventId: Buffer.from(event.eventId) };
       await append(mine);
-      mine.body.fill(0);
+      mine.salted.fill(0);
       mine.eventId.fill(0);
       await append(candidate());
       expect((await readAll(place.source))[0]?.body.equals(event.body)).toBe(true);

@@ -8,6 +8,7 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
+import { SALT_BYTES } from '@clinical-events/protocol';
 import { sameContent } from '../content.js';
 import { NotCommitted, type Candidate, type Outcome, type Store } from '../store.js';
 import { BatchIds } from './batch-ids.js';
@@ -29,6 +30,8 @@ import { SegmentLog, type TornTail } from './segment-log.js';
 export interface EmbeddedStoreOptions {
   readonly directory: string;
   readonly segmentBytes: number;
+  /** A signed checkpoint says that so many events were durable once; 0 when there is none. */
+  readonly vouchedEvents?: number;
   /** Replaced by tests that make the disk fail. */
   readonly files?: Files;
   /** Something is degraded, but nothing is lost and nothing is refused. */
@@ -39,6 +42,8 @@ export interface EmbeddedStoreOptions {
 export interface Opened {
   readonly events: number;
   readonly segments: number;
+  /** Random, the same for the life of the ledger; 32 hexadecimal digits. */
+  readonly ledgerId: string;
   /** Events that were read again because the index did not cover them. */
   readonly replayed: number;
   readonly tornTail: TornTail | undefined;
@@ -80,6 +85,7 @@ export class EmbeddedStore implements Store {
       directory: path.join(directory, 'ledger'),
       segmentBytes,
       vouchedTo: publishedTo(indexDirectory),
+      vouchedEvents: options.vouchedEvents ?? 0,
       files: options.files ?? nodeFiles,
       onRoomTrouble: (error) => onTrouble('no room can be made for the next segment', error),
     });
@@ -111,6 +117,7 @@ export class EmbeddedStore implements Store {
     return new EmbeddedStore(log, index, onTrouble, {
       events: log.nextSequence - 1,
       segments: log.segments.length,
+      ledgerId: log.ledgerId,
       replayed,
       tornTail: log.tornTail,
     });
@@ -227,9 +234,9 @@ function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Cand
 function compare(frame: Buffer, offset: number, candidate: Candidate): Outcome {
   const stored = decodeFrame(frame, offset);
   if (stored.kind !== candidate.kind) return 'conflict';
-  if (stored.digest === candidate.digest) return 'duplicate';
+  const body = candidate.salted.subarray(SALT_BYTES);
   if (stored.payloadState !== 'plain') return 'conflict';
-  return sameContent(stored.body, candidate.body) ? 'duplicate' : 'conflict';
+  return stored.body.equals(body) || sameContent(stored.body, body) ? 'duplicate' : 'conflict';
 }
 
 /** Whether the newest event of each run stands in the log where the index says. */

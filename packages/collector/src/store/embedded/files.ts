@@ -4,6 +4,7 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
+import { promisify } from 'node:util';
 
 export interface Files {
   open(path: string, flags: 'r' | 'r+' | 'wx+'): number;
@@ -28,6 +29,13 @@ export interface Files {
    * merely reserved: only blocks that exist and were written can be overwritten without a journal commit.
    */
   createZeroed(path: string, size: number): Promise<void>;
+  /** As `datasync`, by the thread pool. */
+  datasyncLater(fd: number): Promise<void>;
+  /**
+   * On return `path` holds just these bytes, on stable storage under its name; whatever happens before that, it holds
+   * either them or what it held before. By the thread pool.
+   */
+  replace(path: string, bytes: Uint8Array): Promise<void>;
 }
 
 /**
@@ -95,6 +103,24 @@ export const nodeFiles: Files = {
       await handle.sync();
     } finally {
       await handle.close();
+    }
+  },
+  datasyncLater: (fd) => promisify(fs.fdatasync)(fd),
+  async replace(file, bytes) {
+    const draft = `${file}.draft`;
+    const handle = await fs.promises.open(draft, 'w', 0o600);
+    try {
+      await handle.writeFile(bytes);
+      await handle.datasync();
+    } finally {
+      await handle.close();
+    }
+    await fs.promises.rename(draft, file);
+    const directory = await fs.promises.open(path.dirname(file), 'r');
+    try {
+      await directory.sync();
+    } finally {
+      await directory.close();
     }
   },
 };

@@ -1,38 +1,40 @@
 /**
- * The wire grammar of the log on disk: one frame an event, little-endian, no padding.
+ * The wire grammar of the log on disk: one frame an event, no padding; little-endian but for the envelope.
  *
  *   offset  size  field
  *        0     4  CRC-32 (ISO-HDLC, the one of zlib) of bytes 4 up to the end of the frame
  *        4     4  size of the whole frame in bytes
- *        8     1  format version, 1
- *        9     1  kind, its place in EVENT_KINDS
- *       10     1  payload state: 0 plain, 1 encrypted, 2 retired (payload bytes zeroed in place, the rest stays)
- *       11     1  profile that the event was checked against, its place in PROFILES
- *       12     1  length of the organisation, O
- *       13     1  length of the key id, K
- *       14     2  length of the extension, X: room for what an encrypted or retired payload needs; 0 in version 1
+ *        8     1  format version, 2
+ *        9     1  payload state: 0 plain, 1 encrypted, 2 retired (extension and payload zeroed in place, the rest stays)
+ *       10     2  length of the extension, X: the salt of a plain payload, and room for what an encrypted one needs
+ *       12     4  payload length, P
  *       16     8  sequence
  *       24     8  durable-before: when this frame was written, every lower sequence was already durable
- *       32     8  received_at, milliseconds since 1970 UTC
- *       40    16  event id
- *       56    16  run id, zero when none
- *       72    32  SHA-256 of the plain body
- *      104     4  payload length, P
- *      108     4  length of the plain body
- *      112     O  organisation, ASCII
- *              K  key id, ASCII
+ *       32    32  commitment: SHA-256 of salt and plain body
+ *       64     E  envelope (protocol, leaf.ts), E as its own lengths say: kind, ids, received_at, who sent it
  *              X  extension
  *              P  payload
+ *
+ * Nothing here is a hash of the payload alone, so when payload and salt are gone nobody can try guesses against what
+ * is left. Salt and payload stand side by side, so that one call hashes both.
  *
  * `durable-before` is what lets recovery tell a torn tail from damage: a frame that cannot be read was never
  * acknowledged, unless a readable frame behind it says that it was durable by then.
  */
 import { crc32 } from 'node:zlib';
-import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
+import {
+  decodeEnvelope,
+  encodeEnvelope,
+  ENVELOPE_FIXED_BYTES,
+  envelopeSize,
+  SALT_BYTES,
+} from '@clinical-events/protocol';
 import type { Candidate, PayloadState, StoredEvent } from '../store.js';
 
-const FRAME_VERSION = 1;
-export const HEADER_BYTES = 112;
+const FRAME_VERSION = 2;
+const ENVELOPE = 64;
+/** The size of a frame whose strings, extension and payload are empty: no frame is smaller. */
+export const HEADER_BYTES = ENVELOPE + ENVELOPE_FIXED_BYTES;
 const PAYLOAD_STATES: readonly PayloadState[] = ['plain', 'encrypted', 'retired'];
 /** Sequences and times stay below 2^53, so that a double holds them exactly. */
 const HIGH = 0x1_0000_0000;
@@ -48,7 +50,7 @@ function readUint64(source: Buffer, offset: number): number {
 
 /** The size in bytes of the frame that `encodeFrame` will write for the candidate. */
 export function frameSize(candidate: Candidate): number {
-  return HEADER_BYTES + candidate.organisation.length + candidate.keyId.length + candidate.body.length;
+  return ENVELOPE + envelopeSize(candidate) + candidate.salted.length;
 }
 
 /**
@@ -62,28 +64,18 @@ export function encodeFrame(
   sequence: number,
   durableBefore: number,
 ): number {
-  const { organisation, keyId, body } = candidate;
-  const size = frameSize(candidate);
+  const { salted, commitment } = candidate;
+  const at = offset + ENVELOPE + encodeEnvelope(target, offset + ENVELOPE, candidate);
+  const size = at - offset + salted.length;
   target.writeUInt32LE(size, offset + 4);
   target[offset + 8] = FRAME_VERSION;
-  target[offset + 9] = EVENT_KINDS.indexOf(candidate.kind);
-  target[offset + 10] = 0;
-  target[offset + 11] = PROFILES.indexOf(candidate.profile);
-  target[offset + 12] = organisation.length;
-  target[offset + 13] = keyId.length;
-  target.writeUInt16LE(0, offset + 14);
+  target[offset + 9] = 0;
+  target.writeUInt16LE(SALT_BYTES, offset + 10);
+  target.writeUInt32LE(salted.length - SALT_BYTES, offset + 12);
   writeUint64(target, sequence, offset + 16);
   writeUint64(target, durableBefore, offset + 24);
-  writeUint64(target, candidate.receivedAt, offset + 32);
-  target.set(candidate.eventId, offset + 40);
-  target.set(candidate.runId, offset + 56);
-  target.write(candidate.digest, offset + 72, 'hex');
-  target.writeUInt32LE(body.length, offset + 104);
-  target.writeUInt32LE(body.length, offset + 108);
-  let at = offset + HEADER_BYTES;
-  at += target.write(organisation, at, 'latin1');
-  at += target.write(keyId, at, 'latin1');
-  target.set(body, at);
+  target.set(commitment, offset + 32);
+  target.set(salted, at);
   target.writeUInt32LE(crc32(target.subarray(offset + 4, offset + size)), offset);
   return size;
 }
@@ -96,12 +88,15 @@ export function plausibleSize(source: Buffer, offset: number, end: number): numb
   if (end - offset < HEADER_BYTES) return 0;
   const size = source.readUInt32LE(offset + 4);
   const least =
-    HEADER_BYTES +
-    (source[offset + 12] ?? 0) +
-    (source[offset + 13] ?? 0) +
-    source.readUInt16LE(offset + 14) +
-    source.readUInt32LE(offset + 104);
+    ENVELOPE +
+    envelopeLength(source, offset) +
+    source.readUInt16LE(offset + 10) +
+    source.readUInt32LE(offset + 12);
   return size === least && source[offset + 8] === FRAME_VERSION ? size : 0;
+}
+
+function envelopeLength(source: Buffer, offset: number): number {
+  return ENVELOPE_FIXED_BYTES + (source[offset + ENVELOPE + 3] ?? 0) + (source[offset + ENVELOPE + 4] ?? 0);
 }
 
 /** True when the `size` bytes at `offset` carry the checksum that they were written with. */
@@ -119,25 +114,25 @@ export function frameDurableBefore(source: Buffer, offset: number): number {
 
 /** A view of the 16 bytes of the frame's event id. */
 export function frameEventId(source: Buffer, offset: number): Buffer {
-  return source.subarray(offset + 40, offset + 56);
+  return source.subarray(offset + ENVELOPE + 13, offset + ENVELOPE + 29);
 }
 
 export function frameReceivedAt(source: Buffer, offset: number): number {
-  return readUint64(source, offset + 32);
+  return source.readUInt32BE(offset + ENVELOPE + 5) * HIGH + source.readUInt32BE(offset + ENVELOPE + 9);
 }
 
 export function frameKind(source: Buffer, offset: number): number {
-  return source[offset + 9] ?? 0;
+  return source[offset + ENVELOPE + 1] ?? 0;
 }
 
 export function frameOrganisation(source: Buffer, offset: number): string {
-  const start = offset + HEADER_BYTES;
-  return source.toString('latin1', start, start + (source[offset + 12] ?? 0));
+  const start = offset + ENVELOPE + ENVELOPE_FIXED_BYTES;
+  return source.toString('latin1', start, start + (source[offset + ENVELOPE + 3] ?? 0));
 }
 
 /** A view of the 16 bytes of the frame's run id. */
 export function frameRunId(source: Buffer, offset: number): Buffer {
-  return source.subarray(offset + 56, offset + 72);
+  return source.subarray(offset + ENVELOPE + 29, offset + ENVELOPE + 45);
 }
 
 function uuidText(bytes: Buffer): string {
@@ -149,31 +144,34 @@ const NO_RUN = Buffer.alloc(16);
 
 /**
  * Reads a frame whose size is plausible and whose checksum holds.
- * @returns the event; its `body` is a view of `source`.
- * @throws RangeError for a kind, profile or payload state that this version does not know.
+ * @returns the event; its views are views of `source`.
+ * @throws RangeError for an envelope or a payload state that this version does not know.
  */
 export function decodeFrame(source: Buffer, offset: number): StoredEvent {
-  const size = source.readUInt32LE(offset + 4);
-  const kind = EVENT_KINDS[frameKind(source, offset)];
-  const payloadState = PAYLOAD_STATES[source[offset + 10] ?? 255];
-  const profile = PROFILES[source[offset + 11] ?? 255];
-  if (kind === undefined || profile === undefined || payloadState === undefined) {
-    throw new RangeError('a frame written by a later version of the collector');
-  }
-  const organisation = frameOrganisation(source, offset);
-  const keyStart = offset + HEADER_BYTES + organisation.length;
+  const payloadState = PAYLOAD_STATES[source[offset + 9] ?? 255];
+  if (payloadState === undefined) throw new RangeError('a frame written by a later version of the collector');
+  const end = offset + source.readUInt32LE(offset + 4);
+  const { envelope, size } = decodeEnvelope(source, offset + ENVELOPE);
   const runId = frameRunId(source, offset);
+  const extension = offset + ENVELOPE + size;
   return {
     sequence: frameSequence(source, offset),
-    kind,
-    profile,
-    organisation,
-    keyId: source.toString('latin1', keyStart, keyStart + (source[offset + 13] ?? 0)),
-    receivedAt: frameReceivedAt(source, offset),
+    kind: envelope.kind,
+    profile: envelope.profile,
+    organisation: envelope.organisation,
+    keyId: envelope.keyId,
+    receivedAt: envelope.receivedAt,
     eventId: uuidText(frameEventId(source, offset)),
     runId: runId.equals(NO_RUN) ? undefined : uuidText(runId),
-    digest: source.toString('hex', offset + 72, offset + 104),
     payloadState,
-    body: source.subarray(offset + size - source.readUInt32LE(offset + 104), offset + size),
+    envelope: source.subarray(offset + ENVELOPE, extension),
+    commitment: frameCommitment(source, offset),
+    salted: source.subarray(extension, end),
+    body: source.subarray(end - source.readUInt32LE(offset + 12), end),
   };
+}
+
+/** A view of the 32 bytes of the frame's commitment. */
+export function frameCommitment(source: Buffer, offset: number): Buffer {
+  return source.subarray(offset + 32, offset + 64);
 }

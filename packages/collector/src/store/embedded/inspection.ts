@@ -62,12 +62,15 @@ export function* inspectLedger(
       }
       const { buffer, offset, address, size } = next.value;
       const event = decodeFrame(buffer, offset);
-      if (event.payloadState === 'plain' && hash('sha256', event.body, 'hex') !== event.digest) {
+      if (
+        event.payloadState === 'plain' &&
+        !hash('sha256', event.salted, 'buffer').equals(event.commitment)
+      ) {
         const place = `event ${event.sequence} (${event.eventId})`;
         yield {
           severity: 'damage',
           subject: 'events',
-          message: `the body of ${place} does not have its SHA-256`,
+          message: `the body of ${place} does not have the SHA-256 that it was stored with`,
         };
       }
       events++;

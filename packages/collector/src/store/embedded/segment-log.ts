@@ -38,6 +38,8 @@ export interface SegmentLogOptions {
   readonly onRoomTrouble: (error: unknown) => void;
   /** Something else vouches that the log once was durable up to this address; 0 when nothing does. */
   readonly vouchedTo: number;
+  /** The same in events: what a signed checkpoint covers. */
+  readonly vouchedEvents: number;
 }
 
 /**
@@ -94,7 +96,7 @@ export class SegmentLog {
     const segments = listSegments(files, directory);
     const last = segments.at(-1);
     if (last === undefined) {
-      if (options.vouchedTo > 0) throw endsTooEarly(segmentName(1), 0, 1);
+      assertReaches(options, segmentName(1), { address: 0, offset: 0, nextSequence: 1 });
       const log = new SegmentLog(
         options,
         segments,
@@ -198,6 +200,11 @@ export class SegmentLog {
     await this.#room?.catch(() => undefined);
     this.#options.files.close(this.#fd);
     this.#options.files.remove(nextPath(this.#options.directory));
+  }
+
+  /** See segment.ts. */
+  get ledgerId(): string {
+    return this.#current.ledgerId;
   }
 
   get #current(): Segment {
@@ -325,6 +332,16 @@ export function endsTooEarly(file: string, offset: number, sequence: number): St
   );
 }
 
+/** @throws StoreDamaged when the log ends before what the index or a signed checkpoint vouches for. */
+function assertReaches(options: SegmentLogOptions, file: string, end: SegmentEnd): void {
+  if (end.address < options.vouchedTo) throw endsTooEarly(file, end.offset, end.nextSequence);
+  if (end.nextSequence > options.vouchedEvents) return;
+  throw new StoreDamaged(
+    { file, offset: end.offset, sequence: end.nextSequence },
+    `the log ends, but a checkpoint was signed over ${options.vouchedEvents} events,`,
+  );
+}
+
 function nextPath(directory: string): string {
   return path.join(directory, 'next.segment');
 }
@@ -368,9 +385,11 @@ function repairTail(
       `a frame does not hold what was written (event ${tail.witnessSequence} behind it shows that it was durable)`,
     );
   }
-  if (end.address < options.vouchedTo) {
+  try {
+    assertReaches(options, path.basename(segment.path), end);
+  } catch (error) {
     files.close(fd);
-    throw endsTooEarly(path.basename(segment.path), end.offset, end.nextSequence);
+    throw error;
   }
   // The last batch may have been read back from memory that a failed flush never brought to the disk. Written
   // and flushed once more, it is durable for certain before any repeat of its events is answered.

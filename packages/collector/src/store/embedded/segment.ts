@@ -5,7 +5,7 @@
  *   offset  size  field
  *        0     8  "CLINEVNT"
  *        8     4  CRC-32 of bytes 12 to 63
- *       12     4  format version of the segment and of every frame in it, 1
+ *       12     4  format version of the segment and of every frame in it, 2
  *       16     8  address of the first frame: how many bytes of frames all earlier segments hold
  *       24     8  sequence of the first event
  *       32     8  created, milliseconds since 1970 UTC
@@ -23,7 +23,7 @@ import type { Files } from './files.js';
 
 export const SEGMENT_HEADER_BYTES = 64;
 const MAGIC = 'CLINEVNT';
-const VERSION = 1;
+const VERSION = 2;
 const NAME = /^\d{16}\.segment$/;
 
 export interface Segment {
@@ -64,8 +64,11 @@ function readSegmentHeader(files: Files, file: string): Segment {
   if (header.toString('latin1', 0, 8) !== MAGIC) throw damaged(0, 'no segment header stands');
   if (crc32(header.subarray(12)) !== header.readUInt32LE(8))
     throw damaged(8, 'the segment header has changed');
-  if (header.readUInt32LE(12) !== VERSION) {
-    throw new Error(`${path.basename(file)} was written by a later version of the collector`);
+  const version = header.readUInt32LE(12);
+  if (version !== VERSION) {
+    // Events of version 1 have no salt, so nothing could be proved of them.
+    const which = version > VERSION ? 'a later' : 'an earlier, unfinished';
+    throw new Error(`${path.basename(file)} was written by ${which} version of the collector`);
   }
   const firstSequence = Number(header.readBigUInt64LE(24));
   if (firstSequence !== sequence) throw damaged(24, 'the segment has another name than it was written under');

@@ -52,7 +52,9 @@ describe('the id index of an embedded store', () => {
     await store.append(events(10));
     await store.close();
     const again = await open();
-    expect(again.opened).toEqual({ events: 10, segments: 1, replayed: 0, tornTail: undefined });
+    const { ledgerId } = store.opened;
+    expect(ledgerId).toMatch(/^[0-9a-f]{32}$/);
+    expect(again.opened).toEqual({ events: 10, segments: 1, ledgerId, replayed: 0, tornTail: undefined });
   });
 
   test('is made anew when it is of another ledger, or of a copy that went on differently [R-606]', async () => {
@@ -232,12 +234,12 @@ describe('an embedded store', () => {
 
   test('reports an event whose hash is not that of its body, though the checksum holds', async () => {
     const store = await open();
-    const event = { ...candidate(), digest: 'ab'.repeat(32) };
+    const event = { ...candidate(), commitment: Buffer.alloc(32, 0xab) };
     await store.append([candidate(), event]);
     await store.close();
     expect(findings()).toContainEqual({
       ...{ severity: 'damage', subject: 'events' },
-      message: `the body of event 2 (${idOf(event)}) does not have its SHA-256`,
+      message: `the body of event 2 (${idOf(event)}) does not have the SHA-256 that it was stored with`,
     });
   });
 });

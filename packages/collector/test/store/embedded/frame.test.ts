@@ -5,6 +5,7 @@ import {
   checksumHolds,
   decodeFrame,
   encodeFrame,
+  frameCommitment,
   frameDurableBefore,
   frameEventId,
   frameKind,
@@ -16,7 +17,7 @@ import {
   HEADER_BYTES,
   plausibleSize,
 } from '../../../src/store/embedded/frame.js';
-import { candidate, idOf, uuidBytes } from '../candidate.js';
+import { candidate, envelopeOf, idOf, uuidBytes } from '../candidate.js';
 
 const uuid = fc.uuid({ version: [1, 2, 3, 4, 5, 6, 7, 8] });
 const whole = fc.oneof(fc.nat(), fc.maxSafeNat());
@@ -48,14 +49,18 @@ describe('a frame', () => {
           expect(checksumHolds(bytes, offset, size)).toBe(true);
           expect(bytes.subarray(0, offset).every((byte) => byte === 0xa5)).toBe(true);
           expect(bytes.subarray(offset + size).every((byte) => byte === 0xa5)).toBe(true);
-          const { kind, profile, organisation, keyId, receivedAt, digest } = event;
-          const { body, ...decoded } = decodeFrame(bytes, offset);
+          const { kind, profile, organisation, keyId, receivedAt } = event;
+          const { body, salted, commitment, envelope, ...decoded } = decodeFrame(bytes, offset);
           expect(decoded).toEqual({
-            ...{ sequence, kind, profile, organisation, keyId, receivedAt, digest, runId },
+            ...{ sequence, kind, profile, organisation, keyId, receivedAt, runId },
             eventId: fields.eventId.toLowerCase(),
             payloadState: 'plain',
           });
           expect(body.equals(event.body)).toBe(true);
+          expect(salted.equals(event.salted)).toBe(true);
+          expect(commitment.equals(event.commitment)).toBe(true);
+          expect(frameCommitment(bytes, offset).equals(event.commitment)).toBe(true);
+          expect(envelope.equals(envelopeOf(event))).toBe(true);
           expect(frameSequence(bytes, offset)).toBe(sequence);
           expect(frameDurableBefore(bytes, offset)).toBe(before);
           expect(frameReceivedAt(bytes, offset)).toBe(receivedAt);
@@ -89,13 +94,18 @@ describe('a frame', () => {
     expect(plausibleSize(Buffer.alloc(4096), 0, 4096)).toBe(0);
   });
 
-  test('of a kind, profile or payload state from a later version is refused, not misread', () => {
+  test('of an envelope, kind, profile or payload state from a later version is refused, not misread', () => {
     const event = candidate({ eventId: 'ffffffff-ffff-4fff-bfff-ffffffffffff' });
-    for (const offset of [9, 10, 11]) {
+    for (const [offset, said] of [
+      [9, 'later version'],
+      [64, 'unknown version'],
+      [65, 'unknown kind'],
+      [66, 'unknown profile'],
+    ] as const) {
       const bytes = Buffer.alloc(frameSize(event));
       encodeFrame(bytes, 0, event, 1, 1);
       bytes[offset] = 200;
-      expect(() => decodeFrame(bytes, 0)).toThrow('later version');
+      expect(() => decodeFrame(bytes, 0)).toThrow(said);
     }
     expect(idOf(event)).toBe('ffffffff-ffff-4fff-bfff-ffffffffffff');
     expect(uuidBytes(idOf(event))).toEqual(Buffer.from(event.eventId));

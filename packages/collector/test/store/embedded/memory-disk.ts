@@ -11,6 +11,7 @@ import type { Files } from '../../../src/store/embedded/files.js';
 
 export const SECTOR_BYTES = 512;
 
+/** Those that the log of events makes. */
 export const OPERATIONS = [
   'open',
   'close',
@@ -26,7 +27,18 @@ export const OPERATIONS = [
   'syncDirectory',
   'createZeroed',
 ] as const satisfies readonly (keyof Files)[];
-export type Operation = (typeof OPERATIONS)[number];
+/** Those that the tree makes. */
+export const TREE_OPERATIONS = [
+  'open',
+  'read',
+  'write',
+  'makeDirectory',
+  'list',
+  'syncDirectory',
+  'datasyncLater',
+  'replace',
+] as const satisfies readonly (keyof Files)[];
+export type Operation = (typeof OPERATIONS)[number] | (typeof TREE_OPERATIONS)[number];
 
 /** `before`: nothing has happened. `after`: all of it has, and the call fails all the same. `partly`: half of it. */
 export type Manner = 'before' | 'partly' | 'after';
@@ -178,6 +190,34 @@ export class MemoryDisk {
         for (const file of this.#durableNames.keys()) if (inside(file)) this.#durableNames.delete(file);
         for (const [file, inode] of this.#names) if (inside(file)) this.#durableNames.set(file, inode);
       }),
+    datasyncLater: async (fd) => {
+      await Promise.resolve();
+      const inode = this.#inode(fd);
+      try {
+        this.#do(
+          'datasyncLater',
+          () => inode.flush(),
+          () => inode.persist((sector) => sector % 2 === 0),
+        );
+      } catch (error) {
+        inode.dirty.clear();
+        throw error;
+      }
+    },
+    replace: async (file, bytes) => {
+      await Promise.resolve();
+      this.#do(
+        'replace',
+        () => this.put(file, bytes),
+        // Renamed, and the name is not on stable storage yet.
+        () => {
+          const before = this.#durableNames.get(file);
+          this.put(file, bytes);
+          if (before) this.#durableNames.set(file, before);
+          else this.#durableNames.delete(file);
+        },
+      );
+    },
     createZeroed: async (file, size) => {
       // Not at once, as with a real disk.
       await Promise.resolve();

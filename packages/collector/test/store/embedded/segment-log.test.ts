@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { SALT_BYTES } from '@clinical-events/protocol';
 import { describe, expect, test } from 'vitest';
 import { EventReader } from '../../../src/store/embedded/event-reader.js';
 import { encodeFrame, frameSize } from '../../../src/store/embedded/frame.js';
@@ -20,6 +21,7 @@ const SEGMENT_BYTES = 8192;
 function open(disk: MemoryDisk, more: Partial<SegmentLogOptions> = {}): Promise<SegmentLog> {
   return SegmentLog.open({
     ...{ directory: LEDGER, segmentBytes: SEGMENT_BYTES, files: disk.files, vouchedTo: 0 },
+    vouchedEvents: 0,
     onRoomTrouble: () => undefined,
     ...more,
   });
@@ -49,7 +51,7 @@ function asRead(events: readonly Candidate[], first = 1) {
   return events.map((event, i) => ({
     sequence: first + i,
     eventId: idOf(event),
-    body: Buffer.from(event.body).toString(),
+    body: Buffer.from(event.salted.subarray(SALT_BYTES)).toString(),
   }));
 }
 
@@ -156,6 +158,7 @@ describe('a torn tail', () => {
       const disk = whole.afterKill();
       const bytes = disk.bytesOf(lastSegment(disk));
       bytes.fill(0, start + cut);
+      disk.put(lastSegment(disk), bytes);
       // When all that is missing of a frame is zeros, it is whole.
       const kept = wholeIn(cut);
       await expectRepaired(
@@ -174,6 +177,7 @@ describe('a torn tail', () => {
       const bytes = disk.bytesOf(lastSegment(disk));
       bytes.fill(0, start + cut);
       garbage.copy(bytes, start + cut);
+      disk.put(lastSegment(disk), bytes);
       const kept = wholeIn(cut);
       await expectRepaired(
         disk,
@@ -189,6 +193,7 @@ describe('a torn tail', () => {
       const disk = whole.afterKill();
       const bytes = disk.bytesOf(lastSegment(disk));
       bytes.fill(0, start + hole, start + Math.min(hole + 64, batchBytes));
+      disk.put(lastSegment(disk), bytes);
       const kept = wholeIn(hole);
       await expectRepaired(
         disk,
@@ -233,8 +238,8 @@ describe('a torn tail', () => {
 
   test('that cannot be kept aside is not cut, and leaves no half copy', async () => {
     const disk = await written();
-    disk.bytesOf(lastSegment(disk)).fill(0, start + 50);
-    const before = Buffer.from(disk.bytesOf(lastSegment(disk)));
+    const before = Buffer.from(disk.bytesOf(lastSegment(disk)).fill(0, start + 50));
+    disk.put(lastSegment(disk), before);
     for (const manner of ['before', 'partly', 'after'] as const) {
       // The first write brings the last batch to the disk once more, the second keeps the tail aside.
       disk.fail('write', 2, manner);
@@ -335,6 +340,21 @@ describe('damage', () => {
         bytes[bit >> 3] = (bytes[bit >> 3] ?? 0) ^ (1 << (bit & 7));
       }
     }
+  });
+
+  test('[R-904] of the last batch is taken for damage when a signed checkpoint vouches for it', async () => {
+    const { disk, stored } = await threeSegments();
+    const vouchedEvents = stored.length;
+    const log = await open(disk.afterKill(), { vouchedEvents });
+    const { offset } = log.placeOf(log.end);
+    const bytes = disk.bytesOf(lastSegment(disk));
+    bytes[offset - 1] = (bytes[offset - 1] ?? 0) ^ 1;
+    const before = Buffer.from(bytes);
+    const { message, place } = await damageAtOpen(disk, { vouchedEvents });
+    expect(message).toContain(`a checkpoint was signed over ${vouchedEvents} events`);
+    expect(place.sequence).toBe(vouchedEvents);
+    expect(bytes.equals(before)).toBe(true);
+    expect((await open(disk, { vouchedEvents: vouchedEvents - 1 })).nextSequence).toBe(vouchedEvents);
   });
 
   test('of the last batch is taken for damage, not for a torn tail, when the index vouches for it', async () => {

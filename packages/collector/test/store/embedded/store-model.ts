@@ -1,4 +1,5 @@
 /** An embedded store on a disk in memory beside a model of what it must hold; every step checks one against the other. */
+import { SALT_BYTES } from '@clinical-events/protocol';
 import { expect } from 'vitest';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
 import { EventReader } from '../../../src/store/embedded/event-reader.js';
@@ -193,8 +194,11 @@ export class StoreModel {
         organisation === event.organisation && Buffer.compare(eventId, event.eventId) === 0,
     );
     if (!first) return 'accepted';
-    const content = ({ body }: Candidate) => {
-      const { a, b } = JSON.parse(Buffer.from(body).toString()) as { a: number; b: string };
+    const content = ({ salted }: Candidate) => {
+      const { a, b } = JSON.parse(Buffer.from(salted.subarray(SALT_BYTES)).toString()) as {
+        a: number;
+        b: string;
+      };
       return `${a} ${b}`;
     };
     return content(first) === content(event) ? 'duplicate' : 'conflict';
@@ -206,6 +210,6 @@ function asFound(events: readonly Candidate[]): Found[] {
     sequence: i + 1,
     organisation: event.organisation,
     eventId: idOf(event),
-    body: Buffer.from(event.body).toString(),
+    body: Buffer.from(event.salted.subarray(SALT_BYTES)).toString(),
   }));
 }

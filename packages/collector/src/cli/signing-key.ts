@@ -1,0 +1,195 @@
+/** `collector signing-key`: shows and rotates the key that signs the checkpoints, also while a collector runs. */
+import path from 'node:path';
+import { keyIdText } from '@clinical-events/protocol/verify';
+import { Command } from 'commander';
+import type { Config } from '../config.js';
+import type { NoteKey } from '../integrity/note-signing.js';
+import { SigningKeys } from '../signing/key-directory.js';
+import { type KeyHistory, originKeyPath, readHistory, rotationPath } from '../signing/key-history.js';
+import { PrivateKeys } from '../signing/private-keys.js';
+import { SigningKeyFault } from '../signing/signing-key-fault.js';
+import { exists } from '../store/embedded/files.js';
+import { addConfigOptions, configOf } from './config-options.js';
+import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
+import { overlapFrom, usage } from './key-arguments.js';
+import { alignedTable } from './table.js';
+
+const EXIT_CODES: Readonly<Record<SigningKeyFault['reason'], ExitCode>> = {
+  'no-log': EXIT.notFound,
+  'key-missing': EXIT.notFound,
+  broken: EXIT.damaged,
+  overlapping: EXIT.usage,
+  overtaken: EXIT.failure,
+};
+
+const SHOW_EXAMPLES = `
+Examples:
+  $ collector signing-key show
+  $ collector signing-key show --json | jq -r .key > log.vkey
+
+The verifier key is public: give it to whoever is to check checkpoints and proofs, by a way that does not lead over
+this host. Whoever holds an earlier one can follow the rotation notes to the newest.
+
+Exit codes: 6 there is no log yet, 3 the keys and the rotation notes do not follow from each other.`;
+
+const ROTATE_EXAMPLES = `
+Examples:
+  $ collector signing-key rotate
+  $ collector signing-key rotate --overlap 90d
+  $ collector signing-key rotate --overlap 0     # the old key may be known to others: it signs no more
+
+During the overlap both keys sign, so that verifiers who hold only the old one have time to follow the rotation note.
+The old private key is destroyed with the first checkpoint after it. While an overlap lasts, only --overlap 0 is
+allowed, and ends it.
+
+A key behind --signing-command cannot be rotated yet.
+
+Exit codes: 6 there is no log yet, or its private key is not there; 2 the overlap of an earlier rotation lasts;
+1 another rotation came first; 3 the keys and the rotation notes do not follow from each other.`;
+
+interface EarlierKey {
+  readonly key: NoteKey;
+  readonly until: number;
+  readonly note: string;
+}
+
+function instant(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+function printJson(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`);
+}
+
+function keyDirectory(config: Config): string {
+  return config.signingKeys === '' ? path.join(config.dataDir, 'signing-keys') : config.signingKeys;
+}
+
+/** What is wrong with the keys, as the failure of a command. */
+function reporting<Result>(config: Config, work: () => Result): Result {
+  if (!exists(config.dataDir)) {
+    throw new CommandFailure(`there is no data directory at ${config.dataDir}`, EXIT.notFound);
+  }
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof SigningKeyFault)) throw error;
+    const hint = error.reason === 'no-log' ? ': the first "collector serve" begins one' : '';
+    throw new CommandFailure(error.message + hint, EXIT_CODES[error.reason], { cause: error });
+  }
+}
+
+function earlierKeys({ keys, until }: KeyHistory, config: Config): EarlierKey[] {
+  return until.flatMap((each, at) => {
+    const key = keys[at];
+    return key === undefined ? [] : [{ key, until: each, note: rotationPath(config.dataDir, at + 1) }];
+  });
+}
+
+function show(options: { readonly json?: true }, config: Config): void {
+  const history = reporting(config, () => readHistory(config.dataDir));
+  const { origin, current } = history;
+  const earlier = earlierKeys(history, config);
+  const file =
+    config.signingCommand === '' ? new PrivateKeys(keyDirectory(config)).pathOf(current) : undefined;
+  const there = file !== undefined && exists(file);
+  if (options.json) {
+    printJson({
+      origin,
+      key: current.vkey,
+      key_id: keyIdText(current.keyId),
+      key_file: file ?? null,
+      key_file_exists: file === undefined ? null : there,
+      signing_command: file === undefined ? config.signingCommand : null,
+      first_key_file: originKeyPath(config.dataDir),
+      earlier: earlier.map(({ key, until, note }) => ({
+        key: key.vkey,
+        key_id: keyIdText(key.keyId),
+        signs_until: instant(until),
+        rotation_note: note,
+      })),
+    });
+    return;
+  }
+  const place = file === undefined ? `behind ${config.signingCommand}` : there ? file : `${file} (not there)`;
+  process.stdout.write(`Origin:        ${origin}
+Verifier key:  ${current.vkey}
+Private key:   ${place}
+First key:     ${originKeyPath(config.dataDir)}
+`);
+  if (earlier.length === 0) return;
+  const rows = earlier.map(({ key, until, note }) => [key.vkey, instant(until), note]);
+  process.stdout.write(`\n${alignedTable([['EARLIER KEY', 'SIGNS TOO UNTIL', 'ROTATION NOTE'], ...rows])}`);
+}
+
+function rotate(options: { readonly overlap: string; readonly json?: true }, config: Config): void {
+  const now = Date.now();
+  const overlapMs = overlapFrom(options.overlap, now);
+  if (config.signingCommand !== '') {
+    throw usage(
+      `the key is behind ${config.signingCommand} and must be rotated where it lives; that this log follows to ` +
+        'another key there is not supported yet',
+    );
+  }
+  const { key, before, until, keyFile, note } = reporting(config, () =>
+    SigningKeys.rotate({
+      dataDir: config.dataDir,
+      directory: keyDirectory(config),
+      overlapMs,
+      now: () => now,
+    }),
+  );
+  if (options.json) {
+    printJson({
+      origin: key.name,
+      key: key.vkey,
+      key_id: keyIdText(key.keyId),
+      key_file: keyFile,
+      rotated_from: before.vkey,
+      old_key_signs_until: instant(until),
+      rotation_note: note,
+    });
+    return;
+  }
+  const oldId = keyIdText(before.keyId);
+  const oldEnds = overlapMs === 0 ? 'signs no more' : `signs too until ${instant(until)}`;
+  process.stdout.write(`Key ${keyIdText(key.keyId)} takes over from ${oldId}, which ${oldEnds}.
+A running collector follows with its next checkpoint.
+
+Verifier key:   ${key.vkey}
+Rotation note:  ${note}
+Private key:    ${keyFile}
+
+Give the verifier key, or the note, to whoever checks this log.
+`);
+}
+
+/** The `signing-key` command with its subcommands. */
+export function command(): Command {
+  const showing = addConfigOptions(
+    new Command('show').description('Show the keys that sign the checkpoints; never a private one.'),
+    'signing-key',
+  )
+    .option('--json', 'print them as one JSON object')
+    .addHelpText('after', SHOW_EXAMPLES)
+    .action((options: { readonly json?: true }, self: Command) =>
+      show(options, configOf(self, 'signing-key')),
+    );
+
+  const rotating = addConfigOptions(
+    new Command('rotate').description('Make a new key, and a note signed by both that verifiers follow.'),
+    'signing-key',
+  )
+    .option('--overlap <time>', 'how long the old key signs too', '30d')
+    .option('--json', 'print the new key as one JSON object')
+    .addHelpText('after', ROTATE_EXAMPLES)
+    .action((options: { readonly overlap: string; readonly json?: true }, self: Command) =>
+      rotate(options, configOf(self, 'signing-key')),
+    );
+
+  const signingKey = new Command('signing-key').description(
+    'Show and rotate the key that signs the checkpoints. A running collector follows.',
+  );
+  for (const each of [showing, rotating]) signingKey.addCommand(each);
+  return signingKey;
+}

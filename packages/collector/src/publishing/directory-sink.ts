@@ -1,0 +1,110 @@
+/**
+ * `dir:` gives each checkpoint a file of its own, `<size, 16 digits>.checkpoint`, that is made, flushed and never
+ * touched again: so it can be a WORM mount, which allows no rename and no second writing.
+ *
+ * A crash may leave a file that is cut short. What is missing is appended, or where that is not allowed, the note
+ * goes to `<size>-2.checkpoint`.
+ *
+ * The directory is never made. If it is a mount point and nothing is mounted on it, checkpoints go to this host's
+ * own disk and nobody can tell from here.
+ */
+import path from 'node:path';
+import type { Checkpoint } from '@clinical-events/protocol/verify';
+import { diskTrouble } from './disk-trouble.js';
+import { assertGoesOnFrom, ownCheckpoint, type LogView } from './log-view.js';
+import type { SinkFiles } from './sink-files.js';
+import { SinkForked, SinkTrouble, type Attempt, type Published, type Sink } from './sink.js';
+
+const DIGITS = 16;
+const NAMES = `^\\d{${DIGITS}}(-\\d)?\\.checkpoint$`;
+/** Files that are looked through, from the last name on, until one holds a checkpoint of this log. */
+const LOOK_AT = 8;
+/** Names for one size. */
+const MOST_NAMES = 9;
+/** So many files before the publisher hears of it. */
+const BATCH = 32;
+
+export interface DirectorySinkOptions {
+  readonly path: string;
+  readonly shown: string;
+  readonly files: SinkFiles;
+  readonly log: LogView;
+}
+
+export class DirectorySink implements Sink {
+  readonly wants = 'every';
+  readonly shown: string;
+  /** Whether the newest checkpoint there was held against the ledger. */
+  #examined = false;
+
+  constructor(private readonly options: DirectorySinkOptions) {
+    this.shown = options.shown;
+  }
+
+  async deliver(notes: readonly Published[], attempt: Attempt): Promise<number> {
+    const newest = notes.at(-1);
+    if (newest === undefined) return 0;
+    try {
+      if (!this.#examined) await this.#examine(newest.checkpoint, attempt);
+      const batch = notes.slice(0, BATCH);
+      for (const published of batch) {
+        await this.#give(published, newest.checkpoint);
+        attempt.progress();
+      }
+      return batch.length;
+    } catch (error) {
+      // The next try looks anew: by then the directory may be another one.
+      if (error instanceof SinkForked) this.#examined = false;
+      throw diskTrouble(this.options.path, error);
+    }
+  }
+
+  /** @throws {@link SinkForked} when the directory holds a checkpoint of a longer or another ledger. */
+  async #examine(newest: Checkpoint, attempt: Attempt): Promise<void> {
+    const { path: directory, files, log } = this.options;
+    const found = await files.last(directory, NAMES, LOOK_AT, () => attempt.progress());
+    for (const { name, bytes } of found) {
+      const held = ownCheckpoint(Buffer.from(bytes).toString(), newest.origin, log);
+      if (held === undefined) continue;
+      assertGoesOnFrom(held, newest, `${path.join(directory, name)} is`, log);
+      break;
+    }
+    this.#examined = true;
+  }
+
+  /** On return the directory holds this note, or one of the same tree. */
+  async #give({ note, checkpoint }: Published, newest: Checkpoint): Promise<void> {
+    const { path: directory, files, log } = this.options;
+    const bytes = Buffer.from(note);
+    const name = String(checkpoint.size).padStart(DIGITS, '0');
+    for (let k = 1; k <= MOST_NAMES; k++) {
+      const file = path.join(directory, `${name}${k === 1 ? '' : `-${k}`}.checkpoint`);
+      const there = await files.create(file, bytes);
+      if (there === undefined || bytes.equals(there)) return;
+      if (bytes.subarray(0, there.length).equals(there)) {
+        if (await this.#complete(file, bytes.subarray(there.length))) return;
+        continue;
+      }
+      const held = ownCheckpoint(Buffer.from(there).toString(), checkpoint.origin, log);
+      if (held === undefined) continue;
+      assertGoesOnFrom(held, newest, `${file} is`, log);
+      // The same tree, signed by another key of this log.
+      if (held.size === checkpoint.size) return;
+    }
+    throw new SinkTrouble(
+      `${directory} holds ${MOST_NAMES} files for ${checkpoint.size} events that are not of this log`,
+    );
+  }
+
+  /** @returns whether a file that was cut short is whole now. */
+  async #complete(file: string, rest: Uint8Array): Promise<boolean> {
+    try {
+      await this.options.files.append(file, rest, false);
+      return true;
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : undefined;
+      if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') return false;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,148 @@
+/**
+ * The tree on the disk: a file of hashes a level, and the checkpoints.
+ *
+ *   tree/level-<L>              the hashes of level L side by side, 32 bytes each; tile N of a level (C2SP tlog-tiles)
+ *                               is its bytes from 8192 N on
+ *   checkpoints/latest          the newest checkpoint
+ *   checkpoints/<size>.checkpoint   those that are kept, by their size in 16 digits
+ *
+ * One file a level and not one a tile: ten million events are 39,000 tiles, and a tile that is not yet full would
+ * need a new file each second. `collector tiles export` makes the directory of tiles that the standard tells of.
+ */
+import path from 'node:path';
+import type { KeptCheckpoint, TreeReader, TreeStore } from '../tree-store.js';
+import type { Files } from './files.js';
+
+const HASH_BYTES = 32;
+const KEPT = /^\d{16}\.checkpoint$/;
+/** Checkpoints are short; a file larger than this is none. */
+const MAX_NOTE_BYTES = 1 << 20;
+
+/** Where the checkpoints of a data directory are. */
+export function checkpointDirectory(dataDirectory: string): string {
+  return path.join(dataDirectory, 'checkpoints');
+}
+
+export class TreeFiles implements TreeStore {
+  readonly #files: Files;
+  readonly #tree: string;
+  readonly #checkpoints: string;
+  /** Descriptor of each level's file; opened when first asked for. */
+  readonly #levels: (number | undefined)[] = [];
+  readonly #dirty = new Set<number>();
+  #namesDirty = false;
+
+  private constructor(
+    files: Files,
+    dataDirectory: string,
+    private readonly writable: boolean,
+  ) {
+    this.#files = files;
+    this.#tree = path.join(dataDirectory, 'tree');
+    this.#checkpoints = checkpointDirectory(dataDirectory);
+  }
+
+  /** For the one process that holds the directory's lock. */
+  static open(dataDirectory: string, files: Files): TreeFiles {
+    const tree = new TreeFiles(files, dataDirectory, true);
+    files.makeDirectory(tree.#tree);
+    files.makeDirectory(tree.#checkpoints);
+    return tree;
+  }
+
+  /** For reading only, beside a collector too; nothing is made. */
+  static read(dataDirectory: string, files: Files): TreeReader {
+    return new TreeFiles(files, dataDirectory, false);
+  }
+
+  hashes(level: number, first: number, count: number): Buffer {
+    const fd = this.#levelFile(level);
+    if (fd === undefined) return Buffer.alloc(0);
+    const bytes = Buffer.allocUnsafe(count * HASH_BYTES);
+    const got = this.#files.read(fd, bytes, 0, bytes.length, first * HASH_BYTES);
+    return bytes.subarray(0, got - (got % HASH_BYTES));
+  }
+
+  hashCount(level: number): number {
+    const fd = this.#levelFile(level);
+    return fd === undefined ? 0 : Math.floor(this.#files.size(fd) / HASH_BYTES);
+  }
+
+  put(level: number, first: number, hashes: Buffer): void {
+    const fd = this.#levelFile(level, true);
+    if (fd === undefined) throw new Error(`level ${level} cannot be made`);
+    this.#dirty.add(fd);
+    this.#files.write(fd, hashes, hashes.length, first * HASH_BYTES);
+  }
+
+  async flush(): Promise<void> {
+    if (this.#namesDirty) {
+      this.#files.syncDirectory(this.#tree);
+      this.#namesDirty = false;
+    }
+    const dirty = [...this.#dirty];
+    // Each in its turn: one failure must not leave others running while everything is put again.
+    for (const fd of dirty) {
+      await this.#files.datasyncLater(fd);
+      this.#dirty.delete(fd);
+    }
+  }
+
+  checkpoint(): string | undefined {
+    return this.#readNote('latest');
+  }
+
+  async setCheckpoint(note: string, size: number, keep: boolean): Promise<void> {
+    const bytes = Buffer.from(note);
+    // Kept first: one that nobody knows of yet harms nobody.
+    if (keep) await this.#files.replace(path.join(this.#checkpoints, keptName(size)), bytes);
+    await this.#files.replace(path.join(this.#checkpoints, 'latest'), bytes);
+  }
+
+  keptCheckpoints(): readonly KeptCheckpoint[] {
+    return this.#list(this.#checkpoints)
+      .filter((name) => KEPT.test(name))
+      .map((name) => ({ name, note: this.#readNote(name) ?? '' }));
+  }
+
+  close(): void {
+    for (const fd of this.#levels) if (fd !== undefined) this.#files.close(fd);
+    this.#levels.length = 0;
+  }
+
+  /** The descriptor of a level's file; undefined when there is none and it is not to be made. */
+  #levelFile(level: number, make = false): number | undefined {
+    const open = this.#levels[level];
+    if (open !== undefined) return open;
+    const name = `level-${level}`;
+    const isThere = this.#list(this.#tree).includes(name);
+    if (!isThere && !make) return undefined;
+    const flags = this.writable ? (isThere ? 'r+' : 'wx+') : 'r';
+    this.#namesDirty ||= !isThere;
+    return (this.#levels[level] = this.#files.open(path.join(this.#tree, name), flags));
+  }
+
+  #list(directory: string): string[] {
+    try {
+      return this.#files.list(directory);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+      throw error;
+    }
+  }
+
+  #readNote(name: string): string | undefined {
+    if (!this.#list(this.#checkpoints).includes(name)) return undefined;
+    const fd = this.#files.open(path.join(this.#checkpoints, name), 'r');
+    try {
+      const bytes = Buffer.alloc(Math.min(this.#files.size(fd), MAX_NOTE_BYTES));
+      return bytes.toString('utf8', 0, this.#files.read(fd, bytes, 0, bytes.length, 0));
+    } finally {
+      this.#files.close(fd);
+    }
+  }
+}
+
+function keptName(size: number): string {
+  return `${String(size).padStart(16, '0')}.checkpoint`;
+}

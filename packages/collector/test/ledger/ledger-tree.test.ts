@@ -1,0 +1,379 @@
+import { generateKeyPairSync, hash } from 'node:crypto';
+import fc from 'fast-check';
+import { parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { noteKey, signNote, verifierKeyOf } from '../../src/integrity/note-signing.js';
+import type { CheckpointSigner } from '../../src/integrity/signer.js';
+import { CheckpointContradicted, LedgerTree, type LedgerTreeOptions } from '../../src/ledger/ledger-tree.js';
+import { TreeFiles } from '../../src/store/embedded/tree-files.js';
+import type { EventSource, StoredEvent } from '../../src/store/store.js';
+import { candidate, envelopeOf, type Made } from '../store/candidate.js';
+import { MemoryDisk, TREE_OPERATIONS, type Manner } from '../store/embedded/memory-disk.js';
+
+const DATA = '/data';
+const ORIGIN = 'hospital.example/log';
+const LATEST = '/data/checkpoints/latest';
+/** Long enough that no test sees a checkpoint that it did not ask for. */
+const NEVER = 3_600_000;
+
+function signerOf(origin = ORIGIN): CheckpointSigner {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const key = noteKey(verifierKeyOf(origin, publicKey));
+  return {
+    origin,
+    keys: [key],
+    sign: (text) => Promise.resolve(signNote(text, [{ name: origin, privateKey }])),
+  };
+}
+
+/** RFC 6962 section 2.1, word for word, over the leaves that leaf.ts describes. */
+function rootOf(leaves: readonly Made[]): Buffer {
+  const sha256 = (...parts: Uint8Array[]) => hash('sha256', Buffer.concat(parts), 'buffer');
+  const only = leaves[0];
+  if (only === undefined) return sha256();
+  if (leaves.length === 1) {
+    const envelope = envelopeOf(only);
+    const leaf = [Buffer.of(1), envelope.subarray(5, 13), sha256(envelope), Buffer.from(only.commitment)];
+    return sha256(Buffer.of(0), ...leaf);
+  }
+  let split = 1;
+  while (2 * split < leaves.length) split *= 2;
+  return sha256(Buffer.of(1), rootOf(leaves.slice(0, split)), rootOf(leaves.slice(split)));
+}
+
+function events(count: number): Made[] {
+  return Array.from({ length: count }, (_, i) => candidate({ body: { i } }));
+}
+
+/** The log of events, as far as the tree reads it. */
+function sourceOf(stored: readonly Made[]): EventSource {
+  return {
+    *scan({ from = 1 }) {
+      for (let i = from - 1; i < stored.length; i++) {
+        const event = stored[i];
+        if (event === undefined) return;
+        const { commitment } = event;
+        yield { sequence: i + 1, envelope: envelopeOf(event), commitment } as StoredEvent;
+      }
+    },
+  };
+}
+
+/** A tree over a log in memory, on a disk in memory. */
+class World {
+  disk = new MemoryDisk();
+  stored: Made[] = [];
+  signer = signerOf();
+  published: string[] = [];
+  troubles: string[] = [];
+  tree: LedgerTree | undefined;
+
+  async open(more: Partial<LedgerTreeOptions> = {}): Promise<LedgerTree> {
+    this.tree = await LedgerTree.open({
+      store: TreeFiles.open(DATA, this.disk.files),
+      signer: this.signer,
+      events: sourceOf(this.stored),
+      size: this.stored.length,
+      intervalMs: NEVER,
+      onCheckpoint: (note) => this.published.push(note),
+      onTrouble: (what) => this.troubles.push(what),
+      ...more,
+    });
+    return this.tree;
+  }
+
+  /** What the ledger does with a batch that was stored. */
+  add(batch: readonly Made[]): void {
+    this.stored.push(...batch);
+    this.tree?.add(
+      batch,
+      batch.map(() => 'accepted'),
+    );
+  }
+
+  /** The newest checkpoint on the disk, its root held against the events. */
+  latest(): { size: number } {
+    const checkpoint = parseCheckpoint(parseNote(this.disk.bytesOf(LATEST).toString()).text);
+    expect(checkpoint.origin).toBe(ORIGIN);
+    expect(Buffer.from(checkpoint.root).equals(rootOf(this.stored.slice(0, checkpoint.size)))).toBe(true);
+    return checkpoint;
+  }
+}
+
+async function refusalOf(opening: Promise<unknown>): Promise<Error> {
+  const error: unknown = await opening.then(
+    () => new Error('it opened'),
+    (reason: unknown) => reason,
+  );
+  if (error instanceof CheckpointContradicted) return error;
+  throw error;
+}
+
+describe('the tree over the ledger', () => {
+  test('[R-901] [R-902] has the accepted events of every batch as its leaves, in their order', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(fc.constantFrom('accepted', 'duplicate', 'conflict', 'unreadable'))),
+        async (batches) => {
+          const world = new World();
+          const tree = await world.open();
+          for (const outcomes of batches) {
+            const batch = events(outcomes.length);
+            tree.add(batch, outcomes);
+            world.stored.push(...batch.filter((_, i) => outcomes[i] === 'accepted'));
+          }
+          await tree.close();
+          expect(world.latest().size).toBe(world.stored.length);
+        },
+      ),
+      { numRuns: 30 },
+    );
+  });
+
+  test('[R-901] comes out the same over more than a tile, in one go, in many, and after restarts', async () => {
+    const all = events(1500);
+    const roots = new Set<string>();
+    for (const cuts of [[], [1], [255, 256, 257], [100, 512, 1024, 1499]]) {
+      const world = new World();
+      await world.open();
+      let from = 0;
+      for (const cut of [...cuts, all.length]) {
+        world.add(all.slice(from, cut));
+        await world.tree?.close();
+        await world.open();
+        from = cut;
+      }
+      expect(world.troubles).toEqual([]);
+      expect(world.latest().size).toBe(all.length);
+      roots.add(world.published.at(-1)?.split('\n')[2] ?? '');
+    }
+    expect([...roots]).toEqual([rootOf(all).toString('base64')]);
+  });
+
+  test('[R-903] begins with a signed checkpoint of nothing, and signs one about every interval while events come', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const world = new World();
+    await world.open({ intervalMs: 1000 });
+    expect(world.latest().size).toBe(0);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(world.published).toHaveLength(1);
+    for (const count of [3, 1]) {
+      world.add(events(count));
+      await vi.advanceTimersByTimeAsync(1000);
+    }
+    expect(world.published.map((note) => note.split('\n')[1])).toEqual(['0', '3', '4']);
+    await vi.advanceTimersByTimeAsync(5000);
+    world.add(events(2));
+    await world.tree?.close();
+    expect(world.latest().size).toBe(6);
+    expect(world.published).toHaveLength(4);
+    expect(world.published.at(-1)).toBe(world.disk.bytesOf(LATEST).toString());
+    expect(world.disk.openDescriptors).toBe(0);
+  });
+
+  test('[R-903] stages, signs, swaps the head and publishes, in this order', async () => {
+    const steps: string[] = [];
+    const world = new World();
+    const { signer } = world;
+    const signing: CheckpointSigner = {
+      ...signer,
+      sign: (text) => {
+        steps.push('sign');
+        return signer.sign(text);
+      },
+    };
+    const tree = await world.open({ signer: signing, onCheckpoint: () => steps.push('publish') });
+    world.add(events(300));
+    steps.length = 0;
+    world.disk.onCall = (operation) => {
+      if (operation === 'datasyncLater' || operation === 'replace') steps.push(operation);
+    };
+    await tree.close();
+    // Two levels are flushed; the one that is kept goes before the head, so that the head is the last to know.
+    expect(steps).toEqual(['datasyncLater', 'datasyncLater', 'sign', 'replace', 'replace', 'publish']);
+  });
+
+  test('[R-903] keeps the first checkpoint of a start, one an hour and the last of an orderly end', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const world = new World();
+    await world.open({ intervalMs: 60_000 });
+    for (let minute = 0; minute < 150; minute++) {
+      world.add(events(1));
+      await vi.advanceTimersByTimeAsync(60_000);
+    }
+    world.add(events(5));
+    await world.tree?.close();
+    const kept = TreeFiles.read(DATA, world.disk.files).keptCheckpoints();
+    expect(kept.map(({ name }) => name)).toEqual([
+      ...['0', '60', '120', '155'].map((size) => `${size.padStart(16, '0')}.checkpoint`),
+    ]);
+    for (const { note } of kept) expect(world.published).toContain(note);
+  });
+
+  test('[R-903] without a signer that can sign goes on growing, and catches up when it can', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const world = new World();
+    const { signer } = world;
+    let down = false;
+    const moody = {
+      ...signer,
+      sign: (text: string) => (down ? Promise.reject(new Error('KMS')) : signer.sign(text)),
+    };
+    await world.open({ signer: moody, intervalMs: 1000 });
+    down = true;
+    for (let i = 0; i < 10; i++) {
+      world.add(events(100));
+      await vi.advanceTimersByTimeAsync(1000);
+    }
+    expect(world.latest().size).toBe(0);
+    expect(new Set(world.troubles)).toEqual(new Set(['no checkpoint could be made; it is tried again']));
+    // Its hashes are on the disk meanwhile, and not in memory.
+    expect(TreeFiles.read(DATA, world.disk.files).hashCount(0)).toBe(1000);
+    down = false;
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(world.latest().size).toBe(1000);
+    down = true;
+    world.add(events(1));
+    await world.tree?.close();
+    await world.open({ signer: moody });
+    expect(world.latest().size).toBe(1000);
+    // But a log that never had a checkpoint cannot begin without one.
+    const fresh = new World();
+    await expect(fresh.open({ signer: moody })).rejects.toThrow('KMS');
+  });
+});
+
+describe('a crash or a failing disk', () => {
+  const MANNERS: readonly Manner[] = ['before', 'partly', 'after'];
+
+  test.each(TREE_OPERATIONS)('[R-901] at any %s leads to the same tree', async (operation) => {
+    for (const manner of MANNERS) {
+      for (let nth = 1; nth < 60; nth++) {
+        const world = new World();
+        await world.open();
+        world.add(events(200));
+        await world.tree?.close();
+        world.disk.fail(operation, nth, manner);
+        const crashed = await world.open().then(
+          async () => {
+            world.add(events(150));
+            await world.tree?.close();
+            return false;
+          },
+          () => true,
+        );
+        if (!world.disk.heal()) break;
+        for (const disk of [
+          world.disk.afterKill(),
+          world.disk.afterPowerLoss(),
+          world.disk.afterPowerLoss((_, sector) => sector % 3 === nth % 3),
+        ]) {
+          const next = new World();
+          Object.assign(next, { disk, signer: world.signer, stored: [...world.stored] });
+          await next.open();
+          next.add(events(10));
+          await next.tree?.close();
+          expect(next.latest().size).toBe(crashed ? 210 : 360);
+          // Made anew or not, the hashes are right: the next start believes them.
+          next.troubles.length = 0;
+          await next.open();
+          expect(next.troubles).toEqual([]);
+        }
+      }
+    }
+  });
+
+  test('whose flush fails puts the same hashes again before it signs', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const world = new World();
+    await world.open({ intervalMs: 1000 });
+    world.add(events(100));
+    world.disk.fail('datasyncLater', 1, 'before');
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(world.latest().size).toBe(0);
+    world.disk.heal();
+    world.add(events(100));
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(world.latest().size).toBe(200);
+    const next = new World();
+    Object.assign(next, { disk: world.disk.afterPowerLoss(), signer: world.signer, stored: world.stored });
+    await next.open();
+    expect(next.troubles).toEqual([]);
+  });
+});
+
+describe('[R-904] a start refuses', () => {
+  async function closed(count: number): Promise<World> {
+    const world = new World();
+    await world.open();
+    world.add(events(count));
+    await world.tree?.close();
+    return world;
+  }
+
+  test('a ledger with events whose checkpoint is gone', async () => {
+    const world = await closed(3);
+    world.disk.remove(LATEST);
+    const { message } = await refusalOf(world.open());
+    expect(message).toBe(
+      'the ledger holds 3 events, but its newest checkpoint is missing: checkpoints/latest',
+    );
+  });
+
+  test('a checkpoint that was changed, cut short, or signed by another key or for another log', async () => {
+    const world = await closed(3);
+    const good = world.disk.bytesOf(LATEST).toString();
+    const other = signerOf();
+    const text = parseNote(good).text;
+    for (const note of [
+      good.replace('\n3\n', '\n2\n'),
+      good.slice(0, -10),
+      '',
+      await other.sign(text),
+      await world.signer.sign(text.replace(ORIGIN, 'other.example/log')),
+    ]) {
+      world.disk.put(LATEST, Buffer.from(note));
+      const { message } = await refusalOf(world.open());
+      expect(message).toBe('checkpoints/latest is not a checkpoint of this log');
+    }
+    world.disk.put(LATEST, Buffer.from(good));
+    await world.open();
+  });
+
+  test('events that are not those that were signed, and leaves the hashes that tell which', async () => {
+    const world = await closed(1000);
+    world.stored[500] = candidate();
+    // An intact tree is believed; verify looks at every event. Damaged, it is held against the events.
+    const level = '/data/tree/level-0';
+    const bytes = world.disk.bytesOf(level);
+    bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;
+    const before = Buffer.from(bytes);
+    const { message } = await refusalOf(world.open());
+    expect(message).toContain('the first 1000 events of the log are not those that checkpoints/latest');
+    expect(world.disk.bytesOf(level).equals(before)).toBe(true);
+  });
+
+  test('nothing when only the hashes were damaged or lost: they are made anew', async () => {
+    for (const harm of [
+      (disk: MemoryDisk) => disk.remove('/data/tree/level-0'),
+      (disk: MemoryDisk) => disk.remove('/data/tree/level-1'),
+      (disk: MemoryDisk) => disk.bytesOf('/data/tree/level-1').fill(0),
+      (disk: MemoryDisk) => disk.bytesOf('/data/tree/level-0').fill(7),
+    ]) {
+      const world = await closed(2500);
+      harm(world.disk);
+      await world.open();
+      expect(world.troubles).toEqual([expect.stringContaining('made anew from the events')]);
+      world.add(events(24));
+      await world.tree?.close();
+      expect(world.latest().size).toBe(2524);
+      world.troubles.length = 0;
+      await world.open();
+      expect(world.troubles).toEqual([]);
+    }
+  });
+});
