@@ -133,10 +133,10 @@ export function encodeEnvelope(target: Uint8Array, offset: number, envelope: Env
  * that is not ASCII, or a time beyond 2^53 - 1.
  */
 export function decodeEnvelope(source: Uint8Array, offset = 0): { envelope: Envelope; size: number } {
-  const available = source.length - offset;
   const organisationLength = source[offset + 3] ?? 0;
   const size = ENVELOPE_FIXED_BYTES + organisationLength + (source[offset + 4] ?? 0);
-  if (available < ENVELOPE_FIXED_BYTES || available < size) throw new RangeError('the envelope is cut short');
+  // True of a header that is cut short, too: what is missing of it reads as zero.
+  if (source.length - offset < size) throw new RangeError('the envelope is cut short');
   if (source[offset] !== ENVELOPE_VERSION) throw new RangeError('the envelope is of an unknown version');
   const kind = EVENT_KINDS[source[offset + 1] ?? -1];
   const profile = PROFILES[source[offset + 2] ?? -1];

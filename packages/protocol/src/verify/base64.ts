@@ -28,7 +28,7 @@ export function encodeBase64(bytes: Uint8Array): string {
 }
 
 /** @returns the bytes, or undefined for a text that `encodeBase64` does not write. */
-export function decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
+export function decodeBase64(text: string): Uint8Array | undefined {
   if (text.length % 4 !== 0) return undefined;
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
   const digits = text.length - padding;

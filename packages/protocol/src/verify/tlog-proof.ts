@@ -53,7 +53,7 @@ export function parseProof(file: string): TlogProof {
   const [header, ...lines] = file.slice(0, blank).split('\n');
   if (header !== HEADER) throw new ProofMalformed(`the proof does not begin with ${HEADER}`);
 
-  let extra = new Uint8Array(0);
+  let extra: Uint8Array = new Uint8Array(0);
   if (lines[0]?.startsWith(EXTRA)) {
     const bytes = decodeBase64(lines[0].slice(EXTRA.length));
     if (bytes === undefined) throw new ProofMalformed('the extra data is not base64');

@@ -89,7 +89,7 @@ describe('checkProof', () => {
   it.each([
     ['empty', ''],
     ['not JSON', 'event'],
-    ['not UTF-8', Buffer.from([0x22, 0xff, 0x22])],
+    ['not UTF-8', Buffer.from(body.toString().replace('Z', '\u00ff'), 'latin1')],
     ['behind a byte order mark', Buffer.concat([Buffer.from('\ufeff'), body])],
     ['null', 'null'],
     ['a number', '7'],

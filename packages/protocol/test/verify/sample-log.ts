@@ -13,7 +13,7 @@ import { formatProof } from '../../src/verify/tlog-proof.js';
 
 export const ORIGIN = 'log.example/ward-7';
 
-export function sha256(...parts: readonly Uint8Array[]): Buffer {
+function sha256(...parts: readonly Uint8Array[]): Buffer {
   const hash = createHash('sha256');
   for (const part of parts) hash.update(part);
   return hash.digest();

@@ -128,7 +128,7 @@ describe('formatNote', () => {
   it.each([
     ['a text without a newline at its end', 'text', [one]],
     ['no signature', 'text\n', []],
-    ['a text that ends as a note does, and no signature', `${good}`, []],
+    ['a text that ends as a note does, and no signature', good, []],
     ['a name with a newline', 'text\n', [{ ...one, name: 'n YWJjZGU=\n— n' }]],
     ['an empty signature', 'text\n', [{ ...one, signature: new Uint8Array(0) }]],
     ['a control character', 'te\u0001xt\n', [one]],
@@ -174,6 +174,8 @@ describe('parseVerifierKey', () => {
     ['no name', example.replace('example.com/foo', ''), 'name'],
     ['a space in the name', example.replace('/', ' '), 'name'],
     ['a newline before it', `\n${example}`, 'name'],
+    ['a control character in the name', example.replace('/', '\u0001'), 'name'],
+    ['half a character in the name', example.replace('/', '\ud800'), 'name'],
     ['a newline behind it', `${example}\n`, 'not the base64'],
     ['a key id in upper case', example.replace('530d903a', '530D903A'), 'lowercase'],
     ['a key id of seven digits', example.replace('530d903a', '530d903'), 'lowercase'],
