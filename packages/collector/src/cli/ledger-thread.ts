@@ -7,6 +7,7 @@ import { Ledger, type LedgerState } from '../ledger/ledger.js';
 import { RingReader, type RingMemory } from '../ledger/ring.js';
 import { CommandSigner } from '../signing/command-signer.js';
 import { SigningKeys } from '../signing/key-directory.js';
+import { SigningKeyFault } from '../signing/signing-key-fault.js';
 import { EmbeddedStore, type Opened } from '../store/embedded/embedded-store.js';
 import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
@@ -35,6 +36,7 @@ export type LedgerThreadMessage =
   | { readonly type: 'refused'; readonly damaged: boolean; readonly reason: string }
   | { readonly type: 'state'; readonly state: LedgerState; readonly reason: string }
   | { readonly type: 'trouble'; readonly what: string; readonly reason: string }
+  | { readonly type: 'notice'; readonly message: string }
   | { readonly type: 'checkpoint'; readonly note: string }
   | { readonly type: 'closed' };
 
@@ -58,10 +60,11 @@ async function open(data: LedgerThreadData, say: (message: LedgerThreadMessage) 
     vouchedEvents: signedSize(treeStore.checkpoint()),
     onTrouble,
   });
+  const onNotice = (message: string) => say({ type: 'notice', message });
   const origin = () => data.logOrigin || `collector/${store.opened.ledgerId}`;
   const signer: CheckpointSigner =
     data.signingCommand === ''
-      ? await SigningKeys.openOrCreate({ dataDir, directory: data.signingKeys, origin, onTrouble })
+      ? SigningKeys.openOrCreate({ dataDir, directory: data.signingKeys, origin, onTrouble, onNotice })
       : await CommandSigner.open({ dataDir, program: data.signingCommand, origin });
   if (data.logOrigin !== '' && signer.origin !== data.logOrigin) {
     throw new Error(`--log-origin: this log began as ${signer.origin}, and its name stays`);
@@ -76,6 +79,12 @@ async function open(data: LedgerThreadData, say: (message: LedgerThreadMessage) 
     onTrouble,
   });
   return { store, leaves };
+}
+
+/** Whether what is stored contradicts itself, so that no start can succeed until somebody has looked at it. */
+function isDamage(error: unknown): boolean {
+  if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) return true;
+  return error instanceof SigningKeyFault && error.reason === 'broken';
 }
 
 /** How many events the newest checkpoint speaks of. Whether it can be believed is seen when the tree is opened. */
@@ -93,8 +102,7 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   try {
     opened = await open(data, say);
   } catch (error) {
-    const damaged = error instanceof StoreDamaged || error instanceof CheckpointContradicted;
-    say({ type: 'refused', damaged, reason: reasonOf(error) });
+    say({ type: 'refused', damaged: isDamage(error), reason: reasonOf(error) });
     return;
   }
   const { store, leaves } = opened;

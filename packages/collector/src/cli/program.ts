@@ -18,8 +18,18 @@ const COMMANDS: Readonly<
   serve: { summary: 'run the collector', load: () => import('./serve.js') },
   keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
   events: { summary: 'print stored events as NDJSON', load: () => import('./events.js') },
+  'signing-key': {
+    summary: 'show and rotate the key that signs checkpoints',
+    load: () => import('./signing-key.js'),
+  },
   doctor: { summary: 'check a data directory and say what is wrong', load: () => import('./doctor.js') },
+  proof: { summary: 'write a proof that an event is in the log', load: () => import('./proof.js') },
+  'check-proof': { summary: 'check such a proof, without the log', load: () => import('./check-proof.js') },
+  tiles: { summary: 'export the tree for independent tools', load: () => import('./tiles.js') },
 };
+
+/** Commands that have commands of their own. */
+const GROUPS: readonly string[] = ['keys', 'signing-key', 'tiles'];
 
 const EXAMPLES = `
 Examples:
@@ -82,7 +92,7 @@ function withHelpAsked(argv: readonly string[], program: Command): readonly stri
   const flagged = argv.some((word) => word === '--help' || word === '-h');
   const unknown = first !== '' && !first.startsWith('-') && first !== 'help' && !(first in COMMANDS);
   if (unknown && flagged) return [first];
-  const asked = first === 'help' || (argv[1] === 'help' && first === 'keys');
+  const asked = first === 'help' || (argv[1] === 'help' && GROUPS.includes(first));
   if (!asked) return argv;
   const words: string[] = [];
   let command: Command | undefined = program;

@@ -1,5 +1,5 @@
 /** `collector serve`: puts the rooms together, and takes them apart again in the right order. */
-import { MessageChannel, Worker } from 'node:worker_threads';
+import { MessageChannel } from 'node:worker_threads';
 import { Command } from 'commander';
 import pino, { type Logger } from 'pino';
 import { ensureFirstKey } from '../access/issuing.js';
@@ -8,14 +8,19 @@ import type { Config } from '../config.js';
 import { Ingest } from '../ingest/ingest.js';
 import { Listener } from '../ingest/listener.js';
 import { createRingMemory } from '../ledger/ring.js';
+import { Publisher } from '../publishing/publisher.js';
+import { parseSinks, SinkSpecInvalid, type SinkSpec } from '../publishing/sink.js';
+import { readHistory } from '../signing/key-history.js';
 import { DirectoryInUse, lockDirectory, type DirectoryLock } from '../store/embedded/directory-lock.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import type { Opened } from '../store/embedded/embedded-store.js';
+import { nodeFiles } from '../store/embedded/files.js';
 import { KeyDatabase } from '../store/embedded/key-database.js';
+import { TreeFiles } from '../store/embedded/tree-files.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { newKeyNotice } from './first-event.js';
-import type { LedgerThreadData, LedgerThreadMessage } from './ledger-thread.js';
+import { LedgerWorker } from './ledger-worker.js';
 
 const EXAMPLES = `
 Examples:
@@ -48,20 +53,35 @@ function lock(dataDir: string): DirectoryLock {
 
 /** @returns the exit code. */
 async function serveUntilStopped(config: Config): Promise<number> {
+  const sinks = sinksOf(config);
   const log = pino({ level: config.logLevel, base: null }, pino.destination({ dest: 2, sync: true }));
   const held = lock(config.dataDir);
   const exposure = exposureOf(config.dataDir);
   if (exposure) log.warn(exposure);
   const keyDatabase = KeyDatabase.open(config.dataDir);
   try {
-    return await run(config, log, keyDatabase);
+    return await run(config, sinks, log, keyDatabase);
   } finally {
     await keyDatabase.close();
     held.release();
   }
 }
 
-async function run(config: Config, log: Logger, keyDatabase: KeyDatabase): Promise<number> {
+function sinksOf({ checkpointSink }: Config): readonly SinkSpec[] {
+  try {
+    return checkpointSink === '' ? [] : parseSinks(checkpointSink);
+  } catch (error) {
+    if (!(error instanceof SinkSpecInvalid)) throw error;
+    throw new CommandFailure(`--checkpoint-sink: ${error.message}`, EXIT.usage, { cause: error });
+  }
+}
+
+async function run(
+  config: Config,
+  sinks: readonly SinkSpec[],
+  log: Logger,
+  keyDatabase: KeyDatabase,
+): Promise<number> {
   const keys = await KeyRing.open(keyDatabase, {
     onFailure: (error) =>
       log.error({ reason: messageOf(error) }, 'API keys cannot be read; those last read stay valid'),
@@ -79,7 +99,16 @@ async function run(config: Config, log: Logger, keyDatabase: KeyDatabase): Promi
     logRequests: log.isLevelEnabled('debug'),
   });
   const ending = new Ending();
-  const thread = new LedgerThread(
+  const tree = TreeFiles.read(config.dataDir, nodeFiles);
+  const publisher = new Publisher({
+    sinks,
+    tiles: tree,
+    dataDir: config.dataDir,
+    logKeys: () => readHistory(config.dataDir).keys,
+    onTrouble: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink takes no checkpoints'),
+    onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
+  });
+  const thread = new LedgerWorker(
     {
       dataDir: config.dataDir,
       segmentBytes: config.segmentBytes,
@@ -91,12 +120,18 @@ async function run(config: Config, log: Logger, keyDatabase: KeyDatabase): Promi
       ring,
       answers: port2,
     },
-    log,
-    ingest,
-    ending,
+    {
+      log,
+      ingest,
+      onFailure: () => ending.end(EXIT.unsafe, 'the ledger has failed'),
+      onCheckpoint: (note) => publisher.publish(note),
+    },
   );
   const opened = await thread.opened;
   tellOpened(log, opened);
+  // Once more: the process before this one may have ended before every sink had it.
+  const newest = tree.checkpoint();
+  if (newest !== undefined) publisher.publish(newest);
   // Before anybody can know that it listens: whoever stops it then wants an orderly end.
   const onSignal = (signal: NodeJS.Signals) => ending.end(EXIT.ok, signal);
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal);
@@ -137,6 +172,8 @@ ${newKeyNotice({ host: config.host, port }, firstKey, 'inference-start')}
   await keys.stop();
   if (code === EXIT.ok) await thread.stop();
   else await thread.terminate();
+  await publisher.close(config.shutdownTimeoutMs);
+  tree.close();
   port1.close();
   // The thread may have failed while it stopped.
   const final = ending.code ?? code;
@@ -167,85 +204,5 @@ class Ending {
   end(code: number, reason: string): void {
     if (this.code === undefined || code !== EXIT.ok) this.code = code;
     this.#reach({ code, reason });
-  }
-}
-
-/** The same trouble is logged so often at most, in milliseconds. */
-const TROUBLE_EVERY_MS = 10_000;
-
-/** The main thread's end of the ledger thread. */
-class LedgerThread {
-  readonly opened: Promise<Opened>;
-  readonly #worker: Worker;
-  #closed = false;
-
-  constructor(data: LedgerThreadData, log: Logger, ingest: Ingest, ending: Ending) {
-    this.#worker = new Worker(new URL('./ledger-thread.js', import.meta.url), {
-      workerData: data,
-      transferList: [data.answers],
-    });
-    const unsafe = (reason: string) => {
-      log.fatal(
-        { reason },
-        'the ledger has failed; going on would not be safe. A new start reads what is on the disk',
-      );
-      ingest.ledgerEntered('failed');
-      ending.end(EXIT.unsafe, 'the ledger has failed');
-    };
-    const troubles = new Map<string, number>();
-    this.opened = new Promise((resolve, reject) => {
-      this.#worker.on('message', (message: LedgerThreadMessage) => {
-        switch (message.type) {
-          case 'opened':
-            resolve(message.opened);
-            break;
-          case 'refused':
-            reject(
-              new CommandFailure(
-                message.damaged
-                  ? `${message.reason}. Nothing was changed; see collector doctor`
-                  : message.reason,
-                message.damaged ? EXIT.damaged : EXIT.failure,
-              ),
-            );
-            break;
-          case 'state':
-            if (message.state === 'failed') unsafe(message.reason);
-            else {
-              ingest.ledgerEntered(message.state);
-              if (message.state === 'open') log.info('events are stored again');
-              else
-                log.error({ reason: message.reason }, 'events cannot be stored; senders are told to retry');
-            }
-            break;
-          case 'trouble':
-            // On a full disk each batch meets the same trouble again.
-            if (performance.now() - (troubles.get(message.what) ?? -Infinity) < TROUBLE_EVERY_MS) break;
-            troubles.set(message.what, performance.now());
-            log.warn({ reason: message.reason }, message.what);
-            break;
-          case 'checkpoint':
-            break;
-          case 'closed':
-            this.#closed = true;
-        }
-      });
-      this.#worker.on('error', (error) => {
-        reject(new CommandFailure(messageOf(error), EXIT.unsafe, { cause: error }));
-        unsafe(messageOf(error));
-      });
-    });
-  }
-
-  /** Has everything answered that was sent to it, and the store closed. */
-  async stop(): Promise<void> {
-    const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
-    this.#worker.postMessage('stop');
-    await exited;
-    if (!this.#closed) throw new CommandFailure('the ledger did not close in order', EXIT.unsafe);
-  }
-
-  async terminate(): Promise<void> {
-    await this.#worker.terminate();
   }
 }

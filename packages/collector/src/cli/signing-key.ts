@@ -1,5 +1,4 @@
 /** `collector signing-key`: shows and rotates the key that signs the checkpoints, also while a collector runs. */
-import path from 'node:path';
 import { keyIdText } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
@@ -61,10 +60,6 @@ function printJson(value: unknown): void {
   process.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`);
 }
 
-function keyDirectory(config: Config): string {
-  return config.signingKeys === '' ? path.join(config.dataDir, 'signing-keys') : config.signingKeys;
-}
-
 /** What is wrong with the keys, as the failure of a command. */
 function reporting<Result>(config: Config, work: () => Result): Result {
   if (!exists(config.dataDir)) {
@@ -90,8 +85,7 @@ function show(options: { readonly json?: true }, config: Config): void {
   const history = reporting(config, () => readHistory(config.dataDir));
   const { origin, current } = history;
   const earlier = earlierKeys(history, config);
-  const file =
-    config.signingCommand === '' ? new PrivateKeys(keyDirectory(config)).pathOf(current) : undefined;
+  const file = config.signingCommand === '' ? new PrivateKeys(config.signingKeys).pathOf(current) : undefined;
   const there = file !== undefined && exists(file);
   if (options.json) {
     printJson({
@@ -134,7 +128,7 @@ function rotate(options: { readonly overlap: string; readonly json?: true }, con
   const { key, before, until, keyFile, note } = reporting(config, () =>
     SigningKeys.rotate({
       dataDir: config.dataDir,
-      directory: keyDirectory(config),
+      directory: config.signingKeys,
       overlapMs,
       now: () => now,
     }),

@@ -33,7 +33,7 @@ export class SigningCommandFailed extends Error {
 }
 
 export interface CommandSignerOptions {
-  /** A path, or a name to be found by PATH. */
+  /** Its path. */
   readonly program: string;
   readonly dataDir: string;
   /** The name of the log; asked for at the very first start only. */
@@ -127,10 +127,10 @@ function outputOf(program: string, verb: string, input: string, timeLimitMs: num
     });
     const printed: Buffer[] = [];
     let size = 0;
-    const fail = (how: string, cause?: unknown) => {
+    const fail = (how: string) => {
       clearTimeout(timer);
       child.stdout.destroy();
-      reject(new SigningCommandFailed(`the signing command ${program} ${how} (${verb})`, { cause }));
+      reject(new SigningCommandFailed(`the signing command ${program} ${how} (${verb})`));
     };
     const stop = (why: string) => {
       endGroup(child.pid);
@@ -138,7 +138,7 @@ function outputOf(program: string, verb: string, input: string, timeLimitMs: num
     };
     const timer = setTimeout(() => stop(`did not end within ${timeLimitMs / 1000} s`), timeLimitMs);
     child.on('error', (error: NodeJS.ErrnoException) =>
-      fail(`cannot be started: ${error.code ?? ''}`, error),
+      fail(`cannot be started: ${error.code ?? error.name}`),
     );
     // A program may end without reading what it is given: its output tells.
     child.stdin.on('error', () => undefined);

@@ -7,7 +7,10 @@
  * hold only the old key have that long to follow, and is destroyed after it.
  *
  * What a crash leaves is always one of two states that work, because the private key is durable before the text that
- * names it is: a private key that no text names is used by the next first start, or removed by the next rotation.
+ * names it is. A private key that no text names was never trusted by anybody. The next first start takes it. A rotation
+ * leaves it alone: it must not use it, because whoever read the directory before may have it, and the new key may be
+ * there to shut them out; and must not remove it, because it may be the newest key of the log, and the data directory
+ * an older copy that somebody has put back.
  */
 import { formatRotation } from '@clinical-events/protocol/verify';
 import { type NoteKey, signNote } from '../integrity/note-signing.js';
@@ -95,7 +98,7 @@ export class SigningKeys implements CheckpointSigner {
       const files = new PrivateKeys(options.directory);
       const origin = options.origin();
       checkOrigin(origin);
-      const { key } = files.find(origin) ?? files.make(origin);
+      const { key } = files.only(origin) ?? files.make(origin);
       beginHistory(options.dataDir, key.vkey);
     }
     return SigningKeys.open(options);
@@ -116,10 +119,7 @@ export class SigningKeys implements CheckpointSigner {
    * While an earlier overlap lasts, only `overlapMs` 0 is allowed, for a key that must be replaced at once: it ends
    * that overlap with its own, because three keys that all sign would be one more state for every verifier to know.
    *
-   * Of two rotations at once the note of one is there first; the other has changed nothing. Private keys that an
-   * earlier rotation made and never came to name are never used: whoever read the directory may have them. They are
-   * removed once this rotation is durable, and only those that were there when it began: whoever made one of them
-   * meant it for the note that this rotation has made, and so will not name it any more.
+   * Of two rotations at once the note of one is there first; the other has changed nothing.
    * @throws SigningKeyFault with the reasons of {@link open}, `overlapping` or `overtaken`.
    */
   static rotate(options: {
@@ -131,7 +131,6 @@ export class SigningKeys implements CheckpointSigner {
     const { dataDir, directory, overlapMs } = options;
     const files = new PrivateKeys(directory);
     const history = readHistory(dataDir);
-    const left = files.madeFor(history.origin);
     const nowMs = (options.now ?? Date.now)();
     const ends = history.until.at(-1) ?? -Infinity;
     if (nowMs < ends && overlapMs > 0) {
@@ -164,12 +163,8 @@ export class SigningKeys implements CheckpointSigner {
       // After any other error the note may be there, and then it needs its key.
       if (!isSystemError(error, 'EEXIST')) throw error;
       files.destroy(made.key);
-      throw new SigningKeyFault('overtaken', `another rotation came first: ${file} is there now`, {
-        cause: error,
-      });
+      throw new SigningKeyFault('overtaken', `another rotation came first: ${file} is there now`);
     }
-    const named = new Set(history.keys.map(({ vkey }) => vkey));
-    for (const { key } of left) if (!named.has(key.vkey)) destroyIfPossible(files, key);
     return { key: made.key, before: before.key, until, keyFile: files.pathOf(made.key), note: file };
   }
 
@@ -208,13 +203,9 @@ export class SigningKeys implements CheckpointSigner {
         this.#told = '';
         return;
       }
-      const next = this.#load();
-      if (history.keys.some(({ vkey }, at) => vkey !== next.history.keys[at]?.vkey)) {
-        throw new SigningKeyFault('broken', 'a rotation that was followed is no longer there');
-      }
-      this.#signing = next;
+      this.#signing = this.#load(history.keys);
       this.#told = '';
-      this.#options.onNotice?.(`${next.current.key.vkey} signs the checkpoints from now on`);
+      this.#options.onNotice?.(`${this.#signing.current.key.vkey} signs the checkpoints from now on`);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       if (reason === this.#told) return;
@@ -223,10 +214,16 @@ export class SigningKeys implements CheckpointSigner {
     }
   }
 
-  /** @throws SigningKeyFault */
-  #load(): Signing {
+  /**
+   * @param followed keys that the log is known to have had.
+   * @throws SigningKeyFault
+   */
+  #load(followed: readonly NoteKey[] = []): Signing {
     const { dataDir, onTrouble } = this.#options;
     const history = readHistory(dataDir);
+    if (followed.some(({ vkey }, at) => vkey !== history.keys[at]?.vkey)) {
+      throw new SigningKeyFault('broken', 'a rotation that was followed is no longer there');
+    }
     // Whoever made the note may not have come to this yet, and a checkpoint must not outlive the key it was signed by.
     if (history.rotations.length > 0) syncDirectory(rotationDirectory(dataDir));
     const current = this.#files.read(history.current);
@@ -259,14 +256,5 @@ export class SigningKeys implements CheckpointSigner {
         this.#options.onTrouble('a signing key that was rotated cannot be destroyed', error);
       }
     }
-  }
-}
-
-/** The rotation is done by now: that something is left to remove must not look like a failure of it. */
-function destroyIfPossible(files: PrivateKeys, key: NoteKey): void {
-  try {
-    files.destroy(key);
-  } catch {
-    // The next rotation meets it again.
   }
 }

@@ -125,7 +125,7 @@ export function readHistory(dataDir: string): KeyHistory {
   } catch (error) {
     if (!isSystemError(error, 'ENOENT')) throw error;
     assertNotBegun(dataDir);
-    throw new SigningKeyFault('no-log', `there is no log in ${dataDir} yet`, { cause: error });
+    throw new SigningKeyFault('no-log', `there is no log in ${dataDir} yet`);
   }
   const paths = rotationPaths(dataDir);
   const astray = paths.find((each, index) => each !== rotationPath(dataDir, index + 1));
@@ -146,7 +146,6 @@ export function followHistory(dataDir: string, first: string, rotations: readonl
     throw new SigningKeyFault(
       'broken',
       `the keys in ${path.join(dataDir, 'checkpoints')} do not follow from each other: ${reason}`,
-      { cause: error },
     );
   }
 }

@@ -73,9 +73,6 @@ export class PrivateKeys {
       throw new SigningKeyFault(
         'key-missing',
         `${file} is not there: it holds the private key of ${key.vkey}`,
-        {
-          cause: error,
-        },
       );
     }
     const privateKey = privateKeyIn(pem);
@@ -96,21 +93,19 @@ export class PrivateKeys {
     return `${file} can be read by other users; whoever has it can sign in the name of this log: chmod 600`;
   }
 
-  /** The keys that were made for the log of this name. What cannot be read is no key. */
-  madeFor(origin: string): SigningKey[] {
-    return this.#files().flatMap(([file, keyId]) => {
+  /**
+   * The one private key that is there for the log of this name; that it is there is durable on return.
+   * @returns undefined when there is none, or more than one, none of which can be told from the others.
+   */
+  only(origin: string): SigningKey | undefined {
+    const made = this.#files().flatMap(([file, keyId]): SigningKey[] => {
       const privateKey = privateKeyIn(textOf(file) ?? '');
       if (privateKey === undefined) return [];
       const key = noteKey(verifierKeyOf(origin, createPublicKey(privateKey)));
-      return keyIdText(key.keyId) === keyId ? [{ key, privateKey }] : [];
+      return keyIdText(key.keyId) === keyId && file === this.pathOf(key) ? [{ key, privateKey }] : [];
     });
-  }
-
-  /** A key that was made for the log of this name; that its file is there is durable on return. */
-  find(origin: string): SigningKey | undefined {
-    const found = this.madeFor(origin).find(({ key }) => fs.existsSync(this.pathOf(key)));
-    if (found !== undefined) syncDirectory(this.directory);
-    return found;
+    if (made.length === 1) syncDirectory(this.directory);
+    return made.length === 1 ? made[0] : undefined;
   }
 
   /**

@@ -7,15 +7,17 @@
  */
 export type SigningKeyFaultReason = 'no-log' | 'key-missing' | 'broken' | 'overlapping' | 'overtaken';
 
-/** The message is for the operator: one line that names the file, and never holds anything of a private key. */
+/**
+ * The message is for the operator: one line that names the file, and never holds anything of a private key. There is no
+ * cause, which would say the same once more.
+ */
 export class SigningKeyFault extends Error {
   override name = 'SigningKeyFault';
   constructor(
     readonly reason: SigningKeyFaultReason,
     message: string,
-    options?: ErrorOptions,
   ) {
-    super(message, options);
+    super(message);
   }
 }
 

@@ -20,6 +20,8 @@ import {
   verifyNote,
   type NoteKey,
 } from '../../src/integrity/note-signing.js';
+// Two checkpoints of public Certificate Transparency logs as their witnesses cosigned them, with the public keys that
+// those witnesses publish: made by code that shares nothing with this, as the specifications give no such vectors.
 import published from './cosigned-checkpoints.json' with { type: 'json' };
 import { sha256 } from './rfc-tree.js';
 
@@ -41,7 +43,7 @@ const stranger = pair('stranger.example');
 const ROOT = sha256('root');
 const TEXT = formatCheckpoint({ origin: ORIGIN, size: 42, root: ROOT });
 
-/** The note with the last character but one of its first signature's base64 changed: the bytes of its signature. */
+/** The note with one bit of its first signature turned over. */
 function spoilt(note: string): string {
   const { text, signatures } = parseNote(note);
   const [first, ...rest] = signatures;
@@ -107,7 +109,7 @@ describe('verifyNote', () => {
     if (signature === undefined) throw new Error('no signature');
     for (const changed of [
       { ...signature, name: 'ledger.example/ward-8' },
-      { ...signature, keyId: signature.keyId ^ 1 },
+      { ...signature, keyId: (signature.keyId ^ 1) >>> 0 },
     ]) {
       expect(() => verifyNote(formatNote(TEXT, [changed]), [ours.key])).toThrow(NoteUnsigned);
     }
@@ -159,7 +161,7 @@ describe('keys', () => {
     const parsed = parseVerifierKey(ours.key.vkey);
     for (const changed of [
       { ...parsed, name: 'ledger.example/ward-8' },
-      { ...parsed, keyId: parsed.keyId ^ 1 },
+      { ...parsed, keyId: (parsed.keyId ^ 1) >>> 0 },
       { ...parsed, type: 4 },
     ]) {
       expect(() => noteKey(formatVerifierKey(changed))).toThrow('the key id of the verifier key is not that');

@@ -1,4 +1,4 @@
-import { hash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { describe, expect, test } from 'vitest';
 import { examine, isFault, type Examined, type Fault } from '../../src/ledger/examine.js';

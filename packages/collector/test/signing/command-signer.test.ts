@@ -4,11 +4,12 @@ import path from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { noteKey, verifyNote } from '../../src/integrity/note-signing.js';
-import { CommandSigner } from '../../src/signing/command-signer.js';
+import { CommandSigner, SigningCommandFailed } from '../../src/signing/command-signer.js';
+import { SigningKeyFault } from '../../src/signing/signing-key-fault.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import { ORIGIN, ScratchLog, TEXT } from './scratch-log.js';
 
-const PROGRAM = path.join(import.meta.dirname, 'signing-program.mjs');
+const PROGRAM = new URL('./signing-program.mjs', import.meta.url);
 
 interface Behaviour {
   readonly key?: KeyObject;
@@ -41,12 +42,16 @@ class Signing {
   }
 }
 
-async function messageOf(work: Promise<unknown>): Promise<string> {
+/** @param kind of the error: by it the program is told from the keys of the log. */
+async function messageOf(
+  work: Promise<unknown>,
+  kind: new (...args: never[]) => Error = SigningCommandFailed,
+): Promise<string> {
   const error = await work.then(
     () => undefined,
     (reason: unknown) => reason,
   );
-  expect(error).toBeInstanceOf(Error);
+  expect(error).toBeInstanceOf(kind);
   // Whatever is logged of it: what was signed, and what the program printed, is not in it.
   for (const line of TEXT.trimEnd().split('\n').slice(2)) expect(inspect(error)).not.toContain(line);
   expect(inspect(error)).not.toContain('cannot sign');
@@ -68,7 +73,7 @@ test('[R-905] a command that comes with another key later is refused', async () 
   const signing = new Signing();
   const [key] = (await signing.open()).keys;
   signing.behave({ key: generateKeyPairSync('ed25519').privateKey });
-  expect(await messageOf(signing.open())).toBe(
+  expect(await messageOf(signing.open(), SigningKeyFault)).toBe(
     `the key of the signing command ${signing.program} is not the one that this log signs with, ${key?.vkey ?? ''} ` +
       `(${signing.log.originFile}); a key behind a command cannot be rotated yet`,
   );
@@ -88,7 +93,7 @@ test('a log that lost its first key is not given another', async () => {
   await signing.open();
   fs.writeFileSync(path.join(signing.log.dataDir, 'checkpoints', 'latest'), '');
   fs.rmSync(signing.log.originFile);
-  expect(await messageOf(signing.open())).toContain('put the verifier key back');
+  expect(await messageOf(signing.open(), SigningKeyFault)).toContain('put the verifier key back');
   expect(fs.existsSync(signing.log.originFile)).toBe(false);
 });
 

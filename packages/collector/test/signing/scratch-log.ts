@@ -4,7 +4,7 @@ import path from 'node:path';
 import { keyIdText } from '@clinical-events/protocol/verify';
 import { vi } from 'vitest';
 import { noteKey, verifyNote } from '../../src/integrity/note-signing.js';
-import { SigningKeys } from '../../src/signing/key-directory.js';
+import { SigningKeys, type SigningKeysOptions } from '../../src/signing/key-directory.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 
 export const ORIGIN = 'log.example/ward-7';
@@ -14,17 +14,23 @@ export const TEXT = `${ORIGIN}\n1\nbjQLnP+zepicpUTmu3gKLHiQHT+zNzh2hRGjBhevoB0=\
 
 export class ScratchLog {
   readonly dataDir = scratchDirectory('data');
-  readonly directory = scratchDirectory('signing-keys');
+  readonly directory: string;
   nowMs = Date.UTC(2026, 6, 31, 12);
   readonly troubles: string[] = [];
   readonly notices: string[] = [];
-  readonly #options = {
-    dataDir: this.dataDir,
-    directory: this.directory,
-    now: () => this.nowMs,
-    onTrouble: (what: string, error: unknown) => this.troubles.push(`${what}: ${String(error)}`),
-    onNotice: (message: string) => this.notices.push(message),
-  };
+  readonly #options: SigningKeysOptions;
+
+  /** With `inDataDir` the private keys are where the command looks for them when nothing is said. */
+  constructor(inDataDir = false) {
+    this.directory = inDataDir ? path.join(this.dataDir, 'signing-keys') : scratchDirectory('signing-keys');
+    this.#options = {
+      dataDir: this.dataDir,
+      directory: this.directory,
+      now: () => this.nowMs,
+      onTrouble: (what, error) => this.troubles.push(`${what}: ${String(error)}`),
+      onNotice: (message) => this.notices.push(message),
+    };
+  }
 
   start(origin = ORIGIN): SigningKeys {
     return SigningKeys.openOrCreate({ ...this.#options, origin: () => origin });
@@ -56,7 +62,7 @@ export function keyFile(vkey: string): string {
   return `${keyIdText(noteKey(vkey).keyId)}.pem`;
 }
 
-/** The keys by which the signer signs, as somebody learns who knows them all. */
+/** The keys by which the signer signs, as somebody learns who knows them all; in the order of the chain. */
 export async function signersOf(keys: SigningKeys): Promise<string[]> {
   const { text, signedBy } = verifyNote(await keys.sign(TEXT), keys.keys);
   if (text !== TEXT) throw new Error('the signer changed the text');
@@ -82,8 +88,8 @@ const CHANGES = [
 export function crashAt(last: number, work: () => unknown): boolean {
   let made = 0;
   const spies = CHANGES.map((name) => {
-    const real = fs[name] as (...args: unknown[]) => unknown;
-    return vi.spyOn(fs, name).mockImplementation(((...args: unknown[]) => {
+    const real: (...args: never[]) => unknown = fs[name];
+    return vi.spyOn(fs, name).mockImplementation(((...args: never[]) => {
       if (made >= last) throw new Error('crashed');
       made++;
       return real(...args);

@@ -1,5 +1,4 @@
 #!/usr/bin/env node
-/* global Buffer, console, process, setInterval */
 // A program that signs, for the tests: what it does is in the file <its own path>.json.
 import { spawn } from 'node:child_process';
 import { createPrivateKey, createPublicKey, sign } from 'node:crypto';

@@ -1,0 +1,166 @@
+/**
+ * Makes the proof of one event from what stands in a data directory, beside a running collector or without one.
+ *
+ * Before anybody gets it the proof is checked, against the keys of the log and as its reader will: so a damaged tree,
+ * or an event that was changed, never yields one.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SALT_BYTES } from '@clinical-events/protocol';
+import { checkProof, formatProof } from '@clinical-events/protocol/verify';
+import { inclusionProof, TilesIncomplete } from '../integrity/merkle.js';
+import { isLocked } from '../store/embedded/directory-lock.js';
+import { findEvents } from '../store/embedded/event-finder.js';
+import { exists, nodeFiles } from '../store/embedded/files.js';
+import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
+import { TreeFiles } from '../store/embedded/tree-files.js';
+import { KeyStoreError } from '../store/key-store.js';
+import { StoreDamaged, type StoredEvent } from '../store/store.js';
+import type { TreeReader } from '../store/tree-store.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import { usage } from './key-arguments.js';
+import { cosigners, newestCheckpoint, newestCosigned, type SignedCheckpoint } from './log-checkpoints.js';
+
+/** How long an event's checkpoint is waited for. */
+const PATIENCE_MS = 5000;
+const LOOK_EVERY_MS = 100;
+
+export interface EventProof {
+  readonly event: StoredEvent;
+  /** The proof file. */
+  readonly proof: string;
+  readonly checkpoint: SignedCheckpoint;
+  /** The key of the log that signed the checkpoint. */
+  readonly verifierKey: string;
+  /** Who else has, by name and key id. */
+  readonly cosignedBy: readonly string[];
+}
+
+/**
+ * Waits for the collector, if one runs, to sign a checkpoint when none covers the event yet.
+ * @param eventId lower-case text form.
+ * @throws CommandFailure when there is no such event, more than one, or no proof of it that holds.
+ */
+export async function proveEvent(
+  dataDir: string,
+  eventId: string,
+  organisation?: string,
+): Promise<EventProof> {
+  const event = await theEvent(dataDir, eventId, organisation);
+  const tree = TreeFiles.read(dataDir, nodeFiles);
+  try {
+    return await proofOf(dataDir, event, tree);
+  } finally {
+    tree.close();
+  }
+}
+
+/** @throws CommandFailure when there is none, or more than one. */
+async function theEvent(
+  dataDir: string,
+  eventId: string,
+  organisation: string | undefined,
+): Promise<StoredEvent> {
+  const known = organisation === undefined ? await organisationsWithKeys(dataDir) : [];
+  let found: StoredEvent[];
+  try {
+    found = await findEvents(dataDir, nodeFiles, { eventId, organisation, known });
+  } catch (error) {
+    if (error instanceof StoreDamaged)
+      throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
+    throw error;
+  }
+  const [event, another] = found;
+  if (another !== undefined) {
+    const names = found.map((each) => each.organisation).sort();
+    throw usage(
+      `several organisations have an event ${eventId}: give --organisation, one of ${names.join(', ')}`,
+    );
+  }
+  if (event === undefined) {
+    const whose = organisation === undefined ? '' : ` of organisation "${organisation}"`;
+    throw new CommandFailure(`there is no event ${eventId}${whose} in ${dataDir}`, EXIT.notFound);
+  }
+  if (event.payloadState !== 'plain') {
+    throw new CommandFailure(
+      `the payload of event ${eventId} is ${event.payloadState}: there is nothing left to prove the body by`,
+      EXIT.failure,
+    );
+  }
+  return event;
+}
+
+/** They only spare the reading of the whole log: without the keys the event is found as well. */
+async function organisationsWithKeys(dataDir: string): Promise<string[]> {
+  if (!exists(keyDatabasePath(dataDir))) return [];
+  try {
+    const database = KeyDatabase.openReadOnly(dataDir);
+    try {
+      return (await database.list()).map(({ organisation }) => organisation);
+    } finally {
+      await database.close();
+    }
+  } catch (error) {
+    if (error instanceof KeyStoreError) return [];
+    throw error;
+  }
+}
+
+/** @throws CommandFailure when no checkpoint covers the event, or the proof does not hold. */
+async function proofOf(dataDir: string, event: StoredEvent, tree: TreeReader): Promise<EventProof> {
+  const { checkpoint, keys } = await checkpointOver(dataDir, event, tree);
+  const index = event.sequence - 1;
+  const proof = formatProof({
+    extra: Buffer.concat([event.envelope, event.salted.subarray(0, SALT_BYTES)]),
+    index,
+    path: pathOf(event, checkpoint, tree),
+    checkpoint: checkpoint.note,
+  });
+  // The newest first: it is the one to be named when several have signed.
+  const vkeys = keys.map(({ vkey }) => vkey).reverse();
+  const verdict = await checkProof({ proof, body: event.body, keys: vkeys });
+  if (!verdict.valid) throw notProvable(event, verdict.message);
+  return {
+    ...{ event, proof, checkpoint, verifierKey: verdict.signedBy },
+    cosignedBy: cosigners(checkpoint.note, { keys }),
+  };
+}
+
+/** Waits for the collector to sign one when there is none yet. */
+async function checkpointOver(dataDir: string, { sequence, eventId }: StoredEvent, tree: TreeReader) {
+  const warn = (message: string) => process.stderr.write(`collector: warning: ${message}\n`);
+  for (let waited = 0; ; waited += LOOK_EVERY_MS) {
+    const found = newestCheckpoint(dataDir, tree);
+    if (found !== undefined && found.newest.checkpoint.size >= sequence) {
+      const { history, newest } = found;
+      return { keys: history.keys, checkpoint: newestCosigned(dataDir, history, sequence, warn) ?? newest };
+    }
+    const running = isLocked(dataDir);
+    if (!running || waited >= PATIENCE_MS) {
+      throw new CommandFailure(
+        `event ${sequence} (${eventId}) is not under a checkpoint yet, ` +
+          (running
+            ? `although ${PATIENCE_MS / 1000} s were waited for one: try again, and look at the collector's log`
+            : 'and no collector runs: the next start of one signs it'),
+        EXIT.failure,
+      );
+    }
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+function pathOf(event: StoredEvent, { checkpoint }: SignedCheckpoint, tree: TreeReader): Buffer[] {
+  try {
+    return inclusionProof(tree, event.sequence - 1, checkpoint.size);
+  } catch (error) {
+    if (error instanceof TilesIncomplete) throw notProvable(event, error.message, error);
+    throw error;
+  }
+}
+
+function notProvable({ sequence, eventId }: StoredEvent, reason: string, cause?: unknown): CommandFailure {
+  return new CommandFailure(
+    `event ${sequence} (${eventId}) cannot be proved: ${reason.replace(/\.$/, '')}; see collector verify`,
+    EXIT.damaged,
+    { cause },
+  );
+}

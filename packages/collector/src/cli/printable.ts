@@ -1,0 +1,18 @@
+/** Text of somebody else's on a terminal: it must not be able to move the cursor there, or to turn words around. */
+
+/** Control and direction characters that JSON lets stand as they are. */
+const UNPRINTABLE = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/** The same JSON, with those characters escaped. */
+export function printableJson(json: string): string {
+  return json.replace(UNPRINTABLE, escaped);
+}
+
+/** The text as it would stand in a string of JSON, without the quotes around it. */
+export function printable(text: string): string {
+  return printableJson(JSON.stringify(text)).slice(1, -1);
+}

@@ -1,0 +1,317 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { keyChain } from '../../src/integrity/key-chain.js';
+import { noteKey, verifyNote } from '../../src/integrity/note-signing.js';
+import { scratchDirectory } from '../access/scratch-keys.js';
+import { createKey, outcomeEvent, run as collector, start } from '../running/collector-process.js';
+import { DAY, keyFile, ORIGIN, ScratchLog, signersOf } from '../signing/scratch-log.js';
+
+interface KeyJson extends Record<string, unknown> {
+  readonly key: string;
+  readonly key_id: string;
+  readonly key_file: string;
+  readonly rotation_note: string;
+}
+
+class Log extends ScratchLog {
+  constructor() {
+    super(true);
+  }
+
+  run(verb: string, ...options: string[]) {
+    return collector(['signing-key', verb, '--data-dir', this.dataDir, ...options]);
+  }
+
+  async json(verb: string, ...options: string[]): Promise<KeyJson> {
+    const { code, stdout, stderr } = await this.run(verb, '--json', ...options);
+    expect([code, stderr]).toEqual([0, '']);
+    return JSON.parse(stdout) as KeyJson;
+  }
+
+  /** The lines of every private key, which nobody may ever see. */
+  secrets(): string[] {
+    return this.keyFiles().map(
+      (name) => fs.readFileSync(path.join(this.directory, name), 'utf8').split('\n')[1] ?? '',
+    );
+  }
+}
+
+describe('show', () => {
+  test('[R-905] tells the origin, the verifier key and where the private one is', async () => {
+    const log = new Log();
+    const [key] = log.start().keys;
+    const file = path.join(log.directory, keyFile(key?.vkey ?? ''));
+    expect(await log.run('show')).toEqual({
+      code: 0,
+      stderr: '',
+      stdout: `Origin:        ${ORIGIN}
+Verifier key:  ${key?.vkey ?? ''}
+Private key:   ${file}
+First key:     ${log.originFile}
+`,
+    });
+    expect(await log.json('show')).toEqual({
+      origin: ORIGIN,
+      key: key?.vkey,
+      key_id: keyFile(key?.vkey ?? '').slice(0, 8),
+      key_file: file,
+      key_file_exists: true,
+      signing_command: null,
+      first_key_file: log.originFile,
+      earlier: [],
+    });
+  });
+
+  test('[R-905] tells of each earlier key until when it signs too, and the note that hands on from it', async () => {
+    const log = new Log();
+    log.start();
+    const first = log.rotate(30 * DAY);
+    log.nowMs += DAY;
+    // Ends the overlap of the one before, 29 days too early.
+    const second = log.rotate(0);
+    const ended = new Date(log.nowMs).toISOString();
+    expect((await log.json('show'))['earlier']).toMatchObject([
+      { key: first.before.vkey, signs_until: ended, rotation_note: log.noteFile(1) },
+      { key: second.before.vkey, signs_until: ended, rotation_note: log.noteFile(2) },
+    ]);
+    const { stdout } = await log.run('show');
+    expect(stdout).toContain(`Verifier key:  ${second.key.vkey}\n`);
+    const [heading, ...rows] = stdout.trimEnd().split('\n').slice(5);
+    expect(heading?.split(/ {2,}/)).toEqual(['EARLIER KEY', 'SIGNS TOO UNTIL', 'ROTATION NOTE']);
+    expect(rows.map((row) => row.split(/ {2,}/))).toEqual([
+      [first.before.vkey, ended, log.noteFile(1)],
+      [second.before.vkey, ended, log.noteFile(2)],
+    ]);
+  });
+
+  test('says when the private key is not there, and changes nothing', async () => {
+    const log = new Log();
+    log.start();
+    fs.rmSync(log.directory, { recursive: true });
+    const { code, stdout } = await log.run('show');
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^Private key: .*\.pem \(not there\)$/m)]);
+    expect((await log.json('show'))['key_file_exists']).toBe(false);
+    expect(fs.existsSync(log.directory)).toBe(false);
+  });
+
+  test('says behind which command the key is', async () => {
+    const log = new Log();
+    log.start();
+    const { stdout } = await log.run('show', '--signing-command', '/opt/sign');
+    expect(stdout).toContain('Private key:   behind /opt/sign\n');
+    expect(await log.json('show', '--signing-command', '/opt/sign')).toMatchObject({
+      key_file: null,
+      key_file_exists: null,
+      signing_command: '/opt/sign',
+    });
+  });
+});
+
+describe('rotate', () => {
+  test('[R-905] makes a key that a running collector signs with next, and keeps the old one 30 days', async () => {
+    const log = new Log();
+    const running = log.start();
+    const [old] = running.keys;
+    const before = Date.now();
+    const rotated = await log.json('rotate');
+    const until = Date.parse(String(rotated['old_key_signs_until']));
+    expect(until - before).toBeGreaterThanOrEqual(30 * DAY);
+    expect(until - Date.now()).toBeLessThanOrEqual(30 * DAY);
+    expect(rotated).toMatchObject({
+      origin: ORIGIN,
+      key_id: keyFile(rotated.key).slice(0, 8),
+      key_file: path.join(log.directory, keyFile(rotated.key)),
+      rotated_from: old?.vkey,
+      rotation_note: log.noteFile(1),
+    });
+    const note = fs.readFileSync(rotated.rotation_note, 'utf8');
+    expect(keyChain(old?.vkey ?? '', [note]).current.vkey).toBe(rotated.key);
+    log.nowMs = before;
+    expect(await signersOf(running)).toEqual([old?.vkey, rotated.key]);
+    expect((await log.json('show'))['key']).toBe(rotated.key);
+  });
+
+  test('[R-905] is followed by the collector that runs, which then destroys the old key', async () => {
+    const dataDir = scratchDirectory('data');
+    const apiKey = await createKey(dataDir);
+    const serving = await start(dataDir, ['--checkpoint-interval-ms', '100']);
+    onTestFinished(() => serving.kill());
+    const first = fs.readFileSync(path.join(dataDir, 'checkpoints', 'origin.vkey'), 'utf8').trimEnd();
+    const post = async () => {
+      const headers = { 'x-api-key': apiKey, 'content-type': 'application/json' };
+      const body = JSON.stringify(outcomeEvent());
+      const answer = await fetch(`${serving.url}/event/outcome`, { method: 'POST', headers, body });
+      expect(answer.status).toBe(201);
+    };
+    const keys = [noteKey(first)];
+    const newest = () => {
+      const note = fs.readFileSync(path.join(dataDir, 'checkpoints', 'latest'), 'utf8');
+      return verifyNote(note, keys).signedBy.map(({ vkey }) => vkey);
+    };
+    for (const [overlap, signing, files] of [
+      ['30d', 2, 2],
+      ['0', 1, 1],
+    ] as const) {
+      const args = ['rotate', '--data-dir', dataDir, '--overlap', overlap, '--json'];
+      const { stdout } = await collector(['signing-key', ...args]);
+      keys.push(noteKey((JSON.parse(stdout) as KeyJson).key));
+      await post();
+      await expect.poll(newest).toEqual(keys.slice(-signing).map(({ vkey }) => vkey));
+      await expect.poll(() => fs.readdirSync(path.join(dataDir, 'signing-keys'))).toHaveLength(files);
+    }
+    expect(await serving.stop()).toBe(0);
+    expect(serving.output.stderr).not.toMatch(/"level":(40|50|60)/);
+  });
+
+  test('says in words what happened', async () => {
+    const log = new Log();
+    const [old] = log.start().keys;
+    const { code, stdout } = await log.run('rotate', '--overlap', '0s');
+    const [, vkey = ''] = /^Verifier key: +(\S+)$/m.exec(stdout) ?? [];
+    expect(code).toBe(0);
+    expect(stdout)
+      .toBe(`Key ${keyFile(vkey).slice(0, 8)} takes over from ${keyFile(old?.vkey ?? '').slice(0, 8)}, which signs no more.
+A running collector follows with its next checkpoint.
+
+Verifier key:   ${vkey}
+Rotation note:  ${log.noteFile(1)}
+Private key:    ${path.join(log.directory, keyFile(vkey))}
+
+Give the verifier key, or the note, to whoever checks this log.
+`);
+    expect(noteKey(vkey).name).toBe(ORIGIN);
+    expect((await log.run('rotate', '--overlap', '90d')).stdout).toMatch(
+      /, which signs too until \d{4}-.*Z\.\n/,
+    );
+  });
+
+  test('[R-905] in several processes at once makes one key', async () => {
+    const log = new Log();
+    const running = log.start();
+    const ended = await Promise.all(Array.from({ length: 4 }, () => log.run('rotate')));
+    const lost = ended.filter(({ code }) => code !== 0);
+    expect(lost).toHaveLength(3);
+    for (const { code, stderr } of lost) {
+      // Whoever came after the note was there meets its overlap.
+      if (code === 2)
+        expect(stderr).toMatch(/^collector: the overlap of the rotation before lasts until .*\n$/);
+      else
+        expect([code, stderr]).toEqual([
+          1,
+          `collector: another rotation came first: ${log.noteFile(1)} is there now\n`,
+        ]);
+    }
+    log.nowMs = Date.now();
+    expect(await signersOf(running)).toHaveLength(2);
+    expect(log.keyFiles()).toHaveLength(2);
+  });
+
+  test('is refused while an overlap lasts, but for --overlap 0', async () => {
+    const log = new Log();
+    log.start();
+    const first = await log.json('rotate', '--overlap', '1h');
+    expect(await log.run('rotate')).toEqual({
+      code: 2,
+      stdout: '',
+      stderr:
+        `collector: the overlap of the rotation before lasts until ${String(first['old_key_signs_until'])}; ` +
+        'rotate after it, or with overlap 0 to end it now\n',
+    });
+    expect((await log.json('rotate', '--overlap', '0'))['rotated_from']).toBe(first.key);
+  });
+
+  test('takes the directory of the keys from --signing-keys', async () => {
+    const log = new Log();
+    log.start();
+    const elsewhere = `${log.dataDir}-keys`;
+    fs.renameSync(log.directory, elsewhere);
+    const missing = await log.run('rotate');
+    expect(missing).toMatchObject({ code: 6, stdout: '' });
+    expect(missing.stderr).toMatch(
+      /^collector: .*signing-keys\/[0-9a-f]{8}\.pem is not there: it holds the private key of /,
+    );
+    const { key_file: file } = await log.json('rotate', '--signing-keys', elsewhere);
+    expect([path.dirname(file), fs.existsSync(file)]).toEqual([elsewhere, true]);
+    expect(fs.existsSync(log.directory)).toBe(false);
+  });
+
+  test('refuses a key behind a command', async () => {
+    const log = new Log();
+    log.start();
+    expect(await log.run('rotate', '--signing-command', '/opt/sign')).toEqual({
+      code: 2,
+      stdout: '',
+      stderr:
+        'collector: the key is behind /opt/sign and must be rotated where it lives; that this log follows to ' +
+        'another key there is not supported yet\n',
+    });
+    expect(log.keyFiles()).toHaveLength(1);
+  });
+
+  test.each(['soon', '30', '-1d', ''])('refuses the overlap "%s"', async (overlap) => {
+    const log = new Log();
+    log.start();
+    const { code, stderr } = await log.run('rotate', `--overlap=${overlap}`);
+    expect([code, stderr]).toEqual([
+      2,
+      `collector: --overlap: ${JSON.stringify(overlap)} is not a time such as 24h, or 0\n`,
+    ]);
+    expect(log.keyFiles()).toHaveLength(1);
+  });
+});
+
+describe.each(['show', 'rotate'])('%s', (verb) => {
+  test('ends with 6 where there is no log yet, and makes nothing', async () => {
+    const log = new Log();
+    expect(await log.run(verb)).toEqual({
+      code: 6,
+      stdout: '',
+      stderr: `collector: there is no data directory at ${log.dataDir}\n`,
+    });
+    expect(fs.existsSync(log.dataDir)).toBe(false);
+    fs.mkdirSync(log.dataDir);
+    expect(await log.run(verb)).toEqual({
+      code: 6,
+      stdout: '',
+      stderr: `collector: there is no log in ${log.dataDir} yet: the first "collector serve" begins one\n`,
+    });
+    expect(fs.readdirSync(log.dataDir)).toEqual([]);
+  });
+
+  test('ends with 3 when the notes do not lead from key to key, and names the one', async () => {
+    const log = new Log();
+    log.start();
+    const { note } = log.rotate(0);
+    fs.writeFileSync(note, fs.readFileSync(note, 'utf8').replace(/^2026-/m, '2027-'));
+    const { code, stdout, stderr } = await log.run(verb);
+    expect([code, stdout]).toEqual([3, '']);
+    expect(stderr).toMatch(/^collector: .*rotation note 1: .*\n$/);
+  });
+
+  test('[R-905] never shows a private key, not even where an error arose', async () => {
+    const log = new Log();
+    log.start();
+    const said: string[] = [];
+    const note = async (...options: string[]) => {
+      const { stdout, stderr } = await log.run(verb, '--log-level', 'trace', ...options);
+      said.push(stdout, stderr);
+    };
+    const secrets = log.secrets();
+    await note('--json');
+    await note();
+    secrets.push(...log.secrets());
+    for (const name of log.keyFiles()) {
+      const file = path.join(log.directory, name);
+      fs.writeFileSync(file, fs.readFileSync(file, 'utf8').replace('BEGIN', 'BEGUN'));
+    }
+    await note(...(verb === 'rotate' ? ['--overlap', '0'] : []));
+    expect(secrets.length).toBeGreaterThan(1);
+    for (const secret of secrets) {
+      expect(secret).toMatch(/^[\w+/=]{64}$/);
+      // Of its 64 characters the first 21 are the same for every key.
+      for (const text of said) expect(text).not.toContain(secret.slice(22, 44));
+    }
+    expect(said.join('')).not.toContain('PRIVATE');
+  });
+});
