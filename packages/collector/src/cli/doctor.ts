@@ -14,6 +14,7 @@ import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js'
 import { KeyStoreDamaged } from '../store/key-store.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
+import { proofFindings } from './proof-findings.js';
 import { alignedTable } from './table.js';
 
 const EXAMPLES = `
@@ -61,11 +62,10 @@ async function examine(config: Config, json: boolean): Promise<number> {
   if (hasLedger) {
     const bar = new ProgressBar(!json && process.stderr.isTTY);
     try {
-      for (const finding of inspectLedger(dataDir, nodeFiles, bar.show, running)) findings.push(finding);
+      findings.push(...ledgerFindings(config, running, bar));
     } finally {
       bar.clear();
     }
-    findings.push(...tornFindings(dataDir));
   } else {
     findings.push({ severity: 'ok', subject: 'events', message: 'none yet: no collector has run here' });
   }
@@ -78,6 +78,13 @@ async function examine(config: Config, json: boolean): Promise<number> {
     process.stdout.write(table.replace(/^(?:ok|WARNING|DAMAGED)(?= )/gm, coloured));
   }
   return damaged ? EXIT.damaged : EXIT.ok;
+}
+
+function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): Generator<Finding> {
+  const { dataDir } = config;
+  const events = yield* inspectLedger(dataDir, nodeFiles, bar.show, running);
+  yield* tornFindings(dataDir);
+  yield* proofFindings(config, events, running);
 }
 
 /** On a terminal only, and not when NO_COLOR asks for none: styleText sees to both. */

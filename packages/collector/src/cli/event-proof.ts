@@ -9,7 +9,7 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { checkProof, formatProof } from '@clinical-events/protocol/verify';
 import { inclusionProof, TilesIncomplete } from '../integrity/merkle.js';
 import { isLocked } from '../store/embedded/directory-lock.js';
-import { findEvents } from '../store/embedded/event-finder.js';
+import { findEvents, type Findings } from '../store/embedded/event-finder.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
@@ -45,9 +45,9 @@ export async function proveEvent(
   eventId: string,
   organisation?: string,
 ): Promise<EventProof> {
-  const event = await theEvent(dataDir, eventId, organisation);
   const tree = TreeFiles.read(dataDir, nodeFiles);
   try {
+    const event = await theEvent(dataDir, tree, eventId, organisation);
     return await proofOf(dataDir, event, tree);
   } finally {
     tree.close();
@@ -57,11 +57,14 @@ export async function proveEvent(
 /** @throws CommandFailure when there is none, or more than one. */
 async function theEvent(
   dataDir: string,
+  tree: TreeReader,
   eventId: string,
   organisation: string | undefined,
 ): Promise<StoredEvent> {
   const known = organisation === undefined ? await organisationsWithKeys(dataDir) : [];
-  let found: StoredEvent[];
+  // Before the log is read: what was signed by then can be found in it.
+  const signed = newestCheckpoint(dataDir, tree)?.newest.checkpoint.size ?? 0;
+  let found: Findings;
   try {
     found = await findEvents(dataDir, nodeFiles, { eventId, organisation, known });
   } catch (error) {
@@ -69,11 +72,18 @@ async function theEvent(
       throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
     throw error;
   }
-  const [event, another] = found;
+  const [event, another] = found.events;
   if (another !== undefined) {
-    const names = found.map((each) => each.organisation).sort();
+    const names = found.events.map((each) => each.organisation).sort();
     throw usage(
       `several organisations have an event ${eventId}: give --organisation, one of ${names.join(', ')}`,
+    );
+  }
+  if (event === undefined && found.nextSequence <= signed) {
+    throw new CommandFailure(
+      `the log can be read up to event ${found.nextSequence - 1} only, and a checkpoint was signed over ${signed}; ` +
+        'see collector verify',
+      EXIT.damaged,
     );
   }
   if (event === undefined) {

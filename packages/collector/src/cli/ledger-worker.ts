@@ -79,7 +79,7 @@ export class LedgerWorker {
             this.#closed = true;
         }
       });
-      this.#worker.on('error', (error) => {
+      this.#worker.on('error', (error: Error) => {
         reject(new CommandFailure(error.message, EXIT.unsafe, { cause: error }));
         unsafe(error.message);
       });

@@ -53,7 +53,7 @@ async function prove({ dataDir }: Config, eventId: string, options: ProofOptions
   const organisation =
     options.organisation === undefined ? undefined : organisationFrom(options.organisation);
   const out = options.out === undefined ? undefined : path.resolve(options.out);
-  if (out !== undefined && exists(out)) throw alreadyThere(out);
+  if (out !== undefined) assertRoom(out);
   if (!exists(path.join(dataDir, 'ledger'))) {
     throw new CommandFailure(`${dataDir} holds no ledger`, EXIT.notFound);
   }
@@ -89,6 +89,13 @@ function alreadyThere(file: string): CommandFailure {
   return usage(`--out: ${file} is there already, and is not written over`);
 }
 
+/** Before anything is read and noted. */
+function assertRoom(file: string): void {
+  const directory = path.dirname(file);
+  if (!exists(directory)) throw usage(`--out: there is no directory ${directory}`);
+  if (exists(file)) throw alreadyThere(file);
+}
+
 /** Whole or not at all, and for its owner alone: it holds the salt. */
 function writeNew(file: string, text: string): void {
   try {
@@ -96,10 +103,6 @@ function writeNew(file: string, text: string): void {
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
     if (code === 'EEXIST') throw alreadyThere(file);
-    const directory = path.dirname(file);
-    if (code === 'ENOENT' && !exists(directory)) {
-      throw usage(`--out: there is no directory ${directory}`);
-    }
     throw new CommandFailure(`--out: ${file} cannot be written (${code})`, EXIT.failure, { cause: error });
   }
 }

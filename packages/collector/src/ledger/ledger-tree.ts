@@ -96,7 +96,7 @@ export class LedgerTree implements Leaves {
     const opened = new LedgerTree(options, tree, signed?.size ?? -1);
     await opened.#catchUp();
     if (signed === undefined) await opened.#advance(true);
-    else if (size > signed.size) await opened.#tryAdvance(true);
+    else await opened.#tryAdvance(true);
     opened.#timer = setInterval(() => {
       if (opened.#signed !== opened.#tree.size) opened.#working ??= opened.#tryAdvance(false);
     }, options.intervalMs);

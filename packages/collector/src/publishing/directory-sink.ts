@@ -23,6 +23,7 @@ const LOOK_AT = 8;
 const MOST_NAMES = 9;
 /** So many files before the publisher hears of it. */
 const BATCH = 32;
+const LONGEST_NOTE = 64 * 1024;
 
 export interface DirectorySinkOptions {
   readonly path: string;
@@ -36,19 +37,19 @@ export class DirectorySink implements Sink {
   readonly shown: string;
   /** Whether the newest checkpoint there was held against the ledger. */
   #examined = false;
+  /** The file that contradicts the ledger. Looked at first, because a large directory takes minutes to read. */
+  #contradiction: string | undefined;
 
   constructor(private readonly options: DirectorySinkOptions) {
     this.shown = options.shown;
   }
 
   async deliver(notes: readonly Published[], attempt: Attempt): Promise<number> {
-    const newest = notes.at(-1);
-    if (newest === undefined) return 0;
     try {
-      if (!this.#examined) await this.#examine(newest.checkpoint, attempt);
+      if (!this.#examined) await this.#examine(attempt);
       const batch = notes.slice(0, BATCH);
       for (const published of batch) {
-        await this.#give(published, newest.checkpoint);
+        await this.#give(published, attempt.newest);
         attempt.progress();
       }
       return batch.length;
@@ -60,21 +61,36 @@ export class DirectorySink implements Sink {
   }
 
   /** @throws {@link SinkForked} when the directory holds a checkpoint of a longer or another ledger. */
-  async #examine(newest: Checkpoint, attempt: Attempt): Promise<void> {
-    const { path: directory, files, log } = this.options;
+  async #examine(attempt: Attempt): Promise<void> {
+    const { path: directory, files } = this.options;
+    if (this.#contradiction !== undefined) {
+      const there = await files.tail(this.#contradiction, LONGEST_NOTE);
+      if (there !== undefined) this.#compare(this.#contradiction, there.bytes, attempt.newest);
+    }
     const found = await files.last(directory, NAMES, LOOK_AT, () => attempt.progress());
     for (const { name, bytes } of found) {
-      const held = ownCheckpoint(Buffer.from(bytes).toString(), newest.origin, log);
-      if (held === undefined) continue;
-      assertGoesOnFrom(held, newest, `${path.join(directory, name)} is`, log);
-      break;
+      if (this.#compare(path.join(directory, name), bytes, attempt.newest)) break;
     }
     this.#examined = true;
   }
 
+  /**
+   * @returns the checkpoint in the file if it is one of this log.
+   * @throws {@link SinkForked} when it contradicts the ledger.
+   */
+  #compare(file: string, bytes: Uint8Array, newest: Checkpoint): Checkpoint | undefined {
+    const { log } = this.options;
+    const held = ownCheckpoint(Buffer.from(bytes).toString(), newest.origin, log);
+    if (held === undefined) return undefined;
+    this.#contradiction = file;
+    assertGoesOnFrom(held, newest, `${file} is`, log);
+    this.#contradiction = undefined;
+    return held;
+  }
+
   /** On return the directory holds this note, or one of the same tree. */
   async #give({ note, checkpoint }: Published, newest: Checkpoint): Promise<void> {
-    const { path: directory, files, log } = this.options;
+    const { path: directory, files } = this.options;
     const bytes = Buffer.from(note);
     const name = String(checkpoint.size).padStart(DIGITS, '0');
     for (let k = 1; k <= MOST_NAMES; k++) {
@@ -85,11 +101,8 @@ export class DirectorySink implements Sink {
         if (await this.#complete(file, bytes.subarray(there.length))) return;
         continue;
       }
-      const held = ownCheckpoint(Buffer.from(there).toString(), checkpoint.origin, log);
-      if (held === undefined) continue;
-      assertGoesOnFrom(held, newest, `${file} is`, log);
       // The same tree, signed by another key of this log.
-      if (held.size === checkpoint.size) return;
+      if (this.#compare(file, there, newest)?.size === checkpoint.size) return;
     }
     throw new SinkTrouble(
       `${directory} holds ${MOST_NAMES} files for ${checkpoint.size} events that are not of this log`,

@@ -7,12 +7,13 @@
  *
  * The file is opened anew for each delivery, so it may be moved aside at any time (log rotation).
  */
+import path from 'node:path';
 import { NoteUnsigned, splitNotes, type Checkpoint } from '@clinical-events/protocol/verify';
 import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
 import { diskTrouble } from './disk-trouble.js';
 import { assertGoesOnFrom, ownCheckpoint, type LogView } from './log-view.js';
 import type { FileTail, SinkFiles } from './sink-files.js';
-import type { Published, Sink } from './sink.js';
+import type { Attempt, Published, Sink } from './sink.js';
 
 /** More than a note ever has. */
 const TAIL_BYTES = 16 * 1024;
@@ -39,20 +40,19 @@ export class FileSink implements Sink {
     this.shown = options.shown;
   }
 
-  async deliver(notes: readonly Published[]): Promise<number> {
+  async deliver(notes: readonly Published[], { newest }: Attempt): Promise<number> {
     const { path: file, files } = this.options;
-    const newest = notes.at(-1);
-    if (newest === undefined) return 0;
     try {
       const tail = await files.tail(file, TAIL_BYTES);
       const batch = notes.slice(0, BATCH);
-      const more = this.#continuation(tail, batch, newest.checkpoint);
+      const more = this.#continuation(tail, batch, newest);
       // Also when it is nothing: what is there already may not have been flushed.
-      await files.append(file, more, tail === undefined);
+      await files.append(file, more, true);
       this.#last = batch.at(-1)?.note;
       return batch.length;
     } catch (error) {
-      throw diskTrouble(file, error);
+      const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+      throw diskTrouble(missing ? path.dirname(file) : file, error);
     }
   }
 
@@ -111,7 +111,8 @@ function begunAt(bytes: Buffer, note: Buffer, fromBeginning: boolean): number {
   for (let length = Math.min(note.length, bytes.length); length > 0; length--) {
     const at = bytes.length - length;
     if (!bytes.subarray(at).equals(note.subarray(0, length))) continue;
-    if (at === 0 ? fromBeginning : bytes.toString('latin1', Math.max(0, at - 2), at) === '\n\n') return length;
+    if (at === 0 ? fromBeginning : bytes.toString('latin1', Math.max(0, at - 2), at) === '\n\n')
+      return length;
   }
   return 0;
 }

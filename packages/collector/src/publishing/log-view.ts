@@ -37,7 +37,12 @@ export function ownCheckpoint(note: string, origin: string, { logKeys }: LogView
  * @param where it was found, for the message.
  * @throws {@link SinkForked} when it does not, {@link SinkTrouble} when the tree cannot tell.
  */
-export function assertGoesOnFrom(held: Checkpoint, newest: Checkpoint, where: string, { tiles }: LogView): void {
+export function assertGoesOnFrom(
+  held: Checkpoint,
+  newest: Checkpoint,
+  where: string,
+  { tiles }: LogView,
+): void {
   if (held.size > newest.size) {
     throw new SinkForked(
       `${where} a checkpoint of ${held.size} events, and this ledger has ${newest.size}: ` +

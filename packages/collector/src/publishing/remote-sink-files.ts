@@ -26,7 +26,12 @@ export class RemoteSinkFiles implements SinkFiles {
   #calls = 0;
   #killed = false;
 
-  async last(directory: string, pattern: string, count: number, onProgress: () => void): Promise<FoundFile[]> {
+  async last(
+    directory: string,
+    pattern: string,
+    count: number,
+    onProgress: () => void,
+  ): Promise<FoundFile[]> {
     return (await this.#call('last', [directory, pattern, count], onProgress)) as FoundFile[];
   }
 
@@ -54,7 +59,11 @@ export class RemoteSinkFiles implements SinkFiles {
     return this.#child?.pid;
   }
 
-  #call(call: keyof SinkFiles, values: unknown[], onProgress: () => void = () => undefined): Promise<unknown> {
+  #call(
+    call: keyof SinkFiles,
+    values: unknown[],
+    onProgress: () => void = () => undefined,
+  ): Promise<unknown> {
     return new Promise((resolve, reject) => {
       if (this.#killed) {
         reject(gone());

@@ -5,12 +5,12 @@
  * that Node shares among all such calls, on which the ledger waits for room as well; and no process, whatever it
  * calls to end, ends before those threads have. This one may be killed at any time.
  */
-import { nodeSinkFiles } from './sink-files.js';
+import { nodeSinkFiles, type SinkFiles } from './sink-files.js';
 
 /** A call by name. */
 export interface SinkFilesRequest {
   readonly id: number;
-  readonly call: keyof typeof nodeSinkFiles;
+  readonly call: keyof SinkFiles;
   readonly values: readonly unknown[];
 }
 
@@ -23,10 +23,13 @@ function reply(message: SinkFilesReply): void {
   process.send?.(message);
 }
 
+type Call = (...values: unknown[]) => Promise<unknown>;
+
 async function answer({ id, call, values }: SinkFilesRequest): Promise<void> {
+  const calls = nodeSinkFiles as unknown as Readonly<Record<string, Call>>;
   try {
-    const run = nodeSinkFiles[call] as (...values: unknown[]) => Promise<unknown>;
-    const value = await run(...values, () => reply({ id, kind: 'progress' }));
+    // Only one of the calls has a use for what comes last.
+    const value = await calls[call]?.(...values, () => reply({ id, kind: 'progress' }));
     reply({ id, kind: 'done', value });
   } catch (error) {
     const { code = 'UNKNOWN', message } = error as Error & { code?: string };

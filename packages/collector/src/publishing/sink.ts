@@ -37,6 +37,8 @@ export interface Published {
 
 /** One try to deliver. */
 export interface Attempt {
+  /** The newest checkpoint of the ledger, perhaps newer than those that are handed over. */
+  readonly newest: Checkpoint;
   /** Aborted when the time for the try is up. */
   readonly signal: AbortSignal;
   /** To be called while a long task gets on: the time begins anew. */
@@ -70,6 +72,7 @@ export class SinkForked extends SinkTrouble {
 
 /** Each may have one call under way in a thread pool of four (sink-files-process.ts). */
 const MOST_ON_DISK = 4;
+const UNSHOWABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /**
@@ -109,7 +112,7 @@ function onDisk(kind: 'directory' | 'file', scheme: string, given: string): Sink
   if (given.startsWith('//')) {
     throw new SinkSpecInvalid(`${quoted(`${scheme}:${given}`)} is a URL; write ${scheme}: and then the path`);
   }
-  if (/\p{Cc}/u.test(given)) {
+  if (UNSHOWABLE.test(given)) {
     throw new SinkSpecInvalid(`the path in ${quoted(`${scheme}:${given}`)} has a control character`);
   }
   const absolute = path.resolve(given);
@@ -131,7 +134,9 @@ function witness(part: string): SinkSpec {
     throw new SinkSpecInvalid(`${named} has a user name or a password in it, and a witness asks for none`);
   }
   if (url.search !== '' || address.includes('?')) {
-    throw new SinkSpecInvalid(`${named} has a question mark in it; give the prefix that add-checkpoint goes behind`);
+    throw new SinkSpecInvalid(
+      `${named} has a question mark in it; give the prefix that add-checkpoint goes behind`,
+    );
   }
   if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname)) {
     throw new SinkSpecInvalid(`${named} must be https://; http:// is for a witness on this host`);
@@ -155,8 +160,12 @@ const WITNESS_KEY_TYPES = [0x04, 0x06];
 
 function witnessKey(vkey: string): NoteKey {
   const key = noteKey(vkey);
-  if (WITNESS_KEY_TYPES.includes(key.type)) return key;
-  throw new SinkSpecInvalid(`it is of type ${key.type}, and that of a witness is of type 4 or 6`);
+  if (!WITNESS_KEY_TYPES.includes(key.type)) {
+    throw new SinkSpecInvalid(`it is of type ${key.type}, and that of a witness is of type 4 or 6`);
+  }
+  // The name is shown on terminals.
+  if (UNSHOWABLE.test(key.name)) throw new SinkSpecInvalid('its name has a control character');
+  return key;
 }
 
 const LONGEST_QUOTE = 120;

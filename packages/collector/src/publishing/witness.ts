@@ -5,6 +5,9 @@
  * A witness remembers the size of the largest tree that it saw of this log. So it finds out when the ledger was
  * replaced by an older back-up of itself, or by another one that was signed with the right key.
  *
+ * Looking up its name takes a thread of Node's pool for as long as the resolver takes. Such look-ups get half of the
+ * threads at most (libuv), so they slow the ledger's calls down and do not stop them.
+ *
  * What a witness answers is not believed but for its cosignature, and never quoted: logs are no place for the texts
  * of strangers.
  */

@@ -2,6 +2,7 @@ import { generateKeyPairSync, hash } from 'node:crypto';
 import fc from 'fast-check';
 import { parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { rootAt } from '../../src/integrity/merkle.js';
 import { noteKey, signNote, verifierKeyOf } from '../../src/integrity/note-signing.js';
 import type { CheckpointSigner } from '../../src/integrity/signer.js';
 import { CheckpointContradicted, LedgerTree, type LedgerTreeOptions } from '../../src/ledger/ledger-tree.js';
@@ -368,6 +369,8 @@ describe('[R-904] a start refuses', () => {
       harm(world.disk);
       await world.open();
       expect(world.troubles).toEqual([expect.stringContaining('made anew from the events')]);
+      // At once, and not with the next event.
+      expect(rootAt(TreeFiles.read(DATA, world.disk.files), 2500).equals(rootOf(world.stored))).toBe(true);
       world.add(events(24));
       await world.tree?.close();
       expect(world.latest().size).toBe(2524);

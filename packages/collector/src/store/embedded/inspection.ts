@@ -21,6 +21,7 @@ export interface Finding {
 }
 
 /**
+ * @returns how many events the log holds; undefined when it could not be read to its end.
  * @param onProgress bytes of events read so far, and of how many; room made ahead is not among them.
  * @param running whether a collector runs on the directory: it holds the newest part of the index in memory.
  */
@@ -29,7 +30,7 @@ export function* inspectLedger(
   files: Files,
   onProgress: (bytes: number, of: number) => void,
   running = false,
-): Generator<Finding> {
+): Generator<Finding, number | undefined> {
   const directory = path.join(dataDirectory, 'ledger');
   let segments: Segment[];
   try {
@@ -38,7 +39,7 @@ export function* inspectLedger(
   } catch (error) {
     if (!(error instanceof StoreDamaged)) throw error;
     yield { severity: 'damage', subject: 'segments', message: error.message };
-    return;
+    return undefined;
   }
   const total = usedBytes(files, segments);
   // Before the events: a running collector's index would otherwise speak of some that came after those read here.
@@ -58,7 +59,7 @@ export function* inspectLedger(
         };
         yield tailFinding(next.value.tail, segments);
         yield indexFinding(index, segments, next.value, running);
-        return;
+        return events;
       }
       const { buffer, offset, address, size } = next.value;
       const event = decodeFrame(buffer, offset);
@@ -86,6 +87,7 @@ export function* inspectLedger(
       subject: 'events',
       message: `${error.message}; ${counted(events, 'event')} before it ${events === 1 ? 'is' : 'are'} whole`,
     };
+    return undefined;
   }
 }
 

@@ -1,0 +1,145 @@
+/**
+ * Takes checkpoints off this host: hands each to every sink, and knows how the sinks do.
+ *
+ * A sink that is down delays nothing. `publish` only notes the checkpoint; each sink has its own queue, its own time
+ * limit and its own retries; calls to disks that may hang are in a process of their own, which can be killed.
+ */
+import path from 'node:path';
+import type { HashSource } from '../integrity/merkle.js';
+import type { NoteKey } from '../integrity/note-signing.js';
+import { DirectorySink } from './directory-sink.js';
+import { FileSink } from './file-sink.js';
+import { checkpointOf } from './log-view.js';
+import { Outlet, type Patience } from './outlet.js';
+import { RemoteSinkFiles } from './remote-sink-files.js';
+import type { SinkFiles } from './sink-files.js';
+import { readSinkStates, writeSinkStates, type SinkState } from './sink-state.js';
+import type { Published, Sink, SinkSpec } from './sink.js';
+import { Witness } from './witness.js';
+
+export interface PublisherOptions {
+  readonly sinks: readonly SinkSpec[];
+  /** The ledger's tree, at least up to what is published. Read on the thread that calls `publish`. */
+  readonly tiles: HashSource;
+  /** States and cosignatures are kept in its `checkpoints`. */
+  readonly dataDir: string;
+  /** Every key that may have signed a checkpoint of this log. Asked each time: there may be a new one. */
+  readonly logKeys: () => readonly NoteKey[];
+  /** Told when a sink's trouble begins, and when it becomes another one. */
+  readonly onTrouble: (sink: string, message: string) => void;
+  readonly onRecovered: (sink: string) => void;
+  readonly now?: () => number;
+  readonly fetch?: typeof fetch;
+  readonly patience?: Patience;
+  /** For directories and files; a process of their own when not given. */
+  readonly files?: SinkFiles & { kill?(): void };
+}
+
+const PATIENCE: Patience = { firstMs: 1000, mostMs: 60_000, tryMs: 10_000 };
+/** The states are written so often at most while nothing but the newest checkpoint changes, in milliseconds. */
+const STATES_EVERY_MS = 10_000;
+
+export class Publisher {
+  readonly #options: PublisherOptions;
+  readonly #outlets: readonly Outlet[];
+  readonly #files: SinkFiles & { kill?(): void };
+  #statesTimer: NodeJS.Timeout | undefined;
+  #statesTold = false;
+  #closed = false;
+
+  constructor(options: PublisherOptions) {
+    this.#options = options;
+    this.#files = options.files ?? new RemoteSinkFiles();
+    const before = statesBefore(options.dataDir);
+    this.#outlets = options.sinks.map((spec) => {
+      const { shown } = spec;
+      return new Outlet(this.#sink(spec), {
+        patience: options.patience ?? PATIENCE,
+        before: before.find(({ sink }) => sink === shown),
+        now: options.now ?? Date.now,
+        onTrouble: (message) => options.onTrouble(shown, message),
+        onRecovered: () => options.onRecovered(shown),
+        onState: (changed) => this.#noteStates(changed),
+      });
+    });
+    if (options.sinks.length > 0 || before.length > 0) this.#writeStates();
+  }
+
+  /** Sends the checkpoint on its way. Never throws and never waits. */
+  publish(note: string): void {
+    if (this.#closed || this.#outlets.length === 0) return;
+    let published: Published;
+    try {
+      published = { note, checkpoint: checkpointOf(note) };
+    } catch (error) {
+      this.#options.onTrouble('every sink', `was not given a checkpoint: ${messageOf(error)}`);
+      return;
+    }
+    for (const outlet of this.#outlets) outlet.offer(published);
+  }
+
+  /**
+   * Gives the sinks the time that is named, in milliseconds, to take what waits; a sink that fails then is not tried
+   * again. On return nothing is under way, and the states tell what was not delivered. Never rejects.
+   */
+  async close(timeoutMs: number): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    let timer: NodeJS.Timeout | undefined;
+    const timeIsUp = new Promise((resolve) => (timer = setTimeout(resolve, timeoutMs)));
+    await Promise.race([Promise.all(this.#outlets.map((outlet) => outlet.close())), timeIsUp]);
+    clearTimeout(timer);
+    for (const outlet of this.#outlets) outlet.abandon();
+    this.#files.kill?.();
+    if (this.#outlets.length > 0) this.#writeStates();
+  }
+
+  #sink(spec: SinkSpec): Sink {
+    const { tiles, logKeys, dataDir } = this.#options;
+    const log = { tiles, logKeys };
+    if (spec.kind === 'witness') {
+      const directory = path.join(dataDir, 'checkpoints');
+      return new Witness({ ...spec, directory, log, fetch: this.#options.fetch ?? fetch });
+    }
+    const options = { ...spec, files: this.#files, log };
+    return spec.kind === 'directory' ? new DirectorySink(options) : new FileSink(options);
+  }
+
+  #noteStates(changed: boolean): void {
+    if (this.#closed) return;
+    if (changed) this.#writeStates();
+    else this.#statesTimer ??= setTimeout(() => this.#writeStates(), STATES_EVERY_MS).unref();
+  }
+
+  #writeStates(): void {
+    clearTimeout(this.#statesTimer);
+    this.#statesTimer = undefined;
+    try {
+      const states = this.#outlets.flatMap(({ state }): SinkState[] => (state === undefined ? [] : [state]));
+      writeSinkStates(this.#options.dataDir, states);
+      this.#statesTold = false;
+    } catch (error) {
+      // The sinks go on without it.
+      if (!this.#statesTold) {
+        this.#options.onTrouble(
+          'sinks.json',
+          `what doctor shows of the sinks cannot be written: ${messageOf(error)}`,
+        );
+      }
+      this.#statesTold = true;
+    }
+  }
+}
+
+/** What cannot be read is written anew. */
+function statesBefore(dataDir: string): SinkState[] {
+  try {
+    return readSinkStates(dataDir);
+  } catch {
+    return [];
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,152 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { writeSinkStates } from '../../src/publishing/sink-state.js';
+import { createKey, run, start, temporaryDirectory } from '../running/collector-process.js';
+import { flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
+import { fillSigned, loggedEvent, ORIGIN } from './signed-directory.js';
+
+let dataDir: string;
+
+beforeEach(async () => {
+  dataDir = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+  await createKey(dataDir);
+  await fillSigned(dataDir, [Array.from({ length: 300 }, (_, i) => loggedEvent(`note ${i}`))]);
+});
+
+/** What doctor says of the proof: `subject: severity: message`. */
+async function said(): Promise<{ code: number | null; lines: string[] }> {
+  const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir]);
+  expect(stderr).toBe('');
+  const { findings } = JSON.parse(stdout) as {
+    findings: { severity: string; subject: string; message: string }[];
+  };
+  const subjects = ['signing key', 'checkpoint', 'tree', 'sink'];
+  const lines = findings
+    .filter(({ subject }) => subjects.includes(subject))
+    .map(({ severity, subject, message }) => `${subject}: ${severity}: ${message}`);
+  return { code, lines };
+}
+
+function inData(...names: string[]): string {
+  return path.join(dataDir, ...names);
+}
+
+function signingKeyFile(): string {
+  return inData('signing-keys', fs.readdirSync(inData('signing-keys'))[0] ?? '');
+}
+
+describe('collector doctor on the proof', () => {
+  test('[R-903] [R-905] finds key, checkpoint and tree well, and misses a sink', async () => {
+    expect(await said()).toEqual({
+      code: 0,
+      lines: [
+        `signing key: ok: ${signingKeyFile()}, for its owner alone`,
+        `checkpoint: ok: over 300 of 300 events, signed as ${ORIGIN}`,
+        'tree: ok: comes to the root that was signed; see collector verify',
+        'sink: warning: checkpoints stay on this host, which could rewrite its log unseen: give them away by --checkpoint-sink',
+      ],
+    });
+  });
+
+  test('[R-905] warns of a key that others can read, or that is gone', async () => {
+    const file = signingKeyFile();
+    fs.chmodSync(file, 0o644);
+    expect((await said()).lines[0]).toBe(
+      `signing key: warning: ${file} can be read by other users; whoever has it can sign in the name of this log: chmod 600`,
+    );
+    fs.rmSync(file);
+    const { code, lines } = await said();
+    expect(lines[0]).toBe(`signing key: warning: ${file} is not there: no checkpoint can be signed`);
+    expect(code).toBe(0);
+  });
+
+  test('[R-904] reports a newest checkpoint that is gone or changed, as the start of a collector does', async () => {
+    const latest = inData('checkpoints', 'latest');
+    const note = fs.readFileSync(latest, 'utf8');
+    const refusal = async () => start(dataDir).then(() => '', String);
+    fs.rmSync(latest);
+    expect(await said()).toMatchObject({
+      code: 3,
+      lines: [
+        expect.anything(),
+        'checkpoint: damage: checkpoints/latest is missing; without it a collector with events does not start',
+        expect.anything(),
+      ],
+    });
+    expect(await refusal()).toContain('the ledger holds 300 events, but its newest checkpoint is missing');
+    fs.writeFileSync(latest, note.replace('\n300\n', '\n299\n'));
+    const { code, lines } = await said();
+    expect([code, lines[1]]).toEqual([
+      3,
+      expect.stringContaining('checkpoint: damage: checkpoints/latest is not a checkpoint of this log'),
+    ]);
+    expect(await refusal()).toContain('checkpoints/latest is not a checkpoint of this log');
+    // Nothing was changed by that: with the checkpoint back, all is well.
+    fs.writeFileSync(latest, note);
+    expect((await said()).code).toBe(0);
+  });
+
+  test('[R-904] reports events that are missing from the end, when no index tells of them', async () => {
+    fs.rmSync(inData('index'), { recursive: true });
+    const last = segmentPaths(dataDir).at(-1) ?? '';
+    const bytes = fs.readFileSync(last);
+    const end = bytes.findLastIndex((byte) => byte !== 0);
+    fs.writeFileSync(last, bytes.fill(0, end - 100));
+    const { code, lines } = await said();
+    expect(code).toBe(3);
+    expect(lines).toContain(
+      'checkpoint: damage: over 300 of 299 events: events are missing from the end of the log',
+    );
+    const refusal = await start(dataDir).then(() => '', String);
+    expect(refusal).toContain('the log ends, but a checkpoint was signed over 300 events');
+    expect(fs.readFileSync(last).equals(bytes)).toBe(true);
+  });
+
+  test('[R-901] warns of a damaged tree, and the start of a collector makes it anew', async () => {
+    flipBit(inData('tree', 'level-0'), 299 * 32);
+    const { code, lines } = await said();
+    expect(code).toBe(0);
+    expect(lines).toContain(
+      'tree: warning: does not come to the root that was signed; the next start makes it anew from the events',
+    );
+    const collector = await start(dataDir);
+    expect(collector.output.stderr).toContain('they are made anew from the events');
+    expect((await said()).lines).toContain(
+      'tree: ok: comes to the root that was signed; see collector verify',
+    );
+    expect(await collector.stop()).toBe(0);
+  });
+
+  test('[R-906] tells how each sink does', async () => {
+    const at = new Date().toISOString();
+    writeSinkStates(dataDir, [
+      { sink: 'dir:/mnt/worm', state: 'ok', size: 300, at },
+      { sink: 'https://witness.example', state: 'failing', failing_since: at, message: 'it does not answer' },
+      { sink: 'file:/var/log/checkpoints', state: 'forked', failing_since: at, message: 'it knows more' },
+    ]);
+    const { code, lines } = await said();
+    expect(code).toBe(3);
+    expect(lines.slice(-3)).toEqual([
+      expect.stringContaining('sink: ok: dir:/mnt/worm takes checkpoints; the last was of 300 events'),
+      expect.stringMatching(
+        /^sink: warning: https:\/\/witness\.example takes no checkpoints.*it does not answer/,
+      ),
+      expect.stringMatching(
+        /^sink: damage: file:\/var\/log\/checkpoints contradicts this ledger.*it knows more/,
+      ),
+    ]);
+    fs.writeFileSync(inData('checkpoints', 'sinks.json'), '[{}]');
+    expect((await said()).lines.at(-1)).toContain('does not hold the states of checkpoint sinks');
+  });
+
+  test('[R-905] reports keys that do not follow from each other', async () => {
+    fs.writeFileSync(inData('checkpoints', 'origin.vkey'), 'rubbish\n');
+    const { code, lines } = await said();
+    expect(code).toBe(3);
+    expect(lines).toEqual([
+      expect.stringMatching(/^signing key: damage: the keys in .*checkpoints do not follow/),
+    ]);
+  });
+});

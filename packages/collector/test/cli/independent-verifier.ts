@@ -1,0 +1,63 @@
+/**
+ * Written from RFC 6962, RFC 9162 (2.1.3.2), RFC 8410 and the C2SP texts tlog-proof, tlog-checkpoint and signed-note,
+ * and from what is said of a leaf. It shares nothing with the code that it is there to check.
+ */
+import assert from 'node:assert/strict';
+import { createHash, createPublicKey, verify } from 'node:crypto';
+
+function sha256(...parts: readonly Uint8Array[]): Buffer {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(part);
+  return hash.digest();
+}
+
+/** The text of a note, once the key has signed it. */
+export function signedText(note: string, vkey: string): string {
+  const [, name = '', id = '', encoded = ''] = /^([^+]+)\+([0-9a-f]{8})\+(.+)$/.exec(vkey) ?? [];
+  const typeAndKey = Buffer.from(encoded, 'base64');
+  assert.equal(sha256(Buffer.from(`${name}\n`), typeAndKey).toString('hex', 0, 4), id, 'key id');
+  const der = Buffer.concat([Buffer.from('302a300506032b6570032100', 'hex'), typeAndKey.subarray(1)]);
+  const key = createPublicKey({ key: der, format: 'der', type: 'spki' });
+  const blank = note.lastIndexOf('\n\n');
+  const text = note.slice(0, blank + 1);
+  const isSigned = note
+    .slice(blank + 2)
+    .split('\n')
+    .some((line) => {
+      const [dash, who, signature = ''] = line.split(' ');
+      const bytes = Buffer.from(signature, 'base64');
+      if (dash !== '\u2014' || who !== name || bytes.toString('hex', 0, 4) !== id) return false;
+      return verify(null, Buffer.from(text), key, bytes.subarray(4));
+    });
+  assert(isSigned, 'signature');
+  assert.equal(text.split('\n')[0], name, 'origin');
+  return text;
+}
+
+/** @throws AssertionError when the proof does not show that the body is in the log of this key. */
+export function verifyIndependently(
+  proof: string,
+  body: Uint8Array,
+  vkey: string,
+): { index: number; size: number } {
+  const blank = proof.indexOf('\n\n');
+  const [version, extraLine = '', indexLine = '', ...path] = proof.slice(0, blank).split('\n');
+  assert.equal(version, 'c2sp.org/tlog-proof@v1');
+  const [, size, root] = signedText(proof.slice(blank + 2), vkey).split('\n');
+  const index = Number(/^index (\d+)$/.exec(indexLine)?.[1]);
+  const extra = Buffer.from(/^extra (.+)$/.exec(extraLine)?.[1] ?? '', 'base64');
+  const [envelope, salt] = [extra.subarray(0, -16), extra.subarray(-16)];
+  const receivedAt = envelope.subarray(5, 13);
+  let hash = sha256(Buffer.of(0, 1), receivedAt, sha256(envelope), sha256(salt, body));
+  let [fn, sn] = [index, Number(size) - 1];
+  assert(fn <= sn, 'index');
+  for (const sibling of path.map((line) => Buffer.from(line, 'base64'))) {
+    assert(sn > 0, 'path too long');
+    const isRight = fn % 2 === 1 || fn === sn;
+    hash = isRight ? sha256(Buffer.of(1), sibling, hash) : sha256(Buffer.of(1), hash, sibling);
+    while (isRight && fn % 2 === 0 && fn !== 0) [fn, sn] = [Math.floor(fn / 2), Math.floor(sn / 2)];
+    [fn, sn] = [Math.floor(fn / 2), Math.floor(sn / 2)];
+  }
+  assert.deepEqual([sn, hash.toString('base64')], [0, root], 'root');
+  return { index, size: Number(size) };
+}

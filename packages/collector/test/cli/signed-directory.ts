@@ -1,0 +1,58 @@
+/** Data directories with events, their tree and signed checkpoints, made without a collector. */
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { LedgerTree } from '../../src/ledger/ledger-tree.js';
+import { SigningKeys } from '../../src/signing/key-directory.js';
+import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
+import { EventReader } from '../../src/store/embedded/event-reader.js';
+import { nodeFiles } from '../../src/store/embedded/files.js';
+import { TreeFiles } from '../../src/store/embedded/tree-files.js';
+import { candidate, type Made, type Wanted } from '../store/candidate.js';
+
+export const ORIGIN = 'log.example/ward-7';
+
+/** An event whose body names its id, as every event that a collector took does. */
+export function loggedEvent(
+  text: string,
+  { eventId = randomUUID(), ...more }: Omit<Wanted, 'body'> = {},
+): Made {
+  return candidate({ ...more, eventId, body: { event_id: eventId, text } });
+}
+
+/**
+ * Stores the batches, on top of what is there; on return a checkpoint covers all of it.
+ * @param origin of a new log.
+ */
+export async function fillSigned(
+  dataDir: string,
+  batches: readonly (readonly Made[])[],
+  { origin = ORIGIN, segmentBytes = 64 << 10 } = {},
+): Promise<void> {
+  const onTrouble = (what: string, error: unknown) => {
+    throw new Error(what, { cause: error });
+  };
+  const store = await EmbeddedStore.open({ directory: dataDir, segmentBytes, onTrouble });
+  const tree = await LedgerTree.open({
+    store: TreeFiles.open(dataDir, nodeFiles),
+    signer: SigningKeys.openOrCreate({
+      dataDir,
+      directory: path.join(dataDir, 'signing-keys'),
+      origin: () => origin,
+      onTrouble,
+    }),
+    events: new EventReader(dataDir, nodeFiles),
+    size: store.opened.events,
+    intervalMs: 3_600_000,
+    onCheckpoint: () => undefined,
+    onTrouble,
+  });
+  for (const batch of batches) tree.add(batch, await store.append(batch));
+  await tree.close();
+  await store.close();
+}
+
+/** The verifier key that the log began with. */
+export function firstKey(dataDir: string): string {
+  return fs.readFileSync(path.join(dataDir, 'checkpoints', 'origin.vkey'), 'utf8').trim();
+}

@@ -1,0 +1,201 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { splitNotes } from '@clinical-events/protocol/verify';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { Publisher, type PublisherOptions } from '../../src/publishing/publisher.js';
+import { RemoteSinkFiles } from '../../src/publishing/remote-sink-files.js';
+import { nodeSinkFiles, type SinkFiles } from '../../src/publishing/sink-files.js';
+import { readSinkStates, type SinkState } from '../../src/publishing/sink-state.js';
+import { parseSinks } from '../../src/publishing/sink.js';
+import { FakeWitness } from './fake-witness.js';
+import { SampleLog, scratchDirectory } from './sample-log.js';
+
+const log = new SampleLog();
+const PATIENCE = { firstMs: 5, mostMs: 20, tryMs: 2000 };
+
+function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
+  const dataDir = options.dataDir ?? scratchDirectory();
+  const told = { onTrouble: vi.fn<(sink: string, message: string) => void>(), onRecovered: vi.fn() };
+  const publisher = new Publisher({
+    sinks: parseSinks(sinks),
+    tiles: log.tiles,
+    dataDir,
+    logKeys: log.logKeys,
+    patience: PATIENCE,
+    files: nodeSinkFiles,
+    ...told,
+    ...options,
+  });
+  onTestFinished(() => publisher.close(0));
+  return { publisher, dataDir, ...told };
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let i = 0; i < 300 && !condition(); i++) await sleep(10);
+  expect(condition()).toBe(true);
+}
+
+function stateOf(dataDir: string, sink: string): SinkState | undefined {
+  return readSinkStates(dataDir).find((state) => state.sink.startsWith(sink));
+}
+
+const hang = (): Promise<never> => new Promise(() => undefined);
+const hanging: SinkFiles = { last: hang, create: hang, append: hang, tail: hang };
+
+describe('a publisher', () => {
+  test('[R-906] gives each checkpoint to every sink, by its own process for those on a disk', async () => {
+    const witness = await new FakeWitness().trust(log.signer.key.vkey).listen();
+    const [worm, file] = [scratchDirectory(), path.join(scratchDirectory(), 'checkpoints')];
+    const files = new RemoteSinkFiles();
+    const { publisher, dataDir, onTrouble } = publisherTo(
+      `dir:${worm},file:${file},${witness.prefix}#${witness.key.vkey}`,
+      { files },
+    );
+    for (const size of [10, 20, 30]) publisher.publish(log.note(size));
+    await publisher.close(5000);
+    expect(fs.readdirSync(worm)).toHaveLength(3);
+    expect(splitNotes(fs.readFileSync(file, 'utf8'))).toEqual([10, 20, 30].map((size) => log.note(size)));
+    expect(witness.seen.get('log.example/ward-7')?.size).toBe(30);
+    expect(onTrouble).not.toHaveBeenCalled();
+    expect(readSinkStates(dataDir).map(({ sink, state, size }) => ({ sink, state, size }))).toEqual([
+      { sink: `dir:${worm}`, state: 'ok', size: 30 },
+      { sink: `file:${file}`, state: 'ok', size: 30 },
+      { sink: `${witness.prefix} (witness.example/w1)`, state: 'ok', size: 30 },
+    ]);
+    expect(files.pid).toBeUndefined();
+  });
+
+  test('[R-906] that all sinks hang does not hold up, and that some do not the others', async () => {
+    const witness = await new FakeWitness().trust(log.signer.key.vkey).listen();
+    witness.instead = () => true;
+    const worm = scratchDirectory();
+    const sinks = `dir:${worm},file:${path.join(worm, 'f')},${witness.prefix}#${witness.key.vkey}`;
+    const { publisher } = publisherTo(sinks, { files: hanging });
+    const note = log.note(10);
+    publisher.publish(note);
+    await sleep(20);
+    const started = performance.now();
+    for (let i = 0; i < 2000; i++) publisher.publish(note);
+    expect((performance.now() - started) / 2000).toBeLessThan(0.5);
+
+    const halfDead = { ...nodeSinkFiles, tail: hang };
+    const { publisher: other, dataDir } = publisherTo(sinks, { files: halfDead });
+    for (const size of [10, 20, 30]) other.publish(log.note(size));
+    await until(() => stateOf(dataDir, 'dir:')?.state === 'ok' && fs.readdirSync(worm).length === 3);
+  });
+
+  test('takes no longer to close than it is given, tells what was not delivered, and leaves no process behind', async () => {
+    const witness = await new FakeWitness().trust(log.signer.key.vkey).listen();
+    const [worm, file] = [scratchDirectory(), path.join(scratchDirectory(), 'checkpoints')];
+    const files = new RemoteSinkFiles();
+    const { publisher, dataDir } = publisherTo(
+      `dir:${worm},file:${file},${witness.prefix}#${witness.key.vkey}`,
+      {
+        files,
+      },
+    );
+    publisher.publish(log.note(10));
+    await until(() => readSinkStates(dataDir).length === 3);
+    // As a mount does whose server has gone.
+    process.kill(files.pid ?? 0, 'SIGSTOP');
+    witness.instead = () => true;
+    for (const size of [20, 30]) publisher.publish(log.note(size));
+    await sleep(20);
+    const started = performance.now();
+    await publisher.close(150);
+    expect(performance.now() - started).toBeLessThan(1500);
+    for (const { state, size, message } of readSinkStates(dataDir)) {
+      const end = 'had not taken the newest checkpoint when the collector ended';
+      expect([state, size, message]).toEqual(['failing', 10, end]);
+    }
+    expect(readSinkStates(dataDir).map(({ dropped }) => dropped)).toEqual([2, 2, 0]);
+    expect(files.pid).toBeUndefined();
+    publisher.publish(log.note(40));
+    await publisher.close(0);
+  });
+
+  test('tells of trouble and of its end, and shows both in the states', async () => {
+    const worm = path.join(scratchDirectory(), 'worm');
+    const { publisher, dataDir, onTrouble, onRecovered } = publisherTo(`dir:${worm}`);
+    publisher.publish(log.note(10));
+    await until(() => stateOf(dataDir, 'dir:')?.state === 'failing');
+    expect(onTrouble.mock.calls).toEqual([[`dir:${worm}`, expect.stringContaining('(ENOENT)')]]);
+    expect(stateOf(dataDir, 'dir:')).toMatchObject({ failing_since: expect.any(String) as string });
+    publisher.publish(log.note(20));
+    fs.mkdirSync(worm);
+    await until(() => stateOf(dataDir, 'dir:')?.state === 'ok');
+    expect(onRecovered.mock.calls).toEqual([[`dir:${worm}`]]);
+    expect(fs.readdirSync(worm)).toHaveLength(2);
+    expect(stateOf(dataDir, 'dir:')).not.toHaveProperty('failing_since');
+  });
+
+  test('says at a start that a sink is ahead of the ledger', async () => {
+    const [worm, file] = [scratchDirectory(), path.join(scratchDirectory(), 'checkpoints')];
+    const sinks = `dir:${worm},file:${file}`;
+    const before = publisherTo(sinks);
+    before.publisher.publish(log.note(200));
+    await before.publisher.close(5000);
+    const { publisher, dataDir } = publisherTo(sinks);
+    publisher.publish(log.note(150));
+    await until(() => readSinkStates(dataDir).filter(({ state }) => state === 'forked').length === 2);
+    await publisher.close(1000);
+    expect(fs.readdirSync(worm)).toHaveLength(1);
+    expect(splitNotes(fs.readFileSync(file, 'utf8'))).toHaveLength(1);
+    expect(readSinkStates(dataDir).map(({ state, dropped }) => [state, dropped])).toEqual([
+      ['forked', 1],
+      ['forked', 1],
+    ]);
+  });
+
+  test('writes the states when one changes, and at most every 10 seconds when only the checkpoint does', async () => {
+    const [one, two] = [scratchDirectory(), scratchDirectory()];
+    let now = Date.UTC(2026, 0, 1);
+    const { publisher, dataDir } = publisherTo(`dir:${one}`, { now: () => now });
+    publisher.publish(log.note(10));
+    await until(() => stateOf(dataDir, 'dir:')?.size === 10);
+    now += 1000;
+    publisher.publish(log.note(20));
+    await until(() => fs.readdirSync(one).length === 2);
+    await sleep(20);
+    expect(stateOf(dataDir, 'dir:')).toMatchObject({ size: 10, at: '2026-01-01T00:00:00.000Z' });
+    await publisher.close(1000);
+    expect(stateOf(dataDir, 'dir:')).toMatchObject({ size: 20, at: '2026-01-01T00:00:01.000Z' });
+    // A sink that is not named any more is not shown; one that is goes on from its state.
+    publisherTo(`dir:${one},dir:${two}`, { dataDir });
+    expect(readSinkStates(dataDir).map(({ sink, size }) => [sink, size])).toEqual([[`dir:${one}`, 20]]);
+    publisherTo('', { dataDir });
+    expect(readSinkStates(dataDir)).toEqual([]);
+  });
+
+  test('without sinks writes nothing and starts nothing', async () => {
+    const { publisher, dataDir } = publisherTo('');
+    publisher.publish(log.note(10));
+    await publisher.close(1000);
+    expect(fs.readdirSync(dataDir)).toEqual([]);
+  });
+
+  test('goes on when its states cannot be read or written, and tells of it once', async () => {
+    const worm = scratchDirectory();
+    const dataDir = path.join(scratchDirectory(), 'file');
+    fs.writeFileSync(dataDir, '');
+    const { publisher, onTrouble } = publisherTo(`dir:${worm}`, { dataDir });
+    for (const size of [10, 20]) publisher.publish(log.note(size));
+    await publisher.close(1000);
+    expect(fs.readdirSync(worm)).toHaveLength(2);
+    expect(onTrouble.mock.calls).toEqual([['sinks.json', expect.stringContaining('ENOTDIR')]]);
+    const rubbish = scratchDirectory();
+    fs.mkdirSync(path.join(rubbish, 'checkpoints'));
+    fs.writeFileSync(path.join(rubbish, 'checkpoints', 'sinks.json'), '{');
+    publisherTo(`dir:${worm}`, { dataDir: rubbish });
+    expect(readSinkStates(rubbish)).toEqual([]);
+  });
+
+  test('never throws, whatever it is given', () => {
+    const { publisher, onTrouble } = publisherTo(`dir:${scratchDirectory()}`);
+    for (const rubbish of ['', 'rubbish', '\n\n\n', '\ud800'])
+      expect(() => publisher.publish(rubbish)).not.toThrow();
+    expect(onTrouble).toHaveBeenCalledTimes(4);
+    expect(onTrouble.mock.calls[0]?.[0]).toBe('every sink');
+  });
+});
