@@ -14,7 +14,7 @@ import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js'
 import { KeyStoreDamaged } from '../store/key-store.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { proofFindings } from './proof-findings.js';
+import { proofFindings, signedSize } from './proof-findings.js';
 import { alignedTable } from './table.js';
 
 const EXAMPLES = `
@@ -82,9 +82,10 @@ async function examine(config: Config, json: boolean): Promise<number> {
 
 function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): Generator<Finding> {
   const { dataDir } = config;
+  const signed = signedSize(dataDir);
   const events = yield* inspectLedger(dataDir, nodeFiles, bar.show, running);
   yield* tornFindings(dataDir);
-  yield* proofFindings(config, events, running);
+  yield* proofFindings(config, events, signed, running);
 }
 
 /** On a terminal only, and not when NO_COLOR asks for none: styleText sees to both. */

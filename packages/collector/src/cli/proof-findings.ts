@@ -1,7 +1,5 @@
 /** What `doctor` says of the tree, its newest checkpoint, the key that signs, and the sinks. */
-import fs from 'node:fs';
-import path from 'node:path';
-import { parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
+import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
 import type { Config } from '../config.js';
 import { rootAt, TilesIncomplete } from '../integrity/merkle.js';
 import { verifyNote } from '../integrity/note-signing.js';
@@ -9,22 +7,39 @@ import { describe, readSinkStates, SinkStatesDamaged } from '../publishing/sink-
 import { readHistory, type KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
+import { EventReader } from '../store/embedded/event-reader.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
-import type { Finding } from '../store/embedded/inspection.js';
-import { checkpointDirectory, TreeFiles } from '../store/embedded/tree-files.js';
+import { counted, type Finding } from '../store/embedded/inspection.js';
+import { TreeFiles } from '../store/embedded/tree-files.js';
 
-/** A running collector signs about once a second; a checkpoint older than this while events wait is a warning. */
+/** A running collector signs about once a second; an event that waits longer than this is a warning. */
 const LATE_MS = 60_000;
 
 /**
+ * How many events the newest checkpoint speaks of; undefined when there is none that can be read. Asked before the log
+ * is read: a running collector goes on meanwhile.
+ */
+export function signedSize(dataDir: string): number | undefined {
+  const tree = TreeFiles.read(dataDir, nodeFiles);
+  const note = tree.checkpoint();
+  try {
+    return note === undefined ? undefined : parseCheckpoint(parseNote(note).text).size;
+  } catch {
+    // Said with its reason below.
+    return undefined;
+  }
+}
+
+/**
  * @param events how many the log holds, when it could be read to its end.
+ * @param signed what `signedSize` said before they were counted.
  * @param running whether a collector runs on the directory.
  */
 export function* proofFindings(
   config: Config,
   events: number | undefined,
+  signed: number | undefined,
   running: boolean,
-  now = Date.now(),
 ): Generator<Finding> {
   const { dataDir } = config;
   let history: KeyHistory;
@@ -37,8 +52,11 @@ export function* proofFindings(
     return;
   }
   yield keyFinding(config, history);
-  yield* checkpointFindings(dataDir, history, events, running, now);
-  yield* sinkFindings(dataDir, now);
+  if (events !== undefined && signed !== undefined && events < signed) {
+    const message = `over ${signed} events, and the log holds ${events}: the others are missing from its end`;
+    yield { severity: 'damage', subject: 'checkpoint', message };
+  } else yield* checkpointFindings(dataDir, history, events, running);
+  yield* sinkFindings(dataDir, Date.now());
 }
 
 function keyFinding({ signingCommand, signingKeys }: Config, { current }: KeyHistory): Finding {
@@ -61,7 +79,6 @@ function* checkpointFindings(
   { keys, origin }: KeyHistory,
   events: number | undefined,
   running: boolean,
-  now: number,
 ): Generator<Finding> {
   const subject = 'checkpoint';
   const tree = TreeFiles.read(dataDir, nodeFiles);
@@ -82,24 +99,35 @@ function* checkpointFindings(
       yield { severity: 'damage', subject, message };
       return;
     }
-    const { size } = checkpoint;
-    const age = now - fs.statSync(path.join(checkpointDirectory(dataDir), 'latest')).mtimeMs;
-    const waiting = events === undefined ? 0 : Math.max(0, events - size);
-    const said = `over ${size} of ${events ?? 'an unknown number of'} events`;
-    if (events !== undefined && events < size) {
-      yield { severity: 'damage', subject, message: `${said}: events are missing from the end of the log` };
-    } else if (waiting > 0 && running && age > LATE_MS) {
-      const minutes = Math.floor(age / 60_000);
-      const message = `${said}, ${minutes} min old: the collector cannot sign, and its log says why`;
-      yield { severity: 'warning', subject, message };
-    } else {
-      const rest = waiting === 0 ? '' : running ? '; the next one is due' : '; the next start signs the rest';
-      yield { severity: 'ok', subject, message: `${said}, signed as ${origin}${rest}` };
-    }
+    yield waitingFinding(dataDir, checkpoint, events ?? 0, running);
     yield treeFinding(tree, checkpoint);
   } finally {
     tree.close();
   }
+}
+
+/** Whether events wait for a checkpoint that should have come. */
+function waitingFinding(
+  dataDir: string,
+  { origin, size }: Checkpoint,
+  events: number,
+  running: boolean,
+): Finding {
+  const subject = 'checkpoint';
+  const said = `over ${counted(size, 'event')}, signed as ${origin}`;
+  if (events <= size) return { severity: 'ok', subject, message: said };
+  const waiting = `${counted(events - size, 'event')} after them`;
+  if (!running) return { severity: 'ok', subject, message: `${said}; the next start signs ${waiting}` };
+  const first = new EventReader(dataDir, nodeFiles).scan({ from: size + 1 }).next();
+  const since = first.done ? Date.now() : first.value.receivedAt;
+  if (Date.now() - since < LATE_MS) {
+    return { severity: 'ok', subject, message: `${said}; the next one is due for ${waiting}` };
+  }
+  return {
+    severity: 'warning',
+    subject,
+    message: `${said}; ${waiting} wait since ${new Date(since).toISOString()}: the collector cannot sign, and its log says why`,
+  };
 }
 
 /** Looks at the right edge only; every hash is for `collector verify`. */

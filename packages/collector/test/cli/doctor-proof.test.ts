@@ -3,7 +3,8 @@ import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { writeSinkStates } from '../../src/publishing/sink-state.js';
 import { createKey, run, start, temporaryDirectory } from '../running/collector-process.js';
-import { flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
+import { lockDirectory } from '../../src/store/embedded/directory-lock.js';
+import { fillDirectory, flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
 import { fillSigned, loggedEvent, ORIGIN } from './signed-directory.js';
 
 let dataDir: string;
@@ -43,7 +44,7 @@ describe('collector doctor on the proof', () => {
       code: 0,
       lines: [
         `signing key: ok: ${signingKeyFile()}, for its owner alone`,
-        `checkpoint: ok: over 300 of 300 events, signed as ${ORIGIN}`,
+        `checkpoint: ok: over 300 events, signed as ${ORIGIN}`,
         'tree: ok: comes to the root that was signed; see collector verify',
         'sink: warning: checkpoints stay on this host, which could rewrite its log unseen: give them away by --checkpoint-sink',
       ],
@@ -97,11 +98,26 @@ describe('collector doctor on the proof', () => {
     const { code, lines } = await said();
     expect(code).toBe(3);
     expect(lines).toContain(
-      'checkpoint: damage: over 300 of 299 events: events are missing from the end of the log',
+      'checkpoint: damage: over 300 events, and the log holds 299: the others are missing from its end',
     );
     const refusal = await start(dataDir).then(() => '', String);
     expect(refusal).toContain('the log ends, but a checkpoint was signed over 300 events');
     expect(fs.readFileSync(last).equals(bytes)).toBe(true);
+  });
+
+  test('[R-903] warns of events that wait for a checkpoint under a running collector, and only of those', async () => {
+    // A collector that is killed leaves events behind its newest checkpoint; here they are left by hand.
+    const batch = [loggedEvent('new', { receivedAt: Date.now() - 600_000 })];
+    await fillDirectory(dataDir, [batch]);
+    expect((await said()).lines[1]).toBe(
+      `checkpoint: ok: over 300 events, signed as ${ORIGIN}; the next start signs 1 event after them`,
+    );
+    const lock = lockDirectory(dataDir);
+    onTestFinished(() => lock.release());
+    expect((await said()).lines[1]).toBe(
+      `checkpoint: warning: over 300 events, signed as ${ORIGIN}; 1 event after them wait since ` +
+        `${new Date(batch[0]?.receivedAt ?? 0).toISOString()}: the collector cannot sign, and its log says why`,
+    );
   });
 
   test('[R-901] warns of a damaged tree, and the start of a collector makes it anew', async () => {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -17,6 +18,7 @@ import { post } from '../running/load.js';
 import { canMount, runReadOnly } from '../running/restricted-process.js';
 import { candidate, idOf } from '../store/candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
+import { fillSigned } from './signed-directory.js';
 
 let dataDir: string;
 
@@ -70,7 +72,11 @@ describe('collector events', () => {
         sequence: i + 1,
         received_at: new Date(event.receivedAt).toISOString(),
         ...{ kind: event.kind, profile: 'minimum', organisation: event.organisation, key_id: event.keyId },
-        ...{ event_id: idOf(event), run_id: i % 3 === 0 ? RUN : null, sha256: event.digest },
+        ...{
+          event_id: idOf(event),
+          run_id: i % 3 === 0 ? RUN : null,
+          sha256: hash('sha256', event.body, 'hex'),
+        },
         body: Buffer.from(event.body).toString(),
       })),
     );
@@ -181,7 +187,7 @@ describe('collector events', () => {
   test.skipIf(!canMount)(
     'reads a read-only snapshot with a warning, but not a directory that is in use',
     async () => {
-      await fillDirectory(dataDir, [EVENTS]);
+      await fillSigned(dataDir, [EVENTS]);
       const read = () => runReadOnly(dataDir, ['events', '--data-dir', dataDir]);
       const { code, stdout, stderr } = await read();
       expect([code, parsed(stdout).length]).toEqual([0, EVENTS.length]);

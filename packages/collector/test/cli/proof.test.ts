@@ -65,11 +65,11 @@ describe('[R-908] the proof of an event', () => {
       stored.push(...more);
       await fillSigned(dataDir, [more]);
       for (const [index, event] of stored.entries()) {
-        const { proof } = await proveEvent(dataDir, idOf(event));
+        const { proof } = await proveEvent(dataDir, idOf(event), 'default');
         expect(verifyIndependently(proof, event.body, firstKey(dataDir))).toEqual({ index, size });
       }
     }
-  });
+  }, 120_000);
 
   test('is printed by the command, alone, and the reading noted before', async () => {
     const batch = events(9);

@@ -1,0 +1,302 @@
+/**
+ * Reads the log as it lies there, for `collector verify`: where the collector stops at the first frame that does not
+ * hold (segment-reader.ts), this goes on behind it, and tells what lies in between.
+ *
+ * A frame that holds is one with a plausible size and its checksum. Behind one that does not, the next one that holds
+ * is searched for byte by byte. No sender can make such a frame inside an event: a header has zero bytes, and JSON text
+ * has none (RFC 8259).
+ */
+import type { Files } from './files.js';
+import { checksumHolds, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
+import { judgeTail } from './recovery.js';
+import { SEGMENT_HEADER_BYTES } from './segment.js';
+import type { SurveyedSegment } from './segment-survey.js';
+
+/** A frame that holds. The same object for every one, valid until the next item is asked for. */
+export interface WholeFrame {
+  readonly kind: 'frame';
+  buffer: Buffer;
+  offset: number;
+  size: number;
+  /** Which of the segments, and where in its file. */
+  segment: number;
+  position: number;
+  /** Which event it is by its place, whatever its header says. */
+  sequence: number;
+}
+
+/** What is no frame that holds. */
+export interface Rest {
+  /**
+   * `damaged`: the bytes of one frame. `unreadable`: bytes in the place of `count` events, or of none when 0.
+   * `missing`: not a byte in the place of `count` events. `torn`: behind the last frame of the log, most likely bytes of
+   * a batch that was never acknowledged. `spare`: bytes behind the last frame of another segment.
+   */
+  readonly kind: 'damaged' | 'unreadable' | 'missing' | 'torn' | 'spare';
+  readonly segment: number;
+  readonly position: number;
+  readonly bytes: number;
+  readonly sequence: number;
+  readonly count: number;
+}
+
+export type LogItem = WholeFrame | Rest;
+
+export interface ForensicOptions {
+  /** So many events a signed checkpoint covers: all of them were durable, and no torn tail begins among them. */
+  readonly covered: number;
+  /** Whether the frame is this event, if something can tell. */
+  readonly isEvent: (buffer: Buffer, offset: number, sequence: number) => boolean;
+}
+
+const WINDOW_BYTES = 4 << 20;
+/** Frames with other sequences than are due that may stand in a row and still be taken for moved or altered ones. */
+const LOOK_AHEAD = 64;
+
+export class ForensicReader {
+  readonly #files: Files;
+  readonly #options: ForensicOptions;
+  readonly #place: WholeFrame = {
+    ...{ kind: 'frame', buffer: Buffer.allocUnsafe(WINDOW_BYTES), offset: 0, size: 0 },
+    ...{ segment: 0, position: 0, sequence: 0 },
+  };
+  /** The window holds the file's bytes [windowStart, windowStart + held). */
+  #windowStart = 0;
+  #held = 0;
+  #fd = -1;
+  /** Size of the file. */
+  #limit = 0;
+  /** The sequence of the event that is due. */
+  #due = 1;
+  #position = 0;
+  /** Where the frames of the segment end. */
+  #end = 0;
+
+  /** @param segments by name (segment-survey.ts). */
+  constructor(
+    files: Files,
+    readonly segments: readonly SurveyedSegment[],
+    options: ForensicOptions,
+  ) {
+    this.#files = files;
+    this.#options = options;
+  }
+
+  /** Everything that lies in the segments, in the order in which it lies there. To be called once. */
+  *items(): Generator<LogItem, void> {
+    for (const [i, segment] of this.segments.entries()) {
+      const missing = segment.firstSequence - this.#due;
+      if (missing > 0) yield this.#rest('missing', i, 0, 0, missing);
+      this.#due = segment.firstSequence;
+      this.#fd = this.#files.open(segment.path, 'r');
+      try {
+        this.#limit = this.#files.size(this.#fd);
+        this.#windowStart = this.#held = 0;
+        this.#position = this.#end = SEGMENT_HEADER_BYTES;
+        yield* this.#segment(i);
+      } finally {
+        this.#files.close(this.#fd);
+      }
+    }
+  }
+
+  /** Reads bytes of a segment; fewer at its end. */
+  bytesAt(segment: number, position: number, bytes: number): Buffer {
+    const fd = this.#files.open(this.segments[segment]?.path ?? '', 'r');
+    try {
+      const target = Buffer.alloc(Math.max(0, Math.min(bytes, this.#files.size(fd) - position)));
+      return target.subarray(0, this.#files.read(fd, target, 0, target.length, position));
+    } finally {
+      this.#files.close(fd);
+    }
+  }
+
+  /** All the bytes of the frame at a place where `items` told of one. */
+  frameAt(segment: number, position: number): Buffer {
+    const header = this.bytesAt(segment, position, HEADER_BYTES);
+    return this.bytesAt(segment, position, plausibleSize(header, 0, header.length));
+  }
+
+  *#segment(segment: number): Generator<LogItem, void> {
+    const isLast = segment === this.segments.length - 1;
+    while (this.#position < this.#limit) {
+      const size = this.#frameSize(this.#position);
+      if (size > 0) {
+        const before = this.#sequencesBefore(size);
+        if (before > 0) {
+          yield this.#rest('missing', segment, this.#position, 0, before);
+          this.#due += before;
+          // The window may have moved for looking ahead.
+          this.#frameSize(this.#position);
+        }
+        const place = this.#place;
+        place.offset = this.#position - this.#windowStart;
+        place.size = size;
+        place.segment = segment;
+        place.position = this.#position;
+        place.sequence = this.#due;
+        yield place;
+        this.#position += size;
+        this.#end = this.#position;
+        this.#due++;
+        continue;
+      }
+      if (isLast && this.#due > this.#options.covered) {
+        const tail = judgeTail(this.#files, this.#fd, this.#position, this.#due);
+        if (tail.state === 'clean') return;
+        if (tail.state === 'torn') {
+          yield this.#rest('torn', segment, this.#position, tail.bytes.length, 0);
+          return;
+        }
+        // A running collector may have written the frame since it was looked for. What was durable before the
+        // witness was written can be read after the witness was seen.
+        this.#held = 0;
+        this.#limit = this.#files.size(this.#fd);
+        if (this.#frameSize(this.#position) > 0) continue;
+      }
+      yield* this.#behindDamage(segment);
+    }
+    if (!isLast) yield* this.#gapBefore(segment + 1);
+  }
+
+  /** What lies from here to the next frame that holds, or to the end of the segment. */
+  *#behindDamage(segment: number): Generator<LogItem, void> {
+    const start = this.#position;
+    const found = this.#nextFrame(start + 1);
+    if (found === undefined) {
+      const end = this.#lastByte(start);
+      this.#position = this.#limit;
+      const next = this.segments[segment + 1]?.firstSequence ?? this.#options.covered + 1;
+      const count = Math.max(0, next - this.#due);
+      if (end > start) yield* this.#stretch(segment, start, end, count, count === 0 ? 'spare' : 'unreadable');
+      return;
+    }
+    this.#position = found;
+    this.#frameSize(found);
+    const count = Math.max(0, frameSequence(this.#place.buffer, found - this.#windowStart) - this.#due);
+    yield* this.#stretch(segment, start, found, count, 'unreadable');
+  }
+
+  /** The bytes from `start` to `end`, in the place of `count` events: frame by frame if their sizes lead there. */
+  *#stretch(
+    segment: number,
+    start: number,
+    end: number,
+    count: number,
+    kind: Rest['kind'],
+  ): Generator<LogItem, void> {
+    const ends = this.#ends(start, end, count);
+    if (ends.length === 0) yield this.#rest(kind, segment, start, end - start, count);
+    let at = start;
+    for (const next of ends) {
+      yield this.#rest('damaged', segment, at, next - at, 1);
+      at = next;
+      this.#due++;
+    }
+    if (ends.length === 0) this.#due += count;
+  }
+
+  /** Where each of `count` damaged frames ends that take up these bytes; none when that cannot be told. */
+  #ends(start: number, end: number, count: number): number[] {
+    const ends: number[] = [];
+    let at = start;
+    while (ends.length + 1 < count) {
+      const header = this.#header(at);
+      const size = plausibleSize(header, 0, header.length);
+      if (size === 0 || at + size >= end) return [];
+      at += size;
+      ends.push(at);
+    }
+    return count === 0 ? [] : [...ends, end];
+  }
+
+  #header(position: number): Buffer {
+    const header = Buffer.alloc(HEADER_BYTES);
+    return header.subarray(0, this.#files.read(this.#fd, header, 0, header.length, position));
+  }
+
+  /** Events that the segment lacks at its end. */
+  *#gapBefore(next: number): Generator<LogItem, void> {
+    const missing = (this.segments[next]?.firstSequence ?? 0) - this.#due;
+    if (missing <= 0) return;
+    yield this.#rest('missing', next - 1, this.#end, 0, missing);
+    this.#due += missing;
+  }
+
+  /**
+   * How many events are missing in front of the frame here, by the sequence in its header. None when it is what is due,
+   * and none when its header only says so: those behind it go on as if it were what is due, or it is known to be that.
+   */
+  #sequencesBefore(size: number): number {
+    const { buffer } = this.#place;
+    const at = this.#position - this.#windowStart;
+    const said = frameSequence(buffer, at);
+    if (said === this.#due) return 0;
+    if (this.#options.isEvent(buffer, at, this.#due)) return 0;
+    const ahead = said - this.#due;
+    const isSaid = ahead > 0 && this.#options.isEvent(buffer, at, said);
+    let position = this.#position + size;
+    let goesOn = false;
+    for (let i = 1; i <= LOOK_AHEAD; i++) {
+      const next = this.#frameSize(position);
+      if (next === 0) break;
+      const sequence = frameSequence(this.#place.buffer, position - this.#windowStart);
+      if (sequence === this.#due + i) return 0;
+      goesOn ||= i === 1 && sequence === said + 1;
+      position += next;
+    }
+    // A frame that is out of its place and of any other is told by its leaf, not by what its header makes up.
+    return ahead > 0 && (isSaid || said <= this.#options.covered || goesOn) ? ahead : 0;
+  }
+
+  /** The size of the frame at this position of the file if it holds, else 0; on return the window has all of it. */
+  #frameSize(position: number): number {
+    const place = this.#place;
+    let at = position - this.#windowStart;
+    let size = at >= 0 && at < this.#held ? plausibleSize(place.buffer, at, this.#held) : 0;
+    if (size === 0 || at + size > this.#held) {
+      // Not in the window whole: move the window here, larger when this one frame asks for it.
+      const left = this.#limit - position;
+      if (left < HEADER_BYTES) return 0;
+      for (let want = WINDOW_BYTES; ; want = size) {
+        if (want > place.buffer.length) place.buffer = Buffer.allocUnsafe(want);
+        this.#windowStart = position;
+        this.#held = this.#files.read(this.#fd, place.buffer, 0, Math.min(place.buffer.length, left), position);
+        size = plausibleSize(place.buffer, 0, this.#held);
+        if (size <= this.#held || size > left) break;
+      }
+      at = 0;
+    }
+    return size > 0 && at + size <= this.#held && checksumHolds(place.buffer, at, size) ? size : 0;
+  }
+
+  /** Where the next frame begins that holds, from a position on; undefined when the segment has none. */
+  #nextFrame(from: number): number | undefined {
+    const window = Buffer.allocUnsafe(WINDOW_BYTES);
+    for (let start = from; start + HEADER_BYTES <= this.#limit; start += WINDOW_BYTES - HEADER_BYTES + 1) {
+      const held = this.#files.read(this.#fd, window, 0, window.length, start);
+      for (let at = 0; at + HEADER_BYTES <= held; at++) {
+        const size = plausibleSize(window, at, held);
+        if (size === 0 || start + at + size > this.#limit) continue;
+        if (this.#frameSize(start + at) > 0) return start + at;
+      }
+    }
+    return undefined;
+  }
+
+  /** Where the last byte that is not zero ends, from a position on. */
+  #lastByte(from: number): number {
+    const window = Buffer.allocUnsafe(WINDOW_BYTES);
+    for (let end = this.#limit; end > from;) {
+      const start = Math.max(from, end - WINDOW_BYTES);
+      const held = this.#files.read(this.#fd, window, 0, end - start, start);
+      for (let at = held; at > 0; at--) if (window[at - 1] !== 0) return start + at;
+      end = start;
+    }
+    return from;
+  }
+
+  #rest(kind: Rest['kind'], segment: number, position: number, bytes: number, count: number): Rest {
+    return { kind, segment, position, bytes, sequence: this.#due, count };
+  }
+}
