@@ -12,10 +12,10 @@ import { NoteUnsigned, splitNotes, type Checkpoint } from '@clinical-events/prot
 import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
 import { diskTrouble } from './disk-trouble.js';
 import { assertGoesOnFrom, ownCheckpoint, type LogView } from './log-view.js';
-import type { FileTail, SinkFiles } from './sink-files.js';
+import type { SinkFiles } from './sink-files.js';
 import type { Attempt, Published, Sink } from './sink.js';
 
-/** More than a note ever has. */
+/** Many notes: what begins where this does is the beginning of the file. */
 const TAIL_BYTES = 16 * 1024;
 const BATCH = 64;
 /** Ends a signature that was cut short; nobody takes it for a forged one then. */
@@ -57,14 +57,14 @@ export class FileSink implements Sink {
   }
 
   /** What has to be appended so that the file ends with these notes. */
-  #continuation(tail: FileTail | undefined, batch: readonly Published[], newest: Checkpoint): Buffer {
+  #continuation(tail: Uint8Array | undefined, batch: readonly Published[], newest: Checkpoint): Buffer {
     const notes = batch.map(({ note }) => note);
-    const bytes = Buffer.from(tail?.bytes ?? []);
+    const bytes = Buffer.from(tail ?? []);
     const held = splitNotes(bytes.toString());
     const last = held.at(-1);
     if (last !== undefined && last !== this.#last && !notes.includes(last)) this.#examine(held, newest);
     const units = notes.map((note) => Buffer.from(`${note}\n`));
-    const begun = units.map((unit) => begunAt(bytes, unit, tail?.whole === true));
+    const begun = units.map((unit) => begunAt(bytes, unit));
     // Whole but perhaps for its empty line, or else cut short.
     let at = begun.findLastIndex((length, i) => length >= (units[i]?.length ?? 0) - 1);
     if (at === -1) at = begun.findIndex((length) => length > 0);
@@ -107,12 +107,11 @@ function isWhole(note: string, logKeys: readonly NoteKey[]): boolean {
 }
 
 /** How many bytes of the note stand at the end of the file, behind an empty line or at its beginning. */
-function begunAt(bytes: Buffer, note: Buffer, fromBeginning: boolean): number {
+function begunAt(bytes: Buffer, note: Buffer): number {
   for (let length = Math.min(note.length, bytes.length); length > 0; length--) {
     const at = bytes.length - length;
     if (!bytes.subarray(at).equals(note.subarray(0, length))) continue;
-    if (at === 0 ? fromBeginning : bytes.toString('latin1', Math.max(0, at - 2), at) === '\n\n')
-      return length;
+    if (at === 0 || bytes.toString('latin1', Math.max(0, at - 2), at) === '\n\n') return length;
   }
   return 0;
 }

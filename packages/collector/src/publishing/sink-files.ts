@@ -14,13 +14,6 @@ export interface FoundFile {
   readonly bytes: Uint8Array;
 }
 
-/** The end of a file. */
-export interface FileTail {
-  readonly bytes: Uint8Array;
-  /** Whether that is all of the file. */
-  readonly whole: boolean;
-}
-
 /** Every call rejects with a {@link SinkFilesError}. */
 export interface SinkFiles {
   /**
@@ -38,7 +31,7 @@ export interface SinkFiles {
   /** On return the bytes are at the end of the file on stable storage. */
   append(file: string, bytes: Uint8Array, mayCreate: boolean): Promise<void>;
   /** @returns the last `length` bytes, or undefined when there is no such file. */
-  tail(file: string, length: number): Promise<FileTail | undefined>;
+  tail(file: string, length: number): Promise<Uint8Array | undefined>;
 }
 
 /** Carries the system's code, which is all that comes through from the process. */
@@ -120,8 +113,7 @@ export const nodeSinkFiles: SinkFiles = {
     }
     try {
       const { size } = await handle.stat();
-      const from = Math.max(0, size - length);
-      return { bytes: await readFrom(handle, from, length), whole: from === 0 };
+      return await readFrom(handle, Math.max(0, size - length), length);
     } finally {
       await handle.close();
     }

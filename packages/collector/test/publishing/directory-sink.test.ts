@@ -1,10 +1,12 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import { parseNote } from '@clinical-events/protocol/verify';
 import { describe, expect, test, vi } from 'vitest';
+import { signNote } from '../../src/integrity/note-signing.js';
 import { DirectorySink } from '../../src/publishing/directory-sink.js';
 import { nodeSinkFiles, SinkFilesError, type SinkFiles } from '../../src/publishing/sink-files.js';
 import { SinkForked, SinkTrouble } from '../../src/publishing/sink.js';
-import { attemptFor, newKey, rejection, SampleLog, scratchDirectory } from './sample-log.js';
+import { attemptFor, newKey, ORIGIN, rejection, SampleLog, scratchDirectory } from './sample-log.js';
 
 const log = new SampleLog();
 
@@ -39,6 +41,13 @@ describe('a directory sink', () => {
       [nameOf(1)]: log.note(1),
       [nameOf(200)]: log.note(200),
     });
+  });
+
+  test('tells that it gets on with each file', async () => {
+    const progress = vi.fn();
+    const notes = [1, 2, 3].map((size) => log.published(size));
+    await sinkOn(scratchDirectory()).deliver(notes, { ...attemptFor(notes), progress });
+    expect(progress).toHaveBeenCalledTimes(3);
   });
 
   test('takes a checkpoint that it has quietly, and one that another key of the log signed for the same tree', async () => {
@@ -123,6 +132,10 @@ describe('a directory sink', () => {
     await give(sink, 110);
     fs.writeFileSync(path.join(directory, nameOf(120)), log.forkedAt(100).note(120));
     expect(await rejection(give(sink, 120))).toBeInstanceOf(SinkForked);
+    // What lies there may have become another directory since.
+    fs.rmSync(path.join(directory, nameOf(120)));
+    fs.writeFileSync(path.join(directory, nameOf(200)), log.note(200));
+    expect(await rejection(give(sink, 120))).toBeInstanceOf(SinkForked);
   });
 
   test('that is forked and large is not read to its end at every try', async () => {
@@ -144,6 +157,9 @@ describe('a directory sink', () => {
     fs.writeFileSync(path.join(directory, nameOf(8_888)), new SampleLog(newKey()).note(200));
     fs.writeFileSync(path.join(directory, 'zzz.txt'), log.note(250));
     fs.writeFileSync(path.join(directory, nameOf(7_777)), Buffer.alloc(1 << 20, 'x'));
+    const text = parseNote(log.note(250)).text.replace(ORIGIN, 'log.example/other');
+    const byOurKey = signNote(text, [{ name: ORIGIN, privateKey: log.signer.privateKey }]);
+    fs.writeFileSync(path.join(directory, nameOf(6_666)), byOurKey);
     expect(await give(sinkOn(directory), 210)).toBe(1);
     expect(await rejection(give(sinkOn(directory), 190))).toBeInstanceOf(SinkForked);
   });
@@ -179,7 +195,7 @@ describe('a directory sink', () => {
   });
 
   test.each([
-    ['EACCES', "cannot be written: the collector's user may not (EACCES)"],
+    ['EACCES', "cannot be read or written: the collector's user may not (EACCES)"],
     ['EROFS', 'cannot be written: its file system is read-only (EROFS)'],
     ['ENOSPC', 'cannot be written: no space is left (ENOSPC)'],
     ['ESTALE', 'cannot be read or written (ESTALE)'],

@@ -42,12 +42,13 @@ describe('the process for directories and files', () => {
     expect(await files.create(file, bytes)).toBeUndefined();
     expect(Buffer.from((await files.create(file, Buffer.of(1))) ?? [])).toEqual(bytes);
     await files.append(file, Buffer.of(7), false);
-    expect(await files.tail(file, 2)).toMatchObject({ whole: false });
-    expect(Buffer.from((await files.tail(file, 9))?.bytes ?? [])).toEqual(
-      Buffer.concat([bytes, Buffer.of(7)]),
-    );
+    expect(Buffer.from((await files.tail(file, 2)) ?? [])).toEqual(Buffer.of(128, 7));
+    expect(Buffer.from((await files.tail(file, 9)) ?? [])).toEqual(Buffer.concat([bytes, Buffer.of(7)]));
     expect(await files.tail(`${file}-none`, 9)).toBeUndefined();
     expect((await files.last(directory, '^a$', 3, () => undefined)).map(({ name }) => name)).toEqual(['a']);
+    for (const name of ['b', 'd', 'c']) await files.create(path.join(directory, name), Buffer.from(name));
+    const found = await files.last(directory, '^[a-c]$', 2, () => undefined);
+    expect(found.map(({ name }) => name)).toEqual(['c', 'b']);
     const error = await rejection(files.create(path.join(directory, 'no', 'a'), bytes));
     expect(error).toBeInstanceOf(SinkFilesError);
     expect(error).toMatchObject({ code: 'ENOENT' });
@@ -71,7 +72,7 @@ describe('the process for directories and files', () => {
     const call = rejection(files.tail(file, 1));
     process.kill(first, 'SIGKILL');
     expect(await call).toMatchObject({ code: 'EPIPE' });
-    expect((await files.tail(file, 1))?.whole).toBe(true);
+    expect((await files.tail(file, 1))?.length).toBe(1);
     expect(pidOf(files)).not.toBe(first);
   });
 

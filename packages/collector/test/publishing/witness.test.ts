@@ -73,11 +73,10 @@ describe('a witness', () => {
     const { witness, file, sink } = await meet();
     await give(sink(), 100);
     const kept = fs.readFileSync(file, 'utf8');
+    const strange = new SampleLog(newKey()).note(50);
     for (const damaged of [
-      '',
-      'rubbish',
-      kept.replace('\n100\n', '\n10\n'),
-      new SampleLog(newKey()).note(50),
+      ...['', 'rubbish', kept.replace('\n100\n', '\n10\n'), log.note(50), strange],
+      strange + witness.cosignature(parseNote(strange).text),
     ]) {
       fs.writeFileSync(file, damaged);
       witness.asked.length = 0;
