@@ -1,37 +1,69 @@
 /**
- * Fills a ledger up to a number of events, through the collector's own store and not over HTTP.
+ * Fills a ledger up to a number of events, through the collector's own store and tree and not over HTTP.
  *
  *   node bench/fill.mjs <data directory> <events> <key id>
  *
  * Prints what it did as one line of JSON; an interrupted fill goes on where it stopped.
  */
-import { hash, randomFillSync } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import { SALT_BYTES } from '@clinical-events/protocol';
+import { signedSize } from './lib/checkpoint.mjs';
 import { DIST } from './lib/collector.mjs';
 import { ID_LENGTH, KIND, newEvent, RUN_ID_BYTES, shapeOf } from './lib/event.mjs';
 import { whole } from './lib/numbers.mjs';
 
-const BATCH = 512;
+/** As many as the collector takes at most: more would only make fewer flushes than it can. */
+const BATCH = 1024;
 const TELL_EVERY_MS = 5000;
 /** The index may need a moment to write what it holds in memory. */
 const RETRIES = 600;
 const RETRY_AFTER_MS = 100;
 
 const load = (file) => import(pathToFileURL(path.join(DIST, file)));
-const { EmbeddedStore } = await load('store/embedded/embedded-store.js');
-const { lockDirectory } = await load('store/embedded/directory-lock.js');
 const { loadConfig } = await load('config.js');
+const { commitmentOf } = await load('integrity/merkle.js');
+const { LedgerTree } = await load('ledger/ledger-tree.js');
+const { fillSalt } = await load('ledger/salt.js');
+const { SigningKeys } = await load('signing/key-directory.js');
+const { lockDirectory } = await load('store/embedded/directory-lock.js');
+const { EmbeddedStore } = await load('store/embedded/embedded-store.js');
+const { EventReader } = await load('store/embedded/event-reader.js');
+const { nodeFiles } = await load('store/embedded/files.js');
+const { frameSize } = await load('store/embedded/frame.js');
+const { TreeFiles } = await load('store/embedded/tree-files.js');
 
 const [directory, wanted, keyId] = process.argv.slice(2);
 const total = Number(wanted);
+const config = loadConfig({ 'data-dir': directory }, {});
 const lock = lockDirectory(directory);
-const { segmentBytes } = loadConfig({}, {});
 const onTrouble = (what, error) => console.error(`fill: ${what}: ${error}`);
-const store = await EmbeddedStore.open({ directory, segmentBytes, onTrouble });
+let signed = signedSize(directory) ?? 0;
+// Put together as the collector does it (cli/ledger-thread.ts).
+const store = await EmbeddedStore.open({
+  directory,
+  segmentBytes: config.segmentBytes,
+  vouchedEvents: signed,
+  onTrouble,
+});
+const leaves = await LedgerTree.open({
+  store: TreeFiles.open(directory, nodeFiles),
+  signer: SigningKeys.openOrCreate({
+    dataDir: directory,
+    directory: config.signingKeys,
+    origin: () => `collector/${store.opened.ledgerId}`,
+    onTrouble,
+  }),
+  events: new EventReader(directory, nodeFiles),
+  size: store.opened.events,
+  intervalMs: config.checkpointIntervalMs,
+  onCheckpoint: (_note, size) => (signed = size),
+  onTrouble,
+});
 
-const idAt = shapeOf().before.length;
+const idAt = SALT_BYTES + shapeOf().before.length;
 const random = Buffer.alloc(16 * BATCH);
 const batch = Array.from({ length: BATCH }, (_, i) => ({
   kind: KIND,
@@ -41,19 +73,20 @@ const batch = Array.from({ length: BATCH }, (_, i) => ({
   receivedAt: 0,
   eventId: random.subarray(16 * i, 16 * (i + 1)),
   runId: RUN_ID_BYTES,
-  digest: '',
-  body: Buffer.from(newEvent()),
+  salted: Buffer.concat([Buffer.alloc(SALT_BYTES), Buffer.from(newEvent())]),
+  commitment: Buffer.alloc(0),
 }));
 
 function renew(event, now) {
-  const { eventId, body } = event;
+  const { eventId, salted } = event;
   eventId[6] = (eventId[6] & 0x0f) | 0x40;
   eventId[8] = (eventId[8] & 0x3f) | 0x80;
   const hex = eventId.hexSlice();
   const groups = [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)];
-  body.write(groups.join('-'), idAt, ID_LENGTH, 'latin1');
+  salted.write(groups.join('-'), idAt, ID_LENGTH, 'latin1');
+  fillSalt(salted);
   event.receivedAt = now;
-  event.digest = hash('sha256', body, 'hex');
+  event.commitment = commitmentOf(salted);
 }
 
 async function append(candidates) {
@@ -79,6 +112,7 @@ while (events < total && !stopped) {
   const candidates = total - events >= BATCH ? batch : batch.slice(0, total - events);
   for (const event of candidates) renew(event, now);
   const outcomes = await append(candidates);
+  leaves.add(candidates, outcomes);
   if (outcomes.some((outcome) => outcome !== 'accepted')) throw new Error('an event was not new');
   events += candidates.length;
   if (performance.now() - told >= TELL_EVERY_MS) {
@@ -86,11 +120,13 @@ while (events < total && !stopped) {
     const rate = (events - before) / ((told - since) / 1000);
     console.error(`fill: ${whole(events)} of ${whole(total)} events, ${whole(rate)} a second`);
   }
-  // Lets signals and the index's own work have their turn.
+  // Lets signals, checkpoints and the index's own work have their turn.
   await new Promise(setImmediate);
 }
 const seconds = (performance.now() - since) / 1000;
+await leaves.close();
 await store.close();
 lock.release();
-console.log(JSON.stringify({ events, appended: events - before, seconds }));
+if (signed !== events) throw new Error(`the newest checkpoint speaks of ${signed} of ${events} events`);
+console.log(JSON.stringify({ events, appended: events - before, seconds, frameBytes: frameSize(batch[0]) }));
 if (stopped) process.exit(1);

@@ -6,18 +6,22 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { FIGURES, isReached, targetOf } from './lib/figures.mjs';
+import { FIGURES, isReached, shownBy, targetOf } from './lib/figures.mjs';
 import { decimals, gibibytes, mebibytes, spread, whole, withSpread } from './lib/numbers.mjs';
 import { PEERS } from './lib/peers.mjs';
 import { startsTable } from './lib/starts.mjs';
 import { table } from './lib/table.mjs';
 import { memoryTable, slowClientsLine } from './scenarios/memory.mjs';
+import { treeTable } from './scenarios/tree.mjs';
+import { pinnedLine, treeStartsTable, verifyTable } from './scenarios/verify.mjs';
 
 const NOTES = '## Notes';
 const COMMANDS = {
   rate: 'npm run bench -- --json bench/results/rate-1.json',
   stored: 'npm run bench -- --scenario stored --data-dir <directory> --json bench/results/stored-1.json',
   memory: 'npm run bench -- --scenario memory --json bench/results/memory-1.json',
+  tree: 'npm run bench -- --scenario tree --json bench/results/tree-1.json',
+  verify: 'npm run bench -- --scenario verify --json bench/results/verify-1.json',
 };
 
 const { values: options, positionals: files } = parseArgs({
@@ -67,10 +71,11 @@ function valuesOf(name) {
 function figures() {
   const runs = Math.max(3, ...Object.keys(FIGURES).map((name) => valuesOf(name).length));
   const rows = Object.entries(FIGURES).map(([name, figure]) => {
-    const show = (value) => decimals(value, figure.places);
+    const show = shownBy(figure);
     const measured = valuesOf(name);
+    const missing = measured.length === 0 ? '_to fill in_' : 'not run';
     const cells = Array.from({ length: runs }, (_, i) =>
-      measured[i] === undefined ? '_to fill in_' : withSpread(spread(measured[i]), show),
+      measured[i] === undefined ? missing : withSpread(spread(measured[i]), show),
     );
     const all = measured.flat();
     const summary =
@@ -159,6 +164,31 @@ function memory() {
   return runs.map(({ phases }) => `${memoryTable(phases)}\n\n${slowClientsLine(phases)}`).join('\n\n');
 }
 
+/** Pairs of what a round is called and what was measured in it. */
+function titledRounds(runs) {
+  return runs.flatMap(({ rounds }, run) => rounds.map((round, i) => [`${run + 1}.${i + 1}`, round]));
+}
+
+function treeCost() {
+  const runs = of('tree');
+  if (runs.length === 0) return notMeasured('tree');
+  const { options: load } = runs[0];
+  const how =
+    `The collector with its tree and without it, in turn, each on an empty ledger: ${load.warmup} s to warm up and ` +
+    `${load.seconds} s measured, ${load.connections} keep-alive connections.`;
+  return `${how}\n\n${treeTable(titledRounds(runs))}`;
+}
+
+function verifying() {
+  const runs = of('verify');
+  if (runs.length === 0) return notMeasured('verify');
+  const pinned = pinnedLine(runs.every((measured) => measured.pinned));
+  const anew =
+    'A start on the larger ledger, with the files of its tree as they were left and with them removed:';
+  const startRows = treeStartsTable(runs.map((measured) => measured.starts));
+  return [verifyTable(titledRounds(runs)), pinned, anew, startRows].join('\n\n');
+}
+
 function notes() {
   const text = options.out !== undefined && existsSync(options.out) ? readFileSync(options.out, 'utf8') : '';
   const at = text.indexOf(`${NOTES}\n`);
@@ -174,7 +204,7 @@ ${surroundings()}
 
 ## Figures to reach
 
-Ratios are judged by the median of all rounds, memory and times by the worst.
+Rates and their ratios are judged by the median of all rounds, memory and times by the worst.
 
 ${figures()}
 
@@ -189,6 +219,14 @@ ${storedRates()}
 ## Start-up
 
 ${starts()}
+
+## The tree
+
+${treeCost()}
+
+## verify
+
+${verifying()}
 
 ## Memory
 

@@ -11,13 +11,16 @@ const HELP = `npm run bench -- [options]
                       stored: the same on a filled ledger against an empty one, memory, start-up
                       memory: large bodies, many connections, slow clients
                       start: start-up times only
+                      tree: the rate with the tree of hashes and without it
+                      verify: how fast a filled ledger is checked, memory, the tree made anew
   --rounds <n>        how often everything is repeated (default 3)
   --seconds <n>       length of one measurement (default 8; memory: 40)
   --warmup <n>        seconds before it (default 2)
   --connections <n>   keep-alive connections (default 256)
   --peers <names>     rate: which ones, with commas (default collector,raw,fastify-pg,express-sqlite)
-  --events <n>        stored, start: how many events the ledger holds (default 10000000, about 14 GB)
-  --data-dir <path>   stored, start: where the filled ledger is, or is made and kept (default: made and removed)
+  --events <n>        stored, start, verify: how many events the ledger holds (default 10000000, about 14 GB;
+                      verify: 1000000)
+  --data-dir <path>   the same three: where the filled ledger is, or is made and kept (default: made and removed)
   --cold              stored, start: have the kernel forget the ledger's files before each timed start
   --sockets <n>       memory: how many connections, and how many slow clients (default 2000)
   --scratch <path>    on the disk to measure (default: the system's temporary directory)
@@ -45,9 +48,15 @@ const { machine, versions } = await import('./lib/surroundings.mjs');
 const { Unusable } = await import('./lib/unusable.mjs');
 const { wrkVersion } = await import('./lib/wrk.mjs');
 
-const SCENARIOS = ['rate', 'stored', 'memory', 'start'];
-/** Where no option says otherwise. */
-const SECONDS = { rate: 8, stored: 8, memory: 40, start: 8 };
+/** What holds for each where no option says otherwise. */
+const SCENARIOS = {
+  rate: { seconds: 8 },
+  stored: { seconds: 8, events: 10_000_000 },
+  memory: { seconds: 40 },
+  start: { seconds: 8, events: 10_000_000 },
+  tree: { seconds: 8 },
+  verify: { events: 1_000_000 },
+};
 
 function readOptions() {
   const text = (value) => ({ type: 'string', default: value });
@@ -59,7 +68,7 @@ function readOptions() {
       warmup: text('2'),
       connections: text('256'),
       peers: text(Object.keys(PEERS).join()),
-      events: text('10000000'),
+      events: { type: 'string' },
       'data-dir': { type: 'string' },
       cold: { type: 'boolean', default: false },
       sockets: text('2000'),
@@ -74,8 +83,10 @@ function readOptions() {
     process.exit(0);
   }
   const { scenario } = values;
-  if (!SCENARIOS.includes(scenario)) throw new Unusable(`--scenario is one of ${SCENARIOS.join(', ')}`);
-  const number = (name, least, fallback) => {
+  if (!Object.hasOwn(SCENARIOS, scenario)) {
+    throw new Unusable(`--scenario is one of ${Object.keys(SCENARIOS).join(', ')}`);
+  }
+  const number = (name, least, fallback = least) => {
     const given = values[name] ?? String(fallback);
     if (!/^\d+$/.test(given) || Number(given) < least) {
       throw new Unusable(`--${name} is a whole number from ${least} on`);
@@ -90,10 +101,10 @@ function readOptions() {
     scenario,
     peers: [...new Set(peers)],
     rounds: number('rounds', 1),
-    seconds: number('seconds', 1, SECONDS[scenario]),
+    seconds: number('seconds', 1, SCENARIOS[scenario].seconds),
     warmup: number('warmup', 1),
     connections: number('connections', 1),
-    events: number('events', 1),
+    events: number('events', 1, SCENARIOS[scenario].events),
     sockets: number('sockets', 1),
     seed: number('seed', 0, randomInt(2 ** 32)),
     cold: values.cold,
@@ -106,8 +117,18 @@ function readOptions() {
 /** What made a difference to this result, without where anything lay on this machine. */
 function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers, events, cold, sockets }) {
   const common = { rounds, seconds, warmup, connections, seed };
-  if (scenario === 'rate') return { ...common, peers };
-  return scenario === 'memory' ? { ...common, sockets } : { ...common, events, cold };
+  switch (scenario) {
+    case 'rate':
+      return { ...common, peers };
+    case 'memory':
+      return { ...common, sockets };
+    case 'tree':
+      return common;
+    case 'verify':
+      return { rounds, events };
+    default:
+      return { ...common, events, cold };
+  }
 }
 
 async function main() {

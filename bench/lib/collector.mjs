@@ -1,5 +1,6 @@
 /** The collector as an operator has it: its commands, each in a process of its own. */
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { Child, run } from './children.mjs';
 import { sendFirstEvent } from './client.mjs';
 
@@ -27,13 +28,23 @@ export async function countByDoctor(dataDir) {
   return Number(events);
 }
 
+/** The same by the collector's own reader, which asks for nothing but the log. */
+export async function countByReading(dataDir) {
+  const load = (file) => import(pathToFileURL(path.join(DIST, 'store/embedded', file)));
+  const { EventReader } = await load('event-reader.js');
+  const { nodeFiles } = await load('files.js');
+  return new EventReader(dataDir, nodeFiles).scan({}).reduce((events) => events + 1, 0);
+}
+
 /**
  * Starts a collector and sends it its first event. Resolves once that is answered, with how long all this took
  * from the start of the process and what the collector said of its ledger.
+ * @param preload a module that is loaded before the collector, in each of its threads.
  */
-export async function startCollector(dataDir, key) {
+export async function startCollector(dataDir, key, { preload } = {}) {
   const since = performance.now();
-  const args = [MAIN, 'serve', '--port', '0', '--data-dir', dataDir];
+  const before = preload === undefined ? [] : ['--import', preload];
+  const args = [...before, MAIN, 'serve', '--port', '0', '--data-dir', dataDir];
   const child = new Child('the collector', process.execPath, args);
   const opened = child.json('stderr', ({ msg }) => msg === 'ledger open');
   const { port } = await child.json('stderr', ({ msg }) => msg === 'listening');

@@ -1,10 +1,10 @@
 /** The figures that the collector has to reach, and how a measurement is held against them. */
-import { decimals, median, spread, withSpread } from './numbers.mjs';
+import { decimals, median, spread, whole, withSpread } from './numbers.mjs';
 import { table } from './table.mjs';
 
 /**
- * `judgedBy` says which of several values counts: ratios by their median, because single rounds of a shared
- * machine scatter both ways; memory and start-up times by the worst.
+ * `judgedBy` says which of several values counts: rates and their ratios by their median, because single rounds of a
+ * shared machine scatter both ways; memory and start-up times by the worst.
  */
 export const FIGURES = {
   'rate/raw': { title: 'Rate, collector / raw node:http', atLeast: 0.85, judgedBy: 'median' },
@@ -15,12 +15,31 @@ export const FIGURES = {
   'stored/rss': { title: 'Highest RSS on the filled ledger, MiB', atMost: 400, judgedBy: 'max', places: 0 },
   'start/clean': { title: 'Start after a clean stop, s', atMost: 5, judgedBy: 'max' },
   'start/killed': { title: 'Start after kill -9 under load, s', atMost: 30, judgedBy: 'max' },
+  'tree/rate': { title: 'Rate, with / without the tree', atLeast: 0.9, judgedBy: 'median' },
+  'verify/rate': {
+    title: 'verify on one core, events/s',
+    atLeast: 300_000,
+    judgedBy: 'median',
+    places: 0,
+  },
+  'verify/growth': {
+    title: 'verify, peak RSS: growth over ten times the events, MiB',
+    atMost: 64,
+    judgedBy: 'max',
+    places: 0,
+  },
 };
 
 const JUDGES = { median, max: (values) => Math.max(...values) };
 
 export function targetOf({ atLeast, atMost }) {
-  return atLeast === undefined ? `at most ${atMost}` : `at least ${atLeast}`;
+  const show = (value) => value.toLocaleString('en-US');
+  return atLeast === undefined ? `at most ${show(atMost)}` : `at least ${show(atLeast)}`;
+}
+
+/** A value of the figure as it is printed. */
+export function shownBy({ places }) {
+  return (value) => (places === 0 ? whole(value) : decimals(value, places));
 }
 
 export function isReached({ atLeast, atMost, judgedBy }, values) {
@@ -32,9 +51,8 @@ export function isReached({ atLeast, atMost, judgedBy }, values) {
 export function figuresTable(measured) {
   const rows = Object.entries(measured).map(([name, values]) => {
     const figure = FIGURES[name];
-    const show = (value) => decimals(value, figure.places);
     const reached = isReached(figure, values) ? 'yes' : 'NO';
-    return [figure.title, targetOf(figure), withSpread(spread(values), show), reached];
+    return [figure.title, targetOf(figure), withSpread(spread(values), shownBy(figure)), reached];
   });
   return table([['Figure', 'Target', 'Median (min to max)', 'Reached'], ...rows]);
 }

@@ -7,8 +7,6 @@ import { decimals, mebibytes, whole } from '../lib/numbers.mjs';
 import { PEERS } from '../lib/peers.mjs';
 import { table } from '../lib/table.mjs';
 
-const LOADS = 2;
-
 function rotated(list, by) {
   const at = by % list.length;
   return [...list.slice(at), ...list.slice(0, at)];
@@ -19,7 +17,7 @@ async function measurePeer(name, { directory, key, options, seeds }) {
   const result = await measure(started, { key, options, seeds });
   const stored = await started.stop();
   const { connections } = options;
-  checkStored(PEERS[name].title, { stored, acked: result.acked, connections, loads: LOADS });
+  checkStored(PEERS[name].title, { stored, acked: result.acked, connections });
   return { ...result, stored };
 }
 

@@ -129,9 +129,6 @@ async function run(
   );
   const opened = await thread.opened;
   tellOpened(log, opened);
-  // Once more: the process before this one may have ended before every sink had it.
-  const newest = tree.checkpoint();
-  if (newest !== undefined) publisher.publish(newest);
   // Before anybody can know that it listens: whoever stops it then wants an orderly end.
   const onSignal = (signal: NodeJS.Signals) => ending.end(EXIT.ok, signal);
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal);

@@ -34,8 +34,11 @@ export interface LedgerTreeOptions {
   readonly size: number;
   /** Milliseconds between two checkpoints while events arrive. */
   readonly intervalMs: number;
-  /** A checkpoint is signed and kept; nobody waits for what this does. */
-  readonly onCheckpoint: (note: string, size: number) => void;
+  /**
+   * This is the newest checkpoint now: the one found at the start, in case the process before ended before it was
+   * given out everywhere, and each new one. Nobody waits for what this does.
+   */
+  readonly onCheckpoint: (note: string) => void;
   /** No checkpoint could be made; it is tried again, and events are stored meanwhile. */
   readonly onTrouble: (what: string, error: unknown) => void;
   readonly now?: () => number;
@@ -80,7 +83,8 @@ export class LedgerTree implements Leaves {
    */
   static async open(options: LedgerTreeOptions): Promise<LedgerTree> {
     const { store, size, onTrouble } = options;
-    const signed = newestCheckpoint(options);
+    const note = store.checkpoint();
+    const signed = note === undefined ? undefined : checkpointIn(note, options.signer);
     if (signed === undefined && size > 0) {
       throw new CheckpointContradicted(
         `the ledger holds ${size} events, but its newest checkpoint is missing: checkpoints/latest`,
@@ -96,7 +100,10 @@ export class LedgerTree implements Leaves {
     const opened = new LedgerTree(options, tree, signed?.size ?? -1);
     await opened.#catchUp();
     if (signed === undefined) await opened.#advance(true);
-    else await opened.#tryAdvance(true);
+    else {
+      if (note !== undefined) options.onCheckpoint(note);
+      await opened.#tryAdvance(true);
+    }
     opened.#timer = setInterval(() => {
       if (opened.#signed !== opened.#tree.size) opened.#working ??= opened.#tryAdvance(false);
     }, options.intervalMs);
@@ -174,16 +181,14 @@ export class LedgerTree implements Leaves {
     await store.setCheckpoint(note, size, kept);
     if (kept) this.#keptAt = now;
     this.#signed = size;
-    onCheckpoint(note, size);
+    onCheckpoint(note);
   }
 }
 
 const NOTHING: HashSource = { hashes: () => Buffer.alloc(0) };
 
-/** The newest checkpoint, if there is any, once it is sure that this log's key signed it. */
-function newestCheckpoint({ store, signer }: LedgerTreeOptions): Checkpoint | undefined {
-  const note = store.checkpoint();
-  if (note === undefined) return undefined;
+/** What the newest checkpoint says, once it is sure that this log's key signed it. */
+function checkpointIn(note: string, signer: CheckpointSigner): Checkpoint {
   try {
     const checkpoint = parseCheckpoint(verifyNote(note, signer.keys).text);
     if (checkpoint.origin !== signer.origin) throw new Error(`its origin is ${checkpoint.origin}`);
