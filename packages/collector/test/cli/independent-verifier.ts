@@ -6,9 +6,7 @@ import assert from 'node:assert/strict';
 import { createHash, createPublicKey, verify } from 'node:crypto';
 
 function sha256(...parts: readonly Uint8Array[]): Buffer {
-  const hash = createHash('sha256');
-  for (const part of parts) hash.update(part);
-  return hash.digest();
+  return createHash('sha256').update(Buffer.concat(parts)).digest();
 }
 
 /** The text of a note, once the key has signed it. */
@@ -47,16 +45,15 @@ export function verifyIndependently(
   const index = Number(/^index (\d+)$/.exec(indexLine)?.[1]);
   const extra = Buffer.from(/^extra (.+)$/.exec(extraLine)?.[1] ?? '', 'base64');
   const [envelope, salt] = [extra.subarray(0, -16), extra.subarray(-16)];
-  const receivedAt = envelope.subarray(5, 13);
-  let hash = sha256(Buffer.of(0, 1), receivedAt, sha256(envelope), sha256(salt, body));
+  let hash = sha256(Buffer.of(0, 1), envelope.subarray(5, 13), sha256(envelope), sha256(salt, body));
   let [fn, sn] = [index, Number(size) - 1];
   assert(fn <= sn, 'index');
   for (const sibling of path.map((line) => Buffer.from(line, 'base64'))) {
     assert(sn > 0, 'path too long');
     const isRight = fn % 2 === 1 || fn === sn;
     hash = isRight ? sha256(Buffer.of(1), sibling, hash) : sha256(Buffer.of(1), hash, sibling);
-    while (isRight && fn % 2 === 0 && fn !== 0) [fn, sn] = [Math.floor(fn / 2), Math.floor(sn / 2)];
-    [fn, sn] = [Math.floor(fn / 2), Math.floor(sn / 2)];
+    while (isRight && fn % 2 === 0 && fn !== 0) [fn, sn] = [fn >> 1, sn >> 1];
+    [fn, sn] = [fn >> 1, sn >> 1];
   }
   assert.deepEqual([sn, hash.toString('base64')], [0, root], 'root');
   return { index, size: Number(size) };

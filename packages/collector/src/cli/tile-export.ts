@@ -1,0 +1,274 @@
+/**
+ * Exports the tree of a log as tiles, and its entries: the leaves, which tell when each event was received and hashes.
+ *
+ * Nothing is taken on trust. The entries are made from the events, their hashes have to be those of the tree, the
+ * hashes above have to follow from them, and the root has to be the one that is signed: else the export ends before
+ * its checkpoint is put in place.
+ *
+ * An export into a directory that holds an earlier one goes on from it. What its checkpoint covers was checked then; the
+ * last tiles of it are compared, the rest has to be there.
+ */
+import { hash } from 'node:crypto';
+import { encodeLeaf, LEAF_BYTES } from '@clinical-events/protocol';
+import { parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
+import { GrowingTree } from '../integrity/growing-tree.js';
+import { completeHashes, HASH_BYTES, rootAt, TILE_HASHES, TilesIncomplete } from '../integrity/merkle.js';
+import { verifyNote } from '../integrity/note-signing.js';
+import { tilePath, tilesOf, type Tile } from '../integrity/tile-path.js';
+import type { KeyHistory } from '../signing/key-history.js';
+import { EventReader } from '../store/embedded/event-reader.js';
+import { nodeFiles } from '../store/embedded/files.js';
+import { TreeFiles } from '../store/embedded/tree-files.js';
+import { StoreDamaged, type StoredEvent } from '../store/store.js';
+import type { TreeReader } from '../store/tree-store.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import { usage } from './key-arguments.js';
+import { newestCheckpoint, type LogCheckpoints } from './log-checkpoints.js';
+import { TileDirectory } from './tile-directory.js';
+
+export interface Exported {
+  readonly checkpoint: Checkpoint;
+  /** Events that an earlier export had brought. */
+  readonly before: number;
+  /** Files of tiles and entries that were written. */
+  readonly written: number;
+}
+
+/** An entry with its length in front, in two bytes. */
+const ENTRY_BYTES = 2 + LEAF_BYTES;
+const FULL_TILE_BYTES = TILE_HASHES * HASH_BYTES;
+const FULL_BUNDLE_BYTES = TILE_HASHES * ENTRY_BYTES;
+
+/**
+ * Exports what the newest checkpoint covers.
+ * @param openTarget is called once there is something to export.
+ * @param onProgress events exported so far, and of how many.
+ * @throws CommandFailure
+ */
+export async function exportTiles(
+  dataDir: string,
+  openTarget: () => TileDirectory,
+  onProgress: (events: number, of: number) => void,
+): Promise<Exported> {
+  const tree = TreeFiles.read(dataDir, nodeFiles);
+  try {
+    const found = newestCheckpoint(dataDir, tree);
+    if (found === undefined) {
+      throw new CommandFailure(
+        `nothing is signed in ${dataDir} yet: the next start of a collector signs a checkpoint`,
+        EXIT.failure,
+      );
+    }
+    const target = openTarget();
+    try {
+      return await new Export(dataDir, tree, found, target).run(onProgress);
+    } finally {
+      await target.close();
+    }
+  } catch (error) {
+    if (error instanceof StoreDamaged)
+      throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
+    if (error instanceof TilesIncomplete) throw damaged(error.message, error);
+    throw error;
+  } finally {
+    tree.close();
+  }
+}
+
+class Export {
+  readonly #checkpoint: Checkpoint;
+
+  constructor(
+    private readonly dataDir: string,
+    private readonly tree: TreeReader,
+    private readonly log: LogCheckpoints,
+    private readonly target: TileDirectory,
+  ) {
+    this.#checkpoint = log.newest.checkpoint;
+  }
+
+  async run(onProgress: (events: number, of: number) => void): Promise<Exported> {
+    const { tree, target } = this;
+    const { size } = this.#checkpoint;
+    const before = this.#exported();
+    this.#checkEdge(before);
+    await this.#bringEntries(before, onProgress);
+    for (const { level, index, width } of tilesOf(size)) {
+      if (level === 0 || (width === TILE_HASHES && this.#isThere(level, index, before))) continue;
+      await target.put(level, index, width, completeHashes(tree, level, index * TILE_HASHES, width));
+    }
+    await target.flush();
+    await target.setCheckpoint(this.log.newest.note);
+    target.clearAway();
+    return { checkpoint: this.#checkpoint, before, written: target.written };
+  }
+
+  /** How many events the directory's checkpoint covers, once it is sure that this log goes on from them. */
+  #exported(): number {
+    const { target, tree } = this;
+    const note = target.checkpoint();
+    if (note === undefined) return 0;
+    const { size, root } = ownCheckpoint(note, this.log.history, target.root);
+    const newest = this.#checkpoint.size;
+    if (size > newest) {
+      throw damaged(
+        `${target.root} holds the tiles of ${size} events of this log, and its newest checkpoint covers ${newest}: ` +
+          'events were cut off its end, or it was restored from an older back-up',
+      );
+    }
+    if (rootAt(tree, size).equals(root)) return size;
+    throw damaged(
+      `${target.root} holds the tiles of ${size} events that are not the first ${size} of this log: it was altered, ` +
+        'or restored from an older back-up and then went on differently',
+    );
+  }
+
+  /** The last tile of each level: a directory that is of another log, or was damaged, shows there if anywhere cheaply. */
+  #checkEdge(before: number): void {
+    const edge = new Map<number, Tile>();
+    for (const tile of tilesOf(before)) edge.set(tile.level, tile);
+    for (const { level, index, width } of edge.values()) {
+      this.#assertUnchanged(
+        level,
+        index,
+        width,
+        completeHashes(this.tree, level, index * TILE_HASHES, width),
+      );
+    }
+  }
+
+  /** What is missing or cut short will be written; what is there has to be so. */
+  #assertUnchanged(level: number | 'entries', index: number, width: number, bytes: Buffer): void {
+    const there = this.target.tile(level, index, width)?.subarray(0, bytes.length);
+    if (there === undefined || there.length < bytes.length || there.equals(bytes)) return;
+    throw new CommandFailure(
+      `${this.target.root}/${tilePath(level, index, width)} is not what this log has there: it was changed; ` +
+        'export into an empty directory',
+      EXIT.damaged,
+    );
+  }
+
+  #isThere(level: number, index: number, before: number): boolean {
+    const isCovered = (index + 1) * TILE_HASHES ** (level + 1) <= before;
+    return isCovered && this.target.holds(level, index, TILE_HASHES, FULL_TILE_BYTES);
+  }
+
+  /** The first bundle of entries, or tile of level 0, that has to be made: at the latest the last one that was. */
+  #firstBundle(before: number): number {
+    const { target } = this;
+    const last = Math.max(0, Math.ceil(before / TILE_HASHES) - 1);
+    for (let index = 0; index < last; index++) {
+      const isThere =
+        target.holds(0, index, TILE_HASHES, FULL_TILE_BYTES) &&
+        target.holds('entries', index, TILE_HASHES, FULL_BUNDLE_BYTES);
+      if (!isThere) return index;
+    }
+    return last;
+  }
+
+  /** Puts the entries and the tiles of level 0, and checks every hash from there up to the signed root. */
+  async #bringEntries(before: number, onProgress: (events: number, of: number) => void): Promise<void> {
+    const { tree, target } = this;
+    const { size, root } = this.#checkpoint;
+    const firstBundle = this.#firstBundle(before);
+    const growing = GrowingTree.at(tree, firstBundle * TILE_HASHES);
+    for (const { index, width, entries, hashes } of this.#bundles(firstBundle)) {
+      const covered = Math.min(width, before - index * TILE_HASHES);
+      if (covered > 0)
+        this.#assertUnchanged('entries', index, covered, entries.subarray(0, covered * ENTRY_BYTES));
+      growing.append(hashes, width);
+      this.#assertFollows(growing);
+      await target.put(0, index, width, hashes);
+      await target.put('entries', index, width, entries);
+      onProgress(growing.size, size);
+    }
+    if (growing.root().equals(root)) return;
+    throw damaged(`the tree does not come to the root of the checkpoint over ${size} events`);
+  }
+
+  /** The entries of 256 events at a time and their hashes, each of which is that of the tree. */
+  *#bundles(first: number): Generator<{ index: number; width: number; entries: Buffer; hashes: Buffer }> {
+    const { size } = this.#checkpoint;
+    const events = new EventReader(this.dataDir, nodeFiles).scan({ from: first * TILE_HASHES + 1 });
+    try {
+      for (let index = first; index * TILE_HASHES < size; index++) {
+        const width = Math.min(TILE_HASHES, size - index * TILE_HASHES);
+        const wanted = completeHashes(this.tree, 0, index * TILE_HASHES, width);
+        const entries = Buffer.allocUnsafe(width * ENTRY_BYTES);
+        const hashes = Buffer.allocUnsafe(width * HASH_BYTES);
+        for (let i = 0; i < width; i++) {
+          const next = events.next();
+          if (next.done) throw endsEarly(next.value.nextSequence - 1, size);
+          const at = i * HASH_BYTES;
+          putEntry(next.value, entries, i * ENTRY_BYTES);
+          hashEntry(entries, i * ENTRY_BYTES, hashes, at);
+          if (hashes.compare(wanted, at, at + HASH_BYTES, at, at + HASH_BYTES) !== 0)
+            throw altered(next.value);
+        }
+        yield { index, width, entries, hashes };
+      }
+    } finally {
+      events.return({ address: 0, nextSequence: 0 });
+    }
+  }
+
+  /** Every hash above level 0 that came to be is that of the tree. */
+  #assertFollows(growing: GrowingTree): void {
+    for (const { level, first, hashes } of growing.drain()) {
+      if (level === 0) continue;
+      const wanted = completeHashes(this.tree, level, first, hashes.length / HASH_BYTES);
+      if (!wanted.equals(hashes))
+        throw damaged(`hash ${first} of level ${level} of the tree does not follow from its events`);
+    }
+  }
+}
+
+const envelopeHash = Buffer.alloc(HASH_BYTES);
+/** RFC 6962 section 2.1: a leaf is hashed behind a zero byte. */
+const prefixedLeaf = Buffer.alloc(1 + LEAF_BYTES);
+
+function putEntry({ envelope, commitment }: StoredEvent, target: Buffer, at: number): void {
+  target.writeUInt16BE(LEAF_BYTES, at);
+  writeHash(envelope, envelopeHash, 0);
+  encodeLeaf(target, at + 2, envelope, envelopeHash, commitment);
+}
+
+/** Of the bytes that are given out, and not once more of the event. */
+function hashEntry(entries: Buffer, at: number, target: Buffer, targetAt: number): void {
+  entries.copy(prefixedLeaf, 1, at + 2, at + ENTRY_BYTES);
+  writeHash(prefixedLeaf, target, targetAt);
+}
+
+/** As in merkle.ts: a third of the time that a buffer for each hash takes. */
+function writeHash(bytes: Uint8Array, target: Buffer, at: number): void {
+  target.write(hash('sha256', bytes, 'binary'), at, 'latin1');
+}
+
+/** The checkpoint in the directory, which must be of this log. */
+function ownCheckpoint(note: string, { keys, origin }: KeyHistory, directory: string): Checkpoint {
+  let reason: string;
+  try {
+    const checkpoint = parseCheckpoint(verifyNote(note, keys).text);
+    if (checkpoint.origin === origin) return checkpoint;
+    reason = `it is of ${checkpoint.origin}`;
+  } catch (error) {
+    reason = error instanceof Error ? error.message : String(error);
+  }
+  throw usage(
+    `${directory} holds the tiles of another log: its checkpoint is not one of ${origin} (${reason}); give a directory of its own`,
+  );
+}
+
+function altered({ sequence, eventId }: StoredEvent): CommandFailure {
+  return damaged(`event ${sequence} (${eventId}) does not have the hash that the tree has for it`);
+}
+
+function endsEarly(readable: number, size: number): CommandFailure {
+  return damaged(
+    `the log can be read up to event ${readable} only, and a checkpoint was signed over ${size}`,
+  );
+}
+
+function damaged(message: string, cause?: unknown): CommandFailure {
+  return new CommandFailure(`${message}; see collector verify`, EXIT.damaged, { cause });
+}
