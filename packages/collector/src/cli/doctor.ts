@@ -2,7 +2,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { styleText } from 'node:util';
-import { SingleBar } from 'cli-progress';
 import { Command } from 'commander';
 import { KeyRing } from '../access/key-ring.js';
 import type { Config } from '../config.js';
@@ -11,10 +10,13 @@ import { exposureOf } from '../store/embedded/exposure.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted, inspectLedger, type Finding } from '../store/embedded/inspection.js';
 import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
+import { TreeFiles } from '../store/embedded/tree-files.js';
 import { KeyStoreDamaged } from '../store/key-store.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { proofFindings, signedSize } from './proof-findings.js';
+import { ProgressBar } from './progress-bar.js';
+import { claimedSize } from './log-checkpoints.js';
+import { proofFindings } from './proof-findings.js';
 import { alignedTable } from './table.js';
 
 const EXAMPLES = `
@@ -32,8 +34,8 @@ directory, or it holds neither a ledger nor keys, 1 something could not be read,
 const LOW_DISK_BYTES = 1 << 30;
 const MARKS = { ok: 'ok', warning: 'WARNING', damage: 'DAMAGED' } as const;
 const COLOURS = { ok: 'green', WARNING: 'yellow', DAMAGED: 'red' } as const;
-/** Fewer bytes than this are read before anybody wonders. */
-const BAR_FROM_BYTES = 64 << 20;
+/** Fewer than this are read before anybody wonders. */
+const BAR_FROM_MEBIBYTES = 64;
 
 export function command(): Command {
   const doctor = new Command('doctor')
@@ -60,7 +62,9 @@ async function examine(config: Config, json: boolean): Promise<number> {
   const findings: Finding[] = [directoryFinding(dataDir), lockFinding(running), diskFinding(dataDir)];
   findings.push(await keysFinding(dataDir));
   if (hasLedger) {
-    const bar = new ProgressBar(!json && process.stderr.isTTY);
+    const bar = new ProgressBar({
+      ...{ wanted: !json && process.stderr.isTTY, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES },
+    });
     try {
       findings.push(...ledgerFindings(config, running, bar));
     } finally {
@@ -82,36 +86,15 @@ async function examine(config: Config, json: boolean): Promise<number> {
 
 function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): Generator<Finding> {
   const { dataDir } = config;
-  const signed = signedSize(dataDir);
+  const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
   const events = yield* inspectLedger(dataDir, nodeFiles, bar.show, running);
   yield* tornFindings(dataDir);
-  yield* proofFindings(config, events, signed, running);
+  yield* proofFindings(config, events, claimed, running);
 }
 
 /** On a terminal only, and not when NO_COLOR asks for none: styleText sees to both. */
 function coloured(mark: string): string {
   return styleText(COLOURS[mark as keyof typeof COLOURS], mark, { stream: process.stdout });
-}
-
-/** On standard error, and gone before the table is printed. */
-class ProgressBar {
-  #bar: SingleBar | undefined;
-  constructor(private readonly wanted: boolean) {}
-
-  readonly show = (bytes: number, of: number): void => {
-    if (!this.wanted || of < BAR_FROM_BYTES) return;
-    const mebi = (size: number) => Math.round(size / (1 << 20));
-    if (this.#bar === undefined) {
-      const format = '{bar} {percentage}% of {total} MiB, {eta_formatted} left';
-      this.#bar = new SingleBar({ format, hideCursor: true, clearOnComplete: true });
-      this.#bar.start(mebi(of), 0);
-    }
-    this.#bar.update(mebi(bytes));
-  };
-
-  clear(): void {
-    this.#bar?.stop();
-  }
 }
 
 /** Segments, or an index, which says that there were some: without the one, its other is no sign of health. */

@@ -8,10 +8,12 @@ import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { EventReader, type Cursor } from '../store/embedded/event-reader.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
+import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged, type ScanRange, type StoredEvent } from '../store/store.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { idFrom, instantFrom, kindsFrom, organisationFrom } from './event-arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
+import { claimedSize } from './log-checkpoints.js';
 import { noteReading } from './noted-reading.js';
 import { printableJson } from './printable.js';
 
@@ -65,6 +67,8 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
     throw new CommandFailure(`${config.dataDir} holds no ledger`, EXIT.notFound);
   }
   const reader = new EventReader(config.dataDir, nodeFiles);
+  // Asked first: a running collector goes on while the log is read.
+  const claimed = claimedSize(TreeFiles.read(config.dataDir, nodeFiles));
   const { kind, run, event, organisation, since, until, follow } = options;
   const givenOut = noteReading(config.dataDir, {
     command: 'events',
@@ -100,6 +104,7 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
         if (stop.signal.aborted) break;
       }
       await write(piece);
+      if (cursor !== undefined) assertReaches(cursor, claimed);
       if (follow) await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
     } while (follow && !stop.signal.aborted);
     givenOut.complete = true;
@@ -111,6 +116,16 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
       throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
     throw error;
   }
+}
+
+/** The end of the log looks the same where the disk has lost it; a checkpoint knows how far it went. */
+function assertReaches({ nextSequence }: Cursor, claimed: number): void {
+  if (nextSequence > claimed) return;
+  throw new CommandFailure(
+    `the log can be read up to event ${nextSequence - 1}, and a checkpoint was signed over ${claimed} events; ` +
+      'see collector verify',
+    EXIT.damaged,
+  );
 }
 
 function lineOf(event: StoredEvent): string {

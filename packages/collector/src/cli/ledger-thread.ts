@@ -1,6 +1,5 @@
 /** The ledger's thread: puts the embedded store and its tree under the group commit, and tells the main thread how they fare. */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
-import { parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
 import type { CheckpointSigner } from '../integrity/signer.js';
 import { CheckpointContradicted, LedgerTree } from '../ledger/ledger-tree.js';
 import { Ledger, type LedgerState } from '../ledger/ledger.js';
@@ -13,6 +12,7 @@ import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged } from '../store/store.js';
+import { claimedSize } from './log-checkpoints.js';
 import { deniedPath } from './permission-denied.js';
 
 /** What the thread is started with. */
@@ -57,7 +57,8 @@ async function open(data: LedgerThreadData, say: (message: LedgerThreadMessage) 
   const store = await EmbeddedStore.open({
     directory: dataDir,
     segmentBytes: data.segmentBytes,
-    vouchedEvents: signedSize(treeStore.checkpoint()),
+    // Whether it can be believed is seen when the tree is opened.
+    vouchedEvents: claimedSize(treeStore),
     onTrouble,
   });
   const onNotice = (message: string) => say({ type: 'notice', message });
@@ -85,15 +86,6 @@ async function open(data: LedgerThreadData, say: (message: LedgerThreadMessage) 
 function isDamage(error: unknown): boolean {
   if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) return true;
   return error instanceof SigningKeyFault && error.reason === 'broken';
-}
-
-/** How many events the newest checkpoint speaks of. Whether it can be believed is seen when the tree is opened. */
-function signedSize(note: string | undefined): number {
-  try {
-    return note === undefined ? 0 : parseCheckpoint(parseNote(note).text).size;
-  } catch {
-    return 0;
-  }
 }
 
 async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {

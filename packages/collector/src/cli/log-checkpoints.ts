@@ -90,8 +90,24 @@ function signerText({ name, keyId }: NoteSignature): string {
   return `${name}+${keyIdText(keyId)}`;
 }
 
+/**
+ * How many events the newest checkpoint says that there are; 0 when there is none that can be read. Nothing of it is
+ * verified: for a first look, before the log is read.
+ */
+export function claimedSize(tree: TreeReader): number {
+  const note = tree.checkpoint();
+  try {
+    return note === undefined ? 0 : parseCheckpoint(parseNote(note).text).size;
+  } catch {
+    return 0;
+  }
+}
+
 /** @throws when the note is not one of this log, in words that follow a colon. */
-function checkpointIn(note: string, { keys, origin }: KeyHistory): Checkpoint {
+export function checkpointIn(
+  note: string,
+  { keys, origin }: Pick<KeyHistory, 'keys' | 'origin'>,
+): Checkpoint {
   const checkpoint = parseCheckpoint(verifyNote(note, keys).text);
   if (checkpoint.origin !== origin) throw new Error(`it is of ${checkpoint.origin}`);
   return checkpoint;

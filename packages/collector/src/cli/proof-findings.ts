@@ -1,8 +1,7 @@
 /** What `doctor` says of the tree, its newest checkpoint, the key that signs, and the sinks. */
-import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
+import type { Checkpoint } from '@clinical-events/protocol/verify';
 import type { Config } from '../config.js';
 import { rootAt, TilesIncomplete } from '../integrity/merkle.js';
-import { verifyNote } from '../integrity/note-signing.js';
 import { describe, readSinkStates, SinkStatesDamaged } from '../publishing/sink-state.js';
 import { readHistory, type KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
@@ -11,34 +10,20 @@ import { EventReader } from '../store/embedded/event-reader.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted, type Finding } from '../store/embedded/inspection.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
+import { checkpointIn } from './log-checkpoints.js';
 
 /** A running collector signs about once a second; an event that waits longer than this is a warning. */
 const LATE_MS = 60_000;
 
 /**
- * How many events the newest checkpoint speaks of; undefined when there is none that can be read. Asked before the log
- * is read: a running collector goes on meanwhile.
- */
-export function signedSize(dataDir: string): number | undefined {
-  const tree = TreeFiles.read(dataDir, nodeFiles);
-  const note = tree.checkpoint();
-  try {
-    return note === undefined ? undefined : parseCheckpoint(parseNote(note).text).size;
-  } catch {
-    // Said with its reason below.
-    return undefined;
-  }
-}
-
-/**
  * @param events how many the log holds, when it could be read to its end.
- * @param signed what `signedSize` said before they were counted.
+ * @param claimed what `claimedSize` said before they were counted: a running collector goes on meanwhile.
  * @param running whether a collector runs on the directory.
  */
 export function* proofFindings(
   config: Config,
   events: number | undefined,
-  signed: number | undefined,
+  claimed: number,
   running: boolean,
 ): Generator<Finding> {
   const { dataDir } = config;
@@ -52,8 +37,8 @@ export function* proofFindings(
     return;
   }
   yield keyFinding(config, history);
-  if (events !== undefined && signed !== undefined && events < signed) {
-    const message = `over ${signed} events, and the log holds ${events}: the others are missing from its end`;
+  if (events !== undefined && events < claimed) {
+    const message = `over ${claimed} events, and the log holds ${events}: the others are missing from its end`;
     yield { severity: 'damage', subject: 'checkpoint', message };
   } else yield* checkpointFindings(dataDir, history, events, running);
   yield* sinkFindings(dataDir, Date.now());
@@ -76,7 +61,7 @@ function keyFinding({ signingCommand, signingKeys }: Config, { current }: KeyHis
 
 function* checkpointFindings(
   dataDir: string,
-  { keys, origin }: KeyHistory,
+  history: KeyHistory,
   events: number | undefined,
   running: boolean,
 ): Generator<Finding> {
@@ -91,8 +76,7 @@ function* checkpointFindings(
     }
     let checkpoint: Checkpoint;
     try {
-      checkpoint = parseCheckpoint(verifyNote(note, keys).text);
-      if (checkpoint.origin !== origin) throw new Error('its origin is not that of the keys');
+      checkpoint = checkpointIn(note, history);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       const message = `checkpoints/latest is not a checkpoint of this log: ${reason}`;

@@ -100,6 +100,10 @@ describe('collector doctor on the proof', () => {
     expect(lines).toContain(
       'checkpoint: damage: over 300 events, and the log holds 299: the others are missing from its end',
     );
+    // What can be read is given out, and not passed off as all.
+    const events = await run(['events', '--data-dir', dataDir]);
+    expect([events.code, events.stdout.split('\n').length]).toEqual([3, 300]);
+    expect(events.stderr).toContain('up to event 299, and a checkpoint was signed over 300 events');
     const refusal = await start(dataDir).then(() => '', String);
     expect(refusal).toContain('the log ends, but a checkpoint was signed over 300 events');
     expect(fs.readFileSync(last).equals(bytes)).toBe(true);

@@ -93,7 +93,8 @@ export function rebuildTree(dataDir: string): { size: number; root: Buffer } {
   const directory = path.join(dataDir, 'tree');
   fs.rmSync(directory, { recursive: true });
   fs.mkdirSync(directory);
-  for (const { level, hashes } of tree.drain()) fs.writeFileSync(path.join(directory, `level-${level}`), hashes);
+  for (const { level, hashes } of tree.drain())
+    fs.writeFileSync(path.join(directory, `level-${level}`), hashes);
   return { size: tree.size, root: tree.root() };
 }
 
