@@ -1,13 +1,12 @@
 /** `collector check-proof`: whether a proof holds, by the files that it is given and by nothing else. */
-import { hash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import {
   checkProof,
   KeyMalformed,
-  keyIdText,
-  parseNote,
+  NoteForged,
+  NoteUnsigned,
   parseProof,
   parseVerifierKey,
   splitNotes,
@@ -15,21 +14,25 @@ import {
   type ProofVerdict,
 } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
+import { NOTE_ED25519, noteKey, verifyCosignature, type NoteKey } from '../integrity/note-signing.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
-import { printable, printableJson } from './printable.js';
+import { printableJson } from './printable.js';
+import { describe, report, type Cosigned } from './proof-report.js';
 
 const EXAMPLES = `
 Examples:
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey
   $ collector check-proof event.tlog-proof --event body.json --key first.vkey --rotations rotations/
+  $ collector check-proof event.tlog-proof --event body.json --key log.vkey --witness witness.vkey
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 | jq -j .body |
       collector check-proof event.tlog-proof --event - --key log.vkey
 
 Needs no data directory and no network, and takes no settings from the environment. The body has to be the event as it
 was sent, byte for byte. The key is the log's verifier key, from "collector signing-key show", and must have come to
 you by another way than the proof: it is what everything rests on. When the log has changed its key since you got
-yours, its rotation notes lead from the one to the other.
+yours, its rotation notes lead from the one to the other. A witness that has cosigned tells by its own clock when it
+knew the tree, and that the log has shown it no other history.
 
 Exit codes: 0 the proof holds, 3 it does not, 2 a key is none or the command line is wrong, 6 a file is not there.`;
 
@@ -37,10 +40,9 @@ interface CheckOptions {
   readonly event: string;
   readonly key: readonly string[];
   readonly rotations?: readonly string[];
+  readonly witness?: readonly string[];
   readonly json?: true;
 }
-type Valid = Extract<ProofVerdict, { valid: true }>;
-
 const STANDARD_INPUT = '-';
 
 export function command(): Command {
@@ -62,6 +64,11 @@ export function command(): Command {
       'rotation notes of the log: a file or a directory; may be given again',
       collect,
     )
+    .option(
+      '--witness <vkey>',
+      'a witness that must have cosigned the checkpoint: its verifier key, or a file; may be given again',
+      collect,
+    )
     .option('--json', 'print the verdict as one JSON object')
     .addHelpText('after', EXAMPLES)
     .action(async (file: string, options: CheckOptions) => {
@@ -75,14 +82,19 @@ async function check(file: string, options: CheckOptions): Promise<number> {
   if (file === STANDARD_INPUT && event === STANDARD_INPUT) {
     throw usage('the proof and the body cannot both be standard input');
   }
-  const keys = options.key.flatMap(keysFrom);
+  const keys = options.key.flatMap((key) => keysFrom('--key', key));
+  const witnesses = (options.witness ?? []).flatMap((key) => keysFrom('--witness', key)).map(witnessKey);
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
   const proof = proofText(await contentOf(file));
   const body = await contentOf(event);
   const given = { proof, body, keys, rotations };
   const verdict = await checkProof(given);
   if (verdict.valid) {
-    process.stdout.write(json ? asJson(describe(verdict, body)) : report(verdict, body, proof));
+    const cosigned = cosignaturesOn(parseProof(proof).checkpoint, witnesses);
+    if ('message' in cosigned) return notValid('not-cosigned', cosigned.message, json);
+    process.stdout.write(
+      json ? asJson(describe(verdict, body, cosigned)) : report(verdict, body, proof, cosigned),
+    );
     return EXIT.ok;
   }
   const { reason, message } = verdict;
@@ -94,8 +106,37 @@ async function check(file: string, options: CheckOptions): Promise<number> {
     );
   }
   const why = [message, ...(await hints(given, verdict))].join(' ');
-  process.stdout.write(json ? asJson({ valid: false, reason, message: why }) : `NOT VALID\n\n${why}\n`);
+  return notValid(reason, why, json);
+}
+
+function notValid(reason: string, message: string, json: true | undefined): number {
+  process.stdout.write(json ? asJson({ valid: false, reason, message }) : `NOT VALID\n\n${message}\n`);
   return EXIT.damaged;
+}
+
+/** @returns what each of the witnesses said, or why one of them has said nothing that counts. */
+function cosignaturesOn(checkpoint: string, witnesses: readonly NoteKey[]): Cosigned[] | { message: string } {
+  const cosigned: Cosigned[] = [];
+  for (const witness of witnesses) {
+    try {
+      cosigned.push({ witness, time: verifyCosignature(checkpoint, witness).time });
+    } catch (error) {
+      if (!(error instanceof NoteUnsigned || error instanceof NoteForged)) throw error;
+      return { message: `The log's part of the proof holds, but ${witness.name}: ${error.message}.` };
+    }
+  }
+  return cosigned;
+}
+
+function witnessKey(vkey: string): NoteKey {
+  try {
+    const key = noteKey(vkey);
+    if (key.type === NOTE_ED25519) throw new KeyMalformed('that is the key of a log and not of a witness');
+    return key;
+  } catch (error) {
+    if (error instanceof KeyMalformed) throw usage(`--witness: ${error.message}`);
+    throw error;
+  }
 }
 
 async function contentOf(file: string): Promise<Buffer> {
@@ -123,23 +164,25 @@ function proofText(bytes: Buffer): string {
 }
 
 /** What was given is never repeated in a message: it may be another key, and a secret one. */
-function keysFrom(given: string): string[] {
+function keysFrom(option: string, given: string): string[] {
   const named = given.startsWith('@') ? given.slice(1) : undefined;
-  if (named === undefined && !fs.existsSync(given)) return [verifierKey(given, 'it is no file either, and')];
+  if (named === undefined && !fs.existsSync(given)) {
+    return [verifierKey(option, given, 'it is no file either, and')];
+  }
   const file = named ?? given;
   const lines = reading(file, () => fs.readFileSync(file, 'utf8')).split('\n');
   const keys = lines.map((line) => line.trim()).filter((line) => line !== '');
-  if (keys.length === 0) throw usage(`--key: ${file} is empty`);
-  return keys.map((key) => verifierKey(key, `${file}:`));
+  if (keys.length === 0) throw usage(`${option}: ${file} is empty`);
+  return keys.map((key) => verifierKey(option, key, `${file}:`));
 }
 
-function verifierKey(text: string, where: string): string {
+function verifierKey(option: string, text: string, where: string): string {
   try {
     parseVerifierKey(text);
     return text;
   } catch (error) {
     if (error instanceof KeyMalformed)
-      throw usage(`--key: that is no verifier key; ${where} ${error.message}`);
+      throw usage(`${option}: that is no verifier key; ${where} ${error.message}`);
     throw error;
   }
 }
@@ -190,78 +233,6 @@ async function hints(given: ProofCheck, { reason }: ProofVerdict & { valid: fals
   return [];
 }
 
-function instant(ms: number): string {
-  const date = new Date(ms);
-  // Dates end in the year 275760, and a log can sign any number.
-  return Number.isNaN(date.getTime()) ? `${ms} ms after 1970` : date.toISOString();
-}
-
-function uuid(bytes: Uint8Array): string {
-  const hex = Buffer.from(bytes).toString('hex');
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
-}
-
-function runIdIn({ envelope }: Valid): string | undefined {
-  return envelope.runId.every((byte) => byte === 0) ? undefined : uuid(envelope.runId);
-}
-
 function asJson(value: object): string {
   return `${printableJson(JSON.stringify(value, undefined, 2))}\n`;
-}
-
-/** For scripts; the names are a promise. */
-function describe(verdict: Valid, body: Buffer): object {
-  const { envelope, index, checkpoint, signedBy } = verdict;
-  return {
-    valid: true,
-    event_id: uuid(envelope.eventId),
-    run_id: runIdIn(verdict) ?? null,
-    kind: envelope.kind,
-    profile: envelope.profile,
-    organisation: envelope.organisation,
-    key_id: envelope.keyId,
-    received_at: instant(envelope.receivedAt),
-    sha256: hash('sha256', body),
-    sequence: index + 1,
-    index,
-    tree_size: checkpoint.size,
-    root: Buffer.from(checkpoint.root).toString('base64'),
-    origin: checkpoint.origin,
-    signed_by: signedBy,
-  };
-}
-
-/** For people who have to rely on it, and may not know how it works. */
-function report(verdict: Valid, body: Buffer, proof: string): string {
-  const { envelope, index, checkpoint, signedBy } = verdict;
-  const run = runIdIn(verdict);
-  const origin = printable(checkpoint.origin);
-  return `VALID
-
-Proved:
-  The ${body.length} bytes given, exactly as they are (SHA-256 ${hash('sha256', body)}),
-  are event ${index + 1} of the log ${origin}:
-    event id      ${uuid(envelope.eventId)}
-    run           ${run ?? 'none'}
-    kind          ${envelope.kind}, under the profile ${envelope.profile}
-    received at   ${instant(envelope.receivedAt)}, according to the collector's clock
-    from          API key ${printable(envelope.keyId)} of organisation ${printable(envelope.organisation)}
-  The log had ${checkpoint.size} event${checkpoint.size === 1 ? '' : 's'} when it signed the tree that this one is in, with the key
-    ${printable(signedBy)}
-
-Not proved:
-  That what the event says is true, who used the API key, and that the collector's clock was right.
-  That the log shows this same tree to everybody: compare checkpoints that are held elsewhere.
-${unchecked(proof, signedBy)}`;
-}
-
-/** Names of witnesses must not look as if they vouched for anything here. */
-function unchecked(proof: string, signedBy: string): string {
-  const log = parseVerifierKey(signedBy);
-  const others = parseNote(parseProof(proof).checkpoint)
-    .signatures.filter(({ name, keyId }) => name !== log.name || keyId !== log.keyId)
-    .map(({ name, keyId }) => `${printable(name)} (${keyIdText(keyId)})`);
-  return others.length === 0
-    ? ''
-    : `  Nor were further signatures under the checkpoint checked: ${others.join(', ')}.\n`;
 }

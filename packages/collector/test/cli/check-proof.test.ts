@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { hash } from 'node:crypto';
+import { generateKeyPairSync, hash, sign } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -113,7 +113,7 @@ Not proved:
       ...{ valid: true, event_id: idOf(EVENT), run_id: RUN, kind: 'human-output', profile: 'minimum' },
       ...{ organisation: 'ward', key_id: 'abcdefghij23', received_at: '2026-01-10T03:00:00.017Z' },
       ...{ sha256: hash('sha256', EVENT.body), sequence: 5, index: 4, tree_size: 7, origin: ORIGIN },
-      ...{ root: proof.split('\n').at(-4), signed_by: key },
+      ...{ root: proof.split('\n').at(-4), signed_by: key, cosigned_by: [] },
     });
   });
 
@@ -412,5 +412,60 @@ describe('what check-proof is given', () => {
     expect(stderr).toMatch(/^collector: [^\n]*\n$/);
     expect(stderr).toContain(message);
     expect(stderr).not.toContain('cek_abc');
+  });
+});
+
+describe('a witness', () => {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const raw = publicKey.export({ type: 'spki', format: 'der' }).subarray(-32);
+  const name = 'witness.example/w1';
+  const keyId = hash(
+    'sha256',
+    Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(4), raw]),
+    'buffer',
+  ).readUInt32BE();
+  const vkey = `${name}+${keyId.toString(16).padStart(8, '0')}+${Buffer.concat([Buffer.of(4), raw]).toString('base64')}`;
+  const time = Date.parse('2026-01-10T03:00:02Z') / 1000;
+
+  /** The proof, with what a witness signs by C2SP tlog-cosignature. */
+  function cosigned(text = proof.slice(proof.indexOf('\n\n') + 2, proof.lastIndexOf('\n\n') + 1)): string {
+    const at = Buffer.alloc(8);
+    at.writeBigUInt64BE(BigInt(time));
+    const signature = sign(null, Buffer.from(`cosignature/v1\ntime ${time}\n${text}`), privateKey);
+    const id = Buffer.alloc(4);
+    id.writeUInt32BE(keyId);
+    return `${proof}\u2014 ${name} ${Buffer.concat([id, at, signature]).toString('base64')}\n`;
+  }
+
+  test('[R-908] that has cosigned is told with its time', async () => {
+    const { code, stdout } = await check({ proof: cosigned() }, '--witness', vkey);
+    expect(code).toBe(0);
+    expect(stdout).toContain(
+      `  The witness ${name} knew this tree, and no other history of the log, at 2026-01-10T03:00:02.000Z\n`,
+    );
+    expect(stdout).not.toContain('further signatures');
+    const json = await check({ proof: cosigned() }, '--json', '--witness', file(`${vkey}\n`));
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      valid: true,
+      cosigned_by: [{ key: vkey, at: '2026-01-10T03:00:02.000Z' }],
+    });
+  });
+
+  test('[R-908] that has not cosigned, or something else, makes the proof not enough', async () => {
+    for (const [given, said] of [
+      [proof, 'has not cosigned the checkpoint'],
+      [cosigned(`${ORIGIN}\n8\nAAAA\n`), 'is not by the key'],
+    ] as const) {
+      const { code, stdout } = await check({ proof: given }, '--json', '--witness', vkey);
+      const verdict = JSON.parse(stdout) as { valid: boolean; reason: string; message: string };
+      expect([code, verdict.valid, verdict.reason]).toEqual([3, false, 'not-cosigned']);
+      expect(verdict.message).toContain(`The log's part of the proof holds, but ${name}: `);
+      expect(verdict.message).toContain(said);
+    }
+    const { code, stderr } = await check({ proof: cosigned() }, '--witness', key);
+    expect([code, stderr]).toEqual([
+      2,
+      'collector: --witness: that is the key of a log and not of a witness\n',
+    ]);
   });
 });
