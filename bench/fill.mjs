@@ -59,7 +59,7 @@ const leaves = await LedgerTree.open({
   events: new EventReader(directory, nodeFiles),
   size: store.opened.events,
   intervalMs: config.checkpointIntervalMs,
-  onCheckpoint: (_note, size) => (signed = size),
+  onCheckpoint: (note) => (signed = Number(note.split('\n')[1])),
   onTrouble,
 });
 
