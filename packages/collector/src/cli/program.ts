@@ -23,6 +23,10 @@ const COMMANDS: Readonly<
     load: () => import('./signing-key.js'),
   },
   doctor: { summary: 'check a data directory and say what is wrong', load: () => import('./doctor.js') },
+  verify: {
+    summary: 'prove that the log is the one that was written',
+    load: () => import('./verify.js'),
+  },
   proof: { summary: 'write a proof that an event is in the log', load: () => import('./proof.js') },
   'check-proof': { summary: 'check such a proof, without the log', load: () => import('./check-proof.js') },
   tiles: { summary: 'export the tree for independent tools', load: () => import('./tiles.js') },

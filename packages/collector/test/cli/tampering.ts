@@ -117,3 +117,10 @@ export async function rebuild(dataDir: string): Promise<void> {
   }
   fs.writeFileSync(path.join(directory, 'latest'), await sign(dataDir, size, root));
 }
+
+/** Makes the checksum of a segment's header fit. */
+export function resealHeader(segment: string): void {
+  const bytes = fs.readFileSync(segment);
+  bytes.writeUInt32LE(crc32(bytes.subarray(12, SEGMENT_HEADER_BYTES)), 8);
+  fs.writeFileSync(segment, bytes);
+}

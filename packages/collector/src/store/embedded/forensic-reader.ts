@@ -8,7 +8,7 @@
  */
 import type { Files } from './files.js';
 import { checksumHolds, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
-import { judgeTail } from './recovery.js';
+import { judgeTail, type Tail } from './recovery.js';
 import { SEGMENT_HEADER_BYTES } from './segment.js';
 import type { SurveyedSegment } from './segment-survey.js';
 
@@ -49,7 +49,10 @@ export interface ForensicOptions {
   readonly isEvent: (buffer: Buffer, offset: number, sequence: number) => boolean;
 }
 
-const WINDOW_BYTES = 4 << 20;
+/** Small enough to stay in a core's own cache while its frames are hashed. */
+const WINDOW_BYTES = 256 << 10;
+const ZEROS = Buffer.alloc(WINDOW_BYTES);
+const CLEAN: Tail = { state: 'clean' };
 /** Frames with other sequences than are due that may stand in a row and still be taken for moved or altered ones. */
 const LOOK_AHEAD = 64;
 
@@ -84,6 +87,7 @@ export class ForensicReader {
 
   /** Everything that lies in the segments, in the order in which it lies there. To be called once. */
   *items(): Generator<LogItem, void> {
+    const place = this.#place;
     for (const [i, segment] of this.segments.entries()) {
       const missing = segment.firstSequence - this.#due;
       if (missing > 0) yield this.#rest('missing', i, 0, 0, missing);
@@ -93,7 +97,26 @@ export class ForensicReader {
         this.#limit = this.#files.size(this.#fd);
         this.#windowStart = this.#held = 0;
         this.#position = this.#end = SEGMENT_HEADER_BYTES;
-        yield* this.#segment(i);
+        place.segment = i;
+        while (this.#position < this.#limit) {
+          const size = this.#frameSize(this.#position);
+          if (size === 0) {
+            yield* this.#behindFrames(i);
+            continue;
+          }
+          if (frameSequence(place.buffer, this.#position - this.#windowStart) !== this.#due) {
+            yield* this.#leap(i, size);
+          }
+          place.offset = this.#position - this.#windowStart;
+          place.size = size;
+          place.position = this.#position;
+          place.sequence = this.#due;
+          yield place;
+          this.#position += size;
+          this.#end = this.#position;
+          this.#due++;
+        }
+        yield* this.#gapBehind(i);
       } finally {
         this.#files.close(this.#fd);
       }
@@ -117,46 +140,26 @@ export class ForensicReader {
     return this.bytesAt(segment, position, plausibleSize(header, 0, header.length));
   }
 
-  *#segment(segment: number): Generator<LogItem, void> {
+  /** What lies where no frame does; on return the next frame is found, or the segment is at its end. */
+  *#behindFrames(segment: number): Generator<LogItem, void> {
     const isLast = segment === this.segments.length - 1;
-    while (this.#position < this.#limit) {
-      const size = this.#frameSize(this.#position);
-      if (size > 0) {
-        const before = this.#sequencesBefore(size);
-        if (before > 0) {
-          yield this.#rest('missing', segment, this.#position, 0, before);
-          this.#due += before;
-          // The window may have moved for looking ahead.
-          this.#frameSize(this.#position);
-        }
-        const place = this.#place;
-        place.offset = this.#position - this.#windowStart;
-        place.size = size;
-        place.segment = segment;
-        place.position = this.#position;
-        place.sequence = this.#due;
-        yield place;
-        this.#position += size;
-        this.#end = this.#position;
-        this.#due++;
-        continue;
+    if (isLast && this.#due > this.#options.covered) {
+      const start = this.#position;
+      // Room made ahead, most often, which needs no judging and is much to read.
+      const tail =
+        this.#lastByte(start) === start ? CLEAN : judgeTail(this.#files, this.#fd, start, this.#due);
+      if (tail.state === 'torn') yield this.#rest('torn', segment, start, tail.bytes.length, 0);
+      if (tail.state !== 'damaged') {
+        this.#position = this.#limit;
+        return;
       }
-      if (isLast && this.#due > this.#options.covered) {
-        const tail = judgeTail(this.#files, this.#fd, this.#position, this.#due);
-        if (tail.state === 'clean') return;
-        if (tail.state === 'torn') {
-          yield this.#rest('torn', segment, this.#position, tail.bytes.length, 0);
-          return;
-        }
-        // A running collector may have written the frame since it was looked for. What was durable before the
-        // witness was written can be read after the witness was seen.
-        this.#held = 0;
-        this.#limit = this.#files.size(this.#fd);
-        if (this.#frameSize(this.#position) > 0) continue;
-      }
-      yield* this.#behindDamage(segment);
+      // A running collector may have written the frame since it was looked for. What was durable before the
+      // witness was written can be read after the witness was seen.
+      this.#held = 0;
+      this.#limit = this.#files.size(this.#fd);
+      if (this.#frameSize(start) > 0) return;
     }
-    if (!isLast) yield* this.#gapBefore(segment + 1);
+    yield* this.#behindDamage(segment);
   }
 
   /** What lies from here to the next frame that holds, or to the end of the segment. */
@@ -215,38 +218,47 @@ export class ForensicReader {
     return header.subarray(0, this.#files.read(this.#fd, header, 0, header.length, position));
   }
 
-  /** Events that the segment lacks at its end. */
-  *#gapBefore(next: number): Generator<LogItem, void> {
-    const missing = (this.segments[next]?.firstSequence ?? 0) - this.#due;
+  /** Events that the segment lacks at its end, by what the next one begins with. */
+  *#gapBehind(segment: number): Generator<LogItem, void> {
+    const missing = (this.segments[segment + 1]?.firstSequence ?? 0) - this.#due;
     if (missing <= 0) return;
-    yield this.#rest('missing', next - 1, this.#end, 0, missing);
+    yield this.#rest('missing', segment, this.#end, 0, missing);
     this.#due += missing;
   }
 
+  /** What is due changes at the frame here, unless only its header says so. */
+  *#leap(segment: number, size: number): Generator<LogItem, void> {
+    const ahead = this.#ahead(size);
+    if (ahead > 0) yield this.#rest('missing', segment, this.#position, 0, ahead);
+    this.#due += ahead;
+    // The window may have moved for looking ahead.
+    this.#frameSize(this.#position);
+  }
+
   /**
-   * How many events are missing in front of the frame here, by the sequence in its header. None when it is what is due,
-   * and none when its header only says so: those behind it go on as if it were what is due, or it is known to be that.
+   * How many events are missing in front of the frame here, whose header says that it is another one than is due. None
+   * when those behind it go on as if it were what is due, or it is known to be that. Less than none when something was
+   * put in front of it.
    */
-  #sequencesBefore(size: number): number {
+  #ahead(size: number): number {
     const { buffer } = this.#place;
     const at = this.#position - this.#windowStart;
     const said = frameSequence(buffer, at);
-    if (said === this.#due) return 0;
-    if (this.#options.isEvent(buffer, at, this.#due)) return 0;
-    const ahead = said - this.#due;
-    const isSaid = ahead > 0 && this.#options.isEvent(buffer, at, said);
+    const { isEvent, covered } = this.#options;
+    if (isEvent(buffer, at, this.#due)) return 0;
+    const isSaid = isEvent(buffer, at, said);
     let position = this.#position + size;
     let goesOn = false;
     for (let i = 1; i <= LOOK_AHEAD; i++) {
       const next = this.#frameSize(position);
       if (next === 0) break;
       const sequence = frameSequence(this.#place.buffer, position - this.#windowStart);
-      if (sequence === this.#due + i) return 0;
+      // Those behind go on as if this were what is due, or what is due stands there: it is not missing, but moved.
+      if (sequence === this.#due + i || (sequence === this.#due && said > this.#due)) return 0;
       goesOn ||= i === 1 && sequence === said + 1;
       position += next;
     }
-    // A frame that is out of its place and of any other is told by its leaf, not by what its header makes up.
-    return ahead > 0 && (isSaid || said <= this.#options.covered || goesOn) ? ahead : 0;
+    return isSaid || goesOn || (said > this.#due && said <= covered) ? said - this.#due : 0;
   }
 
   /** The size of the frame at this position of the file if it holds, else 0; on return the window has all of it. */
@@ -261,7 +273,13 @@ export class ForensicReader {
       for (let want = WINDOW_BYTES; ; want = size) {
         if (want > place.buffer.length) place.buffer = Buffer.allocUnsafe(want);
         this.#windowStart = position;
-        this.#held = this.#files.read(this.#fd, place.buffer, 0, Math.min(place.buffer.length, left), position);
+        this.#held = this.#files.read(
+          this.#fd,
+          place.buffer,
+          0,
+          Math.min(place.buffer.length, left),
+          position,
+        );
         size = plausibleSize(place.buffer, 0, this.#held);
         if (size <= this.#held || size > left) break;
       }
@@ -290,7 +308,9 @@ export class ForensicReader {
     for (let end = this.#limit; end > from;) {
       const start = Math.max(from, end - WINDOW_BYTES);
       const held = this.#files.read(this.#fd, window, 0, end - start, start);
-      for (let at = held; at > 0; at--) if (window[at - 1] !== 0) return start + at;
+      if (window.compare(ZEROS, 0, held, 0, held) !== 0) {
+        for (let at = held; at > 0; at--) if (window[at - 1] !== 0) return start + at;
+      }
       end = start;
     }
     return from;

@@ -24,7 +24,7 @@ export interface FrameParts {
 }
 
 /** Where the envelope of the frame at `offset` ends, going by the lengths in it. */
-export function envelopeEnd(source: Buffer, offset: number): number {
+function envelopeEnd(source: Buffer, offset: number): number {
   const lengths = (source[offset + ENVELOPE + 3] ?? 0) + (source[offset + ENVELOPE + 4] ?? 0);
   return offset + HEADER_BYTES + lengths;
 }
@@ -58,51 +58,60 @@ export function eventIdText(frame: Buffer): string | undefined {
 
 /**
  * Whether the header of a frame, whose size is plausible, says what a collector of this version writes in this place.
- * @param earlierBatch durable-before of the frame in front of it.
+ * @param before durable-before of the frame in front of it; undefined when that is not known.
  */
 export function headerHolds(
   source: Buffer,
   offset: number,
   sequence: number,
-  earlierBatch: number,
+  before: number | undefined,
 ): boolean {
-  const durableBefore = frameDurableBefore(source, offset);
   return (
     source[offset + 9] === 0 &&
     source.readUInt16LE(offset + 10) === SALT_BYTES &&
     frameSequence(source, offset) === sequence &&
-    // The frames of a batch share one, which is the first sequence among them.
-    (durableBefore === earlierBatch || durableBefore === sequence)
+    durableBeforeHolds(frameDurableBefore(source, offset), sequence, before)
   );
 }
 
-/** The fields of a frame's header that a collector of this version did not write so, by name. */
-export function alteredFields(frame: Buffer, sequence: number, earlierBatch: number): string[] {
-  const durableBefore = frameDurableBefore(frame, 0);
+/** The frames of a batch share one, which is the sequence of the first of them. */
+function durableBeforeHolds(durableBefore: number, sequence: number, before: number | undefined): boolean {
+  if (durableBefore === sequence) return true;
+  return before === undefined ? durableBefore < sequence : durableBefore === before;
+}
+
+/**
+ * The fields in the header of a frame, given whole, that no collector of this version has written so, by name. When the
+ * checksum does not hold, at least one.
+ * @param before durable-before of the frame in front of it; undefined when that is not known.
+ */
+export function alteredFields(frame: Buffer, sequence: number, before: number | undefined): string[] {
   const payloadAt = envelopeEnd(frame, 0) + SALT_BYTES;
-  const fields: [string, boolean][] = [
+  const holds: readonly (readonly [string, boolean])[] = [
     ['size', frame.readUInt32LE(4) === frame.length],
-    // The version is the one thing besides the sizes that a plausible size asks for.
-    ['version', plausibleSize(withSizes(frame, payloadAt), 0, frame.length) === frame.length],
+    ['format version', hasVersion(frame)],
     ['payload state', frame[9] === 0],
     ['salt length', frame.readUInt16LE(10) === SALT_BYTES],
     ['payload length', frame.readUInt32LE(12) === frame.length - payloadAt],
     ['sequence', frameSequence(frame, 0) === sequence],
-    ['durable-before', durableBefore === earlierBatch || durableBefore === sequence],
+    // One that is wrongly said to begin a batch is noticed at the next one.
+    [
+      'durable-before, or that of the frame in front of it',
+      durableBeforeHolds(frameDurableBefore(frame, 0), sequence, before),
+    ],
   ];
-  const altered = fields.filter(([, holds]) => !holds).map(([name]) => name);
-  if (altered.length === 0 && !checksumHolds(frame, 0, frame.length)) {
-    // Nobody can tell apart: each value that it can have is one that it could have had.
-    return ['checksum or durable-before'];
-  }
-  return altered;
+  const altered = holds.filter(([, does]) => !does).map(([name]) => name);
+  // What is left are values that could have been, and the checksum itself.
+  return altered.length > 0 || checksumHolds(frame, 0, frame.length)
+    ? altered
+    : ['checksum or durable-before'];
 }
 
-/** The frame with the sizes in its header made to fit. */
-function withSizes(frame: Buffer, payloadAt: number): Buffer {
-  const fitting = Buffer.from(frame);
-  fitting.writeUInt32LE(frame.length, 4);
-  fitting.writeUInt16LE(SALT_BYTES, 10);
-  fitting.writeUInt32LE(Math.max(0, frame.length - payloadAt), 12);
-  return fitting;
+/** Asked of the one place that knows the version, with sizes that fit. */
+function hasVersion(frame: Buffer): boolean {
+  const header = Buffer.from(frame.subarray(0, HEADER_BYTES));
+  header.writeUInt16LE(0, 10);
+  header.writeUInt32LE(0, 12);
+  header.writeUInt32LE(envelopeEnd(header, 0), 4);
+  return plausibleSize(header, 0, header.length) > 0;
 }

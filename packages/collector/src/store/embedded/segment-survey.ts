@@ -1,18 +1,19 @@
 /**
  * What segments there are, for a reader that goes on where the collector would refuse: a header that does not hold is
- * told of, and the segment is read all the same, from the sequence that its name says.
+ * told of, and the segment is read all the same.
  *
  * The hole: when a segment was created is nobody's evidence, and can be changed with the checksum.
  */
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { Files } from './files.js';
+import { frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, segmentName } from './segment.js';
 
 export interface SurveyedSegment {
   readonly path: string;
   readonly name: string;
-  /** As its name says. */
+  /** As its name says; as its header says when its first frame says so too. */
   readonly firstSequence: number;
   /** Address of its first frame, as its header says; undefined when the header cannot be believed. */
   readonly base: number | undefined;
@@ -25,7 +26,7 @@ const NAME = /^\d{16}\.segment$/;
 const SAMPLE = encodeSegmentHeader({ base: 0, firstSequence: 1, ledgerId: '00'.repeat(16) }, 0);
 
 /**
- * The segments in a directory, by name; none when the directory is not there.
+ * The segments in a directory, in their order; none when the directory is not there.
  * @param ledgerId of the ledger; undefined when nothing tells it: then it is the one that most of them have.
  */
 export function surveySegments(
@@ -35,14 +36,17 @@ export function surveySegments(
 ): SurveyedSegment[] {
   const found = listed(files, directory)
     .filter((name) => NAME.test(name))
-    .map((name) => ({ name, header: headerOf(files, path.join(directory, name)) }));
+    .map((name) => ({ name, ...beginningOf(files, path.join(directory, name)) }));
   const common = ledgerId ?? mostCommon(found.map(({ header }) => idIn(header)));
-  return found.map(({ name, header }) => {
-    const firstSequence = Number.parseInt(name, 10);
-    const faults = faultsOf(header, firstSequence, common);
+  const surveyed = found.map(({ name, header, begins }) => {
+    const named = Number.parseInt(name, 10);
+    const faults = faultsOf(header, named, common);
     const base = faults.length === 0 ? Number(header.readBigUInt64LE(16)) : undefined;
+    // The one of two files that have changed names is read in the place of the other.
+    const firstSequence = begins !== undefined && begins === firstIn(header) ? begins : named;
     return { path: path.join(directory, name), name, firstSequence, base, faults };
   });
+  return surveyed.sort((a, b) => a.firstSequence - b.firstSequence);
 }
 
 function listed(files: Files, directory: string): string[] {
@@ -54,14 +58,26 @@ function listed(files: Files, directory: string): string[] {
   }
 }
 
-function headerOf(files: Files, file: string): Buffer {
-  const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
+/** The header of a segment, and the sequence that its first frame says, if there is one. */
+function beginningOf(files: Files, file: string): { header: Buffer; begins: number | undefined } {
+  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES + HEADER_BYTES);
   const fd = files.open(file, 'r');
   try {
-    return header.subarray(0, files.read(fd, header, 0, header.length, 0));
+    const held = files.read(fd, bytes, 0, bytes.length, 0);
+    return {
+      header: bytes.subarray(0, Math.min(held, SEGMENT_HEADER_BYTES)),
+      begins:
+        plausibleSize(bytes, SEGMENT_HEADER_BYTES, held) > 0
+          ? frameSequence(bytes, SEGMENT_HEADER_BYTES)
+          : undefined,
+    };
   } finally {
     files.close(fd);
   }
+}
+
+function firstIn(header: Buffer): number | undefined {
+  return header.length < SEGMENT_HEADER_BYTES ? undefined : Number(header.readBigUInt64LE(24));
 }
 
 function idIn(header: Buffer): string {
@@ -75,7 +91,7 @@ function mostCommon(texts: readonly string[]): string | undefined {
   return texts.find((text) => counts.get(text) === most);
 }
 
-function faultsOf(header: Buffer, firstSequence: number, ledgerId: string | undefined): string[] {
+function faultsOf(header: Buffer, named: number, ledgerId: string | undefined): string[] {
   if (header.length < SEGMENT_HEADER_BYTES) return ['is cut short'];
   const faults: string[] = [];
   const asInAll = (start: number, end: number) =>
@@ -83,8 +99,8 @@ function faultsOf(header: Buffer, firstSequence: number, ledgerId: string | unde
   if (!asInAll(0, 8)) faults.push('does not begin as one');
   if (crc32(header.subarray(12)) !== header.readUInt32LE(8)) faults.push('does not have its checksum');
   if (!asInAll(12, 16)) faults.push('names another format version');
-  const named = Number(header.readBigUInt64LE(24));
-  if (named !== firstSequence) faults.push(`says that it is ${segmentName(named)}`);
+  const first = firstIn(header) ?? 0;
+  if (first !== named) faults.push(`says that it is ${segmentName(first)}`);
   if (idIn(header) !== ledgerId) faults.push('is that of another ledger');
   if (!asInAll(56, 64)) faults.push('does not end with zeros');
   return faults;

@@ -1,0 +1,790 @@
+/** What `collector verify` says of each thing that somebody could do to a log (docs/INTEGRITY.md). */
+import fs from 'node:fs';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { verifyLog } from '../../src/cli/verification.js';
+import type { VerifyFinding } from '../../src/cli/verify-findings.js';
+import { nodeFiles } from '../../src/store/embedded/files.js';
+import { run, temporaryDirectory } from '../running/collector-process.js';
+import { idOf } from '../store/candidate.js';
+import { flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
+import { fillSigned, loggedEvent } from './signed-directory.js';
+import {
+  AT,
+  changed,
+  frameAt,
+  framesIn,
+  putFrames,
+  rebuild,
+  rebuildTree,
+  renumbered,
+  resealHeader,
+  sealed,
+  sign,
+  tamper,
+} from './tampering.js';
+
+const EVENTS = Array.from({ length: 300 }, (_, i) => loggedEvent(`event ${i + 1}`));
+const BATCHES = Array.from({ length: 30 }, (_, i) => EVENTS.slice(i * 10, i * 10 + 10));
+const SEGMENT = 'ledger/0000000000000001.segment';
+
+let signed: string;
+let segmented: string;
+let dataDir: string;
+
+/** A directory that vanishes with the test. */
+function scratch(): string {
+  const directory = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+function copyOf(directory: string): string {
+  const copy = scratch();
+  fs.cpSync(directory, copy, { recursive: true });
+  return copy;
+}
+
+beforeAll(async () => {
+  signed = temporaryDirectory();
+  await fillSigned(signed, BATCHES, { segmentBytes: 1 << 20 });
+  segmented = temporaryDirectory();
+  await fillSigned(segmented, BATCHES, { segmentBytes: 20_000 });
+});
+
+afterAll(() => {
+  for (const directory of [signed, segmented]) fs.rmSync(directory, { recursive: true, force: true });
+});
+
+function id(sequence: number): string {
+  const event = EVENTS[sequence - 1];
+  return event === undefined ? '' : idOf(event);
+}
+
+/** Where an event lies in the log as it was written. */
+function at(sequence: number): { file: string; offset: number } {
+  return { file: SEGMENT, offset: frameAt(signed, sequence).offset };
+}
+
+function atText(sequence: number): string {
+  return `${SEGMENT}, byte ${at(sequence).offset}`;
+}
+
+/** What the command finds besides notes, with its exit code. */
+async function found(
+  directory: string,
+  ...args: readonly string[]
+): Promise<{ code: number | null; faults: VerifyFinding[] }> {
+  const { code, stdout, stderr } = await run(['verify', '--json', '--data-dir', directory, ...args]);
+  expect(stderr).toBe('');
+  const { intact, findings } = JSON.parse(stdout) as { intact: boolean; findings: VerifyFinding[] };
+  const faults = findings.filter(({ kind }) => kind !== 'note');
+  expect(intact).toBe(faults.length === 0);
+  return { code, faults };
+}
+
+/** The same without a process. */
+function faultsIn(directory: string, against: readonly string[] = []): readonly VerifyFinding[] {
+  const { findings } = verifyLog({
+    ...{ dataDir: directory, files: nodeFiles, against, keys: [] },
+    onProgress: () => undefined,
+  });
+  return findings.listed.filter(({ kind }) => kind !== 'note');
+}
+
+function altered(sequence: number, message: string): VerifyFinding {
+  return {
+    ...{ kind: 'altered', sequence, event_id: id(sequence), ...at(sequence) },
+    message: `${message}; ${atText(sequence)}`,
+  };
+}
+
+const FITTED = '; the checksum of its frame was made to fit';
+const KEPT = 'its envelope and payload are those that were signed';
+
+describe('collector verify catches a byte that was changed', () => {
+  test('[R-907] in a payload, also when the checksum was made to fit', async () => {
+    dataDir = copyOf(signed);
+    const { file, offset, frame } = frameAt(dataDir, 17);
+    const message = `the payload of event 17 (${id(17)}), or its salt, is not the one that was signed; its envelope is`;
+    flipBit(file, offset + frame.length - 5);
+    expect(await found(dataDir)).toEqual({ code: 3, faults: [altered(17, message)] });
+    flipBit(file, offset + frame.length - 5);
+    expect(await found(dataDir)).toEqual({ code: 0, faults: [] });
+    tamper(dataDir, (frames) => frames.with(16, changed(frame, frame.length - 5)));
+    expect(await found(dataDir)).toEqual({ code: 3, faults: [altered(17, message + FITTED)] });
+  });
+
+  test('[R-907] in each field of the header of a frame, also when the checksum was made to fit', async () => {
+    const fields: [field: keyof typeof AT, name: string][] = [
+      ['size', 'size'],
+      ['version', 'format version'],
+      ['state', 'payload state'],
+      ['saltLength', 'salt length'],
+      ['payloadLength', 'payload length'],
+      ['sequence', 'sequence'],
+      ['durableBefore', 'durable-before, or that of the frame in front of it'],
+      ['commitment', 'commitment'],
+    ];
+    // The first and the last event have no neighbour on one side to tell them by.
+    for (const sequence of [1, 17, 300]) {
+      for (const [field, name] of fields) {
+        const message = `the frame of event ${sequence} (${id(sequence)}) has changed (${name}); ${KEPT}`;
+        dataDir = copyOf(signed);
+        const { file, offset } = frameAt(dataDir, sequence);
+        flipBit(file, offset + AT[field]);
+        expect(faultsIn(dataDir), field).toEqual([altered(sequence, message)]);
+        flipBit(file, offset + AT[field]);
+        tamper(dataDir, (frames) =>
+          frames.map((frame, i) => (i === sequence - 1 ? changed(frame, AT[field]) : frame)),
+        );
+        expect(faultsIn(dataDir), field).toEqual([altered(sequence, message + FITTED)]);
+      }
+    }
+    expect((await found(dataDir)).code).toBe(3);
+  });
+
+  test('[R-907] in the checksum itself, and in lengths that still add up', async () => {
+    dataDir = copyOf(signed);
+    const { file, offset } = frameAt(dataDir, 17);
+    flipBit(file, offset + AT.checksum);
+    const checksum = `the frame of event 17 (${id(17)}) has changed (checksum or durable-before); ${KEPT}`;
+    expect(await found(dataDir)).toEqual({ code: 3, faults: [altered(17, checksum)] });
+    flipBit(file, offset + AT.checksum);
+    // The body would begin a byte later, and salt and payload are as they were.
+    tamper(dataDir, (frames) => {
+      const frame = frames[16] ?? Buffer.alloc(0);
+      frame.writeUInt16LE(17, AT.saltLength);
+      frame.writeUInt32LE(frame.readUInt32LE(AT.payloadLength) - 1, AT.payloadLength);
+      sealed(frame);
+      return frames;
+    });
+    const lengths = `the frame of event 17 (${id(17)}) has changed (salt length, payload length); ${KEPT}`;
+    expect(await found(dataDir)).toEqual({ code: 3, faults: [altered(17, lengths + FITTED)] });
+  });
+
+  test('[R-907] in every byte of an envelope, also when the checksum was made to fit', async () => {
+    const { frame } = frameAt(signed, 17);
+    const { organisation, keyId } = EVENTS[16] ?? { organisation: '', keyId: '' };
+    const bytes = 45 + organisation.length + keyId.length;
+    for (let i = 0; i < bytes; i++) {
+      dataDir = copyOf(signed);
+      const { file, offset } = frameAt(dataDir, 17);
+      flipBit(file, offset + AT.envelope + i);
+      for (const fitted of ['', FITTED]) {
+        const [fault, ...others] = faultsIn(dataDir);
+        expect(others).toEqual([]);
+        expect(fault).toMatchObject({ kind: 'altered', sequence: 17, ...at(17) });
+        // The lengths of its texts say where the salt begins.
+        const lengths = i === 3 || i === 4;
+        const what = lengths ? 'more than one of ' : 'its envelope has changed, or its payload together';
+        expect(fault?.message).toMatch(
+          /^event 17 \([0-9a-f-]{36}\) (is not the one that was signed|cannot be read): /,
+        );
+        if (!fault?.message.includes('cannot be read')) expect(fault?.message).toContain(what);
+        expect(fault?.message.includes(FITTED)).toBe(fitted !== '');
+        tamper(dataDir, (frames) => {
+          frame.copy(frames[16] ?? Buffer.alloc(0));
+          flip(frames[16], AT.envelope + i);
+          return frames;
+        });
+      }
+    }
+    expect((await found(dataDir)).code).toBe(3);
+    const message =
+      `event 17 (${id(17)}) is not the one that was signed: its envelope has changed, or its payload together with ` +
+      'the commitment to it';
+    expect(faultsIn(dataDir)).toEqual([altered(17, message + FITTED)]);
+  });
+
+  test('[R-907] in a payload, with the commitment made to fit', async () => {
+    dataDir = copyOf(signed);
+    const other = loggedEvent('something else', { eventId: id(17) });
+    tamper(dataDir, (frames) => {
+      const frame = frames[16] ?? Buffer.alloc(0);
+      const salted = frame.subarray(frame.length - other.salted.length);
+      expect(salted.length).toBeLessThan(frame.length);
+      Buffer.from(other.commitment).copy(frame, AT.commitment);
+      const head = Buffer.from(frame.subarray(0, frame.length - (EVENTS[16]?.salted.length ?? 0)));
+      head.writeUInt32LE(head.length + other.salted.length, AT.size);
+      head.writeUInt32LE(other.body.length, AT.payloadLength);
+      return frames.with(16, sealed(Buffer.concat([head, other.salted])));
+    });
+    const message =
+      `event 17 (${id(17)}) is not the one that was signed: its envelope has changed, or its payload together with ` +
+      'the commitment to it';
+    expect(await found(dataDir)).toEqual({ code: 3, faults: [altered(17, message + FITTED)] });
+  });
+
+  test('[R-907] in a hash of the tree, at the two levels that 300 events have, and says that the log is true', async () => {
+    dataDir = copyOf(signed);
+    const levels: [level: number, index: number, tile: string, of: string, sequence: number][] = [
+      [0, 16, 'tile 0', 'event 17 comes', 17],
+      [0, 299, 'tile 1', 'event 300 comes', 300],
+      [1, 0, 'tile 0', 'events 1 to 256 come', 1],
+    ];
+    for (const [level, index, tile, of, sequence] of levels) {
+      const file = `tree/level-${level}`;
+      flipBit(path.join(dataDir, file), index * 32 + 5);
+      const message =
+        `hash ${index} of level ${level} (${tile}, in ${file} at byte ${index * 32}) is not what ${of} to: the tree ` +
+        'was changed, and not the log';
+      const fault = { kind: 'tile_altered', sequence, file, offset: index * 32, message };
+      expect(await found(dataDir)).toEqual({ code: 3, faults: [fault] });
+      flipBit(path.join(dataDir, file), index * 32 + 5);
+    }
+    fs.truncateSync(path.join(dataDir, 'tree/level-0'), 9000);
+    const message = 'tree/level-0 is cut short: it lacks the hashes from number 281 on';
+    const fault = { kind: 'tile_altered', file: 'tree/level-0', offset: 281 * 32, message };
+    expect(await found(dataDir)).toEqual({ code: 3, faults: [fault] });
+  });
+
+  test('[R-907] in a hash of the third level', async () => {
+    dataDir = scratch();
+    const batch = (_: unknown, i: number) =>
+      Array.from({ length: 1024 }, (__, k) => loggedEvent(`${i} ${k}`));
+    await fillSigned(dataDir, Array.from({ length: 65 }, batch), { segmentBytes: 64 << 20 });
+    expect(faultsIn(dataDir)).toEqual([]);
+    flipBit(path.join(dataDir, 'tree/level-2'), 31);
+    const message =
+      'hash 0 of level 2 (tile 0, in tree/level-2 at byte 0) is not what events 1 to 65536 come to: the tree was ' +
+      'changed, and not the log';
+    const fault = { kind: 'tile_altered', sequence: 1, file: 'tree/level-2', offset: 0, message };
+    expect(await found(dataDir)).toEqual({ code: 3, faults: [fault] });
+  });
+
+  test('[R-907] in the header of a segment, also when the checksum was made to fit', async () => {
+    const [, second = ''] = segmentPaths(segmented).map((file) => path.basename(file));
+    const header = `the header of ledger/${second}`;
+    const fields: [at: number, fitted: string | undefined][] = [
+      [0, 'does not begin as one'],
+      [12, 'names another format version'],
+      [16, undefined],
+      [24, undefined],
+      [40, 'is that of another ledger'],
+      [60, 'does not end with zeros'],
+    ];
+    for (const [at, fitted] of fields) {
+      dataDir = copyOf(segmented);
+      const file = path.join(dataDir, 'ledger', second);
+      flipBit(file, at);
+      const [fault, ...others] = faultsIn(dataDir);
+      expect([fault?.kind, others]).toEqual(['altered', []]);
+      expect(fault?.message).toContain('does not have its checksum'.slice(at < 12 ? 99 : 0));
+      resealHeader(file);
+      const message = fitted === undefined ? undefined : `${header} ${fitted}`;
+      const [sealedFault, ...more] = faultsIn(dataDir);
+      expect([sealedFault?.kind, more]).toEqual(['altered', []]);
+      if (message !== undefined) expect(sealedFault?.message).toBe(message);
+      if (at === 24)
+        expect(sealedFault?.message).toMatch(/^the header of \S+ says that it is \d{16}\.segment$/);
+      if (at === 16) {
+        expect(sealedFault?.message).toMatch(
+          /^the header of \S+ says that \d+ bytes of events are in front of it, and \d+ are$/,
+        );
+      }
+    }
+    expect((await found(dataDir)).code).toBe(3);
+  });
+});
+
+test('[R-907] no byte of a log can be changed unseen, but for when a segment was made and, of a lone one, its ledger id', async () => {
+  dataDir = scratch();
+  await fillSigned(dataDir, [EVENTS.slice(0, 2), EVENTS.slice(2, 3)], { segmentBytes: 64 << 10 });
+  const [segment = ''] = segmentPaths(dataDir);
+  const frames = framesIn(segment);
+  const end = frames.reduce((sum, { length }) => sum + length, 64);
+  const checkpoints = fs.readdirSync(path.join(dataDir, 'checkpoints'));
+  const files: [file: string, bytes: number][] = [
+    [segment, end],
+    [path.join(dataDir, 'tree/level-0'), 96],
+    ...checkpoints.map((name): [string, number] => {
+      const file = path.join(dataDir, 'checkpoints', name);
+      // What ends the line of the key can be any white space.
+      return [file, fs.statSync(file).size - (name === 'origin.vkey' ? 1 : 0)];
+    }),
+  ];
+  for (const [file, bytes] of files) {
+    const before = fs.readFileSync(file);
+    const fd = fs.openSync(file, 'r+');
+    for (let at = 0; at < bytes; at++) {
+      fs.writeSync(fd, Buffer.of((before[at] ?? 0) ^ (1 << (at % 8))), 0, 1, at);
+      expect(faultsIn(dataDir).length, `byte ${at} of ${file}`).toBeGreaterThan(0);
+      fs.writeSync(fd, before, at, 1, at);
+    }
+    fs.closeSync(fd);
+  }
+  expect(faultsIn(dataDir)).toEqual([]);
+  // Once more, with checksums that fit.
+  for (let at = 12; at < 64; at++) {
+    flipBit(segment, at);
+    resealHeader(segment);
+    expect(faultsIn(dataDir).length > 0, `byte ${at}`).toBe(at < 32 || at >= 56);
+    flipBit(segment, at);
+    resealHeader(segment);
+  }
+  for (const [i, frame] of frames.entries()) {
+    for (let at = 4; at < frame.length; at++) {
+      tamper(dataDir, () => frames.with(i, changed(Buffer.from(frame), at)));
+      expect(faultsIn(dataDir).length, `byte ${at} of frame ${i}`).toBeGreaterThan(0);
+    }
+  }
+  tamper(dataDir, () => frames);
+  expect(faultsIn(dataDir)).toEqual([]);
+});
+
+describe('collector verify catches an event', () => {
+  test('[R-907] that was removed from the middle, as it is or with all others numbered anew', async () => {
+    dataDir = copyOf(signed);
+    tamper(dataDir, (frames) => frames.toSpliced(16, 1));
+    expect(await found(dataDir)).toEqual({
+      code: 3,
+      faults: [
+        {
+          kind: 'missing',
+          sequence: 17,
+          ...at(17),
+          message: `event 17 is missing: event 16 is followed by event 18; ${atText(17)}`,
+        },
+      ],
+    });
+    dataDir = copyOf(signed);
+    tamper(dataDir, (frames) => renumbered(frames.toSpliced(16, 3)));
+    const message = `events 17 to 19 are missing: they were signed, and the log goes on with event ${id(20)} instead; ${atText(17)}`;
+    expect(await found(dataDir)).toEqual({
+      code: 3,
+      faults: [{ kind: 'missing', sequence: 17, ...at(17), message }],
+    });
+  });
+
+  test('[R-907] that was removed from the middle, with the tree made anew', async () => {
+    dataDir = copyOf(signed);
+    tamper(dataDir, (frames) => renumbered(frames.toSpliced(16, 1)));
+    rebuildTree(dataDir);
+    const message =
+      'checkpoints/latest was signed over 300 events, and the log holds 299: 1 event is missing from its end or, if ' +
+      'the others were numbered anew, from anywhere; or this is an older copy of it';
+    expect(await found(dataDir)).toEqual({ code: 3, faults: [{ kind: 'missing', sequence: 300, message }] });
+  });
+
+  test('[R-907] that was removed and made up for by another one at the end, with the tree made anew', async () => {
+    dataDir = copyOf(signed);
+    tamper(dataDir, (frames) => renumbered([...frames.toSpliced(16, 1), Buffer.from(frames[0] ?? [])]));
+    rebuildTree(dataDir);
+    const message =
+      'the log is not the one that checkpoints/latest was signed over, of 300 events: it was rebuilt or forked ' +
+      'somewhere in events 1 to 300; no smaller checkpoint agrees with it';
+    expect(await found(dataDir)).toEqual({
+      code: 3,
+      faults: [{ kind: 'forked', sequence: 1, file: 'checkpoints/latest', message }],
+    });
+  });
+
+  test('[R-907] that was removed from the end, against the newest checkpoint and against one from elsewhere', async () => {
+    dataDir = copyOf(signed);
+    tamper(dataDir, (frames) => frames.slice(0, 290));
+    const message =
+      'events 291 to 300 are missing from the end of the log, or this is an older copy of it: checkpoints/latest was ' +
+      'signed over 300 events';
+    expect(await found(dataDir)).toEqual({ code: 3, faults: [{ kind: 'missing', sequence: 291, message }] });
+
+    // With the tree and the checkpoints of back then, nothing in the directory tells.
+    const older = scratch();
+    await fillSigned(older, BATCHES.slice(0, 20), { segmentBytes: 1 << 20 });
+    const outside = path.join(scratch(), 'newest.txt');
+    const newer = copyOf(older);
+    await fillSigned(newer, BATCHES.slice(20), { segmentBytes: 1 << 20 });
+    fs.copyFileSync(path.join(newer, 'checkpoints/latest'), outside);
+    expect(await found(older)).toEqual({ code: 0, faults: [] });
+    const gone =
+      `${outside} was signed over 300 events, and the log holds 200: 100 events are missing from its end or, if the ` +
+      'others were numbered anew, from anywhere behind event 200; or this is an older copy of it';
+    expect(await found(older, '--against', outside)).toEqual({
+      code: 3,
+      faults: [{ kind: 'missing', sequence: 201, message: gone }],
+    });
+    expect(await found(newer, '--against', outside)).toEqual({ code: 0, faults: [] });
+  });
+
+  test('[R-907] that changed places with another, as they are or numbered anew', async () => {
+    for (const number of [(frames: Buffer[]) => frames, renumbered]) {
+      for (const [one, other] of [
+        [17, 18],
+        [17, 200],
+        [299, 300],
+      ] as const) {
+        dataDir = copyOf(signed);
+        const places = [frameAt(dataDir, one), frameAt(dataDir, other)];
+        tamper(dataDir, (frames) =>
+          number(
+            frames
+              .with(one - 1, places[1]?.frame ?? Buffer.alloc(0))
+              .with(other - 1, places[0]?.frame ?? Buffer.alloc(0)),
+          ),
+        );
+        const { code, faults } = await found(dataDir);
+        expect(code).toBe(3);
+        expect(faults).toEqual(
+          [
+            [one, other],
+            [other, one],
+          ].map(([now = 0, then = 0]) => {
+            const { offset } = frameAt(dataDir, now);
+            const message =
+              `event ${now} (${id(then)}) stands in another place: it was signed as event ${then}; ` +
+              `${SEGMENT}, byte ${offset}`;
+            return { kind: 'reordered', sequence: now, event_id: id(then), file: SEGMENT, offset, message };
+          }),
+        );
+      }
+    }
+  });
+
+  test('[R-907] that was slipped in, as it is or with all others numbered anew', async () => {
+    const stranger = '00000000-0000-4000-8000-000000000000';
+    for (const number of [(frames: Buffer[]) => frames, renumbered]) {
+      dataDir = copyOf(signed);
+      tamper(dataDir, (frames) => {
+        const made = Buffer.from(frames[16] ?? []);
+        Buffer.from(stranger.replaceAll('-', ''), 'hex').copy(made, AT.envelope + 13);
+        return number(frames.toSpliced(16, 0, sealed(made)));
+      });
+      const message = `event 17 (${stranger}) was slipped in: no such event was signed; ${atText(17)}`;
+      expect(await found(dataDir)).toEqual({
+        code: 3,
+        faults: [{ kind: 'inserted', sequence: 17, event_id: stranger, ...at(17), message }],
+      });
+    }
+  });
+
+  test('[R-907] that cannot be read, and reads on behind it', async () => {
+    dataDir = copyOf(signed);
+    const { file, offset } = frameAt(dataDir, 17);
+    const { offset: end } = frameAt(dataDir, 20);
+    const bytes = fs.readFileSync(file);
+    bytes.fill(0xff, offset, end);
+    fs.writeFileSync(file, bytes);
+    flipBit(file, frameAt(signed, 250).offset + 200);
+    const unreadable = `events 17 to 19 cannot be read: the ${end - offset} bytes in their place hold no frame; ${atText(17)}`;
+    const payload = `the payload of event 250 (${id(250)}), or its salt, is not the one that was signed; its envelope is`;
+    expect(await found(dataDir)).toEqual({
+      code: 3,
+      faults: [{ kind: 'unreadable', sequence: 17, ...at(17), message: unreadable }, altered(250, payload)],
+    });
+  });
+
+  test('[R-907] that cannot be read and whose hash is changed too, and says what can no longer be told', async () => {
+    dataDir = copyOf(signed);
+    const { file, offset, frame } = frameAt(dataDir, 17);
+    flipBit(file, offset + frame.length - 5);
+    flipBit(path.join(dataDir, 'tree/level-0'), 16 * 32);
+    const altered17 =
+      `event 17 (${id(17)}) is not the one that the tree holds: more than one of its envelope, its payload and the ` +
+      'commitment to it has changed';
+    const message =
+      'checkpoints/latest: its root over 300 events does not come out, and with events that cannot be read nobody can ' +
+      'tell whether the others are those that were signed; in question: events 1 to 300';
+    expect(await found(dataDir)).toEqual({
+      code: 3,
+      faults: [
+        { kind: 'unreadable', sequence: 1, file: 'checkpoints/latest', message },
+        altered(17, altered17),
+      ],
+    });
+  });
+
+  test('[R-907] in each of many, and lists the first hundred', async () => {
+    dataDir = copyOf(signed);
+    tamper(dataDir, (frames) => frames.map((frame) => changed(frame, frame.length - 5)));
+    const { code, stdout } = await run(['verify', '--json', '--data-dir', dataDir]);
+    const { findings, findings_not_listed } = JSON.parse(stdout) as Record<string, unknown> & {
+      findings: object[];
+    };
+    expect([code, findings.length, findings_not_listed]).toEqual([3, 100, 200]);
+    const { stdout: text } = await run(['verify', '--data-dir', dataDir]);
+    expect(text).toMatch(/^NOT INTACT: 300 findings\n/);
+    expect(text).toContain('\nand 200 more that are not listed\n');
+  });
+});
+
+describe('collector verify catches a segment', () => {
+  test('[R-907] that is missing, wherever it was', async () => {
+    const names = segmentPaths(segmented).map((file) => path.basename(file));
+    expect(names.length).toBeGreaterThan(3);
+    const firsts = [...names.map((name) => Number.parseInt(name, 10)), 301];
+    for (const [i, name] of names.entries()) {
+      dataDir = copyOf(segmented);
+      fs.rmSync(path.join(dataDir, 'ledger', name));
+      const [first = 0, next = 0] = firsts.slice(i);
+      const range = `events ${first} to ${next - 1} are missing`;
+      const { code, faults } = await found(dataDir);
+      expect([code, faults.length]).toEqual([3, 1]);
+      expect(faults[0]).toMatchObject({ kind: 'missing', sequence: first });
+      expect(faults[0]?.message).toMatch(
+        i === 0
+          ? `${range}: the log begins with event ${next}; ledger/${names[1] ?? ''}, byte 0`
+          : i === names.length - 1
+            ? `${range} from the end of the log, or this is an older copy of it: checkpoints/latest was signed over 300 events`
+            : `${range}: event ${first - 1} is followed by event ${next}; ledger/${names[i - 1] ?? ''}, byte `,
+      );
+    }
+  });
+
+  test('[R-907] that has the name of another, was emptied, cut short, or is of another log', async () => {
+    const [, second = '', third = ''] = segmentPaths(segmented).map((file) => path.basename(file));
+    const [first, next] = [second, third].map((name) => Number.parseInt(name, 10)) as [number, number];
+    const other = scratch();
+    await fillSigned(other, BATCHES, { segmentBytes: 20_000 });
+    const header = (name: string, fault: string): VerifyFinding => {
+      const file = `ledger/${name}`;
+      return { kind: 'altered', file, message: `the header of ${file} ${fault}` };
+    };
+    const place = { file: `ledger/${second}`, offset: 64 };
+    const deeds: [(file: (name: string) => string) => void, VerifyFinding[]][] = [
+      [
+        (file) => {
+          fs.renameSync(file(second), file('spare'));
+          fs.renameSync(file(third), file(second));
+          fs.renameSync(file('spare'), file(third));
+        },
+        [header(third, `says that it is ${second}`), header(second, `says that it is ${third}`)],
+      ],
+      [
+        (file) => fs.truncateSync(file(second)),
+        [
+          header(second, 'is cut short'),
+          {
+            ...{ kind: 'missing', sequence: first, ...place },
+            message:
+              `events ${first} to ${next - 1} are missing: event ${first - 1} is followed by event ${next}; ` +
+              `${place.file}, byte 64`,
+          },
+        ],
+      ],
+      [
+        (file) => fs.truncateSync(file(second), 64 + 3),
+        [
+          {
+            ...{ kind: 'unreadable', sequence: first, ...place },
+            message:
+              `events ${first} to ${next - 1} cannot be read: the 3 bytes in their place hold no frame; ` +
+              `${place.file}, byte 64`,
+          },
+        ],
+      ],
+      [
+        (file) => fs.copyFileSync(path.join(other, 'ledger', second), file(second)),
+        [header(second, 'is that of another ledger')],
+      ],
+    ];
+    for (const [deed, faults] of deeds) {
+      dataDir = copyOf(segmented);
+      deed((name) => path.join(dataDir, 'ledger', name));
+      expect(await found(dataDir)).toEqual({ code: 3, faults });
+    }
+  });
+
+  test('[R-907] whose last events were taken out', async () => {
+    dataDir = copyOf(segmented);
+    const [, second = '', third = ''] = segmentPaths(dataDir);
+    const next = Number.parseInt(path.basename(third), 10);
+    putFrames(second, framesIn(second).slice(0, -2));
+    const { code, faults } = await found(dataDir);
+    expect(code).toBe(3);
+    expect(faults).toMatchObject([
+      {
+        ...{ kind: 'missing', sequence: next - 2 },
+        message: expect.stringContaining(
+          `events ${next - 2} to ${next - 1} are missing: event ${next - 3} is followed by event ${next}; ledger/`,
+        ) as string,
+      },
+    ]);
+  });
+});
+
+describe('collector verify catches another history', () => {
+  const outside = (name = 'kept.checkpoint') => path.join(scratch(), name);
+
+  test('[R-907] the whole log rebuilt and signed with the true key, which only a checkpoint from elsewhere shows', async () => {
+    dataDir = copyOf(signed);
+    const kept = outside();
+    fs.copyFileSync(path.join(dataDir, 'checkpoints/latest'), kept);
+    await fillSigned(dataDir, [[loggedEvent('one more')]], { segmentBytes: 1 << 20 });
+    tamper(dataDir, (frames) => frames.with(16, changed(frames[16] ?? Buffer.alloc(0), AT.envelope + 12)));
+    await rebuild(dataDir);
+    expect(await found(dataDir)).toEqual({ code: 0, faults: [] });
+    const message =
+      `the log is not the one that ${kept} was signed over, of 300 events, although checkpoints/latest (301 events) ` +
+      'agrees with it: a key of this log has signed two histories, which part somewhere in events 1 to 300; no smaller ' +
+      'checkpoint agrees with it';
+    expect(await found(dataDir, '--against', kept)).toEqual({
+      code: 3,
+      faults: [{ kind: 'forked', sequence: 1, file: kept, message }],
+    });
+  });
+
+  test('[R-907] a fork: two checkpoints of one size, both signed by the key of the log', async () => {
+    dataDir = copyOf(signed);
+    const kept = outside();
+    fs.writeFileSync(kept, await sign(dataDir, 300, Buffer.alloc(32, 7)));
+    const { code, faults } = await found(dataDir, '--against', kept);
+    expect(code).toBe(3);
+    expect(faults).toEqual([
+      {
+        ...{ kind: 'forked', file: kept },
+        message:
+          `checkpoints/latest and ${kept} are both signed by a key of this log, over 300 events each, and have ` +
+          'different roots: proof that the log was forked',
+      },
+    ]);
+  });
+
+  test('[R-907] a back-up that was restored and went on', async () => {
+    const backup = scratch();
+    await fillSigned(backup, BATCHES.slice(0, 20), { segmentBytes: 1 << 20 });
+    const worm = scratch();
+    const sink = (directory: string, size: number) => {
+      const name = `${String(size).padStart(16, '0')}.checkpoint`;
+      fs.copyFileSync(path.join(directory, 'checkpoints/latest'), path.join(worm, name));
+      return path.join(worm, name);
+    };
+    sink(backup, 200);
+    const lost = copyOf(backup);
+    await fillSigned(lost, BATCHES.slice(20), { segmentBytes: 1 << 20 });
+    const kept = sink(lost, 300);
+    await fillSigned(backup, [Array.from({ length: 150 }, (_, i) => loggedEvent(`after it ${i}`))], {
+      segmentBytes: 1 << 20,
+    });
+    expect(await found(backup)).toEqual({ code: 0, faults: [] });
+    const message =
+      `the log is not the one that ${kept} was signed over, of 300 events, although checkpoints/latest (350 events) ` +
+      'agrees with it: a key of this log has signed two histories, which part somewhere in events 201 to 300; ' +
+      'checkpoints/0000000000000200.checkpoint (200 events) agrees with it';
+    expect(await found(backup, '--against', worm)).toEqual({
+      code: 3,
+      faults: [{ kind: 'forked', sequence: 201, file: kept, message }],
+    });
+  });
+
+  test('[R-907] the log rebuilt without the key, between the last checkpoint that agrees and the first that does not', async () => {
+    dataDir = scratch();
+    await fillSigned(dataDir, BATCHES.slice(0, 10), { segmentBytes: 1 << 20 });
+    await fillSigned(dataDir, BATCHES.slice(10, 20), { segmentBytes: 1 << 20 });
+    await fillSigned(dataDir, BATCHES.slice(20), { segmentBytes: 1 << 20 });
+    tamper(dataDir, (frames) => frames.with(150, changed(frames[150] ?? Buffer.alloc(0), AT.envelope + 12)));
+    rebuildTree(dataDir);
+    const message =
+      'the log is not the one that checkpoints/0000000000000200.checkpoint was signed over, of 200 events: it was ' +
+      'rebuilt or forked somewhere in events 101 to 200; checkpoints/0000000000000100.checkpoint (100 events) agrees with it';
+    expect(await found(dataDir)).toEqual({
+      code: 3,
+      faults: [{ kind: 'forked', sequence: 101, file: 'checkpoints/0000000000000200.checkpoint', message }],
+    });
+  });
+});
+
+describe('collector verify never accepts a checkpoint', () => {
+  const invalid = (file: string, reason: string): VerifyFinding => ({
+    ...{ kind: 'checkpoint_invalid', file },
+    message: `${file} is not a checkpoint of this log: ${reason}`,
+  });
+
+  test('[R-907] that another key has signed, or that is of another log', async () => {
+    dataDir = copyOf(signed);
+    const [same, other] = [scratch(), scratch()];
+    await fillSigned(same, BATCHES, { segmentBytes: 1 << 20 });
+    await fillSigned(other, BATCHES, { origin: 'log.example/another', segmentBytes: 1 << 20 });
+    const latest = path.join(dataDir, 'checkpoints/latest');
+    fs.copyFileSync(path.join(same, 'checkpoints/latest'), latest);
+    expect(await found(dataDir)).toEqual({
+      code: 3,
+      faults: [invalid('checkpoints/latest', 'none of the known keys has signed the note')],
+    });
+    fs.copyFileSync(path.join(other, 'checkpoints/latest'), latest);
+    expect(await found(dataDir)).toEqual({
+      code: 3,
+      faults: [invalid('checkpoints/latest', 'it is of the log log.example/another')],
+    });
+    fs.copyFileSync(path.join(signed, 'checkpoints/latest'), latest);
+    const kept = path.join(other, 'checkpoints/latest');
+    expect(await found(dataDir, '--against', kept)).toEqual({
+      code: 3,
+      faults: [invalid(kept, 'it is of the log log.example/another')],
+    });
+  });
+
+  test('[R-907] whose text was changed after it was signed, or that has another name than its size', async () => {
+    dataDir = copyOf(signed);
+    const latest = path.join(dataDir, 'checkpoints/latest');
+    const note = fs.readFileSync(latest, 'utf8');
+    fs.writeFileSync(latest, note.replace('\n300\n', '\n299\n'));
+    const { code, faults } = await found(dataDir);
+    expect([code, faults.length]).toEqual([3, 1]);
+    expect(faults[0]?.message).toMatch(
+      /^checkpoints\/latest is not a checkpoint of this log: a signature in the note is not by the key [0-9a-f]{8} that it names$/,
+    );
+    fs.writeFileSync(latest, note);
+    const renamed = 'checkpoints/0000000000000250.checkpoint';
+    fs.renameSync(path.join(dataDir, 'checkpoints/0000000000000300.checkpoint'), path.join(dataDir, renamed));
+    expect(await found(dataDir)).toEqual({
+      code: 3,
+      faults: [invalid(renamed, 'it speaks of 300 events, and its name of 250')],
+    });
+  });
+
+  test('[R-907] that was cut short, at any byte, in the directory or from elsewhere', async () => {
+    dataDir = copyOf(signed);
+    const latest = path.join(dataDir, 'checkpoints/latest');
+    const note = fs.readFileSync(latest);
+    const kept = path.join(scratch(), 'kept');
+    for (let bytes = 0; bytes < note.length; bytes++) {
+      fs.writeFileSync(latest, note.subarray(0, bytes));
+      expect(faultsIn(dataDir), `${bytes} bytes`).toMatchObject([
+        { kind: 'checkpoint_invalid', file: 'checkpoints/latest' },
+      ]);
+      fs.writeFileSync(kept, note.subarray(0, bytes));
+      fs.writeFileSync(latest, note);
+      expect(faultsIn(dataDir, [kept]), `${bytes} bytes`).toMatchObject([
+        { kind: 'checkpoint_invalid', file: kept },
+      ]);
+    }
+    fs.writeFileSync(latest, note.subarray(0, 100));
+    expect(await found(dataDir)).toEqual({
+      code: 3,
+      faults: [invalid('checkpoints/latest', 'the note does not end with a newline')],
+    });
+  });
+
+  test('[R-907] that is not there, nor events without one, nor a chain of keys with a piece missing', async () => {
+    dataDir = copyOf(signed);
+    fs.rmSync(path.join(dataDir, 'checkpoints/latest'));
+    const missing = 'checkpoints/latest is missing, although the log holds 300 events';
+    expect(await found(dataDir)).toEqual({
+      code: 3,
+      faults: [{ kind: 'checkpoint_missing', file: 'checkpoints/latest', message: missing }],
+    });
+    fs.rmSync(path.join(dataDir, 'checkpoints'), { recursive: true });
+    expect(await found(dataDir)).toEqual({
+      code: 3,
+      faults: [{ kind: 'checkpoint_missing', file: 'checkpoints/latest', message: missing }],
+    });
+    dataDir = copyOf(signed);
+    fs.rmSync(path.join(dataDir, 'checkpoints/origin.vkey'));
+    const { code, faults } = await found(dataDir);
+    expect(code).toBe(3);
+    expect(faults).toMatchObject([
+      {
+        kind: 'checkpoint_missing',
+        message:
+          'checkpoints/origin.vkey is missing, the verifier key that the log began with: put it back, or give it by --key',
+      },
+      { kind: 'checkpoint_invalid', message: '3 checkpoints cannot be checked: there is no key of the log' },
+    ]);
+  });
+});
+
+function flip(bytes: Buffer | undefined, at: number): void {
+  if (bytes === undefined) return;
+  bytes[at] = (bytes[at] ?? 0) ^ 0x10;
+  sealed(bytes);
+}

@@ -1,0 +1,87 @@
+/** That `collector verify` finds nothing where there is nothing: beside a collector, and whatever a crash leaves. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { verifyLog, type Verification } from '../../src/cli/verification.js';
+import { nodeFiles } from '../../src/store/embedded/files.js';
+import { createKey, run, start, temporaryDirectory } from '../running/collector-process.js';
+import { Load } from '../running/load.js';
+
+function scratch(): string {
+  const directory = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** Small segments and many checkpoints, so that each kind of step is often under way. */
+const BUSY = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB', '--checkpoint-interval-ms', '100'];
+
+function verify(dataDir: string, against: readonly string[]): Verification {
+  return verifyLog({ dataDir, files: nodeFiles, against, keys: [], onProgress: () => undefined });
+}
+
+test('[R-907] killed 50 times under load, the log is found intact each time, also against what its sinks hold', async () => {
+  const [dataDir, sinks] = [scratch(), scratch()];
+  const against = [path.join(sinks, 'worm'), path.join(sinks, 'appended')];
+  const [worm = '', appended = ''] = against;
+  fs.mkdirSync(worm);
+  const key = await createKey(dataDir);
+  const load = new Load(key, { connections: 16, repeats: 0.1, largest: 300_000 });
+  let checked = 0;
+  for (let round = 1; round <= 50; round++) {
+    const collector = await start(dataDir, [...BUSY, '--checkpoint-sink', `dir:${worm},file:${appended}`]);
+    const senders = load.run(collector.port, () => false);
+    await sleep(Math.random() * 250);
+    await collector.kill();
+    await senders;
+    const there = against.filter((each) => fs.existsSync(each));
+    const { findings, events, checkpoints } = verify(dataDir, there);
+    expect(
+      findings.listed.filter(({ kind }) => kind !== 'note'),
+      `round ${round}`,
+    ).toEqual([]);
+    expect(events).toBeGreaterThanOrEqual(load.acknowledged.size);
+    checked = checkpoints.checked;
+    if (round % 10 > 0) continue;
+    const args = there.flatMap((each) => ['--against', each]);
+    const { code, stdout } = await run(['verify', '--data-dir', dataDir, ...args]);
+    expect([code, stdout.slice(0, 7)], stdout).toEqual([0, 'INTACT:']);
+  }
+  expect(load.acknowledged.size).toBeGreaterThan(1000);
+  expect(checked).toBeGreaterThan(100);
+}, 180_000);
+
+test('[R-907] beside a collector under load the log is found intact, ten times', async () => {
+  const [dataDir, sinks] = [scratch(), scratch()];
+  const appended = path.join(sinks, 'appended');
+  const key = await createKey(dataDir);
+  const collector = await start(dataDir, [...BUSY, '--checkpoint-sink', `file:${appended}`]);
+  onTestFinished(() => collector.kill());
+  const load = new Load(key, { connections: 16, largest: 300_000 });
+  let done = false;
+  const senders = load.run(collector.port, () => done);
+  while (!fs.existsSync(appended)) await sleep(50);
+  for (let round = 1; round <= 10; round++) {
+    const { code, stdout, stderr } = await run([
+      'verify',
+      '--json',
+      '--data-dir',
+      dataDir,
+      '--against',
+      appended,
+    ]);
+    expect([code, stderr], stdout).toEqual([0, '']);
+    expect(JSON.parse(stdout)).toMatchObject({
+      intact: true,
+      origin: expect.stringMatching(/^collector\//) as string,
+    });
+  }
+  done = true;
+  await senders;
+  expect(load.acknowledged.size).toBeGreaterThan(500);
+  expect(await collector.stop()).toBe(0);
+  const { findings, events, unsigned } = verify(dataDir, [appended]);
+  expect(findings.listed).toEqual([]);
+  expect([events, unsigned]).toEqual([load.acknowledged.size, 0]);
+}, 60_000);

@@ -1,0 +1,460 @@
+import { generateKeyPairSync, hash, randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { SigningKeys } from '../../src/signing/key-directory.js';
+import { createKey, run, temporaryDirectory } from '../running/collector-process.js';
+import {
+  canMount,
+  hasTerminal,
+  runOnTerminal,
+  runReadOnly,
+  runWithoutPrivilege,
+} from '../running/restricted-process.js';
+import { candidate } from '../store/candidate.js';
+import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
+import { fillSigned, firstKey, loggedEvent, ORIGIN } from './signed-directory.js';
+import { sign } from './tampering.js';
+
+const EVENTS = Array.from({ length: 60 }, (_, i) => loggedEvent(`event ${i}`));
+const BATCHES = Array.from({ length: 6 }, (_, i) => EVENTS.slice(i * 10, i * 10 + 10));
+
+let master: string;
+let dataDir: string;
+
+beforeAll(async () => {
+  master = temporaryDirectory();
+  await fillSigned(master, BATCHES.slice(0, 3), { segmentBytes: 8 << 10 });
+  await fillSigned(master, BATCHES.slice(3), { segmentBytes: 8 << 10 });
+});
+afterAll(() => fs.rmSync(master, { recursive: true, force: true }));
+
+function scratch(): string {
+  const directory = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+beforeEach(() => {
+  dataDir = scratch();
+  fs.cpSync(master, dataDir, { recursive: true });
+});
+
+interface Report {
+  readonly intact: boolean;
+  readonly events: number;
+  readonly origin: string | null;
+  readonly size: number | null;
+  readonly root: string | null;
+  readonly checkpoints_checked: number;
+  readonly keys_from: string;
+  readonly unsigned_events: number;
+  readonly findings: readonly { kind: string; file?: string; message: string }[];
+}
+
+async function verify(...args: readonly string[]): Promise<{ code: number | null; report: Report }> {
+  const { code, stdout, stderr } = await run(['verify', '--json', '--data-dir', dataDir, ...args]);
+  expect(stderr).toBe('');
+  return { code, report: JSON.parse(stdout) as Report };
+}
+
+/** The verifier key of a witness that signs by Ed25519 (C2SP tlog-cosignature). */
+function witnessKey(name: string, raw: Buffer): string {
+  const typed = Buffer.concat([Buffer.of(4), raw]);
+  const id = hash('sha256', Buffer.concat([Buffer.from(`${name}\n`), typed])).slice(0, 8);
+  return `${name}+${id}+${typed.toString('base64')}`;
+}
+
+function kept(name: string): string {
+  return fs.readFileSync(path.join(dataDir, 'checkpoints', name), 'utf8');
+}
+
+function rootIn(note: string): string {
+  return note.split('\n')[2] ?? '';
+}
+
+/** Every file below the directory, with its content. */
+function contents(directory: string): Map<string, string> {
+  const files = new Map<string, string>();
+  for (const entry of fs.readdirSync(directory, { recursive: true, withFileTypes: true })) {
+    const file = path.join(entry.parentPath, entry.name);
+    if (entry.isFile()) files.set(file, fs.readFileSync(file).toString('base64'));
+  }
+  return files;
+}
+
+describe('collector verify', () => {
+  test('[R-907] finds a sound log intact, for people and for scripts, and changes nothing', async () => {
+    const before = contents(dataDir);
+    const root = rootIn(kept('latest'));
+    expect(await verify()).toEqual({
+      code: 0,
+      report: {
+        ...{ intact: true, events: 60, origin: ORIGIN, size: 60, root, checkpoints_checked: 4 },
+        ...{ keys_from: 'data-dir', unsigned_events: 0, findings: [], findings_not_listed: 0 },
+      },
+    });
+    expect(await run(['verify', '--data-dir', dataDir])).toEqual({
+      ...{ code: 0, stderr: '' },
+      stdout: `INTACT: the 60 events of the log are those that were signed, in this order
+
+Log         ${ORIGIN}
+Events      60
+Checkpoint  60 events, root ${root}
+Checked     4 checkpoints, by the keys in the data directory
+
+The keys are those that the directory itself holds; give yours by --key.
+No checkpoint from elsewhere was given (--against): a log that was rebuilt as a whole looks the same.
+`,
+    });
+    expect(contents(dataDir)).toEqual(before);
+  });
+
+  test('[R-907] says what it rests on when key and checkpoints were given', async () => {
+    const against = path.join(scratch(), 'given');
+    fs.writeFileSync(against, kept('0000000000000030.checkpoint'));
+    const key = path.join(scratch(), 'log.vkey');
+    fs.writeFileSync(key, `${firstKey(dataDir)}\n`);
+    for (const given of [firstKey(dataDir), key, `@${key}`]) {
+      const { stdout, code } = await run([
+        'verify',
+        '--data-dir',
+        dataDir,
+        '--key',
+        given,
+        '--against',
+        against,
+      ]);
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/^Checked {5}5 checkpoints, by the keys given$/m);
+      expect(stdout).not.toMatch(/--key|--against/);
+    }
+    expect((await verify('--key', firstKey(dataDir))).report).toMatchObject({
+      keys_from: 'given',
+      intact: true,
+    });
+  });
+
+  test('[R-907] counts the events that are not yet under a checkpoint, and checks them by themselves', async () => {
+    const more = Array.from({ length: 8 }, (_, i) => loggedEvent(`more ${i}`));
+    await fillDirectory(dataDir, [more.slice(0, 4), more.slice(4)], 8 << 10);
+    const { code, report } = await verify();
+    expect(code).toBe(0);
+    expect(report).toMatchObject({ intact: true, events: 68, size: 60, unsigned_events: 8, findings: [] });
+    const { stdout } = await run(['verify', '--data-dir', dataDir]);
+    expect(stdout).toContain(
+      'INTACT: the first 60 events of the log are those that were signed, in this order\n',
+    );
+    expect(stdout).toMatch(/^Events {6}68, 8 of them not yet under a checkpoint$/m);
+    const all = [...EVENTS, ...more];
+    const last = segmentPaths(dataDir).at(-1) ?? '';
+    const offset = frameOffset(last, all, 64);
+    flipBit(last, offset + 200);
+    const file = `ledger/${path.basename(last)}`;
+    const damaged = await verify();
+    expect(damaged).toMatchObject({ code: 3, report: { intact: false, unsigned_events: 8 } });
+    expect(damaged.report.findings).toMatchObject([
+      {
+        kind: 'altered',
+        message: expect.stringMatching(
+          `^the payload of event 64 \\(.+\\), which is under no checkpoint, does not fit the commitment to it; ${file}, byte ${offset}$`,
+        ) as string,
+      },
+    ]);
+    // The last batch may have been one that was being written.
+    flipBit(last, offset + 200);
+    flipBit(last, frameOffset(last, all, 68) + 200);
+    const torn = await verify();
+    expect(torn).toMatchObject({ code: 0, report: { intact: true, events: 67, unsigned_events: 7 } });
+    expect(torn.report.findings).toMatchObject([
+      {
+        kind: 'note',
+        message: expect.stringContaining('most likely of a batch that was never acknowledged') as string,
+      },
+    ]);
+  });
+
+  test('[R-907] finds nothing wrong before the first event', async () => {
+    dataDir = scratch();
+    await fillSigned(dataDir, []);
+    expect(await verify()).toMatchObject({
+      code: 0,
+      report: { intact: true, events: 0, size: 0, findings: [] },
+    });
+    // As a collector leaves it that was killed in its first start.
+    dataDir = scratch();
+    await fillDirectory(dataDir, []);
+    const { code, report } = await verify();
+    expect(code).toBe(0);
+    expect(report).toMatchObject({ intact: true, events: 0, size: null, root: null, origin: null });
+    expect(report.findings).toMatchObject([
+      { kind: 'note', message: 'nothing was stored and nothing signed yet' },
+    ]);
+    const { stdout } = await run(['verify', '--data-dir', dataDir]);
+    expect(stdout).toMatch(/^INTACT: no event was stored, and none was signed\n/);
+  });
+
+  test('[R-907] says with exit code 6 that there is no log or no such file, and with 2 what was given wrong', async () => {
+    const failure = async (...args: readonly string[]) => {
+      const { code, stdout, stderr } = await run(['verify', '--data-dir', dataDir, ...args]);
+      expect(stdout).toBe('');
+      return [code, stderr];
+    };
+    const none = path.join(dataDir, 'none');
+    expect(await failure('--against', none)).toEqual([6, `collector: there is no file ${none}\n`]);
+    expect(await failure('--key', `@${none}`)).toEqual([6, `collector: there is no file ${none}\n`]);
+    const secret = 'PRIVATE+KEY+log.example+2e8f2b0e+AbCd';
+    const [code, stderr] = await failure('--key', secret);
+    expect([code, stderr]).toEqual([
+      2,
+      'collector: --key: that is no verifier key; it is no file either, and the key id is not eight lowercase hexadecimal digits\n',
+    ]);
+    const { publicKey } = generateKeyPairSync('ed25519');
+    const raw = publicKey.export({ type: 'spki', format: 'der' }).subarray(-32);
+    const witness = witnessKey('witness.example', raw);
+    expect(await failure('--key', witness)).toEqual([
+      2,
+      'collector: --key: that is no verifier key; it is no file either, and it is the key of a witness, and no log ' +
+        'signs with it\n',
+    ]);
+    dataDir = scratch();
+    expect(await failure()).toEqual([6, `collector: ${dataDir} holds no log\n`]);
+    await createKey(dataDir);
+    expect(await failure()).toEqual([6, `collector: ${dataDir} holds no log\n`]);
+    dataDir = path.join(dataDir, 'no');
+    expect(await failure()).toEqual([6, `collector: there is no directory ${dataDir}\n`]);
+  });
+
+  test('[R-907] says with exit code 1 what it may not read, and gives no verdict', async () => {
+    const [segment = ''] = segmentPaths(dataDir);
+    fs.chmodSync(dataDir, 0o755);
+    for (const entry of fs.readdirSync(dataDir, { recursive: true, withFileTypes: true })) {
+      fs.chmodSync(path.join(entry.parentPath, entry.name), entry.isDirectory() ? 0o755 : 0o644);
+    }
+    expect((await runWithoutPrivilege(['verify', '--data-dir', dataDir])).code).toBe(0);
+    fs.chmodSync(segment, 0o000);
+    expect(await runWithoutPrivilege(['verify', '--data-dir', dataDir])).toEqual({
+      ...{ code: 1, stdout: '' },
+      stderr: `collector: permission denied: ${segment}\n`,
+    });
+  });
+
+  test.runIf(canMount)('[R-907] reads a snapshot that nobody can write to', async () => {
+    const { code, stdout } = await runReadOnly(dataDir, ['verify', '--data-dir', dataDir]);
+    expect([code, stdout.slice(0, 7)]).toEqual([0, 'INTACT:']);
+  });
+
+  test.runIf(hasTerminal)(
+    '[R-907] shows how far it has come on a terminal, when there is much to read',
+    { timeout: 60_000 },
+    async () => {
+      dataDir = scratch();
+      const batch = () => Array.from({ length: 1024 }, () => candidate({ eventId: randomUUID() }));
+      await fillSigned(dataDir, [batch()], { segmentBytes: 64 << 20 });
+      expect((await runOnTerminal(['verify', '--data-dir', dataDir])).stdout).not.toContain('events/s');
+      await fillSigned(dataDir, Array.from({ length: 200 }, batch), { segmentBytes: 64 << 20 });
+      const { code, stdout } = await runOnTerminal(['verify', '--data-dir', dataDir]);
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/\d+% of 205824 events, (\d+|-) events\/s, /);
+      // The last that happens on its line is that all of it is erased.
+      const bar = stdout.slice(0, stdout.indexOf('INTACT'));
+      expect(bar.slice(bar.lastIndexOf('left'))).toContain('\u001b[2K');
+      expect((await run(['verify', '--data-dir', dataDir])).stderr).toBe('');
+    },
+  );
+});
+
+describe('collector verify and the keys of a log', () => {
+  const directory = () => path.join(dataDir, 'signing-keys');
+  const rotate = () => SigningKeys.rotate({ dataDir, directory: directory(), overlapMs: 0 }).key.vkey;
+
+  test('[R-907] follows rotation notes from a key that was given, and from the first one', async () => {
+    const first = firstKey(dataDir);
+    const second = rotate();
+    await fillSigned(dataDir, [[loggedEvent('after a rotation')]]);
+    const third = rotate();
+    await fillSigned(dataDir, [[loggedEvent('after another one')]]);
+    for (const args of [[], ['--key', first]]) {
+      const { code, report } = await verify(...args);
+      expect([code, report.checkpoints_checked, report.findings]).toEqual([0, 6, []]);
+    }
+    // What was signed before is held against the log, but not vouched for by a later key.
+    for (const [key, message] of [
+      [second, 'checkpoints/0000000000000000.checkpoint and 2 more'],
+      [third, 'checkpoints/0000000000000000.checkpoint and 3 more'],
+    ] as const) {
+      const { code, report } = await verify('--key', key);
+      expect([code, report.keys_from]).toEqual([0, 'given']);
+      expect(report.findings).toEqual([
+        {
+          kind: 'note',
+          message: `${message}: signed by keys from before those given, and held against the log all the same`,
+        },
+      ]);
+    }
+  });
+
+  test('[R-907] believes nothing that only an earlier key than the given one has signed', async () => {
+    const second = rotate();
+    const { code, report } = await verify('--key', second);
+    expect(code).toBe(3);
+    expect(report.findings).toMatchObject([
+      {
+        kind: 'checkpoint_invalid',
+        file: 'checkpoints/latest',
+        message:
+          "checkpoints/latest is signed by a key from before those given, and by none of them; give the log's first " +
+          'key, or wait for the next checkpoint',
+      },
+      { kind: 'note' },
+    ]);
+  });
+
+  test('[R-907] tells a directory that was made with another key and the same name from the one whose key was given', async () => {
+    const trusted = firstKey(dataDir);
+    dataDir = scratch();
+    await fillSigned(dataDir, BATCHES);
+    expect((await verify()).code).toBe(0);
+    const { code, report } = await verify('--key', trusted);
+    expect([code, report.intact, report.unsigned_events]).toEqual([3, false, 60]);
+    expect(report.findings).toMatchObject([
+      {
+        message:
+          'checkpoints/latest is not a checkpoint of this log: none of the known keys has signed the note',
+      },
+      { kind: 'checkpoint_invalid' },
+      { kind: 'checkpoint_invalid' },
+    ]);
+  });
+
+  test('[R-907] tells a rotation note that is missing or was changed', async () => {
+    rotate();
+    rotate();
+    await fillSigned(dataDir, [[loggedEvent('after two rotations')]]);
+    const notes = path.join(dataDir, 'checkpoints/rotations');
+    const note = fs.readFileSync(path.join(notes, '0002.note'), 'utf8');
+    fs.writeFileSync(path.join(notes, '0002.note'), note.replace('Z\n', 'Z \n'));
+    const changed = await verify();
+    expect(changed.code).toBe(3);
+    expect(changed.report.findings).toMatchObject([
+      {
+        kind: 'checkpoint_invalid',
+        message: expect.stringContaining('do not follow from each other: rotation note 2') as string,
+      },
+      { kind: 'checkpoint_invalid', message: expect.stringContaining('none of the known keys') as string },
+      { kind: 'checkpoint_invalid' },
+    ]);
+    fs.rmSync(path.join(notes, '0002.note'));
+    const missing = await verify();
+    expect(missing.code).toBe(3);
+    expect(missing.report.findings).toMatchObject([
+      { file: 'checkpoints/latest' },
+      { kind: 'checkpoint_invalid' },
+    ]);
+  });
+});
+
+describe('collector verify and what witnesses have cosigned', () => {
+  test('[R-907] holds it against the log as well, by the signature of the log', async () => {
+    const file = path.join(dataDir, 'checkpoints/cosigned-0badc0de');
+    fs.writeFileSync(`${file}.unfinished`, 'half of it');
+    fs.writeFileSync(file, kept('0000000000000030.checkpoint'));
+    expect((await verify()).report).toMatchObject({ intact: true, checkpoints_checked: 5 });
+    fs.writeFileSync(file, await sign(dataDir, 30, Buffer.alloc(32, 3)));
+    const { code, report } = await verify();
+    expect(code).toBe(3);
+    expect(report.findings).toMatchObject([
+      {
+        kind: 'forked',
+        message: expect.stringMatching(/cosigned-0badc0de and .* proof that the log was forked$/) as string,
+      },
+    ]);
+    fs.writeFileSync(file, 'nothing');
+    expect((await verify()).report.findings).toMatchObject([{ kind: 'checkpoint_invalid' }]);
+  });
+});
+
+describe('collector verify --against', () => {
+  test('[R-907] takes a file of many checkpoints, as a sink appends them', async () => {
+    const against = path.join(scratch(), 'appended');
+    const [some, all] = [kept('0000000000000030.checkpoint'), kept('latest')];
+    fs.writeFileSync(against, `${some}\n${all}\n${some}\n`);
+    expect((await verify('--against', against)).report).toMatchObject({
+      intact: true,
+      checkpoints_checked: 7,
+    });
+    // One that is wrong among them is told with its number.
+    const wrong = await sign(dataDir, 45, Buffer.alloc(32, 1));
+    fs.writeFileSync(against, `${some}\n${wrong}\n${all}\n`);
+    const { code, report } = await verify('--against', against);
+    expect(code).toBe(3);
+    expect(report.findings).toMatchObject([
+      {
+        kind: 'forked',
+        message: expect.stringContaining(
+          `the log is not the one that ${against}, note 2, was signed over, of 45 events`,
+        ) as string,
+      },
+    ]);
+  });
+
+  test('[R-907] passes over a checkpoint that was cut short while it was written, and says so', async () => {
+    const against = path.join(scratch(), 'appended');
+    const [some, all] = [kept('0000000000000030.checkpoint'), kept('latest')];
+    for (let bytes = 1; bytes < all.length - 1; bytes += 17) {
+      fs.writeFileSync(against, `${some}\n${all.slice(0, bytes)}`);
+      const { code, report } = await verify('--against', against);
+      expect(code).toBe(0);
+      const message = `${against}, note 2, is cut short, and passed over: its writing was not finished`;
+      expect(report.findings).toEqual([{ kind: 'note', file: against, message }]);
+    }
+    // As a sink ends one when it starts again, so that the next one can be told from it.
+    fs.writeFileSync(against, `${some}\n${all.slice(0, -20)} (cut short)\n\n${all}\n`);
+    const { code, report } = await verify('--against', against);
+    expect(code).toBe(0);
+    expect(report.checkpoints_checked).toBe(6);
+    expect(report.findings).toMatchObject([
+      { kind: 'note', message: `${against}, note 2, is cut short, and passed over: its end says so` },
+    ]);
+    // One alone was given for what it says.
+    fs.writeFileSync(against, all.slice(0, -20));
+    expect((await verify('--against', against)).code).toBe(3);
+    fs.writeFileSync(against, '');
+    expect((await verify('--against', against)).code).toBe(3);
+  });
+
+  test('[R-907] takes a directory of checkpoints, as a write-once one holds them', async () => {
+    const against = scratch();
+    const file = (name: string) => path.join(against, name);
+    fs.writeFileSync(file('0000000000000030.checkpoint'), kept('0000000000000030.checkpoint').slice(0, 50));
+    fs.writeFileSync(file('0000000000000030-2.checkpoint'), kept('0000000000000030.checkpoint'));
+    fs.writeFileSync(file('0000000000000060.checkpoint'), kept('latest').slice(0, 90));
+    fs.writeFileSync(file('README'), 'What is kept here\n');
+    fs.mkdirSync(file('elsewhere'));
+    const { code, report } = await verify('--against', against);
+    expect([code, report.checkpoints_checked]).toEqual([0, 5]);
+    expect(report.findings.map(({ message }) => message)).toEqual([
+      `${file('0000000000000030.checkpoint')} is cut short, and passed over: ${file('0000000000000030-2.checkpoint')} is the whole of it`,
+      `${file('0000000000000060.checkpoint')} is cut short, and passed over: its writing was not finished`,
+      `${file('README')} holds no signed note and was passed over`,
+    ]);
+    // With nothing to make up for it, what is left of one is a fault.
+    fs.rmSync(file('0000000000000030-2.checkpoint'));
+    expect((await verify('--against', against)).code).toBe(3);
+    // The checkpoints of a back-up will do as well.
+    expect((await verify('--against', path.join(master, 'checkpoints'))).report).toMatchObject({
+      intact: true,
+      checkpoints_checked: 8,
+    });
+  });
+
+  test('[R-907] does not let what stands in a checkpoint move the cursor of a terminal', async () => {
+    const against = path.join(scratch(), 'given');
+    const note = kept('latest').replace(ORIGIN, 'evil\u009b2J\u202e');
+    fs.writeFileSync(against, note);
+    const { code, stdout } = await run(['verify', '--data-dir', dataDir, '--against', against]);
+    expect(code).toBe(3);
+    expect(stdout).toContain('it is of the log evil\\u009b2J\\u202e');
+    expect(stdout).not.toMatch(/[\u0080-\u009f\u202e]/);
+  });
+});

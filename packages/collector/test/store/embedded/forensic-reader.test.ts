@@ -1,0 +1,177 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { nodeFiles } from '../../../src/store/embedded/files.js';
+import { ForensicReader } from '../../../src/store/embedded/forensic-reader.js';
+import { frameEventId, frameSequence } from '../../../src/store/embedded/frame.js';
+import { surveySegments } from '../../../src/store/embedded/segment-survey.js';
+import { temporaryDirectory } from '../../running/collector-process.js';
+import { candidate } from '../candidate.js';
+import { fillDirectory, flipBit, frameOffset, segmentPaths } from './filled-directory.js';
+
+const EVENTS = Array.from({ length: 60 }, (_, i) =>
+  candidate({ body: { i, filler: 'x'.repeat((i % 20) * 40) } }),
+);
+const BATCHES = Array.from({ length: 20 }, (_, i) => EVENTS.slice(i * 3, i * 3 + 3));
+
+let whole: string;
+
+beforeAll(async () => {
+  whole = temporaryDirectory();
+  await fillDirectory(whole, BATCHES, 10_000);
+});
+afterAll(() => fs.rmSync(whole, { recursive: true, force: true }));
+
+function copy(): string {
+  const directory = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+  fs.cpSync(whole, directory, { recursive: true });
+  return directory;
+}
+
+/** What the reader tells, a line each; frames that hold only by their sequence. */
+function told(directory: string, covered = EVENTS.length): (number | string)[] {
+  const segments = surveySegments(nodeFiles, path.join(directory, 'ledger'), undefined);
+  const reader = new ForensicReader(nodeFiles, segments, { covered, isEvent: () => false });
+  return Array.from(reader.items(), (item) => {
+    if (item.kind !== 'frame') return `${item.kind} ${item.sequence}+${item.count}`;
+    expect(frameSequence(item.buffer, item.offset)).toBe(item.sequence);
+    const { eventId } = EVENTS[item.sequence - 1] ?? {};
+    expect(frameEventId(item.buffer, item.offset)).toEqual(Buffer.from(eventId ?? []));
+    return item.sequence;
+  });
+}
+
+const ALL = EVENTS.map((_, i) => i + 1);
+
+function segmentOf(directory: string, sequence: number): string {
+  return (
+    segmentPaths(directory).findLast((file) => Number.parseInt(path.basename(file), 10) <= sequence) ?? ''
+  );
+}
+
+describe('the reader that goes on behind damage', () => {
+  test('reads a whole log, and frames larger than its window', async () => {
+    expect(segmentPaths(whole).length).toBeGreaterThan(3);
+    expect(told(whole)).toEqual(ALL);
+    const directory = temporaryDirectory();
+    onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+    const sizes = [10, 300_000, 20, 1_000_000, 30, 262_144];
+    const large = sizes.map((size) => candidate({ body: { filler: 'x'.repeat(size) } }));
+    await fillDirectory(directory, [large], 4 << 20);
+    const segments = surveySegments(nodeFiles, path.join(directory, 'ledger'), undefined);
+    const read = () => {
+      const reader = new ForensicReader(nodeFiles, segments, { covered: 6, isEvent: () => false });
+      return Array.from(reader.items(), ({ kind, sequence }) => `${kind} ${sequence}`);
+    };
+    expect(read()).toEqual(large.map((_, i) => `frame ${i + 1}`));
+    const [file = ''] = segmentPaths(directory);
+    flipBit(file, frameOffset(file, large, 4) + 500_000);
+    expect(read()).toEqual(large.map((_, i) => (i === 3 ? 'damaged 4' : `frame ${i + 1}`)));
+  });
+
+  test('tells the one frame that does not hold, whichever of its bytes was changed', () => {
+    const directory = copy();
+    for (const sequence of [1, 2, 17, 18, 40, 59, 60]) {
+      const file = segmentOf(directory, sequence);
+      const offset = frameOffset(file, EVENTS, sequence);
+      for (const at of [0, 4, 8, 9, 10, 12, 16, 24, 32, 64, 67, 68, 70, 110, 140]) {
+        flipBit(file, offset + at);
+        expect(told(directory), `byte ${at} of ${sequence}`).toEqual(
+          ALL.map((each) => (each === sequence ? `damaged ${sequence}+1` : each)),
+        );
+        flipBit(file, offset + at);
+      }
+    }
+    expect(told(directory)).toEqual(ALL);
+  });
+
+  test('accounts for every event whatever bytes are overwritten, and for those that are whole by themselves', () => {
+    const directory = copy();
+    const files = segmentPaths(directory).map((file) => ({ file, bytes: fs.readFileSync(file) }));
+    const damage = fc.record({
+      segment: fc.nat(files.length - 1),
+      at: fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true }),
+      length: fc.integer({ min: 1, max: 2000 }),
+      fill: fc.constantFrom(0x00, 0xff, 0x02, 0x41),
+    });
+    fc.assert(
+      fc.property(fc.array(damage, { minLength: 1, maxLength: 3 }), (damages) => {
+        const touched = new Set<number>();
+        for (const { segment, at, length, fill } of damages) {
+          const { file } = files[segment] ?? { file: '' };
+          const bytes = fs.readFileSync(file);
+          const from = 64 + Math.floor(at * (bytes.length - 64));
+          const before = Buffer.from(bytes);
+          bytes.fill(fill, from, Math.min(from + length, bytes.length));
+          fs.writeFileSync(file, bytes);
+          for (const sequence of ALL) {
+            if (segmentOf(directory, sequence) !== file) continue;
+            const start = frameOffset(file, EVENTS, sequence);
+            const end = frameOffset(file, EVENTS, sequence + 1);
+            if (!bytes.subarray(start, end).equals(before.subarray(start, end))) touched.add(sequence);
+          }
+        }
+        let items: (number | string)[];
+        try {
+          items = told(directory);
+        } finally {
+          for (const { file, bytes } of files) fs.writeFileSync(file, bytes);
+        }
+        expect(items.filter((item) => typeof item === 'number')).toEqual(
+          ALL.filter((each) => !touched.has(each)),
+        );
+        // The rest stands for just those that were touched; at the end of the log nothing may be left to tell of them.
+        const rest = items.flatMap((item) => {
+          const [, sequence = 0, count = 0] =
+            /^(?:damaged|unreadable|missing) (\d+)\+(\d+)$/.exec(String(item)) ?? [];
+          return Array.from({ length: Number(count) }, (_, i) => Number(sequence) + i);
+        });
+        const expected = [...touched].sort((a, b) => a - b);
+        expect(expected.slice(0, rest.length)).toEqual(rest);
+        const untold = expected.slice(rest.length);
+        expect(untold).toEqual(ALL.slice(ALL.length - untold.length));
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test('takes what lies behind the last event for a torn tail only where no checkpoint covers it', () => {
+    const directory = copy();
+    const last = segmentPaths(directory).at(-1) ?? '';
+    const end = frameOffset(last, EVENTS, EVENTS.length + 1);
+    const bytes = Buffer.concat([fs.readFileSync(last), Buffer.alloc(1000)]);
+    bytes.fill('torn', end, end + 100);
+    fs.writeFileSync(last, bytes);
+    expect(told(directory)).toEqual([...ALL, 'torn 61+0']);
+    expect(told(directory, 61)).toEqual([...ALL, 'damaged 61+1']);
+    expect(told(directory, 70)).toEqual([...ALL, 'unreadable 61+10']);
+    // The last event itself: torn when nobody vouches for it.
+    fs.truncateSync(last, end);
+    flipBit(last, frameOffset(last, EVENTS, 60) + 200);
+    expect(told(directory, 59)).toEqual([...ALL.slice(0, 59), 'torn 60+0']);
+    expect(told(directory, 60)).toEqual([...ALL.slice(0, 59), 'damaged 60+1']);
+    // One in front of it that a later batch shows to have been durable is none.
+    flipBit(last, frameOffset(last, EVENTS, 60) + 200);
+    expect(segmentOf(directory, 57)).toBe(last);
+    flipBit(last, frameOffset(last, EVENTS, 57) + 200);
+    expect(told(directory, 0)).toEqual(ALL.map((each) => (each === 57 ? 'damaged 57+1' : each)));
+  });
+
+  test('tells a segment of another ledger from the name of the log, also when it is the only one', () => {
+    const survey = (id?: string) => surveySegments(nodeFiles, path.join(whole, 'ledger'), id);
+    expect(survey().flatMap(({ faults }) => faults)).toEqual([]);
+    for (const { faults } of survey('0'.repeat(32))) expect(faults).toEqual(['is that of another ledger']);
+  });
+
+  test('has no log where there is none, and passes over what is no segment', () => {
+    const directory = temporaryDirectory();
+    onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+    expect(told(directory)).toEqual([]);
+    const ledger = path.join(copy(), 'ledger');
+    fs.writeFileSync(path.join(ledger, 'next.segment'), Buffer.alloc(1000));
+    fs.mkdirSync(path.join(ledger, 'torn'), { recursive: true });
+    expect(told(path.dirname(ledger))).toEqual(ALL);
+  });
+});
