@@ -5,13 +5,6 @@
  * checkpoints are not: each is a signed statement that was given out, and the log must agree with it for ever.
  */
 
-export interface KeptCheckpoint {
-  /** Where it is kept, for messages. */
-  readonly name: string;
-  /** A signed note, if nobody has changed it. */
-  readonly note: string;
-}
-
 /** The tree as it can be read. `hashes` is all that a proof needs (integrity/merkle.ts, HashSource). */
 export interface TreeReader {
   /**
@@ -23,8 +16,6 @@ export interface TreeReader {
   hashCount(level: number): number;
   /** The newest checkpoint, a signed note (C2SP tlog-checkpoint); undefined before the first. */
   checkpoint(): string | undefined;
-  /** The checkpoints that were kept, by their size. */
-  keptCheckpoints(): readonly KeptCheckpoint[];
   close(): void;
 }
 

@@ -2,41 +2,32 @@
  * The parts of a frame for a reader that takes nothing on trust: views of where frame.ts says that they are, whatever
  * stands there, and a list of what in a header cannot have been written by a collector.
  */
-import { ENVELOPE_FIXED_BYTES, SALT_BYTES } from '@clinical-events/protocol';
+import { SALT_BYTES } from '@clinical-events/protocol';
 import {
   checksumHolds,
+  envelopeEnd,
   frameCommitment,
   frameDurableBefore,
+  frameEnvelope,
   frameEventId,
+  framePayloadLength,
+  framePayloadState,
+  frameSalted,
+  frameSaltLength,
   frameSequence,
   HEADER_BYTES,
   plausibleSize,
+  uuidText,
 } from './frame.js';
 
-/** Where the envelope begins, and how many bytes of a frame are not its envelope, salt or payload. */
-const ENVELOPE = HEADER_BYTES - ENVELOPE_FIXED_BYTES;
+/** The payload state of every frame that this version writes. */
+const PLAIN = 0;
 
 export interface FrameParts {
   readonly envelope: Buffer;
   readonly commitment: Buffer;
   /** The salt and the payload behind it. */
   readonly salted: Buffer;
-}
-
-/** Where the envelope of the frame at `offset` ends, going by the lengths in it. */
-function envelopeEnd(source: Buffer, offset: number): number {
-  const lengths = (source[offset + ENVELOPE + 3] ?? 0) + (source[offset + ENVELOPE + 4] ?? 0);
-  return offset + HEADER_BYTES + lengths;
-}
-
-/** A view of the envelope of a frame that is whole. */
-export function frameEnvelope(source: Buffer, offset: number): Buffer {
-  return source.subarray(offset + ENVELOPE, envelopeEnd(source, offset));
-}
-
-/** A view of the salt and the payload of a frame that is whole and `size` bytes long. */
-export function frameSalted(source: Buffer, offset: number, size: number): Buffer {
-  return source.subarray(envelopeEnd(source, offset), offset + size);
 }
 
 /** The parts of all the bytes of a frame; undefined when the lengths in its envelope leave no room for a salt. */
@@ -52,8 +43,7 @@ export function partsOf(frame: Buffer): FrameParts | undefined {
 /** The id in the frame, in its text form (RFC 9562); undefined when the frame is cut short before it ends. */
 export function eventIdText(frame: Buffer): string | undefined {
   if (frame.length < HEADER_BYTES) return undefined;
-  const hex = frameEventId(frame, 0).toString('hex');
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+  return uuidText(frameEventId(frame, 0));
 }
 
 /**
@@ -67,8 +57,8 @@ export function headerHolds(
   before: number | undefined,
 ): boolean {
   return (
-    source[offset + 9] === 0 &&
-    source.readUInt16LE(offset + 10) === SALT_BYTES &&
+    framePayloadState(source, offset) === PLAIN &&
+    frameSaltLength(source, offset) === SALT_BYTES &&
     frameSequence(source, offset) === sequence &&
     durableBeforeHolds(frameDurableBefore(source, offset), sequence, before)
   );
@@ -90,9 +80,9 @@ export function alteredFields(frame: Buffer, sequence: number, before: number | 
   const holds: readonly (readonly [string, boolean])[] = [
     ['size', frame.readUInt32LE(4) === frame.length],
     ['format version', hasVersion(frame)],
-    ['payload state', frame[9] === 0],
-    ['salt length', frame.readUInt16LE(10) === SALT_BYTES],
-    ['payload length', frame.readUInt32LE(12) === frame.length - payloadAt],
+    ['payload state', framePayloadState(frame, 0) === PLAIN],
+    ['salt length', frameSaltLength(frame, 0) === SALT_BYTES],
+    ['payload length', framePayloadLength(frame, 0) === frame.length - payloadAt],
     ['sequence', frameSequence(frame, 0) === sequence],
     // One that is wrongly said to begin a batch is noticed at the next one.
     [

@@ -88,20 +88,36 @@ export function plausibleSize(source: Buffer, offset: number, end: number): numb
   if (end - offset < HEADER_BYTES) return 0;
   const size = source.readUInt32LE(offset + 4);
   const least =
-    ENVELOPE +
-    envelopeLength(source, offset) +
-    source.readUInt16LE(offset + 10) +
-    source.readUInt32LE(offset + 12);
+    envelopeEnd(source, offset) -
+    offset +
+    frameSaltLength(source, offset) +
+    framePayloadLength(source, offset);
   return size === least && source[offset + 8] === FRAME_VERSION ? size : 0;
 }
 
-function envelopeLength(source: Buffer, offset: number): number {
-  return ENVELOPE_FIXED_BYTES + (source[offset + ENVELOPE + 3] ?? 0) + (source[offset + ENVELOPE + 4] ?? 0);
+/** Where the envelope of the frame at `offset` ends, going by the lengths in it. */
+export function envelopeEnd(source: Buffer, offset: number): number {
+  const lengths = (source[offset + ENVELOPE + 3] ?? 0) + (source[offset + ENVELOPE + 4] ?? 0);
+  return offset + HEADER_BYTES + lengths;
 }
 
 /** True when the `size` bytes at `offset` carry the checksum that they were written with. */
 export function checksumHolds(source: Buffer, offset: number, size: number): boolean {
   return crc32(source.subarray(offset + 4, offset + size)) === source.readUInt32LE(offset);
+}
+
+/** A number, for the payload state; see above. */
+export function framePayloadState(source: Buffer, offset: number): number {
+  return source[offset + 9] ?? 255;
+}
+
+/** The length of what stands between envelope and payload. */
+export function frameSaltLength(source: Buffer, offset: number): number {
+  return source.readUInt16LE(offset + 10);
+}
+
+export function framePayloadLength(source: Buffer, offset: number): number {
+  return source.readUInt32LE(offset + 12);
 }
 
 export function frameSequence(source: Buffer, offset: number): number {
@@ -135,7 +151,18 @@ export function frameRunId(source: Buffer, offset: number): Buffer {
   return source.subarray(offset + ENVELOPE + 29, offset + ENVELOPE + 45);
 }
 
-function uuidText(bytes: Buffer): string {
+/** A view of the frame's envelope. */
+export function frameEnvelope(source: Buffer, offset: number): Buffer {
+  return source.subarray(offset + ENVELOPE, envelopeEnd(source, offset));
+}
+
+/** A view of the salt and the payload of a frame that is `size` bytes long. */
+export function frameSalted(source: Buffer, offset: number, size: number): Buffer {
+  return source.subarray(envelopeEnd(source, offset), offset + size);
+}
+
+/** 16 bytes in their text form (RFC 9562). */
+export function uuidText(bytes: Buffer): string {
   const hex = bytes.toString('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
@@ -148,12 +175,11 @@ const NO_RUN = Buffer.alloc(16);
  * @throws RangeError for an envelope or a payload state that this version does not know.
  */
 export function decodeFrame(source: Buffer, offset: number): StoredEvent {
-  const payloadState = PAYLOAD_STATES[source[offset + 9] ?? 255];
+  const payloadState = PAYLOAD_STATES[framePayloadState(source, offset)];
   if (payloadState === undefined) throw new RangeError('a frame written by a later version of the collector');
-  const end = offset + source.readUInt32LE(offset + 4);
-  const { envelope, size } = decodeEnvelope(source, offset + ENVELOPE);
+  const size = source.readUInt32LE(offset + 4);
+  const { envelope } = decodeEnvelope(source, offset + ENVELOPE);
   const runId = frameRunId(source, offset);
-  const extension = offset + ENVELOPE + size;
   return {
     sequence: frameSequence(source, offset),
     kind: envelope.kind,
@@ -164,10 +190,10 @@ export function decodeFrame(source: Buffer, offset: number): StoredEvent {
     eventId: uuidText(frameEventId(source, offset)),
     runId: runId.equals(NO_RUN) ? undefined : uuidText(runId),
     payloadState,
-    envelope: source.subarray(offset + ENVELOPE, extension),
+    envelope: frameEnvelope(source, offset),
     commitment: frameCommitment(source, offset),
-    salted: source.subarray(extension, end),
-    body: source.subarray(end - source.readUInt32LE(offset + 12), end),
+    salted: frameSalted(source, offset, size),
+    body: source.subarray(offset + size - framePayloadLength(source, offset), offset + size),
   };
 }
 

@@ -10,11 +10,10 @@
  * need a new file each second. `collector tiles export` makes the directory of tiles that the standard tells of.
  */
 import path from 'node:path';
-import type { KeptCheckpoint, TreeReader, TreeStore } from '../tree-store.js';
+import type { TreeReader, TreeStore } from '../tree-store.js';
 import type { Files } from './files.js';
 
 const HASH_BYTES = 32;
-const KEPT = /^\d{16}\.checkpoint$/;
 /** Checkpoints are short; a file larger than this is none. */
 const MAX_NOTE_BYTES = 1 << 20;
 
@@ -97,12 +96,6 @@ export class TreeFiles implements TreeStore {
     // Kept first: one that nobody knows of yet harms nobody.
     if (keep) await this.#files.replace(path.join(this.#checkpoints, keptName(size)), bytes);
     await this.#files.replace(path.join(this.#checkpoints, 'latest'), bytes);
-  }
-
-  keptCheckpoints(): readonly KeptCheckpoint[] {
-    return this.#list(this.#checkpoints)
-      .filter((name) => KEPT.test(name))
-      .map((name) => ({ name, note: this.#readNote(name) ?? '' }));
   }
 
   close(): void {
