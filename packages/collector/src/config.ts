@@ -47,7 +47,7 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const SERVE: readonly CommandName[] = ['serve'];
 const ADDRESS: readonly CommandName[] = ['serve', 'issuing'];
-const SIGNING: readonly CommandName[] = ['serve', 'signing-key'];
+const SIGNING: readonly CommandName[] = ['serve', 'doctor', 'signing-key'];
 const EVERY: readonly CommandName[] = [
   'serve',
   'keys',

@@ -4,7 +4,8 @@ import type { CheckpointSigner } from '../integrity/signer.js';
 import { CheckpointContradicted, LedgerTree } from '../ledger/ledger-tree.js';
 import { Ledger, type LedgerState } from '../ledger/ledger.js';
 import { RingReader, type RingMemory } from '../ledger/ring.js';
-import { CommandSigner } from '../signing/command-signer.js';
+import { CheckpointTrouble } from '../publishing/checkpoint-trouble.js';
+import { CommandSigner, SigningCommandUnfit } from '../signing/command-signer.js';
 import { SigningKeys } from '../signing/key-directory.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
 import { EmbeddedStore, type Opened } from '../store/embedded/embedded-store.js';
@@ -30,15 +31,26 @@ export interface LedgerThreadData {
   readonly answers: MessagePort;
 }
 
+/**
+ * Why the ledger cannot be opened: what is stored contradicts itself, so that no start can succeed until somebody has
+ * looked at it; the configuration is wrong; or something failed that may succeed the next time.
+ */
+export type Refusal = 'damaged' | 'usage' | 'failure';
+
 /** What the thread says. `reason` is the text of an error: a place or a system's answer, never an event's content. */
 export type LedgerThreadMessage =
   | { readonly type: 'opened'; readonly opened: Opened }
-  | { readonly type: 'refused'; readonly damaged: boolean; readonly reason: string }
+  | { readonly type: 'refused'; readonly because: Refusal; readonly reason: string }
   | { readonly type: 'state'; readonly state: LedgerState; readonly reason: string }
   | { readonly type: 'trouble'; readonly what: string; readonly reason: string }
   | { readonly type: 'notice'; readonly message: string }
   | { readonly type: 'checkpoint'; readonly note: string }
   | { readonly type: 'closed' };
+
+/** The configuration does not fit the log. The message names the option. */
+class ConfigurationUnfit extends Error {
+  override name = 'ConfigurationUnfit';
+}
 
 /** The message of an error and of what caused it. */
 function reasonOf(error: unknown): string {
@@ -66,10 +78,11 @@ async function open(data: LedgerThreadData, say: (message: LedgerThreadMessage) 
   const signer: CheckpointSigner =
     data.signingCommand === ''
       ? SigningKeys.openOrCreate({ dataDir, directory: data.signingKeys, origin, onTrouble, onNotice })
-      : await CommandSigner.open({ dataDir, program: data.signingCommand, origin });
+      : await CommandSigner.open({ dataDir, program: data.signingCommand, origin, onTrouble });
   if (data.logOrigin !== '' && signer.origin !== data.logOrigin) {
-    throw new Error(`--log-origin: this log began as ${signer.origin}, and its name stays`);
+    throw new ConfigurationUnfit(`--log-origin: this log began as ${signer.origin}, and its name stays`);
   }
+  const trouble = new CheckpointTrouble(dataDir);
   const leaves = await LedgerTree.open({
     store: treeStore,
     signer,
@@ -78,14 +91,23 @@ async function open(data: LedgerThreadData, say: (message: LedgerThreadMessage) 
     intervalMs: data.checkpointIntervalMs,
     onCheckpoint: (note) => say({ type: 'checkpoint', note }),
     onTrouble,
+    onTried: (failure) => {
+      if (failure !== undefined) trouble.failed(reasonOf(failure.error));
+      else if (trouble.over()) onNotice('checkpoints are made again');
+    },
   });
   return { store, leaves };
 }
 
-/** Whether what is stored contradicts itself, so that no start can succeed until somebody has looked at it. */
-function isDamage(error: unknown): boolean {
-  if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) return true;
-  return error instanceof SigningKeyFault && error.reason === 'broken';
+function refusalOf(error: unknown): Refusal {
+  if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) return 'damaged';
+  if (error instanceof SigningKeyFault && error.reason === 'broken') return 'damaged';
+  return error instanceof SigningCommandUnfit || error instanceof ConfigurationUnfit ? 'usage' : 'failure';
+}
+
+/** What to tell of it at the start. */
+function refusedBecause(error: unknown): string {
+  return error instanceof SigningCommandUnfit ? `--signing-command: ${error.message}` : reasonOf(error);
 }
 
 async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
@@ -94,7 +116,7 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   try {
     opened = await open(data, say);
   } catch (error) {
-    say({ type: 'refused', damaged: isDamage(error), reason: reasonOf(error) });
+    say({ type: 'refused', because: refusalOf(error), reason: refusedBecause(error) });
     return;
   }
   const { store, leaves } = opened;

@@ -47,10 +47,10 @@ export class LedgerWorker {
           case 'refused':
             reject(
               new CommandFailure(
-                message.damaged
+                message.because === 'damaged'
                   ? `${message.reason}. Nothing was changed; see collector doctor`
                   : message.reason,
-                message.damaged ? EXIT.damaged : EXIT.failure,
+                EXIT[message.because],
               ),
             );
             break;

@@ -2,7 +2,10 @@
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import type { Config } from '../config.js';
 import { rootAt, TilesIncomplete } from '../integrity/merkle.js';
-import { describe, readSinkStates, SinkStatesDamaged } from '../publishing/sink-state.js';
+import { readCheckpointTrouble } from '../publishing/checkpoint-trouble.js';
+import { describe, readSinkStates } from '../publishing/sink-state.js';
+import { StateFileDamaged } from '../publishing/state-file.js';
+import { programFault } from '../signing/command-signer.js';
 import { readHistory, type KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
@@ -47,12 +50,19 @@ export function* proofFindings(
 function keyFinding({ signingCommand, signingKeys }: Config, { current }: KeyHistory): Finding {
   const subject = 'signing key';
   if (signingCommand !== '') {
+    const fault = programFault(signingCommand);
+    if (fault !== undefined) return { severity: 'warning', subject, message: `--signing-command: ${fault}` };
     return { severity: 'ok', subject, message: `signs by ${signingCommand}: ${current.vkey}` };
   }
   const keys = new PrivateKeys(signingKeys);
   const file = keys.pathOf(current);
+  if (!keys.isThere()) {
+    const message = `not in ${signingKeys}/; if it is behind a --signing-command, tell doctor so`;
+    return { severity: 'warning', subject, message };
+  }
   if (!exists(file)) {
-    return { severity: 'warning', subject, message: `${file} is not there: no checkpoint can be signed` };
+    const message = `${file} is not there: without a --signing-command no checkpoint can be signed`;
+    return { severity: 'warning', subject, message };
   }
   const exposure = keys.exposureOf(current);
   if (exposure !== undefined) return { severity: 'warning', subject, message: exposure };
@@ -84,6 +94,7 @@ function* checkpointFindings(
       return;
     }
     yield waitingFinding(dataDir, checkpoint, events ?? 0, running);
+    yield* troubleFindings(dataDir);
     yield treeFinding(tree, checkpoint);
   } finally {
     tree.close();
@@ -114,6 +125,20 @@ function waitingFinding(
   };
 }
 
+/** What the collector that runs, or ran last, has left of why it could make no checkpoint. */
+function* troubleFindings(dataDir: string): Generator<Finding> {
+  const [severity, subject] = ['warning', 'checkpoint'] as const;
+  try {
+    const trouble = readCheckpointTrouble(dataDir);
+    if (trouble === undefined) return;
+    const { since, reason } = trouble;
+    yield { severity, subject, message: `no checkpoint could be made since ${since}: ${reason}` };
+  } catch (error) {
+    if (!(error instanceof StateFileDamaged)) throw error;
+    yield { severity, subject, message: error.message };
+  }
+}
+
 /** Looks at the right edge only; every hash is for `collector verify`. */
 function treeFinding(tree: ReturnType<typeof TreeFiles.read>, { size, root }: Checkpoint): Finding {
   const subject = 'tree';
@@ -137,11 +162,12 @@ function* sinkFindings(dataDir: string, now: number): Generator<Finding> {
     const states = readSinkStates(dataDir);
     for (const state of states) {
       const severity = ({ ok: 'ok', failing: 'warning', forked: 'damage' } as const)[state.state];
-      yield { severity, subject, message: describe(state, now) };
+      const shared = severity === 'ok' && state.also_holds !== undefined;
+      yield { severity: shared ? 'warning' : severity, subject, message: describe(state, now) };
     }
     if (states.length > 0) return;
   } catch (error) {
-    if (!(error instanceof SinkStatesDamaged)) throw error;
+    if (!(error instanceof StateFileDamaged)) throw error;
     yield { severity: 'warning', subject, message: error.message };
     return;
   }

@@ -106,6 +106,8 @@ async function run(
     dataDir: config.dataDir,
     logKeys: () => readHistory(config.dataDir).keys,
     onTrouble: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink takes no checkpoints'),
+    onForked: (sink, reason) => log.error({ sink, reason }, 'a checkpoint sink contradicts this ledger'),
+    onShared: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is shared with another log'),
     onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
   });
   const thread = new LedgerWorker(

@@ -11,7 +11,6 @@ import { exists } from '../store/embedded/files.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { overlapFrom, usage } from './key-arguments.js';
-import { alignedTable } from './table.js';
 
 const EXIT_CODES: Readonly<Record<SigningKeyFault['reason'], ExitCode>> = {
   'no-log': EXIT.notFound,
@@ -111,9 +110,13 @@ Verifier key:  ${current.vkey}
 Private key:   ${place}
 First key:     ${originKeyPath(config.dataDir)}
 `);
-  if (earlier.length === 0) return;
-  const rows = earlier.map(({ key, until, note }) => [key.vkey, instant(until), note]);
-  process.stdout.write(`\n${alignedTable([['EARLIER KEY', 'SIGNS TOO UNTIL', 'ROTATION NOTE'], ...rows])}`);
+  for (const { key, until, note } of earlier) {
+    process.stdout.write(`
+Earlier key:   ${key.vkey}
+Signs until:   ${instant(until)}
+Rotation note: ${note}
+`);
+  }
 }
 
 function rotate(options: { readonly overlap: string; readonly json?: true }, config: Config): void {
@@ -154,7 +157,7 @@ Verifier key:   ${key.vkey}
 Rotation note:  ${note}
 Private key:    ${keyFile}
 
-Give the verifier key, or the note, to whoever checks this log.
+Give the rotation note to whoever checks this log; the first key and the notes lead to every later key.
 `);
 }
 

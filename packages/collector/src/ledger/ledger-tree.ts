@@ -41,6 +41,8 @@ export interface LedgerTreeOptions {
   readonly onCheckpoint: (note: string) => void;
   /** No checkpoint could be made; it is tried again, and events are stored meanwhile. */
   readonly onTrouble: (what: string, error: unknown) => void;
+  /** Told after each try to make a checkpoint: how it failed, or nothing when none is owed any more. */
+  readonly onTried?: (failure?: { readonly error: unknown }) => void;
   readonly now?: () => number;
 }
 
@@ -50,6 +52,8 @@ export class CheckpointContradicted extends Error {
 }
 
 const KEEP_EVERY_MS = 3_600_000;
+/** How long to wait at most before a signer that failed is asked again. */
+const MOST_REST_MS = 60_000;
 /** Leaves that are hashed before they go to the tree. */
 const CHUNK = 1024;
 /** So many hashes are in memory at most while the tree is made anew. */
@@ -65,7 +69,13 @@ export class LedgerTree implements Leaves {
   /** Events under the newest checkpoint; -1 when there is none. */
   #signed: number;
   #keptAt = -Infinity;
-  #working: Promise<void> | undefined;
+  /** Size of the checkpoint that was kept last; -1 when that is not known. */
+  #keptSize = -1;
+  /** Whether the attempt that is under way succeeds. */
+  #working: Promise<boolean> | undefined;
+  /** No signature is asked for before this, on the clock of `performance.now`: the last attempt failed. */
+  #restUntil = 0;
+  #restMs = 0;
   #timer: NodeJS.Timeout | undefined;
 
   private constructor(options: LedgerTreeOptions, tree: GrowingTree, signed: number) {
@@ -105,7 +115,9 @@ export class LedgerTree implements Leaves {
       await opened.#tryAdvance(true);
     }
     opened.#timer = setInterval(() => {
-      if (opened.#signed !== opened.#tree.size) opened.#working ??= opened.#tryAdvance(false);
+      if (opened.#signed !== opened.#tree.size) {
+        opened.#working ??= opened.#tryAdvance(false, performance.now() >= opened.#restUntil);
+      }
     }, options.intervalMs);
     return opened;
   }
@@ -126,8 +138,8 @@ export class LedgerTree implements Leaves {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#working;
-    await this.#tryAdvance(true);
+    // A signer that has just failed may have taken all its time for it, and is not asked once more.
+    if ((await this.#working) !== false) await this.#tryAdvance(true);
     this.#options.store.close();
   }
 
@@ -158,28 +170,49 @@ export class LedgerTree implements Leaves {
     this.#pending = [];
   }
 
-  async #tryAdvance(keep: boolean): Promise<void> {
+  /** @returns whether it succeeded. */
+  async #tryAdvance(keep: boolean, sign = true): Promise<boolean> {
     try {
-      await this.#advance(keep);
+      await this.#advance(keep, sign);
+      if (!sign) return true;
+      this.#restMs = 0;
+      this.#options.onTried?.();
+      return true;
     } catch (error) {
+      this.#restMs = Math.min(MOST_REST_MS, Math.max(this.#options.intervalMs, 2 * this.#restMs));
+      this.#restUntil = performance.now() + this.#restMs;
       this.#options.onTrouble('no checkpoint could be made; it is tried again', error);
+      this.#options.onTried?.({ error });
+      return false;
     } finally {
       this.#working = undefined;
     }
   }
 
-  /** Stage, sign, swap, publish. */
-  async #advance(keep: boolean): Promise<void> {
+  /**
+   * Stage, sign, swap, publish; or only the first, while the signer rests: what is staged is not in memory.
+   * @param keep whether the checkpoint stays when a newer one comes, also when it was signed before.
+   */
+  async #advance(keep: boolean, sign = true): Promise<void> {
     const { store, signer, onCheckpoint } = this.#options;
     const size = this.#tree.size;
     const root = this.#tree.root();
     await this.#stage();
-    if (size === this.#signed) return;
+    if (size === this.#signed) {
+      const newest = keep && this.#keptSize !== size ? store.checkpoint() : undefined;
+      if (newest !== undefined) await store.setCheckpoint(newest, size, true);
+      if (keep) this.#keptSize = size;
+      return;
+    }
+    if (!sign) return;
     const note = await signer.sign(formatCheckpoint({ origin: signer.origin, size, root }));
     const now = this.#now();
     const kept = keep || now - this.#keptAt >= KEEP_EVERY_MS;
     await store.setCheckpoint(note, size, kept);
-    if (kept) this.#keptAt = now;
+    if (kept) {
+      this.#keptAt = now;
+      this.#keptSize = size;
+    }
     this.#signed = size;
     onCheckpoint(note);
   }

@@ -11,7 +11,7 @@
 import path from 'node:path';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { diskTrouble } from './disk-trouble.js';
-import { assertGoesOnFrom, ownCheckpoint, type LogView } from './log-view.js';
+import { assertGoesOnFrom, otherLog, ownCheckpoint, type LogView } from './log-view.js';
 import type { SinkFiles } from './sink-files.js';
 import { SinkForked, SinkTrouble, type Attempt, type Published, type Sink } from './sink.js';
 
@@ -49,7 +49,7 @@ export class DirectorySink implements Sink {
       if (!this.#examined) await this.#examine(attempt);
       const batch = notes.slice(0, BATCH);
       for (const published of batch) {
-        await this.#give(published, attempt.newest);
+        await this.#give(published, attempt);
         attempt.progress();
       }
       return batch.length;
@@ -65,11 +65,11 @@ export class DirectorySink implements Sink {
     const { path: directory, files } = this.options;
     if (this.#contradiction !== undefined) {
       const there = await files.tail(this.#contradiction, LONGEST_NOTE);
-      if (there !== undefined) this.#compare(this.#contradiction, there, attempt.newest);
+      if (there !== undefined) this.#compare(this.#contradiction, there, attempt);
     }
     const found = await files.last(directory, NAMES, LOOK_AT, () => attempt.progress());
     for (const { name, bytes } of found) {
-      if (this.#compare(path.join(directory, name), bytes, attempt.newest)) break;
+      if (this.#compare(path.join(directory, name), bytes, attempt)) break;
     }
     this.#examined = true;
   }
@@ -78,10 +78,15 @@ export class DirectorySink implements Sink {
    * @returns the checkpoint in the file if it is one of this log.
    * @throws {@link SinkForked} when it contradicts the ledger.
    */
-  #compare(file: string, bytes: Uint8Array, newest: Checkpoint): Checkpoint | undefined {
+  #compare(file: string, bytes: Uint8Array, { newest, alsoHolds }: Attempt): Checkpoint | undefined {
     const { log } = this.options;
-    const held = ownCheckpoint(Buffer.from(bytes).toString(), newest.origin, log);
-    if (held === undefined) return undefined;
+    const note = Buffer.from(bytes).toString();
+    const held = ownCheckpoint(note, newest.origin, log);
+    if (held === undefined) {
+      const other = otherLog(note, newest.origin);
+      if (other !== undefined) alsoHolds(other);
+      return undefined;
+    }
     this.#contradiction = file;
     assertGoesOnFrom(held, newest, `${file} is`, log);
     this.#contradiction = undefined;
@@ -89,7 +94,7 @@ export class DirectorySink implements Sink {
   }
 
   /** On return the directory holds this note, or one of the same tree. */
-  async #give({ note, checkpoint }: Published, newest: Checkpoint): Promise<void> {
+  async #give({ note, checkpoint }: Published, attempt: Attempt): Promise<void> {
     const { path: directory, files } = this.options;
     const bytes = Buffer.from(note);
     const name = String(checkpoint.size).padStart(DIGITS, '0');
@@ -102,7 +107,7 @@ export class DirectorySink implements Sink {
         continue;
       }
       // The same tree, signed by another key of this log.
-      if (this.#compare(file, there, newest)?.size === checkpoint.size) return;
+      if (this.#compare(file, there, attempt)?.size === checkpoint.size) return;
     }
     throw new SinkTrouble(
       `${directory} holds ${MOST_NAMES} files for ${checkpoint.size} events that are not of this log`,

@@ -11,7 +11,7 @@ import path from 'node:path';
 import { NoteUnsigned, splitNotes, type Checkpoint } from '@clinical-events/protocol/verify';
 import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
 import { diskTrouble } from './disk-trouble.js';
-import { assertGoesOnFrom, ownCheckpoint, type LogView } from './log-view.js';
+import { assertGoesOnFrom, otherLog, ownCheckpoint, type LogView } from './log-view.js';
 import type { SinkFiles } from './sink-files.js';
 import type { Attempt, Published, Sink } from './sink.js';
 
@@ -40,12 +40,12 @@ export class FileSink implements Sink {
     this.shown = options.shown;
   }
 
-  async deliver(notes: readonly Published[], { newest }: Attempt): Promise<number> {
+  async deliver(notes: readonly Published[], attempt: Attempt): Promise<number> {
     const { path: file, files } = this.options;
     try {
       const tail = await files.tail(file, TAIL_BYTES);
       const batch = notes.slice(0, BATCH);
-      const more = this.#continuation(tail, batch, newest);
+      const more = this.#continuation(tail, batch, attempt);
       // Also when it is nothing: what is there already may not have been flushed.
       await files.append(file, more, true);
       this.#last = batch.at(-1)?.note;
@@ -57,12 +57,16 @@ export class FileSink implements Sink {
   }
 
   /** What has to be appended so that the file ends with these notes. */
-  #continuation(tail: Uint8Array | undefined, batch: readonly Published[], newest: Checkpoint): Buffer {
+  #continuation(tail: Uint8Array | undefined, batch: readonly Published[], attempt: Attempt): Buffer {
     const notes = batch.map(({ note }) => note);
     const bytes = Buffer.from(tail ?? []);
     const held = splitNotes(bytes.toString());
     const last = held.at(-1);
-    if (last !== undefined && last !== this.#last && !notes.includes(last)) this.#examine(held, newest);
+    if (last !== this.#last) {
+      // The first of a full tail lacks its beginning, and would have the end of a name for a name.
+      tellOfOthers(bytes.length < TAIL_BYTES ? held : held.slice(1), attempt);
+      if (last !== undefined && !notes.includes(last)) this.#examine(held, attempt.newest);
+    }
     const units = notes.map((note) => Buffer.from(`${note}\n`));
     const begun = units.map((unit) => begunAt(bytes, unit));
     // Whole but perhaps for its empty line, or else cut short.
@@ -95,6 +99,16 @@ export class FileSink implements Sink {
 }
 
 const NEWLINE = 0x0a;
+
+/** The newest one of another log is enough. */
+function tellOfOthers(held: readonly string[], { newest, alsoHolds }: Attempt): void {
+  for (const note of held.toReversed()) {
+    const other = otherLog(note, newest.origin);
+    if (other === undefined) continue;
+    alsoHolds(other);
+    return;
+  }
+}
 
 /** False for a note that lacks its end. */
 function isWhole(note: string, logKeys: readonly NoteKey[]): boolean {

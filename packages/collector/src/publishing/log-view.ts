@@ -31,6 +31,22 @@ export function ownCheckpoint(note: string, origin: string, { logKeys }: LogView
   }
 }
 
+const UNSHOWABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+const LONGEST_NAME = 120;
+
+/**
+ * @returns the name of another log, when the note is a checkpoint that says to be of one; fit to be shown on a
+ *   terminal. Its signature is not checked: there is no key of that log to check it by.
+ */
+export function otherLog(note: string, origin: string): string | undefined {
+  try {
+    const { origin: other } = checkpointOf(note);
+    return other === origin ? undefined : other.replace(UNSHOWABLE, '?').slice(0, LONGEST_NAME);
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * Returns when the ledger, whose newest checkpoint is `newest`, goes on from the tree that `held` speaks of.
  * @param held an own checkpoint.

@@ -14,6 +14,8 @@ export interface Patience {
 const MOST_WAITING = 1000;
 /** So many are handed to a sink at once. */
 const BATCH = 64;
+/** Anybody can write names of logs into a shared place; nobody needs more of them. */
+const MOST_OTHERS = 8;
 
 export interface OutletOptions {
   readonly patience: Patience;
@@ -22,6 +24,10 @@ export interface OutletOptions {
   readonly now: () => number;
   /** Told when trouble begins, and when it becomes another. */
   readonly onTrouble: (message: string) => void;
+  /** Told instead when the sink has seen a checkpoint of this log that the ledger does not agree with. */
+  readonly onForked: (message: string) => void;
+  /** Told once of each other log whose checkpoints lie in the same place; the sink is used all the same. */
+  readonly onShared: (origin: string) => void;
   readonly onRecovered: () => void;
   /** @param changed whether it is more than that one more checkpoint was delivered. */
   readonly onState: (changed: boolean) => void;
@@ -40,6 +46,8 @@ export class Outlet {
   #handed = 0;
   #state: SinkState | undefined;
   #dropped = 0;
+  /** Other logs in the same place. */
+  readonly #others = new Set<string>();
   #controller: AbortController | undefined;
   /** The trouble that was told of, until the recovery is. */
   #told: string | undefined;
@@ -57,8 +65,10 @@ export class Outlet {
 
   /** Undefined before the first try has come to something. */
   get state(): SinkState | undefined {
+    if (this.#state === undefined) return undefined;
+    const other = [...this.#others].at(-1);
     // What the last collector had to drop, it has told.
-    return this.#state && { ...this.#state, dropped: this.#dropped };
+    return { ...this.#state, dropped: this.#dropped, ...(other !== undefined && { also_holds: other }) };
   }
 
   /** Never throws and never waits. */
@@ -130,6 +140,7 @@ export class Outlet {
         progress: () => {
           if (!signal.aborted) limit.refresh();
         },
+        alsoHolds: (origin) => this.#shared(origin),
       });
       this.#queue.splice(0, given);
       this.#delivered(notes[given - 1]);
@@ -160,6 +171,13 @@ export class Outlet {
     this.#endRest = () => undefined;
   }
 
+  #shared(origin: string): void {
+    if (this.#phase === 'closed' || this.#others.has(origin) || this.#others.size === MOST_OTHERS) return;
+    this.#others.add(origin);
+    this.options.onShared(origin);
+    this.options.onState(true);
+  }
+
   #delivered(last: Published | undefined): void {
     if (last === undefined || this.#phase === 'closed') return;
     const changed = this.#state?.state !== 'ok';
@@ -186,7 +204,8 @@ export class Outlet {
     this.options.onState(before?.state !== trouble.state || before.message !== trouble.message);
     if (this.#told === trouble.message) return;
     this.#told = trouble.message;
-    this.options.onTrouble(trouble.message);
+    if (trouble.state === 'forked') this.options.onForked(trouble.message);
+    else this.options.onTrouble(trouble.message);
   }
 
   #enterTrouble(state: 'failing' | 'forked', message: string): void {

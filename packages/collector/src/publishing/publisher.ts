@@ -13,7 +13,7 @@ import { checkpointOf } from './log-view.js';
 import { Outlet, type Patience } from './outlet.js';
 import { RemoteSinkFiles } from './remote-sink-files.js';
 import type { SinkFiles } from './sink-files.js';
-import { readSinkStates, writeSinkStates, type SinkState } from './sink-state.js';
+import { readSinkStates, sharedPlace, writeSinkStates, type SinkState } from './sink-state.js';
 import type { Published, Sink, SinkSpec } from './sink.js';
 import { Witness } from './witness.js';
 
@@ -27,6 +27,10 @@ export interface PublisherOptions {
   readonly logKeys: () => readonly NoteKey[];
   /** Told when a sink's trouble begins, and when it becomes another one. */
   readonly onTrouble: (sink: string, message: string) => void;
+  /** Told instead when a sink has seen a checkpoint of this log that the ledger does not agree with. */
+  readonly onForked: (sink: string, message: string) => void;
+  /** Told once that checkpoints of another log lie in a sink's place; it is used all the same. */
+  readonly onShared: (sink: string, message: string) => void;
   readonly onRecovered: (sink: string) => void;
   readonly now?: () => number;
   readonly fetch?: typeof fetch;
@@ -36,8 +40,11 @@ export interface PublisherOptions {
 }
 
 const PATIENCE: Patience = { firstMs: 1000, mostMs: 60_000, tryMs: 10_000 };
-/** The states are written so often at most while nothing but the newest checkpoint changes, in milliseconds. */
-const STATES_EVERY_MS = 10_000;
+/**
+ * The states are written so often at most while nothing but the newest checkpoint changes, in milliseconds: seldom
+ * enough to cost nothing, and soon enough for doctor to tell of the checkpoint that an operator has just seen.
+ */
+const STATES_EVERY_MS = 1000;
 
 export class Publisher {
   readonly #options: PublisherOptions;
@@ -58,6 +65,8 @@ export class Publisher {
         before: before.find(({ sink }) => sink === shown),
         now: options.now ?? Date.now,
         onTrouble: (message) => options.onTrouble(shown, message),
+        onForked: (message) => options.onForked(shown, message),
+        onShared: (origin) => options.onShared(shown, sharedPlace(origin)),
         onRecovered: () => options.onRecovered(shown),
         onState: (changed) => this.#noteStates(changed),
       });

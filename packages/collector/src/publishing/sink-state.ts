@@ -1,12 +1,5 @@
-/**
- * `checkpoints/sinks.json`: how each sink does, for `doctor`, which runs in another process and often after the
- * collector has ended.
- *
- * Replaced by a rename and not flushed: after a power loss the file of the start before, or none, says as much as it
- * did, and it is written anew within seconds of the next start.
- */
-import fs from 'node:fs';
-import path from 'node:path';
+/** `checkpoints/sinks.json`: how each sink does, for `doctor`. */
+import { isInstant, isLine, StateFile } from './state-file.js';
 
 /** Named as in the file. */
 export interface SinkState {
@@ -24,58 +17,29 @@ export interface SinkState {
   readonly message?: string;
   /** Checkpoints since the start that it was owed and will not get; each is covered by those after it. */
   readonly dropped?: number;
-}
-
-/** The file is not one that a collector wrote. */
-export class SinkStatesDamaged extends Error {
-  override name = 'SinkStatesDamaged';
+  /** The origin of another log whose checkpoints lie in the same place. */
+  readonly also_holds?: string;
 }
 
 const STATES: readonly unknown[] = ['ok', 'failing', 'forked'];
-/** Anything longer was not written by a collector. */
-const MOST_BYTES = 1 << 20;
-
-/** Where the states of a data directory are. */
-function sinkStatesPath(dataDir: string): string {
-  return path.join(dataDir, 'checkpoints', 'sinks.json');
-}
+const FILE = new StateFile('sinks.json', 'the states of checkpoint sinks', areSinkStates);
 
 /**
  * @returns the states in the order of the option; none when no collector with sinks has run.
- * @throws {@link SinkStatesDamaged} that names the file, or the system's error when it cannot be read.
+ * @throws StateFileDamaged that names the file, or the system's error when it cannot be read.
  */
 export function readSinkStates(dataDir: string): SinkState[] {
-  const file = sinkStatesPath(dataDir);
-  let text: string;
-  try {
-    if (fs.statSync(file).size > MOST_BYTES)
-      throw new SinkStatesDamaged(`${file} is too large to be one of ours`);
-    text = fs.readFileSync(file, 'utf8');
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
-    throw error;
-  }
-  let read: unknown;
-  try {
-    read = JSON.parse(text);
-  } catch (cause) {
-    throw new SinkStatesDamaged(`${file} is not JSON`, { cause });
-  }
-  if (Array.isArray(read) && read.every(isSinkState)) return read;
-  throw new SinkStatesDamaged(`${file} does not hold the states of checkpoint sinks`);
+  return FILE.read(dataDir) ?? [];
 }
 
 /** On return the file holds these states. @throws the system's error. */
-export function writeSinkStates(dataDir: string, states: readonly SinkState[]): void {
-  const file = sinkStatesPath(dataDir);
-  fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
-  fs.writeFileSync(`${file}.unfinished`, `${JSON.stringify(states, undefined, 2)}\n`, { mode: 0o600 });
-  fs.renameSync(`${file}.unfinished`, file);
+export function writeSinkStates(dataDir: string, states: SinkState[]): void {
+  FILE.write(dataDir, states);
 }
 
 /** One line for a person. */
 export function describe(state: SinkState, now: number): string {
-  const { sink, size, at, failing_since: since, message, dropped } = state;
+  const { sink, size, at, failing_since: since, message, dropped, also_holds: other } = state;
   const delivered =
     size === undefined || at === undefined
       ? 'it never had one'
@@ -84,10 +48,16 @@ export function describe(state: SinkState, now: number): string {
     dropped === undefined || dropped === 0
       ? ''
       : `; ${dropped} could not wait any longer, and the newest covers them`;
-  if (state.state === 'ok') return `${sink} takes checkpoints; ${delivered}${lost}`;
+  const shared = other === undefined ? '' : `; it ${sharedPlace(other)}`;
+  if (state.state === 'ok') return `${sink} takes checkpoints; ${delivered}${lost}${shared}`;
   const how = state.state === 'forked' ? 'contradicts this ledger' : 'takes no checkpoints';
   const long = since === undefined ? '' : ` since ${since} (${ago(now - Date.parse(since))})`;
-  return `${sink} ${how}${long}: ${message ?? 'nothing is known of why'}; ${delivered}${lost}`;
+  return `${sink} ${how}${long}: ${message ?? 'nothing is known of why'}; ${delivered}${lost}${shared}`;
+}
+
+/** What to say of a sink in whose place checkpoints of another log lie; follows the sink's name. */
+export function sharedPlace(origin: string): string {
+  return `also holds checkpoints of the log ${origin}: give each log a place of its own`;
 }
 
 function events(size: number): string {
@@ -107,9 +77,14 @@ function ago(ms: number): string {
   return '0 s';
 }
 
+function areSinkStates(value: unknown): value is SinkState[] {
+  return Array.isArray(value) && value.every(isSinkState);
+}
+
 function isSinkState(value: unknown): value is SinkState {
   if (typeof value !== 'object' || value === null) return false;
-  const { sink, state, size, at, failing_since: since, message, dropped } = value as Record<string, unknown>;
+  const states = value as Record<string, unknown>;
+  const { sink, state, size, at, failing_since: since, message, dropped, also_holds: other } = states;
   return (
     isLine(sink) &&
     STATES.includes(state) &&
@@ -117,17 +92,6 @@ function isSinkState(value: unknown): value is SinkState {
       (count) => count === undefined || (Number.isSafeInteger(count) && Number(count) >= 0),
     ) &&
     [at, since].every((instant) => instant === undefined || isInstant(instant)) &&
-    (message === undefined || isLine(message))
-  );
-}
-
-/** A terminal is to show it. */
-function isLine(value: unknown): boolean {
-  return typeof value === 'string' && !/\p{Cc}/u.test(value);
-}
-
-function isInstant(value: unknown): boolean {
-  return (
-    typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value) && !Number.isNaN(Date.parse(value))
+    [message, other].every((line) => line === undefined || isLine(line))
   );
 }

@@ -43,6 +43,8 @@ export interface Attempt {
   readonly signal: AbortSignal;
   /** To be called while a long task gets on: the time begins anew. */
   progress(): void;
+  /** To be called when checkpoints of another log lie in the same place: its origin, which a terminal may be shown. */
+  readonly alsoHolds: (origin: string) => void;
 }
 
 export interface Sink {
@@ -82,7 +84,9 @@ const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
  */
 export function parseSinks(text: string): SinkSpec[] {
   if (text.trim() === '') return [];
-  const specs = text.split(',').map((part) => parseSink(part.trim()));
+  // An @ may end a password, whose other half stands in the part before a comma.
+  const name = text.includes('@') ? schemeOf : quoted;
+  const specs = text.split(',').map((part) => parseSink(part.trim(), name(part.trim())));
   const places = new Set<string>();
   for (const spec of specs) {
     // Two that share a witness's key would share the file of its cosignature as well.
@@ -96,33 +100,33 @@ export function parseSinks(text: string): SinkSpec[] {
   return specs;
 }
 
-function parseSink(part: string): SinkSpec {
+/** @param named the sink, for messages. */
+function parseSink(part: string, named: string): SinkSpec {
   if (part === '') throw new SinkSpecInvalid('a sink is empty: there is a comma too many');
   const [, scheme = '', rest = ''] = /^([a-z]+):(.*)$/s.exec(part) ?? [];
-  if (scheme === 'dir') return onDisk('directory', 'dir', rest);
-  if (scheme === 'file') return onDisk('file', 'file', rest);
-  if (scheme === 'https' || scheme === 'http') return witness(part);
+  if (scheme === 'dir') return onDisk('directory', 'dir', rest, named);
+  if (scheme === 'file') return onDisk('file', 'file', rest, named);
+  if (scheme === 'https' || scheme === 'http') return witness(part, named);
   throw new SinkSpecInvalid(
-    `${quoted(part)} does not begin with dir:, file: or https://; several sinks are separated by commas`,
+    `${named} does not begin with dir:, file: or https://; several sinks are separated by commas`,
   );
 }
 
-function onDisk(kind: 'directory' | 'file', scheme: string, given: string): SinkSpec {
+function onDisk(kind: 'directory' | 'file', scheme: string, given: string, named: string): SinkSpec {
   if (given === '') throw new SinkSpecInvalid(`${scheme}: is not followed by a path`);
   if (given.startsWith('//')) {
-    throw new SinkSpecInvalid(`${quoted(`${scheme}:${given}`)} is a URL; write ${scheme}: and then the path`);
+    throw new SinkSpecInvalid(`${named} is a URL; write ${scheme}: and then the path`);
   }
   if (UNSHOWABLE.test(given)) {
-    throw new SinkSpecInvalid(`the path in ${quoted(`${scheme}:${given}`)} has a control character`);
+    throw new SinkSpecInvalid(`the path in ${named} has a control character`);
   }
   const absolute = path.resolve(given);
   return { kind, path: absolute, shown: `${scheme}:${absolute}` };
 }
 
-function witness(part: string): SinkSpec {
+function witness(part: string, named: string): SinkSpec {
   const hash = part.indexOf('#');
   const address = hash === -1 ? part : part.slice(0, hash);
-  const named = quoted(address);
   let url: URL;
   try {
     url = new URL(address);
@@ -168,11 +172,16 @@ function witnessKey(vkey: string): NoteKey {
   return key;
 }
 
+/** As much of what was given as cannot be a secret. */
+function schemeOf(given: string): string {
+  return JSON.stringify(`${/^[a-z]{1,8}:/.exec(given)?.[0] ?? ''}...`);
+}
+
 const LONGEST_QUOTE = 120;
 
 /** What was given, for a message: without what may be a secret, on one line. */
 function quoted(given: string): string {
-  const harmless = given.replace(/\/\/[^/?#]*@/, '//...@').replace(/[?#].*$/s, '');
+  const harmless = given.replace(/[?#].*$/s, '');
   const short = harmless.length > LONGEST_QUOTE ? `${harmless.slice(0, LONGEST_QUOTE)}...` : harmless;
   return JSON.stringify(short);
 }

@@ -10,26 +10,29 @@
  */
 import { spawn } from 'node:child_process';
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
+import fs from 'node:fs';
 import { formatNote } from '@clinical-events/protocol/verify';
 import { type NoteKey, verifierKeyOf } from '../integrity/note-signing.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
-import {
-  assertNotBegun,
-  beginHistory,
-  checkOrigin,
-  hasHistory,
-  originKeyPath,
-  readHistory,
-} from './key-history.js';
-import { SigningKeyFault } from './signing-key-fault.js';
+import { assertNotBegun, beginHistory, checkOrigin, hasHistory, readHistory } from './key-history.js';
 
 const TIME_LIMIT_MS = 10_000;
 const MOST_OUTPUT_BYTES = 64 << 10;
 const SIGNATURE_BYTES = 64;
+/** What the system says of a file that is no program, or names an interpreter that is not there. */
+const UNSTARTABLE: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ENOTDIR', 'EACCES', 'ENOEXEC']);
 
-/** The signing command did not do what it is for. */
+/**
+ * The signing command did not do what it is for. The message is for the operator, and holds nothing but the program's
+ * path and public keys.
+ */
 export class SigningCommandFailed extends Error {
   override name = 'SigningCommandFailed';
+}
+
+/** The command cannot be the one that is meant: another try would come to the same. */
+export class SigningCommandUnfit extends SigningCommandFailed {
+  override name = 'SigningCommandUnfit';
 }
 
 export interface CommandSignerOptions {
@@ -38,6 +41,7 @@ export interface CommandSignerOptions {
   readonly dataDir: string;
   /** The name of the log; asked for at the very first start only. */
   readonly origin: () => string;
+  readonly onTrouble: (what: string, error: unknown) => void;
   readonly timeLimitMs?: number;
 }
 
@@ -56,14 +60,28 @@ export class CommandSigner implements CheckpointSigner {
 
   /**
    * Asks the program for its public key. At the very first start of a log that becomes the key which the log began
-   * with, durably; later it has to be the one that the log has.
-   * @throws SigningCommandFailed when the program does not give an Ed25519 public key.
-   * @throws SigningKeyFault when it gives another key than that of the log, or the log's keys are broken.
+   * with, durably; later it has to be the one that the log has, or, while nobody answers, is taken to be.
+   * @throws SigningCommandUnfit when there is no such program, or it gives something else than an Ed25519 public key,
+   *   or another key than that of the log.
+   * @throws SigningCommandFailed when the program gives nothing at the very first start, as it may when what it asks
+   *   is down.
+   * @throws SigningKeyFault when the log's keys are broken.
    */
   static async open(options: CommandSignerOptions): Promise<CommandSigner> {
-    const { program, dataDir, origin, timeLimitMs = TIME_LIMIT_MS } = options;
+    const { program, dataDir, origin, onTrouble, timeLimitMs = TIME_LIMIT_MS } = options;
     if (!hasHistory(dataDir)) assertNotBegun(dataDir);
-    const publicKey = publicKeyIn(await outputOf(program, 'public-key', '', timeLimitMs), program);
+    const fault = programFault(program);
+    if (fault !== undefined) throw new SigningCommandUnfit(fault);
+    let publicKey: KeyObject;
+    try {
+      publicKey = publicKeyIn(await outputOf(program, 'public-key', '', timeLimitMs), program);
+    } catch (error) {
+      if (error instanceof SigningCommandUnfit || !hasHistory(dataDir)) throw error;
+      // What it asks is down, and events cannot wait for that. Every signature is verified before it is believed.
+      onTrouble('the signing command does not answer; events are stored, and it is asked again', error);
+      const { keys, current } = readHistory(dataDir);
+      return new CommandSigner(program, timeLimitMs, keys, current);
+    }
     if (!hasHistory(dataDir)) {
       const name = origin();
       checkOrigin(name);
@@ -71,10 +89,10 @@ export class CommandSigner implements CheckpointSigner {
     }
     const { keys, current } = readHistory(dataDir);
     if (!current.publicKey.equals(publicKey)) {
-      throw new SigningKeyFault(
-        'broken',
-        `the key of the signing command ${program} is not the one that this log signs with, ${current.vkey} ` +
-          `(${originKeyPath(dataDir)}); a key behind a command cannot be rotated yet`,
+      throw new SigningCommandUnfit(
+        `it gives the key ${verifierKeyOf(current.name, publicKey)}, and this log signs with its current key ` +
+          `${current.vkey} (checkpoints/origin.vkey and the rotation notes); a key behind a command cannot be ` +
+          'rotated yet',
       );
     }
     return new CommandSigner(program, timeLimitMs, keys, current);
@@ -87,12 +105,12 @@ export class CommandSigner implements CheckpointSigner {
     const encoded = printed.replace(/\s/g, '');
     const signature = Buffer.from(encoded, 'base64');
     if (signature.length !== SIGNATURE_BYTES || signature.toString('base64') !== encoded) {
-      throw new SigningCommandFailed(
+      throw new SigningCommandUnfit(
         `the signing command ${this.program} did not print the base64 of a signature of 64 bytes`,
       );
     }
     if (!verify(null, Buffer.from(text), this.key.publicKey, signature)) {
-      throw new SigningCommandFailed(
+      throw new SigningCommandUnfit(
         `the signing command ${this.program} printed a signature that does not verify with ${this.key.vkey}`,
       );
     }
@@ -100,8 +118,29 @@ export class CommandSigner implements CheckpointSigner {
   }
 }
 
+/**
+ * @returns why there is no program to start at this path, in words that follow the option's name; undefined when there
+ *   is one, which is not started.
+ */
+export function programFault(program: string): string | undefined {
+  // Whoever gave it arguments may have given it a secret among them.
+  const [first = '', ...more] = program.split(/\s/);
+  const shown = more.length === 0 ? first : `${first} ...`;
+  try {
+    if (!fs.statSync(program).isFile()) return `${program} is no program`;
+    fs.accessSync(program, fs.constants.X_OK);
+    return undefined;
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN';
+    if (code === 'ENOENT' || code === 'ENOTDIR') {
+      return `there is no such program: ${shown}; it takes a path, without arguments`;
+    }
+    return `${shown} is not executable, or lies where the collector's user may not look (${code})`;
+  }
+}
+
 function publicKeyIn(pem: string, program: string): KeyObject {
-  const failed = new SigningCommandFailed(
+  const failed = new SigningCommandUnfit(
     `the signing command ${program} did not print an Ed25519 public key as SPKI PEM`,
   );
   // Node would derive the public key from a private one, which has no business here.
@@ -127,25 +166,28 @@ function outputOf(program: string, verb: string, input: string, timeLimitMs: num
     });
     const printed: Buffer[] = [];
     let size = 0;
-    const fail = (how: string) => {
+    const fail = (how: string, Failure = SigningCommandFailed) => {
       clearTimeout(timer);
       child.stdout.destroy();
-      reject(new SigningCommandFailed(`the signing command ${program} ${how} (${verb})`));
+      reject(new Failure(`the signing command ${program} ${how} (${verb})`));
     };
-    const stop = (why: string) => {
+    const stop = (why: string, Failure = SigningCommandFailed) => {
       endGroup(child.pid);
-      fail(why);
+      fail(why, Failure);
     };
     const timer = setTimeout(() => stop(`did not end within ${timeLimitMs / 1000} s`), timeLimitMs);
     child.on('error', (error: NodeJS.ErrnoException) =>
-      fail(`cannot be started: ${error.code ?? error.name}`),
+      fail(
+        `cannot be started: ${error.code ?? error.name}`,
+        UNSTARTABLE.has(error.code) ? SigningCommandUnfit : SigningCommandFailed,
+      ),
     );
     // A program may end without reading what it is given: its output tells.
     child.stdin.on('error', () => undefined);
     child.stdin.end(input);
     child.stdout.on('data', (piece: Buffer) => {
       size += piece.length;
-      if (size > MOST_OUTPUT_BYTES) stop('prints more than any key or signature needs');
+      if (size > MOST_OUTPUT_BYTES) stop('prints more than any key or signature needs', SigningCommandUnfit);
       else printed.push(piece);
     });
     child.on('close', (code, signal) => {

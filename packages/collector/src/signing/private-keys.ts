@@ -70,9 +70,11 @@ export class PrivateKeys {
       pem = fs.readFileSync(file, 'utf8');
     } catch (error) {
       if (!isSystemError(error, 'ENOENT')) throw error;
+      // A first key is made together with its directory.
+      const hint = this.isThere() ? '' : '; was the collector started with --signing-command before?';
       throw new SigningKeyFault(
         'key-missing',
-        `${file} is not there: it holds the private key of ${key.vkey}`,
+        `${file} is not there: it holds the private key of ${key.vkey}${hint}`,
       );
     }
     const privateKey = privateKeyIn(pem);
@@ -120,8 +122,13 @@ export class PrivateKeys {
     return files.map(([file]) => file);
   }
 
+  /** Whether the directory is there: where it is not, no key was ever in it. */
+  isThere(): boolean {
+    return fs.statSync(this.directory, { throwIfNoEntry: false }) !== undefined;
+  }
+
   #files(): [path: string, keyId: string][] {
-    if (fs.statSync(this.directory, { throwIfNoEntry: false }) === undefined) return [];
+    if (!this.isThere()) return [];
     return fs.readdirSync(this.directory).flatMap((name): [string, string][] => {
       const keyId = KEY_FILE.exec(name)?.[1];
       return keyId === undefined ? [] : [[path.join(this.directory, name), keyId]];

@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { CheckpointTrouble } from '../../src/publishing/checkpoint-trouble.js';
 import { writeSinkStates } from '../../src/publishing/sink-state.js';
 import { createKey, run, start, temporaryDirectory } from '../running/collector-process.js';
 import { lockDirectory } from '../../src/store/embedded/directory-lock.js';
@@ -17,8 +18,8 @@ beforeEach(async () => {
 });
 
 /** What doctor says of the proof: `subject: severity: message`. */
-async function said(): Promise<{ code: number | null; lines: string[] }> {
-  const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir]);
+async function said(...options: string[]): Promise<{ code: number | null; lines: string[] }> {
+  const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir, ...options]);
   expect(stderr).toBe('');
   const { findings } = JSON.parse(stdout) as {
     findings: { severity: string; subject: string; message: string }[];
@@ -59,8 +60,51 @@ describe('collector doctor on the proof', () => {
     );
     fs.rmSync(file);
     const { code, lines } = await said();
-    expect(lines[0]).toBe(`signing key: warning: ${file} is not there: no checkpoint can be signed`);
+    expect(lines[0]).toBe(
+      `signing key: warning: ${file} is not there: without a --signing-command no checkpoint can be signed`,
+    );
     expect(code).toBe(0);
+  });
+
+  test('[R-905] looks for the key where the options say that it is', async () => {
+    const elsewhere = temporaryDirectory();
+    onTestFinished(() => fs.rmSync(elsewhere, { recursive: true, force: true }));
+    const name = path.basename(signingKeyFile());
+    fs.rmSync(elsewhere, { recursive: true });
+    fs.renameSync(inData('signing-keys'), elsewhere);
+    expect((await said('--signing-keys', elsewhere)).lines[0]).toBe(
+      `signing key: ok: ${path.join(elsewhere, name)}, for its owner alone`,
+    );
+    expect((await said()).lines[0]).toBe(
+      `signing key: warning: not in ${inData('signing-keys')}/; if it is behind a --signing-command, tell doctor so`,
+    );
+    const vkey = fs.readFileSync(inData('checkpoints', 'origin.vkey'), 'utf8').trim();
+    expect((await said('--signing-command', process.execPath)).lines[0]).toBe(
+      `signing key: ok: signs by ${process.execPath}: ${vkey}`,
+    );
+    expect((await said('--signing-command', '/no/such/program')).lines[0]).toBe(
+      'signing key: warning: --signing-command: there is no such program: /no/such/program; it takes a path, without arguments',
+    );
+  });
+
+  test('[R-903] tells since when, and why, no checkpoint could be made', async () => {
+    const trouble = new CheckpointTrouble(dataDir, () => Date.UTC(2026, 0, 1));
+    trouble.failed('the signing command /opt/sign ended with exit code 1 (sign)');
+    const { code, lines } = await said();
+    expect(code).toBe(0);
+    expect(lines).toContain(
+      'checkpoint: warning: no checkpoint could be made since 2026-01-01T00:00:00.000Z: ' +
+        'the signing command /opt/sign ended with exit code 1 (sign)',
+    );
+    fs.writeFileSync(inData('checkpoints', 'trouble.json'), '{}');
+    expect((await said()).lines).toContain(
+      `checkpoint: warning: ${inData('checkpoints', 'trouble.json')} does not hold why no checkpoint could be made`,
+    );
+    // The next collector makes one, and has it removed.
+    const collector = await start(dataDir);
+    expect(await collector.stop()).toBe(0);
+    expect(collector.output.stderr).toContain('"msg":"checkpoints are made again"');
+    expect((await said()).lines.join()).not.toContain('could be made');
   });
 
   test('[R-904] reports a newest checkpoint that is gone or changed, as the start of a collector does', async () => {
@@ -155,6 +199,16 @@ describe('collector doctor on the proof', () => {
       ),
       expect.stringMatching(
         /^sink: damage: file:\/var\/log\/checkpoints contradicts this ledger.*it knows more/,
+      ),
+    ]);
+    writeSinkStates(dataDir, [
+      { sink: 'dir:/mnt/worm', state: 'ok', size: 300, at, also_holds: 'log.example/b' },
+    ]);
+    const shared = await said();
+    expect([shared.code, shared.lines.at(-1)]).toEqual([
+      0,
+      expect.stringMatching(
+        /^sink: warning: dir:.* it also holds checkpoints of the log log\.example\/b: give each/,
       ),
     ]);
     fs.writeFileSync(inData('checkpoints', 'sinks.json'), '[{}]');

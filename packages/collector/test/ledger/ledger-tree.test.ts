@@ -213,17 +213,59 @@ describe('the tree over the ledger', () => {
     }
   });
 
+  test('[R-903] keeps the last checkpoint of an orderly end also when nothing came after it', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const world = new World();
+    await world.open({ intervalMs: 1000 });
+    world.add(events(7));
+    await vi.advanceTimersByTimeAsync(1000);
+    const kept = '/data/checkpoints/0000000000000007.checkpoint';
+    expect(world.disk.fileNames('/data/checkpoints')).not.toContain('0000000000000007.checkpoint');
+    await world.tree?.close();
+    expect(world.disk.bytesOf(kept).equals(world.disk.bytesOf(LATEST))).toBe(true);
+    expect(world.published).toHaveLength(2);
+  });
+
+  test('[R-903] does not ask a signer once more at the end that has just failed', async () => {
+    const world = new World();
+    let asked = 0;
+    let fail: (() => void) | undefined;
+    const slow: CheckpointSigner = {
+      ...world.signer,
+      sign: (text) => {
+        asked++;
+        if (world.published.length === 0) return world.signer.sign(text);
+        return new Promise((_, reject) => (fail = () => reject(new Error('KMS'))));
+      },
+    };
+    const tree = await world.open({ signer: slow, intervalMs: 1 });
+    world.add(events(1));
+    while (fail === undefined) await new Promise((resolve) => setTimeout(resolve, 1));
+    const closing = tree.close();
+    fail();
+    await closing;
+    expect(asked).toBe(2);
+  });
+
   test('[R-903] without a signer that can sign goes on growing, and catches up when it can', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const world = new World();
     const { signer } = world;
     let down = false;
+    let asked = 0;
     const moody = {
       ...signer,
-      sign: (text: string) => (down ? Promise.reject(new Error('KMS')) : signer.sign(text)),
+      sign: (text: string) => {
+        asked++;
+        return down ? Promise.reject(new Error('KMS')) : signer.sign(text);
+      },
     };
-    await world.open({ signer: moody, intervalMs: 1000 });
+    const tried: string[] = [];
+    const onTried: LedgerTreeOptions['onTried'] = (failure) =>
+      tried.push(failure === undefined ? 'made' : String(failure.error));
+    await world.open({ signer: moody, intervalMs: 1000, onTried });
     down = true;
     for (let i = 0; i < 10; i++) {
       world.add(events(100));
@@ -233,9 +275,12 @@ describe('the tree over the ledger', () => {
     expect(new Set(world.troubles)).toEqual(new Set(['no checkpoint could be made; it is tried again']));
     // Its hashes are on the disk meanwhile, and not in memory.
     expect(TreeFiles.read(DATA, world.disk.files).hashCount(0)).toBe(1000);
+    // It is not asked at every interval while it fails.
+    expect(asked).toBeLessThan(7);
     down = false;
-    await vi.advanceTimersByTimeAsync(1000);
+    await vi.advanceTimersByTimeAsync(60_000);
     expect(world.latest().size).toBe(1000);
+    expect(tried).toEqual([...Array<string>(asked - 2).fill('Error: KMS'), 'made']);
     down = true;
     world.add(events(1));
     await world.tree?.close();

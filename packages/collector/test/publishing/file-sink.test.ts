@@ -6,7 +6,7 @@ import { verifyNote } from '../../src/integrity/note-signing.js';
 import { FileSink } from '../../src/publishing/file-sink.js';
 import { nodeSinkFiles, SinkFilesError, type SinkFiles } from '../../src/publishing/sink-files.js';
 import { SinkForked } from '../../src/publishing/sink.js';
-import { attemptFor, rejection, SampleLog, scratchDirectory } from './sample-log.js';
+import { attemptFor, newKey, rejection, SampleLog, scratchDirectory } from './sample-log.js';
 
 const log = new SampleLog();
 
@@ -49,6 +49,33 @@ describe('a file sink', () => {
     await give(sinkOn(file), 2);
     await give(sinkOn(file), 1, 2, 3);
     expect(held(file)).toBe(notes(1, 2, 3));
+  });
+
+  test('[R-906] tells of another log in the file, at the start and later, and does not take a part of a name for one', async () => {
+    const other = new SampleLog(newKey('log.example/other'), undefined, 'log.example/other');
+    const told: string[] = [];
+    const giveTo = (sink: FileSink, size: number) => {
+      const given = [log.published(size)];
+      return sink.deliver(given, { ...attemptFor(given), alsoHolds: (origin) => told.push(origin) });
+    };
+    // The own one is the last.
+    const file = scratchFile(`${other.note(1)}\n${notes(1)}`);
+    const sink = sinkOn(file);
+    await giveTo(sink, 1);
+    expect(told).toEqual(['log.example/other']);
+    await giveTo(sink, 2);
+    expect(told).toHaveLength(1);
+    fs.appendFileSync(file, `${other.note(2)}\n`);
+    await giveTo(sink, 3);
+    expect(told).toEqual(Array(2).fill('log.example/other'));
+    expect(held(file)).toBe(`${other.note(1)}\n${notes(1, 2)}${other.note(2)}\n${notes(3)}`);
+    told.length = 0;
+    const many = notes(...Array<number>(100).fill(100));
+    for (let more = 0; more < notes(100).length; more += 4) {
+      await giveTo(sinkOn(scratchFile(`${'x'.repeat(more)}\n\n${many}`)), 100);
+      await giveTo(sinkOn(scratchFile(`${many}${'x'.repeat(more)}\n\n${notes(100)}`)), 100);
+    }
+    expect(told).toEqual([]);
   });
 
   test('goes on where a crash cut the note short that comes next, at any byte', async () => {

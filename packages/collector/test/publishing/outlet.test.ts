@@ -45,7 +45,13 @@ function fails(message = 'is down'): Promise<never> {
 const never = (): Promise<number> => new Promise(() => undefined);
 
 function outletOf(sink: Sink, options: Partial<OutletOptions> = {}) {
-  const told = { onTrouble: vi.fn(), onRecovered: vi.fn(), onState: vi.fn() };
+  const told = {
+    onTrouble: vi.fn(),
+    onForked: vi.fn(),
+    onShared: vi.fn(),
+    onRecovered: vi.fn(),
+    onState: vi.fn(),
+  };
   const patience = { firstMs: 1000, mostMs: 60_000, tryMs: 10_000 };
   const outlet = new Outlet(sink, { patience, before: undefined, now: Date.now, ...told, ...options });
   return { outlet, ...told };
@@ -152,7 +158,7 @@ describe('an outlet', () => {
 
   test('tells when trouble begins and when it becomes another, and since when there is any', async () => {
     const sink = new ScriptedSink();
-    const { outlet, onTrouble } = outletOf(sink);
+    const { outlet, onTrouble, onForked } = outletOf(sink);
     outlet.offer(published(1));
     await settle();
     vi.setSystemTime(START + 5000);
@@ -163,7 +169,8 @@ describe('an outlet', () => {
     await vi.advanceTimersByTimeAsync(4000);
     sink.act = () => Promise.reject(new SinkForked('is another'));
     await vi.advanceTimersByTimeAsync(8000);
-    expect(onTrouble.mock.calls).toEqual([['is down'], ['is full'], ['is another']]);
+    expect(onTrouble.mock.calls).toEqual([['is down'], ['is full']]);
+    expect(onForked.mock.calls).toEqual([['is another']]);
     expect(outlet.state).toEqual({
       ...{ sink: sink.shown, state: 'forked', size: 1, at: AT_START, dropped: 0 },
       ...{ failing_since: '2026-01-01T00:00:05.000Z', message: 'is another' },
@@ -232,7 +239,7 @@ describe('an outlet', () => {
 
   test('does not report what comes of having called a try off, unless that is a fork', async () => {
     const sink = new ScriptedSink();
-    const { outlet, onTrouble } = outletOf(sink);
+    const { outlet, onTrouble, onForked } = outletOf(sink);
     sink.act = (_, { signal }) =>
       new Promise((_resolve, reject) =>
         signal.addEventListener('abort', () => reject(new SinkTrouble('aborted'))),
@@ -245,8 +252,36 @@ describe('an outlet', () => {
         signal.addEventListener('abort', () => reject(new SinkForked('forked'))),
       );
     await vi.advanceTimersByTimeAsync(11_000);
-    expect(onTrouble.mock.calls.at(-1)).toEqual(['forked']);
+    expect(onForked.mock.calls).toEqual([['forked']]);
   });
+});
+
+test('[R-906] a place that another log uses is told of once, and stays in the state while the sink goes on', async () => {
+  const sink = new ScriptedSink();
+  const before = { sink: sink.shown, state: 'ok', also_holds: 'log.example/gone' } as const;
+  const { outlet, onShared, onTrouble } = outletOf(sink, { before });
+  // Until it is known better.
+  expect(outlet.state).toMatchObject({ also_holds: 'log.example/gone' });
+  for (const size of [1, 2]) {
+    sink.act = (notes, attempt) => {
+      attempt.alsoHolds('log.example/b');
+      return Promise.resolve(notes.length);
+    };
+    outlet.offer(published(size));
+    await settle();
+    expect(outlet.state).toMatchObject({ state: 'ok', size, also_holds: 'log.example/b' });
+  }
+  sink.act = (_, { alsoHolds }) => {
+    // Whoever may write there could make up any number of them.
+    for (let i = 0; i < 1000; i++) alsoHolds(`log.example/${i}`);
+    return fails();
+  };
+  outlet.offer(published(3));
+  await settle();
+  expect(outlet.state).toMatchObject({ state: 'failing', also_holds: 'log.example/6' });
+  expect(onShared.mock.calls).toHaveLength(8);
+  expect(onShared.mock.calls[0]).toEqual(['log.example/b']);
+  expect(onTrouble.mock.calls).toEqual([['is down']]);
 });
 
 describe('a queue', () => {

@@ -9,14 +9,15 @@ import { nodeSinkFiles, type SinkFiles } from '../../src/publishing/sink-files.j
 import { readSinkStates, type SinkState } from '../../src/publishing/sink-state.js';
 import { parseSinks } from '../../src/publishing/sink.js';
 import { FakeWitness } from './fake-witness.js';
-import { SampleLog, scratchDirectory } from './sample-log.js';
+import { newKey, SampleLog, scratchDirectory } from './sample-log.js';
 
 const log = new SampleLog();
 const PATIENCE = { firstMs: 5, mostMs: 20, tryMs: 2000 };
 
 function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
   const dataDir = options.dataDir ?? scratchDirectory();
-  const told = { onTrouble: vi.fn<(sink: string, message: string) => void>(), onRecovered: vi.fn() };
+  const tell = () => vi.fn<(sink: string, message: string) => void>();
+  const told = { onTrouble: tell(), onForked: tell(), onShared: tell(), onRecovered: vi.fn() };
   const publisher = new Publisher({
     sinks: parseSinks(sinks),
     tiles: log.tiles,
@@ -130,16 +131,19 @@ describe('a publisher', () => {
     expect(stateOf(dataDir, 'dir:')).not.toHaveProperty('failing_since');
   });
 
-  test('says at a start that a sink is ahead of the ledger', async () => {
+  test('[R-906] says at a start that a sink is ahead of the ledger', async () => {
     const [worm, file] = [scratchDirectory(), path.join(scratchDirectory(), 'checkpoints')];
     const sinks = `dir:${worm},file:${file}`;
     const before = publisherTo(sinks);
     before.publisher.publish(log.note(200));
     await before.publisher.close(5000);
-    const { publisher, dataDir } = publisherTo(sinks);
+    const { publisher, dataDir, onTrouble, onForked } = publisherTo(sinks);
     publisher.publish(log.note(150));
     await until(() => readSinkStates(dataDir).filter(({ state }) => state === 'forked').length === 2);
     await publisher.close(1000);
+    // Not as trouble, which most often is somebody else's and passes.
+    expect(onForked.mock.calls.map(([sink]) => sink).sort()).toEqual([`dir:${worm}`, `file:${file}`]);
+    expect(onTrouble).not.toHaveBeenCalled();
     expect(fs.readdirSync(worm)).toHaveLength(1);
     expect(splitNotes(fs.readFileSync(file, 'utf8'))).toHaveLength(1);
     expect(readSinkStates(dataDir).map(({ state, dropped }) => [state, dropped])).toEqual([
@@ -148,7 +152,38 @@ describe('a publisher', () => {
     ]);
   });
 
-  test('writes the states when one changes, and at most every 10 seconds when only the checkpoint does', async () => {
+  test('[R-906] says at a start that another log uses the place of a sink, and delivers to it all the same', async () => {
+    const other = new SampleLog(newKey('log.example/other'), undefined, 'log.example/other');
+    const [worm, file] = [scratchDirectory(), path.join(scratchDirectory(), 'checkpoints')];
+    const sinks = `dir:${worm},file:${file}`;
+    const before = publisherTo(sinks, { logKeys: other.logKeys, tiles: other.tiles });
+    for (const size of [10, 20]) before.publisher.publish(other.note(size));
+    await before.publisher.close(5000);
+    expect(before.onShared).not.toHaveBeenCalled();
+    const { publisher, dataDir, onTrouble, onShared } = publisherTo(sinks);
+    for (const size of [10, 15]) publisher.publish(log.note(size));
+    await until(() => readSinkStates(dataDir).filter(({ state }) => state === 'ok').length === 2);
+    const text = 'also holds checkpoints of the log log.example/other: give each log a place of its own';
+    expect(onShared.mock.calls.sort()).toEqual([
+      [`dir:${worm}`, text],
+      [`file:${file}`, text],
+    ]);
+    expect(onTrouble).not.toHaveBeenCalled();
+    expect(readSinkStates(dataDir)).toMatchObject(Array(2).fill({ also_holds: 'log.example/other' }));
+    await publisher.close(1000);
+    expect(fs.readdirSync(worm)).toHaveLength(4);
+    expect(splitNotes(fs.readFileSync(file, 'utf8'))).toHaveLength(4);
+    // Moved to a place of its own, it is not shown any more.
+    fs.rmSync(worm, { recursive: true });
+    fs.mkdirSync(worm);
+    const moved = publisherTo(`dir:${worm}`, { dataDir });
+    moved.publisher.publish(log.note(20));
+    await moved.publisher.close(1000);
+    expect(stateOf(dataDir, 'dir:')).toMatchObject({ state: 'ok', size: 20 });
+    expect(stateOf(dataDir, 'dir:')).not.toHaveProperty('also_holds');
+  });
+
+  test('[R-906] writes the states when one changes, and within about a second when only the checkpoint does', async () => {
     const [one, two] = [scratchDirectory(), scratchDirectory()];
     let now = Date.UTC(2026, 0, 1);
     const { publisher, dataDir } = publisherTo(`dir:${one}`, { now: () => now });
@@ -158,12 +193,16 @@ describe('a publisher', () => {
     publisher.publish(log.note(20));
     await until(() => fs.readdirSync(one).length === 2);
     await sleep(20);
+    // Not at once: a load of checkpoints is not to be a load of files.
     expect(stateOf(dataDir, 'dir:')).toMatchObject({ size: 10, at: '2026-01-01T00:00:00.000Z' });
-    await publisher.close(1000);
+    await until(() => stateOf(dataDir, 'dir:')?.size === 20);
     expect(stateOf(dataDir, 'dir:')).toMatchObject({ size: 20, at: '2026-01-01T00:00:01.000Z' });
+    publisher.publish(log.note(30));
+    await publisher.close(1000);
+    expect(stateOf(dataDir, 'dir:')).toMatchObject({ size: 30 });
     // A sink that is not named any more is not shown; one that is goes on from its state.
     publisherTo(`dir:${one},dir:${two}`, { dataDir });
-    expect(readSinkStates(dataDir).map(({ sink, size }) => [sink, size])).toEqual([[`dir:${one}`, 20]]);
+    expect(readSinkStates(dataDir).map(({ sink, size }) => [sink, size])).toEqual([[`dir:${one}`, 30]]);
     publisherTo('', { dataDir });
     expect(readSinkStates(dataDir)).toEqual([]);
   });

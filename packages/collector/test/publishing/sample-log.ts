@@ -61,7 +61,8 @@ export class SampleLog implements LogView {
 export function attemptFor(notes: readonly Published[]): Attempt {
   const newest = notes.at(-1);
   if (newest === undefined) throw new Error('nothing to deliver');
-  return { newest: newest.checkpoint, signal: new AbortController().signal, progress: () => undefined };
+  const { signal } = new AbortController();
+  return { newest: newest.checkpoint, signal, progress: () => undefined, alsoHolds: () => undefined };
 }
 
 export function scratchDirectory(): string {

@@ -4,10 +4,10 @@ import { describe, expect, test } from 'vitest';
 import {
   describe as described,
   readSinkStates,
-  SinkStatesDamaged,
   writeSinkStates,
   type SinkState,
 } from '../../src/publishing/sink-state.js';
+import { StateFileDamaged } from '../../src/publishing/state-file.js';
 import { scratchDirectory } from './sample-log.js';
 
 const AT = '2026-01-01T00:00:00.000Z';
@@ -32,7 +32,7 @@ function damaged(content: string): Error {
   try {
     readSinkStates(dataDir);
   } catch (error) {
-    if (error instanceof SinkStatesDamaged) return error;
+    if (error instanceof StateFileDamaged) return error;
   }
   throw new Error(`${content} is not refused`);
 }
@@ -67,10 +67,19 @@ describe('the states of the sinks', () => {
       { failing_since: '2026-13-01T00:00:00Z' },
       { message: 'a\nb' },
       { dropped: '3' },
+      { also_holds: 'a\u001b[2Jb' },
     ]) {
       expect(damaged(JSON.stringify([{ ...OK, ...wrong }])).message).toMatch(message);
     }
     expect(damaged(' '.repeat(2 << 20)).message).toContain('too large');
+  });
+
+  test('[R-906] of a place that another log uses say so, whatever else they say', () => {
+    const shared = '; it also holds checkpoints of the log log.example/b: give each log a place of its own';
+    for (const state of [OK, FAILING, FORKED]) {
+      const also = { ...state, also_holds: 'log.example/b' };
+      expect(described(also, NOW)).toBe(described(state, NOW) + shared);
+    }
   });
 
   test('that cannot be read are not passed over', () => {

@@ -57,11 +57,15 @@ describe('the option --checkpoint-sink', () => {
       `https://witness.example/?token=${secret}#${key.vkey}`,
       `ftp://user:${secret}@witness.example/`,
       `file://user:${secret}@host/path`,
+      `https://user:p/${secret}@witness.example/#${key.vkey}`,
+      `https:/user:${secret}@witness.example/#${key.vkey}`,
+      `https://user:${secret},more@witness.example/#${key.vkey}`,
+      `https://user:more,${secret}@witness.example/#${key.vkey}`,
     ]) {
       expect(refusalOf(text)).not.toContain(secret);
     }
     expect(refusalOf(`https://user:${secret}@witness.example/#${key.vkey}`)).toBe(
-      '"https://...@witness.example/" has a user name or a password in it, and a witness asks for none',
+      '"https:..." has a user name or a password in it, and a witness asks for none',
     );
   });
 

@@ -46,8 +46,12 @@ export function runReadOnly(directory: string, args: readonly string[]): Promise
 /** Whether a terminal can be had for a command: by script(1) of util-linux. */
 export const hasTerminal = spawnSync('script', ['-qec', 'true', '/dev/null']).status === 0;
 
-/** Runs one command on a terminal; all that it writes comes as `stdout`. Only where {@link hasTerminal}. */
-export function runOnTerminal(args: readonly string[]): Promise<Ended> {
+/**
+ * Runs one command on a terminal; all that it writes comes as `stdout`. Only where {@link hasTerminal}.
+ * @param columns how wide the terminal is; unknown to the command when left out.
+ */
+export function runOnTerminal(args: readonly string[], columns?: number): Promise<Ended> {
+  const wide = columns === undefined ? [] : ['stty', 'columns', String(columns), '&&'];
   // None of the words that the tests hand in needs quoting in a shell.
-  return ended('script', ['-qec', [process.execPath, MAIN, ...args].join(' '), '/dev/null']);
+  return ended('script', ['-qec', [...wide, process.execPath, MAIN, ...args].join(' '), '/dev/null']);
 }

@@ -1,44 +1,36 @@
-import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { generateKeyPairSync } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { noteKey, verifyNote } from '../../src/integrity/note-signing.js';
-import { CommandSigner, SigningCommandFailed } from '../../src/signing/command-signer.js';
+import { noteKey, verifierKeyOf, verifyNote } from '../../src/integrity/note-signing.js';
+import {
+  CommandSigner,
+  programFault,
+  SigningCommandFailed,
+  SigningCommandUnfit,
+} from '../../src/signing/command-signer.js';
 import { SigningKeyFault } from '../../src/signing/signing-key-fault.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
-import { ORIGIN, ScratchLog, TEXT } from './scratch-log.js';
-
-const PROGRAM = new URL('./signing-program.mjs', import.meta.url);
-
-interface Behaviour {
-  readonly key?: KeyObject;
-  readonly misbehaviour?: string;
-  readonly on?: 'public-key' | 'sign';
-}
+import { keyFile, ORIGIN, ScratchLog, TEXT } from './scratch-log.js';
+import { ScratchProgram } from './scratch-program.js';
 
 /** A program of its own for each test, and a log that it signs. */
-class Signing {
+class Signing extends ScratchProgram {
   readonly log = new ScratchLog();
-  // Nothing that a shell would take for more than a name.
-  readonly program = scratchDirectory('sign $(touch x); it.mjs');
-  readonly key = generateKeyPairSync('ed25519').privateKey;
+  readonly troubles: string[] = [];
 
   constructor() {
-    // With this very Node, whatever is first in PATH.
-    const source = fs.readFileSync(PROGRAM, 'utf8').replace(/^#!.*/, `#!${process.execPath}`);
-    fs.writeFileSync(this.program, source, { mode: 0o700 });
-    this.behave({});
-  }
-
-  behave({ key = this.key, ...how }: Behaviour): void {
-    const pem = key.export({ type: 'pkcs8', format: 'pem' });
-    fs.writeFileSync(`${this.program}.json`, JSON.stringify({ pem, ...how }));
+    // Nothing that a shell would take for more than a name.
+    super(scratchDirectory('sign $(touch x); it.mjs'));
   }
 
   open(timeLimitMs = 10_000): Promise<CommandSigner> {
-    const { program, log } = this;
-    return CommandSigner.open({ program, dataDir: log.dataDir, origin: () => ORIGIN, timeLimitMs });
+    const { path: program, log } = this;
+    return CommandSigner.open({
+      ...{ program, dataDir: log.dataDir, origin: () => ORIGIN, timeLimitMs },
+      onTrouble: (what) => this.troubles.push(what),
+    });
   }
 }
 
@@ -69,21 +61,56 @@ test('[R-905] a key behind a command signs notes that verify with the key the lo
   expect((await signing.open()).keys[0]?.vkey).toBe(vkey);
 });
 
-test('[R-905] a command that comes with another key later is refused', async () => {
+test('[R-905] a command that is away at a later start keeps no events out, and signs when it is back', async () => {
+  const signing = new Signing();
+  const before = await signing.open();
+  signing.behave({ misbehaviour: 'fails', on: 'public-key' });
+  const signer = await signing.open();
+  expect(signing.troubles).toEqual([
+    'the signing command does not answer; events are stored, and it is asked again',
+  ]);
+  expect([signer.origin, signer.keys.map(({ vkey }) => vkey)]).toEqual([
+    before.origin,
+    before.keys.map(({ vkey }) => vkey),
+  ]);
+  signing.behave({ misbehaviour: 'fails', on: 'sign' });
+  await expect(signer.sign(TEXT)).rejects.toThrow(SigningCommandFailed);
+  signing.behave({});
+  expect(verifyNote(await signer.sign(TEXT), signer.keys)).toMatchObject({ text: TEXT });
+  // With another key it is not believed, though nobody asked for its key.
+  signing.behave({ key: generateKeyPairSync('ed25519').privateKey });
+  await expect(signer.sign(TEXT)).rejects.toThrow(SigningCommandUnfit);
+});
+
+test('[R-905] a command that comes with another key later is refused, and both keys are named', async () => {
   const signing = new Signing();
   const [key] = (await signing.open()).keys;
-  signing.behave({ key: generateKeyPairSync('ed25519').privateKey });
-  expect(await messageOf(signing.open(), SigningKeyFault)).toBe(
-    `the key of the signing command ${signing.program} is not the one that this log signs with, ${key?.vkey ?? ''} ` +
-      `(${signing.log.originFile}); a key behind a command cannot be rotated yet`,
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  signing.behave({ key: privateKey });
+  expect(await messageOf(signing.open(), SigningCommandUnfit)).toBe(
+    `it gives the key ${verifierKeyOf(ORIGIN, publicKey)}, and this log signs with its current key ` +
+      `${key?.vkey ?? ''} (checkpoints/origin.vkey and the rotation notes); a key behind a command cannot be rotated yet`,
   );
+});
+
+test('[R-905] a log that was begun by a command, and is started without it, says what was forgotten', async () => {
+  const signing = new Signing();
+  const [key] = (await signing.open()).keys;
+  const file = path.join(signing.log.directory, keyFile(key?.vkey ?? ''));
+  const missing = `${file} is not there: it holds the private key of ${key?.vkey ?? ''}`;
+  expect(() => signing.log.open()).toThrow(
+    `${missing}; was the collector started with --signing-command before?`,
+  );
+  // Where keys were, one was removed.
+  fs.mkdirSync(signing.log.directory);
+  expect(() => signing.log.open()).toThrow(new SigningKeyFault('key-missing', missing));
 });
 
 test('a log whose key moved from a file into a KMS goes on', async () => {
   const signing = new Signing();
   const keys = signing.log.start();
   const file = path.join(signing.log.directory, signing.log.keyFiles()[0] ?? '');
-  fs.writeFileSync(`${signing.program}.json`, JSON.stringify({ pem: fs.readFileSync(file, 'utf8') }));
+  fs.writeFileSync(`${signing.path}.json`, JSON.stringify({ pem: fs.readFileSync(file, 'utf8') }));
   const signer = await signing.open();
   expect(verifyNote(await signer.sign(TEXT), keys.keys).signedBy).toHaveLength(1);
 });
@@ -111,7 +138,7 @@ describe('a command', () => {
       const signing = new Signing();
       const signer = await signing.open();
       signing.behave({ misbehaviour: how, on: 'sign' });
-      expect(await messageOf(signer.sign(TEXT))).toBe(`the signing command ${signing.program} ${message}`);
+      expect(await messageOf(signer.sign(TEXT))).toBe(`the signing command ${signing.path} ${message}`);
       signing.behave({});
       expect(verifyNote(await signer.sign(TEXT), signer.keys).text).toBe(TEXT);
     },
@@ -122,7 +149,7 @@ describe('a command', () => {
     const signer = await signing.open();
     signing.behave({ misbehaviour: 'lies', on: 'sign' });
     expect(await messageOf(signer.sign(TEXT))).toBe(
-      `the signing command ${signing.program} printed a signature that does not verify with ${signer.keys[0]?.vkey ?? ''}`,
+      `the signing command ${signing.path} printed a signature that does not verify with ${signer.keys[0]?.vkey ?? ''}`,
     );
   });
 
@@ -131,10 +158,10 @@ describe('a command', () => {
     const signer = await signing.open(1500);
     signing.behave({ misbehaviour: how, on: 'sign' });
     expect(await messageOf(signer.sign(TEXT))).toBe(
-      `the signing command ${signing.program} did not end within 1.5 s (sign)`,
+      `the signing command ${signing.path} did not end within 1.5 s (sign)`,
     );
     if (how === 'hangs') return;
-    const pid = Number(fs.readFileSync(`${signing.program}.pid`, 'utf8'));
+    const pid = Number(fs.readFileSync(`${signing.path}.pid`, 'utf8'));
     // Without a parent it may stay in the process table, dead, until somebody asks for it.
     await expect.poll(() => stateOf(pid)).toMatch(/^[ZX]?$/);
   });
@@ -147,7 +174,7 @@ describe('a command', () => {
   ])('that, asked for its key, %s begins no log', async (how, message) => {
     const signing = new Signing();
     signing.behave({ misbehaviour: how, on: 'public-key' });
-    expect(await messageOf(signing.open())).toBe(`the signing command ${signing.program} ${message}`);
+    expect(await messageOf(signing.open())).toBe(`the signing command ${signing.path} ${message}`);
     expect(fs.existsSync(signing.log.originFile)).toBe(false);
   });
 
@@ -157,11 +184,35 @@ describe('a command', () => {
     expect(await messageOf(signing.open())).toContain('did not print an Ed25519 public key');
   });
 
-  test('that is not there is named', async () => {
+  test('[R-905] that is not there, or is no program, is named, but not the arguments that were given with it', async () => {
     const signing = new Signing();
-    fs.rmSync(signing.program);
-    expect(await messageOf(signing.open())).toBe(
-      `the signing command ${signing.program} cannot be started: ENOENT (public-key)`,
+    fs.chmodSync(signing.path, 0o600);
+    expect(programFault(signing.path)).toMatch(/ is not executable, .*\(EACCES\)$/);
+    expect(programFault(path.dirname(signing.path))).toMatch(/ is no program$/);
+    fs.rmSync(signing.path);
+    expect(await messageOf(signing.open(), SigningCommandUnfit)).toMatch(/^there is no such program: /);
+    expect(programFault('/opt/sign')).toBe(
+      'there is no such program: /opt/sign; it takes a path, without arguments',
+    );
+    expect(programFault(`${process.execPath} --token=SECRET`)).toBe(
+      `there is no such program: ${process.execPath} ...; it takes a path, without arguments`,
+    );
+  });
+
+  test('[R-905] whose interpreter is missing cannot be the right one, and one that is merely down can', async () => {
+    const signing = new Signing();
+    const opening = () => signing.open(1500).then(String, (error: unknown) => error);
+    for (const misbehaviour of ['fails', 'hangs', 'kills itself']) {
+      signing.behave({ misbehaviour, on: 'public-key' });
+      expect(await opening()).not.toBeInstanceOf(SigningCommandUnfit);
+    }
+    for (const misbehaviour of ['rubbish', 'private', 'floods']) {
+      signing.behave({ misbehaviour, on: 'public-key' });
+      expect(await opening()).toBeInstanceOf(SigningCommandUnfit);
+    }
+    fs.writeFileSync(signing.path, '#!/no/such/interpreter\n');
+    expect(await messageOf(signing.open(), SigningCommandUnfit)).toBe(
+      `the signing command ${signing.path} cannot be started: ENOENT (public-key)`,
     );
   });
 });

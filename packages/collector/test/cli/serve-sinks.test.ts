@@ -1,0 +1,42 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { scratchDirectory } from '../access/scratch-keys.js';
+import { start } from '../running/collector-process.js';
+import { fillSigned, loggedEvent, ORIGIN } from './signed-directory.js';
+
+test('[R-906] a sink that contradicts the ledger is an error in the log, and one that two logs share a warning', async () => {
+  const [dataDir, worm] = [scratchDirectory('data'), scratchDirectory('worm')];
+  fs.mkdirSync(worm);
+  const logged = async (of: string): Promise<Record<string, unknown>[]> => {
+    const serving = await start(of, ['--checkpoint-sink', `dir:${worm}`]);
+    await expect.poll(() => fs.existsSync(path.join(of, 'checkpoints', 'sinks.json'))).toBe(true);
+    await expect
+      .poll(() => fs.readFileSync(path.join(of, 'checkpoints', 'sinks.json'), 'utf8'))
+      .toContain(worm);
+    expect(await serving.stop()).toBe(0);
+    const lines = serving.output.stderr.trimEnd().split('\n');
+    return lines
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter(({ level }) => Number(level) > 30);
+  };
+  // Two directories that begin as copies, and go on differently.
+  await fillSigned(dataDir, []);
+  const restored = scratchDirectory('restored');
+  fs.cpSync(dataDir, restored, { recursive: true });
+  fs.chmodSync(restored, 0o700);
+  await fillSigned(dataDir, [[loggedEvent('lost')]]);
+  expect(await logged(dataDir)).toEqual([]);
+  expect(await logged(restored)).toEqual([
+    expect.objectContaining({
+      ...{ level: 50, sink: `dir:${worm}`, msg: 'a checkpoint sink contradicts this ledger' },
+      reason: expect.stringContaining('restored from an older back-up') as string,
+    }),
+  ]);
+  expect(await logged(scratchDirectory('other'))).toEqual([
+    expect.objectContaining({
+      ...{ level: 40, sink: `dir:${worm}`, msg: 'a checkpoint sink is shared with another log' },
+      reason: `also holds checkpoints of the log ${ORIGIN}: give each log a place of its own`,
+    }),
+  ]);
+});

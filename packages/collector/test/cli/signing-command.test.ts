@@ -1,0 +1,134 @@
+import { generateKeyPairSync } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { keyIdText } from '@clinical-events/protocol/verify';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { noteKey, verifierKeyOf } from '../../src/integrity/note-signing.js';
+import { scratchDirectory } from '../access/scratch-keys.js';
+import { createKey, outcomeEvent, run, start } from '../running/collector-process.js';
+import { ScratchProgram } from '../signing/scratch-program.js';
+import { fillSigned, ORIGIN } from './signed-directory.js';
+
+/** A collector that is expected not to start. */
+function serve(dataDir: string, signingCommand: string) {
+  const options = ['--port', '0', '--data-dir', dataDir, '--signing-command', signingCommand];
+  return run(['serve', ...options, '--log-level', 'error']);
+}
+
+async function doctor(dataDir: string, ...options: string[]): Promise<string> {
+  const { code, stdout } = await run(['doctor', '--data-dir', dataDir, ...options]);
+  expect(code).toBe(0);
+  return stdout;
+}
+
+describe('a key behind a command', () => {
+  test('[R-905] [R-903] that stops signing is told of by doctor while events are stored, until it signs again', async () => {
+    const dataDir = scratchDirectory('data');
+    const apiKey = await createKey(dataDir);
+    const program = new ScratchProgram();
+    const options = ['--signing-command', program.path];
+    const serving = await start(dataDir, [...options, '--checkpoint-interval-ms', '100']);
+    onTestFinished(() => serving.kill());
+    const post = async () => {
+      const headers = { 'x-api-key': apiKey, 'content-type': 'application/json' };
+      const body = JSON.stringify(outcomeEvent());
+      expect((await fetch(`${serving.url}/event/outcome`, { method: 'POST', headers, body })).status).toBe(
+        201,
+      );
+    };
+    expect(await doctor(dataDir, ...options)).toMatch(
+      new RegExp(`^ok +signing key +signs by ${program.path}: `, 'm'),
+    );
+    expect(await doctor(dataDir)).toMatch(
+      /^WARNING +signing key +not in .*signing-keys\/; if it is behind a --signing-command, tell doctor so$/m,
+    );
+    program.behave({ misbehaviour: 'fails', on: 'sign' });
+    await post();
+    const trouble = path.join(dataDir, 'checkpoints', 'trouble.json');
+    await expect.poll(() => fs.existsSync(trouble)).toBe(true);
+    // Also where doctor was not told of the command.
+    expect(await doctor(dataDir)).toMatch(
+      /^WARNING +checkpoint +no checkpoint could be made since \d{4}-.*Z: the signing command .* ended with exit code 1 \(sign\)$/m,
+    );
+    // What the program said of it is nothing for others.
+    expect(fs.readFileSync(trouble, 'utf8')).not.toContain('cannot sign');
+    program.behave({});
+    await expect.poll(() => fs.existsSync(trouble)).toBe(false);
+    expect(await doctor(dataDir, ...options)).not.toContain('WARNING  checkpoint');
+    await expect.poll(() => serving.output.stderr).toContain('"msg":"checkpoints are made again"');
+    expect(serving.output.stderr.match(/checkpoints are made again/g)).toHaveLength(1);
+    expect(await serving.stop()).toBe(0);
+  });
+
+  test('[R-905] that cannot be meant is a mistake of the configuration, in one line, and one that is down is not', async () => {
+    const dataDir = scratchDirectory('data');
+    const program = new ScratchProgram();
+    const { privateKey: rsa } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    const plain = scratchDirectory('plain');
+    fs.writeFileSync(plain, '', { mode: 0o600 });
+    for (const [command, message] of [
+      ['/no/such/program', 'there is no such program: /no/such/program; it takes a path, without arguments'],
+      [
+        `${program.path} --token SECRET`,
+        `there is no such program: ${program.path} ...; it takes a path, without arguments`,
+      ],
+      [plain, `${plain} is not executable, or lies where the collector's user may not look (EACCES)`],
+    ] as const) {
+      expect(await serve(dataDir, command)).toEqual({
+        ...{ code: 2, stdout: '' },
+        stderr: `collector: --signing-command: ${message}\n`,
+      });
+    }
+    for (const behaviour of [{ key: rsa }, { misbehaviour: 'rubbish', on: 'public-key' } as const]) {
+      program.behave(behaviour);
+      expect(await serve(dataDir, program.path)).toEqual({
+        ...{ code: 2, stdout: '' },
+        stderr: `collector: --signing-command: the signing command ${program.path} did not print an Ed25519 public key as SPKI PEM\n`,
+      });
+    }
+    program.behave({ misbehaviour: 'fails', on: 'public-key' });
+    expect((await serve(dataDir, program.path)).code).toBe(1);
+    expect(fs.existsSync(path.join(dataDir, 'checkpoints', 'origin.vkey'))).toBe(false);
+  });
+
+  test('[R-905] that is another than the log has, or is not named any more, is told without a word of damage', async () => {
+    const dataDir = scratchDirectory('data');
+    await fillSigned(dataDir, []);
+    const current = fs.readFileSync(path.join(dataDir, 'checkpoints', 'origin.vkey'), 'utf8').trim();
+    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+    const program = new ScratchProgram();
+    program.behave({ key: privateKey });
+    expect(await serve(dataDir, program.path)).toEqual({
+      ...{ code: 2, stdout: '' },
+      stderr:
+        `collector: --signing-command: it gives the key ${verifierKeyOf(ORIGIN, publicKey)}, and this log signs ` +
+        `with its current key ${current} (checkpoints/origin.vkey and the rotation notes); a key behind a command cannot be rotated yet\n`,
+    });
+    // As it is with a log that a command began.
+    fs.rmSync(path.join(dataDir, 'signing-keys'), { recursive: true });
+    const { code, stderr } = await run([
+      'serve',
+      '--port',
+      '0',
+      '--data-dir',
+      dataDir,
+      '--log-level',
+      'error',
+    ]);
+    expect(code).toBe(1);
+    expect(stderr).toBe(
+      `collector: ${path.join(dataDir, 'signing-keys', keyIdText(noteKey(current).keyId))}.pem is not there: it holds the ` +
+        `private key of ${current}; was the collector started with --signing-command before?\n`,
+    );
+  });
+
+  test('[R-905] the name of a log that began with another is a mistake of the configuration', async () => {
+    const dataDir = scratchDirectory('data');
+    await fillSigned(dataDir, []);
+    const options = ['--port', '0', '--data-dir', dataDir, '--log-origin', 'log.example/b'];
+    expect(await run(['serve', ...options, '--log-level', 'error'])).toEqual({
+      ...{ code: 2, stdout: '' },
+      stderr: `collector: --log-origin: this log began as ${ORIGIN}, and its name stays\n`,
+    });
+  });
+});
