@@ -1,24 +1,35 @@
 /** `collector check-proof`: whether a proof holds, by the files that it is given and by nothing else. */
 import fs from 'node:fs';
-import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import {
   checkProof,
+  followRotations,
   KeyMalformed,
+  keyIdText,
   NoteForged,
   NoteUnsigned,
+  parseCheckpoint,
+  parseNote,
   parseProof,
+  parseRotation,
   parseVerifierKey,
-  splitNotes,
   type ProofCheck,
   type ProofVerdict,
 } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
-import { NOTE_ED25519, noteKey, verifyCosignature, type NoteKey } from '../integrity/note-signing.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import {
+  NOTE_ED25519,
+  noteKey,
+  verifyCosignature,
+  verifyNote,
+  type NoteKey,
+} from '../integrity/note-signing.js';
+import { EXIT } from './exit-codes.js';
+import { collect, keysFrom, reading, rotationsIn } from './given-keys.js';
 import { usage } from './key-arguments.js';
 import { printableJson } from './printable.js';
 import { describe, report, type Cosigned } from './proof-report.js';
+import { wrappedFor } from './wrapped.js';
 
 const EXAMPLES = `
 Examples:
@@ -46,7 +57,6 @@ interface CheckOptions {
 const STANDARD_INPUT = '-';
 
 export function command(): Command {
-  const collect = (value: string, before: readonly string[] = []) => [...before, value];
   return new Command('check-proof')
     .description('Check the proof of an event, without the log and without a network.')
     .argument('<proof>', 'the file that "collector proof" wrote; - is standard input')
@@ -56,7 +66,7 @@ export function command(): Command {
     )
     .requiredOption(
       '--key <vkey>',
-      '(required) a verifier key of the log that you trust, or a file with one; may be given again',
+      '(required) a verifier key of the log that you trust, a file with one, or @ and a file; may be given again',
       collect,
     )
     .option(
@@ -82,8 +92,10 @@ async function check(file: string, options: CheckOptions): Promise<number> {
   if (file === STANDARD_INPUT && event === STANDARD_INPUT) {
     throw usage('the proof and the body cannot both be standard input');
   }
-  const keys = options.key.flatMap((key) => keysFrom('--key', key));
-  const witnesses = (options.witness ?? []).flatMap((key) => keysFrom('--witness', key)).map(witnessKey);
+  const keys = options.key.flatMap((key) => keysFrom('--key', key, wellFormed));
+  const witnesses = (options.witness ?? [])
+    .flatMap((key) => keysFrom('--witness', key, wellFormed))
+    .map(witnessKey);
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
   const proof = proofText(await contentOf(file));
   const body = await contentOf(event);
@@ -105,12 +117,14 @@ async function check(file: string, options: CheckOptions): Promise<number> {
       `--event: ${name} is a line of "collector events", and not the body in it; get that with: jq -j .body`,
     );
   }
-  const why = [message, ...(await hints(given, verdict))].join(' ');
+  const said = reason === 'untrusted-key' ? untrusted(given) : message;
+  const why = [said, ...(await hints(given, verdict))].join(' ');
   return notValid(reason, why, json);
 }
 
 function notValid(reason: string, message: string, json: true | undefined): number {
-  process.stdout.write(json ? asJson({ valid: false, reason, message }) : `NOT VALID\n\n${message}\n`);
+  const text = () => `NOT VALID\n\n${wrappedFor(process.stdout, message)}\n`;
+  process.stdout.write(json ? asJson({ valid: false, reason, message }) : text());
   return EXIT.damaged;
 }
 
@@ -126,6 +140,12 @@ function cosignaturesOn(checkpoint: string, witnesses: readonly NoteKey[]): Cosi
     }
   }
   return cosigned;
+}
+
+/** Whether it can be used is seen when the proof is checked. @throws KeyMalformed. */
+function wellFormed(vkey: string): string {
+  parseVerifierKey(vkey);
+  return vkey;
 }
 
 function witnessKey(vkey: string): NoteKey {
@@ -144,60 +164,9 @@ async function contentOf(file: string): Promise<Buffer> {
   return reading(file, () => fs.readFileSync(file));
 }
 
-/** @throws CommandFailure when there is no such file, or it is a directory. */
-function reading<Content>(file: string, read: () => Content): Content {
-  try {
-    return read();
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code === 'ENOENT') {
-      throw new CommandFailure(`there is no file ${file}`, EXIT.notFound, { cause: error });
-    }
-    if (code === 'EISDIR') throw usage(`${file} is a directory`);
-    throw error;
-  }
-}
-
 /** Bytes that are no text become U+FFFD, which no proof of ours has. */
 function proofText(bytes: Buffer): string {
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
-}
-
-/** What was given is never repeated in a message: it may be another key, and a secret one. */
-function keysFrom(option: string, given: string): string[] {
-  const named = given.startsWith('@') ? given.slice(1) : undefined;
-  if (named === undefined && !fs.existsSync(given)) {
-    return [verifierKey(option, given, 'it is no file either, and')];
-  }
-  const file = named ?? given;
-  const lines = reading(file, () => fs.readFileSync(file, 'utf8')).split('\n');
-  const keys = lines.map((line) => line.trim()).filter((line) => line !== '');
-  if (keys.length === 0) throw usage(`${option}: ${file} is empty`);
-  return keys.map((key) => verifierKey(option, key, `${file}:`));
-}
-
-function verifierKey(option: string, text: string, where: string): string {
-  try {
-    parseVerifierKey(text);
-    return text;
-  } catch (error) {
-    if (error instanceof KeyMalformed)
-      throw usage(`${option}: that is no verifier key; ${where} ${error.message}`);
-    throw error;
-  }
-}
-
-/** In a directory, those whose names end in `.note`, by name; in a file, one after another. */
-function rotationsIn(given: string): string[] {
-  const isDirectory = reading(given, () => fs.statSync(given)).isDirectory();
-  const files = isDirectory
-    ? fs
-        .readdirSync(given)
-        .filter((name) => name.endsWith('.note'))
-        .sort()
-        .map((name) => path.join(given, name))
-    : [given];
-  return files.flatMap((file) => splitNotes(fs.readFileSync(file, 'utf8')));
 }
 
 /** Whether it is what `collector events` prints for an event: easily taken for the event. */
@@ -215,14 +184,58 @@ function isPrintedEvent(body: Buffer): boolean {
   );
 }
 
+/** Keys as they are told apart: by their ids. */
+function idsOf(keys: readonly { readonly keyId: number }[]): string {
+  const ids = [...new Set(keys.map(({ keyId }) => keyIdText(keyId)))];
+  const most = 8;
+  const listed = ids.slice(0, most).join(', ') + (ids.length > most ? ' and more' : '');
+  return `${ids.length === 1 ? 'key' : 'keys'} ${listed}`;
+}
+
+/** No key that is believed has signed the checkpoint; so nothing is known of who has. */
+function untrusted({ proof, keys }: ProofCheck): string {
+  const { text, signatures } = parseNote(parseProof(proof).checkpoint);
+  const { origin } = parseCheckpoint(text);
+  const ofLog = signatures.filter(({ name }) => name === origin);
+  const signers = idsOf(ofLog.length > 0 ? ofLog : signatures);
+  const given = idsOf(keys.map(parseVerifierKey)).replace(/^keys? /, '');
+  return `The checkpoint is signed by none of the trusted keys. It is signed by ${signers}; you gave ${given}.`;
+}
+
+/** The key that signed the checkpoint, if rotation notes lead from it to a key that was given. */
+async function earlierSigner({ proof, keys, rotations = [] }: ProofCheck): Promise<string | undefined> {
+  const note = parseProof(proof).checkpoint;
+  const candidates = new Set(rotations.map((each) => parseRotation(parseNote(each).text).oldKey));
+  for (const vkey of candidates) {
+    try {
+      const reached = await followRotations([vkey], rotations);
+      if (!keys.some((key) => reached.has(key))) continue;
+      verifyNote(note, [noteKey(vkey)]);
+      return keyIdText(parseVerifierKey(vkey).keyId);
+    } catch {
+      // Of a note that does not do what it says nothing follows.
+    }
+  }
+  return undefined;
+}
+
 /** What may have gone wrong on the way, in whole sentences. */
 async function hints(given: ProofCheck, { reason }: ProofVerdict & { valid: false }): Promise<string[]> {
   const { proof, body, rotations = [] } = given;
   if (reason === 'proof-malformed' && proof.trimStart().startsWith('{')) {
     return ['It seems to be the output of "collector proof --json": get the proof in it with jq -j .proof.'];
   }
-  if (reason === 'untrusted-key' && rotations.length === 0) {
-    return ['If the log has changed its key since yours, give its rotation notes by --rotations.'];
+  if (reason === 'untrusted-key') {
+    if (rotations.length === 0) {
+      return ['If the log has changed its key since yours, give its rotation notes by --rotations.'];
+    }
+    const earlier = await earlierSigner(given);
+    return earlier === undefined
+      ? []
+      : [
+          `By the rotation notes ${earlier} is a key from before the one that you gave: check with that one, as you ` +
+            'got it by another way than the proof.',
+        ];
   }
   const LINE_BREAK = 0x0a;
   if (reason === 'event-differs' && body.at(-1) === LINE_BREAK) {

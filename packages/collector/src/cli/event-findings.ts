@@ -24,6 +24,8 @@ export interface FrameBytes extends Place {
 /** The leaf that an event should have, if any is known. */
 export interface Expected {
   readonly leaf: Buffer | undefined;
+  /** Whether a checkpoint speaks of the event, also when no leaf of it is known. */
+  readonly covered?: boolean;
   /** Whether a signed root comes out with it. */
   readonly proven: boolean;
 }
@@ -33,7 +35,10 @@ function at({ file, offset }: Place): string {
 }
 
 /** What of an event is not what was written; undefined when nothing is, or the bytes can be no event's at all. */
-export function alteredFinding(bytes: FrameBytes, { leaf, proven }: Expected): VerifyFinding | undefined {
+export function alteredFinding(
+  bytes: FrameBytes,
+  { leaf, proven, covered = false }: Expected,
+): VerifyFinding | undefined {
   const { frame, sequence, file, offset, before } = bytes;
   const id = eventIdText(frame);
   const event = `event ${sequence}${id === undefined ? '' : ` (${id})`}`;
@@ -48,11 +53,9 @@ export function alteredFinding(bytes: FrameBytes, { leaf, proven }: Expected): V
   const fits = found.equals(commitment);
   const fields = alteredFields(frame, sequence, before).join(', ');
   if (leaf === undefined) {
-    if (!fits)
-      return told(`the payload of ${event}, which is under no checkpoint, does not fit the commitment to it`);
-    return fields === ''
-      ? undefined
-      : told(`the frame of ${event}, which is under no checkpoint, has changed (${fields})`);
+    const which = `${event}, ${covered ? 'whose hash the tree lacks' : 'which is under no checkpoint'},`;
+    if (!fits) return told(`the payload of ${which} does not fit the commitment to it`);
+    return fields === '' ? undefined : told(`the frame of ${which} has changed (${fields})`);
   }
   const [one, all] = proven
     ? ['the one that was signed', 'those that were signed']

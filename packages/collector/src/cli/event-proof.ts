@@ -6,8 +6,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
-import { checkProof, formatProof } from '@clinical-events/protocol/verify';
-import { inclusionProof, TilesIncomplete } from '../integrity/merkle.js';
+import { checkProof, formatProof, rootFromInclusion } from '@clinical-events/protocol/verify';
+import { commitmentOf, HASH_BYTES, inclusionProof, leafHash, TilesIncomplete } from '../integrity/merkle.js';
 import { isLocked } from '../store/embedded/directory-lock.js';
 import { findEvents, type Findings } from '../store/embedded/event-finder.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
@@ -119,16 +119,22 @@ async function organisationsWithKeys(dataDir: string): Promise<string[]> {
 async function proofOf(dataDir: string, event: StoredEvent, tree: TreeReader): Promise<EventProof> {
   const { checkpoint, keys } = await checkpointOver(dataDir, event, tree);
   const index = event.sequence - 1;
+  const auditPath = pathOf(event, checkpoint, tree);
   const proof = formatProof({
     extra: Buffer.concat([event.envelope, event.salted.subarray(0, SALT_BYTES)]),
     index,
-    path: pathOf(event, checkpoint, tree),
+    path: auditPath,
     checkpoint: checkpoint.note,
   });
   // The newest first: it is the one to be named when several have signed.
   const vkeys = keys.map(({ vkey }) => vkey).reverse();
   const verdict = await checkProof({ proof, body: event.body, keys: vkeys });
-  if (!verdict.valid) throw notProvable(event, verdict.message);
+  if (!verdict.valid) {
+    const { reason, message } = verdict;
+    const damage =
+      reason === 'event-differs' ? await damageOf(event, checkpoint, tree, auditPath) : undefined;
+    throw notProvable(event, damage ?? message);
+  }
   return {
     ...{ event, proof, checkpoint, verifierKey: verdict.signedBy },
     cosignedBy: cosigners(checkpoint.note, { keys }),
@@ -165,6 +171,28 @@ function pathOf(event: StoredEvent, { checkpoint }: SignedCheckpoint, tree: Tree
     if (error instanceof TilesIncomplete) throw notProvable(event, error.message, error);
     throw error;
   }
+}
+
+/** What it is that does not lead to the signed root: the tree, if it is not the event. Undefined when both do. */
+async function damageOf(
+  { sequence, envelope, salted, commitment }: StoredEvent,
+  { checkpoint: { size, root } }: SignedCheckpoint,
+  tree: TreeReader,
+  auditPath: readonly Buffer[],
+): Promise<string | undefined> {
+  const stored = tree.hashes(0, sequence - 1, 1);
+  const reached = await rootFromInclusion(stored, sequence - 1, size, auditPath);
+  const found = commitmentOf(salted);
+  if (reached !== undefined && Buffer.from(root).equals(reached)) {
+    const own = Buffer.alloc(HASH_BYTES);
+    leafHash(envelope, found, own, 0);
+    return own.equals(stored)
+      ? undefined
+      : `event ${sequence}, as it is stored, is not the one that was signed`;
+  }
+  return found.equals(commitment)
+    ? `the hashes in tree/ do not lead from event ${sequence} to the signed root`
+    : `neither event ${sequence} nor the hashes in tree/ are what was signed`;
 }
 
 function notProvable({ sequence, eventId }: StoredEvent, reason: string, cause?: unknown): CommandFailure {

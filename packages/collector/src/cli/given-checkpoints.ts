@@ -6,7 +6,6 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { splitNotes } from '@clinical-events/protocol/verify';
 import { checkpointDirectory } from '../store/embedded/tree-files.js';
-import type { TreeReader } from '../store/tree-store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
 export interface GivenNote {
@@ -38,14 +37,13 @@ const PIECE_BYTES = 1 << 20;
  * The newest checkpoint first, if there is one. What there is is settled on return; those that were kept, which never
  * change, are read as they are asked for.
  */
-export function notesOfDirectory(dataDir: string, tree: TreeReader): Iterable<GivenNote> {
+export function notesOfDirectory(dataDir: string, newest: string | undefined): Iterable<GivenNote> {
   const directory = checkpointDirectory(dataDir);
   const given = (name: string, note: string): GivenNote => {
     const source = `checkpoints/${name}`;
     return { note, source, file: source, outside: false, ...(KEPT.test(name) && promised(name)) };
   };
   const read = (name: string) => given(name, fs.readFileSync(path.join(directory, name), 'utf8'));
-  const newest = tree.checkpoint();
   const names = namesIn(directory);
   const changing = [
     ...(newest === undefined ? [] : [given('latest', newest)]),

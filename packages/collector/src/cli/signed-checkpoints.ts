@@ -1,19 +1,11 @@
-/** Which of the notes that `collector verify` was given are checkpoints of this log, and by what keys that is known. */
-import fs from 'node:fs';
-import {
-  KeyMalformed,
-  parseCheckpoint,
-  parseNote,
-  parseRotation,
-  type Checkpoint,
-} from '@clinical-events/protocol/verify';
-import { keyChain } from '../integrity/key-chain.js';
-import { NOTE_ED25519, noteKey, verifyNote, type NoteKey } from '../integrity/note-signing.js';
+/** Which of the notes that `collector verify` was given are checkpoints of this log. */
+import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
+import { verifyNote } from '../integrity/note-signing.js';
 import type { SignedRoot } from '../integrity/rooted-tree.js';
-import { hasHistory, originKeyPath, readHistory, rotationPaths } from '../signing/key-history.js';
-import { SigningKeyFault } from '../signing/signing-key-fault.js';
 import { counted } from '../store/embedded/inspection.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
 import type { GivenNote } from './given-checkpoints.js';
+import type { LogKeys } from './trusted-keys.js';
 import type { VerifyFindings } from './verify-findings.js';
 
 /** A checkpoint of this log. */
@@ -26,75 +18,28 @@ export interface CheckedRoot extends SignedRoot {
   outside: boolean;
 }
 
-/** The keys by which checkpoints are believed. */
-export interface LogKeys {
-  readonly from: 'data-dir' | 'given';
-  readonly keys: readonly NoteKey[];
-  /** Keys of the log from before those that were given. */
-  readonly earlier: readonly NoteKey[];
+/** What stands in one place, and is no checkpoint of this log. */
+interface PassedOver {
+  /** By the log that they are of. */
+  readonly others: Map<string, Refused>;
+  /** By what is said of them. */
+  readonly refused: Map<string, Refused>;
+  /** Notes that are cut short without a fault. */
+  cut: number;
 }
 
-/** A verifier key of a log. @throws KeyMalformed. */
-export function logKey(vkey: string): NoteKey {
-  const key = noteKey(vkey);
-  if (key.type !== NOTE_ED25519)
-    throw new KeyMalformed('it is the key of a witness, and no log signs with it');
-  return key;
+interface Refused {
+  /** The first of them. */
+  readonly source: string;
+  readonly file: string;
+  count: number;
 }
 
-/**
- * The keys that the data directory tells, or when any are given, those and the ones that they have handed over to.
- * @param given verifier keys.
- */
-export function keysOf(dataDir: string, given: readonly string[], findings: VerifyFindings): LogKeys {
-  const told = toldKeys(dataDir, findings);
-  if (given.length === 0) return { from: 'data-dir', keys: told, earlier: [] };
-  const rotations = rotationPaths(dataDir).map((file) => fs.readFileSync(file, 'utf8'));
-  const keys = given.flatMap((vkey) => followed(vkey, rotations));
-  const first = told.findIndex(({ vkey }) => given.includes(vkey));
-  return { from: 'given', keys, earlier: told.slice(0, Math.max(0, first)) };
-}
-
-/** As far as each follows from the one before. */
-function toldKeys(dataDir: string, findings: VerifyFindings): readonly NoteKey[] {
-  try {
-    return readHistory(dataDir).keys;
-  } catch (error) {
-    if (!(error instanceof SigningKeyFault)) throw error;
-    if (error.reason === 'no-log') return [];
-    const file = 'checkpoints/origin.vkey';
-    if (!hasHistory(dataDir)) {
-      const message = `${file} is missing, the verifier key that the log began with: put it back, or give it by --key`;
-      findings.add({ kind: 'checkpoint_missing', file, message });
-      return [];
-    }
-    findings.add({ kind: 'checkpoint_invalid', file, message: error.message });
-    const rotations = rotationPaths(dataDir).map((file) => fs.readFileSync(file, 'utf8'));
-    return longestChain(fs.readFileSync(originKeyPath(dataDir), 'utf8').trimEnd(), rotations);
+/** A checkpoint of another log, signed in that one's name alone. */
+class OfAnotherLog extends Error {
+  constructor(readonly origin: string) {
+    super(`it is of the log ${origin}`);
   }
-}
-
-function longestChain(first: string, rotations: readonly string[]): readonly NoteKey[] {
-  for (let count = rotations.length; count >= 0; count--) {
-    try {
-      return keyChain(first, rotations.slice(0, count)).keys;
-    } catch {
-      // One note less.
-    }
-  }
-  return [];
-}
-
-/** The key, and those that it handed over to. */
-function followed(vkey: string, rotations: readonly string[]): readonly NoteKey[] {
-  const from = rotations.findIndex((note) => {
-    try {
-      return parseRotation(parseNote(note).text).oldKey === vkey;
-    } catch {
-      return false;
-    }
-  });
-  return from < 0 ? [logKey(vkey)] : longestChain(vkey, rotations.slice(from));
 }
 
 export class SignedCheckpoints {
@@ -102,6 +47,10 @@ export class SignedCheckpoints {
   readonly roots: CheckedRoot[] = [];
   /** Notes that are checkpoints of this log. */
   checked = 0;
+  /** How many of them were kept outside of the data directory. */
+  given = 0;
+  /** Whether the data directory has a newest one, whatever it says. */
+  hasNewest = false;
   /** The largest of the data directory. */
   newest: CheckedRoot | undefined;
   readonly #byContent = new Map<string, CheckedRoot>();
@@ -115,28 +64,69 @@ export class SignedCheckpoints {
     private readonly findings: VerifyFindings,
   ) {}
 
-  take(given: GivenNote): void {
-    const { note, source, file, outside } = given;
-    if (this.keys.keys.length === 0) {
-      this.#unchecked++;
-      return;
+  /**
+   * Takes the notes of the data directory, or those that were found at a path that somebody gave. Two logs may share
+   * such a place: checkpoints of another one are no fault there, if there are any of this one.
+   * @throws CommandFailure when there is none at all at that path.
+   */
+  take(notes: Iterable<GivenNote>, given?: string): void {
+    const passed: PassedOver = { others: new Map(), refused: new Map(), cut: 0 };
+    const before = this.checked;
+    let found = 0;
+    for (const note of notes) {
+      found++;
+      this.hasNewest ||= note.source === 'checkpoints/latest';
+      if (this.keys.keys.length === 0) this.#unchecked++;
+      else this.#takeOne(note, passed);
     }
+    if (given !== undefined && found === 0) {
+      throw new CommandFailure(
+        `${given} holds no checkpoint (directories in it are not read): nothing was compared`,
+        EXIT.notFound,
+      );
+    }
+    this.#tell(passed, given, this.checked - before);
+  }
+
+  #tell({ others, refused, cut }: PassedOver, given: string | undefined, checked: number): void {
+    if (given === undefined || checked === 0) {
+      for (const [origin, each] of others) addTo(refused, noCheckpoint(new OfAnotherLog(origin)), each);
+    } else {
+      for (const [origin, { source, file, count }] of others) {
+        const more = count > 1 ? `, like ${count - 1} more` : '';
+        const message = `${source} is a checkpoint of another log, ${origin}, and was passed over${more}`;
+        this.findings.add({ kind: 'note', file, message });
+      }
+    }
+    if (given !== undefined && checked === 0 && cut > 0 && refused.size === 0) {
+      const message = `${given} holds no whole checkpoint: nothing was compared`;
+      this.findings.add({ kind: 'checkpoint_invalid', file: given, message });
+    }
+    for (const [says, { source, file, count }] of refused) {
+      const more = count > 1 ? `; the same goes for ${count - 1} more` : '';
+      this.findings.add({ kind: 'checkpoint_invalid', file, message: `${source} ${says}${more}` });
+    }
+  }
+
+  #takeOne(given: GivenNote, passed: PassedOver): void {
+    const { note, source, file, outside } = given;
     let judged: { checkpoint: Checkpoint; earlier: boolean };
     try {
       judged = this.#judge(given);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
       const cut = isMalformed(note) ? given.cutBecause?.() : undefined;
-      const message =
-        cut === undefined
-          ? `${source} is not a checkpoint of this log: ${reason}`
-          : `${source} is cut short, and passed over: ${cut}`;
-      this.findings.add({ kind: cut === undefined ? 'checkpoint_invalid' : 'note', file, message });
+      if (cut !== undefined) {
+        const message = `${source} is cut short, and passed over: ${cut}`;
+        this.findings.add({ kind: 'note', file, message });
+        passed.cut++;
+      } else if (error instanceof OfAnotherLog) addTo(passed.others, error.origin, given);
+      else addTo(passed.refused, note.trim() === '' ? 'is empty' : noCheckpoint(error), given);
       return;
     }
     const { origin, size, root: bytes } = judged.checkpoint;
     const root = Buffer.from(bytes);
     this.checked++;
+    if (outside) this.given++;
     if (judged.earlier) this.#earlier.push(source);
     const content = `${size} ${root.toString('base64')}`;
     const known = this.#byContent.get(content);
@@ -172,10 +162,14 @@ export class SignedCheckpoints {
 
   /** @throws when the note is no checkpoint of this log, in words that follow a colon. */
   #judge({ note, size }: GivenNote): { checkpoint: Checkpoint; earlier: boolean } {
-    const checkpoint = parseCheckpoint(parseNote(note).text);
+    const { text, signatures } = parseNote(note);
+    const checkpoint = parseCheckpoint(text);
     const { keys, earlier } = this.keys;
-    if (!keys.some(({ name }) => name === checkpoint.origin)) {
-      throw new Error(`it is of the log ${checkpoint.origin}`);
+    const isOfLog = (origin: string) => keys.some(({ name }) => name === origin);
+    if (!isOfLog(checkpoint.origin)) {
+      const other = new OfAnotherLog(checkpoint.origin);
+      // One that this log has signed has been changed.
+      throw signatures.some(({ name }) => isOfLog(name)) ? new Error(other.message) : other;
     }
     if (size !== undefined && size !== checkpoint.size) {
       throw new Error(`it speaks of ${checkpoint.size} events, and its name of ${size}`);
@@ -185,6 +179,20 @@ export class SignedCheckpoints {
     if (believed.length === 0) throw new Error('the key that signed it is of another log');
     return { checkpoint, earlier: !believed.some((key) => keys.includes(key)) };
   }
+}
+
+function addTo(
+  refused: Map<string, Refused>,
+  says: string,
+  { source, file, count = 1 }: Pick<Refused, 'source' | 'file'> & { readonly count?: number },
+): void {
+  const known = refused.get(says);
+  if (known === undefined) refused.set(says, { source, file, count });
+  else known.count += count;
+}
+
+function noCheckpoint(error: unknown): string {
+  return `is not a checkpoint of this log: ${error instanceof Error ? error.message : String(error)}`;
 }
 
 function isMalformed(note: string): boolean {

@@ -2,6 +2,7 @@
 import type { RootVerdict, Verdict } from '../integrity/audit.js';
 import { HASH_BYTES, TILE_HASHES } from '../integrity/merkle.js';
 import { leavesBelow, type HashFault } from '../integrity/rooted-tree.js';
+import { counted } from '../store/embedded/inspection.js';
 import type { CheckedRoot } from './signed-checkpoints.js';
 import { eventRange, type VerifyFinding } from './verify-findings.js';
 
@@ -48,27 +49,46 @@ function forkFinding(roots: Roots, hasGap: (size: number) => boolean): VerifyFin
     (root) => root.size < size && (later === undefined || !against.outside || root.outside),
   );
   const agreesTo = before?.size ?? 0;
-  const where = `somewhere in ${eventRange(agreesTo + 1, size - agreesTo)}`;
+  const range = eventRange(agreesTo + 1, size - agreesTo);
   if (later === undefined && hasGap(size)) {
     const message =
       `${source}: its root over ${size} events does not come out, and with events that cannot be read nobody can ` +
-      `tell whether the others are those that were signed; in question: ${eventRange(agreesTo + 1, size - agreesTo)}`;
+      `tell whether the others are those that were signed; in question: ${range}`;
     return { kind: 'unreadable', sequence: agreesTo + 1, file, message };
   }
-  const agrees =
+  const none = 'no smaller checkpoint was found that agrees';
+  const rebuilt =
+    `the log is not the one that ${source} was signed over, of ${counted(size, 'event')}: it was rebuilt or forked ` +
+    `somewhere in ${range}; ` +
+    (before === undefined ? none : `up to event ${agreesTo} it agrees with ${before.source}`);
+  const parted =
     before === undefined
-      ? 'no smaller checkpoint agrees with it'
-      : `${before.source} (${agreesTo} events) agrees with it`;
+      ? `this log and ${source} part in ${range}; ${none}`
+      : `this log and ${source} agree up to event ${agreesTo} (${before.source}) and part in ${range}`;
   const message =
     later === undefined
-      ? `the log is not the one that ${source} was signed over, of ${size} events: it was rebuilt or forked ${where}; ${agrees}`
-      : `the log is not the one that ${source} was signed over, of ${size} events, although ${later.source} ` +
-        `(${later.size} events) agrees with it: a key of this log has signed two histories, which part ${where}; ${agrees}`;
+      ? rebuilt
+      : `${parted}; both are signed by keys of this log (this log in ${later.source}, of ${counted(later.size, 'event')}): it was ` +
+        'restored from an old copy, or rebuilt';
   return { kind: 'forked', sequence: agreesTo + 1, file, message };
 }
 
-/** Neighbours in a level are told together. */
-export function tileFindings({ hashes, shortages, events, roots }: Verdict<CheckedRoot>): VerifyFinding[] {
+/**
+ * Neighbours in a level are told together.
+ * @param hasTree whether anything of the tree is stored. When nothing is, it was removed, which anybody may do.
+ */
+export function tileFindings(
+  { hashes, shortages, events, roots }: Verdict<CheckedRoot>,
+  hasTree: boolean,
+): VerifyFinding[] {
+  const eventsStand = events.length === 0 && roots.every(({ log }) => log === 'agrees');
+  if (!hasTree) {
+    if (shortages.length === 0) return [];
+    const then = eventsStand
+      ? 'the next start makes it anew'
+      : 'with it more could be told of which events are not those that were signed';
+    return [{ kind: 'note', file: 'tree', message: `tree/ is not there; ${then}` }];
+  }
   const findings: VerifyFinding[] = shortages.map(({ level, there }) => ({
     ...{ kind: 'tile_altered', file: `tree/level-${level}`, offset: there * HASH_BYTES },
     message: `tree/level-${level} is cut short: it lacks the hashes from number ${there} on`,
@@ -82,7 +102,6 @@ export function tileFindings({ hashes, shortages, events, roots }: Verdict<Check
     findings.push(hashFinding(run));
     run = [];
   }
-  const eventsStand = events.length === 0 && roots.every(({ log }) => log === 'agrees');
   if (findings.length > 0 && eventsStand) {
     const message =
       'the events are those that were signed, and the hashes in tree/ are derived from them: remove tree/ while no ' +

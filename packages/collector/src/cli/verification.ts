@@ -6,13 +6,14 @@
  * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
+import fs from 'node:fs';
 import path from 'node:path';
 import { hash } from 'node:crypto';
 import { Audit, type EventFault, type Verdict } from '../integrity/audit.js';
 import { HASH_BYTES, leafHash } from '../integrity/merkle.js';
 import { frameCommitment, frameDurableBefore, frameEnvelope, frameSalted } from '../store/embedded/frame.js';
 import { headerHolds } from '../store/embedded/frame-parts.js';
-import type { Files } from '../store/embedded/files.js';
+import { exists, type Files } from '../store/embedded/files.js';
 import { ForensicReader, type Rest, type WholeFrame } from '../store/embedded/forensic-reader.js';
 import { counted } from '../store/embedded/inspection.js';
 import { SEGMENT_HEADER_BYTES } from '../store/embedded/segment.js';
@@ -30,8 +31,9 @@ import {
   type LogEnd,
 } from './event-findings.js';
 import { notesElsewhere, notesOfDirectory } from './given-checkpoints.js';
-import { keysOf, SignedCheckpoints, type CheckedRoot, type LogKeys } from './signed-checkpoints.js';
+import { SignedCheckpoints, type CheckedRoot } from './signed-checkpoints.js';
 import { rootFindings, tileFindings } from './tree-findings.js';
+import { keysOf, type LogKeys } from './trusted-keys.js';
 import { VerifyFindings, type VerifyFinding } from './verify-findings.js';
 
 export interface VerificationOptions {
@@ -41,6 +43,8 @@ export interface VerificationOptions {
   readonly against: readonly string[];
   /** Verifier keys; those of the data directory when none is given. */
   readonly keys: readonly string[];
+  /** Rotation notes, besides those of the data directory. */
+  readonly rotations?: readonly string[];
   /** Events read so far, and of how many, about. */
   readonly onProgress: (events: number, of: number) => void;
 }
@@ -74,24 +78,20 @@ export function verifyLog(options: VerificationOptions): Verification {
   const tree = TreeFiles.read(dataDir, files);
   try {
     const passedOver: string[] = [];
-    const notes = notesOfDirectory(dataDir, tree);
+    const newest = tree.checkpoint();
+    const notes = notesOfDirectory(dataDir, newest);
     const elsewhere = options.against.map((given) => notesElsewhere(given, (file) => passedOver.push(file)));
-    const keys = keysOf(dataDir, options.keys, findings);
+    const keys = keysOf(dataDir, newest, options, findings);
     const checkpoints = new SignedCheckpoints(keys, findings);
-    let hasNewest = false;
-    for (const given of [notes, ...elsewhere]) {
-      for (const note of given) {
-        hasNewest ||= note.source === 'checkpoints/latest';
-        checkpoints.take(note);
-      }
-    }
+    checkpoints.take(notes);
+    for (const [i, given] of elsewhere.entries()) checkpoints.take(given, options.against[i]);
     checkpoints.finish();
     for (const file of passedOver) {
       findings.add({ kind: 'note', file, message: `${file} holds no signed note and was passed over` });
     }
     const reading = new LogReading(options, tree, checkpoints);
     const { events, unsigned } = reading.tell(findings);
-    if (!hasNewest) findings.add(noNewest(events));
+    if (!checkpoints.hasNewest) findings.add(noNewest(events));
     return { findings, events, unsigned, keys, checkpoints };
   } finally {
     tree.close();
@@ -151,7 +151,7 @@ class LogReading {
     this.#tellRests(verdict, findings);
     this.#tellEvents(verdict, findings);
     for (const finding of rootFindings(verdict)) findings.add(finding);
-    for (const finding of tileFindings(verdict)) findings.add(finding);
+    for (const finding of tileFindings(verdict, this.#hasTree())) findings.add(finding);
     if (findings.intact) this.#tellAddresses(findings);
     const { altered, missing, inserted, hashes } = verdict.unlisted;
     findings.unlisted += this.#unlisted + altered + missing + inserted + hashes;
@@ -222,11 +222,11 @@ class LogReading {
       let finding: VerifyFinding | undefined;
       if (rest.kind === 'damaged' && gap?.count === 1) {
         const frame = this.#reader.bytesAt(segment, position, bytes);
-        const leaf = storedLeaf(this.#tree, gap.index, this.#audit.covered);
-        const { proven } = gap;
+        const { covered } = this.#audit;
+        const leaf = storedLeaf(this.#tree, gap.index, covered);
         finding = alteredFinding(
           { frame, sequence, before, ...this.#fileOf(segment, position) },
-          { leaf, proven },
+          { leaf, proven: gap.proven, covered: gap.index < covered },
         );
       }
       finding ??= restFinding(rest, gap?.count ?? rest.count, this.#fileOf(segment, position));
@@ -266,6 +266,11 @@ class LogReading {
     const largest = roots.findLast(({ root }) => root.size === this.#audit.covered)?.root;
     const agreesTo = Math.max(0, ...roots.map(({ root, log }) => (log === 'agrees' ? root.size : 0)));
     return { source: largest?.source ?? '', size: this.#audit.covered, events: this.#events, agreesTo };
+  }
+
+  #hasTree(): boolean {
+    const directory = path.join(this.#options.dataDir, 'tree');
+    return exists(directory) && fs.readdirSync(directory).some((name) => name.startsWith('level-'));
   }
 
   /** Addresses are where the id index finds events. Damage moves them, and is the thing to tell then. */

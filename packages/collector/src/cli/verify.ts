@@ -2,7 +2,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { styleText } from 'node:util';
-import { KeyMalformed } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
@@ -10,12 +9,13 @@ import { counted } from '../store/embedded/inspection.js';
 import { checkpointDirectory } from '../store/embedded/tree-files.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { usage } from './key-arguments.js';
+import { collect, keysFrom, rotationsIn } from './given-keys.js';
 import { printable, printableJson } from './printable.js';
 import { ProgressBar } from './progress-bar.js';
-import { logKey } from './signed-checkpoints.js';
 import { alignedTable } from './table.js';
+import { logKey } from './trusted-keys.js';
 import { verifyLog, type Verification } from './verification.js';
+import { wrappedFor } from './wrapped.js';
 
 const EXAMPLES = `
 Examples:
@@ -28,28 +28,35 @@ against the tree, the tree against every checkpoint, and every checkpoint's sign
 
 What lies in the data directory alone proves little against whoever can write there. Give checkpoints that were kept
 elsewhere by --against (a file with one or more, or a directory of such files), and by --key the log's verifier key as
-you got it, from which rotation notes are followed.
+you got it, from which rotation notes are followed: those in the data directory, and those given by --rotations.
 
-Exit codes: 0 intact, 3 something else was found, 6 there is no log, or no such file, 1 something could not be read, so
-that nothing can be said.`;
+Exit codes: 0 intact, 3 something else was found, 6 there is no log, no such file, or no checkpoint in it, 2 a key is
+none or of another log, or the command line is wrong, 1 something could not be read, so that nothing can be said.`;
 
 /** Fewer events than this are read before anybody wonders. */
 const BAR_FROM_EVENTS = 200_000;
 
+const WHAT_TO_DO = 'What to do: docs/INTEGRITY.md, "When something is found". Keep the directory as it is.';
+
 interface VerifyOptions {
   readonly against?: readonly string[];
   readonly key?: readonly string[];
+  readonly rotations?: readonly string[];
   readonly json?: true;
 }
 
 export function command(): Command {
-  const collect = (value: string, before: readonly string[] = []) => [...before, value];
   const verify = new Command('verify')
     .description('Prove that the log is the one that was written, or say what became of it.')
     .option('--against <path>', 'checkpoints that were kept elsewhere; may be given again', collect)
     .option(
       '--key <vkey>',
-      'a verifier key of the log that you trust, or a file with one; may be given again',
+      'a verifier key of the log that you trust, a file with one, or @ and a file; may be given again, for earlier and later keys',
+      collect,
+    )
+    .option(
+      '--rotations <path>',
+      'rotation notes of the log, besides those in the data directory: a file or a directory; may be given again',
       collect,
     )
     .option('--json', 'print what was found as one JSON object');
@@ -63,7 +70,8 @@ export function command(): Command {
 /** @returns the exit code. */
 function examine({ dataDir }: Config, options: VerifyOptions): number {
   const { against = [], json = false } = options;
-  const keys = (options.key ?? []).flatMap(keysFrom);
+  const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
+  const rotations = (options.rotations ?? []).flatMap(rotationsIn);
   if (!exists(dataDir)) throw new CommandFailure(`there is no directory ${dataDir}`, EXIT.notFound);
   if (!holdsLog(dataDir)) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
   const bar = new ProgressBar({
@@ -71,34 +79,12 @@ function examine({ dataDir }: Config, options: VerifyOptions): number {
   });
   let verification: Verification;
   try {
-    verification = verifyLog({ dataDir, files: nodeFiles, against, keys, onProgress: bar.show });
+    verification = verifyLog({ dataDir, files: nodeFiles, against, keys, rotations, onProgress: bar.show });
   } finally {
     bar.clear();
   }
-  process.stdout.write(json ? asJson(verification) : report(verification, against.length > 0));
+  process.stdout.write(json ? asJson(verification) : report(verification));
   return verification.findings.intact ? EXIT.ok : EXIT.damaged;
-}
-
-/** What was given is never repeated in a message: it may be another key, and a secret one. */
-function keysFrom(given: string): string[] {
-  const named = given.startsWith('@') ? given.slice(1) : undefined;
-  if (named === undefined && !fs.existsSync(given)) return [verifierKey(given, 'it is no file either, and')];
-  const file = named ?? given;
-  if (!exists(file)) throw new CommandFailure(`there is no file ${file}`, EXIT.notFound);
-  const lines = fs.readFileSync(file, 'utf8').split('\n');
-  const keys = lines.map((line) => line.trim()).filter((line) => line !== '');
-  if (keys.length === 0) throw usage(`--key: ${file} is empty`);
-  return keys.map((key) => verifierKey(key, `${file}:`));
-}
-
-function verifierKey(text: string, where: string): string {
-  try {
-    return logKey(text).vkey;
-  } catch (error) {
-    if (error instanceof KeyMalformed)
-      throw usage(`--key: that is no verifier key; ${where} ${error.message}`);
-    throw error;
-  }
 }
 
 /** Segments, or a checkpoint, which says that there were some. */
@@ -121,6 +107,7 @@ function asJson({ findings, events, unsigned, keys, checkpoints }: Verification)
     size: newest?.size ?? null,
     root: newest?.root.toString('base64') ?? null,
     checkpoints_checked: checked,
+    checkpoints_given: checkpoints.given,
     keys_from: keys.from,
     unsigned_events: unsigned,
     findings: findings.listed,
@@ -130,9 +117,9 @@ function asJson({ findings, events, unsigned, keys, checkpoints }: Verification)
 }
 
 /** For people: the verdict first. */
-function report(verification: Verification, against: boolean): string {
+function report(verification: Verification): string {
   const { findings, events, unsigned, keys, checkpoints } = verification;
-  const { newest, checked } = checkpoints;
+  const { newest } = checkpoints;
   const verdict = findings.intact
     ? `${styleText('green', 'INTACT', { stream: process.stdout })}: ${intactText(verification)}`
     : `${styleText('red', 'NOT INTACT', { stream: process.stdout })}: ${counted(findings.faults, 'finding')}`;
@@ -141,40 +128,51 @@ function report(verification: Verification, against: boolean): string {
     ['Events', `${events}${unsigned === 0 ? '' : `, ${unsigned} of them not yet under a checkpoint`}`],
     [
       'Checkpoint',
-      newest === undefined ? 'none' : `${newest.size} events, root ${newest.root.toString('base64')}`,
+      newest === undefined
+        ? 'none'
+        : `${counted(newest.size, 'event')}, root ${newest.root.toString('base64')}`,
     ],
-    [
-      'Checked',
-      `${counted(checked, 'checkpoint')}, by ${keys.from === 'given' ? 'the keys given' : 'the keys in the data directory'}`,
-    ],
+    ['Checked', checkedText(verification)],
   ];
   const [first = [], ...others] = rows;
-  const lines = findings.listed.map(({ kind, message }) => `${kind.replace('_', ' ')}: ${message}\n`);
-  if (findings.unlisted > 0) lines.push(`and ${findings.unlisted} more that are not listed\n`);
+  const lines = findings.listed.map(({ kind, message }) => `${kind.replace('_', ' ')}: ${message}`);
+  if (findings.unlisted > 0) lines.push(`and ${findings.unlisted} more that are not listed`);
+  const paragraphs = [lines, caveats(keys.from === 'given', checkpoints.given > 0)];
+  if (!findings.intact) paragraphs.push([WHAT_TO_DO]);
   return [
     `${verdict}\n\n`,
     alignedTable([first, ...others]),
-    ...(lines.length > 0 ? ['\n', ...lines] : []),
-    ...caveats(keys.from === 'given', against),
+    ...paragraphs
+      .filter(({ length }) => length > 0)
+      .map((paragraph) => `\n${paragraph.map((line) => `${wrappedFor(process.stdout, line)}\n`).join('')}`),
   ].join('');
 }
 
 function intactText({ events, unsigned }: Verification): string {
   const signed = events - unsigned;
   if (events === 0) return 'no event was stored, and none was signed';
-  return unsigned === 0
-    ? `the ${counted(events, 'event')} of the log ${events === 1 ? 'is the one' : 'are those'} that were signed, in this order`
-    : `the first ${counted(signed, 'event')} of the log are those that were signed, in this order`;
+  if (signed === 0) return 'no event of the log is under a checkpoint yet';
+  const first = unsigned === 0 ? `the ${counted(signed, 'event')}` : `the first ${counted(signed, 'event')}`;
+  return signed === 1
+    ? `${first} of the log is the one that was signed`
+    : `${first} of the log are those that were signed, in this order`;
+}
+
+function checkedText({ keys, checkpoints: { checked, given } }: Verification): string {
+  const by = `by the keys ${keys.from === 'given' ? 'given' : 'in the data directory'}`;
+  return given === 0
+    ? `${counted(checked, 'checkpoint')}, ${by}`
+    : `${counted(checked, 'checkpoint')}: ${given} given, ${checked - given} in the data directory; ${by}`;
 }
 
 /** What the verdict does not rest on. */
 function caveats(keysGiven: boolean, against: boolean): string[] {
   const lines: string[] = [];
-  if (!keysGiven) lines.push('The keys are those that the directory itself holds; give yours by --key.\n');
+  if (!keysGiven) lines.push('The keys are those that the directory itself holds; give yours by --key.');
   if (!against) {
     lines.push(
-      'No checkpoint from elsewhere was given (--against): a log that was rebuilt as a whole looks the same.\n',
+      'No checkpoint from elsewhere was compared (--against): a log that was rebuilt as a whole looks the same.',
     );
   }
-  return lines.length > 0 ? ['\n', ...lines] : [];
+  return lines;
 }

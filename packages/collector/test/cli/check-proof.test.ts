@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { generateKeyPairSync, hash, sign } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
+import { parseNote, parseRotation } from '@clinical-events/protocol/verify';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { proveEvent } from '../../src/cli/event-proof.js';
 import { SigningKeys } from '../../src/signing/key-directory.js';
@@ -172,6 +173,11 @@ Not proved:
   });
 });
 
+/** As a verifier key names it. */
+function idOfKey(vkey: string): string {
+  return vkey.split('+')[1] ?? '';
+}
+
 /** The key of a log that has nothing to do with this one. */
 async function otherKey(): Promise<string> {
   const dataDir = temporaryDirectory();
@@ -285,10 +291,11 @@ describe('[R-908] a proof that does not hold', () => {
   });
 
   test('because the key is that of another log', async () => {
-    const { code, stdout } = await check({ key: await otherKey() });
+    const stranger = await otherKey();
+    const { code, stdout } = await check({ key: stranger });
     expect([code, stdout]).toEqual([
       3,
-      `NOT VALID\n\nThe checkpoint is signed by none of the trusted keys. It names the key ids ${key.split('+')[1]}. ` +
+      `NOT VALID\n\nThe checkpoint is signed by none of the trusted keys. It is signed by key ${idOfKey(key)}; you gave ${idOfKey(stranger)}. ` +
         'If the log has changed its key since yours, give its rotation notes by --rotations.\n',
     ]);
   });
@@ -319,6 +326,7 @@ describe('[R-908] a log that has changed its key', () => {
     const dataDir = path.join(directory, 'rotated');
     const [event, more] = [loggedEvent('one'), loggedEvent('two')];
     await fillSigned(dataDir, [[event]]);
+    const { proof: early } = await proveEvent(dataDir, idOf(event));
     const signingKeys = path.join(dataDir, 'signing-keys');
     for (let i = 0; i < 2; i++) {
       SigningKeys.rotate({ dataDir, directory: signingKeys, overlapMs: 0 });
@@ -337,6 +345,25 @@ describe('[R-908] a log that has changed its key', () => {
     const both = file(files.map((each) => `${fs.readFileSync(each, 'utf8')}\n`).join(''));
     expect((await check(given, '--rotations', both)).code).toBe(0);
     expect((await check(given, '--rotations', second)).code).toBe(3);
+    // The other way round: a later key, and a proof from before it.
+    const [newest = '', newer = ''] = files
+      .map((each) => parseRotation(parseNote(fs.readFileSync(each, 'utf8')).text).newKey)
+      .reverse();
+    expect(newest).toBe(verifierKey);
+    const old = { ...given, proof: early, key: newest };
+    const before = `It is signed by key ${idOfKey(given.key)}; you gave ${idOfKey(newest)}.`;
+    expect((await check(old, '--rotations', notes)).stdout).toBe(
+      `NOT VALID\n\nThe checkpoint is signed by none of the trusted keys. ${before} By the rotation notes ` +
+        `${idOfKey(given.key)} is a key from before the one that you gave: check with that one, as you got it by ` +
+        'another way than the proof.\n',
+    );
+    // With a note missing between them nothing is known.
+    expect((await check(old, '--rotations', first)).stdout).toMatch(
+      new RegExp(`you gave ${idOfKey(newest)}\\.\\n$`),
+    );
+    expect((await check({ ...old, key: newer }, '--rotations', first)).stdout).toContain(
+      'is a key from before',
+    );
     const forged = file(changed(fs.readFileSync(first, 'utf8'), fs.readFileSync(first).length - 30));
     const refused = await check(given, '--rotations', forged);
     expect(refused.code).toBe(3);
@@ -367,13 +394,22 @@ describe('what check-proof is given', () => {
     expect(await run(['check-proof', ofProof, '--event', none, '--key', key])).toEqual(message);
     expect(await run(['check-proof', ofProof, '--event', ofBody, '--key', `@${none}`])).toEqual(message);
     expect(await check({}, '--rotations', none)).toEqual(message);
+    const neither = {
+      ...message,
+      stderr: 'collector: there is no file no.vkey, and it is no verifier key\n',
+    };
+    expect(await check({ key: 'no.vkey' })).toEqual(neither);
+    expect(await check({}, '--witness', 'no.vkey')).toEqual(neither);
+    // What does not look like the name of a file may be a secret.
+    const unnamed = { ...message, stderr: 'collector: there is no such file, and it is no verifier key\n' };
+    expect(await check({ key: 'cek_abc' })).toEqual(unnamed);
   });
 
   test.each<[string, () => Promise<{ code: number | null; stdout: string; stderr: string }>, string]>([
     [
       'a key that is none',
-      () => check({ key: 'log.vkey' }),
-      '--key: that is no verifier key; it is no file either, and a verifier key is a name, a key id and a key, joined by plus signs',
+      () => check({ key: 'PRIVATE+KEY+cek_abc' }),
+      '--key: that is no verifier key; it is no file either, and ',
     ],
     [
       'a file of a key that is none',

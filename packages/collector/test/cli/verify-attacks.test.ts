@@ -84,12 +84,17 @@ async function found(
 }
 
 /** The same without a process. */
-function faultsIn(directory: string, against: readonly string[] = []): readonly VerifyFinding[] {
+function verified(directory: string, against: readonly string[] = []): readonly VerifyFinding[] {
   const { findings } = verifyLog({
     ...{ dataDir: directory, files: nodeFiles, against, keys: [] },
     onProgress: () => undefined,
   });
-  return findings.listed.filter(({ kind }) => kind !== 'note');
+  return findings.listed;
+}
+
+/** Notes left out. */
+function faultsIn(directory: string, against: readonly string[] = []): readonly VerifyFinding[] {
+  return verified(directory, against).filter(({ kind }) => kind !== 'note');
 }
 
 function altered(sequence: number, message: string): VerifyFinding {
@@ -239,6 +244,39 @@ describe('collector verify catches a byte that was changed', () => {
     expect(await found(dataDir)).toEqual({ code: 3, faults: [fault] });
   });
 
+  test('[R-907] in a log without its tree, which anybody may remove', async () => {
+    dataDir = copyOf(signed);
+    const tree = path.join(dataDir, 'tree');
+    fs.rmSync(tree, { recursive: true });
+    const notes = () => verified(dataDir).filter(({ kind }) => kind === 'note');
+    const note = { kind: 'note', file: 'tree', message: 'tree/ is not there; the next start makes it anew' };
+    expect([await found(dataDir), notes()]).toEqual([{ code: 0, faults: [] }, [note]]);
+    fs.mkdirSync(tree);
+    expect([faultsIn(dataDir), notes()]).toEqual([[], [note]]);
+    // One that is there is to hold what it should.
+    fs.writeFileSync(path.join(tree, 'level-0'), '');
+    expect(faultsIn(dataDir)).toMatchObject([{ kind: 'tile_altered' }, { kind: 'tile_altered' }]);
+    fs.rmSync(path.join(tree, 'level-0'));
+    const { file, offset, frame } = frameAt(dataDir, 17);
+    flipBit(file, offset + frame.length - 5);
+    const payload = `the payload of event 17 (${id(17)}), whose hash the tree lacks, does not fit the commitment to it`;
+    expect(await found(dataDir)).toMatchObject({
+      code: 3,
+      faults: [{ kind: 'unreadable', file: 'checkpoints/latest' }, altered(17, payload)],
+    });
+    tamper(dataDir, (frames) => frames.with(16, sealed(frames[16] ?? Buffer.alloc(0))));
+    const fitted = `the payload of event 17 (${id(17)}), or its salt, is not the one that was signed; its envelope is`;
+    expect(faultsIn(dataDir)).toEqual([altered(17, fitted + FITTED)]);
+    tamper(dataDir, (frames) => frames.with(16, changed(frames[16] ?? Buffer.alloc(0), AT.envelope + 12)));
+    expect((await found(dataDir)).code).toBe(3);
+    expect(notes()).toMatchObject([
+      {
+        message:
+          'tree/ is not there; with it more could be told of which events are not those that were signed',
+      },
+    ]);
+  });
+
   test('[R-907] in a hash of the third level', async () => {
     dataDir = scratch();
     const batch = (_: unknown, i: number) =>
@@ -373,7 +411,7 @@ describe('collector verify catches an event', () => {
     rebuildTree(dataDir);
     const message =
       'the log is not the one that checkpoints/latest was signed over, of 300 events: it was rebuilt or forked ' +
-      'somewhere in events 1 to 300; no smaller checkpoint agrees with it';
+      'somewhere in events 1 to 300; no smaller checkpoint was found that agrees';
     expect(await found(dataDir)).toEqual({
       code: 3,
       faults: [{ kind: 'forked', sequence: 1, file: 'checkpoints/latest', message }],
@@ -614,9 +652,8 @@ describe('collector verify catches another history', () => {
     await rebuild(dataDir);
     expect(await found(dataDir)).toEqual({ code: 0, faults: [] });
     const message =
-      `the log is not the one that ${kept} was signed over, of 300 events, although checkpoints/latest (301 events) ` +
-      'agrees with it: a key of this log has signed two histories, which part somewhere in events 1 to 300; no smaller ' +
-      'checkpoint agrees with it';
+      `this log and ${kept} part in events 1 to 300; no smaller checkpoint was found that agrees; both are signed by ` +
+      'keys of this log (this log in checkpoints/latest, of 301 events): it was restored from an old copy, or rebuilt';
     expect(await found(dataDir, '--against', kept)).toEqual({
       code: 3,
       faults: [{ kind: 'forked', sequence: 1, file: kept, message }],
@@ -657,9 +694,9 @@ describe('collector verify catches another history', () => {
     });
     expect(await found(backup)).toEqual({ code: 0, faults: [] });
     const message =
-      `the log is not the one that ${kept} was signed over, of 300 events, although checkpoints/latest (350 events) ` +
-      'agrees with it: a key of this log has signed two histories, which part somewhere in events 201 to 300; ' +
-      'checkpoints/0000000000000200.checkpoint (200 events) agrees with it';
+      `this log and ${kept} agree up to event 200 (checkpoints/0000000000000200.checkpoint) and part in events 201 to ` +
+      '300; both are signed by keys of this log (this log in checkpoints/latest, of 350 events): it was restored from ' +
+      'an old copy, or rebuilt';
     expect(await found(backup, '--against', worm)).toEqual({
       code: 3,
       faults: [{ kind: 'forked', sequence: 201, file: kept, message }],
@@ -675,7 +712,8 @@ describe('collector verify catches another history', () => {
     rebuildTree(dataDir);
     const message =
       'the log is not the one that checkpoints/0000000000000200.checkpoint was signed over, of 200 events: it was ' +
-      'rebuilt or forked somewhere in events 101 to 200; checkpoints/0000000000000100.checkpoint (100 events) agrees with it';
+      'rebuilt or forked somewhere in events 101 to 200; up to event 100 it agrees with ' +
+      'checkpoints/0000000000000100.checkpoint';
     expect(await found(dataDir)).toEqual({
       code: 3,
       faults: [{ kind: 'forked', sequence: 101, file: 'checkpoints/0000000000000200.checkpoint', message }],

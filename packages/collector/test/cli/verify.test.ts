@@ -47,6 +47,7 @@ interface Report {
   readonly size: number | null;
   readonly root: string | null;
   readonly checkpoints_checked: number;
+  readonly checkpoints_given: number;
   readonly keys_from: string;
   readonly unsigned_events: number;
   readonly findings: readonly { kind: string; file?: string; message: string }[];
@@ -91,6 +92,7 @@ describe('collector verify', () => {
       code: 0,
       report: {
         ...{ intact: true, events: 60, origin: ORIGIN, size: 60, root, checkpoints_checked: 4 },
+        checkpoints_given: 0,
         ...{ keys_from: 'data-dir', unsigned_events: 0, findings: [], findings_not_listed: 0 },
       },
     });
@@ -104,7 +106,7 @@ Checkpoint  60 events, root ${root}
 Checked     4 checkpoints, by the keys in the data directory
 
 The keys are those that the directory itself holds; give yours by --key.
-No checkpoint from elsewhere was given (--against): a log that was rebuilt as a whole looks the same.
+No checkpoint from elsewhere was compared (--against): a log that was rebuilt as a whole looks the same.
 `,
     });
     expect(contents(dataDir)).toEqual(before);
@@ -126,7 +128,9 @@ No checkpoint from elsewhere was given (--against): a log that was rebuilt as a 
         against,
       ]);
       expect(code).toBe(0);
-      expect(stdout).toMatch(/^Checked {5}5 checkpoints, by the keys given$/m);
+      expect(stdout).toMatch(
+        /^Checked {5}5 checkpoints: 1 given, 4 in the data directory; by the keys given$/m,
+      );
       expect(stdout).not.toMatch(/--key|--against/);
     }
     expect((await verify('--key', firstKey(dataDir))).report).toMatchObject({
@@ -203,6 +207,9 @@ No checkpoint from elsewhere was given (--against): a log that was rebuilt as a 
     const none = path.join(dataDir, 'none');
     expect(await failure('--against', none)).toEqual([6, `collector: there is no file ${none}\n`]);
     expect(await failure('--key', `@${none}`)).toEqual([6, `collector: there is no file ${none}\n`]);
+    const neither = 'there is no file no.vkey, and it is no verifier key';
+    expect(await failure('--key', 'no.vkey')).toEqual([6, `collector: ${neither}\n`]);
+    expect(await failure('--rotations', none)).toEqual([6, `collector: there is no file ${none}\n`]);
     const secret = 'PRIVATE+KEY+log.example+2e8f2b0e+AbCd';
     const [code, stderr] = await failure('--key', secret);
     expect([code, stderr]).toEqual([
@@ -237,6 +244,34 @@ No checkpoint from elsewhere was given (--against): a log that was rebuilt as a 
       ...{ code: 1, stdout: '' },
       stderr: `collector: permission denied: ${segment}\n`,
     });
+  });
+
+  test('[R-907] speaks of one event as of one, and says what to do when something is found', async () => {
+    dataDir = scratch();
+    await fillSigned(dataDir, [[loggedEvent('the only one')]]);
+    const args = ['verify', '--data-dir', dataDir];
+    expect((await run(args)).stdout).toMatch(
+      /^INTACT: the 1 event of the log is the one that was signed\n\n.*\nCheckpoint {2}1 event, /s,
+    );
+    await fillDirectory(dataDir, [[loggedEvent('another')]], 64 << 10);
+    expect((await run(args)).stdout).toMatch(
+      /^INTACT: the first 1 event of the log is the one that was signed\n/,
+    );
+    fs.writeFileSync(path.join(dataDir, 'checkpoints/cosigned-0badc0de'), '');
+    const { stdout } = await run(args);
+    expect(stdout).toContain('\ncheckpoint invalid: checkpoints/cosigned-0badc0de is empty\n');
+    expect(stdout).toMatch(
+      /\n\nWhat to do: docs\/INTEGRITY\.md, "When something is found"\. Keep the directory as it is\.\n$/,
+    );
+  });
+
+  test.runIf(hasTerminal)('[R-907] wraps what it found between words on a terminal', async () => {
+    fs.writeFileSync(path.join(dataDir, 'tree/level-0'), '');
+    const { code, stdout } = await runOnTerminal(['verify', '--data-dir', dataDir], 50);
+    expect(code).toBe(3);
+    expect(stdout.replaceAll('\r', '')).toContain(
+      '\ntile altered: tree/level-0 is cut short: it lacks\n  the hashes from number 0 on\n',
+    );
   });
 
   test.runIf(canMount)('[R-907] reads a snapshot that nobody can write to', async () => {
@@ -320,11 +355,11 @@ describe('collector verify and the keys of a log', () => {
     expect(report.findings).toMatchObject([
       {
         message:
-          'checkpoints/latest is not a checkpoint of this log: none of the known keys has signed the note',
+          'checkpoints/latest is not a checkpoint of this log: none of the known keys has signed the note; the same ' +
+          'goes for 2 more',
       },
-      { kind: 'checkpoint_invalid' },
-      { kind: 'checkpoint_invalid' },
     ]);
+    expect(report.findings).toHaveLength(1);
   });
 
   test('[R-907] tells a rotation note that is missing or was changed', async () => {
@@ -341,16 +376,55 @@ describe('collector verify and the keys of a log', () => {
         kind: 'checkpoint_invalid',
         message: expect.stringContaining('do not follow from each other: rotation note 2') as string,
       },
-      { kind: 'checkpoint_invalid', message: expect.stringContaining('none of the known keys') as string },
-      { kind: 'checkpoint_invalid' },
+      {
+        file: 'checkpoints/latest',
+        message: expect.stringMatching('none of the known keys .*; the same goes for 1 more$') as string,
+      },
     ]);
     fs.rmSync(path.join(notes, '0002.note'));
     const missing = await verify();
     expect(missing.code).toBe(3);
     expect(missing.report.findings).toMatchObject([
-      { file: 'checkpoints/latest' },
-      { kind: 'checkpoint_invalid' },
+      { kind: 'checkpoint_invalid', file: 'checkpoints/latest' },
     ]);
+    // It may have been kept elsewhere.
+    const given = path.join(scratch(), 'second.note');
+    fs.writeFileSync(given, note);
+    const chain = ['--rotations', path.dirname(given)];
+    for (const key of [[], ['--key', firstKey(dataDir)]]) {
+      expect(await verify(...chain, ...key)).toMatchObject({ code: 0, report: { findings: [] } });
+    }
+    const both = path.join(scratch(), 'both');
+    fs.writeFileSync(both, [note, fs.readFileSync(path.join(notes, '0001.note'), 'utf8')].join('\n'));
+    fs.rmSync(path.join(notes, '0001.note'));
+    expect((await verify('--rotations', both)).code).toBe(0);
+    expect((await verify(...chain)).code).toBe(3);
+    // What is none, or forged, is told.
+    fs.writeFileSync(given, `${kept('latest')}\n${note.slice(0, -20)}${'A'.repeat(16)}=\n`);
+    const refused = await verify('--rotations', both, '--rotations', given);
+    expect(refused.code).toBe(3);
+    expect(refused.report.findings.map(({ message }) => message)).toMatchObject([
+      '--rotations: of the notes that were given, number 3 cannot be followed: it is no rotation note',
+      expect.stringMatching(
+        /^--rotations: of the notes that were given, number 4 cannot be followed: /,
+      ) as string,
+    ]);
+  });
+
+  test('[R-907] refuses the key of another log, with exit code 2', async () => {
+    const other = scratch();
+    await fillSigned(other, [], { origin: 'log.example/another' });
+    const refused = {
+      ...{ code: 2, stdout: '' },
+      stderr: `collector: --key: the key is of the log log.example/another, and this directory is ${ORIGIN}\n`,
+    };
+    const own = ['verify', '--data-dir', dataDir, '--key', firstKey(dataDir)];
+    expect(await run([...own, '--key', firstKey(other)])).toEqual(refused);
+    expect(await run(['verify', '--data-dir', dataDir, '--key', firstKey(other)])).toEqual(refused);
+    // When the first key is lost, the newest checkpoint tells what log it is.
+    fs.rmSync(path.join(dataDir, 'checkpoints/origin.vkey'));
+    expect(await run(['verify', '--data-dir', dataDir, '--key', firstKey(other)])).toEqual(refused);
+    expect((await run(own)).code).toBe(3);
   });
 });
 
@@ -391,9 +465,7 @@ describe('collector verify --against', () => {
     expect(report.findings).toMatchObject([
       {
         kind: 'forked',
-        message: expect.stringContaining(
-          `the log is not the one that ${against}, note 2, was signed over, of 45 events`,
-        ) as string,
+        message: expect.stringContaining(`this log and ${against}, note 2, agree up to event 30 `) as string,
       },
     ]);
   });
@@ -420,7 +492,80 @@ describe('collector verify --against', () => {
     fs.writeFileSync(against, all.slice(0, -20));
     expect((await verify('--against', against)).code).toBe(3);
     fs.writeFileSync(against, '');
+    const empty = await verify('--against', against);
+    expect([empty.code, empty.report.findings]).toEqual([
+      3,
+      [{ kind: 'checkpoint_invalid', file: against, message: `${against} is empty` }],
+    ]);
+  });
+
+  test('[R-907] gives no verdict when there was nothing to compare with', async () => {
+    const against = scratch();
+    const refused = {
+      ...{ code: 6, stdout: '' },
+      stderr: `collector: ${against} holds no checkpoint (directories in it are not read): nothing was compared\n`,
+    };
+    const args = ['verify', '--data-dir', dataDir, '--against', against];
+    expect(await run(args)).toEqual(refused);
+    const below = path.join(against, 'icu');
+    fs.mkdirSync(below);
+    fs.copyFileSync(
+      path.join(dataDir, 'checkpoints/latest'),
+      path.join(below, '0000000000000060.checkpoint'),
+    );
+    fs.writeFileSync(path.join(against, 'README'), 'What is kept here\n');
+    expect(await run(args)).toEqual(refused);
+    // Also when another path holds some.
+    expect(await run([...args, '--against', below])).toEqual(refused);
+    expect((await verify('--against', below)).report).toMatchObject({
+      ...{ intact: true, checkpoints_checked: 5, checkpoints_given: 1 },
+    });
+    // What was cut short was not compared either.
+    fs.truncateSync(path.join(below, '0000000000000060.checkpoint'), 50);
+    const { code, report } = await verify('--against', below);
+    expect([code, report.checkpoints_given]).toEqual([3, 0]);
+    expect(report.findings).toMatchObject([
+      {
+        kind: 'checkpoint_invalid',
+        message: `${below} holds no whole checkpoint: nothing was compared`,
+      },
+      { kind: 'note' },
+    ]);
+  });
+
+  test('[R-907] passes over checkpoints of another log among those of this one, and nowhere else', async () => {
+    const other = scratch();
+    await fillSigned(other, BATCHES.slice(0, 2), { origin: 'log.example/another' });
+    const theirs = fs.readFileSync(path.join(other, 'checkpoints/latest'), 'utf8');
+    const against = path.join(scratch(), 'shared');
+    fs.writeFileSync(against, [theirs, kept('latest'), theirs].join('\n'));
+    const { code, report } = await verify('--against', against);
+    expect([code, report.checkpoints_given]).toEqual([0, 1]);
+    expect(report.findings).toEqual([
+      {
+        ...{ kind: 'note', file: against },
+        message: `${against} is a checkpoint of another log, log.example/another, and was passed over, like 1 more`,
+      },
+    ]);
+    // Not one of this log whose name was changed.
+    fs.writeFileSync(
+      against,
+      [kept('latest').replace(ORIGIN, 'log.example/another'), kept('latest')].join('\n'),
+    );
     expect((await verify('--against', against)).code).toBe(3);
+    fs.writeFileSync(against, [theirs, theirs].join('\n'));
+    const none = await verify('--against', against);
+    expect([none.code, none.report.findings]).toEqual([
+      3,
+      [
+        {
+          ...{ kind: 'checkpoint_invalid', file: against },
+          message:
+            `${against} is not a checkpoint of this log: it is of the log log.example/another; the same goes for ` +
+            '1 more',
+        },
+      ],
+    ]);
   });
 
   test('[R-907] takes a directory of checkpoints, as a write-once one holds them', async () => {
