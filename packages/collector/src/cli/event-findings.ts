@@ -2,7 +2,7 @@
 import type { EventFault } from '../integrity/audit.js';
 import { commitmentOf, HASH_BYTES, leafHash, type HashSource } from '../integrity/merkle.js';
 import type { Rest } from '../store/embedded/forensic-reader.js';
-import { checksumHolds } from '../store/embedded/frame.js';
+import { checksumHolds, plausibleSize } from '../store/embedded/frame.js';
 import { alteredFields, eventIdText, partsOf } from '../store/embedded/frame-parts.js';
 import { counted } from '../store/embedded/inspection.js';
 import { eventRange, type VerifyFinding } from './verify-findings.js';
@@ -47,7 +47,10 @@ export function alteredFinding(
     message: `${message}${fitted(frame)}; ${at(bytes)}`,
   });
   const parts = partsOf(frame);
-  if (parts === undefined) return undefined;
+  if (parts === undefined) {
+    if (plausibleSize(frame, 0, frame.length) !== frame.length) return undefined;
+    return told(`the payload of ${event} was removed or replaced: the frame has no room for a salt`);
+  }
   const { envelope, commitment, salted } = parts;
   const found = commitmentOf(salted);
   const fits = found.equals(commitment);
@@ -145,7 +148,7 @@ export function missingFinding(
  * @param count the events that it stands for.
  */
 export function restFinding(
-  { kind, bytes, sequence }: Rest,
+  { kind, bytes, sequence, count: said }: Rest,
   count: number,
   place: Place,
 ): VerifyFinding | undefined {
@@ -154,7 +157,12 @@ export function restFinding(
   const these = counted(bytes, 'byte');
   switch (kind) {
     case 'missing': {
-      if (count === 0) return undefined;
+      if (count === 0) {
+        const numbers =
+          said === 1 ? `number ${sequence} was` : `numbers ${sequence} to ${sequence + said - 1} were`;
+        const message = `${numbers} skipped: no event is missing, and those from here on were numbered anew; ${at(place)}`;
+        return { kind: 'altered', sequence, ...place, message };
+      }
       const where = sequence === 1 ? 'the log begins with' : `event ${sequence - 1} is followed by`;
       const message = `${range} ${are} missing: ${where} event ${sequence + count}; ${at(place)}`;
       return { kind, sequence, ...place, message };
@@ -180,7 +188,23 @@ export function restFinding(
         ...place,
         message: `${these} that are no event, and that nothing reads; ${at(place)}`,
       };
+    case 'empty':
+    case 'overlap':
+      return undefined;
   }
+}
+
+/** A segment that cannot have been written where it is; undefined for all else. */
+export function placeFinding({ kind, sequence, count }: Rest, { file }: Place): VerifyFinding | undefined {
+  if (kind === 'empty') {
+    const message = `${file} holds no event, and others follow it: it was slipped in, or emptied`;
+    return { kind: 'inserted', sequence, file, message };
+  }
+  if (kind !== 'overlap') return undefined;
+  const message =
+    `${file} begins at event ${sequence}, and the segment in front of it ends with event ${sequence + count - 1}: one of ` +
+    'them was slipped in, or numbered anew';
+  return { kind: 'inserted', sequence, file, message };
 }
 
 /** The leaf of an event as its frame says it; undefined when that cannot be read. */

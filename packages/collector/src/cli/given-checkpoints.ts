@@ -32,6 +32,8 @@ const MARKED_AS_CUT = /(?: \(cut short\)|\u2014 the note above was cut short)\n*
 /** Of the last one in a file or a directory that is written to. */
 const UNFINISHED = 'its writing was not finished';
 const PIECE_BYTES = 1 << 20;
+/** More text than this without the end of a note is none. */
+const MOST_NOTE = 1 << 20;
 
 /**
  * The newest checkpoint first, if there is one. What there is is settled on return; those that were kept, which never
@@ -76,35 +78,41 @@ interface Snapshot {
   readonly bytes: number;
 }
 
+/** Told of a file, and why, in words that go on from its name. */
+type PassedOver = (file: string, why: string) => void;
+
 /**
  * The notes in a file, or in the files of a directory. What is there is settled on return; it is read as it is asked
  * for, so that it can be much.
- * @param passedOver is told of files in a directory that hold no signed note.
- * @throws CommandFailure when there is no such file.
+ * @param passedOver is told of what in a directory is no file, or holds no signed note.
+ * @throws CommandFailure when there is no such file, or it is a pipe or the like, on which a reader might wait for ever.
  */
-export function notesElsewhere(given: string, passedOver: (file: string) => void): Iterable<GivenNote> {
+export function notesElsewhere(given: string, passedOver: PassedOver): Iterable<GivenNote> {
   const stat = fs.statSync(given, { throwIfNoEntry: false });
   if (stat === undefined) throw new CommandFailure(`there is no file ${given}`, EXIT.notFound);
+  if (!stat.isDirectory() && !stat.isFile()) {
+    throw new CommandFailure(`${given} is no regular file: nothing was compared`, EXIT.notFound);
+  }
   if (!stat.isDirectory()) return notesIn({ file: given, name: path.basename(given), bytes: stat.size });
   const files = namesIn(given)
     .filter((name) => !NO_CHECKPOINT.test(name))
     .map((name) => ({ name, file: path.join(given, name) }))
-    .map(({ name, file }) => ({ name, file, stat: fs.statSync(file) }))
-    .filter((each) => !each.stat.isDirectory())
-    .map(({ name, file, stat: { size } }) => ({ name, file, bytes: size }));
+    .flatMap(({ name, file }): Snapshot[] => {
+      const found = fs.statSync(file, { throwIfNoEntry: false });
+      if (found?.isFile() === true) return [{ name, file, bytes: found.size }];
+      if (found?.isDirectory() !== true) passedOver(file, 'is no regular file');
+      return [];
+    });
   return notesInDirectory(files, passedOver);
 }
 
-function* notesInDirectory(
-  files: readonly Snapshot[],
-  passedOver: (file: string) => void,
-): Generator<GivenNote> {
+function* notesInDirectory(files: readonly Snapshot[], passedOver: PassedOver): Generator<GivenNote> {
   const newest = files.findLast(({ name }) => KEPT.test(name));
   for (const each of files) {
     const { file, name } = each;
     if (!KEPT.test(name)) {
       if (holdsSignature(each)) yield* notesIn(each);
-      else passedOver(file);
+      else passedOver(file, 'holds no signed note');
       continue;
     }
     const note = textOf(each);
@@ -123,8 +131,9 @@ function wholeBeside({ file, name }: Snapshot, note: string): string | undefined
   return whole && `${path.join(directory, whole)} is the whole of it`;
 }
 
-function textOf(snapshot: Snapshot): string {
-  return [...piecesOf(snapshot)].join('');
+/** Of one note, and no more of it than a note can have. */
+function textOf({ bytes, ...snapshot }: Snapshot): string {
+  return [...piecesOf({ ...snapshot, bytes: Math.min(bytes, MOST_NOTE) })].join('');
 }
 
 function holdsSignature(snapshot: Snapshot): boolean {
@@ -151,6 +160,9 @@ function* notesIn(snapshot: Snapshot): Generator<GivenNote> {
     const last = notes.pop() ?? '';
     for (const note of notes) yield given(note);
     rest = rest.slice(rest.lastIndexOf(last));
+    if (rest.length <= MOST_NOTE) continue;
+    yield given(rest);
+    rest = '';
   }
   const notes = splitNotes(rest);
   if (notes.length === 0 && number === 0) notes.push('');
@@ -159,7 +171,8 @@ function* notesIn(snapshot: Snapshot): Generator<GivenNote> {
 
 function* piecesOf({ file, bytes }: Snapshot): Generator<string> {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-  const fd = fs.openSync(file, 'r');
+  // What was a file a moment ago might be a pipe by now.
+  const fd = fs.openSync(file, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
   try {
     const buffer = Buffer.alloc(Math.min(PIECE_BYTES, bytes));
     for (let at = 0; at < bytes;) {

@@ -34,20 +34,35 @@ function contradictions(roots: Roots): VerifyFinding[] {
   });
 }
 
-/** For the smallest root that comes neither out of the log nor out of the tree. */
+/**
+ * For the smallest root that comes neither out of the log nor out of the tree, or is of another history than one that
+ * the log agrees with: then two were signed, and it does not matter that somebody has kept the leaves of the other.
+ */
 function forkFinding(roots: Roots, hasGap: (size: number) => boolean): VerifyFinding | undefined {
+  // The root of no events says nothing.
+  const agrees = roots.filter(({ root, log }) => log === 'agrees' && root.size > 0);
   // Two of one size are a contradiction by themselves.
   const isTold = (size: number) => roots.some(({ root, log }) => root.size === size && log === 'agrees');
-  const against = roots.find(({ root, log, tree }) => log === 'differs' && !tree && !isTold(root.size))?.root;
-  if (against === undefined) return undefined;
-  const { size, source, file } = against;
-  // The root of no events says nothing.
-  const agreeing = roots.flatMap(({ root, log }) => (log === 'agrees' && root.size > 0 ? [root] : []));
-  const later = agreeing.findLast((root) => root.size > size);
-  // Where two histories were signed, what the directory holds is all of the one, and says nothing of the other.
-  const before = agreeing.findLast(
-    (root) => root.size < size && (later === undefined || !against.outside || root.outside),
+  const contradicts = ({ root: { size }, log, tree }: RootVerdict<CheckedRoot>) =>
+    agrees.findLast(
+      (other) =>
+        (log === 'differs' && other.root.size > size) || (tree && !other.tree && other.root.size < size),
+    )?.root;
+  const judged = roots.find(
+    (verdict) =>
+      verdict.log !== 'agrees' &&
+      !isTold(verdict.root.size) &&
+      ((verdict.log === 'differs' && !verdict.tree) || contradicts(verdict) !== undefined),
   );
+  if (judged === undefined) return undefined;
+  const { source, file, outside } = judged.root;
+  const later = contradicts(judged);
+  const size = Math.min(judged.root.size, later?.size ?? Infinity);
+  // Where two histories were signed, what the directory holds is all of the one, and says nothing of the other.
+  const before = agrees.findLast(
+    ({ root, tree }) =>
+      root.size < size && (later === undefined || (judged.tree ? tree : !outside || root.outside)),
+  )?.root;
   const agreesTo = before?.size ?? 0;
   const range = eventRange(agreesTo + 1, size - agreesTo);
   if (later === undefined && hasGap(size)) {

@@ -35,7 +35,7 @@ export function logKey(vkey: string): NoteKey {
 /**
  * The keys that the data directory tells, or when any are given, those and the ones that they have handed over to.
  * @param newest checkpoint of the data directory.
- * @throws CommandFailure when a key was given that is of another log.
+ * @throws CommandFailure when keys were given and all are of other logs.
  */
 export function keysOf(
   dataDir: string,
@@ -43,9 +43,8 @@ export function keysOf(
   { keys: given, rotations: givenNotes = [] }: GivenKeys,
   findings: VerifyFindings,
 ): LogKeys {
-  const trusted = given.map(logKey);
   const ofDirectory = directoryKeys(dataDir, findings);
-  checkOrigins(trusted, [ofDirectory[0]?.name, originIn(newest)]);
+  const trusted = ofThisLog(given.map(logKey), [ofDirectory[0]?.name, originIn(newest)], findings);
   const notes = rotationPaths(dataDir).map((file) => fs.readFileSync(file, 'utf8'));
   // Those of the directory have been judged; here they are only followed as far as they lead.
   const rotations = [...givenNotes, ...notes];
@@ -58,14 +57,29 @@ export function keysOf(
 }
 
 /** @param origins what names the log of the directory, as far as it can be read. */
-function checkOrigins(given: readonly NoteKey[], origins: readonly (string | undefined)[]): void {
+function ofThisLog(
+  given: readonly NoteKey[],
+  origins: readonly (string | undefined)[],
+  findings: VerifyFindings,
+): readonly NoteKey[] {
   const known = origins.filter((origin) => origin !== undefined);
   const [origin] = known;
-  const stranger = given.find(({ name }) => !known.includes(name));
-  if (origin === undefined || stranger === undefined) return;
-  throw usage(
-    `--key: the key is of the log ${printable(stranger.name)}, and this directory is ${printable(origin)}`,
-  );
+  if (origin === undefined) return given;
+  const own = given.filter(({ name }) => known.includes(name));
+  const strangers = given.filter(({ name }) => !known.includes(name));
+  const [stranger] = strangers;
+  if (stranger !== undefined && own.length === 0) {
+    throw usage(
+      `--key: the key is of the log ${printable(stranger.name)}, and this directory is ${printable(origin)}`,
+    );
+  }
+  for (const name of new Set(strangers.map((key) => key.name))) {
+    findings.add({
+      kind: 'note',
+      message: `--key: the key of the log ${name} is none of this log's, and was not used`,
+    });
+  }
+  return own;
 }
 
 function originIn(note: string | undefined): string | undefined {

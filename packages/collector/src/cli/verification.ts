@@ -6,47 +6,24 @@
  * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
-import fs from 'node:fs';
-import path from 'node:path';
-import { hash } from 'node:crypto';
-import { Audit, type EventFault, type Verdict } from '../integrity/audit.js';
-import { HASH_BYTES, leafHash } from '../integrity/merkle.js';
-import { frameCommitment, frameDurableBefore, frameEnvelope, frameSalted } from '../store/embedded/frame.js';
-import { headerHolds } from '../store/embedded/frame-parts.js';
-import { exists, type Files } from '../store/embedded/files.js';
-import { ForensicReader, type Rest, type WholeFrame } from '../store/embedded/forensic-reader.js';
+import { readSinkStates } from '../publishing/sink-state.js';
 import { counted } from '../store/embedded/inspection.js';
-import { SEGMENT_HEADER_BYTES } from '../store/embedded/segment.js';
-import { surveySegments } from '../store/embedded/segment-survey.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
-import type { TreeReader } from '../store/tree-store.js';
-import {
-  alteredFinding,
-  misplacedFinding,
-  missingFinding,
-  ownLeaf,
-  restFinding,
-  storedLeaf,
-  type FrameBytes,
-  type LogEnd,
-} from './event-findings.js';
 import { notesElsewhere, notesOfDirectory } from './given-checkpoints.js';
-import { SignedCheckpoints, type CheckedRoot } from './signed-checkpoints.js';
-import { rootFindings, tileFindings } from './tree-findings.js';
+import { LogReading, type ReadingOptions } from './log-reading.js';
+import { checkRegular } from './regular-files.js';
+import { SignedCheckpoints } from './signed-checkpoints.js';
 import { keysOf, type LogKeys } from './trusted-keys.js';
 import { VerifyFindings, type VerifyFinding } from './verify-findings.js';
+import { givenOutFindings, waitingFindings } from './waiting-events.js';
 
-export interface VerificationOptions {
-  readonly dataDir: string;
-  readonly files: Files;
+export interface VerificationOptions extends ReadingOptions {
   /** Files and directories with checkpoints that were kept elsewhere. */
   readonly against: readonly string[];
   /** Verifier keys; those of the data directory when none is given. */
   readonly keys: readonly string[];
   /** Rotation notes, besides those of the data directory. */
   readonly rotations?: readonly string[];
-  /** Events read so far, and of how many, about. */
-  readonly onProgress: (events: number, of: number) => void;
 }
 
 export interface Verification {
@@ -59,39 +36,35 @@ export interface Verification {
   readonly checkpoints: SignedCheckpoints;
 }
 
-const CHUNK = 4096;
-/** Places are numbers that hold both, the segment in front. */
-const MOST_IN_SEGMENT = 2 ** 33;
-/** So many events are looked at one by one; the rest is counted. */
-const MOST_SUSPECTS = 10_000;
-
-/** An event whose frame says what it should not, or whose payload does not fit it. */
-interface Suspect {
-  readonly sequence: number;
-  readonly before: number | undefined;
-}
-
 /** @throws CommandFailure when what is to be held against the log is not there; whatever the system says of a file. */
 export function verifyLog(options: VerificationOptions): Verification {
   const { dataDir, files } = options;
   const findings = new VerifyFindings();
+  checkRegular(dataDir);
+  // A checkpoint is the newest one before it is given out.
+  const sizeGivenOut = givenOut(dataDir, findings);
   const tree = TreeFiles.read(dataDir, files);
   try {
-    const passedOver: string[] = [];
+    const passedOver = new Map<string, string>();
     const newest = tree.checkpoint();
     const notes = notesOfDirectory(dataDir, newest);
-    const elsewhere = options.against.map((given) => notesElsewhere(given, (file) => passedOver.push(file)));
+    const elsewhere = options.against.map((given) =>
+      notesElsewhere(given, (file, why) => passedOver.set(file, why)),
+    );
     const keys = keysOf(dataDir, newest, options, findings);
     const checkpoints = new SignedCheckpoints(keys, findings);
     checkpoints.take(notes);
     for (const [i, given] of elsewhere.entries()) checkpoints.take(given, options.against[i]);
     checkpoints.finish();
-    for (const file of passedOver) {
-      findings.add({ kind: 'note', file, message: `${file} holds no signed note and was passed over` });
+    for (const [file, why] of passedOver) {
+      findings.add({ kind: 'note', file, message: `${file} ${why} and was passed over` });
     }
-    const reading = new LogReading(options, tree, checkpoints);
-    const { events, unsigned } = reading.tell(findings);
+    const { events, unsigned, waiting } = new LogReading(options, tree, checkpoints).tell(findings);
     if (!checkpoints.hasNewest) findings.add(noNewest(events));
+    else if (checkpoints.newest !== undefined) {
+      for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
+      for (const finding of givenOutFindings(checkpoints.newest.size, sizeGivenOut)) findings.add(finding);
+    }
     return { findings, events, unsigned, keys, checkpoints };
   } finally {
     tree.close();
@@ -106,195 +79,14 @@ function noNewest(events: number): VerifyFinding {
   return { kind: 'checkpoint_missing', file, message };
 }
 
-/** One reading of the log from its beginning to its end, against the tree and the checkpoints. */
-class LogReading {
-  readonly #options: VerificationOptions;
-  readonly #tree: TreeReader;
-  readonly #audit: Audit<CheckedRoot>;
-  readonly #reader: ForensicReader;
-  readonly #hashes = Buffer.alloc(CHUNK * HASH_BYTES);
-  readonly #places = new Float64Array(CHUNK);
-  #count = 0;
-  #events = 0;
-  /** By place. */
-  readonly #suspects = new Map<number, Suspect>();
-  #unlisted = 0;
-  /** What is no frame that holds, and durable-before of the frame in front of it. */
-  readonly #rests: { readonly rest: Rest; readonly before: number | undefined }[] = [];
-  /** Durable-before of the frame that was read last; undefined when it is not known. */
-  #before: number | undefined;
-  /** Where each segment's events end. */
-  readonly #ends: number[] = [];
-
-  constructor(options: VerificationOptions, tree: TreeReader, { roots, newest }: SignedCheckpoints) {
-    this.#options = options;
-    this.#tree = tree;
-    this.#audit = new Audit(tree, roots);
-    const { covered } = this.#audit;
-    const ledgerId = /^collector\/([0-9a-f]{32})$/.exec(newest?.origin ?? '')?.[1];
-    const segments = surveySegments(options.files, path.join(options.dataDir, 'ledger'), ledgerId);
-    this.#reader = new ForensicReader(options.files, segments, {
-      covered,
-      isEvent: (buffer, offset, sequence) => this.#isEvent(buffer, offset, sequence),
-    });
-  }
-
-  /** Reads the log, and tells all that is not as it was written and signed. */
-  tell(findings: VerifyFindings): { events: number; unsigned: number } {
-    this.#read();
-    const verdict = this.#audit.finish();
-    for (const { name, faults } of this.#reader.segments) {
-      const file = `ledger/${name}`;
-      if (faults.length === 0) continue;
-      findings.add({ kind: 'altered', file, message: `the header of ${file} ${faults.join(', ')}` });
-    }
-    this.#tellRests(verdict, findings);
-    this.#tellEvents(verdict, findings);
-    for (const finding of rootFindings(verdict)) findings.add(finding);
-    for (const finding of tileFindings(verdict, this.#hasTree())) findings.add(finding);
-    if (findings.intact) this.#tellAddresses(findings);
-    const { altered, missing, inserted, hashes } = verdict.unlisted;
-    findings.unlisted += this.#unlisted + altered + missing + inserted + hashes;
-    return { events: this.#events, unsigned: verdict.unsigned };
-  }
-
-  #read(): void {
-    const { onProgress } = this.#options;
-    const total = this.#audit.covered;
-    for (const item of this.#reader.items()) {
-      if (item.kind === 'frame') {
-        this.#frame(item);
-        if (this.#count < CHUNK) continue;
-        this.#flush();
-        onProgress(this.#events, Math.max(total, this.#events));
-      } else this.#rest(item);
-    }
-    this.#flush();
-  }
-
-  #flush(): void {
-    this.#audit.leaves(this.#hashes, this.#places, this.#count);
-    this.#count = 0;
-  }
-
-  #frame({ buffer, offset, size, segment, position, sequence }: WholeFrame): void {
-    const commitment = frameCommitment(buffer, offset);
-    const place = segment * MOST_IN_SEGMENT + position;
-    const holds = headerHolds(buffer, offset, sequence, this.#before);
-    // As text, a character a byte: half the time of a Buffer for each hash.
-    if (
-      !holds ||
-      hash('sha256', frameSalted(buffer, offset, size), 'binary') !== commitment.toString('latin1')
-    ) {
-      if (this.#suspects.size < MOST_SUSPECTS) this.#suspects.set(place, { sequence, before: this.#before });
-      else this.#unlisted++;
-    }
-    leafHash(frameEnvelope(buffer, offset), commitment, this.#hashes, this.#count * HASH_BYTES);
-    this.#places[this.#count++] = place;
-    this.#before = holds ? frameDurableBefore(buffer, offset) : undefined;
-    this.#ends[segment] = position + size;
-    this.#events++;
-  }
-
-  #rest(rest: Rest): void {
-    this.#flush();
-    if (rest.count > 0) this.#audit.gap(rest.count, this.#rests.length);
-    if (this.#rests.length < MOST_SUSPECTS) this.#rests.push({ rest, before: this.#before });
-    else this.#unlisted++;
-    this.#before = undefined;
-    if (rest.kind === 'damaged') this.#events++;
-    if (rest.kind === 'damaged' || rest.kind === 'unreadable')
-      this.#ends[rest.segment] = rest.position + rest.bytes;
-  }
-
-  #isEvent(buffer: Buffer, offset: number, sequence: number): boolean {
-    if (sequence < 1) return false;
-    const leaf = Buffer.alloc(HASH_BYTES);
-    leafHash(frameEnvelope(buffer, offset), frameCommitment(buffer, offset), leaf, 0);
-    return storedLeaf(this.#tree, sequence - 1, this.#audit.covered)?.equals(leaf) ?? false;
-  }
-
-  #tellRests({ gaps }: Verdict<CheckedRoot>, findings: VerifyFindings): void {
-    const byRest = new Map(gaps.map((gap) => [gap.reference, gap]));
-    for (const [i, { rest, before }] of this.#rests.entries()) {
-      const gap = byRest.get(i);
-      const { segment, position, bytes, sequence } = rest;
-      let finding: VerifyFinding | undefined;
-      if (rest.kind === 'damaged' && gap?.count === 1) {
-        const frame = this.#reader.bytesAt(segment, position, bytes);
-        const { covered } = this.#audit;
-        const leaf = storedLeaf(this.#tree, gap.index, covered);
-        finding = alteredFinding(
-          { frame, sequence, before, ...this.#fileOf(segment, position) },
-          { leaf, proven: gap.proven, covered: gap.index < covered },
-        );
-      }
-      finding ??= restFinding(rest, gap?.count ?? rest.count, this.#fileOf(segment, position));
-      if (finding !== undefined) findings.add(finding);
-    }
-  }
-
-  #tellEvents(verdict: Verdict<CheckedRoot>, findings: VerifyFindings): void {
-    const end = this.#logEnd(verdict);
-    for (const fault of verdict.events) {
-      const finding = this.#eventFinding(fault, end);
-      if (finding !== undefined) findings.add(finding);
-    }
-    // The leaves of these are those of the tree, or there are none to compare.
-    for (const [place, { sequence, before }] of this.#suspects) {
-      const bytes = this.#bytesOf(place, sequence, before);
-      const leaf = sequence <= this.#audit.covered ? ownLeaf(bytes.frame) : undefined;
-      const finding = alteredFinding(bytes, { leaf, proven: sequence <= verdict.provenTo });
-      if (finding !== undefined) findings.add(finding);
-    }
-  }
-
-  #eventFinding(fault: EventFault, end: LogEnd): VerifyFinding | undefined {
-    const bytesAt = (place: number) =>
-      this.#bytesOf(place, fault.logIndex + 1, this.#suspects.get(place)?.before);
-    if (fault.kind === 'missing') {
-      return missingFinding(fault, fault.place === undefined ? undefined : bytesAt(fault.place), end);
-    }
-    const bytes = bytesAt(fault.place);
-    this.#suspects.delete(fault.place);
-    if (fault.kind !== 'altered') return misplacedFinding(fault, bytes);
-    const leaf = storedLeaf(this.#tree, fault.index, this.#audit.covered);
-    return alteredFinding(bytes, { leaf, proven: fault.proven });
-  }
-
-  #logEnd({ roots }: Verdict<CheckedRoot>): LogEnd {
-    const largest = roots.findLast(({ root }) => root.size === this.#audit.covered)?.root;
-    const agreesTo = Math.max(0, ...roots.map(({ root, log }) => (log === 'agrees' ? root.size : 0)));
-    return { source: largest?.source ?? '', size: this.#audit.covered, events: this.#events, agreesTo };
-  }
-
-  #hasTree(): boolean {
-    const directory = path.join(this.#options.dataDir, 'tree');
-    return exists(directory) && fs.readdirSync(directory).some((name) => name.startsWith('level-'));
-  }
-
-  /** Addresses are where the id index finds events. Damage moves them, and is the thing to tell then. */
-  #tellAddresses(findings: VerifyFindings): void {
-    let address = 0;
-    for (const [i, { name, base }] of this.#reader.segments.entries()) {
-      if (base !== address) {
-        const file = `ledger/${name}`;
-        const message = `the header of ${file} says that ${base ?? 0} bytes of events are in front of it, and ${address} are`;
-        findings.add({ kind: 'altered', file, message });
-        return;
-      }
-      address += (this.#ends[i] ?? SEGMENT_HEADER_BYTES) - SEGMENT_HEADER_BYTES;
-    }
-  }
-
-  #bytesOf(place: number, sequence: number, before: number | undefined): FrameBytes {
-    const segment = Math.floor(place / MOST_IN_SEGMENT);
-    const position = place % MOST_IN_SEGMENT;
-    const frame = this.#reader.frameAt(segment, position);
-    return { frame, sequence, before, ...this.#fileOf(segment, position) };
-  }
-
-  #fileOf(segment: number, offset: number): { file: string; offset: number } {
-    return { file: `ledger/${this.#reader.segments[segment]?.name ?? ''}`, offset };
+/** The largest size that any sink took, as far as anybody knows. */
+function givenOut(dataDir: string, findings: VerifyFindings): number {
+  try {
+    return Math.max(0, ...readSinkStates(dataDir).map(({ size }) => size ?? 0));
+  } catch (error) {
+    const file = 'checkpoints/sinks.json';
+    const why = error instanceof Error ? error.message : String(error);
+    findings.add({ kind: 'note', file, message: `${file} cannot be read, and was not compared: ${why}` });
+    return 0;
   }
 }

@@ -34,6 +34,7 @@ export class VerifyFindings {
   readonly #notes: VerifyFinding[] = [];
   /** Faults that are only counted. */
   unlisted = 0;
+  #confirmed = false;
 
   add(finding: VerifyFinding): void {
     const list = finding.kind === 'note' ? this.#notes : this.#faults;
@@ -41,8 +42,13 @@ export class VerifyFindings {
     else if (finding.kind !== 'note') this.unlisted++;
   }
 
+  /** To be called when the log was seen to be the one that was signed: that nothing was found shows nothing. */
+  confirm(): void {
+    this.#confirmed = true;
+  }
+
   get intact(): boolean {
-    return this.#faults.length === 0;
+    return this.#confirmed && this.faults === 0;
   }
 
   /** How many there are besides notes. */

@@ -31,7 +31,8 @@ elsewhere by --against (a file with one or more, or a directory of such files), 
 you got it, from which rotation notes are followed: those in the data directory, and those given by --rotations.
 
 Exit codes: 0 intact, 3 something else was found, 6 there is no log, no such file, or no checkpoint in it, 2 a key is
-none or of another log, or the command line is wrong, 1 something could not be read, so that nothing can be said.`;
+none, or all are of other logs, or the command line is wrong, 1 something could not be read, so that nothing can be
+said.`;
 
 /** Fewer events than this are read before anybody wonders. */
 const BAR_FROM_EVENTS = 200_000;
@@ -121,7 +122,7 @@ function report(verification: Verification): string {
   const { findings, events, unsigned, keys, checkpoints } = verification;
   const { newest } = checkpoints;
   const verdict = findings.intact
-    ? `${styleText('green', 'INTACT', { stream: process.stdout })}: ${intactText(verification)}`
+    ? `${styleText('green', 'INTACT', { stream: process.stdout })}${unsigned === 0 ? '' : ' as far as it is signed'}: ${intactText(verification)}`
     : `${styleText('red', 'NOT INTACT', { stream: process.stdout })}: ${counted(findings.faults, 'finding')}`;
   const rows = [
     ['Log', printable(newest?.origin ?? keys.keys[0]?.name ?? 'unknown')],

@@ -49,7 +49,7 @@ export interface RootVerdict<Root> {
   readonly root: Root;
   /** Of the log; `short` when it has fewer leaves, `unknown` when too much of it cannot be read. */
   readonly log: 'agrees' | 'differs' | 'short' | 'unknown';
-  /** Whether the root comes out of the stored leaves; asked for only when it does not out of the log. */
+  /** Whether the root comes out of the stored leaves; asked for only when some root does not out of the log. */
   readonly tree: boolean;
 }
 

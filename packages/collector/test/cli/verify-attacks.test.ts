@@ -1,14 +1,18 @@
 /** What `collector verify` says of each thing that somebody could do to a log (docs/INTEGRITY.md). */
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { verifyLog } from '../../src/cli/verification.js';
 import type { VerifyFinding } from '../../src/cli/verify-findings.js';
+import { writeSinkStates } from '../../src/publishing/sink-state.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
+import { frameReceivedAt } from '../../src/store/embedded/frame.js';
+import { encodeSegmentHeader, segmentName } from '../../src/store/embedded/segment.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';
 import { idOf } from '../store/candidate.js';
 import { flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
-import { fillSigned, loggedEvent } from './signed-directory.js';
+import { fillSigned, firstKey, loggedEvent } from './signed-directory.js';
 import {
   AT,
   changed,
@@ -819,6 +823,262 @@ describe('collector verify never accepts a checkpoint', () => {
       { kind: 'checkpoint_invalid', message: '3 checkpoints cannot be checked: there is no key of the log' },
     ]);
   });
+});
+
+/** The frame with `text` behind its envelope, in the place of salt and payload; its checksum does not fit. */
+function saltless(frame: Buffer, text = ''): Buffer {
+  const end = AT.envelope + 45 + (frame[AT.envelope + 3] ?? 0) + (frame[AT.envelope + 4] ?? 0);
+  const cut = Buffer.concat([frame.subarray(0, end), Buffer.from(text)]);
+  cut.writeUInt32LE(cut.length, AT.size);
+  cut.writeUInt16LE(0, AT.saltLength);
+  cut.writeUInt32LE(text.length, AT.payloadLength);
+  return cut;
+}
+
+function putSegment(
+  directory: string,
+  { first, base = 0 }: { first: number; base?: number },
+  frames: readonly Buffer[] = [],
+): string {
+  const ledgerId = fs.readFileSync(path.join(directory, SEGMENT)).toString('hex', 40, 56);
+  const header = encodeSegmentHeader({ base, firstSequence: first, ledgerId }, 1);
+  const file = `ledger/${segmentName(first)}`;
+  fs.writeFileSync(path.join(directory, file), Buffer.concat([header, ...frames]));
+  return file;
+}
+
+function messages(findings: readonly VerifyFinding[]): string[] {
+  return findings.map(({ kind, message }) => `${kind}: ${message}`);
+}
+
+describe('collector verify does not take for intact', () => {
+  test('[R-907] an event whose salt and payload are gone, or replaced by something short, whatever the checksum', () => {
+    const message = `the payload of event 17 (${id(17)}) was removed or replaced: the frame has no room for a salt`;
+    for (const text of ['', '{"a":"forged"}']) {
+      dataDir = copyOf(signed);
+      tamper(dataDir, (frames) => frames.map((frame, i) => (i === 16 ? saltless(frame, text) : frame)));
+      expect(faultsIn(dataDir)).toEqual([altered(17, message)]);
+      dataDir = copyOf(signed);
+      tamper(dataDir, (frames) =>
+        frames.map((frame, i) => (i === 16 ? sealed(saltless(frame, text)) : frame)),
+      );
+      expect(faultsIn(dataDir)).toEqual([altered(17, message + FITTED)]);
+      // Without the tree nothing tells the leaf.
+      fs.rmSync(path.join(dataDir, 'tree'), { recursive: true });
+      expect(messages(faultsIn(dataDir))).toEqual([`altered: ${message}${FITTED}; ${atText(17)}`]);
+    }
+    dataDir = copyOf(signed);
+    tamper(dataDir, (frames) => {
+      const forged = saltless(frames[16] ?? Buffer.alloc(0), '{"a":"forged"}');
+      forged.write('evilorg', AT.envelope + 45, 'latin1');
+      return frames.with(16, sealed(forged));
+    });
+    expect(faultsIn(dataDir)).toEqual([altered(17, message + FITTED)]);
+  });
+
+  test('[R-907] segments whose numbers skip some', () => {
+    dataDir = copyOf(segmented);
+    const [, second = '', ...behind] = segmentPaths(dataDir);
+    const last = Number.parseInt(path.basename(behind[0] ?? ''), 10) - 1;
+    for (const segment of behind.toReversed()) {
+      const header = fs.readFileSync(segment);
+      const first = Number(header.readBigUInt64LE(24)) + 50;
+      const frames = renumbered(framesIn(segment), first);
+      fs.rmSync(segment);
+      putSegment(dataDir, { first, base: Number(header.readBigUInt64LE(16)) }, frames);
+    }
+    const end = framesIn(second).reduce((sum, { length }) => sum + length, 64);
+    expect(messages(faultsIn(dataDir))).toEqual([
+      `altered: numbers ${last + 1} to ${last + 50} were skipped: no event is missing, and those from here on were ` +
+        `numbered anew; ledger/${path.basename(second)}, byte ${end}`,
+    ]);
+  });
+
+  test('[R-907] a segment that stands where another one does, or holds nothing', () => {
+    dataDir = copyOf(signed);
+    const overlaps = (first: number) =>
+      `inserted: ledger/${segmentName(first)} begins at event ${first}, and the segment in front of it ends with ` +
+      'event 300: one of them was slipped in, or numbered anew';
+    putSegment(dataDir, { first: 0 });
+    expect(messages(faultsIn(dataDir))).toEqual([
+      `inserted: ledger/${segmentName(0)} holds no event, and others follow it: it was slipped in, or emptied`,
+    ]);
+    fs.rmSync(path.join(dataDir, 'ledger', segmentName(0)));
+    expect(faultsIn(dataDir)).toEqual([]);
+    const frames = framesIn(path.join(dataDir, SEGMENT));
+    const base = frames.reduce((sum, { length }) => sum + length, 0);
+    putSegment(dataDir, { first: 100, base });
+    expect(messages(faultsIn(dataDir))).toEqual([overlaps(100)]);
+    fs.rmSync(path.join(dataDir, 'ledger', segmentName(100)));
+    putSegment(dataDir, { first: 200, base }, renumbered(frames.slice(0, 20), 200));
+    expect(messages(faultsIn(dataDir))).toEqual([overlaps(200)]);
+    dataDir = copyOf(segmented);
+    const [first = ''] = segmentPaths(dataDir);
+    putSegment(dataDir, { first: 50, base: framesIn(first).reduce((sum, { length }) => sum + length, 0) });
+    expect(messages(faultsIn(dataDir))).toEqual([
+      `inserted: ledger/${segmentName(50)} holds no event, and others follow it: it was slipped in, or emptied`,
+    ]);
+  });
+
+  test('[R-907] a fork that the owner of the key has signed, with the leaves of before put back into the tree', async () => {
+    dataDir = copyOf(signed);
+    const held = path.join(scratch(), 'held');
+    fs.copyFileSync(path.join(dataDir, 'checkpoints/latest'), held);
+    const level = path.join(dataDir, 'tree/level-0');
+    const before = fs.readFileSync(level);
+    tamper(dataDir, (frames) => renumbered(frames.filter((_, i) => i !== 16)));
+    await rebuild(dataDir);
+    fs.rmSync(path.join(dataDir, 'index'), { recursive: true, force: true });
+    const parted = (size: number) =>
+      `forked: this log and ${held} part in events 1 to ${Math.min(size, 300)}; no smaller checkpoint was found that agrees; ` +
+      `both are signed by keys of this log (this log in checkpoints/latest, of ${size} events): it was restored from an ` +
+      'old copy, or rebuilt';
+    const rebuilt = fs.readFileSync(level);
+    // Not grown on: it lacks an event at its end.
+    fs.writeFileSync(level, before);
+    expect(messages(faultsIn(dataDir, [held]))).toContain(parted(299));
+    fs.writeFileSync(level, rebuilt);
+    await fillSigned(dataDir, [Array.from({ length: 10 }, (_, i) => loggedEvent(`more ${i}`))], {
+      segmentBytes: 1 << 20,
+    });
+    expect(messages(faultsIn(dataDir, [held]))).toEqual([parted(309)]);
+    const now = fs.readFileSync(level);
+    fs.writeFileSync(level, Buffer.concat([before, now.subarray(300 * 32)]));
+    expect(messages(faultsIn(dataDir, [held]))).toContain(parted(309));
+  });
+});
+
+describe('collector verify tells of events that no checkpoint speaks of', () => {
+  function rolledBack(directory: string): void {
+    const checkpoints = path.join(directory, 'checkpoints');
+    fs.rmSync(path.join(checkpoints, '0000000000000300.checkpoint'));
+    fs.copyFileSync(path.join(checkpoints, '0000000000000000.checkpoint'), path.join(checkpoints, 'latest'));
+  }
+
+  test('[R-907] as far as it is signed, of how many and since when', async () => {
+    dataDir = copyOf(signed);
+    rolledBack(dataDir);
+    const received = frameReceivedAt(frameAt(dataDir, 1).frame, 0);
+    expect(messages(verified(dataDir))).toEqual([
+      `note: 300 events, from number 1 on, are under no checkpoint yet; the oldest was received at ${new Date(received).toISOString()}`,
+    ]);
+    const { code, stdout } = await run(['verify', '--data-dir', dataDir]);
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^INTACT as far as it is signed: /)]);
+  });
+
+  test('[R-907] as a fault when nothing was signed for an hour', async () => {
+    dataDir = scratch();
+    const oldest = Date.parse('2026-03-01T10:00:00Z');
+    const batch = (receivedAt: number) => [loggedEvent('event', { receivedAt })];
+    await fillSigned(dataDir, [batch(oldest), batch(oldest + 3_600_000)]);
+    fs.renameSync(
+      path.join(dataDir, 'checkpoints/0000000000000002.checkpoint'),
+      path.join(dataDir, 'checkpoints/0000000000000300.checkpoint'),
+    );
+    rolledBack(dataDir);
+    expect(faultsIn(dataDir)).toEqual([]);
+    await fillSigned(dataDir, [batch(oldest + 3_600_001)]);
+    fs.renameSync(
+      path.join(dataDir, 'checkpoints/0000000000000003.checkpoint'),
+      path.join(dataDir, 'checkpoints/0000000000000300.checkpoint'),
+    );
+    for (const name of fs.readdirSync(path.join(dataDir, 'checkpoints'))) {
+      if (/^0{15}[1-9]/.test(name)) fs.rmSync(path.join(dataDir, 'checkpoints', name));
+    }
+    rolledBack(dataDir);
+    expect(messages(faultsIn(dataDir))).toEqual([
+      'checkpoint_missing: 3 events, from number 1 on, are under no checkpoint yet; the oldest was received at ' +
+        '2026-03-01T10:00:00.000Z, more than an hour before the newest: nothing was signed for so long, or newer ' +
+        'checkpoints were removed',
+    ]);
+  });
+
+  test('[R-907] as a fault when a sink took a checkpoint over more', () => {
+    dataDir = copyOf(signed);
+    const state = (size: number) => [
+      { sink: 'dir:/mnt/worm', state: 'ok' as const, size, at: '2026-03-01T10:00:00.000Z' },
+    ];
+    writeSinkStates(dataDir, state(300));
+    expect(verified(dataDir)).toEqual([]);
+    writeSinkStates(dataDir, state(301));
+    expect(messages(faultsIn(dataDir))).toEqual([
+      'checkpoint_missing: checkpoints over more events than 300 were given out (sinks.json says 301)',
+    ]);
+  });
+});
+
+describe('collector verify comes to an end', () => {
+  const pipe = (file: string) => execFileSync('mkfifo', [file]);
+
+  test('[R-907] where a pipe has the name of a file', async () => {
+    dataDir = copyOf(signed);
+    pipe(path.join(dataDir, 'ledger', segmentName(301)));
+    expect(messages(faultsIn(dataDir))).toEqual([
+      `unreadable: ledger/${segmentName(301)} is no regular file, and was not opened`,
+    ]);
+    dataDir = copyOf(signed);
+    const against = scratch();
+    fs.copyFileSync(path.join(dataDir, 'checkpoints/latest'), path.join(against, 'held'));
+    pipe(path.join(against, 'pipe'));
+    fs.symlinkSync('nowhere', path.join(against, 'link'));
+    expect(messages(verified(dataDir, [against]))).toEqual([
+      `note: ${against}/link is no regular file and was passed over`,
+      `note: ${against}/pipe is no regular file and was passed over`,
+    ]);
+    expect(
+      await run(['verify', '--data-dir', dataDir, '--against', path.join(against, 'pipe')]),
+    ).toMatchObject({
+      code: 6,
+      stderr: `collector: ${against}/pipe is no regular file: nothing was compared\n`,
+    });
+    pipe(path.join(dataDir, 'checkpoints/cosigned-00000000'));
+    expect(await run(['verify', '--data-dir', dataDir])).toMatchObject({
+      code: 1,
+      stderr: `collector: ${dataDir}/checkpoints/cosigned-00000000 is no regular file, and was not opened\n`,
+    });
+  });
+
+  test('[R-907] where headers of frames were laid one inside the other', () => {
+    dataDir = copyOf(signed);
+    const nested = Buffer.alloc(4 << 20, 1);
+    const step = 109;
+    for (let at = 0; at + step <= nested.length; at += step) {
+      const header = nested.subarray(at, at + step).fill(0);
+      header.writeUInt32LE(nested.length - at, AT.size);
+      header[AT.version] = 2;
+      header.writeUInt32LE(nested.length - at - step, AT.payloadLength);
+      header.writeUInt32LE(2, AT.sequence);
+      header.writeUInt32LE(2, AT.durableBefore);
+    }
+    fs.truncateSync(path.join(dataDir, SEGMENT), 64);
+    fs.appendFileSync(path.join(dataDir, SEGMENT), nested);
+    const began = performance.now();
+    expect(messages(faultsIn(dataDir))).toEqual([
+      `unreadable: events 1 to 300 cannot be read: the ${nested.length} bytes in their place hold no frame; ${SEGMENT}, byte 64`,
+    ]);
+    expect(performance.now() - began).toBeLessThan(5000);
+  });
+
+  test('[R-907] where a large file that was given holds no note', () => {
+    const held = path.join(scratch(), 'held');
+    fs.writeFileSync(held, 'no note\n\n'.repeat(4 << 20));
+    const began = performance.now();
+    expect(faultsIn(signed, [held])).toMatchObject([{ kind: 'checkpoint_invalid', file: held }]);
+    expect(performance.now() - began).toBeLessThan(10_000);
+  });
+});
+
+test('[R-907] keys of other logs are passed over when one of those that were given is of this one', async () => {
+  const other = scratch();
+  await fillSigned(other, [[loggedEvent('event')]], { origin: 'log.example/ward-8' });
+  const { findings } = verifyLog({
+    ...{ dataDir: signed, files: nodeFiles, against: [], keys: [firstKey(other), firstKey(signed)] },
+    onProgress: () => undefined,
+  });
+  expect(findings.intact).toBe(true);
+  expect(messages(findings.listed)).toEqual([
+    "note: --key: the key of the log log.example/ward-8 is none of this log's, and was not used",
+  ]);
 });
 
 function flip(bytes: Buffer | undefined, at: number): void {

@@ -35,7 +35,12 @@ test('[R-907] killed 50 times under load, the log is found intact each time, als
     await sleep(Math.random() * 250);
     await collector.kill();
     await senders;
-    const there = against.filter((each) => fs.existsSync(each));
+    // A collector that was killed at once has given out nothing yet.
+    const given = [
+      fs.readdirSync(worm).some((name) => name.endsWith('.checkpoint')),
+      fs.existsSync(appended),
+    ];
+    const there = against.filter((_, i) => given[i]);
     const { findings, events, checkpoints } = verify(dataDir, there);
     expect(
       findings.listed.filter(({ kind }) => kind !== 'note'),
@@ -46,7 +51,7 @@ test('[R-907] killed 50 times under load, the log is found intact each time, als
     if (round % 10 > 0) continue;
     const args = there.flatMap((each) => ['--against', each]);
     const { code, stdout } = await run(['verify', '--data-dir', dataDir, ...args]);
-    expect([code, stdout.slice(0, 7)], stdout).toEqual([0, 'INTACT:']);
+    expect([code, stdout.slice(0, 6)], stdout).toEqual([0, 'INTACT']);
   }
   expect(load.acknowledged.size).toBeGreaterThan(1000);
   expect(checked).toBeGreaterThan(100);

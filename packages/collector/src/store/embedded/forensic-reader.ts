@@ -30,9 +30,11 @@ export interface Rest {
   /**
    * `damaged`: the bytes of one frame. `unreadable`: bytes in the place of `count` events, or of none when 0.
    * `missing`: not a byte in the place of `count` events. `torn`: behind the last frame of the log, most likely bytes of
-   * a batch that was never acknowledged. `spare`: bytes behind the last frame of another segment.
+   * a batch that was never acknowledged. `spare`: bytes behind the last frame of another segment. `empty`: a segment
+   * without a frame, that others follow. `overlap`: one that begins before the one in front of it ends; its `sequence`
+   * is the one that it begins with, and the bytes are none and stand for none, but `count` events stand in both.
    */
-  readonly kind: 'damaged' | 'unreadable' | 'missing' | 'torn' | 'spare';
+  readonly kind: 'damaged' | 'unreadable' | 'missing' | 'torn' | 'spare' | 'empty' | 'overlap';
   readonly segment: number;
   readonly position: number;
   readonly bytes: number;
@@ -55,6 +57,13 @@ const ZEROS = Buffer.alloc(WINDOW_BYTES);
 const CLEAN: Tail = { state: 'clean' };
 /** Frames with other sequences than are due that may stand in a row and still be taken for moved or altered ones. */
 const LOOK_AHEAD = 64;
+/** Frames that are searched for lie so close behind the one that is due. */
+const MOST_SKIPPED = 2 ** 32;
+/**
+ * So many times the bytes of a segment are read for checksums in searching it. Nobody's damage asks for more than one;
+ * headers that somebody has laid one inside the other would ask for thousands.
+ */
+const MOST_CHECKED = 8;
 
 export class ForensicReader {
   readonly #files: Files;
@@ -74,6 +83,8 @@ export class ForensicReader {
   #position = 0;
   /** Where the frames of the segment end. */
   #end = 0;
+  /** Bytes of the segment that may yet be read for checksums in searching it. */
+  #budget = 0;
 
   /** @param segments by name (segment-survey.ts). */
   constructor(
@@ -91,12 +102,21 @@ export class ForensicReader {
     for (const [i, segment] of this.segments.entries()) {
       const missing = segment.firstSequence - this.#due;
       if (missing > 0) yield this.#rest('missing', i, 0, 0, missing);
-      this.#due = segment.firstSequence;
       this.#fd = this.#files.open(segment.path, 'r');
       try {
         this.#limit = this.#files.size(this.#fd);
         this.#windowStart = this.#held = 0;
         this.#position = this.#end = SEGMENT_HEADER_BYTES;
+        this.#budget = MOST_CHECKED * this.#limit;
+        const isEmpty =
+          this.#frameSize(SEGMENT_HEADER_BYTES) === 0 &&
+          this.#lastByte(SEGMENT_HEADER_BYTES) === SEGMENT_HEADER_BYTES;
+        const overlap = Math.max(0, -missing);
+        if (isEmpty && i < this.segments.length - 1) yield this.#rest('empty', i, 0, 0, 0);
+        else if (overlap > 0) {
+          yield { ...this.#rest('overlap', i, 0, 0, overlap), sequence: segment.firstSequence };
+        }
+        if (!isEmpty || missing > 0) this.#due = segment.firstSequence;
         place.segment = i;
         while (this.#position < this.#limit) {
           const size = this.#frameSize(this.#position);
@@ -171,7 +191,10 @@ export class ForensicReader {
       this.#position = this.#limit;
       const next = this.segments[segment + 1]?.firstSequence ?? this.#options.covered + 1;
       const count = Math.max(0, next - this.#due);
-      if (end > start) yield* this.#stretch(segment, start, end, count, count === 0 ? 'spare' : 'unreadable');
+      if (end > start) {
+        const isSpare = count === 0 && this.#budget > 0;
+        yield* this.#stretch(segment, start, end, count, isSpare ? 'spare' : 'unreadable');
+      }
       return;
     }
     this.#position = found;
@@ -288,7 +311,10 @@ export class ForensicReader {
     return size > 0 && at + size <= this.#held && checksumHolds(place.buffer, at, size) ? size : 0;
   }
 
-  /** Where the next frame begins that holds, from a position on; undefined when the segment has none. */
+  /**
+   * Where the next frame begins that holds and can come next, from a position on; undefined when the segment has none,
+   * or when no more of it may be searched.
+   */
   #nextFrame(from: number): number | undefined {
     const window = Buffer.allocUnsafe(WINDOW_BYTES);
     for (let start = from; start + HEADER_BYTES <= this.#limit; start += WINDOW_BYTES - HEADER_BYTES + 1) {
@@ -296,6 +322,10 @@ export class ForensicReader {
       for (let at = 0; at + HEADER_BYTES <= held; at++) {
         const size = plausibleSize(window, at, held);
         if (size === 0 || start + at + size > this.#limit) continue;
+        const ahead = frameSequence(window, at) - this.#due;
+        if (ahead < 0 || ahead > MOST_SKIPPED) continue;
+        this.#budget -= size;
+        if (this.#budget <= 0) return undefined;
         if (this.#frameSize(start + at) > 0) return start + at;
       }
     }

@@ -4,6 +4,7 @@
  *
  * The hole: when a segment was created is nobody's evidence, and can be changed with the checksum.
  */
+import fs from 'node:fs';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { Files } from './files.js';
@@ -28,14 +29,21 @@ const SAMPLE = encodeSegmentHeader({ base: 0, firstSequence: 1, ledgerId: '00'.r
 /**
  * The segments in a directory, in their order; none when the directory is not there.
  * @param ledgerId of the ledger; undefined when nothing tells it: then it is the one that most of them have.
+ * @param irregular is told of what has the name of a segment and is no file, like a pipe, on which a reader would wait.
  */
 export function surveySegments(
   files: Files,
   directory: string,
   ledgerId: string | undefined,
+  irregular: (name: string) => void = () => undefined,
 ): SurveyedSegment[] {
   const found = listed(files, directory)
     .filter((name) => NAME.test(name))
+    .filter((name) => {
+      const isFile = fs.statSync(path.join(directory, name), { throwIfNoEntry: false })?.isFile() ?? false;
+      if (!isFile) irregular(name);
+      return isFile;
+    })
     .map((name) => ({ name, ...beginningOf(files, path.join(directory, name)) }));
   const common = ledgerId ?? mostCommon(found.map(({ header }) => idIn(header)));
   const surveyed = found.map(({ name, header, begins }) => {

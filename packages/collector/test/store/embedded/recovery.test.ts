@@ -1,0 +1,51 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { nodeFiles } from '../../../src/store/embedded/files.js';
+import { encodeFrame, frameSize, HEADER_BYTES } from '../../../src/store/embedded/frame.js';
+import { judgeTail, type Tail } from '../../../src/store/embedded/recovery.js';
+import { temporaryDirectory } from '../../running/collector-process.js';
+import { candidate } from '../candidate.js';
+
+function judged(bytes: Buffer): Tail {
+  const directory = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+  const file = path.join(directory, 'tail');
+  fs.writeFileSync(file, bytes);
+  const fd = fs.openSync(file, 'r');
+  try {
+    return judgeTail(nodeFiles, fd, 0, 7);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function frame(sequence: number, durableBefore: number): Buffer {
+  const event = candidate({});
+  const bytes = Buffer.alloc(frameSize(event));
+  encodeFrame(bytes, 0, event, sequence, durableBefore);
+  return bytes;
+}
+
+test('a frame that says that the unreadable one was durable is found behind any number of others', () => {
+  const batch = Array.from({ length: 500 }, (_, i) => frame(8 + i, 7));
+  expect(judged(Buffer.concat([Buffer.from('cut'), ...batch])).state).toBe('torn');
+  expect(judged(Buffer.concat([Buffer.from('cut'), ...batch, frame(508, 508)]))).toEqual({
+    state: 'damaged',
+    witnessSequence: 508,
+  });
+});
+
+test('headers of frames that were laid one inside the other count as damage, and take no hours to judge', () => {
+  const nested = Buffer.alloc(4 << 20);
+  for (let at = 1; at + HEADER_BYTES <= nested.length; at += HEADER_BYTES) {
+    nested.writeUInt32LE(nested.length - at, at + 4);
+    nested[at + 8] = 2;
+    nested.writeUInt32LE(nested.length - at - HEADER_BYTES, at + 12);
+    nested.writeUInt32LE(9, at + 16);
+    nested.writeUInt32LE(9, at + 24);
+  }
+  const began = performance.now();
+  expect(judged(nested)).toEqual({ state: 'damaged', witnessSequence: 9 });
+  expect(performance.now() - began).toBeLessThan(5000);
+});
