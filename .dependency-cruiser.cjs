@@ -41,6 +41,8 @@ module.exports = {
     only('signing', ['integrity']),
     only('publishing', ['integrity', 'store']),
     only('ingest', ['ledger', 'access']),
+    only('importing', ['access', 'integrity', 'ledger', 'store']),
+    only('demo', []),
     {
       name: 'only-cli-names-a-driver',
       severity: 'error',
