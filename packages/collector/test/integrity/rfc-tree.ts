@@ -132,7 +132,8 @@ export function consistencyHolds(
 ): boolean {
   if (first === second) return consistency.length === 0 && firstHash.equals(secondHash);
   if (consistency.length === 0) return false;
-  const steps = Number.isInteger(Math.log2(first)) ? [firstHash, ...consistency] : [...consistency];
+  const isPowerOfTwo = (BigInt(first) & (BigInt(first) - 1n)) === 0n;
+  const steps = isPowerOfTwo ? [firstHash, ...consistency] : [...consistency];
   let fn = BigInt(first) - 1n;
   let sn = BigInt(second) - 1n;
   while ((fn & 1n) === 1n) {
