@@ -1,5 +1,6 @@
 /** What an operator types to `collector demo`, read strictly. Each function throws a usage failure that says how. */
 import type { Config } from '../config.js';
+import { callable } from './first-event.js';
 import { usage } from './key-arguments.js';
 
 const DAY = 86_400_000;
@@ -31,11 +32,7 @@ export function rateFrom(text: string): number {
 
 /** Where a collector is, or where the configured one listens on this host. */
 export function urlFrom(text: string | undefined, { host, port }: Config): URL {
-  if (text === undefined) {
-    const callable =
-      { '0.0.0.0': '127.0.0.1', '::': '[::1]' }[host] ?? (host.includes(':') ? `[${host}]` : host);
-    return new URL(`http://${callable}:${port}/`);
-  }
+  if (text === undefined) return new URL(`http://${callable(host)}:${port}/`);
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const plain =
     url !== undefined && url.search === '' && url.hash === '' && url.username + url.password === '';

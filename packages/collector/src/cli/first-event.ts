@@ -27,7 +27,7 @@ export interface Listening {
 }
 
 /** The address to type on the same host: an address that means "any" is no address to call. */
-function callable(host: string): string {
+export function callable(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   if (host === '::') return '[::1]';
   return host.includes(':') ? `[${host}]` : host;

@@ -8,6 +8,7 @@ import {
   type ProofVerdict,
 } from '@clinical-events/protocol/verify';
 import type { NoteKey } from '../integrity/note-signing.js';
+import { uuidText } from '../store/uuid-text.js';
 import { printable } from './printable.js';
 
 type Valid = Extract<ProofVerdict, { valid: true }>;
@@ -24,13 +25,8 @@ function instant(ms: number): string {
   return Number.isNaN(date.getTime()) ? `${ms} ms after 1970` : date.toISOString();
 }
 
-function uuid(bytes: Uint8Array): string {
-  const hex = Buffer.from(bytes).toString('hex');
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
-}
-
 function runIdIn({ envelope }: Valid): string | undefined {
-  return envelope.runId.every((byte) => byte === 0) ? undefined : uuid(envelope.runId);
+  return envelope.runId.every((byte) => byte === 0) ? undefined : uuidText(envelope.runId);
 }
 
 /** For scripts; the names are a promise. */
@@ -38,7 +34,7 @@ export function describe(verdict: Valid, body: Buffer, cosigned: readonly Cosign
   const { envelope, index, checkpoint, signedBy } = verdict;
   return {
     valid: true,
-    event_id: uuid(envelope.eventId),
+    event_id: uuidText(envelope.eventId),
     run_id: runIdIn(verdict) ?? null,
     kind: envelope.kind,
     profile: envelope.profile,
@@ -66,7 +62,7 @@ export function report(verdict: Valid, body: Buffer, proof: string, cosigned: re
 Proved:
   The ${body.length} bytes given, exactly as they are (SHA-256 ${hash('sha256', body)}),
   are event ${index + 1} of the log ${origin}:
-    event id      ${uuid(envelope.eventId)}
+    event id      ${uuidText(envelope.eventId)}
     run           ${run ?? 'none'}
     kind          ${envelope.kind}, under the profile ${envelope.profile}
     received at   ${instant(envelope.receivedAt)}, according to the collector's clock

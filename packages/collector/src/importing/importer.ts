@@ -8,7 +8,7 @@ import { fillSalt } from '../ledger/salt.js';
 import type { Candidate, Outcome, Store } from '../store/store.js';
 import { eventsOf, type PreparedBatch, type PreparedEvent } from './batch.js';
 import type { LineFaultCode, Refusal } from './line-fault.js';
-import { uuidText } from './offered-line.js';
+import { uuidText } from '../store/uuid-text.js';
 import type { RejectFile } from './reject-file.js';
 
 /**

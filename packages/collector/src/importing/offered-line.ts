@@ -71,12 +71,6 @@ export function uuidIn(value: unknown): string | undefined {
   return typeof id === 'string' && UUID.test(id) ? id.toLowerCase() : undefined;
 }
 
-/** @param id 16 bytes. */
-export function uuidText(id: Uint8Array): string {
-  const hex = Buffer.from(id).toString('hex');
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
-}
-
 type JsonObject = Readonly<Record<string, unknown>>;
 
 function isObject(value: unknown): value is JsonObject {

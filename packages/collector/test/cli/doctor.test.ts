@@ -3,6 +3,7 @@ import path from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { createKey, outcomeEvent, run, start, temporaryDirectory } from '../running/collector-process.js';
+import { contents } from '../running/directory-contents.js';
 import { post } from '../running/load.js';
 import { canMount, hasTerminal, runOnTerminal, runReadOnly } from '../running/restricted-process.js';
 import { candidate } from '../store/candidate.js';
@@ -34,16 +35,6 @@ function found({ findings }: Report, subject: string) {
 
 const EVENTS = Array.from({ length: 300 }, (_, i) => candidate({ body: { i, filler: 'x'.repeat(600) } }));
 const BATCHES = Array.from({ length: 30 }, (_, i) => EVENTS.slice(i * 10, i * 10 + 10));
-
-/** Every file below the directory, with its content. */
-function contents(directory: string): Map<string, string> {
-  const files = new Map<string, string>();
-  for (const entry of fs.readdirSync(directory, { recursive: true, withFileTypes: true })) {
-    const file = path.join(entry.parentPath, entry.name);
-    if (entry.isFile()) files.set(file, fs.readFileSync(file).toString('base64'));
-  }
-  return files;
-}
 
 describe('collector doctor', () => {
   test('[R-703] finds nothing wrong with a sound directory, for people and for scripts, and changes nothing', async () => {

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { SigningKeys } from '../../src/signing/key-directory.js';
 import { createKey, run, temporaryDirectory } from '../running/collector-process.js';
+import { contents } from '../running/directory-contents.js';
 import {
   canMount,
   hasTerminal,
@@ -72,16 +73,6 @@ function kept(name: string): string {
 
 function rootIn(note: string): string {
   return note.split('\n')[2] ?? '';
-}
-
-/** Every file below the directory, with its content. */
-function contents(directory: string): Map<string, string> {
-  const files = new Map<string, string>();
-  for (const entry of fs.readdirSync(directory, { recursive: true, withFileTypes: true })) {
-    const file = path.join(entry.parentPath, entry.name);
-    if (entry.isFile()) files.set(file, fs.readFileSync(file).toString('base64'));
-  }
-  return files;
 }
 
 describe('collector verify', () => {

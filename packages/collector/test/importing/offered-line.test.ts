@@ -1,7 +1,8 @@
 import { hash, randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readLine, uuidIn, uuidText, type LineRules, type Stated } from '../../src/importing/offered-line.js';
+import { readLine, uuidIn, type LineRules, type Stated } from '../../src/importing/offered-line.js';
+import { uuidText } from '../../src/store/uuid-text.js';
 import { outcomeText, sampleEvent } from '../running/sample-events.js';
 
 const NOTHING: Stated = { kind: undefined, organisation: undefined, profile: undefined };

@@ -3,6 +3,7 @@
  * stands there, and a list of what in a header cannot have been written by a collector.
  */
 import { SALT_BYTES } from '@clinical-events/protocol';
+import { uuidText } from '../uuid-text.js';
 import {
   checksumHolds,
   envelopeEnd,
@@ -17,7 +18,6 @@ import {
   frameSequence,
   HEADER_BYTES,
   plausibleSize,
-  uuidText,
 } from './frame.js';
 
 /** The payload state of every frame that this version writes. */

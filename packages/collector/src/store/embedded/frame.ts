@@ -30,6 +30,7 @@ import {
   SALT_BYTES,
 } from '@clinical-events/protocol';
 import type { Candidate, PayloadState, StoredEvent } from '../store.js';
+import { uuidText } from '../uuid-text.js';
 
 const FRAME_VERSION = 2;
 const ENVELOPE = 64;
@@ -159,12 +160,6 @@ export function frameEnvelope(source: Buffer, offset: number): Buffer {
 /** A view of the salt and the payload of a frame that is `size` bytes long. */
 export function frameSalted(source: Buffer, offset: number, size: number): Buffer {
   return source.subarray(envelopeEnd(source, offset), offset + size);
-}
-
-/** 16 bytes in their text form (RFC 9562). */
-export function uuidText(bytes: Buffer): string {
-  const hex = bytes.toString('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
 const NO_RUN = Buffer.alloc(16);

@@ -1,0 +1,13 @@
+/** What a command that changes nothing must leave as it was. */
+import fs from 'node:fs';
+import path from 'node:path';
+
+/** Every file below the directory, with its content. */
+export function contents(directory: string): Map<string, string> {
+  const files = new Map<string, string>();
+  for (const entry of fs.readdirSync(directory, { recursive: true, withFileTypes: true })) {
+    const file = path.join(entry.parentPath, entry.name);
+    if (entry.isFile()) files.set(file, fs.readFileSync(file).toString('base64'));
+  }
+  return files;
+}
