@@ -1,16 +1,16 @@
 /**
- * Lays the leaves of a log as it was read beside those that its tree has hashes of, and tells where they part: an event
+ * Lays the leaves of a log as it was read beside those that its tree holds, and tells where they part: an event
  * altered, missing, slipped in, or in another place. Pure, and in flat memory whatever the log holds.
  *
- * As long as both go together, whole pieces are compared at once. Where they part, up to `window` leaves of each are
- * laid beside each other, and the nearest place is sought from which they go together again. What lies before it is
- * paired off: a leaf of the log and a leaf of the tree are an event that was altered, what is left over of the tree's is
- * missing, what is left over of the log's was slipped in. When all is read, whatever is left of both and is the same
- * leaf is an event that stands in another place.
+ * As long as both go together, whole pieces are compared at once. Where they part, a window of each is laid beside the
+ * other, and the nearest place is sought from which they go together again (meeting.ts). What lies before it is paired
+ * off: a leaf of the log and a leaf of the tree are an event that was altered; what is left over of the tree's is
+ * missing, and what is left over of the log's was slipped in.
  */
+import { alike, leafAt, meeting, type Meeting } from './meeting.js';
 import { HASH_BYTES, type HashSource } from './merkle.js';
 
-/** Whether the tree has a leaf that the log does not, the log one that the tree does not, or both. */
+/** A place where log and tree part. Leaves are hashes, a character a byte. */
 export type Parting =
   /** The log has `leaf` where the tree has `expected`. */
   | {
@@ -21,12 +21,15 @@ export type Parting =
       readonly leaf: string;
       readonly expected: string;
     }
-  /** The log lacks `count` leaves of the tree from `index` on; `logIndex` is where the log goes on. */
+  /** The log lacks `count` leaves of the tree from `index` on; at `logIndex` it goes on, if it does. */
   | {
       readonly kind: 'missing';
       readonly index: number;
       readonly logIndex: number;
+      /** Of the leaf that the log goes on with; undefined when it ends. */
+      readonly place: number | undefined;
       readonly count: number;
+      /** The first of them. */
       readonly expected: readonly string[];
     }
   /** The log has a leaf in front of the tree's leaf `index`. */
@@ -49,40 +52,46 @@ export interface Gap {
 export interface AlignmentOptions {
   /** Level 0 is the leaves of the tree. */
   readonly stored: HashSource;
-  /** So many leaves of the tree are to be believed, and compared. */
+  /** So many leaves of the tree are looked at. */
   readonly covered: number;
   readonly window?: number;
+}
+
+interface OpenGap {
+  readonly reference: number;
+  readonly count: number;
 }
 
 const WINDOW = 4096;
 /** So many partings are told one by one; of what comes after, each kind is counted. */
 const MOST_PARTINGS = 10_000;
-/** Leaves of one removed stretch that are remembered, in case they turn up elsewhere. */
+/** So many leaves of one stretch that is missing are kept, in case they turn up elsewhere. */
 const MOST_EXPECTED = 4096;
 /** How often the whole level may be searched for where the log goes on. */
 const MOST_SEARCHES = 16;
-/** Leaves of the log that are tried as the one that the log goes on with. */
+/** Leaves of the log that are tried as the one that it goes on with. */
 const PROBES = 4;
 const SEARCH_PIECE = 32_768;
 
 export class LeafAlignment {
   readonly partings: Parting[] = [];
+  /** The first of them. */
   readonly gaps: Gap[] = [];
-  /** Partings that were not kept, by kind: altered, missing, inserted events. */
+  /** Leaves in partings that were not kept, by kind. */
   readonly unlisted = { altered: 0, missing: 0, inserted: 0 };
   /** How many leaves of the tree the log has gone past. */
   index = 0;
-  /** How many leaves of the log were read, and could not be read. */
+  /** How many leaves of the log there were, those that could not be read among them. */
   logIndex = 0;
-  /** Leaves of the log behind the last of the tree's that are to be believed. */
+  /** How many of these lie behind the last leaf of the tree that is looked at. */
   unsigned = 0;
   readonly #stored: HashSource;
   readonly #covered: number;
   readonly #window: number;
-  /** Leaves of the log, and their places, that wait until it is seen how they go on. */
+  /** Leaves of the log that wait until it is seen how they go on, and their places. */
   #waiting = Buffer.alloc(0);
   #places: number[] = [];
-  #gap: { readonly reference: number; readonly count: number } | undefined;
+  #gap: OpenGap | undefined;
   #searches = 0;
 
   constructor({ stored, covered, window = WINDOW }: AlignmentOptions) {
@@ -91,214 +100,185 @@ export class LeafAlignment {
     this.#window = window;
   }
 
-  /** The next `count` leaves of the log, side by side, and for each a number by which its place is known. */
+  /** The next `count` leaves of the log, side by side, and of each a number by which its place is known. */
   leaves(hashes: Buffer, places: ArrayLike<number>, count: number): void {
     if (count === 0) return;
-    if (this.#gap !== undefined) this.#close(this.#gap, hashes, count);
-    let from = 0;
-    if (this.#waiting.length === 0) {
-      from = this.#together(hashes, count);
-      if (from === count) return;
-    }
+    this.#closeGap(hashes, count);
+    const from = this.#waiting.length === 0 ? this.#together(hashes, count) : 0;
+    if (from === count) return;
     this.#waiting = Buffer.concat([this.#waiting, hashes.subarray(from * HASH_BYTES, count * HASH_BYTES)]);
     for (let i = from; i < count; i++) this.#places.push(places[i] ?? 0);
     this.#settle(false);
   }
 
-  /** Here the log has `count` leaves that cannot be read, as far as anybody can tell. */
+  /** Here the log has `count` leaves, as far as anybody can tell, that cannot be read. */
   gap(count: number, reference: number): void {
     this.#settle(true);
-    if (this.#gap !== undefined) this.#pass(this.#gap, this.#gap.count);
+    this.#closeGap();
     this.#gap = { reference, count };
   }
 
-  /** The log ends here. On return `partings` and `gaps` are complete; what the tree has behind `index` is missing. */
+  /** The log ends here. On return all is told. */
   finish(): void {
     this.#settle(true);
-    if (this.#gap !== undefined) this.#pass(this.#gap, this.#gap.count);
-    this.#gap = undefined;
+    this.#closeGap();
+    if (this.index < this.#covered) this.#miss(this.#covered - this.index);
   }
 
-  /** Hashes of the tree's leaves, from `first` on. */
+  /** Leaves of the tree; fewer when fewer are there, or are looked at. */
   #expected(first: number, count: number): Buffer {
     const wanted = Math.min(count, this.#covered - first);
     return wanted <= 0 ? Buffer.alloc(0) : this.#stored.hashes(0, first, wanted);
   }
 
-  /** Goes past what both have alike. @returns how many of the leaves of the log that were. */
+  /** Goes past what is alike. @returns how many leaves of the log that were. */
   #together(hashes: Buffer, count: number): number {
     const wanted = Math.max(0, Math.min(count, this.#covered - this.index));
     const expected = this.#expected(this.index, wanted);
-    let same = Math.min(wanted, expected.length / HASH_BYTES);
-    if (!equal(hashes, 0, expected, 0, same)) {
-      for (let i = 0; i < same; i++) if (!equal(hashes, i, expected, i, 1)) same = i;
+    const there = expected.length / HASH_BYTES;
+    const same = alike(hashes, 0, expected, 0, there);
+    if (same < there) {
       this.index += same;
       this.logIndex += same;
       return same;
     }
-    // What the tree's file has lost cannot be compared.
+    // Hashes that the tree has lost cannot be held against anything; the audit tells that they are lost.
     this.index += wanted;
     this.logIndex += count;
     this.unsigned += count - wanted;
     return count;
   }
 
-  /** Deals with the leaves that wait. Unless these are the last before a gap or the end, leaves half of a window be. */
+  /** Deals with the leaves that wait, or at least with so many that less than a window of them goes on waiting. */
   #settle(last: boolean): void {
     let done = 0;
     const held = this.#places.length;
-    while (done < held && (last || held - done >= this.#window)) {
+    while (done < held) {
       const log = this.#waiting.subarray(done * HASH_BYTES);
       const left = held - done;
-      const tree = this.#expected(this.index, this.#window);
-      if (tree.length === 0) {
-        done += this.#together(log, left);
-        continue;
-      }
-      done += this.#settleWindow(log, Math.min(left, this.#window), tree, done, last && left <= this.#window);
+      done += this.#together(log, left);
+      if (done === held || (!last && held - done < this.#window)) break;
+      done += this.#settleWindow(done, Math.min(held - done, this.#window), last);
     }
     this.#waiting = Buffer.from(this.#waiting.subarray(done * HASH_BYTES));
     this.#places = this.#places.slice(done);
   }
 
-  /** @returns how many of the leaves of the log it has dealt with: at least one. */
-  #settleWindow(log: Buffer, logCount: number, tree: Buffer, offset: number, last: boolean): number {
+  /**
+   * @param offset of the first of `count` waiting leaves, with which log and tree part.
+   * @param last whether the log ends, or has a gap, behind the leaves that wait.
+   * @returns how many leaves of the log were dealt with.
+   */
+  #settleWindow(offset: number, count: number, last: boolean): number {
+    const log = this.#waiting.subarray(offset * HASH_BYTES);
+    const tree = this.#expected(this.index, this.#window);
     const treeCount = tree.length / HASH_BYTES;
-    const whole = this.index + treeCount >= this.#covered;
-    const where = new Map<string, number>();
-    for (let j = 0; j < treeCount; j++) where.set(leafAt(tree, j), j);
+    const logEnds = last && offset + count === this.#places.length;
+    const treeEnds = this.index + treeCount >= this.#covered;
+    const where = new Map(Array.from({ length: treeCount }, (_, j) => [leafAt(tree, j), j]));
+    const window = { log, logCount: count, logEnds, tree, treeCount, treeEnds, where };
     let [i, j] = [0, 0];
+    const pass = (ofLog: number, ofTree: number) => {
+      this.index += ofTree;
+      this.logIndex += ofLog;
+      i += ofLog;
+      j += ofTree;
+    };
     for (;;) {
-      while (i < logCount && j < treeCount && equal(log, i, tree, j, 1)) {
-        i++;
-        j++;
-      }
-      // With less than half a window in sight, look again once there is more.
-      const near = i > 0 && ((!last && logCount - i < this.#window / 2) || (!whole && treeCount - j < this.#window / 2));
-      if (i === logCount || j === treeCount || near) break;
-      const met = meeting(log, i, logCount, tree, j, treeCount, where, { last, whole });
-      if (met !== undefined) {
-        this.#part(log, i, i + met.log, offset, tree, j, j + met.tree);
-        i += met.log;
-        j += met.tree;
-        continue;
-      }
-      const skipped = last && whole ? undefined : this.#search(log, i, logCount, this.index + treeCount);
-      if (skipped !== undefined) {
-        this.#advance(i, j);
-        this.#partFar(log, skipped.log, offset + i, skipped.index);
-        return i + skipped.log;
-      }
-      const paired = Math.min(logCount - i, treeCount - j);
-      this.#part(log, i, i + paired, offset, tree, j, j + paired);
-      i += paired;
-      j += paired;
-    }
-    this.#advance(i, j);
-    return i;
-  }
-
-  #advance(log: number, tree: number): void {
-    this.logIndex += log;
-    this.index += tree;
-  }
-
-  /** The leaves [from, to) of the log stand where the tree has [treeFrom, treeTo). Counts from `index` and `logIndex`. */
-  #part(log: Buffer, from: number, to: number, offset: number, tree: Buffer, treeFrom: number, treeTo: number): void {
-    const paired = Math.min(to - from, treeTo - treeFrom);
-    for (let k = 0; k < paired; k++) {
-      this.#keep({
-        ...{ kind: 'altered', index: this.index + treeFrom + k, logIndex: this.logIndex + from + k },
-        place: this.#places[offset + from + k] ?? 0,
-        ...{ leaf: leafAt(log, from + k), expected: leafAt(tree, treeFrom + k) },
-      });
-    }
-    const [index, logIndex] = [this.index + treeFrom + paired, this.logIndex + from + paired];
-    const count = treeTo - treeFrom - paired;
-    if (count > 0) {
-      const expected = Array.from({ length: count }, (_, k) => leafAt(tree, treeFrom + paired + k));
-      this.#keep({ kind: 'missing', index, logIndex, count, expected });
-    }
-    for (let k = 0; k < to - from - paired; k++) {
-      const place = this.#places[offset + from + paired + k] ?? 0;
-      this.#keep({ kind: 'inserted', index, logIndex: logIndex + k, place, leaf: leafAt(log, from + paired + k) });
+      if (j >= treeCount) return i;
+      const run = alike(log, i, tree, j, Math.min(count - i, treeCount - j));
+      pass(run, run);
+      // With little in sight, it is looked at again when there is more.
+      const near = (left: number, ends: boolean) => left === 0 || (i > 0 && !ends && left < this.#window / 2);
+      if (near(count - i, logEnds) || near(treeCount - j, treeEnds)) return i;
+      const met =
+        meeting(window, i, j) ?? (treeEnds ? undefined : this.#search(log, i, count, treeCount - j));
+      const paired = Math.min(count - i, treeCount - j);
+      const { log: ofLog, tree: ofTree } = met ?? { log: paired, tree: paired };
+      this.#part(log, i, ofLog, ofTree, offset);
+      pass(ofLog, ofTree);
     }
   }
 
-  /** As `#part`, to a leaf of the tree out of the window: the log's first `count` leaves, and all up to `index`. */
-  #partFar(log: Buffer, count: number, offset: number, index: number): void {
-    const tree = this.#expected(this.index, Math.min(index - this.index, MOST_EXPECTED));
-    const paired = Math.min(count, tree.length / HASH_BYTES);
-    this.#part(log.subarray(0), 0, count, offset, tree, 0, paired);
-    const missing = index - this.index - paired;
-    const expected = Array.from({ length: tree.length / HASH_BYTES - paired }, (_, k) => leafAt(tree, paired + k));
-    this.#keep({
-      ...{ kind: 'missing', index: this.index + paired, logIndex: this.logIndex + count },
-      ...{ count: missing, expected },
-    });
-    this.logIndex += count;
-    this.index = index;
-  }
-
-  /** Searches all of the level behind the window for one of the next leaves of the log. */
-  #search(
-    log: Buffer,
-    from: number,
-    count: number,
-    behind: number,
-  ): { log: number; index: number } | undefined {
-    if (this.#searches >= MOST_SEARCHES) return undefined;
+  /** Searches the whole level, from `from` leaves ahead on, for one of the next leaves of the log. */
+  #search(log: Buffer, i: number, count: number, from: number): Meeting | undefined {
+    if (this.#searches === MOST_SEARCHES) return undefined;
     this.#searches++;
-    for (let first = behind; first < this.#covered; first += SEARCH_PIECE) {
+    for (let first = this.index + from; first < this.#covered; first += SEARCH_PIECE) {
       const piece = this.#expected(first, SEARCH_PIECE);
-      for (let k = 0; k < PROBES && from + k < count; k++) {
-        const probe = log.subarray((from + k) * HASH_BYTES, (from + k + 1) * HASH_BYTES);
-        const at = piece.indexOf(probe);
-        if (at >= 0 && at % HASH_BYTES === 0) return { log: from + k, index: first + at / HASH_BYTES };
+      for (let k = 0; k < PROBES && i + k < count; k++) {
+        const at = leafIn(piece, log, i + k);
+        if (at >= 0) return { log: k, tree: first + at - this.index };
       }
     }
     return undefined;
   }
 
-  /** Finds out how many leaves of the tree the gap in the log stands for, now that it is known how the log goes on. */
-  #close(gap: { reference: number; count: number }, hashes: Buffer, count: number): void {
-    this.#gap = undefined;
-    const probes = Math.min(PROBES, count);
-    for (const start of [this.index + gap.count, this.index, this.index + gap.count - this.#window]) {
-      if (start < this.index) continue;
-      const tree = this.#expected(start, start === this.index + gap.count ? probes : gap.count + this.#window);
-      for (let k = 0; k < probes; k++) {
-        const at = tree.indexOf(hashes.subarray(k * HASH_BYTES, (k + 1) * HASH_BYTES));
-        const skipped = start + at / HASH_BYTES - k - this.index;
-        if (at < 0 || at % HASH_BYTES !== 0 || skipped < 0) continue;
-        this.#pass(gap, skipped);
-        return;
-      }
+  /** The next leaves of the log, `ofLog` from `i` on, stand where the tree has its next `ofTree`. */
+  #part(log: Buffer, i: number, ofLog: number, ofTree: number, offset: number): void {
+    const expected = this.#expected(this.index, Math.min(ofTree, MOST_EXPECTED));
+    for (let k = 0; k < ofLog; k++) {
+      const logIndex = this.logIndex + k;
+      const place = this.#places[offset + i + k] ?? 0;
+      const leaf = leafAt(log, i + k);
+      const index = this.index + Math.min(k, ofTree);
+      const here = { index, logIndex, place, leaf };
+      if (k >= ofTree) this.#keep({ kind: 'inserted', ...here });
+      else this.#keep({ kind: 'altered', ...here, expected: leafAt(expected, k) });
     }
-    this.#pass(gap, gap.count);
+    if (ofTree > ofLog) this.#miss(ofTree - ofLog, ofLog, this.#places[offset + i + ofLog]);
   }
 
-  #pass({ reference, count: said }: { reference: number; count: number }, count: number): void {
-    const signed = Math.max(0, Math.min(count, this.#covered - this.index));
-    this.gaps.push({ reference, index: this.index, count });
-    this.index += signed;
+  /** The log lacks `count` leaves of the tree, `behind` leaves further on. */
+  #miss(count: number, behind = 0, place?: number): void {
+    const index = this.index + behind;
+    const hashes = this.#expected(index, Math.min(count, MOST_EXPECTED));
+    const expected = Array.from({ length: hashes.length / HASH_BYTES }, (_, k) => leafAt(hashes, k));
+    this.#keep({ kind: 'missing', index, logIndex: this.logIndex + behind, place, count, expected });
+  }
+
+  /** Finds out, from how the log goes on if it does, how many leaves of the tree an open gap stands for. */
+  #closeGap(hashes?: Buffer, count = 0): void {
+    if (this.#gap === undefined) return;
+    const { reference, count: said } = this.#gap;
+    this.#gap = undefined;
+    const stands = hashes === undefined ? said : (this.#passedBy(said, hashes, count) ?? said);
+    const looked = Math.max(0, Math.min(stands, this.#covered - this.index));
+    if (this.gaps.length < MOST_PARTINGS) this.gaps.push({ reference, index: this.index, count: stands });
+    this.index += looked;
     this.logIndex += said;
-    this.unsigned += count - signed;
+    this.unsigned += stands - looked;
+  }
+
+  /** How many leaves of the tree lie before the one that the log goes on with, most likely `said`. */
+  #passedBy(said: number, hashes: Buffer, count: number): number | undefined {
+    const probes = Math.min(PROBES, count);
+    const find = (first: number, length: number): number | undefined => {
+      const piece = this.#expected(this.index + first, length);
+      for (let k = 0; k < probes; k++) {
+        const at = leafIn(piece, hashes, k);
+        if (at >= 0 && first + at >= k) return first + at - k;
+      }
+      return undefined;
+    };
+    let found = find(said, probes);
+    for (let first = 0; found === undefined && first < said + this.#window; first += SEARCH_PIECE) {
+      found = find(first, Math.min(SEARCH_PIECE, said + this.#window - first));
+    }
+    return found;
   }
 
   #keep(parting: Parting): void {
-    const count = parting.kind === 'missing' ? parting.count : 1;
     if (this.partings.length < MOST_PARTINGS) this.partings.push(parting);
-    else this.unlisted[parting.kind] += count;
+    else this.unlisted[parting.kind] += parting.kind === 'missing' ? parting.count : 1;
   }
 }
 
-function leafAt(hashes: Buffer, i: number): string {
-  return hashes.latin1Slice(i * HASH_BYTES, (i + 1) * HASH_BYTES);
-}
-
-function equal(one: Buffer, i: number, other: Buffer, j: number, count: number): boolean {
-  const bytes = count * HASH_BYTES;
-  const [from, otherFrom] = [i * HASH_BYTES, j * HASH_BYTES];
-  return other.compare(one, from, from + bytes, otherFrom, otherFrom + bytes) === 0;
+/** Where leaf `k` of `leaves` stands in a piece of the level, or -1. */
+function leafIn(piece: Buffer, leaves: Buffer, k: number): number {
+  const leaf = leaves.subarray(k * HASH_BYTES, (k + 1) * HASH_BYTES);
+  for (let at = piece.indexOf(leaf); at >= 0; at = piece.indexOf(leaf, at + 1)) {
+    if (at % HASH_BYTES === 0) return at / HASH_BYTES;
+  }
+  return -1;
 }
