@@ -13,7 +13,7 @@ import { formatByteSize, formatDuration, parseByteSize, parseDuration } from './
 
 /** The commands that an option can apply to; `issuing` stands for those of `keys` that hand out a key. */
 export type CommandName =
-  'serve' | 'keys' | 'issuing' | 'events' | 'doctor' | 'signing-key' | 'verify' | 'proof' | 'tiles';
+  'serve' | 'keys' | 'issuing' | 'events' | 'import' | 'doctor' | 'signing-key' | 'verify' | 'proof' | 'tiles';
 
 interface Declared {
   readonly help: string;
@@ -46,13 +46,16 @@ const GIB = 1024 * MIB;
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const SERVE: readonly CommandName[] = ['serve'];
+/** The commands that store events. */
+const STORING: readonly CommandName[] = ['serve', 'import'];
 const ADDRESS: readonly CommandName[] = ['serve', 'issuing'];
-const SIGNING: readonly CommandName[] = ['serve', 'signing-key'];
+const SIGNING: readonly CommandName[] = [...STORING, 'signing-key'];
 const EVERY: readonly CommandName[] = [
   'serve',
   'keys',
   'issuing',
   'events',
+  'import',
   'doctor',
   'signing-key',
   'verify',
@@ -89,7 +92,7 @@ const OPTIONS = {
     default: 'minimum',
     choices: PROFILES,
     help: 'what an event must hold, unless its key says otherwise',
-    appliesTo: SERVE,
+    appliesTo: STORING,
   },
   'max-body-bytes': {
     type: 'bytes',
@@ -97,7 +100,7 @@ const OPTIONS = {
     min: KIB,
     max: 64 * MIB,
     help: 'largest event, before and after decompression',
-    appliesTo: SERVE,
+    appliesTo: STORING,
   },
   'queue-bytes': {
     type: 'bytes',
@@ -162,7 +165,7 @@ const OPTIONS = {
     min: 8,
     max: 1024,
     help: 'objects and arrays within each other in an event',
-    appliesTo: SERVE,
+    appliesTo: STORING,
   },
   'segment-bytes': {
     type: 'bytes',
@@ -170,7 +173,7 @@ const OPTIONS = {
     min: 64 * KIB,
     max: GIB,
     help: 'size at which the log goes on in a new file',
-    appliesTo: SERVE,
+    appliesTo: STORING,
   },
   'signing-keys': {
     type: 'path',
@@ -191,7 +194,7 @@ const OPTIONS = {
     default: '',
     otherwise: '`collector/` and the ledger id',
     help: 'name of the log in its checkpoints; the first start decides for ever',
-    appliesTo: SERVE,
+    appliesTo: STORING,
   },
   'checkpoint-interval-ms': {
     type: 'duration',
@@ -199,7 +202,7 @@ const OPTIONS = {
     min: 100,
     max: 60 * MINUTE,
     help: 'time between two checkpoints while events arrive',
-    appliesTo: SERVE,
+    appliesTo: STORING,
   },
   'checkpoint-sink': {
     type: 'list',

@@ -8,6 +8,8 @@ export const EXIT = {
   unsafe: 4,
   inUse: 5,
   notFound: 6,
+  partly: 7,
+  interrupted: 130,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
@@ -20,6 +22,8 @@ const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   unsafe: 'storage failed while running, and going on would not be safe (serve)',
   inUse: 'the data directory is in use by another collector',
   notFound: 'what was asked for does not exist',
+  partly: 'some of the input was refused, and all the rest was done (import)',
+  interrupted: 'a signal ended it before its end; what it told of is done (import)',
 };
 
 /** The exit codes for the help, one a line, without a line break at the end. */

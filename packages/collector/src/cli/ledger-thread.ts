@@ -1,31 +1,13 @@
 /** The ledger's thread: puts the embedded store and its tree under the group commit, and tells the main thread how they fare. */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
-import type { CheckpointSigner } from '../integrity/signer.js';
-import { CheckpointContradicted, LedgerTree } from '../ledger/ledger-tree.js';
 import { Ledger, type LedgerState } from '../ledger/ledger.js';
 import { RingReader, type RingMemory } from '../ledger/ring.js';
-import { CommandSigner } from '../signing/command-signer.js';
-import { SigningKeys } from '../signing/key-directory.js';
-import { SigningKeyFault } from '../signing/signing-key-fault.js';
-import { EmbeddedStore, type Opened } from '../store/embedded/embedded-store.js';
-import { EventReader } from '../store/embedded/event-reader.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import { TreeFiles } from '../store/embedded/tree-files.js';
-import { StoreDamaged } from '../store/store.js';
-import { claimedSize } from './log-checkpoints.js';
-import { deniedPath } from './permission-denied.js';
+import type { Opened } from '../store/embedded/embedded-store.js';
+import { isDamage, openLedger, reasonOf, type LedgerSettings, type OpenLedger } from './open-ledger.js';
 
 /** What the thread is started with. */
-export interface LedgerThreadData {
-  readonly dataDir: string;
-  readonly segmentBytes: number;
+export interface LedgerThreadData extends LedgerSettings {
   readonly maxDepth: number;
-  /** Directory of the signing keys, or the program that signs instead when that is not empty. */
-  readonly signingKeys: string;
-  readonly signingCommand: string;
-  /** Empty: made of the ledger's id. */
-  readonly logOrigin: string;
-  readonly checkpointIntervalMs: number;
   readonly ring: RingMemory;
   readonly answers: MessagePort;
 }
@@ -40,59 +22,15 @@ export type LedgerThreadMessage =
   | { readonly type: 'checkpoint'; readonly note: string }
   | { readonly type: 'closed' };
 
-/** The message of an error and of what caused it. */
-function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const denied = deniedPath(error);
-  if (denied !== undefined) return `permission denied: ${denied}`;
-  return error.cause === undefined ? error.message : `${error.message}: ${reasonOf(error.cause)}`;
-}
-
-/** Everything that has to be whole before the first event is taken. */
-async function open(data: LedgerThreadData, say: (message: LedgerThreadMessage) => void) {
-  const { dataDir } = data;
-  const onTrouble = (what: string, error: unknown) =>
-    say({ type: 'trouble', what, reason: error === undefined ? '' : reasonOf(error) });
-  const treeStore = TreeFiles.open(dataDir, nodeFiles);
-  const store = await EmbeddedStore.open({
-    directory: dataDir,
-    segmentBytes: data.segmentBytes,
-    // Whether it can be believed is seen when the tree is opened.
-    vouchedEvents: claimedSize(treeStore),
-    onTrouble,
-  });
-  const onNotice = (message: string) => say({ type: 'notice', message });
-  const origin = () => data.logOrigin || `collector/${store.opened.ledgerId}`;
-  const signer: CheckpointSigner =
-    data.signingCommand === ''
-      ? SigningKeys.openOrCreate({ dataDir, directory: data.signingKeys, origin, onTrouble, onNotice })
-      : await CommandSigner.open({ dataDir, program: data.signingCommand, origin });
-  if (data.logOrigin !== '' && signer.origin !== data.logOrigin) {
-    throw new Error(`--log-origin: this log began as ${signer.origin}, and its name stays`);
-  }
-  const leaves = await LedgerTree.open({
-    store: treeStore,
-    signer,
-    events: new EventReader(dataDir, nodeFiles),
-    size: store.opened.events,
-    intervalMs: data.checkpointIntervalMs,
-    onCheckpoint: (note) => say({ type: 'checkpoint', note }),
-    onTrouble,
-  });
-  return { store, leaves };
-}
-
-/** Whether what is stored contradicts itself, so that no start can succeed until somebody has looked at it. */
-function isDamage(error: unknown): boolean {
-  if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) return true;
-  return error instanceof SigningKeyFault && error.reason === 'broken';
-}
-
 async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   const say = (message: LedgerThreadMessage) => port.postMessage(message);
-  let opened: Awaited<ReturnType<typeof open>>;
+  let opened: OpenLedger;
   try {
-    opened = await open(data, say);
+    opened = await openLedger(data, {
+      onTrouble: (what, reason) => say({ type: 'trouble', what, reason }),
+      onNotice: (message) => say({ type: 'notice', message }),
+      onCheckpoint: (note) => say({ type: 'checkpoint', note }),
+    });
   } catch (error) {
     say({ type: 'refused', damaged: isDamage(error), reason: reasonOf(error) });
     return;

@@ -18,6 +18,7 @@ const COMMANDS: Readonly<
   serve: { summary: 'run the collector', load: () => import('./serve.js') },
   keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
   events: { summary: 'print stored events as NDJSON', load: () => import('./events.js') },
+  import: { summary: 'store events from NDJSON files', load: () => import('./import.js') },
   'signing-key': {
     summary: 'show and rotate the key that signs checkpoints',
     load: () => import('./signing-key.js'),
@@ -26,6 +27,7 @@ const COMMANDS: Readonly<
   proof: { summary: 'write a proof that an event is in the log', load: () => import('./proof.js') },
   'check-proof': { summary: 'check such a proof, without the log', load: () => import('./check-proof.js') },
   tiles: { summary: 'export the tree for independent tools', load: () => import('./tiles.js') },
+  demo: { summary: 'send made-up runs to a running collector', load: () => import('./demo.js') },
 };
 
 /** Commands that have commands of their own. */

@@ -1,0 +1,90 @@
+/** Opens a data directory for writing: the embedded store, the key that signs, and the tree, each held against the others. */
+import type { CheckpointSigner } from '../integrity/signer.js';
+import { CheckpointContradicted, LedgerTree } from '../ledger/ledger-tree.js';
+import { CommandSigner } from '../signing/command-signer.js';
+import { SigningKeys } from '../signing/key-directory.js';
+import { SigningKeyFault } from '../signing/signing-key-fault.js';
+import { EmbeddedStore } from '../store/embedded/embedded-store.js';
+import { EventReader } from '../store/embedded/event-reader.js';
+import { nodeFiles } from '../store/embedded/files.js';
+import { TreeFiles } from '../store/embedded/tree-files.js';
+import { StoreDamaged } from '../store/store.js';
+import { claimedSize } from './log-checkpoints.js';
+import { deniedPath } from './permission-denied.js';
+
+export interface LedgerSettings {
+  readonly dataDir: string;
+  readonly segmentBytes: number;
+  /** Directory of the signing keys, or the program that signs instead when that is not empty. */
+  readonly signingKeys: string;
+  readonly signingCommand: string;
+  /** Empty: made of the ledger's id. */
+  readonly logOrigin: string;
+  readonly checkpointIntervalMs: number;
+}
+
+/** Told while the ledger is open. `reason` is the text of an error: a place or a system's answer, never an event's content. */
+export interface LedgerEars {
+  /** Something is degraded, but nothing is lost and nothing is refused. */
+  readonly onTrouble: (what: string, reason: string) => void;
+  readonly onNotice: (message: string) => void;
+  /** A checkpoint was signed and stands on the disk. */
+  readonly onCheckpoint: (note: string) => void;
+}
+
+export interface OpenLedger {
+  readonly store: EmbeddedStore;
+  readonly leaves: LedgerTree;
+}
+
+/**
+ * On return everything is whole, and events may be taken. The caller holds the directory's lock, and closes the leaves
+ * first and then the store.
+ * @throws whatever is wrong; {@link isDamage} tells what no second try can mend.
+ */
+export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
+  const { dataDir } = settings;
+  const { onNotice, onCheckpoint } = ears;
+  const onTrouble = (what: string, error: unknown) =>
+    ears.onTrouble(what, error === undefined ? '' : reasonOf(error));
+  const treeStore = TreeFiles.open(dataDir, nodeFiles);
+  const store = await EmbeddedStore.open({
+    directory: dataDir,
+    segmentBytes: settings.segmentBytes,
+    // Whether it can be believed is seen when the tree is opened.
+    vouchedEvents: claimedSize(treeStore),
+    onTrouble,
+  });
+  const origin = () => settings.logOrigin || `collector/${store.opened.ledgerId}`;
+  const signer: CheckpointSigner =
+    settings.signingCommand === ''
+      ? SigningKeys.openOrCreate({ dataDir, directory: settings.signingKeys, origin, onTrouble, onNotice })
+      : await CommandSigner.open({ dataDir, program: settings.signingCommand, origin });
+  if (settings.logOrigin !== '' && signer.origin !== settings.logOrigin) {
+    throw new Error(`--log-origin: this log began as ${signer.origin}, and its name stays`);
+  }
+  const leaves = await LedgerTree.open({
+    store: treeStore,
+    signer,
+    events: new EventReader(dataDir, nodeFiles),
+    size: store.opened.events,
+    intervalMs: settings.checkpointIntervalMs,
+    onCheckpoint,
+    onTrouble,
+  });
+  return { store, leaves };
+}
+
+/** Whether what is stored contradicts itself, so that no start can succeed until somebody has looked at it. */
+export function isDamage(error: unknown): boolean {
+  if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) return true;
+  return error instanceof SigningKeyFault && error.reason === 'broken';
+}
+
+/** The message of an error and of what caused it. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const denied = deniedPath(error);
+  if (denied !== undefined) return `permission denied: ${denied}`;
+  return error.cause === undefined ? error.message : `${error.message}: ${reasonOf(error.cause)}`;
+}

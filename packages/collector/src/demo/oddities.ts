@@ -1,0 +1,180 @@
+/**
+ * What goes wrong between a sender and the collector, mixed into planned runs at stated rates. Every oddity has a name
+ * under which it is counted, so that a demonstration can tell what it did.
+ */
+import { DAY, HOUR, MINUTE, SECOND } from './period.js';
+import type { PlannedEvent, PlannedRun } from './planned-run.js';
+import type { Random } from './random.js';
+
+/** How often, and in words. Rates are of the runs, or of the events that it can happen to. */
+export const ODDITIES = {
+  no_output: { rate: 0.015, of: 'runs', means: 'the output never came' },
+  no_start: { rate: 0.01, of: 'runs', means: 'the inference-start never came' },
+  clock_wrong: { rate: 0.015, of: 'runs', means: "the model's clock is hours off" },
+  clock_set_back: { rate: 0.01, of: 'runs', means: "the model's clock is set back in the middle" },
+  no_run_id: { rate: 0.03, of: 'events', means: 'names its parent and no run' },
+  stray: { rate: 0.04, of: 'feedback', means: 'names no run, and a parent that nobody sent' },
+  late_outcome: { rate: 0.08, of: 'outcomes', means: 'reported one to six weeks late' },
+  own_words: {
+    rate: 0.03,
+    of: 'outcomes',
+    means: "in the sender's own form, valid only under profile minimum",
+  },
+  unknown_fields: { rate: 0.04, of: 'events', means: 'has fields that the protocol does not name' },
+  repeat: { rate: 0.02, of: 'events', means: 'sent again, byte for byte' },
+  respelt: { rate: 0.01, of: 'events', means: 'sent again with other key order and white space' },
+  conflict: { rate: 0.004, of: 'events', means: 'sent again under the same id with another time' },
+} as const satisfies Readonly<
+  Record<string, { readonly rate: number; readonly of: string; readonly means: string }>
+>;
+
+export type Oddity = keyof typeof ODDITIES;
+
+/** `first` is the event itself; the others are sendings of it that come later. */
+type Sending = 'first' | 'repeat' | 'respelt' | 'conflict';
+
+/** One thing to send, and all that went wrong with it. */
+export interface OddEvent {
+  readonly run: PlannedRun;
+  readonly planned: PlannedEvent;
+  /** When it is sent, in truth: milliseconds since 1970. */
+  readonly at: number;
+  readonly sending: Sending;
+  /** What is odd about this sending; what is odd about its whole run is with the run. */
+  readonly oddities: readonly Oddity[];
+  /** What the sender's clock showed when the event was made: milliseconds since 1970. */
+  readonly stampedAt: number;
+  readonly namesRun: boolean;
+  /** A parent that was never sent, for a stray. */
+  readonly strayParent: string | undefined;
+  /** Valid only under profile minimum. */
+  readonly inOwnWords: boolean;
+  /** What stands beside the named fields. */
+  readonly more: object | undefined;
+}
+
+/** A run with what went wrong with it as a whole. */
+export interface OddRun {
+  readonly oddities: readonly Oddity[];
+  readonly events: readonly OddEvent[];
+}
+
+const NONE: readonly Oddity[] = [];
+/** Clocks that were set to the time of another zone, or of yesterday's battery. */
+const HOURS_OFF = [-5, -2, -1, 1, 1, 2, 6] as const;
+/** The kinds that the model itself sends, and its clock stamps. */
+const BY_MODEL: ReadonlySet<string> = new Set(['inference-start', 'internal-artifact', 'human-output']);
+
+/** The run as it reaches the collector. The same for the same run and source. */
+export function withOddities(run: PlannedRun, random: Random): OddRun {
+  const missing = missingOf(run, random);
+  const events = run.events.filter(({ kind }) => kind !== missing?.kind);
+  const clock = clockOf(random);
+  const sent = new Set(events.map(({ eventId }) => eventId));
+  const all: OddEvent[] = [];
+  for (const [place, planned] of events.entries()) {
+    const setBack = clock.setBack !== 0 && place > events.length / 3;
+    const first = firstSending(run, planned, random, {
+      clockAhead: BY_MODEL.has(planned.kind) ? clock.ahead - (setBack ? clock.setBack : 0) : 0,
+      parentSent: planned.parentEventId !== null && sent.has(planned.parentEventId),
+    });
+    all.push(first);
+    const again = againOf(first, random);
+    if (again !== undefined) all.push(again);
+  }
+  const oddities = [...(missing === undefined ? NONE : [missing.oddity]), ...clock.oddities];
+  return { oddities: oddities.length === 0 ? NONE : oddities, events: all };
+}
+
+function missingOf(run: PlannedRun, random: Random): { kind: string; oddity: Oddity } | undefined {
+  const drawn = random.fraction();
+  const { no_output: output, no_start: start } = ODDITIES;
+  if (drawn < output.rate) {
+    // Some runs show nothing to anybody.
+    const has = run.events.some(({ kind }) => kind === 'human-output');
+    return has ? { kind: 'human-output', oddity: 'no_output' } : undefined;
+  }
+  return drawn < output.rate + start.rate ? { kind: 'inference-start', oddity: 'no_start' } : undefined;
+}
+
+function clockOf(random: Random): { ahead: number; setBack: number; oddities: readonly Oddity[] } {
+  const drawn = random.fraction();
+  const { clock_wrong: wrong, clock_set_back: back } = ODDITIES;
+  if (drawn < wrong.rate) {
+    return { ahead: random.pick(HOURS_OFF) * HOUR, setBack: 0, oddities: ['clock_wrong'] };
+  }
+  if (drawn < wrong.rate + back.rate) {
+    return { ahead: 0, setBack: random.between(5, 90) * MINUTE, oddities: ['clock_set_back'] };
+  }
+  return { ahead: 0, setBack: 0, oddities: NONE };
+}
+
+function firstSending(
+  run: PlannedRun,
+  planned: PlannedEvent,
+  random: Random,
+  { clockAhead, parentSent }: { clockAhead: number; parentSent: boolean },
+): OddEvent {
+  const oddities: Oddity[] = [];
+  let { at } = planned;
+  let strayParent: string | undefined;
+  // A start names its run, or opens one: without a run id it would be another run.
+  if (planned.kind === 'user-feedback' && random.chance(ODDITIES.stray.rate)) {
+    oddities.push('stray');
+    strayParent = random.uuid();
+  } else if (planned.kind !== 'inference-start' && parentSent && random.chance(ODDITIES.no_run_id.rate)) {
+    oddities.push('no_run_id');
+  }
+  if (planned.kind === 'outcome') {
+    if (random.chance(ODDITIES.late_outcome.rate)) {
+      oddities.push('late_outcome');
+      at += Math.round(random.between(7, 42) * DAY);
+    }
+    if (random.chance(ODDITIES.own_words.rate)) oddities.push('own_words');
+  }
+  let more: object | undefined;
+  if (random.chance(ODDITIES.unknown_fields.rate)) {
+    oddities.push('unknown_fields');
+    more = unknownFields(random);
+  }
+  return {
+    run,
+    planned,
+    at,
+    sending: 'first',
+    oddities: oddities.length === 0 ? NONE : oddities,
+    stampedAt: at + Math.round(clockAhead),
+    namesRun: !oddities.includes('no_run_id') && strayParent === undefined,
+    strayParent,
+    inOwnWords: oddities.includes('own_words'),
+    more,
+  };
+}
+
+/** What programs add that nobody told them to. */
+function unknownFields(random: Random): object {
+  switch (random.integer(0, 3)) {
+    case 0:
+      return { trace_id: random.uuid().replaceAll('-', ''), span_id: random.uuid().slice(-12) };
+    case 1:
+      return {
+        bridge: { name: 'hl7v2-bridge', version: '3.4', message_control_id: random.integer(1e6, 1e7) },
+      };
+    case 2:
+      return { consent: ['care', 'quality-assurance'], retention_class: 'clinical-30y' };
+    default:
+      return { cost: { currency: 'EUR', amount: random.integer(1, 900) / 1000 }, 'x-ward': 'Süd 3' };
+  }
+}
+
+/** At most one further sending of an event. */
+function againOf(first: OddEvent, random: Random): OddEvent | undefined {
+  const drawn = random.fraction();
+  const { repeat, respelt, conflict } = ODDITIES;
+  if (drawn >= repeat.rate + respelt.rate + conflict.rate) return undefined;
+  const sending: Sending =
+    drawn < repeat.rate ? 'repeat' : drawn < repeat.rate + respelt.rate ? 'respelt' : 'conflict';
+  // Most senders try again at once, and some empty a queue in the evening.
+  const wait = random.chance(0.8) ? random.between(1, 40) * SECOND : random.between(0.5, 9) * HOUR;
+  return { ...first, at: first.at + Math.round(wait), sending, oddities: [sending] };
+}

@@ -1,0 +1,113 @@
+/**
+ * Random numbers that come again: a source gives the same numbers whenever it is made from the same text, and the
+ * source of one episode does not depend on which others were asked before it.
+ *
+ * The generator is sfc32, because it is small, quick and has 128 bits of state, of which the ids are made too.
+ */
+import { hash } from 'node:crypto';
+
+const WARM_UP = 12;
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+
+function hex(byte: number): string {
+  return HEX[byte & 0xff] ?? '';
+}
+
+export class Random {
+  #a: number;
+  #b: number;
+  #c: number;
+  #counter = 1;
+
+  private constructor(a: number, b: number, c: number) {
+    this.#a = a | 0;
+    this.#b = b | 0;
+    this.#c = c | 0;
+    for (let round = 0; round < WARM_UP; round++) this.word();
+  }
+
+  /** The source that belongs to a text. */
+  static of(text: string): Random {
+    const digest = hash('sha256', text, 'buffer');
+    return new Random(digest.readInt32LE(0), digest.readInt32LE(4), digest.readInt32LE(8));
+  }
+
+  /**
+   * Many sources from one: the same numbers give the same source, however much was drawn from any of them.
+   * @param stream and number: whole, not negative.
+   */
+  static family(text: string): (stream: number, number: number) => Random {
+    const digest = hash('sha256', text, 'buffer');
+    const [a, b, c] = [digest.readInt32LE(0), digest.readInt32LE(4), digest.readInt32LE(8)];
+    return (stream, number) =>
+      new Random(
+        a ^ Math.imul(stream + 1, 0x9e3779b1),
+        b ^ (number % 0x1_0000_0000),
+        c ^ Math.floor(number / 0x1_0000_0000),
+      );
+  }
+
+  /** 32 random bits, with a sign. */
+  word(): number {
+    const sum = (((this.#a + this.#b) | 0) + this.#counter) | 0;
+    this.#counter = (this.#counter + 1) | 0;
+    this.#a = this.#b ^ (this.#b >>> 9);
+    this.#b = (this.#c + (this.#c << 3)) | 0;
+    this.#c = (((this.#c << 21) | (this.#c >>> 11)) + sum) | 0;
+    return sum;
+  }
+
+  /** From 0 up to but not 1. */
+  fraction(): number {
+    return (this.word() >>> 0) / 0x1_0000_0000;
+  }
+
+  between(low: number, high: number): number {
+    return low + (high - low) * this.fraction();
+  }
+
+  /** A whole number, both ends included. */
+  integer(low: number, high: number): number {
+    return low + Math.floor(this.fraction() * (high - low + 1));
+  }
+
+  chance(probability: number): boolean {
+    return this.fraction() < probability;
+  }
+
+  /** @param list has one entry at least. */
+  pick<Entry>(list: readonly Entry[]): Entry {
+    return list[Math.floor(this.fraction() * list.length)] as Entry;
+  }
+
+  /** Some of the entries, none twice, in the order of the list. */
+  some<Entry>(list: readonly Entry[], count: number): Entry[] {
+    let wanted = count;
+    return list.filter((_, place) => {
+      if (!this.chance(wanted / (list.length - place))) return false;
+      wanted--;
+      return true;
+    });
+  }
+
+  /** Mean 0, standard deviation 1. */
+  normal(): number {
+    const radius = Math.sqrt(-2 * Math.log(1 - this.fraction()));
+    return radius * Math.cos(2 * Math.PI * this.fraction());
+  }
+
+  /** What most waiting times look like: half are below the median, and a few are much longer. */
+  logNormal(median: number, spread: number): number {
+    return median * Math.exp(spread * this.normal());
+  }
+
+  /** A UUID of version 4. */
+  uuid(): string {
+    const [a, b, c, d] = [this.word(), this.word(), this.word(), this.word()];
+    return (
+      `${hex(a >>> 24)}${hex(a >>> 16)}${hex(a >>> 8)}${hex(a)}-${hex(b >>> 24)}${hex(b >>> 16)}-` +
+      `${hex(((b >>> 8) & 0x0f) | 0x40)}${hex(b)}-${hex(((c >>> 24) & 0x3f) | 0x80)}${hex(c >>> 16)}-` +
+      `${hex(c >>> 8)}${hex(c)}${hex(d >>> 24)}${hex(d >>> 16)}${hex(d >>> 8)}${hex(d)}`
+    );
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * The lines that an import did not store, and why: NDJSON, one object a line of
+ *
+ *   file, line, code, details?, event_id?, outcome, text
+ *
+ * `text` is the exact line, or `text_base64` where that is not UTF-8. A line of more than `TEXT_BYTES` has neither; of one
+ * that was too long to be read at all, `details` tells offset and size. The file holds patient data, and is for its owner
+ * alone.
+ */
+import fs from 'node:fs';
+import { isUtf8 } from 'node:buffer';
+import path from 'node:path';
+import type { Refusal } from './line-fault.js';
+
+/** There is such a file, with something in it that must not be lost. */
+export class RejectsExist extends Error {
+  override name = 'RejectsExist';
+}
+
+/** Six times as many characters, at worst, still make a string. */
+const TEXT_BYTES = 16 << 20;
+/** Lines are written in pieces of about so many characters. */
+const PIECE = 1 << 20;
+
+export class RejectFile {
+  readonly path: string;
+  readonly #fd: number;
+  #lines = 0;
+
+  private constructor(file: string, fd: number) {
+    this.path = file;
+    this.#fd = fd;
+  }
+
+  /**
+   * Made at once, and not at the first fault: an import of an hour should not end for want of a place to write it to.
+   * @throws RejectsExist unless it is new, or empty as an import that was killed may have left it.
+   */
+  static open(file: string): RejectFile {
+    const found = fs.statSync(file, { throwIfNoEntry: false });
+    if (found !== undefined && !(found.isFile() && found.size === 0)) {
+      throw new RejectsExist(`${file} exists`);
+    }
+    const fd = fs.openSync(file, found === undefined ? 'wx' : 'r+', 0o600);
+    if (found !== undefined) fs.fchmodSync(fd, 0o600);
+    return new RejectFile(file, fd);
+  }
+
+  /** How many lines were written. */
+  get lines(): number {
+    return this.#lines;
+  }
+
+  /** On return it is written, but not yet on stable storage. */
+  write(input: string, refusals: readonly Refusal[]): void {
+    let piece = '';
+    for (const refusal of refusals) {
+      piece += `${lineOf(input, refusal)}\n`;
+      this.#lines++;
+      if (piece.length < PIECE) continue;
+      fs.writeFileSync(this.#fd, piece);
+      piece = '';
+    }
+    fs.writeFileSync(this.#fd, piece);
+  }
+
+  /** On return all of it is on stable storage, or the file is gone if it is empty. */
+  close(): void {
+    try {
+      if (this.#lines > 0) fs.fsyncSync(this.#fd);
+    } finally {
+      fs.closeSync(this.#fd);
+    }
+    if (this.#lines === 0) fs.rmSync(this.path);
+    const directory = fs.openSync(path.dirname(this.path), 'r');
+    try {
+      fs.fsyncSync(directory);
+    } finally {
+      fs.closeSync(directory);
+    }
+  }
+}
+
+function lineOf(file: string, { line, code, details, eventId, outcome, bytes }: Refusal): string {
+  const told = { file, line, code, details, event_id: eventId, outcome };
+  if (bytes === undefined || bytes.length > TEXT_BYTES) return JSON.stringify(told);
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return JSON.stringify(
+    isUtf8(text) ? { ...told, text: text.toString() } : { ...told, text_base64: text.toString('base64') },
+  );
+}

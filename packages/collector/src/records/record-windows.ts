@@ -1,0 +1,46 @@
+/** Records made of runs that lie near each other in the log, so that their events are read in few calls. */
+import type { ClinicalRecord } from '@clinical-events/protocol';
+import type { EventPlace, EventPlaces } from '../store/event-places.js';
+import { assembleRecord } from './assemble.js';
+import type { RunLinks } from './nesting.js';
+import { runEventOf, type RunEvent } from './run-event.js';
+import type { RunPlaces } from './run-groups.js';
+
+/** A window is full with so many bytes of log; a run that is larger is one for itself. */
+const WINDOW_BYTES = 8 << 20;
+const WINDOW_RUNS = 4096;
+
+/** Runs in their order, in parts that can be in memory at once. */
+export function* windowsOf(runs: Iterable<RunPlaces>): Generator<RunPlaces[]> {
+  let window: RunPlaces[] = [];
+  let bytes = 0;
+  for (const run of runs) {
+    const more = run.places.reduce((sum, { size }) => sum + size, 0);
+    if (window.length > 0 && (bytes + more > WINDOW_BYTES || window.length === WINDOW_RUNS)) {
+      yield window;
+      window = [];
+      bytes = 0;
+    }
+    window.push(run);
+    bytes += more;
+  }
+  if (window.length > 0) yield window;
+}
+
+/** @returns the records of the runs, in their order. */
+export function recordsOf(
+  log: Pick<EventPlaces, 'read'>,
+  window: readonly RunPlaces[],
+  linksOf: (run: RunPlaces) => RunLinks,
+): ClinicalRecord[] {
+  const places: (EventPlace & { readonly run: number })[] = [];
+  for (const [run, each] of window.entries()) {
+    for (const { address, size } of each.places) places.push({ address, size, run });
+  }
+  places.sort((a, b) => a.address - b.address);
+  const events: RunEvent[][] = window.map(() => []);
+  log.read(places, (stored, index) => {
+    events[places[index]?.run ?? -1]?.push(runEventOf(stored));
+  });
+  return window.map((run, i) => assembleRecord(events[i] ?? [], linksOf(run)));
+}

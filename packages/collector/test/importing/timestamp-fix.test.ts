@@ -1,0 +1,111 @@
+import type { Profile } from '@clinical-events/protocol';
+import { describe, expect, test } from 'vitest';
+import { fixTimestamps } from '../../src/importing/timestamp-fix.js';
+import { Zone } from '../../src/importing/zone.js';
+import { examine, isFault } from '../../src/ledger/examine.js';
+
+const ID = '6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10';
+
+/** What becomes of a text that is examined, and then fixed. */
+function fixed(
+  text: string,
+  { zone = 'Europe/Berlin', profile = 'minimum' }: { zone?: string; profile?: Profile } = {},
+): string | undefined {
+  const fault = examine(Buffer.from(text), 'outcome', profile, 64);
+  if (!isFault(fault)) throw new Error('there is nothing to fix');
+  return fixTimestamps(Buffer.from(text), 'outcome', fault, new Zone(zone))?.toString();
+}
+
+function outcome(timestamp: string, more = '"outcome":{}'): string {
+  return `{"event_id":"${ID}","timestamp":${timestamp},"protocol_version":"0.0.1","system_metadata":{},${more}}`;
+}
+
+describe('fixing timestamps [R-714]', () => {
+  test('gives them the offset of the zone, records what they were, and leaves every other byte alone', () => {
+    const text =
+      `\t{ "event_id" : "${ID}",\r\n "score": 0.10, "big": 12345678901234567890, "n": 1e400,\n` +
+      ' "time\\u0073tamp" : "2026-01-01T10:00:00" , "protocol_version":"\\u0030", "system_metadata":{}, "outcome":{"é":"\\u00e9"} } ';
+    expect(fixed(text)).toBe(
+      `\t{ "event_id" : "${ID}",\r\n "score": 0.10, "big": 12345678901234567890, "n": 1e400,\n` +
+        ' "time\\u0073tamp" : "2026-01-01T10:00:00+01:00" , "protocol_version":"\\u0030", "system_metadata":{}, ' +
+        '"outcome":{"é":"\\u00e9"} ,"import_fixes":[{"pointer":"/timestamp","original":"2026-01-01T10:00:00",' +
+        '"zone":"Europe/Berlin"}]} ',
+    );
+  });
+
+  test.each([
+    ['"2026-07-01T10:00:00.123456789"', '"2026-07-01T10:00:00.123456789+02:00"'],
+    ['"2026-07-01 10:00:00"', '"2026-07-01T10:00:00+02:00"'],
+    ['"2026-07-01t10:00:00"', '"2026-07-01T10:00:00+02:00"'],
+    ['"2026-07-01T10\\u003a00:00"', '"2026-07-01T10:00:00+02:00"'],
+  ])('reads %s', (timestamp, expected) => {
+    expect(fixed(outcome(timestamp))).toContain(`"timestamp":${expected},`);
+  });
+
+  test('says so where clocks were changed', () => {
+    expect(JSON.parse(fixed(outcome('"2026-10-25T02:30:00"')) ?? '')).toMatchObject({
+      timestamp: '2026-10-25T02:30:00+02:00',
+      import_fixes: [{ original: '2026-10-25T02:30:00', clock_change: 'overlap' }],
+    });
+    expect(JSON.parse(fixed(outcome('"2026-03-29T02:30:00"')) ?? '')).toMatchObject({
+      timestamp: '2026-03-29T02:30:00+01:00',
+      import_fixes: [{ original: '2026-03-29T02:30:00', clock_change: 'gap' }],
+    });
+  });
+
+  test('takes occurred_at of an outcome too, where the profile asks for a date-time', () => {
+    const body = '"outcome":{"outcome_type":"validated","occurred_at":"2026-01-02T03:04:05"}';
+    const both = fixed(outcome('"2026-07-01T10:00:00"', body), { profile: 'full' });
+    expect(JSON.parse(both ?? '')).toMatchObject({
+      timestamp: '2026-07-01T10:00:00+02:00',
+      outcome: { occurred_at: '2026-01-02T03:04:05+01:00' },
+      import_fixes: [
+        { pointer: '/timestamp', original: '2026-07-01T10:00:00', zone: 'Europe/Berlin' },
+        { pointer: '/outcome/occurred_at', original: '2026-01-02T03:04:05', zone: 'Europe/Berlin' },
+      ],
+    });
+    const one = fixed(outcome('"2026-07-01T10:00:00Z"', body), { profile: 'full' });
+    expect(JSON.parse(one ?? '')).toMatchObject({
+      timestamp: '2026-07-01T10:00:00Z',
+      import_fixes: [{ pointer: '/outcome/occurred_at' }],
+    });
+    const minimum = fixed(outcome('"2026-07-01T10:00:00"', body));
+    expect(JSON.parse(minimum ?? '')).toMatchObject({ outcome: { occurred_at: '2026-01-02T03:04:05' } });
+  });
+
+  test('finds the members that JSON readers see, and not those in nested objects or strings', () => {
+    const text = outcome(
+      '"2026-01-01T10:00:00"',
+      '"outcome":{"timestamp":"2026-01-01T10:00:00","x":"\\"timestamp\\":1"}',
+    );
+    const event = JSON.parse(fixed(text, { zone: '-03:00' }) ?? '') as Record<string, unknown>;
+    expect(event).toMatchObject({
+      timestamp: '2026-01-01T10:00:00-03:00',
+      outcome: { timestamp: '2026-01-01T10:00:00', x: '"timestamp":1' },
+    });
+  });
+
+  test.each([
+    ['it is no date-time', outcome('"yesterday"')],
+    ['it is a date', outcome('"2026-01-01"')],
+    ['it has no seconds', outcome('"2026-01-01T10:00"')],
+    ['it has a faulty offset', outcome('"2026-01-01T10:00:00+1"')],
+    ['it is a number', outcome('1767261600')],
+    ['it is missing', outcome('null').replace('"timestamp":null,', '')],
+    ['something else is faulty', outcome('"2026-01-01T10:00:00Z"', '"outcome":1')],
+    ['the text is no JSON', '{"timestamp":"2026-01-01T10:00:00"'],
+    ['the text holds no object', '["2026-01-01T10:00:00"]'],
+    [
+      'the event says something of fixes itself',
+      outcome('"2026-01-01T10:00:00"', '"import_fixes":[],"outcome":{}'),
+    ],
+    ['the zone had no offset of whole minutes then', outcome('"1880-01-01T10:00:00"')],
+  ])('leaves an event alone when %s', (_what, text) => {
+    expect(fixed(text)).toBeUndefined();
+  });
+
+  test('makes no good day of a faulty one', () => {
+    const text = fixed(outcome('"2026-02-30T10:00:00"')) ?? '';
+    expect(isFault(examine(Buffer.from(text), 'outcome', 'minimum', 64))).toBe(true);
+  });
+});
