@@ -13,7 +13,7 @@ import { formatByteSize, formatDuration, parseByteSize, parseDuration } from './
 
 /** The commands that an option can apply to; `issuing` stands for those of `keys` that hand out a key. */
 export type CommandName =
-  'serve' | 'keys' | 'issuing' | 'events' | 'import' | 'doctor' | 'signing-key' | 'verify' | 'proof' | 'tiles';
+  'serve' | 'keys' | 'issuing' | 'events' | 'records' | 'import' | 'doctor' | 'signing-key' | 'verify' | 'proof' | 'tiles';
 
 interface Declared {
   readonly help: string;
@@ -55,6 +55,7 @@ const EVERY: readonly CommandName[] = [
   'keys',
   'issuing',
   'events',
+  'records',
   'import',
   'doctor',
   'signing-key',

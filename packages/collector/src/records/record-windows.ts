@@ -7,8 +7,8 @@ import { runEventOf, type RunEvent } from './run-event.js';
 import type { RunPlaces } from './run-groups.js';
 
 /** A window is full with so many bytes of log; a run that is larger is one for itself. */
-const WINDOW_BYTES = 8 << 20;
-const WINDOW_RUNS = 4096;
+const WINDOW_BYTES = 1 << 20;
+const WINDOW_RUNS = 1024;
 
 /** Runs in their order, in parts that can be in memory at once. */
 export function* windowsOf(runs: Iterable<RunPlaces>): Generator<RunPlaces[]> {
@@ -30,9 +30,17 @@ export function* windowsOf(runs: Iterable<RunPlaces>): Generator<RunPlaces[]> {
 /** @returns the records of the runs, in their order. */
 export function recordsOf(
   log: Pick<EventPlaces, 'read'>,
-  window: readonly RunPlaces[],
-  linksOf: (run: RunPlaces) => RunLinks,
+  window: readonly Pick<RunPlaces, 'places'>[],
+  linksOf: (run: number) => RunLinks,
 ): ClinicalRecord[] {
+  return eventsOf(log, window).map((events, run) => assembleRecord(events, linksOf(run)));
+}
+
+/** @returns the events of each run, in no order. */
+export function eventsOf(
+  log: Pick<EventPlaces, 'read'>,
+  window: readonly Pick<RunPlaces, 'places'>[],
+): RunEvent[][] {
   const places: (EventPlace & { readonly run: number })[] = [];
   for (const [run, each] of window.entries()) {
     for (const { address, size } of each.places) places.push({ address, size, run });
@@ -42,5 +50,15 @@ export function recordsOf(
   log.read(places, (stored, index) => {
     events[places[index]?.run ?? -1]?.push(runEventOf(stored));
   });
-  return window.map((run, i) => assembleRecord(events[i] ?? [], linksOf(run)));
+  return events;
+}
+
+/** The parents that events of a run name and that are not of the run: what its links will be asked for. */
+export function outsideParentsOf(events: readonly RunEvent[]): string[] {
+  const outside: string[] = [];
+  for (const { body } of events) {
+    const parent = body?.parent_event_id?.toLowerCase();
+    if (parent !== undefined && !events.some(({ event }) => event.eventId === parent)) outside.push(parent);
+  }
+  return outside;
 }

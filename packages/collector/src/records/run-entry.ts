@@ -68,7 +68,9 @@ export function setFlag(target: Buffer, at: number, flag: number): void {
 /** The same for the entries of one record, and for no others. */
 export function entryKey(source: Buffer, at: number): string {
   const runless = entryFlags(source, at) & FLAG.runless;
-  return source.toString('latin1', at, at + ID_BYTES) + String.fromCharCode(entryOrganisation(source, at), runless);
+  return (
+    source.toString('latin1', at, at + ID_BYTES) + String.fromCharCode(entryOrganisation(source, at), runless)
+  );
 }
 
 /** The id in its lower-case text form. */

@@ -14,13 +14,12 @@
  * another. The events of one run are in memory together, because a record is. The temporary files take at most 64
  * bytes an event, and hold ids and no payload.
  */
-import fs from 'node:fs';
 import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
 import { ID_BYTES, type EventPlace, type EventPlaces, type PassedEvent } from '../store/event-places.js';
 import { inCanonicalOrder } from './canonical-order.js';
 import { placeRunless, type RecordKey, type RunlessEvent } from './membership.js';
-import { Nesting, type RunLinks, type RunStart } from './nesting.js';
+import { Nesting, UNLINKED, type RunLinks, type RunStart } from './nesting.js';
 import {
   ENTRY_BYTES,
   entryAddress,
@@ -124,7 +123,9 @@ export class RunGroups {
   }
 
   /** What the record has to know of the rest of the log. */
-  linksOf({ organisation, key }: Pick<RunPlaces, 'organisation' | 'key'>): RunLinks {
+  linksOf(run: Pick<RunPlaces, 'organisation' | 'key'> | undefined): RunLinks {
+    if (run === undefined) return UNLINKED;
+    const { organisation, key } = run;
     const nesting = this.#nestings.get(organisation);
     if (nesting === undefined) throw new RangeError('an organisation that was not among those passed');
     return nesting.linksOf(key);
@@ -226,7 +227,11 @@ class GroupMaker {
     }
     // What other runs are nested in is asked of their starts alone.
     const wanted = this.#wanted;
-    if (wanted !== undefined && !isStart && source.compare(wanted, 0, ID_BYTES, runIdAt, runIdAt + ID_BYTES) !== 0)
+    if (
+      wanted !== undefined &&
+      !isStart &&
+      source.compare(wanted, 0, ID_BYTES, runIdAt, runIdAt + ID_BYTES) !== 0
+    )
       return;
     this.#note(source, runIdAt, entry);
   }
@@ -283,7 +288,10 @@ class GroupMaker {
     let flags = 0;
     for (const at of run) flags |= entryFlags(entries, at);
     if ((flags & FLAG.after) === 0 || (flags & FLAG.within) === 0) return false;
-    return this.#wanted === undefined || entries.compare(this.#wanted, 0, ID_BYTES, run[0], run[0] + ID_BYTES) === 0;
+    return (
+      this.#wanted === undefined ||
+      entries.compare(this.#wanted, 0, ID_BYTES, run[0], run[0] + ID_BYTES) === 0
+    );
   }
 
   /** Notes for each run with a start that names a parent, what its first start names. */
@@ -345,7 +353,8 @@ function runsIn(entries: Buffer): Run[] {
   }
   const byAddress = (a: number, b: number) => entryAddress(entries, a) - entryAddress(entries, b);
   // Only what named no run was noted after the pass, and so out of order.
-  for (const run of runs.values()) if (run.some((at, i) => i > 0 && byAddress(run[i - 1] ?? at, at) > 0)) run.sort(byAddress);
+  for (const run of runs.values())
+    if (run.some((at, i) => i > 0 && byAddress(run[i - 1] ?? at, at) > 0)) run.sort(byAddress);
   return [...runs.values()];
 }
 
@@ -454,9 +463,4 @@ function hashOf(id: Buffer, at: number): number {
 
 function idBytes(id: string): Buffer {
   return Buffer.from(id.replaceAll('-', ''), 'hex');
-}
-
-/** On return nothing is left of the directory. */
-export function removeScratch(scratch: string): void {
-  fs.rmSync(scratch, { recursive: true, force: true });
 }

@@ -1,12 +1,12 @@
 /**
  * A sender's timestamp in the date-times of other formats. RFC 3339 allows what they do not: lower case, an offset of
- * more than 14 hours, the year 0, a leap second. No digit behind the point is lost.
+ * more than 14 hours, the year 0, a leap second. They get no finer than a nanosecond; the records themselves do.
  */
 import { readInstant, type Instant } from '../instant.js';
 
-/** What XML Schema and FHIR both take. FHIR's own pattern, without the leap second that XML Schema does not know. */
+/** What XML Schema and FHIR both take: FHIR's own pattern, with the nine digits of R5, and without the leap second. */
 const COMMON =
-  /^(?!0000)\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-](0\d|1[0-3]):[0-5]\d|[+-]14:00)$/;
+  /^(?!0000)\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-](0\d|1[0-3]):[0-5]\d|[+-]14:00)$/;
 const FIRST_SECOND = Date.parse('0001-01-01T00:00:00Z');
 const LAST_SECOND = Date.parse('9999-12-31T23:59:59Z');
 
@@ -23,7 +23,7 @@ export function dateTimeOf(timestamp: string | null): string | undefined {
   const milliseconds = seconds * 1000;
   if (milliseconds < FIRST_SECOND || milliseconds > LAST_SECOND) return undefined;
   const whole = new Date(milliseconds).toISOString().slice(0, -'.000Z'.length);
-  return `${whole}${fraction === '' ? '' : `.${fraction}`}Z`;
+  return `${whole}${fraction === '' ? '' : `.${fraction.slice(0, 9)}`}Z`;
 }
 
 /**
@@ -41,13 +41,13 @@ export function dateTimeIn(value: unknown): string | undefined {
 }
 
 const NANOS_PER_SECOND = 1_000_000_000n;
-const LAST_NANO = 2n ** 64n - 1n;
+export const LAST_NANOSECOND = 2n ** 64n - 1n;
 
 /** @returns nanoseconds since 1970 UTC; undefined before that, and after 2554, when 64 bits are full. */
 export function nanosecondsOf(instant: Instant): bigint | undefined {
   const { seconds, fraction } = withoutLeap(instant);
   const nanos = BigInt(seconds) * NANOS_PER_SECOND + BigInt(fraction.slice(0, 9).padEnd(9, '0'));
-  return nanos >= 0n && nanos <= LAST_NANO ? nanos : undefined;
+  return nanos >= 0n && nanos <= LAST_NANOSECOND ? nanos : undefined;
 }
 
 /** None of these formats has a leap second. */

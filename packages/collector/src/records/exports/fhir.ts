@@ -25,7 +25,7 @@ import { RecordLookup, type Said } from './record-lookup.js';
 /** Members that are undefined are not written. */
 type Part = Readonly<Record<string, unknown>>;
 
-export const FHIR: RecordFormat = {
+export const fhir: RecordFormat = {
   name: 'fhir',
   extension: '.ndjson',
   document: (record) => JSON.stringify(bundleOf(record)),

@@ -50,15 +50,21 @@ export class LogPlaces implements EventPlaces {
   constructor(
     dataDirectory: string,
     private readonly files: Files,
+    indexed = true,
   ) {
     const ledger = path.join(dataDirectory, 'ledger');
     // Before the segments are looked at: an index only grows, and would speak of events that came since.
-    this.#index = IdIndexReader.read({ directory: indexDirectory(dataDirectory, ledger) });
+    this.#index = IdIndexReader.read({ directory: indexed ? indexDirectory(dataDirectory, ledger) : ledger });
     this.#segments = listSegments(files, ledger);
     this.#reader = new EventReader(dataDirectory, files);
     this.#coveredTo = this.#agreesWithLog() ? this.#index.coveredTo : 0;
     const last = this.#segments.at(-1);
     this.bytes = last === undefined ? 0 : last.base + files.size(this.#open(last)) - SEGMENT_HEADER_BYTES;
+  }
+
+  /** For a reader that knows the places: nothing can be found by its id. */
+  static forReading(dataDirectory: string, files: Files): Pick<LogPlaces, 'read' | 'close'> {
+    return new LogPlaces(dataDirectory, files, false);
   }
 
   *pass(): Generator<PassedEvent, number> {
