@@ -42,6 +42,7 @@ module.exports = {
     only('publishing', ['integrity', 'store']),
     only('ingest', ['ledger', 'access']),
     only('importing', ['access', 'integrity', 'ledger', 'store']),
+    only('records', ['integrity', 'store']),
     only('demo', []),
     {
       name: 'only-cli-names-a-driver',

@@ -17,6 +17,7 @@ export type CommandName =
   | 'keys'
   | 'issuing'
   | 'events'
+  | 'records'
   | 'import'
   | 'doctor'
   | 'signing-key'
@@ -64,6 +65,7 @@ const EVERY: readonly CommandName[] = [
   'keys',
   'issuing',
   'events',
+  'records',
   'import',
   'doctor',
   'signing-key',

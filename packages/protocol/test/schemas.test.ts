@@ -9,6 +9,8 @@ interface Schema {
   readonly title?: string;
   readonly description?: string;
   readonly allOf?: readonly Schema[];
+  readonly anyOf?: readonly Schema[];
+  readonly items?: Schema;
   readonly properties?: Readonly<Record<string, Schema>>;
 }
 
@@ -16,25 +18,46 @@ const directory = new URL('../schemas/', import.meta.url);
 const names = readdirSync(directory);
 const read = (name: string) => JSON.parse(readFileSync(new URL(name, directory), 'utf8')) as Schema;
 
+/** The schema that a reference means, and the file that it is in. */
+function follow(reference: string, file: Schema): [Schema, Schema] {
+  const [name = '', pointer = ''] = reference.split('#');
+  const target = name === '' ? file : read(name);
+  const steps = pointer.split('/').slice(1);
+  return [
+    steps.reduce<unknown>((at, step) => (at as Record<string, unknown>)[step], target) as Schema,
+    target,
+  ];
+}
+
 /** The descriptions of the fields at this level, those of the parent standing in where there are none. */
-function describedFields(schema: Schema): Map<string, string | undefined> {
+function describedFields(schema: Schema, file = schema): Map<string, string | undefined> {
   const fields = new Map<string, string | undefined>();
-  for (const part of schema.allOf ?? []) {
-    for (const [name, text] of describedFields(read(part.$ref ?? ''))) fields.set(name, text);
-  }
+  const add = (found: Map<string, string | undefined>, prefix = '') => {
+    for (const [name, text] of found) fields.set(prefix + name, text);
+  };
+  if (schema.$ref !== undefined) add(describedFields(...follow(schema.$ref, file)));
+  const parts = [...(schema.allOf ?? []), ...(schema.anyOf ?? []), ...(schema.items ? [schema.items] : [])];
+  for (const part of parts) add(describedFields(part, file));
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
-    const target = property.$ref === undefined ? property : read(property.$ref);
-    fields.set(name, target.description ?? fields.get(name));
-    for (const [inner, text] of describedFields(target)) fields.set(`${name}.${inner}`, text);
+    const [target] = property.$ref === undefined ? [property] : follow(property.$ref, file);
+    fields.set(name, property.description ?? target.description ?? fields.get(name));
+    add(describedFields(property, file), `${name}.`);
   }
   return fields;
 }
 
 describe('the schema files', () => {
-  it('are the base, its metadata, each kind in each profile, and the two answers', () => {
+  it('are the base, its metadata, each kind in each profile, the two answers and the record', () => {
     const events = EVENT_KINDS.flatMap((kind) => PROFILES.map((profile) => `${kind}.${profile}.json`));
     expect([...names].sort()).toEqual(
-      [...events, 'accepted.json', 'base-event.json', 'error.json', 'system-metadata.json'].sort(),
+      [
+        ...events,
+        'accepted.json',
+        'base-event.json',
+        'error.json',
+        'record.json',
+        'system-metadata.json',
+      ].sort(),
     );
   });
 

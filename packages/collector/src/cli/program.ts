@@ -18,6 +18,7 @@ const COMMANDS: Readonly<
   serve: { summary: 'run the collector', load: () => import('./serve.js') },
   keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
   events: { summary: 'print stored events as NDJSON', load: () => import('./events.js') },
+  records: { summary: 'put runs together and export them', load: () => import('./records.js') },
   import: { summary: 'store events from NDJSON files', load: () => import('./import.js') },
   'signing-key': {
     summary: 'show and rotate the key that signs checkpoints',

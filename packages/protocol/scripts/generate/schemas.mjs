@@ -8,7 +8,19 @@ import { readdirSync, readFileSync } from 'node:fs';
 /** Keywords that describe and do not constrain. In a composition the later schema's stand. */
 const ANNOTATIONS = new Set(['title', 'description']);
 /** Keywords that constrain; of these, two schemas of a composition may not state different things. */
-const ASSERTIONS = new Set(['type', 'format', 'enum', 'const', 'minLength', 'minimum', 'maximum', 'items']);
+const ASSERTIONS = new Set([
+  'type',
+  'format',
+  'enum',
+  'const',
+  'minLength',
+  'minimum',
+  'maximum',
+  'items',
+  'anyOf',
+]);
+/** Keywords that are of no interest once references have been followed. */
+const IDENTITY = new Set(['$id', '$schema', '$defs']);
 
 /** Every schema of a directory, by its $id, which is its file name. */
 export function readSchemas(directory) {
@@ -45,21 +57,40 @@ function merge(left, right) {
   return merged;
 }
 
+/** What a reference points to, and the file that it is in: `file`, `file#/a/b` or, in the same file, `#/a/b`. */
+function follow(reference, root, schemas) {
+  const [name, pointer = ''] = reference.split('#');
+  const file = name === '' ? root : schemas.get(name);
+  const target = pointer
+    .split('/')
+    .slice(1)
+    .reduce((at, step) => at?.[step], file);
+  if (target === undefined) throw new Error(`${reference} points nowhere`);
+  return [target, file];
+}
+
 /** The schema as one: no $ref, no allOf, no $id. Refuses a keyword it does not know rather than drop it. */
-export function compose(schema, schemas) {
+export function compose(schema, schemas, root = schema) {
   const own = {};
   let inherited = {};
   for (const [keyword, value] of Object.entries(schema)) {
     if (keyword === '$ref') {
-      inherited = merge(inherited, compose(schemas.get(value), schemas));
+      const [target, file] = follow(value, root, schemas);
+      inherited = merge(inherited, compose(target, schemas, file));
     } else if (keyword === 'allOf') {
-      for (const part of value) inherited = merge(inherited, compose(part, schemas));
+      for (const part of value) inherited = merge(inherited, compose(part, schemas, root));
+    } else if (keyword === 'anyOf') {
+      own.anyOf = value.map((part) => compose(part, schemas, root));
+    } else if (keyword === 'items') {
+      own.items = compose(value, schemas, root);
     } else if (keyword === 'properties') {
       own.properties = {};
-      for (const [name, property] of Object.entries(value)) own.properties[name] = compose(property, schemas);
+      for (const [name, property] of Object.entries(value)) {
+        own.properties[name] = compose(property, schemas, root);
+      }
     } else if (keyword === 'required' || ANNOTATIONS.has(keyword) || ASSERTIONS.has(keyword)) {
       own[keyword] = value;
-    } else if (keyword !== '$id' && keyword !== '$schema') {
+    } else if (!IDENTITY.has(keyword)) {
       throw new Error(`compose does not know the keyword ${keyword}`);
     }
   }

@@ -12,7 +12,11 @@ function typeOf(schema, interfaces) {
   if (Array.isArray(schema.type)) {
     return schema.type.map((type) => typeOf({ ...schema, type }, interfaces)).join(' | ');
   }
-  if (schema.type === 'array') return `readonly ${typeOf(schema.items, interfaces)}[]`;
+  if (schema.anyOf) return schema.anyOf.map((part) => typeOf(part, interfaces)).join(' | ');
+  if (schema.type === 'array') {
+    const item = typeOf(schema.items, interfaces);
+    return `readonly ${item.includes(' | ') ? `(${item})` : item}[]`;
+  }
   if (schema.type === 'integer') return 'number';
   if (schema.type !== 'object') return schema.type;
   addInterface(schema.title, schema, Object.keys(schema.properties ?? {}), [], interfaces);

@@ -236,8 +236,216 @@ export interface FullOutcomeEvent extends OutcomeEvent {
   readonly [name: string]: unknown;
 }
 
+/** The fields of the event that nobody named, as sent. */
+export interface ExtraFields {
+  readonly [name: string]: unknown;
+}
+
+/** An artifact, and the event that told of it. */
+export interface RecordedArtifact {
+  /** The event, in lower case. */
+  readonly event_id: string;
+  /** When it occurred by the sender's clock, as sent. */
+  readonly timestamp: string;
+  /** When the collector had it, in UTC by its own clock. */
+  readonly received_at: string;
+  /** The event that it expands on, in lower case; null when it names none. */
+  readonly parent_event_id: string | null;
+  /** The intermediate product, named by the place where it is kept. */
+  readonly artifact: Artifact;
+  /** The fields of the event that nobody named, as sent. */
+  readonly extra: ExtraFields;
+  readonly [name: string]: unknown;
+}
+
+/** An output, and the event that told of it. */
+export interface RecordedOutput {
+  /** The event, in lower case. */
+  readonly event_id: string;
+  /** When it occurred by the sender's clock, as sent. */
+  readonly timestamp: string;
+  /** When the collector had it, in UTC by its own clock. */
+  readonly received_at: string;
+  /** The event that it expands on, in lower case; null when it names none. */
+  readonly parent_event_id: string | null;
+  /** What was shown. */
+  readonly output: Output;
+  /** The fields of the event that nobody named, as sent. */
+  readonly extra: ExtraFields;
+  readonly [name: string]: unknown;
+}
+
+/** An outcome, and the event that told of it. */
+export interface RecordedOutcome {
+  /** The event, in lower case. */
+  readonly event_id: string;
+  /** When it occurred by the sender's clock, as sent. */
+  readonly timestamp: string;
+  /** When the collector had it, in UTC by its own clock. */
+  readonly received_at: string;
+  /** The event that it expands on, in lower case; null when it names none. */
+  readonly parent_event_id: string | null;
+  /** What happened. Its fields are the sender's own. */
+  readonly outcome: Outcome;
+  /** The fields of the event that nobody named, as sent. */
+  readonly extra: ExtraFields;
+  readonly [name: string]: unknown;
+}
+
+/** Where this run was started from. */
+export interface RecordParent {
+  /** The run that holds the event; null when the log has no such event, or it is of no run. */
+  readonly run_id: string | null;
+  /** The event that the inference-start names as its parent. */
+  readonly event_id: string;
+  readonly [name: string]: unknown;
+}
+
+/** What the record lacks, as far as that is known now: an event may still come. */
+export interface Completeness {
+  /** full: nothing is missing. incomplete: the inference-start, a payload or a parent event is. minimum: all else. */
+  readonly level: "full" | "minimum" | "incomplete";
+  /** What is known to be missing, in the order of this list. */
+  readonly missing: readonly ("inference-start" | "model" | "user" | "target" | "inputs" | "output" | "output_uri" | "outcome" | "feedback" | "parent" | "payload")[];
+  /** The events whose parent is not in the log, by id, in canonical order. */
+  readonly orphans: readonly string[];
+  readonly [name: string]: unknown;
+}
+
+/** One contradiction, and the events that take part in it. */
+export interface Conflict {
+  /** second_start: the run has another inference-start. parent_cycle: following parents leads back to the event. run_cycle: the run is nested in itself. parent_in_other_run: the event names one run and expands on an event of another. clock_disorder: the times cannot all be right. */
+  readonly kind: "second_start" | "parent_cycle" | "run_cycle" | "parent_in_other_run" | "clock_disorder";
+  /** With clock_disorder: the event is earlier than the inference-start, earlier than its parent, or more than five minutes later than its own receipt. */
+  readonly rule?: "before_start" | "before_parent" | "ahead_of_receipt";
+  /** The events concerned, by id, in canonical order. */
+  readonly event_ids: readonly string[];
+  /** With run_cycle: the runs that go round, by id. */
+  readonly run_ids?: readonly string[];
+  readonly [name: string]: unknown;
+}
+
+/** What an inference-start says that is not the run's first one, as sent: it stands nowhere else in the record. */
+export interface SecondStart {
+  /** The model that was called. */
+  readonly model_instance?: ModelInstance;
+  /** Who or what called the model. */
+  readonly user_identity?: UserIdentity;
+  /** Whom or what the run is about. */
+  readonly target_identity?: TargetIdentity;
+  /** What the model was given. */
+  readonly inputs?: Inputs;
+  readonly [name: string]: unknown;
+}
+
+/** An event without the payload that stands elsewhere in the record. */
+export interface RecordedEvent {
+  /** The event, in lower case. */
+  readonly event_id: string;
+  /** What the event tells of. */
+  readonly kind: "inference-start" | "internal-artifact" | "human-output" | "outcome" | "user-feedback";
+  /** Its place in the log, which says when it was stored and nothing of its place in the run. */
+  readonly sequence: number;
+  /** When it occurred by the sender's clock, as sent; null when the payload cannot be read. */
+  readonly timestamp: string | null;
+  /** When the collector had it, in UTC by its own clock. */
+  readonly received_at: string;
+  /** The event that it expands on, in lower case; null when it names none. */
+  readonly parent_event_id: string | null;
+  /** Why it is in this record: run_id when it names the run or opened it, parent_event_id when it names no run and its parent is here, null when the record has grown from it. */
+  readonly joined_by: "run_id" | "parent_event_id" | null;
+  /** The version of the protocol that it names; null when the payload cannot be read. */
+  readonly protocol_version: string | null;
+  /** Where it was produced, as sent; null when the payload cannot be read. */
+  readonly system_metadata: SystemMetadata | null;
+  /** The API key that it came by. */
+  readonly key_id: string;
+  /** The profile that it was checked by when it came. */
+  readonly profile: "minimum" | "full";
+  /** Why its payload cannot be read; absent when it can. */
+  readonly payload?: "encrypted" | "retired";
+  /** What an inference-start says that is not the run's first one, as sent: it stands nowhere else in the record. */
+  readonly second_start?: SecondStart;
+  /** The fields of the event that nobody named, as sent. */
+  readonly extra: ExtraFields;
+  readonly [name: string]: unknown;
+}
+
+/** Where the record comes from, in what order, and what is missing or contradictory in it. */
+export interface RecordMetadata {
+  /** The run id; for a record without a run, the id of the event that the others hang on. */
+  readonly record_id: string;
+  /** The run, in lower case; null for events that name none and cannot be traced to one. */
+  readonly run_id: string | null;
+  /** Whose API keys the events came by. The same run id in two organisations is two runs. */
+  readonly organisation: string;
+  /** The run that this run is nested in, by parent_event_id of its inference-start; null when it is nested in none. */
+  readonly parent: RecordParent | null;
+  /** The runs that are nested in this one, by id. */
+  readonly children: readonly string[];
+  /** Every protocol_version that an event names, once each, by code unit. */
+  readonly protocol_versions: readonly string[];
+  /** The earliest timestamp by the senders' clocks, as sent; null when none can be read. */
+  readonly first_timestamp: string | null;
+  /** The latest timestamp by the senders' clocks, as sent; null when none can be read. */
+  readonly last_timestamp: string | null;
+  /** When the collector had the first of the events, in UTC by its own clock. */
+  readonly first_received_at: string;
+  /** When the collector had the last of the events, in UTC by its own clock. */
+  readonly last_received_at: string;
+  /** Milliseconds from the inference-start to the first human-output by the senders' clocks; null when one of them is missing or they contradict each other. */
+  readonly latency_ms: number | null;
+  /** What the record lacks, as far as that is known now: an event may still come. */
+  readonly completeness: Completeness;
+  /** What the events say against each other, in the order of the kinds; nothing of their payloads. */
+  readonly conflicts: readonly Conflict[];
+  /** Every event of the record, once, in canonical order: by timestamp (received_at where the payload cannot be read), then by received_at, then by event id. */
+  readonly events: readonly RecordedEvent[];
+  readonly [name: string]: unknown;
+}
+
 /** What the user said. Its fields are the sender's own. */
 export interface Feedback {
+  readonly [name: string]: unknown;
+}
+
+/** Feedback, and the event that told of it. */
+export interface RecordedFeedback {
+  /** The event, in lower case. */
+  readonly event_id: string;
+  /** When it occurred by the sender's clock, as sent. */
+  readonly timestamp: string;
+  /** When the collector had it, in UTC by its own clock. */
+  readonly received_at: string;
+  /** The event that it expands on, in lower case; null when it names none. */
+  readonly parent_event_id: string | null;
+  /** What the user said. Its fields are the sender's own. */
+  readonly feedback: Feedback;
+  /** The fields of the event that nobody named, as sent. */
+  readonly extra: ExtraFields;
+  readonly [name: string]: unknown;
+}
+
+/** What is known of one inference run, assembled from its events. All nine fields are always there; what was not sent is null or an empty list, and metadata.completeness says so. */
+export interface ClinicalRecord {
+  /** The model that was called: model_instance of the run's inference-start, as sent. */
+  readonly model: ModelInstance | null;
+  /** Who or what called the model: user_identity of the run's inference-start, as sent. */
+  readonly user: UserIdentity | null;
+  /** Whom or what the run is about: target_identity of the run's inference-start, as sent. */
+  readonly target: TargetIdentity | null;
+  /** What the model was given: inputs of the run's inference-start, as sent. */
+  readonly inputs: Inputs | null;
+  /** What the run produced on the way to its result: one entry for each internal-artifact event, in canonical order. */
+  readonly artifacts: readonly RecordedArtifact[];
+  /** What was shown to people: one entry for each human-output event, in canonical order. */
+  readonly outputs: readonly RecordedOutput[];
+  /** What happened later: one entry for each outcome event, in canonical order. */
+  readonly outcomes: readonly RecordedOutcome[];
+  /** Where the record comes from, in what order, and what is missing or contradictory in it. */
+  readonly metadata: RecordMetadata;
+  /** What users said: one entry for each user-feedback event, in canonical order. */
+  readonly feedback: readonly RecordedFeedback[];
   readonly [name: string]: unknown;
 }
 

@@ -25,7 +25,7 @@ describe('the text of a rotation note', () => {
     ['an old key of another log', good.replace(oldKey, otherLog), 'name of the log'],
     ['a key for cosignatures', good.replace(newKey, witness), 'signs no notes'],
     ['the same key twice', good.replace(newKey, oldKey), 'to itself'],
-    ['a time with an offset', good.replace('Z\n', '+00:00\n'), 'instant in UTC'],
+    ['a time with an offset', good.replace('T00:00:00Z\n', 'T00:00:00+00:00\n'), 'instant in UTC'],
     ['a day that is none', good.replace('03-09', '02-30'), 'instant in UTC'],
   ])('is refused with %s', (_, text, message) => {
     expect(() => parseRotation(text)).toThrow(RotationMalformed);

@@ -1,0 +1,131 @@
+/** What an operator types to `collector records`, read strictly before anything is done. */
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import type { ClinicalRecord } from '@clinical-events/protocol';
+import { didYouMean } from '../nearest-name.js';
+import type { RunSelection } from '../records/run-groups.js';
+import { idFrom, instantFrom, organisationFrom } from './event-arguments.js';
+import { usage } from './key-arguments.js';
+import { FORMATS, type ExportFormat } from './record-formats.js';
+
+export interface RecordsOptions {
+  readonly run?: string;
+  readonly organisation?: string;
+  readonly model?: string;
+  readonly since?: string;
+  readonly until?: string;
+  readonly after?: string;
+  readonly incomplete?: true;
+  readonly format?: string;
+  readonly out?: string;
+  readonly partition?: string;
+  readonly tempDir?: string;
+  readonly json?: true;
+}
+
+export interface RecordFilter {
+  readonly incomplete: boolean;
+  /** MODEL_ID or MODEL_ID@VERSION. */
+  readonly model: string | undefined;
+}
+
+export interface RecordsRequest {
+  readonly selection: RunSelection;
+  /** What only shows once a record is made. */
+  readonly filter: RecordFilter;
+  /** Undefined for the readable text. */
+  readonly format: (ExportFormat & { readonly name: string }) | undefined;
+  /** A file, or with `byDay` a directory; undefined for standard output. */
+  readonly out: string | undefined;
+  readonly byDay: boolean;
+  readonly tempDir: string;
+}
+
+const TEXT = 'text';
+
+/** @param onTerminal whether standard output is one. */
+export function requestFrom(options: RecordsOptions, onTerminal: boolean): RecordsRequest {
+  const { run, organisation, model, since, until, after, incomplete = false } = options;
+  const selection: RunSelection = {
+    ...(run !== undefined && { recordId: idFrom('--run', run) }),
+    ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
+    ...(after !== undefined && { after: sequenceFrom(after) }),
+    ...(since !== undefined && { since: instantFrom('--since', since) }),
+    ...(until !== undefined && { until: instantFrom('--until', until) }),
+  };
+  if (selection.since !== undefined && selection.until !== undefined && selection.since > selection.until) {
+    throw usage(`--since: ${since} is later than --until ${until}`);
+  }
+  if (model === '') throw usage('--model: "" is no model');
+  const out = options.out === undefined ? undefined : path.resolve(options.out);
+  const { partition } = options;
+  if (partition !== undefined && partition !== 'day')
+    throw usage(`--partition: ${JSON.stringify(partition)} is not day`);
+  if (partition !== undefined && out === undefined) throw usage('--partition: --out has to name a directory');
+  return {
+    selection,
+    filter: { incomplete, model },
+    format: formatFrom(options, onTerminal),
+    out: out === undefined ? undefined : newPlace(out),
+    byDay: partition === 'day',
+    tempDir: directoryFrom(options.tempDir ?? os.tmpdir()),
+  };
+}
+
+function formatFrom(
+  { format, run, out, partition }: RecordsOptions,
+  onTerminal: boolean,
+): RecordsRequest['format'] {
+  const name = format ?? (run !== undefined && onTerminal && out === undefined ? TEXT : 'ndjson');
+  if (name === TEXT) {
+    if (run === undefined) throw usage('--format: text is for one run, which --run names');
+    if (out !== undefined || partition !== undefined)
+      throw usage('--format: text goes to standard output only');
+    return undefined;
+  }
+  const found = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
+  if (found === undefined) {
+    const names = [TEXT, ...Object.keys(FORMATS)];
+    throw usage(`--format: ${JSON.stringify(name)} is none of ${names.join(', ')}${didYouMean(name, names)}`);
+  }
+  if (found.binary && out === undefined && onTerminal) {
+    throw usage(`--format: ${name} cannot be shown on a terminal: name a file by --out`);
+  }
+  return { ...found, name };
+}
+
+export function isWanted({ incomplete, model }: RecordFilter, record: ClinicalRecord): boolean {
+  if (incomplete && record.metadata.completeness.level !== 'incomplete') return false;
+  return model === undefined || isOfModel(record, model);
+}
+
+/** An id may have an @ in it as well. */
+function isOfModel({ model }: ClinicalRecord, wanted: string): boolean {
+  if (model?.model_id === undefined) return false;
+  return wanted === model.model_id || wanted === `${model.model_id}@${model.model_version ?? ''}`;
+}
+
+function sequenceFrom(text: string): number {
+  const sequence = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+  if (Number.isNaN(sequence)) throw usage(`--after: ${JSON.stringify(text)} is not a sequence`);
+  return sequence;
+}
+
+/** What is there is never written over. */
+function newPlace(out: string): string {
+  if (fs.statSync(out, { throwIfNoEntry: false }) !== undefined) {
+    throw usage(`--out: ${out} is there already, and is not written over`);
+  }
+  if (fs.statSync(path.dirname(out), { throwIfNoEntry: false })?.isDirectory() !== true) {
+    throw usage(`--out: there is no directory ${path.dirname(out)}`);
+  }
+  return out;
+}
+
+function directoryFrom(directory: string): string {
+  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) {
+    throw usage(`--temp-dir: there is no directory ${directory}`);
+  }
+  return path.resolve(directory);
+}

@@ -1,0 +1,51 @@
+/** Records as pieces of a file, or of a file a day. The same in a thread of its own as in the main one. */
+import type { ClinicalRecord } from '@clinical-events/protocol';
+import type { FileFormat, Piece, PieceBuilder } from '../records/exports/record-encoder.js';
+
+/** Neighbours of one file. */
+export interface PlacedPiece extends Piece {
+  /** The UTC day, such as 2026-01-31; empty when all goes to one file. */
+  readonly day: string;
+  readonly events: number;
+}
+
+export class PieceMaker {
+  readonly #builder: PieceBuilder;
+  #done: PlacedPiece[] = [];
+  #day = '';
+  #records = 0;
+  #events = 0;
+
+  constructor(
+    format: FileFormat,
+    private readonly byDay: boolean,
+    private readonly wanted: (record: ClinicalRecord) => boolean,
+  ) {
+    this.#builder = format.builder();
+  }
+
+  add(record: ClinicalRecord): void {
+    if (!this.wanted(record)) return;
+    const day = this.byDay ? record.metadata.first_received_at.slice(0, 'YYYY-MM-DD'.length) : '';
+    if (day !== this.#day) this.#end();
+    this.#day = day;
+    this.#builder.add(record);
+    this.#records++;
+    this.#events += record.metadata.events.length;
+  }
+
+  /** All pieces of what was added since the last time, in order. */
+  take(): PlacedPiece[] {
+    this.#end();
+    const done = this.#done;
+    this.#done = [];
+    return done;
+  }
+
+  #end(): void {
+    if (this.#records === 0) return;
+    this.#done.push({ ...this.#builder.take(), day: this.#day, events: this.#events });
+    this.#records = 0;
+    this.#events = 0;
+  }
+}

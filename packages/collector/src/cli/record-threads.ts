@@ -1,0 +1,188 @@
+/**
+ * Threads that make records, one for each core: to read, parse and encode takes ten times as long as to group. Their
+ * pieces come back in the order of the runs.
+ */
+import os from 'node:os';
+import { Worker } from 'node:worker_threads';
+import { windowsOf } from '../records/record-windows.js';
+import type { RunGroups, RunPlaces } from '../records/run-groups.js';
+import { StoreDamaged } from '../store/store.js';
+import { FORMATS } from './record-formats.js';
+import type { Answer, Job, JobWindow, ThreadSettings, Told } from './record-job.js';
+import type { PlacedPiece } from './record-pieces.js';
+
+/** Runs to a job, and bytes of log where the format does not ask for more: what is in memory at once. */
+const JOB_RUNS = 8192;
+const JOB_BYTES = 4 << 20;
+/** Fewer events are done before a second thread has started. */
+const EVENTS_TO_A_THREAD = 20_000;
+const MOST_THREADS = 4;
+/** The young generation: what one window leaves behind should die in it, and not be copied. */
+const YOUNG_MEBIBYTES = 48;
+
+export interface Made {
+  readonly pieces: readonly PlacedPiece[];
+  /** How many events were gone through. */
+  readonly passed: number;
+}
+
+interface UnderWay {
+  readonly runs: readonly (readonly RunPlaces[])[];
+  readonly made: Promise<Made>;
+}
+
+export class RecordThreads {
+  readonly #settings: ThreadSettings;
+  readonly #threads: RecordThread[] = [];
+
+  constructor(settings: ThreadSettings) {
+    this.#settings = settings;
+  }
+
+  /**
+   * The pieces of all records, in order.
+   * @throws what a thread could not do; StoreDamaged among it.
+   */
+  async *pieces(groups: RunGroups, signal: AbortSignal): AsyncGenerator<Made> {
+    const count = Math.min(
+      MOST_THREADS,
+      os.availableParallelism(),
+      Math.max(1, Math.ceil(groups.events / EVENTS_TO_A_THREAD)),
+    );
+    for (let i = 0; i < count; i++) this.#threads.push(new RecordThread(this.#settings, groups));
+    const waiting: UnderWay[] = [];
+    let turn = 0;
+    for (const runs of jobsOf(groups.runs(), FORMATS[this.#settings.format]?.jobBytes ?? JOB_BYTES)) {
+      signal.throwIfAborted();
+      const thread = this.#threads[turn++ % count];
+      if (thread === undefined) return;
+      waiting.push({ runs, made: thread.make(runs) });
+      // Each has one to do and one to go on with.
+      while (waiting.length >= 2 * count) yield await first(waiting, signal);
+    }
+    while (waiting.length > 0) yield await first(waiting, signal);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#threads.map((thread) => thread.stop()));
+  }
+}
+
+async function first(waiting: UnderWay[], signal: AbortSignal): Promise<Made> {
+  const next = waiting.shift();
+  if (next === undefined) throw new RangeError('nothing is under way');
+  const made = await next.made;
+  signal.throwIfAborted();
+  return made;
+}
+
+function* jobsOf(runs: Iterable<RunPlaces>, most: number): Generator<RunPlaces[][]> {
+  let job: RunPlaces[][] = [];
+  let count = 0;
+  let bytes = 0;
+  for (const window of windowsOf(runs)) {
+    job.push(window);
+    count += window.length;
+    for (const { places } of window) for (const { size } of places) bytes += size;
+    if (count < JOB_RUNS && bytes < most) continue;
+    yield job;
+    job = [];
+    count = 0;
+    bytes = 0;
+  }
+  if (job.length > 0) yield job;
+}
+
+/** One thread. Its jobs are done one after the other. */
+class RecordThread {
+  readonly #worker: Worker;
+  readonly #jobs: {
+    runs: readonly (readonly RunPlaces[])[];
+    resolve: (made: Made) => void;
+    reject: (error: unknown) => void;
+  }[] = [];
+  #failure: Error | undefined;
+
+  constructor(
+    settings: ThreadSettings,
+    private readonly groups: RunGroups,
+  ) {
+    this.#worker = new Worker(new URL('record-thread.js', import.meta.url), {
+      workerData: settings,
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MEBIBYTES },
+    });
+    this.#worker.on('message', (answer: Answer) => this.#take(answer));
+    this.#worker.on('error', (error: Error) => this.#fail(revived(error)));
+    this.#worker.on('exit', () => this.#fail(new Error('a thread that makes records has ended')));
+  }
+
+  make(runs: readonly (readonly RunPlaces[])[]): Promise<Made> {
+    const made = new Promise<Made>((resolve, reject) => {
+      if (this.#failure === undefined) this.#jobs.push({ runs, resolve, reject });
+      else reject(this.#failure);
+    });
+    // Whoever waits for it is told; until then it must not end the process.
+    made.catch(() => undefined);
+    if (this.#jobs.length === 1) this.#begin();
+    return made;
+  }
+
+  async stop(): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  #begin(): void {
+    const [next] = this.#jobs;
+    if (next === undefined) return;
+    const job: Job = { windows: next.runs.map((window) => this.#windowOf(window)) };
+    this.#tell({ job });
+  }
+
+  #windowOf(window: readonly RunPlaces[]): JobWindow {
+    const places: number[] = [];
+    const links: JobWindow['links'][number][] = [];
+    for (const [i, run] of window.entries()) {
+      for (const { address, size } of run.places) places.push(address, size);
+      const { children, cycle } = this.groups.linksOf(run);
+      if (children.length > 0 || cycle.length > 0) links.push([i, children, cycle]);
+    }
+    const counts = Uint32Array.from(window, (run) => run.places.length);
+    return { places: Float64Array.from(places), counts, links };
+  }
+
+  #take(answer: Answer): void {
+    const [current] = this.#jobs;
+    if (current === undefined) return;
+    if ('questions' in answer) {
+      try {
+        const runs = answer.questions.map(({ window, run, eventId }) =>
+          this.groups.linksOf(current.runs[window]?.[run]).parentRunOf(eventId),
+        );
+        this.#tell({ runs });
+      } catch (error) {
+        this.#fail(error instanceof Error ? error : new Error(String(error)));
+      }
+      return;
+    }
+    this.#jobs.shift();
+    this.#begin();
+    current.resolve(answer);
+  }
+
+  #tell(told: Told): void {
+    this.#worker.postMessage(told);
+  }
+
+  #fail(error: Error): void {
+    this.#failure ??= error;
+    for (const { reject } of this.#jobs.splice(0)) reject(this.#failure);
+  }
+}
+
+/** An error that came from a thread has lost its class. */
+function revived(error: Error): Error {
+  if (error.name !== 'StoreDamaged' || !('place' in error)) return error;
+  return Object.assign(new StoreDamaged(error.place as StoreDamaged['place'], ''), {
+    message: error.message,
+  });
+}

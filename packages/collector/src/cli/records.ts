@@ -1,0 +1,225 @@
+/** `collector records`: what is known of each run, put together from its events, in the format of whoever asks. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { Command } from 'commander';
+import type { Config } from '../config.js';
+import { recordsOf, windowsOf } from '../records/record-windows.js';
+import { RunGroups } from '../records/run-groups.js';
+import { exists, nodeFiles } from '../store/embedded/files.js';
+import { LogPlaces } from '../store/embedded/log-places.js';
+import { TreeFiles } from '../store/embedded/tree-files.js';
+import { StoreDamaged } from '../store/store.js';
+import { addConfigOptions, configOf } from './config-options.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import { claimedSize } from './log-checkpoints.js';
+import { noteReading, type GivenOut } from './noted-reading.js';
+import { ProgressBar } from './progress-bar.js';
+import { isWanted, requestFrom, type RecordsOptions, type RecordsRequest } from './record-arguments.js';
+import { FORMATS, type ExportFormat } from './record-formats.js';
+import { DayDirectories, OneFile, StandardOutput, type RecordOutput } from './record-output.js';
+import { RecordThreads } from './record-threads.js';
+import { timeline } from './record-timeline.js';
+
+const EXAMPLES = `
+Formats:
+  text      one run for a person: the default for --run on a terminal
+${Object.entries(FORMATS)
+  .map(([name, { summary }]) => `  ${name.padEnd(9)} ${summary}\n`)
+  .join('')}
+Examples:
+  $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10
+  $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --out january.ndjson
+  $ collector records --format parquet --out records --partition day
+  $ collector records --after 120000 --out changed.ndjson
+
+Records come in the order of their first event in the log. --since and --until are about when the collector had an event:
+a record is there whole when one of its events was received then. --after takes the sequence that an earlier call told,
+and gives each record that has a newer event, whole and anew: what it gives replaces the record of the same record_id.
+
+A file or directory appears once it is whole, and never takes the place of another. Temporary files hold ids and
+addresses, no payload; they take at most 64 bytes an event in --temp-dir.
+
+It can run beside a collector. That it ran, what it was asked for and how much it gave out is noted in access.log.`;
+
+/** Fewer are done before anybody wonders. */
+const BAR_FROM_MEBIBYTES = 64;
+const BAR_FROM_EVENTS = 50_000;
+const WIDTH_WITHOUT_TERMINAL = 120;
+
+export function command(): Command {
+  const records = new Command('records')
+    .description('Put the events of each run together, and print or export these records.')
+    .option('--run <id>', 'only the record of this run, or of this event that belongs to none')
+    .option('--organisation <name>', 'only records of this organisation')
+    .option('--model <id>', 'only records of this model: MODEL_ID or MODEL_ID@VERSION')
+    .option('--since <time>', 'only records with an event received at this instant or later')
+    .option('--until <time>', 'only records with an event received before this instant')
+    .option('--after <sequence>', 'only records with an event of a higher sequence')
+    .option('--incomplete', 'only records whose completeness is "incomplete"')
+    .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
+    .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
+    .option('--partition <by>', 'day: a directory for each day on which records began')
+    .option('--temp-dir <directory>', "where temporary files go (default: the system's)")
+    .option('--json', 'tell what was done as one JSON object, on standard error');
+  return addConfigOptions(records, 'records')
+    .addHelpText('after', EXAMPLES)
+    .action(async (options: RecordsOptions, self: Command) => {
+      const config = configOf(self, 'records');
+      const request = requestFrom(options, process.stdout.isTTY);
+      if (!exists(path.join(config.dataDir, 'ledger'))) {
+        throw new CommandFailure(`${config.dataDir} holds no ledger`, EXIT.notFound);
+      }
+      await new Export(config, request, options).run();
+    });
+}
+
+/** Told at the end. */
+interface Done {
+  records: number;
+  events: number;
+  /** To be given to --after the next time. */
+  next_after: number;
+}
+
+class Export {
+  readonly #config: Config;
+  readonly #request: RecordsRequest;
+  readonly #options: RecordsOptions;
+  readonly #stop = new AbortController();
+  readonly #since = performance.now();
+  readonly #done: Done = { records: 0, events: 0, next_after: 0 };
+
+  constructor(config: Config, request: RecordsRequest, options: RecordsOptions) {
+    this.#config = config;
+    this.#request = request;
+    this.#options = options;
+  }
+
+  async run(): Promise<void> {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+      process.once(signal, () => this.#interrupt());
+    const { dataDir } = this.#config;
+    // Asked first: a running collector goes on while the log is read.
+    const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
+    const { json, ...filter } = this.#options;
+    const givenOut = noteReading(dataDir, { command: 'records', filter });
+    const scratch = fs.mkdtempSync(path.join(this.#request.tempDir, 'collector-records-'));
+    // Also when the process ends in the middle, because nobody reads on.
+    process.once('exit', () => fs.rmSync(scratch, { recursive: true, force: true }));
+    const log = new LogPlaces(dataDir, nodeFiles);
+    try {
+      const groups = await this.#group(log, scratch);
+      this.#done.next_after = groups.nextSequence - 1;
+      assertReaches(groups.nextSequence - 1, claimed);
+      await this.#give(log, groups, givenOut);
+      givenOut.complete = true;
+      this.#tell(json === true);
+    } catch (error) {
+      if (!(error instanceof StoreDamaged)) throw error;
+      throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
+    } finally {
+      await log.close();
+    }
+  }
+
+  #interrupt(): void {
+    const nothing = this.#request.out === undefined ? '' : '; no file was written';
+    this.#stop.abort(new CommandFailure(`interrupted${nothing}`, EXIT.interrupted));
+  }
+
+  #bar(unit: string, per: number, from: number): ProgressBar {
+    const wanted = this.#options.json !== true && process.stderr.isTTY;
+    return new ProgressBar({ wanted, unit, per, from, rate: true });
+  }
+
+  async #group(log: LogPlaces, scratch: string): Promise<RunGroups> {
+    const bar = this.#bar('MiB read', 1 << 20, BAR_FROM_MEBIBYTES);
+    try {
+      return await RunGroups.of(log, this.#request.selection, {
+        scratch,
+        signal: this.#stop.signal,
+        onPassed: (bytes) => bar.show(bytes, log.bytes),
+      });
+    } finally {
+      bar.clear();
+    }
+  }
+
+  async #give(log: LogPlaces, groups: RunGroups, givenOut: GivenOut): Promise<void> {
+    const { recordId } = this.#request.selection;
+    if (recordId !== undefined && groups.records === 0) {
+      throw new CommandFailure(`there is no run ${recordId} among those asked for`, EXIT.notFound);
+    }
+    const { format, filter, byDay } = this.#request;
+    if (format === undefined) {
+      this.#show(log, groups, givenOut);
+      return;
+    }
+    const output = await this.#output(format);
+    const bar = this.#bar('events', 1, BAR_FROM_EVENTS);
+    const threads = new RecordThreads({ dataDir: this.#config.dataDir, format: format.name, filter, byDay });
+    try {
+      let seen = 0;
+      for await (const { pieces, passed } of threads.pieces(groups, this.#stop.signal)) {
+        for (const piece of pieces) {
+          await output.write(piece);
+          givenOut.events += piece.events;
+          this.#done.records += piece.records;
+        }
+        seen += passed;
+        bar.show(seen, groups.events);
+      }
+      this.#stop.signal.throwIfAborted();
+      await output.finish();
+      this.#done.events = givenOut.events;
+    } finally {
+      bar.clear();
+      output.abandon();
+      await threads.stop();
+    }
+  }
+
+  /** For a person: one run, in every organisation that has it. */
+  #show(log: LogPlaces, groups: RunGroups, givenOut: GivenOut): void {
+    const columns = process.stdout.isTTY ? process.stdout.columns : WIDTH_WITHOUT_TERMINAL;
+    for (const window of windowsOf(groups.runs())) {
+      for (const record of recordsOf(log, window, (run) => groups.linksOf(window[run]))) {
+        if (!isWanted(this.#request.filter, record)) continue;
+        process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${timeline(record, columns)}`);
+        givenOut.events += record.metadata.events.length;
+      }
+    }
+  }
+
+  async #output(format: ExportFormat): Promise<RecordOutput> {
+    const { out, byDay } = this.#request;
+    const made = await format.load();
+    if (out === undefined) return new StandardOutput(made.joiner(), format.binary !== true);
+    return byDay
+      ? new DayDirectories(out, format.extension, () => made.joiner())
+      : new OneFile(out, made.joiner());
+  }
+
+  #tell(json: boolean): void {
+    const { records, events, next_after } = this.#done;
+    const { format, out } = this.#request;
+    const seconds = (performance.now() - this.#since) / 1000;
+    if (json) process.stderr.write(`${JSON.stringify({ ...this.#done, out: out ?? null, seconds })}\n`);
+    else if (format !== undefined) {
+      const rate = Math.round(events / Math.max(seconds, 0.001));
+      process.stderr.write(
+        `collector: ${records} records of ${events} events in ${seconds.toFixed(1)} s, ${rate}/s` +
+          `${out === undefined ? '' : `, in ${out}`}; what is newer: --after ${next_after}\n`,
+      );
+    }
+  }
+}
+
+/** The end of the log looks the same where the disk has lost it; a checkpoint knows how far it went. */
+function assertReaches(events: number, claimed: number): void {
+  if (events >= claimed) return;
+  throw new CommandFailure(
+    `the log can be read up to event ${events}, and a checkpoint was signed over ${claimed} events; see collector verify`,
+    EXIT.damaged,
+  );
+}

@@ -1,0 +1,34 @@
+/**
+ * The order of a record's events: by the sender's timestamp as an instant, then by received_at, then by event id. It
+ * does not depend on the order in which they were stored or handed in, so the same events make the same record.
+ */
+import { compareInstants, instantOf, readInstant, type Instant } from './instant.js';
+import type { RunEvent } from './run-event.js';
+
+export interface TimedEvent extends RunEvent {
+  /** By the sender's clock; for a payload that cannot be read, when it was received. */
+  readonly at: Instant;
+  /** The parent in lower case; null when it names none, or cannot be read. */
+  readonly parentId: string | null;
+}
+
+/** @returns the events, each once, in canonical order. */
+export function inCanonicalOrder(events: readonly RunEvent[]): TimedEvent[] {
+  const ordered = events.map(timed);
+  // Most runs are stored in their order, and then sorting would be the larger part of the work.
+  return ordered.every((event, i) => i === 0 || compare(ordered[i - 1] ?? event, event) <= 0)
+    ? ordered
+    : ordered.sort(compare);
+}
+
+function timed({ event, body }: RunEvent): TimedEvent {
+  const at = body === undefined ? instantOf(event.receivedAt) : readInstant(body.timestamp);
+  return { event, body, at, parentId: body?.parent_event_id?.toLowerCase() ?? null };
+}
+
+function compare(a: TimedEvent, b: TimedEvent): number {
+  const byTime = compareInstants(a.at, b.at) || a.event.receivedAt - b.event.receivedAt;
+  if (byTime !== 0) return byTime;
+  if (a.event.eventId === b.event.eventId) return 0;
+  return a.event.eventId < b.event.eventId ? -1 : 1;
+}

@@ -1,0 +1,96 @@
+/**
+ * Records as CSV (RFC 4180), for a spreadsheet: a row each, what it says in brief. The lists of a record do not fit a
+ * row: their number is there, and of outputs, outcomes and feedback what the last one says.
+ *
+ * A spreadsheet takes a text that begins with = + - @ for a formula, and a formula can send what is beside it to
+ * somebody else. Such a text, which anybody with an API key may have written, gets an apostrophe before it. So this is
+ * not the format to read back by a program: NDJSON and Parquet have what was sent.
+ */
+import type { ClinicalRecord } from '@clinical-events/protocol';
+import {
+  millisecondsOf,
+  numberIn,
+  RECORD_COLUMNS,
+  textIn,
+  timeIn,
+  type RecordColumn,
+} from './record-columns.js';
+import { textFormat } from './record-encoder.js';
+
+/** What a list has in a row: how many entries, and what the last of them says. */
+const LIST_COLUMNS: readonly RecordColumn[] = [
+  { name: 'artifact_count', type: 'count', of: ({ artifacts }) => artifacts.length },
+  { name: 'output_count', type: 'count', of: ({ outputs }) => outputs.length },
+  { name: 'last_output_uri', type: 'text', of: ({ outputs }) => textIn(outputs.at(-1)?.output.output_uri) },
+  { name: 'last_output_summary', type: 'text', of: ({ outputs }) => textIn(outputs.at(-1)?.output.summary) },
+  { name: 'outcome_count', type: 'count', of: ({ outcomes }) => outcomes.length },
+  {
+    name: 'last_outcome_type',
+    type: 'text',
+    of: ({ outcomes }) => textIn(outcomes.at(-1)?.outcome['outcome_type']),
+  },
+  {
+    name: 'last_outcome_at',
+    type: 'time',
+    of: ({ outcomes }) => timeIn(outcomes.at(-1)?.outcome['occurred_at']),
+  },
+  {
+    name: 'last_outcome_description',
+    type: 'text',
+    of: ({ outcomes }) => textIn(outcomes.at(-1)?.outcome['description']),
+  },
+  { name: 'feedback_count', type: 'count', of: ({ feedback }) => feedback.length },
+  {
+    name: 'last_feedback_type',
+    type: 'text',
+    of: ({ feedback }) => textIn(feedback.at(-1)?.feedback['feedback_type']),
+  },
+  {
+    name: 'last_rating',
+    type: 'number',
+    of: ({ feedback }) => numberIn(feedback.at(-1)?.feedback['rating_value']),
+  },
+  { name: 'last_comment', type: 'text', of: ({ feedback }) => textIn(feedback.at(-1)?.feedback['comment']) },
+];
+
+export const CSV_COLUMNS: readonly RecordColumn[] = [...RECORD_COLUMNS, ...LIST_COLUMNS];
+
+const FORMULA = /^[=+\-@\t\r]/;
+const QUOTED = /[",\r\n]/;
+const LINE_END = '\r\n';
+
+const HEAD = CSV_COLUMNS.map(({ name }) => name).join(',') + LINE_END;
+
+export const csv = textFormat({
+  head: HEAD,
+  between: LINE_END,
+  tail: LINE_END,
+  empty: HEAD,
+  text: (record) => CSV_COLUMNS.map((column) => cell(column, record)).join(','),
+});
+
+function cell(column: RecordColumn, record: ClinicalRecord): string {
+  switch (column.type) {
+    case 'text':
+      return quoted(column.of(record) ?? '');
+    case 'texts':
+      return quoted(column.of(record)?.join(' ') ?? '');
+    case 'number':
+    case 'count':
+      return String(column.of(record) ?? '');
+    case 'time': {
+      const time = column.of(record);
+      return time === undefined ? '' : utcOf(time);
+    }
+  }
+}
+
+/** In UTC to the millisecond: one form for all, so that a spreadsheet sorts by it. */
+function utcOf(time: string): string {
+  return new Date(millisecondsOf(time)).toISOString();
+}
+
+function quoted(text: string): string {
+  const harmless = FORMULA.test(text) ? `'${text}` : text;
+  return QUOTED.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+}

@@ -1,0 +1,282 @@
+/**
+ * A record in FHIR R4: a Bundle with an AuditEvent for each event, and a Provenance for each outcome, after IHE's Basic
+ * Audit Log Patterns where they fit. docs/EXPORTS.md, "FHIR R4", is the mapping as a table, with its reasons.
+ *
+ * Nothing that a sender wrote in words is in it: many people read an audit repository (open-values.ts).
+ */
+import { createHash } from 'node:crypto';
+import type { ClinicalRecord, RecordedEvent } from '@clinical-events/protocol';
+import { dateTimeIn, dateTimeOf } from './date-time.js';
+import { CALLERS, CODES, KINDS, SYSTEMS, TARGETS, type Coding } from './fhir-terms.js';
+import {
+  addressIn,
+  ARTIFACT_TYPES,
+  CALLER_TYPES,
+  FEEDBACK_TYPES,
+  nameIn,
+  OUTCOME_TYPES,
+  ratingIn,
+  TARGET_TYPES,
+  wordIn,
+} from './open-values.js';
+import type { RecordFormat } from './record-format.js';
+import { RecordLookup, type Said } from './record-lookup.js';
+
+/** Members that are undefined are not written. */
+type Part = Readonly<Record<string, unknown>>;
+
+export const fhir: RecordFormat = {
+  name: 'fhir',
+  extension: '.ndjson',
+  document: (record) => JSON.stringify(bundleOf(record)),
+};
+
+/** A collection: what a server should do with the entries, if anything, is for whoever loads them to say. */
+function bundleOf(record: ClinicalRecord): Part {
+  const { record_id, last_received_at, events } = record.metadata;
+  const lookup = new RecordLookup(record);
+  const resources = events.flatMap((event) => {
+    const audit = auditEventOf(lookup, event);
+    const isOutcome = event.kind === 'outcome' && event.payload === undefined;
+    return isOutcome ? [audit, provenanceOf(lookup, event)] : [audit];
+  });
+  return {
+    resourceType: 'Bundle',
+    id: record_id,
+    identifier: uuid(record_id),
+    type: 'collection',
+    timestamp: last_received_at,
+    entry: resources.map((resource) => ({ fullUrl: `urn:uuid:${String(resource['id'])}`, resource })),
+  };
+}
+
+function auditEventOf(lookup: RecordLookup, event: RecordedEvent): Part {
+  const { subtype, action } = KINDS[event.kind];
+  const occurred = dateTimeOf(event.timestamp);
+  const agents = agentsOf(lookup, event);
+  return {
+    resourceType: 'AuditEvent',
+    id: event.event_id,
+    contained: agents.contained,
+    type: CODES.applicationActivity,
+    subtype: [subtype],
+    action,
+    period: occurred && { start: occurred, end: occurred },
+    recorded: event.received_at,
+    outcome: '0',
+    agent: agents.agent,
+    source: {
+      site: nameIn(lookup.record.metadata.organisation),
+      observer: senderOf(event),
+      type: [CODES.applicationServer],
+    },
+    entity: entitiesOf(lookup, event),
+  };
+}
+
+/** Exactly one of them is the requestor: who or what set off the event, as far as that is known. */
+function agentsOf(lookup: RecordLookup, event: RecordedEvent): { contained?: Part[]; agent: Part[] } {
+  const { kind } = event;
+  // Who reports an outcome or gives feedback is not said.
+  const ofRun = kind === 'inference-start' || kind === 'internal-artifact' || kind === 'human-output';
+  const start = ofRun ? lookup.startOf(event) : {};
+  const device = deviceOf(start.model_instance);
+  const user = userOf(start.user_identity, lookup.record.metadata.organisation);
+  const byUser = kind === 'inference-start' && user !== undefined;
+  const byModel = kind !== 'inference-start' && device !== undefined;
+  const { hostname, app_name, proc_id } = event.system_metadata ?? {};
+  const host = nameIn(hostname);
+  const sender = {
+    type: concept(CODES.sourceRole),
+    who: { identifier: { system: SYSTEMS.key, value: event.key_id } },
+    altId: nameIn(proc_id),
+    name: nameIn(app_name),
+    requestor: !byUser && !byModel,
+    network: host && { address: host, type: '1' },
+  };
+  const agent: Part[] = [sender];
+  if (device !== undefined) agent.push({ ...device.agent, requestor: byModel });
+  if (user !== undefined) agent.push({ ...user, requestor: byUser });
+  return device === undefined ? { agent } : { contained: [device.resource], agent };
+}
+
+/** The model: a Device within the AuditEvent, because an identifier alone has no place for the version that ran. */
+function deviceOf(model: Said | undefined): { resource: Part; agent: Part } | undefined {
+  const id = nameIn(model?.['model_id']);
+  const version = nameIn(model?.['model_version']);
+  if (id === undefined && version === undefined) return undefined;
+  const identifier = id && { system: SYSTEMS.model, value: id };
+  return {
+    resource: {
+      resourceType: 'Device',
+      id: 'model',
+      identifier: identifier && [identifier],
+      deviceName: id && [{ name: id, type: 'model-name' }],
+      version: version && [{ value: version }],
+    },
+    agent: {
+      type: concept(CODES.application),
+      who: { reference: '#model', type: 'Device', identifier },
+      name: [id, version].filter((name) => name !== undefined).join(' '),
+    },
+  };
+}
+
+function userOf(user: Said | undefined, organisation: string): Part | undefined {
+  const id = nameIn(user?.['caller_id']);
+  const callerType = wordIn(CALLER_TYPES, user?.['caller_type']);
+  if (id === undefined && callerType === undefined) return undefined;
+  const caller = callerType && CALLERS[callerType];
+  const who = {
+    type: caller?.resource,
+    identifier: id && { system: SYSTEMS.caller, value: id, assigner: { display: nameIn(organisation) } },
+  };
+  return {
+    type: caller && concept(caller.type),
+    role: callerType && [{ coding: [{ system: SYSTEMS.callerType, code: callerType }] }],
+    who: id === undefined ? undefined : who,
+  };
+}
+
+function senderOf({ system_metadata, key_id }: RecordedEvent): Part {
+  const name = nameIn(system_metadata?.app_name) ?? nameIn(system_metadata?.hostname);
+  const identifier =
+    name === undefined ? { system: SYSTEMS.key, value: key_id } : { system: SYSTEMS.source, value: name };
+  return { type: 'Device', identifier };
+}
+
+function entitiesOf(lookup: RecordLookup, event: RecordedEvent): Part[] {
+  const { metadata } = lookup.record;
+  const parent = event.parent_event_id;
+  return [
+    {
+      what: { identifier: uuid(metadata.record_id) },
+      type: CODES.systemObject,
+      role: CODES.job,
+      detail: [
+        ...detailOf('sequence', String(event.sequence)),
+        ...detailOf('profile', event.profile),
+        ...detailOf('payload', event.payload),
+      ],
+    },
+    ...targetEntity(lookup.startOf(event).target_identity, metadata.organisation),
+    ...(parent === null ? [] : [{ what: eventReference(lookup, parent), type: CODES.parent }]),
+    ...ownEntities(lookup, event),
+  ];
+}
+
+function targetEntity(target: Said | undefined, organisation: string): Part[] {
+  const value = nameIn(target?.['target_id']);
+  const targetType = wordIn(TARGET_TYPES, target?.['target_type']);
+  const known = targetType === undefined ? undefined : TARGETS[targetType];
+  if (value === undefined || known === null) return [];
+  return [
+    {
+      what: {
+        type: known?.resource,
+        identifier: { system: SYSTEMS.target, value, assigner: { display: nameIn(organisation) } },
+      },
+      type: known?.type ?? CODES.other,
+      role: known?.role ?? CODES.domainResource,
+    },
+  ];
+}
+
+/** What the event itself is about: where its content is kept, and words of the vocabularies. */
+function ownEntities(lookup: RecordLookup, event: RecordedEvent): Part[] {
+  const said = lookup.payload(event);
+  const { domainResource, report, access, origination } = CODES;
+  switch (event.kind) {
+    case 'inference-start':
+      return content(lookup.startOf(event).inputs?.input_uri, domainResource, access);
+    case 'internal-artifact': {
+      const details = detailOf('artifact_type', wordIn(ARTIFACT_TYPES, said['artifact_type']));
+      return content(said['artifact_uri'], domainResource, origination, details);
+    }
+    case 'human-output':
+      return content(said['output_uri'], report, origination);
+    case 'outcome': {
+      const details = detailOf('outcome_type', wordIn(OUTCOME_TYPES, said['outcome_type']));
+      return [...subject(event, CODES.outcome, details), ...content(said['evidence_uri'], report, access)];
+    }
+    case 'user-feedback':
+      return subject(event, CODES.feedback, [
+        ...detailOf('feedback_type', wordIn(FEEDBACK_TYPES, said['feedback_type'])),
+        ...detailOf('rating_value', ratingIn(said['rating_value'])?.toString()),
+      ]);
+  }
+}
+
+function subject({ event_id }: RecordedEvent, type: Coding, details: readonly Part[]): Part[] {
+  return details.length === 0 ? [] : [{ what: { identifier: uuid(event_id) }, type, detail: details }];
+}
+
+function content(uri: unknown, role: Coding, lifecycle: Coding, details: readonly Part[] = []): Part[] {
+  const value = addressIn(uri);
+  if (value === undefined) return [];
+  return [
+    {
+      what: { identifier: { system: SYSTEMS.uri, value } },
+      type: CODES.systemObject,
+      role,
+      lifecycle,
+      detail: listOrNone(details),
+    },
+  ];
+}
+
+/** That an outcome was attributed to an inference: by whom, on what evidence, from which event on. */
+function provenanceOf(lookup: RecordLookup, event: RecordedEvent): Part {
+  const outcome = lookup.payload(event);
+  const evidence = addressIn(outcome['evidence_uri']);
+  const parent = event.parent_event_id;
+  const entity = [
+    ...(parent === null ? [] : [{ role: 'derivation', what: eventReference(lookup, parent) }]),
+    ...(evidence === undefined
+      ? []
+      : [{ role: 'source', what: { identifier: { system: SYSTEMS.uri, value: evidence } } }]),
+  ];
+  return {
+    resourceType: 'Provenance',
+    id: derivedId('Provenance', event.event_id),
+    target: [eventReference(lookup, event.event_id)],
+    occurredDateTime: dateTimeIn(outcome['occurred_at']) ?? dateTimeOf(event.timestamp),
+    recorded: event.received_at,
+    activity: concept(KINDS.outcome.subtype),
+    agent: [{ type: concept(CODES.informant), who: senderOf(event) }],
+    entity: listOrNone(entity),
+  };
+}
+
+/** Resolves within the Bundle where the event is of this record; elsewhere it is an identifier to look for. */
+function eventReference(lookup: RecordLookup, eventId: string): Part {
+  return {
+    reference: lookup.event(eventId) && `urn:uuid:${eventId}`,
+    type: 'AuditEvent',
+    identifier: uuid(eventId),
+  };
+}
+
+/** A UUID for what is made of an event and has no id of its own: always the same one (RFC 9562, version 8). */
+function derivedId(what: string, eventId: string): string {
+  const hex = createHash('sha256').update(`${what} of ${eventId}`).digest('hex');
+  const variant = ((parseInt(hex.charAt(16), 16) & 0x3) | 0x8).toString(16);
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+function uuid(id: string): Part {
+  return { system: SYSTEMS.uri, value: `urn:uuid:${id}` };
+}
+
+function concept(coding: Coding): Part {
+  return { coding: [coding] };
+}
+
+function detailOf(type: string, valueString: string | undefined): Part[] {
+  return valueString === undefined ? [] : [{ type, valueString }];
+}
+
+/** FHIR has no empty lists. */
+function listOrNone(list: readonly Part[]): readonly Part[] | undefined {
+  return list.length === 0 ? undefined : list;
+}

@@ -1,0 +1,287 @@
+/**
+ * A record in OTLP/JSON: an ExportTraceServiceRequest with a trace of the run, and one more for each outcome and each
+ * feedback, which may come months later and would make the run a speck in its own trace. Links lead from one to the
+ * other, and from a nested run to where it was started. docs/EXPORTS.md, "OTLP/JSON", is the mapping as a table.
+ *
+ * Every event is a span, so that whoever knows an event's id can name its span. Content and identities of people stay
+ * out: the conventions make content opt-in, and a tracing backend is not a place to look after it (open-values.ts).
+ */
+import type { ClinicalRecord, EventKind, RecordedEvent } from '@clinical-events/protocol';
+import {
+  addressIn,
+  ARTIFACT_TYPES,
+  CALLER_TYPES,
+  FEEDBACK_TYPES,
+  nameIn,
+  OUTCOME_TYPES,
+  OUTPUT_TYPES,
+  ratingIn,
+  TARGET_TYPES,
+  wordIn,
+} from './open-values.js';
+import {
+  attributes,
+  SPAN_KIND,
+  spanIdOf,
+  traceIdOf,
+  type Link,
+  type Said,
+  type Span,
+  type SpanEvent,
+  type SpanKind,
+} from './otlp-values.js';
+import type { RecordFormat } from './record-format.js';
+import { RecordLookup } from './record-lookup.js';
+import { spanning, timeOf, type SpanTime } from './span-time.js';
+
+/** The release of the conventions that the names are from. */
+const SCHEMA_URL = 'https://opentelemetry.io/schemas/1.41.0';
+
+export const otlp: RecordFormat = {
+  name: 'otlp',
+  extension: '.ndjson',
+  document: (record) => JSON.stringify(requestOf(record)),
+};
+
+/** What the span of an artifact is called by the conventions; they have no operation for the other types. */
+const ARTIFACT_OPERATIONS: Readonly<Record<string, { readonly operation: string; readonly kind: SpanKind }>> =
+  {
+    tool_call: { operation: 'execute_tool', kind: SPAN_KIND.internal },
+    text_chunk: { operation: 'retrieval', kind: SPAN_KIND.client },
+  };
+
+const LATER: ReadonlySet<EventKind> = new Set<EventKind>(['outcome', 'user-feedback']);
+
+/** A span, and where it was produced. */
+interface Produced {
+  readonly span: Span;
+  readonly event: RecordedEvent | undefined;
+}
+
+function requestOf(record: ClinicalRecord) {
+  const run = new RunTrace(record);
+  const bySource = new Map<string, { attributes: ReturnType<typeof attributes>; spans: Span[] }>();
+  for (const { span, event } of run.spans()) {
+    const resource = resourceOf(record, event);
+    const source = JSON.stringify(resource);
+    const group = bySource.get(source);
+    if (group === undefined) bySource.set(source, { attributes: resource, spans: [span] });
+    else group.spans.push(span);
+  }
+  const scope = { name: 'clinical-events' };
+  return {
+    resourceSpans: [...bySource.values()].map(({ attributes, spans }) => ({
+      resource: { attributes },
+      scopeSpans: [{ scope, spans, schemaUrl: SCHEMA_URL }],
+      schemaUrl: SCHEMA_URL,
+    })),
+  };
+}
+
+const PROCESS_ID = /^[1-9]\d{0,9}$/;
+
+function resourceOf({ metadata }: ClinicalRecord, event: RecordedEvent | undefined) {
+  const { hostname, app_name, proc_id } = event?.system_metadata ?? {};
+  const process = nameIn(proc_id);
+  const pid = process !== undefined && PROCESS_ID.test(process) ? BigInt(process) : undefined;
+  return attributes({
+    // The conventions ask for a service name, and for this one where none is known.
+    'service.name': nameIn(app_name) ?? 'unknown_service',
+    'service.instance.id': pid === undefined ? process : undefined,
+    'host.name': nameIn(hostname),
+    'process.pid': pid,
+    'clinical_events.organisation': nameIn(metadata.organisation),
+  });
+}
+
+/** The spans of one record, made of its events. */
+class RunTrace {
+  readonly #record: ClinicalRecord;
+  readonly #lookup: RecordLookup;
+  readonly #traceId: string;
+  readonly #start: RecordedEvent | undefined;
+  /** The events of the run's own trace but for its start. */
+  readonly #within: readonly RecordedEvent[];
+  readonly #cyclic: ReadonlySet<string>;
+  readonly #rootId: string;
+
+  constructor(record: ClinicalRecord) {
+    const { events, record_id, conflicts } = record.metadata;
+    this.#record = record;
+    this.#lookup = new RecordLookup(record);
+    this.#traceId = traceIdOf(record_id);
+    this.#start = events.find(({ kind }) => kind === 'inference-start');
+    this.#within = events.filter((event) => event !== this.#start && !LATER.has(event.kind));
+    const cycle = conflicts.find(({ kind }) => kind === 'parent_cycle');
+    this.#cyclic = new Set(cycle?.event_ids);
+    // A record may have the id of one of its events, which has a span of its own.
+    this.#rootId = spanIdOf(this.#start?.event_id ?? `run ${record_id}`);
+  }
+
+  *spans(): Generator<Produced> {
+    const { events } = this.#record.metadata;
+    if (this.#hasRoot) yield { span: this.#root(), event: this.#start };
+    for (const event of events) {
+      if (event === this.#start) continue;
+      yield { span: LATER.has(event.kind) ? this.#later(event) : this.#child(event), event };
+    }
+  }
+
+  /** Of a record of nothing but outcomes and feedback, the run's trace has nothing to show. */
+  get #hasRoot(): boolean {
+    return this.#start !== undefined || this.#within.length > 0;
+  }
+
+  #root(): Span {
+    const { metadata, model } = this.#record;
+    const operation = operationOf(this.#record);
+    const modelId = nameIn(model?.model_id);
+    const { parent, completeness, conflicts } = metadata;
+    const links: Link[] = [];
+    if (parent?.run_id != null) {
+      links.push({ traceId: traceIdOf(parent.run_id), spanId: spanIdOf(parent.event_id) });
+    }
+    const { start, end } = this.#rootTime();
+    return {
+      traceId: this.#traceId,
+      spanId: this.#rootId,
+      name: modelId === undefined ? operation : `${operation} ${modelId}`,
+      kind: SPAN_KIND.client,
+      startTimeUnixNano: String(start),
+      endTimeUnixNano: String(end),
+      attributes: attributes({
+        'gen_ai.operation.name': operation,
+        ...(this.#start !== undefined && this.#startAttributes(this.#start)),
+        'clinical_events.record.id': metadata.record_id,
+        'clinical_events.completeness.level': completeness.level,
+        'clinical_events.completeness.missing': completeness.missing,
+        'clinical_events.conflicts': [...new Set(conflicts.map(({ kind }) => kind))],
+      }),
+      ...(links.length > 0 && { links }),
+    };
+  }
+
+  /** From the start to the last output; without output, as long as the start says that it took. */
+  #rootTime(): SpanTime {
+    if (this.#start === undefined) return spanning(this.#within.map(timeOf));
+    const { start, end } = timeOf(this.#start);
+    const outputs = this.#within.filter(({ kind }) => kind === 'human-output');
+    const shown = outputs.length === 0 ? end : spanning(outputs.map(timeOf)).end;
+    return { start, end: shown < start ? start : shown };
+  }
+
+  #child(event: RecordedEvent): Span {
+    const said = this.#lookup.payload(event);
+    const artifactType = wordIn(ARTIFACT_TYPES, said['artifact_type']);
+    const known = artifactType === undefined ? undefined : ARTIFACT_OPERATIONS[artifactType];
+    const { start, end } = timeOf(event);
+    return {
+      traceId: this.#traceId,
+      spanId: spanIdOf(event.event_id),
+      parentSpanId: this.#parentSpanOf(event),
+      name: known?.operation ?? (artifactType === undefined ? event.kind : `${event.kind} ${artifactType}`),
+      kind: known?.kind ?? SPAN_KIND.internal,
+      startTimeUnixNano: String(start),
+      endTimeUnixNano: String(end),
+      attributes: attributes({
+        'gen_ai.operation.name': known?.operation,
+        'gen_ai.tool.call.id': artifactType === 'tool_call' ? event.event_id : undefined,
+        ...(event.kind === 'inference-start'
+          ? { ...this.#startAttributes(event), 'clinical_events.second_start': true }
+          : eventAttributes(event)),
+        'clinical_events.artifact.type': artifactType,
+        'clinical_events.artifact.uri': addressIn(said['artifact_uri']),
+        'clinical_events.output.type': wordIn(OUTPUT_TYPES, said['output_type']),
+        'clinical_events.output.uri': addressIn(said['output_uri']),
+      }),
+    };
+  }
+
+  /** A trace of its own, with a link to what it is about. */
+  #later(event: RecordedEvent): Span {
+    const said = this.#lookup.payload(event);
+    const outcomeType = wordIn(OUTCOME_TYPES, said['outcome_type']);
+    const feedbackType = wordIn(FEEDBACK_TYPES, said['feedback_type']);
+    const { start, end } = timeOf(event);
+    const events: SpanEvent[] = [];
+    if (event.kind === 'user-feedback' && event.payload === undefined) {
+      events.push({
+        timeUnixNano: String(end),
+        name: 'gen_ai.evaluation.result',
+        attributes: attributes({
+          'gen_ai.evaluation.name': feedbackType ?? 'feedback',
+          'gen_ai.evaluation.score.value': ratingIn(said['rating_value']),
+        }),
+      });
+    }
+    const links = this.#linksOf(event);
+    return {
+      traceId: traceIdOf(event.event_id),
+      spanId: spanIdOf(event.event_id),
+      name: event.kind,
+      kind: SPAN_KIND.internal,
+      startTimeUnixNano: String(start),
+      endTimeUnixNano: String(end),
+      attributes: attributes({
+        ...eventAttributes(event),
+        'clinical_events.record.id': this.#record.metadata.record_id,
+        'clinical_events.outcome.type': outcomeType,
+        'clinical_events.outcome.evidence_uri': addressIn(said['evidence_uri']),
+        'clinical_events.feedback.type': feedbackType,
+      }),
+      ...(events.length > 0 && { events }),
+      ...(links.length > 0 && { links }),
+    };
+  }
+
+  #linksOf(event: RecordedEvent): Link[] {
+    const parent = this.#lookup.event(event.parent_event_id);
+    if (parent !== undefined && LATER.has(parent.kind)) {
+      return [{ traceId: traceIdOf(parent.event_id), spanId: spanIdOf(parent.event_id) }];
+    }
+    if (!this.#hasRoot) return [];
+    return [
+      { traceId: this.#traceId, spanId: parent === undefined ? this.#rootId : spanIdOf(parent.event_id) },
+    ];
+  }
+
+  /** Its parent in the same trace, or the root: also where following parents leads back to it. */
+  #parentSpanOf(event: RecordedEvent): string {
+    const parent = this.#lookup.event(event.parent_event_id);
+    if (parent === undefined || LATER.has(parent.kind) || this.#cyclic.has(event.event_id))
+      return this.#rootId;
+    return spanIdOf(parent.event_id);
+  }
+
+  #startAttributes(event: RecordedEvent): Readonly<Record<string, Said>> {
+    const { model_instance, user_identity, target_identity, inputs } = this.#lookup.startOf(event);
+    const modelId = nameIn(model_instance?.model_id);
+    const version = nameIn(model_instance?.model_version);
+    return {
+      'gen_ai.request.model': modelId,
+      'gen_ai.response.model':
+        modelId !== undefined && version !== undefined ? `${modelId}@${version}` : modelId,
+      ...eventAttributes(event),
+      'clinical_events.model.version': version,
+      'clinical_events.caller.type': wordIn(CALLER_TYPES, user_identity?.['caller_type']),
+      'clinical_events.target.type': wordIn(TARGET_TYPES, target_identity?.['target_type']),
+      'clinical_events.input.uri': addressIn(inputs?.input_uri),
+    };
+  }
+}
+
+/** A run that started others is an agent; one that was prompted generates content; of any other, that is not known. */
+function operationOf({ metadata, inputs }: ClinicalRecord): string {
+  if (metadata.children.length > 0) return 'invoke_agent';
+  return typeof inputs?.prompt === 'string' ? 'generate_content' : 'inference';
+}
+
+function eventAttributes(event: RecordedEvent): Readonly<Record<string, Said>> {
+  return {
+    'clinical_events.event.id': event.event_id,
+    'clinical_events.event.kind': event.kind,
+    'clinical_events.event.sequence': BigInt(event.sequence),
+    'clinical_events.event.received_at': event.received_at,
+    'clinical_events.event.payload': event.payload,
+  };
+}

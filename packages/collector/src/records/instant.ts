@@ -1,0 +1,118 @@
+/**
+ * When something occurred by a sender's clock: an RFC 3339 date-time read to its last digit, so that two events of the
+ * same millisecond stand in the order that their sender gave them. `Date` has no more than milliseconds, and no leap
+ * second.
+ */
+
+/** Instants are compared by their seconds and then by the text of their fractions. */
+export interface Instant {
+  /** Whole seconds since 1970 UTC, rounded down; that of the second before it for a leap second. */
+  readonly seconds: number;
+  /** The digits behind the point without zeros at the end. Those of a leap second have {@link LEAP} before them. */
+  readonly fraction: string;
+}
+
+/** Sorts behind every digit: 23:59:60 is later than 23:59:59.999 and earlier than 00:00:00. */
+const LEAP = '~';
+
+/** @param text a date-time that the protocol's schemas have accepted. */
+export function readInstant(text: string): Instant {
+  const days = daysFromCivil(four(text, 0), two(text, 5), two(text, 8));
+  const second = two(text, 17);
+  let end = 19;
+  if (text[19] === '.') {
+    end = 20;
+    while (isDigit(text.charCodeAt(end))) end++;
+  }
+  let last = end;
+  while (last > 20 && text[last - 1] === '0') last--;
+  const fraction = last > 20 ? text.slice(20, last) : '';
+  const time = days * 86_400 + two(text, 11) * 3600 + two(text, 14) * 60 - offsetSeconds(text, end);
+  return second === 60
+    ? { seconds: time + 59, fraction: LEAP + fraction }
+    : { seconds: time + second, fraction };
+}
+
+/** @param milliseconds since 1970 UTC. */
+export function instantOf(milliseconds: number): Instant {
+  const seconds = Math.floor(milliseconds / 1000);
+  const rest = milliseconds - seconds * 1000;
+  return { seconds, fraction: rest === 0 ? '' : String(rest).padStart(3, '0').replace(/0+$/, '') };
+}
+
+/** Below 0 when `a` is the earlier one, 0 when they are the same instant. */
+export function compareInstants(a: Instant, b: Instant): number {
+  if (a.seconds !== b.seconds) return a.seconds - b.seconds;
+  if (a.fraction === b.fraction) return 0;
+  return a.fraction < b.fraction ? -1 : 1;
+}
+
+const TWO_DIGITS = Array.from({ length: 60 }, (_, n) => String(n).padStart(2, '0'));
+const DAY_MS = 86_400_000;
+let lastDay = { number: 0, text: '1970-01-01' };
+
+/**
+ * What `toISOString` says, at a fifth of its cost: a record has the time of receipt of every event, mostly of one day.
+ * @param milliseconds since 1970 UTC, whole.
+ */
+export function utcText(milliseconds: number): string {
+  const number = Math.floor(milliseconds / DAY_MS);
+  if (number !== lastDay.number) {
+    lastDay = { number, text: new Date(milliseconds).toISOString().slice(0, -'T00:00:00.000Z'.length) };
+  }
+  const time = milliseconds - number * DAY_MS;
+  const seconds = Math.floor(time / 1000);
+  const minutes = Math.floor(seconds / 60);
+  const hour = TWO_DIGITS[Math.floor(minutes / 60)] ?? '';
+  const minute = TWO_DIGITS[minutes % 60] ?? '';
+  const second = TWO_DIGITS[seconds % 60] ?? '';
+  const rest = time % 1000;
+  const thousandths = rest >= 100 ? String(rest) : rest >= 10 ? `0${rest}` : `00${rest}`;
+  return `${lastDay.text}T${hour}:${minute}:${second}.${thousandths}Z`;
+}
+
+/** From `a` to `b` in milliseconds, to the microsecond. A leap second takes no time in it, as in POSIX. */
+export function millisecondsBetween(a: Instant, b: Instant): number {
+  const microseconds = (b.seconds - a.seconds) * 1e6 + microsecondsOf(b) - microsecondsOf(a);
+  return microseconds / 1000;
+}
+
+/** Milliseconds since 1970 UTC, rounded down. */
+export function epochMilliseconds({ seconds, fraction }: Instant): number {
+  return seconds * 1000 + Math.floor(microsecondsOf({ seconds, fraction }) / 1000);
+}
+
+function microsecondsOf({ fraction }: Instant): number {
+  if (fraction === '') return 0;
+  if (fraction.startsWith(LEAP)) return 1e6;
+  return Number(fraction.slice(0, 6).padEnd(6, '0'));
+}
+
+function offsetSeconds(text: string, at: number): number {
+  const sign = text[at];
+  if (sign !== '+' && sign !== '-') return 0;
+  const seconds = two(text, at + 1) * 3600 + two(text, at + 4) * 60;
+  return sign === '+' ? seconds : -seconds;
+}
+
+function two(text: string, at: number): number {
+  return text.charCodeAt(at) * 10 + text.charCodeAt(at + 1) - 528;
+}
+
+function four(text: string, at: number): number {
+  return two(text, at) * 100 + two(text, at + 2);
+}
+
+function isDigit(code: number): boolean {
+  return code >= 48 && code <= 57;
+}
+
+/** Days since 1970-01-01 in the Gregorian calendar, whose years are counted from March here: the odd day comes last. */
+function daysFromCivil(year: number, month: number, day: number): number {
+  const shifted = month > 2 ? year : year - 1;
+  const era = Math.floor(shifted / 400);
+  const yearOfEra = shifted - era * 400;
+  const dayOfYear = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + day - 1;
+  const dayOfEra = yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100) + dayOfYear;
+  return era * 146_097 + dayOfEra - 719_468;
+}

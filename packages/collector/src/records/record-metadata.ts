@@ -1,0 +1,129 @@
+/** Where a record comes from: its ids, clocks and versions, what is missing in it and what is contradictory. */
+import type { RecordedEvent, RecordMetadata } from '@clinical-events/protocol';
+import type { TimedEvent } from './canonical-order.js';
+import { completenessOf } from './completeness.js';
+import { conflictsOf } from './conflicts.js';
+import { millisecondsBetween } from './instant.js';
+import type { RunLinks } from './nesting.js';
+import type { Parentage } from './parentage.js';
+
+export interface RecordParts {
+  /** In canonical order. */
+  readonly events: readonly TimedEvent[];
+  /** The inference-start that the record follows: the first. */
+  readonly start: TimedEvent | undefined;
+  readonly parentage: Parentage;
+  /** What is recorded of the events, in the same order. */
+  readonly recorded: readonly RecordedEvent[];
+  readonly links: RunLinks;
+}
+
+/** @throws RangeError when there are no events, or they are of two runs or two organisations. */
+export function metadataOf({ events, start, parentage, recorded, links }: RecordParts): RecordMetadata {
+  const { organisation, runId } = oneRecord(events);
+  const { parent, orphans, elsewhere } = outsideOf(events, start, parentage, links);
+  return {
+    record_id: runId ?? rootOf(events, parentage),
+    run_id: runId ?? null,
+    organisation,
+    parent,
+    children: [...links.children].sort(),
+    ...spanOf(events, recorded),
+    latency_ms: latencyOf(events, start),
+    completeness: completenessOf(events, start, orphans),
+    conflicts: conflictsOf({
+      events,
+      parentage,
+      start,
+      parentElsewhere: elsewhere,
+      runCycle: links.cycle,
+    }),
+    events: recorded,
+  };
+}
+
+function oneRecord(events: readonly TimedEvent[]): { organisation: string; runId: string | undefined } {
+  const organisation = events[0]?.event.organisation;
+  if (organisation === undefined) throw new RangeError('a record is made of at least one event');
+  let runId: string | undefined;
+  for (const { event } of events) {
+    if (event.organisation !== organisation) throw new RangeError('events of two organisations');
+    if (event.runId === undefined || event.runId === runId) continue;
+    if (runId !== undefined) throw new RangeError('events of two runs');
+    runId = event.runId;
+  }
+  return { organisation, runId };
+}
+
+/** The event that the others of a record without a run hang on; in a circle, the smallest id, as in membership.ts. */
+function rootOf(events: readonly TimedEvent[], { parentAt, cyclic }: Parentage): string {
+  const places = cyclic.length > 0 ? cyclic : [parentAt.indexOf(-1)];
+  const [root] = places.map((place) => events[place]?.event.eventId ?? '').sort();
+  return root ?? '';
+}
+
+/** What there is to say of parents that are not of this record. */
+function outsideOf(
+  events: readonly TimedEvent[],
+  start: TimedEvent | undefined,
+  { outside }: Parentage,
+  links: RunLinks,
+): Pick<RecordMetadata, 'parent'> & { orphans: string[]; elsewhere: string[] } {
+  let parent: RecordMetadata['parent'] = null;
+  const orphans: string[] = [];
+  const elsewhere: string[] = [];
+  for (const place of outside) {
+    const timed = events[place];
+    if (timed === undefined || timed.parentId === null) continue;
+    const run = links.parentRunOf(timed.parentId);
+    if (run === undefined) orphans.push(timed.event.eventId);
+    if (timed === start) parent = { run_id: run ?? null, event_id: timed.parentId };
+    else if (typeof run === 'string') elsewhere.push(timed.event.eventId);
+  }
+  return { parent, orphans, elsewhere };
+}
+
+type Span = Pick<
+  RecordMetadata,
+  'protocol_versions' | 'first_timestamp' | 'last_timestamp' | 'first_received_at' | 'last_received_at'
+>;
+
+/** Between which times, by either clock, and in which versions of the protocol the events were sent. */
+function spanOf(events: readonly TimedEvent[], recorded: readonly RecordedEvent[]): Span {
+  const versions = new Set<string>();
+  let version: string | null = null;
+  let firstTimestamp: string | null = null;
+  let lastTimestamp: string | null = null;
+  let [earliest, latest] = [0, 0];
+  let [firstReceived, lastReceived] = [Infinity, -Infinity];
+  for (let place = 0; place < events.length; place++) {
+    const { timestamp = null, protocol_version = null } = recorded[place] ?? {};
+    firstTimestamp ??= timestamp;
+    lastTimestamp = timestamp ?? lastTimestamp;
+    if (protocol_version !== null && protocol_version !== version) versions.add(protocol_version);
+    version = protocol_version;
+    const receivedAt = events[place]?.event.receivedAt ?? 0;
+    if (receivedAt < firstReceived) [firstReceived, earliest] = [receivedAt, place];
+    if (receivedAt > lastReceived) [lastReceived, latest] = [receivedAt, place];
+  }
+  return {
+    protocol_versions: [...versions].sort(),
+    first_timestamp: firstTimestamp,
+    last_timestamp: lastTimestamp,
+    first_received_at: recorded[earliest]?.received_at ?? '',
+    last_received_at: recorded[latest]?.received_at ?? '',
+  };
+}
+
+/**
+ * From the start to the first output. Not known when an output cannot be read: it may have been the first; nor when
+ * the output is the earlier one: that is no latency but two clocks.
+ */
+function latencyOf(events: readonly TimedEvent[], start: TimedEvent | undefined): number | null {
+  const outputs = events.filter(({ event }) => event.kind === 'human-output');
+  const [first] = outputs;
+  if (first === undefined || start?.body === undefined) return null;
+  if (outputs.some(({ body }) => body === undefined)) return null;
+  const latency = millisecondsBetween(start.at, first.at);
+  return latency < 0 ? null : latency;
+}

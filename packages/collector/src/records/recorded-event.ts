@@ -1,0 +1,69 @@
+/** What `metadata.events` says of an event: everything but the payload that stands elsewhere in the record. */
+import type {
+  BaseEvent,
+  EventKind,
+  ExtraFields,
+  RecordedEvent,
+  SecondStart,
+} from '@clinical-events/protocol';
+import type { TimedEvent } from './canonical-order.js';
+import { utcText } from './instant.js';
+
+const BASE = ['event_id', 'run_id', 'parent_event_id', 'timestamp', 'protocol_version', 'system_metadata'];
+const START_OBJECTS = ['model_instance', 'user_identity', 'target_identity', 'inputs'] as const;
+
+/** The fields at the top of an event that the protocol names for its kind. Another kind's payload is not among them. */
+const NAMED: Readonly<Record<EventKind, ReadonlySet<string>>> = {
+  'inference-start': new Set([...BASE, ...START_OBJECTS]),
+  'internal-artifact': new Set([...BASE, 'artifact']),
+  'human-output': new Set([...BASE, 'output']),
+  outcome: new Set([...BASE, 'outcome']),
+  'user-feedback': new Set([...BASE, 'feedback']),
+};
+
+/**
+ * @param isStart whether it is the inference-start that the record follows.
+ * @param hasParent whether its parent is of the same record.
+ */
+export function recordedEventOf(timed: TimedEvent, isStart: boolean, hasParent: boolean): RecordedEvent {
+  const { event, body, parentId } = timed;
+  const entry: RecordedEvent = {
+    event_id: event.eventId,
+    kind: event.kind,
+    sequence: event.sequence,
+    timestamp: body?.timestamp ?? null,
+    received_at: utcText(event.receivedAt),
+    parent_event_id: parentId,
+    joined_by: event.runId !== undefined ? 'run_id' : hasParent ? 'parent_event_id' : null,
+    protocol_version: body?.protocol_version ?? null,
+    system_metadata: body?.system_metadata ?? null,
+    key_id: event.keyId,
+    profile: event.profile,
+    extra: body === undefined ? NOTHING : extraOf(body, event.kind),
+  };
+  if (event.payloadState !== 'plain') return { ...entry, payload: event.payloadState };
+  if (event.kind !== 'inference-start' || isStart || body === undefined) return entry;
+  return { ...entry, second_start: startObjectsOf(body) };
+}
+
+/** Most events have no field that nobody named: they share this one. */
+const NOTHING: ExtraFields = Object.freeze({});
+
+function extraOf(body: BaseEvent, kind: EventKind): ExtraFields {
+  const named = NAMED[kind];
+  let extra: Record<string, unknown> | undefined;
+  for (const name in body) {
+    if (named.has(name)) continue;
+    extra ??= {};
+    // Assigned, a member called __proto__ would be lost.
+    if (name !== '__proto__') extra[name] = body[name];
+    else Object.defineProperty(extra, name, { value: body[name], enumerable: true });
+  }
+  return extra ?? NOTHING;
+}
+
+function startObjectsOf(body: BaseEvent): SecondStart {
+  return Object.fromEntries(
+    START_OBJECTS.filter((name) => body[name] !== undefined).map((name) => [name, body[name]]),
+  );
+}

@@ -1,0 +1,248 @@
+import { once } from 'node:events';
+import fs from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ClinicalRecord, EventKind } from '@clinical-events/protocol';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { toJson } from '../../src/records/raw-json.js';
+import { id } from '../records/run-events.js';
+import { naiveRecords, stored, type OddEvent } from '../records/odd-log.js';
+import { schemaFaults } from '../records/record-schema.js';
+import { launch, run, temporaryDirectory } from '../running/collector-process.js';
+import { hasTerminal, runOnTerminal } from '../running/restricted-process.js';
+import { candidate } from '../store/candidate.js';
+import { fillDirectory, flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
+
+let scratch: string;
+let dataDir: string;
+
+beforeEach(() => {
+  scratch = temporaryDirectory();
+  dataDir = path.join(scratch, 'data');
+  onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
+});
+
+const odd = (n: number, kind: EventKind, more: Partial<OddEvent> = {}): OddEvent => ({
+  ...{ n, kind, organisation: 'default', run: 501, parent: null, second: 1, day: 0, ...more },
+});
+
+/** A run with an outcome a day later, one nested in it, one without a start, and an event of no run. */
+const LOG: readonly OddEvent[] = [
+  odd(1, 'inference-start'),
+  odd(2, 'human-output', { run: null, parent: 1, second: 3 }),
+  odd(3, 'inference-start', { run: 502, parent: 2 }),
+  odd(4, 'internal-artifact', { run: 503, organisation: 'ward-7' }),
+  odd(5, 'user-feedback', { run: null, parent: 999 }),
+  odd(6, 'outcome', { parent: 2, day: 1 }),
+];
+
+async function fill(events: readonly OddEvent[] = LOG): Promise<void> {
+  const batches = [];
+  for (let i = 0; i < events.length; i += 100) batches.push(events.slice(i, i + 100).map(stored));
+  await fillDirectory(dataDir, batches);
+}
+
+function records(...args: readonly string[]) {
+  return run(['records', '--data-dir', dataDir, ...args]);
+}
+
+function parsed(text: string): ClinicalRecord[] {
+  const lines = text.split('\n');
+  expect(lines.pop()).toBe('');
+  return lines.map((line) => JSON.parse(line) as ClinicalRecord);
+}
+
+async function ids(...args: readonly string[]): Promise<string[]> {
+  const { code, stdout, stderr } = await records(...args);
+  if (code !== 0) throw new Error(stderr);
+  return parsed(stdout).map(({ metadata }) => metadata.record_id);
+}
+
+const place = (name: string) => path.join(scratch, name);
+
+describe('collector records [R-711]', () => {
+  test('prints every record, oldest first, as its schema has it, and says where to go on', async () => {
+    await fill();
+    const { code, stdout, stderr } = await records();
+    expect(code, stderr).toBe(0);
+    const printed = parsed(stdout);
+    expect(printed.map(({ metadata }) => metadata.record_id)).toEqual([id(501), id(502), id(503), id(5)]);
+    for (const record of printed) expect(schemaFaults(record)).toEqual([]);
+    const naive = [...naiveRecords(dataDir).values()].map((each) => toJson(each));
+    expect(stdout.split('\n').slice(0, -1).sort()).toEqual(naive.sort());
+    // No double has these digits.
+    expect(stdout).toContain('1234567890123456789.10');
+    expect(stderr).toMatch(/4 records of 6 events in .*--after 6\n$/);
+  });
+
+  test('gives the records that are asked for', async () => {
+    await fill();
+    expect(await ids('--run', id(502).toUpperCase())).toEqual([id(502)]);
+    expect(await ids('--run', id(5))).toEqual([id(5)]);
+    expect(await ids('--organisation', 'ward-7')).toEqual([id(503)]);
+    expect(await ids('--model', 'sepsis-risk')).toEqual([id(501), id(502)]);
+    expect(await ids('--model', 'sepsis-risk@4.2.0')).toEqual([id(501), id(502)]);
+    expect(await ids('--model', 'sepsis-risk@4.3.0')).toEqual([]);
+    expect(await ids('--since', '2026-03-03')).toEqual([id(501)]);
+    expect(await ids('--until', '2026-03-03', '--incomplete')).toEqual([id(503), id(5)]);
+    expect(await ids('--after', '4')).toEqual([id(501), id(5)]);
+    expect(await ids('--after', '6')).toEqual([]);
+  });
+
+  test('shows one run on one screen, with nothing in it that moves a cursor', async () => {
+    await fill();
+    const { code, stdout } = await records('--run', id(501), '--format', 'text');
+    expect(code).toBe(0);
+    expect(stdout).toContain(`Run           ${id(501)}\n`);
+    expect(stdout).toContain('Model         sepsis-risk 4.2.0\n');
+    expect(stdout).toContain('User          clinician-8841 clinician\n');
+    expect(stdout).toContain('missing: feedback');
+    expect(stdout).toContain(`Nested runs   ${id(502)}\n`);
+    expect(stdout).toMatch(/^2026-03-02T08:31:01Z +inference-start +sepsis-risk 4.2.0/m);
+    expect(stdout).toMatch(/^\+2\.0 s +human-output +High risk\\u001b\[2J\.$/m);
+    expect(stdout).not.toContain('\u001b');
+    expect(stdout.split('\n').length).toBeLessThan(24);
+  });
+
+  test.runIf(hasTerminal)('does so by itself on a terminal', async () => {
+    await fill();
+    const { stdout } = await runOnTerminal(['records', '--data-dir', dataDir, '--run', id(501)]);
+    expect(stdout).toContain('Completeness');
+    const lines = await runOnTerminal(['records', '--data-dir', dataDir]);
+    expect(lines.stdout).toContain('"record_id"');
+    expect(lines.stdout).not.toContain('\u001b[2J');
+  });
+
+  test('says what is wrong with what is asked, and reads nothing', async () => {
+    await fill();
+    const faults: readonly (readonly [readonly string[], RegExp])[] = [
+      [['--run', '7'], /--run: "7" is not a UUID/],
+      [['--format', 'parket'], /none of text, ndjson.*did you mean/i],
+      [['--format', 'text'], /--run/],
+      [['--after', '-1'], /--after/],
+      [['--partition', 'week', '--out', place('x')], /is not day/],
+      [['--partition', 'day'], /--out/],
+      [['--out', dataDir], /is there already/],
+      [['--out', place('nowhere/x')], /there is no directory/],
+      [['--temp-dir', place('nowhere')], /there is no directory/],
+      [['--since', '2026-02-01', '--until', '2026-01-01'], /later than/],
+    ];
+    for (const [args, message] of faults) {
+      const { code, stdout, stderr } = await records(...args);
+      expect([code, stdout], args.join(' ')).toEqual([2, '']);
+      expect(stderr).toMatch(message);
+    }
+    expect(fs.existsSync(path.join(dataDir, 'access.log'))).toBe(false);
+    expect((await records('--run', id(77))).code).toBe(6);
+    expect((await run(['records', '--data-dir', place('none')])).code).toBe(6);
+  });
+
+  test('stops where the log is damaged, and leaves no file [R-713]', async () => {
+    await fill(Array.from({ length: 400 }, (_, i) => odd(i + 1, 'outcome', { run: 1000 + i })));
+    flipBit(segmentPaths(dataDir)[0] ?? '', 9000);
+    const { code, stderr } = await records('--out', place('r.ndjson'));
+    expect(code).toBe(3);
+    expect(stderr).toMatch(/does not hold what was written/);
+    expect(fs.readdirSync(scratch)).toEqual(['data']);
+  });
+
+  test('needs little memory for many runs', async () => {
+    const filler = 'x'.repeat(1000);
+    const batches = Array.from({ length: 60 }, (_, batch) =>
+      Array.from({ length: 1000 }, (_unused, i) => {
+        const n = batch * 1000 + i + 1;
+        const body = {
+          timestamp: '2026-03-02T08:31:01Z',
+          protocol_version: '1',
+          system_metadata: {},
+          outcome: { filler },
+        };
+        return candidate({
+          eventId: id(n),
+          runId: id(100_000 + (n % 20_000)),
+          body: { event_id: id(n), ...body },
+        });
+      }),
+    );
+    await fillDirectory(dataDir, batches, 16 << 20);
+    const { code, stderr } = await run(
+      ['records', '--data-dir', dataDir, '--out', place('r.ndjson'), '--json'],
+      {
+        // Less than the log, and much less than its records.
+        env: { NODE_OPTIONS: '--max-old-space-size=48' },
+      },
+    );
+    expect(code, stderr).toBe(0);
+    expect(JSON.parse(stderr)).toMatchObject({ records: 20_000, events: 60_000, next_after: 60_000 });
+  });
+});
+
+describe('what collector records writes [R-712] [R-713]', () => {
+  test('is in each format what is printed, for its owner alone', async () => {
+    await fill();
+    for (const format of ['ndjson', 'json', 'csv', 'parquet']) {
+      const file = place(`records.${format}`);
+      expect((await records('--format', format, '--out', file)).code).toBe(0);
+      expect(fs.statSync(file).mode & 0o777).toBe(0o600);
+      if (format !== 'parquet') {
+        expect((await records('--format', format)).stdout).toBe(fs.readFileSync(file, 'utf8'));
+      }
+    }
+    expect((await records('--out', place('records.csv'))).stderr).toMatch(/is not written over/);
+    expect(fs.readdirSync(scratch).filter((name) => name.startsWith('.'))).toEqual([]);
+  });
+
+  test('is in a directory for each day on which records began', async () => {
+    await fill([
+      ...LOG,
+      odd(7, 'inference-start', { run: 507, day: 2 }),
+      odd(8, 'outcome', { run: 508, day: 1 }),
+    ]);
+    expect((await records('--partition', 'day', '--out', place('days'))).code).toBe(0);
+    const files = fs.readdirSync(place('days'), { recursive: true }).map(String).sort();
+    const days = ['date=2026-03-02', 'date=2026-03-03', 'date=2026-03-04'];
+    expect(files).toEqual(days.flatMap((day) => [day, `${day}/part-0000.ndjson`]));
+    const found = files
+      .filter((name) => name.endsWith('.ndjson'))
+      .map((name) =>
+        parsed(fs.readFileSync(path.join(place('days'), name), 'utf8')).map(
+          (each) => each.metadata.record_id,
+        ),
+      );
+    expect(found).toEqual([[id(501), id(502), id(503), id(5)], [id(508)], [id(507)]]);
+  });
+
+  test('appears whole or not at all, and nothing temporary is left by a signal', async () => {
+    await fill(Array.from({ length: 30_000 }, (_, i) => odd(i + 1, 'outcome', { run: 100_000 + i })));
+    const temporary = place('temporary');
+    fs.mkdirSync(temporary);
+    for (const [signal, code, left] of [
+      ['SIGTERM', 130, 0],
+      ['SIGKILL', null, 1],
+    ] as const) {
+      const file = place(`${signal}.ndjson`);
+      const command = launch(['records', '--data-dir', dataDir, '--out', file, '--temp-dir', temporary]);
+      // Its draft is there once it has begun to write.
+      while (!fs.readdirSync(scratch).some((name) => name.startsWith(`.${signal}`))) await sleep(2);
+      command.process.kill(signal);
+      await once(command.process, 'exit');
+      expect(await command.exited, command.output.stderr).toBe(code);
+      expect(fs.existsSync(file)).toBe(false);
+      expect(fs.readdirSync(scratch).filter((name) => name.startsWith(`.${signal}`)).length).toBe(left);
+      expect(fs.readdirSync(temporary).length).toBe(left);
+      for (const name of fs.readdirSync(temporary)) {
+        expect(fs.statSync(path.join(temporary, name)).mode & 0o777).toBe(0o700);
+      }
+    }
+  });
+
+  test('is noted in the access log before and after [R-716]', async () => {
+    await fill();
+    await records('--organisation', 'ward-7', '--format', 'csv');
+    const noted = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8').split('\n').slice(0, -1);
+    expect(noted.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { state: 'begun', command: 'records', filter: { organisation: 'ward-7', format: 'csv' } },
+      { state: 'ended', command: 'records', events: 1, complete: true },
+    ]);
+  });
+});

@@ -1,0 +1,79 @@
+import type { EventKind } from '@clinical-events/protocol';
+import { describe, expect, test } from 'vitest';
+import { assembleRecord } from '../../src/records/assemble.js';
+import type { RunEvent } from '../../src/records/run-event.js';
+import { event, fullRun, id } from './run-events.js';
+
+const completeness = (events: readonly RunEvent[]) => assembleRecord(events).metadata.completeness;
+const without = (kind: EventKind) => fullRun().filter((each) => each.event.kind !== kind);
+const withStart = (more: Readonly<Record<string, unknown>>) => [
+  event({ kind: 'inference-start', n: 1, more }),
+  ...without('inference-start'),
+];
+
+describe('the completeness of a record', () => {
+  test('is full with a start with all four objects, an output with its place, an outcome and feedback [R-206]', () => {
+    expect(completeness(fullRun())).toEqual({ level: 'full', missing: [], orphans: [] });
+    expect(completeness(without('internal-artifact').slice(0, 1)).level).toBe('minimum');
+  });
+
+  test.each([
+    ['human-output', ['output', 'parent']],
+    ['outcome', ['outcome']],
+    ['user-feedback', ['feedback']],
+  ] as const)('names what is missing without %s [R-206]', (kind, missing) => {
+    expect(completeness(without(kind)).missing).toEqual(missing);
+  });
+
+  test.each([
+    ['model', 'model_instance'],
+    ['user', 'user_identity'],
+    ['target', 'target_identity'],
+    ['inputs', 'inputs'],
+  ])('is the minimum when the start names no %s [R-206]', (name, field) => {
+    expect(completeness(withStart({ [field]: undefined }))).toMatchObject({
+      level: 'minimum',
+      missing: [name],
+    });
+    expect(completeness(withStart({ [field]: {} })).level).toBe('full');
+  });
+
+  test('is the minimum when no output says where it is kept, and full when one does [R-206]', () => {
+    const outputs = (...uris: (string | undefined)[]) => [
+      ...fullRun().filter(({ event: { kind } }) => kind !== 'human-output' && kind !== 'user-feedback'),
+      event({ kind: 'user-feedback', n: 9 }),
+      ...uris.map((output_uri, i) =>
+        event({ kind: 'human-output', n: 3 + 10 * i, more: { output: { output_uri } } }),
+      ),
+    ];
+    expect(completeness(outputs(undefined, undefined))).toMatchObject({
+      level: 'minimum',
+      missing: ['output_uri'],
+    });
+    expect(completeness(outputs(undefined, 'urn:x:1')).level).toBe('full');
+  });
+
+  test('is incomplete without a start, and then all that a start says is missing too [R-207]', () => {
+    expect(completeness([event({ kind: 'outcome', n: 4 })])).toEqual({
+      level: 'incomplete',
+      missing: ['inference-start', 'model', 'user', 'target', 'inputs', 'output', 'feedback'],
+      orphans: [],
+    });
+  });
+
+  test('is incomplete when an event hangs on one that the log does not have, and names the event [R-207]', () => {
+    const lost = event({ kind: 'outcome', n: 6, parent: id(99) });
+    expect(completeness([...fullRun(), lost])).toEqual({
+      level: 'incomplete',
+      missing: ['parent'],
+      orphans: [id(6)],
+    });
+  });
+
+  test('of a payload that cannot be read knows its kind, and claims nothing else to be missing [R-206]', () => {
+    const retired = fullRun().map(({ event: { kind } }, i) =>
+      event({ kind, n: i + 1, payloadState: 'retired' }),
+    );
+    expect(completeness(retired)).toEqual({ level: 'incomplete', missing: ['payload'], orphans: [] });
+  });
+});

@@ -1,0 +1,79 @@
+import type { ClinicalRecord } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { csv, CSV_COLUMNS } from '../../../src/records/exports/csv.js';
+import { RUN } from '../run-events.js';
+import { anyRecords, awkwardRecord, fileOf, plainRecord } from './odd-records.js';
+
+/** The grammar of RFC 4180, section 2, to the letter; anything else is a fault. */
+function parsed(text: string): string[][] {
+  const rows: string[][] = [];
+  let row: string[] = [];
+  const field = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n)/y;
+  while (field.lastIndex < text.length) {
+    const at = field.lastIndex;
+    const found = field.exec(text);
+    if (found === null) throw new SyntaxError(`no field of CSV at ${at}`);
+    row.push(found[1]?.replaceAll('""', '"') ?? found[2] ?? '');
+    if (found[3] === ',') continue;
+    rows.push(row);
+    row = [];
+  }
+  return rows;
+}
+
+function rowsOf(records: readonly ClinicalRecord[]): Record<string, string>[] {
+  const [head = [], ...rows] = parsed(fileOf(csv, records).toString());
+  expect(head).toEqual(CSV_COLUMNS.map(({ name }) => name));
+  return rows.map((row) => {
+    expect(row.length).toBe(head.length);
+    return Object.fromEntries(head.map((name, i) => [name, row[i] ?? '']));
+  });
+}
+
+test('a row says in brief what the record says [R-712]', () => {
+  expect(rowsOf([plainRecord()])[0]).toMatchObject({
+    record_id: RUN,
+    model_id: 'sepsis-risk',
+    model_version: '4.2.0',
+    caller_id: 'clinician-8841',
+    target_id: 'patient-30977',
+    first_timestamp: '2026-03-02T08:31:01.000Z',
+    latency_ms: '2000',
+    completeness: 'full',
+    missing: '',
+    event_count: '5',
+    artifact_count: '1',
+    last_output_summary: 'High risk.',
+    last_outcome_type: 'validated',
+    last_feedback_type: 'thumbs',
+  });
+});
+
+test('every text can be read back by the grammar of RFC 4180, and none is a formula [R-712]', () => {
+  const [row] = rowsOf([awkwardRecord()]);
+  expect(row).toMatchObject({
+    model_id: `'=cmd|"/c calc"!A1`,
+    model_version: '1,2\r\n3',
+    prompt: 'Line one\n"line two", and a comma',
+    last_outcome_type: '',
+    last_rating: '4.5',
+    last_comment: "'-1+1, 护理 🩺",
+  });
+});
+
+test('any records make as many rows, and no cell begins as a formula does [R-712]', () => {
+  fc.assert(
+    fc.property(anyRecords, (records) => {
+      const rows = rowsOf(records);
+      expect(rows.map(({ event_count }) => event_count)).toEqual(
+        records.map(({ metadata }) => String(metadata.events.length)),
+      );
+      for (const row of rows) for (const text of Object.values(row)) expect(text).not.toMatch(/^[=+@\t\r]/);
+    }),
+  );
+});
+
+test('no records make the heading alone [R-712]', () => {
+  expect(rowsOf([])).toEqual([]);
+});

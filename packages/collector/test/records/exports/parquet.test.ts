@@ -1,0 +1,119 @@
+/** Parquet files are read by DuckDB, which has nothing in common with what wrote them. */
+import fs from 'node:fs';
+import path from 'node:path';
+import type { ClinicalRecord } from '@clinical-events/protocol';
+import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { parquet } from '../../../src/records/exports/parquet.js';
+import { temporaryDirectory } from '../../running/collector-process.js';
+import { anyRecords, awkwardRecord, fileOf, plainRecord } from './odd-records.js';
+
+let directory: string;
+let file: string;
+let instance: DuckDBInstance;
+let duckdb: DuckDBConnection;
+
+beforeAll(async () => {
+  directory = temporaryDirectory();
+  file = path.join(directory, 'records.parquet');
+  instance = await DuckDBInstance.create(':memory:');
+  duckdb = await instance.connect();
+  await duckdb.run("SET TimeZone = 'UTC'");
+});
+
+afterAll(() => {
+  duckdb.closeSync();
+  instance.closeSync();
+  fs.rmSync(directory, { recursive: true, force: true });
+});
+
+type Row = Readonly<Record<string, unknown>>;
+
+/** What DuckDB reads of the records. */
+async function read(records: readonly ClinicalRecord[], select = '*'): Promise<Row[]> {
+  fs.writeFileSync(file, fileOf(parquet, records));
+  const result = await duckdb.runAndReadAll(`SELECT ${select} FROM '${file}'`);
+  return result.getRowObjectsJson();
+}
+
+test('every column has its type, and lists are lists [R-712]', async () => {
+  await read([plainRecord()]);
+  const described = await duckdb.runAndReadAll(`DESCRIBE SELECT * FROM '${file}'`);
+  const types = new Map(described.getRowObjectsJson().map((row) => [row['column_name'], row['column_type']]));
+  expect(types.get('record_id')).toBe('VARCHAR');
+  expect(types.get('first_timestamp')).toBe('TIMESTAMP WITH TIME ZONE');
+  expect(types.get('latency_ms')).toBe('DOUBLE');
+  expect(types.get('event_count')).toBe('INTEGER');
+  expect(types.get('missing')).toBe('VARCHAR[]');
+  expect(types.get('outcomes')).toBe(
+    'STRUCT(event_id VARCHAR, "timestamp" TIMESTAMP WITH TIME ZONE, received_at TIMESTAMP WITH TIME ZONE, ' +
+      'parent_event_id VARCHAR, "type" VARCHAR, occurred_at TIMESTAMP WITH TIME ZONE, description VARCHAR, ' +
+      'uri VARCHAR, "json" VARCHAR, extra VARCHAR)[]',
+  );
+});
+
+test('a record is read as it was written [R-712]', async () => {
+  const record = plainRecord();
+  const [row] = await read([record]);
+  expect(row).toMatchObject({
+    record_id: record.metadata.record_id,
+    model_id: 'sepsis-risk',
+    first_timestamp: '2026-03-02 08:31:01+00',
+    first_received_at: '2026-03-02 08:31:01.5+00',
+    latency_ms: 2000,
+    completeness: 'full',
+    missing: [],
+    event_count: 5,
+    model: '{"model_id":"sepsis-risk","model_version":"4.2.0"}',
+  });
+  expect(row?.['outputs']).toMatchObject([
+    { event_id: record.outputs[0]?.event_id, summary: 'High risk.', type: null },
+  ]);
+});
+
+test('a value of another type than its column is in the JSON alone [R-712]', async () => {
+  const [row] = await read([awkwardRecord()]);
+  expect(row).toMatchObject({ model_id: '=cmd|"/c calc"!A1', model_version: '1,2\r\n3' });
+  expect(row?.['outcomes']).toMatchObject([{ type: null, json: '{"outcome_type":{"code":7},"dose":12}' }]);
+  expect(row?.['feedback']).toMatchObject([{ type: 'rating', rating: 4.5, comment: '-1+1, 护理 🩺' }]);
+});
+
+test('any records are read back with the same counts and the same JSON [R-712]', async () => {
+  const wellFormed = (text: string | undefined) => text?.toWellFormed() ?? null;
+  await fc.assert(
+    fc.asyncProperty(anyRecords, async (records) => {
+      const rows = await read(records);
+      expect(rows.length).toBe(records.length);
+      for (const [i, record] of records.entries()) {
+        const { metadata, model, artifacts, outputs, outcomes, feedback } = record;
+        expect(rows[i]).toMatchObject({
+          record_id: metadata.record_id,
+          organisation: metadata.organisation,
+          event_count: metadata.events.length,
+          latency_ms: metadata.latency_ms,
+          missing: metadata.completeness.missing,
+          model: model === null ? null : wellFormed(JSON.stringify(model)),
+          artifacts: artifacts.map((each) => ({ json: wellFormed(JSON.stringify(each.artifact)) })),
+          outputs: outputs.map((each) => ({ json: wellFormed(JSON.stringify(each.output)) })),
+          outcomes: outcomes.map((each) => ({ json: wellFormed(JSON.stringify(each.outcome)) })),
+          feedback: feedback.map((each) => ({ json: wellFormed(JSON.stringify(each.feedback)) })),
+        });
+      }
+    }),
+    { numRuns: 50 },
+  );
+});
+
+test('several row groups are one table [R-712]', async () => {
+  const record = plainRecord();
+  const many = Array.from({ length: 20_000 }, (_, i): ClinicalRecord => ({
+    ...record,
+    metadata: { ...record.metadata, latency_ms: i },
+  }));
+  const [row] = await read(
+    many,
+    'count(*)::INT AS n, sum(latency_ms) AS total, sum(len(feedback))::INT AS said',
+  );
+  expect(row).toEqual({ n: 20_000, total: (19_999 * 20_000) / 2, said: 20_000 });
+});
