@@ -55,7 +55,7 @@ function again({ seed, runs, period }: DemoPlan): string {
 function looking(runId: string, dataDir: string | undefined): string {
   const elsewhere = dataDir !== undefined && dataDir !== path.resolve('data');
   const option = elsewhere ? ` --data-dir '${dataDir.replaceAll("'", `'\\''`)}'` : '';
-  return `collector events --run ${runId}${option}`;
+  return `collector records --run ${runId}${option}`;
 }
 
 /** The names are a promise. */

@@ -8,6 +8,7 @@ import { EventEndpoint } from '../demo/event-endpoint.js';
 import { writeEvents } from '../demo/event-file.js';
 import { EventSender, SendingFailed } from '../demo/event-sender.js';
 import type { OddEvent } from '../demo/oddities.js';
+import { SCENARIOS } from '../demo/scenarios.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { countFrom, daysFrom, rateFrom, seedFrom, urlFrom } from './demo-arguments.js';
 import { keyFor } from './demo-key.js';
@@ -16,6 +17,7 @@ import { instantFrom, organisationFrom } from './event-arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
 import { ProgressBar } from './progress-bar.js';
+import { shownRun } from './shown-run.js';
 
 const EXAMPLES = `
 Examples:
@@ -52,6 +54,9 @@ interface DemoOptions {
 }
 
 const DEFAULT_ORGANISATION = 'demo';
+/** The first has the most to see: retrieved texts, a tool call, an output, an outcome. */
+const SHOWN_FIRST = ['sepsis-abstraction', ...SCENARIOS.map(({ name }) => name)];
+const WIDTH_WITHOUT_TERMINAL = 120;
 /** Fewer runs are done before anybody wonders. */
 const BAR_FROM_RUNS = 2000;
 
@@ -188,6 +193,14 @@ async function send(
     whole: failure === undefined && !stop.aborted,
   };
   process.stdout.write(sentSummary(plan, script.tally, sent, options.json === true));
+  const example = SHOWN_FIRST.map((name) => script.tally.scenarios.get(name)?.example).find(Boolean);
+  // A key that was given may be for a collector on another host, whose log is not here.
+  if (sent.organisation !== undefined && example !== undefined && options.json !== true) {
+    const columns = process.stdout.isTTY ? process.stdout.columns : WIDTH_WITHOUT_TERMINAL;
+    const { runId } = example;
+    const shown = await shownRun(config.dataDir, { command: 'demo', runId, organisation, columns });
+    if (shown !== '') process.stdout.write(`\nOne run, as its record has it:\n\n${shown}`);
+  }
   if (failure !== undefined) throw new CommandFailure(failure.message, EXIT.failure, { cause: failure });
   const { refused, missedConflicts } = sender.answers;
   if (!sent.whole) return EXIT.interrupted;

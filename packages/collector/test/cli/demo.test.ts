@@ -64,7 +64,7 @@ test('[R-717] what is sent by default is accepted but for the conflicts, and sto
   for (const name of Object.keys(ODDITIES)) expect(mixed[name], name).toBeGreaterThan(0);
   for (const { example } of summary.scenarios) {
     expect(stored.some(({ run_id: runId }) => runId === example.run_id)).toBe(true);
-    expect(example.look_with).toBe(`collector events --run ${example.run_id} --data-dir '${one.dataDir}'`);
+    expect(example.look_with).toBe(`collector records --run ${example.run_id} --data-dir '${one.dataDir}'`);
   }
   for (const { body } of stored) {
     const { system_metadata: metadata } = JSON.parse(body) as { system_metadata: Record<string, unknown> };
@@ -88,11 +88,16 @@ test('the summary is readable, and names a run of each scenario', async () => {
   expect(stdout).toMatch(/^internal-artifact +\d+$/m);
   expect(stdout).toMatch(/^Sent \d+ to http:\S+ for organisation "demo" in [\d.]+ s, [\d,]+\/s:$/m);
   expect(stdout).toMatch(/^ {2}(\d+) of \1 conflicts refused, as is right$/m);
-  expect(stdout.match(/^ {4}collector events --run [0-9a-f-]{36}/gm)?.length).toBeGreaterThanOrEqual(4);
+  expect(stdout.match(/^ {4}collector records --run [0-9a-f-]{36}/gm)?.length).toBeGreaterThanOrEqual(4);
   expect(stdout).toMatch(
     /^The same events again: collector demo --runs 60 --days 30 --seed \S+ --until \S+Z$/m,
   );
   expect(stdout).not.toContain('cek_');
+  const shown = /^One run, as its record has it:\n\nRun +([0-9a-f-]{36})\n/m.exec(stdout);
+  expect(stdout).toContain(`collector records --run ${shown?.[1]}`);
+  expect(stdout).toMatch(/^\+\S.* +human-output +\S/m);
+  const accesses = fs.readFileSync(path.join(one.dataDir, 'access.log'), 'utf8');
+  expect(accesses).toContain(`"command":"demo","filter":{"run":"${shown?.[1]}"`);
 });
 
 test('the key that is made for it is of an organisation of its own, expires, and is revoked at the end', async () => {
