@@ -41,9 +41,11 @@ module.exports = {
     only('signing', ['integrity']),
     only('publishing', ['integrity', 'store']),
     only('ingest', ['ledger', 'access']),
+    only('management', ['access', 'ingest', 'ledger', 'publishing', 'store']),
     only('importing', ['access', 'integrity', 'ledger', 'store']),
     only('records', ['integrity', 'store']),
     only('demo', []),
+    only('backup', []),
     {
       name: 'only-cli-names-a-driver',
       severity: 'error',

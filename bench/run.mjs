@@ -12,6 +12,7 @@ const HELP = `npm run bench -- [options]
                       memory: large bodies, many connections, slow clients
                       start: start-up times only
                       tree: the rate with the tree of hashes and without it
+                      metrics: the rate with metrics, scraped every second, and without any counting
                       verify: how fast a filled ledger is checked, memory, the tree made anew
   --rounds <n>        how often everything is repeated (default 3)
   --seconds <n>       length of one measurement (default 8; memory: 40)
@@ -55,6 +56,7 @@ const SCENARIOS = {
   memory: { seconds: 40 },
   start: { seconds: 8, events: 10_000_000 },
   tree: { seconds: 8 },
+  metrics: { seconds: 8 },
   verify: { events: 1_000_000 },
 };
 
@@ -123,6 +125,7 @@ function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers,
     case 'memory':
       return { ...common, sockets };
     case 'tree':
+    case 'metrics':
       return common;
     case 'verify':
       return { rounds, events };

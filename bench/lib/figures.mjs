@@ -16,6 +16,12 @@ export const FIGURES = {
   'start/clean': { title: 'Start after a clean stop, s', atMost: 5, judgedBy: 'max' },
   'start/killed': { title: 'Start after kill -9 under load, s', atMost: 30, judgedBy: 'max' },
   'tree/rate': { title: 'Rate, with / without the tree', atLeast: 0.9, judgedBy: 'median' },
+  'metrics/rate': { title: 'Rate, with / without metrics', atLeast: 0.97, judgedBy: 'median' },
+  'metrics/cpu': {
+    title: 'Events for the same processor time, with / without metrics',
+    atLeast: 0.97,
+    judgedBy: 'median',
+  },
   'verify/rate': {
     title: 'verify on one core, events/s',
     atLeast: 300_000,

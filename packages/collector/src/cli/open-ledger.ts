@@ -31,6 +31,8 @@ export interface LedgerEars {
   readonly onNotice: (message: string) => void;
   /** A checkpoint was signed and stands on the disk. */
   readonly onCheckpoint: (note: string) => void;
+  /** See EmbeddedStoreOptions. */
+  readonly onFlushed?: (milliseconds: number, events: number, bytes: number) => void;
 }
 
 export interface OpenLedger {
@@ -50,7 +52,7 @@ class ConfigurationUnfit extends Error {
  */
 export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
   const { dataDir } = settings;
-  const { onNotice, onCheckpoint } = ears;
+  const { onNotice, onCheckpoint, onFlushed } = ears;
   const onTrouble = (what: string, error: unknown) =>
     ears.onTrouble(what, error === undefined ? '' : reasonOf(error));
   const treeStore = TreeFiles.open(dataDir, nodeFiles);
@@ -60,6 +62,7 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
     // Whether it can be believed is seen when the tree is opened.
     vouchedEvents: claimedSize(treeStore),
     onTrouble,
+    ...(onFlushed && { onFlushed }),
   });
   const origin = () => settings.logOrigin || `collector/${store.opened.ledgerId}`;
   const signer: CheckpointSigner =

@@ -1,9 +1,10 @@
-/** `collector verify`: whether the log is the one that was written, or else what became of it. Changes nothing. */
+/** `collector verify`: whether the log is the one that was written, or else what became of it. Changes nothing but its own note. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { styleText } from 'node:util';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
+import { writeVerifyResult } from '../publishing/verify-result.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
 import { checkpointDirectory } from '../store/embedded/tree-files.js';
@@ -24,7 +25,8 @@ Examples:
   $ collector verify --data-dir /mnt/snapshot --against march.checkpoint --json | jq .findings
 
 Reads all that is stored, without changing anything, beside a running collector or without one. Checks each event
-against the tree, the tree against every checkpoint, and every checkpoint's signature.
+against the tree, the tree against every checkpoint, and every checkpoint's signature. With --note it leaves its verdict
+in checkpoints/verify.json, where a running collector finds it; run it as the collector's user then.
 
 What lies in the data directory alone proves little against whoever can write there. Give checkpoints that were kept
 elsewhere by --against (a file with one or more, or a directory of such files), and by --key the log's verifier key as
@@ -44,6 +46,7 @@ interface VerifyOptions {
   readonly key?: readonly string[];
   readonly rotations?: readonly string[];
   readonly json?: true;
+  readonly note?: true;
 }
 
 export function command(): Command {
@@ -60,7 +63,8 @@ export function command(): Command {
       'rotation notes of the log, besides those in the data directory: a file or a directory; may be given again',
       collect,
     )
-    .option('--json', 'print what was found as one JSON object');
+    .option('--json', 'print what was found as one JSON object')
+    .option('--note', 'leave the verdict in the data directory, for the console and the metrics');
   return addConfigOptions(verify, 'verify')
     .addHelpText('after', EXAMPLES)
     .action((options: VerifyOptions, self: Command) => {
@@ -84,8 +88,19 @@ function examine({ dataDir }: Config, options: VerifyOptions): number {
   } finally {
     bar.clear();
   }
-  process.stdout.write(json ? asJson(verification) : report(verification));
+  process.stdout.write(json ? asJson(verification) : verificationReport(verification));
+  if (options.note) note(dataDir, verification);
   return verification.findings.intact ? EXIT.ok : EXIT.damaged;
+}
+
+/** The verdict counts more than its note: that one could not be left is said, and changes nothing. */
+function note(dataDir: string, { findings: { intact }, events }: Verification): void {
+  try {
+    writeVerifyResult(dataDir, { at: new Date().toISOString(), intact, events });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`collector: the verdict could not be noted: ${printable(reason)}\n`);
+  }
 }
 
 /** Segments, or a checkpoint, which says that there were some. */
@@ -99,9 +114,9 @@ function holdsLog(dataDir: string): boolean {
 }
 
 /** For scripts; the names are a promise. */
-function asJson({ findings, events, unsigned, keys, checkpoints }: Verification): string {
+export function verificationFields({ findings, events, unsigned, keys, checkpoints }: Verification): object {
   const { newest, checked } = checkpoints;
-  const told = {
+  return {
     intact: findings.intact,
     events,
     origin: newest?.origin ?? keys.keys[0]?.name ?? null,
@@ -114,11 +129,14 @@ function asJson({ findings, events, unsigned, keys, checkpoints }: Verification)
     findings: findings.listed,
     findings_not_listed: findings.unlisted,
   };
-  return `${printableJson(JSON.stringify(told, undefined, 2))}\n`;
+}
+
+function asJson(verification: Verification): string {
+  return `${printableJson(JSON.stringify(verificationFields(verification), undefined, 2))}\n`;
 }
 
 /** For people: the verdict first. */
-function report(verification: Verification): string {
+export function verificationReport(verification: Verification): string {
   const { findings, events, unsigned, keys, checkpoints } = verification;
   const { newest } = checkpoints;
   const verdict = findings.intact

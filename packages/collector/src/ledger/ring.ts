@@ -122,6 +122,11 @@ export class RingWriter<T> {
     return this.#reservedEvents + ((this.#pushed - this.#answered) | 0);
   }
 
+  /** Bytes that are promised or taken. */
+  get usedBytes(): number {
+    return this.#usedBytes + this.#reservedBytes;
+  }
+
   /** Room for so many bytes, and so many events, in all. */
   get capacity(): { readonly bytes: number; readonly events: number } {
     return { bytes: this.#data.length, events: this.#mask + 1 };

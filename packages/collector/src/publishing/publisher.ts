@@ -46,6 +46,17 @@ const PATIENCE: Patience = { firstMs: 1000, mostMs: 60_000, tryMs: 10_000 };
  */
 const STATES_EVERY_MS = 1000;
 
+/** A sink, and how it does. */
+export interface SinkView {
+  readonly kind: SinkSpec['kind'];
+  /** As it was given, but a witness's key is replaced by its name. */
+  readonly shown: string;
+  /** Undefined before the first try has come to something. */
+  readonly state: SinkState | undefined;
+  /** Checkpoints that it is still owed. */
+  readonly waiting: number;
+}
+
 export class Publisher {
   readonly #options: PublisherOptions;
   readonly #outlets: readonly Outlet[];
@@ -72,6 +83,16 @@ export class Publisher {
       });
     });
     if (options.sinks.length > 0 || before.length > 0) this.#writeStates();
+  }
+
+  /** The sinks in the order of the option. */
+  get sinks(): readonly SinkView[] {
+    return this.#options.sinks.map(({ kind, shown }, i) => ({
+      kind,
+      shown,
+      state: this.#outlets[i]?.state,
+      waiting: this.#outlets[i]?.waiting ?? 0,
+    }));
   }
 
   /** Sends the checkpoint on its way. Never throws and never waits. */
