@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { StatefulSet } from 'kubernetes-types/apps/v1.js';
@@ -6,9 +7,11 @@ import type { NetworkPolicy } from 'kubernetes-types/networking/v1.js';
 import type { PodDisruptionBudget } from 'kubernetes-types/policy/v1.js';
 import ts from 'typescript';
 import { describe, expect, test } from 'vitest';
+import { parseAllDocuments } from 'yaml';
 import { configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, yamlOf } from './repository.js';
 
 const DIRECTORY = 'deploy/kubernetes';
+const hasKubectl = spawnSync('kubectl', ['kustomize', '--help']).status === 0;
 /** Where kubernetes-types declares each kind, as generated from the API of Kubernetes. */
 const MODULES: Readonly<Record<string, string>> = {
   StatefulSet: 'apps/v1',
@@ -91,6 +94,20 @@ describe('[R-844] the manifests', () => {
     const overlay = yamlOf(`${DIRECTORY}/tls/kustomization.yaml`) as Kustomization;
     expect(overlay.resources).toEqual(['../base']);
     expect(overlay.patches?.map((patch) => patch.path)).toEqual([...manifests('tls').keys()]);
+  });
+
+  test.skipIf(!hasKubectl)('come together with TLS as the overlay says', () => {
+    const { stdout, stderr } = spawnSync('kubectl', ['kustomize', path.join(ROOT, DIRECTORY, 'tls')], {
+      encoding: 'utf8',
+    });
+    expect(stderr).toBe('');
+    const made = parseAllDocuments(stdout).map((document) => document.toJS() as Manifest);
+    expect(typeFaults(made)).toEqual([]);
+    const whole = made.find(({ kind }) => kind === 'StatefulSet') as StatefulSet;
+    const [secured] = whole.spec?.template.spec?.containers as [Container];
+    expect(configFrom(env(secured)).tlsKey).toBe('/etc/collector/tls/tls.key');
+    expect(secured.volumeMounts?.map(({ name }) => name).sort()).toEqual(['data', 'secret', 'tls', 'tmp']);
+    expect(secured.image).toBe(container.image);
   });
 
   test('run one collector, whose volume outlives it and lets no second one in', () => {

@@ -1,15 +1,17 @@
 /**
- * The HTTP server in front of the management routes. It shares a thread with ingest, so whoever floods it must not get
- * more than a small part of that thread.
+ * The server in front of the management routes. It shares a thread with ingest, so whoever floods it must not get more
+ * than a small part of that thread.
  *
- * Beyond a steady rate nothing is refused, it waits: a refusal costs nearly what an answer does and invites the next
- * request, while a client that waits sends nothing. So it is for requests, for bytes that are none, and for connections
- * beyond the limits, of which there is one for each address. A connection has one request at a time. Health waits less,
- * so that a probe in the middle of a flood is answered in time. Bodies are not read. What cannot be helped here is who
- * opens connections and drops them at once; the port for events has that too.
+ * A connection is for one request, and its headers are gathered here before Node's HTTP parser sees them: it would
+ * parse all that was sent at once, thousands of requests, before anybody is asked. What stands behind the headers is
+ * not read. Beyond a steady rate nothing is refused, it waits: a refusal costs nearly what an answer does and invites
+ * the next request, while a client that waits sends nothing. Connections beyond the limits, of which there is one for
+ * each address, wait too, and are closed. Health waits less, so that a probe in the middle of a flood is answered in
+ * time. What cannot be helped here is who opens connections and drops them at once; the port for events has that too.
  */
-import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { createServer as createHttpServer, type RequestListener, type ServerResponse } from 'node:http';
+import { createServer, type Socket } from 'node:net';
+import { Duplex } from 'node:stream';
 import { errorBody, ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import { TokenBucket } from '../access/token-bucket.js';
 import { refuseOnSocket } from '../ingest/answers.js';
@@ -22,55 +24,65 @@ const RATE = { perSecond: 50, burst: 100 };
 const WAIT_MS = 1000;
 const HEALTH_WAIT_MS = 250;
 const MAX_HEADER_BYTES = 8 << 10;
-const REQUEST_TIMEOUT_MS = 5000;
-const KEEP_ALIVE_MS = 65_000;
-const CHECK_INTERVAL_MS = 1000;
+const HEADERS_TIMEOUT_MS = 5000;
+/** For the answer to be taken. */
+const CONNECTION_TIMEOUT_MS = 30_000;
+/** Between the end of the answer and that of the connection, for a client that does not end it. */
+const LINGER_MS = 1000;
+const LINGER_BYTES = 64 << 10;
 
-/** On a connection: its latest answer. */
-const LATEST = Symbol('latest answer');
-/** On a connection: it is not read any more, gets no answer, and will be closed. */
-const HELD = Symbol('held');
-type Connection = Socket & { [LATEST]?: ServerResponse; [HELD]?: true };
-
-/** @param handler gets GET and HEAD requests without a body, and no others. */
-export function gatedServer(handler: RequestListener): Server {
-  const server = createServer({
-    maxHeaderSize: MAX_HEADER_BYTES,
-    headersTimeout: REQUEST_TIMEOUT_MS,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    connectionsCheckingInterval: CHECK_INTERVAL_MS,
-  });
-  server.maxConnections = MOST_CONNECTIONS;
-  // Whoever takes no answers is cut off.
-  server.timeout = KEEP_ALIVE_MS + REQUEST_TIMEOUT_MS;
-  const gate = new Gate(handler);
-  server.on('connection', (socket: Connection) => gate.connected(socket));
-  server.on('request', (request, response) => gate.serve(request, response));
-  server.on('checkContinue', (request, response) => gate.serve(request, response));
-  server.on('checkExpectation', (request, response) => gate.serve(request, response));
-  for (const event of ['connect', 'upgrade'] as const) {
-    server.on(event, (_request, socket: Connection) => {
-      // Node has let go of the socket: an error that nobody listens for would end the process.
-      socket.on('error', () => socket.destroy());
-      gate.end(socket);
-    });
-  }
-  server.on('clientError', (error: NodeJS.ErrnoException, socket: Connection) => gate.fail(error, socket));
-  return server;
-}
-
-class Gate {
+export class Gate {
+  readonly #front = createServer({ pauseOnConnect: true, noDelay: true }, (socket) =>
+    this.#connected(socket),
+  );
+  /** Never listens: gets connections from the front. */
+  readonly #http = createHttpServer({ maxHeaderSize: MAX_HEADER_BYTES }, (request, response) =>
+    this.#serve(request, response),
+  );
   readonly #bucket = new TokenBucket(RATE);
+  readonly #sockets = new Set<Socket>();
+  /** Connections that are served, by address. */
   readonly #served = new Map<string, number>();
   #total = 0;
 
-  constructor(private readonly handler: RequestListener) {}
+  /** @param handler gets GET and HEAD requests without a body, and no others. */
+  constructor(private readonly handler: RequestListener) {
+    this.#front.maxConnections = MOST_CONNECTIONS;
+    this.#http.on('clientError', (error: NodeJS.ErrnoException, connection) => {
+      if (connection.writable) refuseOnSocket(connection, codeOf(error));
+      else connection.destroy();
+    });
+  }
 
-  connected(socket: Connection): void {
+  /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
+  async listen(host: string, port: number): Promise<number> {
+    await new Promise<void>((resolve, reject) => {
+      this.#front.once('error', reject).listen({ host, port }, () => {
+        this.#front.off('error', reject);
+        resolve();
+      });
+    });
+    const address = this.#front.address();
+    return typeof address === 'object' && address !== null ? address.port : port;
+  }
+
+  /** On return every connection is closed. */
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#front.close(resolve));
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  #connected(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+    socket.on('error', () => socket.destroy());
     const address = socket.remoteAddress ?? '';
     const count = this.#served.get(address) ?? 0;
-    if (this.#total >= MOST_SERVED || count >= MOST_PER_ADDRESS) return this.end(socket);
+    if (this.#total >= MOST_SERVED || count >= MOST_PER_ADDRESS) {
+      later(WAIT_MS, socket, () => socket.destroy());
+      return;
+    }
     this.#served.set(address, count + 1);
     this.#total++;
     socket.once('close', () => {
@@ -79,59 +91,110 @@ class Gate {
       else this.#served.set(address, left);
       this.#total--;
     });
+    later(CONNECTION_TIMEOUT_MS, socket, () => socket.destroy());
+    this.#gather(socket);
   }
 
-  readonly serve: RequestListener = (request, response) => {
-    const socket: Connection = request.socket;
-    if (socket[HELD]) return;
-    // A second request before the first is answered: no browser and no probe does that, and it would not have to wait.
-    if (socket[LATEST]?.writableFinished === false) return this.end(socket);
-    socket[LATEST] = response;
-    const isHealth = /^\/(livez|readyz)\b/.test(request.url ?? '');
-    this.#pace(isHealth ? HEALTH_WAIT_MS : WAIT_MS, socket, () => {
-      const { method, headers } = request;
-      const length = Number(headers['content-length'] ?? 0);
-      if (method !== 'GET' && method !== 'HEAD')
-        refuse(response, 'method_not_allowed', { Allow: 'GET, HEAD' });
-      else if (headers['transfer-encoding'] !== undefined || length !== 0) refuse(response, 'body_too_large');
-      else this.handler(request, response);
-    });
-  };
-
-  /** Ends a connection without an answer, and not so soon that the next one could come at once. */
-  end(socket: Connection): void {
-    socket[HELD] = true;
-    socket.pause();
-    setTimeout(() => socket.destroy(), WAIT_MS);
+  /** Reads the headers, and hands the connection on with them and nothing behind them. */
+  #gather(socket: Socket): void {
+    let head = Buffer.alloc(0);
+    const refuse = (code: ErrorCode): void => {
+      stop();
+      this.#pace(WAIT_MS, socket, () => refuseOnSocket(socket, code));
+    };
+    const timer = setTimeout(() => refuse('request_timeout'), HEADERS_TIMEOUT_MS);
+    const stop = (): void => {
+      clearTimeout(timer);
+      socket.off('data', take).off('end', ended).off('close', stop).pause();
+    };
+    const ended = (): void => {
+      stop();
+      socket.destroy();
+    };
+    const take = (chunk: Buffer): void => {
+      head = Buffer.concat([head, chunk.subarray(0, MAX_HEADER_BYTES)]);
+      const end = head.indexOf('\r\n\r\n');
+      const bytes = end < 0 ? head.length : end + 4;
+      if (bytes > MAX_HEADER_BYTES || (end < 0 && chunk.length > MAX_HEADER_BYTES))
+        return refuse('headers_too_large');
+      if (end < 0) return;
+      stop();
+      const isHealth = /^(GET|HEAD) \/(livez|readyz)[ ?]/.test(head.toString('latin1', 0, 20));
+      this.#pace(isHealth ? HEALTH_WAIT_MS : WAIT_MS, socket, () => {
+        this.#http.emit('connection', new OneRequest(socket, head.subarray(0, bytes)));
+      });
+    };
+    socket.on('data', take).on('end', ended).on('close', stop).resume();
   }
 
-  /** Bytes that cannot be read, or that do not come. */
-  fail(error: NodeJS.ErrnoException, socket: Connection): void {
-    const answering = socket[LATEST]?.writableFinished === false;
-    if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-    else if (answering) this.end(socket);
-    else if (!socket[HELD]) this.#pace(WAIT_MS, socket, () => refuseOnSocket(socket, codeOf(error)));
+  #serve(...[request, response]: Parameters<RequestListener>): void {
+    response.shouldKeepAlive = false;
+    const { method, headers } = request;
+    const length = Number(headers['content-length'] ?? 0);
+    if (method !== 'GET' && method !== 'HEAD') refuse(response, 'method_not_allowed', { Allow: 'GET, HEAD' });
+    else if (headers['transfer-encoding'] !== undefined || length !== 0) refuse(response, 'body_too_large');
+    else this.handler(request, response);
   }
 
-  /** Does it now or, beyond the rate, after a while, unless the connection is gone by then. */
+  /** Does it now or, beyond the rate, after a while. */
   #pace(waitMs: number, socket: Socket, act: () => void): void {
-    if (this.#bucket.take(performance.now()) === 0) return act();
-    const timer = setTimeout(act, waitMs);
-    socket.once('close', () => clearTimeout(timer));
+    if (this.#bucket.take(performance.now()) === 0) act();
+    else later(waitMs, socket, act);
   }
 }
 
-/** Nothing more is taken from this connection: what follows the headers may be a body. */
+/** A connection on which nothing comes but these headers. */
+class OneRequest extends Duplex {
+  readonly remoteAddress: string | undefined;
+
+  constructor(
+    private readonly socket: Socket,
+    head: Uint8Array,
+  ) {
+    super();
+    this.remoteAddress = socket.remoteAddress;
+    socket.once('close', () => this.destroy());
+    this.push(head);
+  }
+
+  override _read(): void {
+    // What else the client sends is left where it is.
+  }
+
+  override _write(chunk: Uint8Array, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    this.socket.write(chunk, done);
+  }
+
+  override _final(done: () => void): void {
+    this.socket.end(done);
+    // Read and dropped, so that the end of the client's side is seen, and that unread bytes do not turn our end into a
+    // reset, to which the answer could be lost. But not without an end.
+    let dropped = 0;
+    this.socket.on('data', (chunk: Buffer) => {
+      dropped += chunk.length;
+      if (dropped > LINGER_BYTES) this.socket.pause();
+    });
+    this.socket.resume();
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    if (error) this.socket.destroy();
+    else later(LINGER_MS, this.socket, () => this.socket.destroy());
+    done(error);
+  }
+}
+
+/** Does it after a while, unless the connection is gone by then. */
+function later(ms: number, socket: Socket, act: () => void): void {
+  const timer = setTimeout(act, ms).unref();
+  socket.once('close', () => clearTimeout(timer));
+}
+
 function refuse(response: ServerResponse, code: ErrorCode, headers: Record<string, string> = {}): void {
-  response.writeHead(ERRORS[code].status, {
-    'Content-Type': 'application/json',
-    Connection: 'close',
-    ...headers,
-  });
+  response.writeHead(ERRORS[code].status, { 'Content-Type': 'application/json', ...headers });
   response.end(JSON.stringify(errorBody(code)));
 }
 
 function codeOf({ code }: NodeJS.ErrnoException): ErrorCode {
-  if (code === 'HPE_HEADER_OVERFLOW') return 'headers_too_large';
-  return code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'request_timeout' : 'malformed_request';
+  return code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'malformed_request';
 }

@@ -6,7 +6,7 @@ import { errorBody, ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
 import type { Log } from '../ingest/refusal-log.js';
 import { apiDocs } from './api-docs.js';
-import { gatedServer } from './gate.js';
+import { Gate } from './gate.js';
 import { healthOf, healthText, isLive, isReady } from './health.js';
 import { Metrics } from './metrics.js';
 import { OperatorAccess } from './operator-access.js';
@@ -45,23 +45,22 @@ const OPEN: readonly string[] = ['/livez', '/readyz'];
 export class Management {
   readonly #options: ManagementOptions;
   readonly #watch: Watch;
+  /** Has the routes; the gate has the connections. */
   readonly #server: FastifyInstance;
+  readonly #gate: Gate;
 
   constructor(options: ManagementOptions) {
     this.#options = options;
     this.#watch = new Watch(options.vitals);
     this.#server = Fastify({
       logger: false,
-      serverFactory: gatedServer,
-      forceCloseConnections: true,
-      // Until the very end, so that a probe hears `shutting_down` and not silence.
-      return503OnClosing: false,
       // A path that cannot be decoded gets past the hooks.
       frameworkErrors(_error, _request, reply) {
         reply.headers(HEADERS);
         refuse(reply, 'malformed_request');
       },
     });
+    this.#gate = new Gate((request, response) => this.#server.routing(request, response));
     this.#guard();
     this.#route();
   }
@@ -69,15 +68,16 @@ export class Management {
   /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
   async listen(): Promise<number> {
     const { host, port } = this.#options;
-    await this.#server.listen({ host, port });
+    await this.#server.ready();
+    const actual = await this.#gate.listen(host, port);
     this.#watch.start();
-    const address = this.#server.server.address();
-    return typeof address === 'object' && address !== null ? address.port : port;
+    return actual;
   }
 
   /** On return every connection is closed. */
   async close(): Promise<void> {
     this.#watch.stop();
+    await this.#gate.close();
     await this.#server.close();
   }
 

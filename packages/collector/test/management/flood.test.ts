@@ -82,13 +82,13 @@ describe('[R-831] a flood of the management port', () => {
       .toBe(200);
   });
 
-  test('of requests on one connection, none of them waiting for an answer, ends the connection', async () => {
+  test('of requests on one connection is answered once, and the connection ends', async () => {
     const connection = await RawConnection.open(port());
-    connection.write('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(50));
-    expect((await connection.answers()).length).toBeLessThanOrEqual(1);
+    connection.write('GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(5000));
+    const answers = await connection.answers();
+    expect(answers.map(({ status }) => status)).toEqual([200]);
     expect(await connection.ending()).not.toBe('open');
     connection.close();
-    expect((await get(port(), '/livez')).status).toBe(200);
   });
 
   test('of headers that never end is cut off', async () => {
