@@ -18,6 +18,7 @@ export type CommandName =
   | 'issuing'
   | 'events'
   | 'records'
+  | 'report'
   | 'import'
   | 'doctor'
   | 'signing-key'
@@ -66,6 +67,7 @@ const EVERY: readonly CommandName[] = [
   'issuing',
   'events',
   'records',
+  'report',
   'import',
   'doctor',
   'signing-key',

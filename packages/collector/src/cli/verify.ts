@@ -7,6 +7,7 @@ import type { Config } from '../config.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
 import { checkpointDirectory } from '../store/embedded/tree-files.js';
+import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { collect, keysFrom, rotationsIn } from './given-keys.js';
@@ -24,7 +25,7 @@ Examples:
   $ collector verify --data-dir /mnt/snapshot --against march.checkpoint --json | jq .findings
 
 Reads all that is stored, without changing anything, beside a running collector or without one. Checks each event
-against the tree, the tree against every checkpoint, and every checkpoint's signature.
+against the tree, the tree against every checkpoint, and every checkpoint's signature; the same of the access log.
 
 What lies in the data directory alone proves little against whoever can write there. Give checkpoints that were kept
 elsewhere by --against (a file with one or more, or a directory of such files), and by --key the log's verifier key as
@@ -99,7 +100,7 @@ function holdsLog(dataDir: string): boolean {
 }
 
 /** For scripts; the names are a promise. */
-function asJson({ findings, events, unsigned, keys, checkpoints }: Verification): string {
+function asJson({ findings, events, unsigned, keys, checkpoints, readings }: Verification): string {
   const { newest, checked } = checkpoints;
   const told = {
     intact: findings.intact,
@@ -111,15 +112,20 @@ function asJson({ findings, events, unsigned, keys, checkpoints }: Verification)
     checkpoints_given: checkpoints.given,
     keys_from: keys.from,
     unsigned_events: unsigned,
+    access_log: readings === undefined ? null : accessLogOf(readings),
     findings: findings.listed,
     findings_not_listed: findings.unlisted,
   };
   return `${printableJson(JSON.stringify(told, undefined, 2))}\n`;
 }
 
+function accessLogOf({ lines, signed, unended, torn, last }: AccessLogState) {
+  return { lines, unsigned_lines: lines - signed, unended, torn, last_reading: last ?? null };
+}
+
 /** For people: the verdict first. */
 function report(verification: Verification): string {
-  const { findings, events, unsigned, keys, checkpoints } = verification;
+  const { findings, events, unsigned, keys, checkpoints, readings } = verification;
   const { newest } = checkpoints;
   const verdict = findings.intact
     ? `${styleText('green', 'INTACT', { stream: process.stdout })}${unsigned === 0 ? '' : ' as far as it is signed'}: ${intactText(verification)}`
@@ -135,10 +141,11 @@ function report(verification: Verification): string {
     ],
     ['Checked', checkedText(verification)],
   ];
+  if (readings !== undefined) rows.push(['Access log', accessLogText(readings)]);
   const [first = [], ...others] = rows;
-  const lines = findings.listed.map(({ kind, message }) => `${kind.replace('_', ' ')}: ${message}`);
+  const lines = findings.listed.map(({ kind, message }) => `${kind.replaceAll('_', ' ')}: ${message}`);
   if (findings.unlisted > 0) lines.push(`and ${findings.unlisted} more that are not listed`);
-  const paragraphs = [lines, caveats(keys.from === 'given', checkpoints.given > 0)];
+  const paragraphs = [lines, caveats(verification)];
   if (!findings.intact) paragraphs.push([WHAT_TO_DO]);
   return [
     `${verdict}\n\n`,
@@ -167,13 +174,16 @@ function checkedText({ keys, checkpoints: { checked, given } }: Verification): s
 }
 
 /** What the verdict does not rest on. */
-function caveats(keysGiven: boolean, against: boolean): string[] {
+function caveats({ keys, checkpoints, readings }: Verification): string[] {
   const lines: string[] = [];
-  if (!keysGiven) lines.push('The keys are those that the directory itself holds; give yours by --key.');
-  if (!against) {
+  if (keys.from !== 'given')
+    lines.push('The keys are those that the directory itself holds; give yours by --key.');
+  if (checkpoints.given === 0) {
     lines.push(
       'No checkpoint from elsewhere was compared (--against): a log that was rebuilt as a whole looks the same.',
     );
+  } else if (readings !== undefined && checkpoints.readings.length === 0) {
+    lines.push('No checkpoint of access.log was among those given: one that was rebuilt looks the same.');
   }
   return lines;
 }
