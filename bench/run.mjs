@@ -14,14 +14,15 @@ const HELP = `npm run bench -- [options]
                       tree: the rate with the tree of hashes and without it
                       metrics: the rate with metrics, scraped every second, and without any counting
                       verify: how fast a filled ledger is checked, memory, the tree made anew
+                      records: how fast events become records in a Parquet file, memory
   --rounds <n>        how often everything is repeated (default 3)
   --seconds <n>       length of one measurement (default 8; memory: 40)
   --warmup <n>        seconds before it (default 2)
   --connections <n>   keep-alive connections (default 256)
   --peers <names>     rate: which ones, with commas (default collector,raw,fastify-pg,express-sqlite)
   --events <n>        stored, start, verify: how many events the ledger holds (default 10000000, about 14 GB;
-                      verify: 1000000)
-  --data-dir <path>   the same three: where the filled ledger is, or is made and kept (default: made and removed)
+                      verify: 1000000); records: about so many (default 10000000, 10 GB and 8 GB while it is made)
+  --data-dir <path>   the same four: where the filled ledger is, or is made and kept (default: made and removed)
   --cold              stored, start: have the kernel forget the ledger's files before each timed start
   --sockets <n>       memory: how many connections, and how many slow clients (default 2000)
   --scratch <path>    on the disk to measure (default: the system's temporary directory)
@@ -58,6 +59,7 @@ const SCENARIOS = {
   tree: { seconds: 8 },
   metrics: { seconds: 8 },
   verify: { events: 1_000_000 },
+  records: { events: 10_000_000 },
 };
 
 function readOptions() {
@@ -128,6 +130,7 @@ function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers,
     case 'metrics':
       return common;
     case 'verify':
+    case 'records':
       return { rounds, events };
     default:
       return { ...common, events, cold };

@@ -34,6 +34,13 @@ export const FIGURES = {
     judgedBy: 'max',
     places: 0,
   },
+  'records/rate': {
+    title: 'records to Parquet, events/s',
+    atLeast: 150_000,
+    judgedBy: 'median',
+    places: 0,
+  },
+  'records/rss': { title: 'records to Parquet, peak RSS, MiB', atMost: 1024, judgedBy: 'max', places: 0 },
 };
 
 const JUDGES = { median, max: (values) => Math.max(...values) };

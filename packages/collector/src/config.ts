@@ -19,6 +19,7 @@ export type CommandName =
   | 'issuing'
   | 'events'
   | 'records'
+  | 'report'
   | 'import'
   | 'doctor'
   | 'signing-key'
@@ -70,6 +71,7 @@ const EVERY: readonly CommandName[] = [
   'issuing',
   'events',
   'records',
+  'report',
   'import',
   'doctor',
   'signing-key',

@@ -31,6 +31,8 @@ export interface BackedUpLog {
   readonly checkpoint: Checkpoint;
   readonly note: string;
   readonly cosigned: Readonly<Record<string, string>>;
+  /** The newest signed checkpoint over the access log. */
+  readonly accessNote: string | undefined;
   /** Oldest first; to the last one events are still being added. */
   readonly segments: readonly BackedUpSegment[];
   readonly files: readonly BackedUpFile[];

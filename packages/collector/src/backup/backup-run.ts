@@ -64,7 +64,7 @@ export async function backUp(
     ...{ events: log.events, signed_events: log.checkpoint.size },
     root: Buffer.from(log.checkpoint.root).toString('base64'),
     last_received_at: log.lastReceivedAt === undefined ? null : new Date(log.lastReceivedAt).toISOString(),
-    ...{ checkpoint: log.note, cosigned: log.cosigned },
+    ...{ checkpoint: log.note, cosigned: log.cosigned, access_checkpoint: log.accessNote ?? null },
     ...{ catalogue: writer.noteCatalogue(), segment, access_log: accessLog, keys },
     signing_keys: log.signingKeys.map(({ file }) => file),
   };

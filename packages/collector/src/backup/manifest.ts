@@ -36,6 +36,8 @@ export interface Manifest {
   /** The newest signed checkpoint, and those that witnesses have cosigned by the names of their files. */
   readonly checkpoint: string;
   readonly cosigned: Readonly<Record<string, string>>;
+  /** The newest one over the access log. */
+  readonly access_checkpoint: string | null;
   /** The list of all files that never change (catalogue.ts). */
   readonly catalogue: Noted;
   /** The last segment of the log. */
@@ -122,6 +124,7 @@ function isManifest(value: object): value is Manifest {
     of.version === VERSION &&
     [of.tool, of.time, of.ledger_id, of.origin, of.root, of.checkpoint].every(isText) &&
     [of.events, of.signed_events].every(isCount) &&
+    (of.access_checkpoint === null || isText(of.access_checkpoint)) &&
     (of.last_received_at === null || matches(of.last_received_at, INSTANT)) &&
     isNoted(of.catalogue, /^files\.sha256$/) &&
     isNoted(of.segment, SEGMENT) &&

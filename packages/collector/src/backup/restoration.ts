@@ -60,6 +60,8 @@ export function layOut(
       write(`checkpoints/${name}`, (take) => take(Buffer.from(note)));
     }
     syncAll(directory);
+    const { access_checkpoint: accessNote } = manifest;
+    if (accessNote !== null) write('checkpoints/access-log', (take) => take(Buffer.from(accessNote)));
     write('checkpoints/latest', (take) => take(Buffer.from(manifest.checkpoint)));
     syncDirectory(path.join(directory, 'checkpoints'));
   } catch (error) {

@@ -11,6 +11,7 @@ import { keyIdText } from '@clinical-events/protocol/verify';
 import type { BackedUpFile, BackedUpLog } from '../backup/backed-up-log.js';
 import type { KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
+import { AccessLogFile, accessLogPath } from '../store/embedded/access-log-file.js';
 import { EventReader } from '../store/embedded/event-reader.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { frameReceivedAt } from '../store/embedded/frame.js';
@@ -20,7 +21,6 @@ import type { SegmentEnd } from '../store/embedded/segment-reader.js';
 import { listSegments, SEGMENT_HEADER_BYTES, type Segment } from '../store/embedded/segment.js';
 import { checkpointDirectory, TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged } from '../store/store.js';
-import { accessLogPath } from './access-log.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { checkpointIn, newestCheckpoint } from './log-checkpoints.js';
 import { checkRegular } from './regular-files.js';
@@ -62,6 +62,8 @@ export function backedUpLog({ dataDir, signingKeys, warn }: BackupSourceOptions)
   return {
     ...{ ledgerId: segments[0]?.ledgerId ?? '', origin: history.origin, checkpoint, note: newest.note },
     ...{ events: end.nextSequence - 1, lastReceivedAt },
+    // Before the readings themselves are copied, which by then are at least those that it covers.
+    accessNote: AccessLogFile.read(dataDir, nodeFiles).checkpoint(),
     cosigned: Object.fromEntries(
       cosigned.filter(([name, note]) => isOfLog(note, history, (why) => warn(`checkpoints/${name} ${why}`))),
     ),

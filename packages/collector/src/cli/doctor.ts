@@ -21,8 +21,8 @@ import { alignedTable } from './table.js';
 
 const EXAMPLES = `
 Reads every event and checks its checksum, its hash and its place in the order; looks at what lies behind the last
-one, at the id index, the keys, the disk and the rights on the directory. It writes nothing, runs beside a collector,
-and reads a read-only snapshot as well.
+one, at the id index, the keys, the access log, the disk and the rights on the directory. It writes nothing, runs beside a
+collector, and reads a read-only snapshot as well.
 
 Examples:
   $ collector doctor

@@ -33,9 +33,11 @@ export type LedgerThreadMessage =
   | { readonly type: 'refused'; readonly because: Refusal; readonly reason: string }
   | { readonly type: 'state'; readonly state: LedgerState; readonly reason: string }
   | { readonly type: 'trouble'; readonly what: string; readonly reason: string }
+  | { readonly type: 'alarm'; readonly what: string; readonly reason: string }
   | { readonly type: 'notice'; readonly message: string }
   | { readonly type: 'checkpoint'; readonly note: string }
   | { readonly type: 'report'; readonly index: IdIndexStats }
+  | { readonly type: 'access-checkpoint'; readonly note: string }
   | { readonly type: 'closed' };
 
 async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
@@ -45,18 +47,20 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   try {
     opened = await openLedger(data, {
       onTrouble: (what, reason) => say({ type: 'trouble', what, reason }),
+      onAlarm: (what, reason) => say({ type: 'alarm', what, reason }),
       onNotice: (message) => say({ type: 'notice', message }),
       onCheckpoint: (note) => say({ type: 'checkpoint', note }),
       onFlushed(milliseconds, events, bytes) {
         counters.flushed(milliseconds);
         counters.holds(events, bytes);
       },
+      onAccessCheckpoint: (note) => say({ type: 'access-checkpoint', note }),
     });
   } catch (error) {
     say({ type: 'refused', because: refusalOf(error), reason: refusedBecause(error) });
     return;
   }
-  const { store, leaves } = opened;
+  const { store, leaves, readings } = opened;
   counters.holds(store.opened.events, store.opened.bytes);
   const ledger = new Ledger({
     store,
@@ -75,6 +79,7 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   });
   say({ type: 'opened', opened: store.opened });
   await ledger.run();
+  await readings.close();
   say({ type: 'closed' });
   port.close();
   data.answers.close();

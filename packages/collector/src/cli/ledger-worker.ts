@@ -18,6 +18,8 @@ export interface LedgerWorkerOptions {
   readonly onFailure: () => void;
   /** A checkpoint was signed and stands on the disk. */
   readonly onCheckpoint: (note: string) => void;
+  /** The same of a checkpoint of the log of readings. */
+  readonly onAccessCheckpoint: (note: string) => void;
 }
 
 export class LedgerWorker {
@@ -29,7 +31,8 @@ export class LedgerWorker {
   readonly #worker: Worker;
   #closed = false;
 
-  constructor(data: LedgerThreadData, { log, ingest, onFailure, onCheckpoint }: LedgerWorkerOptions) {
+  constructor(data: LedgerThreadData, options: LedgerWorkerOptions) {
+    const { log, ingest, onFailure, onCheckpoint, onAccessCheckpoint } = options;
     this.#worker = new Worker(new URL('./ledger-thread.js', import.meta.url), {
       workerData: data,
       transferList: [data.answers],
@@ -75,6 +78,9 @@ export class LedgerWorker {
             troubles.set(message.what, performance.now());
             log.warn(message.reason === '' ? {} : { reason: message.reason }, message.what);
             break;
+          case 'alarm':
+            log.error({ reason: message.reason }, message.what);
+            break;
           case 'notice':
             log.info(message.message);
             break;
@@ -84,6 +90,9 @@ export class LedgerWorker {
           case 'report':
             this.livedAt = performance.now();
             this.index = message.index;
+            break;
+          case 'access-checkpoint':
+            onAccessCheckpoint(message.note);
             break;
           case 'closed':
             this.#closed = true;

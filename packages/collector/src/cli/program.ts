@@ -19,6 +19,7 @@ const COMMANDS: Readonly<
   keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
   events: { summary: 'print stored events as NDJSON', load: () => import('./events.js') },
   records: { summary: 'put runs together and export them', load: () => import('./records.js') },
+  report: { summary: 'count the runs of a period on a page', load: () => import('./report.js') },
   import: { summary: 'store events from NDJSON files', load: () => import('./import.js') },
   config: { summary: 'check the configuration before a start', load: () => import('./config.js') },
   'signing-key': {

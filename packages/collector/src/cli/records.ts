@@ -11,8 +11,9 @@ import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged } from '../store/store.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { claimedSize } from './log-checkpoints.js';
+import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { noteReading, type GivenOut } from './noted-reading.js';
+import { passThreads } from './pass-threads.js';
 import { ProgressBar } from './progress-bar.js';
 import { isWanted, requestFrom, type RecordsOptions, type RecordsRequest } from './record-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
@@ -101,7 +102,9 @@ class Export {
     const { dataDir } = this.#config;
     // Asked first: a running collector goes on while the log is read.
     const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
-    const { json, ...filter } = this.#options;
+    const { run, organisation, model, since, until, after, incomplete, format, out, partition, json } =
+      this.#options;
+    const filter = { run, organisation, model, since, until, after, incomplete, format, out, partition };
     const givenOut = noteReading(dataDir, { command: 'records', filter });
     const scratch = fs.mkdtempSync(path.join(this.#request.tempDir, 'collector-records-'));
     // Also when the process ends in the middle, because nobody reads on.
@@ -138,6 +141,7 @@ class Export {
       return await RunGroups.of(log, this.#request.selection, {
         scratch,
         signal: this.#stop.signal,
+        elsewhere: passThreads(this.#config.dataDir, log.bytes, this.#stop.signal),
         onPassed: (bytes) => bar.show(bytes, log.bytes),
       });
     } finally {
@@ -213,13 +217,4 @@ class Export {
       );
     }
   }
-}
-
-/** The end of the log looks the same where the disk has lost it; a checkpoint knows how far it went. */
-function assertReaches(events: number, claimed: number): void {
-  if (events >= claimed) return;
-  throw new CommandFailure(
-    `the log can be read up to event ${events}, and a checkpoint was signed over ${claimed} events; see collector verify`,
-    EXIT.damaged,
-  );
 }

@@ -12,8 +12,10 @@ import { createCounterMemory } from '../ledger/ledger-counters.js';
 import { createRingMemory } from '../ledger/ring.js';
 import type { OperatorToken } from '../management/operator-token.js';
 import { Publisher } from '../publishing/publisher.js';
+import { readingsRoot } from '../publishing/readings-root.js';
 import { parseSinks, SinkSpecInvalid, type SinkSpec } from '../publishing/sink.js';
 import { readHistory } from '../signing/key-history.js';
+import { AccessLogFile } from '../store/embedded/access-log-file.js';
 import { DirectoryInUse, lockDirectory, type DirectoryLock } from '../store/embedded/directory-lock.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import type { Opened } from '../store/embedded/embedded-store.js';
@@ -149,6 +151,7 @@ async function run(
   const publisher = new Publisher({
     sinks,
     tiles: tree,
+    readingsRootAt: (lines) => readingsRoot(AccessLogFile.open(config.dataDir, nodeFiles), lines),
     dataDir: config.dataDir,
     logKeys: () => readHistory(config.dataDir).keys,
     onTrouble: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink takes no checkpoints'),
@@ -182,6 +185,7 @@ async function run(
         vitals.noteCheckpoint(note);
         publisher.publish(note);
       },
+      onAccessCheckpoint: (note) => publisher.publishReadings(note),
     },
   );
   vitals.thread = thread;

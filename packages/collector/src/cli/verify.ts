@@ -8,6 +8,7 @@ import { writeVerifyResult } from '../publishing/verify-result.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
 import { checkpointDirectory } from '../store/embedded/tree-files.js';
+import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { collect, keysFrom, rotationsIn } from './given-keys.js';
@@ -25,8 +26,9 @@ Examples:
   $ collector verify --data-dir /mnt/snapshot --against march.checkpoint --json | jq .findings
 
 Reads all that is stored, without changing anything, beside a running collector or without one. Checks each event
-against the tree, the tree against every checkpoint, and every checkpoint's signature. With --note it leaves its verdict
-in checkpoints/verify.json, where a running collector finds it; run it as the collector's user then.
+against the tree, the tree against every checkpoint, and every checkpoint's signature; the same of the access log. With
+--note it leaves its verdict in checkpoints/verify.json, where a running collector finds it; run it as the collector's
+user then.
 
 What lies in the data directory alone proves little against whoever can write there. Give checkpoints that were kept
 elsewhere by --against (a file with one or more, or a directory of such files), and by --key the log's verifier key as
@@ -114,7 +116,8 @@ function holdsLog(dataDir: string): boolean {
 }
 
 /** For scripts; the names are a promise. */
-export function verificationFields({ findings, events, unsigned, keys, checkpoints }: Verification): object {
+export function verificationFields(verification: Verification): object {
+  const { findings, events, unsigned, keys, checkpoints, readings } = verification;
   const { newest, checked } = checkpoints;
   return {
     intact: findings.intact,
@@ -126,6 +129,7 @@ export function verificationFields({ findings, events, unsigned, keys, checkpoin
     checkpoints_given: checkpoints.given,
     keys_from: keys.from,
     unsigned_events: unsigned,
+    access_log: readings === undefined ? null : accessLogOf(readings),
     findings: findings.listed,
     findings_not_listed: findings.unlisted,
   };
@@ -135,9 +139,13 @@ function asJson(verification: Verification): string {
   return `${printableJson(JSON.stringify(verificationFields(verification), undefined, 2))}\n`;
 }
 
+function accessLogOf({ lines, signed, unended, torn, last }: AccessLogState) {
+  return { lines, unsigned_lines: lines - signed, unended, torn, last_reading: last ?? null };
+}
+
 /** For people: the verdict first. */
 export function verificationReport(verification: Verification): string {
-  const { findings, events, unsigned, keys, checkpoints } = verification;
+  const { findings, events, unsigned, keys, checkpoints, readings } = verification;
   const { newest } = checkpoints;
   const verdict = findings.intact
     ? `${styleText('green', 'INTACT', { stream: process.stdout })}${unsigned === 0 ? '' : ' as far as it is signed'}: ${intactText(verification)}`
@@ -153,10 +161,11 @@ export function verificationReport(verification: Verification): string {
     ],
     ['Checked', checkedText(verification)],
   ];
+  if (readings !== undefined) rows.push(['Access log', accessLogText(readings)]);
   const [first = [], ...others] = rows;
-  const lines = findings.listed.map(({ kind, message }) => `${kind.replace('_', ' ')}: ${message}`);
+  const lines = findings.listed.map(({ kind, message }) => `${kind.replaceAll('_', ' ')}: ${message}`);
   if (findings.unlisted > 0) lines.push(`and ${findings.unlisted} more that are not listed`);
-  const paragraphs = [lines, caveats(keys.from === 'given', checkpoints.given > 0)];
+  const paragraphs = [lines, caveats(verification)];
   if (!findings.intact) paragraphs.push([WHAT_TO_DO]);
   return [
     `${verdict}\n\n`,
@@ -185,13 +194,16 @@ function checkedText({ keys, checkpoints: { checked, given } }: Verification): s
 }
 
 /** What the verdict does not rest on. */
-function caveats(keysGiven: boolean, against: boolean): string[] {
+function caveats({ keys, checkpoints, readings }: Verification): string[] {
   const lines: string[] = [];
-  if (!keysGiven) lines.push('The keys are those that the directory itself holds; give yours by --key.');
-  if (!against) {
+  if (keys.from !== 'given')
+    lines.push('The keys are those that the directory itself holds; give yours by --key.');
+  if (checkpoints.given === 0) {
     lines.push(
       'No checkpoint from elsewhere was compared (--against): a log that was rebuilt as a whole looks the same.',
     );
+  } else if (readings !== undefined && checkpoints.readings.length === 0) {
+    lines.push('No checkpoint of access.log was among those given: one that was rebuilt looks the same.');
   }
   return lines;
 }

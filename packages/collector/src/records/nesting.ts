@@ -53,14 +53,22 @@ export class Nesting {
     this.#findCycles(parents);
   }
 
+  /** The records that others are nested in, and those that are nested in each other in a circle. */
+  *linked(): Generator<RecordKey> {
+    yield* this.#children.keys();
+    yield* this.#cycles.keys();
+  }
+
+  /** The run of an event; null when it is of none, undefined when the log has no such event. */
+  runOf(eventId: string): string | null | undefined {
+    const record = this.#recordOf(eventId);
+    return record === undefined ? undefined : runIdOf(record);
+  }
+
   /** What the record of this key has to know. */
   linksOf(key: RecordKey): RunLinks {
-    const recordOf = this.#recordOf;
     return {
-      parentRunOf: (eventId) => {
-        const record = recordOf(eventId);
-        return record === undefined ? undefined : runIdOf(record);
-      },
+      parentRunOf: (eventId) => this.runOf(eventId),
       children: this.#children.get(key) ?? [],
       cycle: this.#cycles.get(key) ?? [],
     };

@@ -33,11 +33,16 @@ export class SpillFile {
     return this.#buffer;
   }
 
-  append(entries: Buffer): void {
-    for (let at = 0; at < entries.length; at += ENTRY_BYTES) {
-      const place = this.next();
-      entries.copy(this.#buffer, place, at, at + ENTRY_BYTES);
-    }
+  /** Adds one entry. */
+  append(source: Buffer, at: number): void {
+    const place = this.next();
+    source.copy(this.#buffer, place, at, at + ENTRY_BYTES);
+  }
+
+  /** Writes what is left. The file is for {@link takeEntries} then. */
+  close(): void {
+    this.#flush();
+    fs.closeSync(this.#fd);
   }
 
   /** All entries, in memory. */
@@ -71,6 +76,13 @@ export class SpillFile {
     this.#written += this.#filled;
     this.#filled = 0;
   }
+}
+
+/** All entries of a file that was closed, which is gone then. */
+export function takeEntries(file: string): Buffer {
+  const entries = fs.readFileSync(file);
+  fs.rmSync(file);
+  return entries;
 }
 
 function readAt(fd: number, target: Buffer, position: number): Buffer {

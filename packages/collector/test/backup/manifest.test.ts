@@ -29,6 +29,7 @@ const manifests: fc.Arbitrary<Manifest> = fc.record({
   root: fc.string(),
   last_received_at: fc.option(instants),
   checkpoint: fc.string({ unit: 'grapheme' }),
+  access_checkpoint: fc.option(fc.string()),
   cosigned: fc.dictionary(fc.constant('cosigned-0a1b2c3d'), fc.string(), { noNullPrototype: true }),
   catalogue: noted('files.sha256'),
   segment: noted('ledger/0000000000000001.segment'),
@@ -78,6 +79,7 @@ test('[R-812] no manifest leads out of a directory, and none of a later version 
   }
   refused({ events: -1 }).toThrow();
   refused({ last_received_at: '\u001b[2J' }).toThrow();
+  refused({ access_checkpoint: 7 }).toThrow();
   refused({ version: 2 }).toThrow('later version');
   for (const text of ['', 'null', '{}', '[]', '{"manifest":1}']) {
     expect(() => parseManifest(text, 'x')).toThrow('not as it was written');

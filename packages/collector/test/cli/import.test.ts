@@ -377,16 +377,28 @@ describe('collector import [R-714]', () => {
     expect(JSON.parse(own.stdout)).toMatchObject({ refused: 1, passed: 1 });
   });
 
-  test('is noted in the access log before it begins and at its end', async () => {
-    const input = file([...outcomes(2), '{']);
+  test('[R-716] is noted in the access log before it begins and at its end, with what became of each file', async () => {
+    const lines = [...outcomes(2), '{'];
+    const input = file([...lines, lines[0] ?? '']);
     expect((await told(input, '--kind', 'outcome', '--organisation', 'icu')).code).toBe(7);
     expect(noted()).toMatchObject([
       {
         ...{ state: 'begun', command: 'import' },
         filter: { files: [input], kind: 'outcome', organisation: 'icu', rejects: `${input}.rejects.ndjson` },
       },
-      { state: 'ended', command: 'import', events: 2, complete: true },
+      {
+        ...{ state: 'ended', command: 'import', events: 2, complete: true },
+        files: [
+          {
+            ...{ file: input, lines: 4, stored: 2, repeats: 1, refused: 1 },
+            ...{ bytes: fs.statSync(input).size, sha256: hash('sha256', fs.readFileSync(input)) },
+          },
+        ],
+      },
     ]);
+    // The end is signed as well.
+    const signed = fs.readFileSync(path.join(dataDir, 'checkpoints', 'access-log'), 'utf8');
+    expect(signed.split('\n')[1]).toBe('2');
   });
 
   test('is not begun where it cannot be noted', async () => {
@@ -413,7 +425,10 @@ describe('collector import [R-714]', () => {
     );
     expect(noted().filter(({ command }) => command === 'import')).toMatchObject([
       { state: 'begun' },
-      { state: 'ended', events: 4, complete: false },
+      {
+        ...{ state: 'ended', events: 4, complete: false },
+        files: [{ file: '-', lines: 4, stored: 4, repeats: 0, refused: 0, bytes: null, sha256: null }],
+      },
     ]);
     await expectWhole(dataDir);
     expect(await told(file(lines), '--kind', 'outcome')).toMatchObject({ code: 0, stored: 6, repeats: 4 });

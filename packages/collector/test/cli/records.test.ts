@@ -146,6 +146,42 @@ describe('collector records [R-711]', () => {
     expect(fs.readdirSync(scratch)).toEqual(['data']);
   });
 
+  test('finds a parent in another run, however its name is written', async () => {
+    const spelt = (n: number, name: string) => {
+      const event = odd(n, 'outcome', { parent: 3, run: 501 });
+      const body = stored(event).body.toString().replace('"parent_event_id":', name);
+      return candidate({ eventId: id(n), runId: id(501), receivedAt: stored(event).receivedAt, body });
+    };
+    const spellings = [spelt(7, '"parent_event_id" :'), spelt(8, String.raw`"parent\u005fevent_id": `)];
+    await fillDirectory(dataDir, [LOG.map(stored), spellings]);
+    const [first] = parsed((await records()).stdout);
+    expect(first?.metadata.conflicts).toContainEqual({
+      kind: 'parent_in_other_run',
+      event_ids: [id(7), id(8)],
+    });
+  });
+
+  test('gives the same of a log that several threads pass, and says where it is damaged [R-713]', async () => {
+    const large = (n: number) => {
+      const event = stored(odd(n, 'outcome', { run: null, parent: 1 + (n % 6) }));
+      const body = `${event.body.toString().slice(0, -1)},"filler":"${'x'.repeat(1 << 20)}"}`;
+      return candidate({ eventId: id(n), receivedAt: event.receivedAt, body });
+    };
+    const more = [odd(7, 'outcome', { organisation: 'ward-8' }), odd(8, 'outcome', { parent: 70 })];
+    const batches = [LOG, more].map((events) => events.map(stored));
+    const filler = Array.from({ length: 70 }, (_, i) => [large(i + 9)]);
+    await fillDirectory(dataDir, [...filler, ...batches, [large(100)]], 1 << 20);
+    const { code, stdout, stderr } = await records();
+    expect(code, stderr).toBe(0);
+    const naive = [...naiveRecords(dataDir).values()].map((each) => toJson(each));
+    expect(stdout.split('\n').slice(0, -1).sort()).toEqual(naive.sort());
+    flipBit(segmentPaths(dataDir)[1] ?? '', 9000);
+    expect(await records('--out', place('r.ndjson'))).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('where event 2 is due') as string,
+    });
+  });
+
   test('needs little memory for many runs', async () => {
     const filler = 'x'.repeat(1000);
     const batches = Array.from({ length: 60 }, (_, batch) =>
