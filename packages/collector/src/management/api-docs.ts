@@ -28,12 +28,23 @@ const HTML = `<!doctype html>
 </html>
 `;
 
-const START = `SwaggerUIBundle({
+/** Nothing is sent from here, so nobody is asked where to or with which key. */
+const START = `const nothing = () => () => null;
+SwaggerUIBundle({
   url: 'openapi.json',
   dom_id: '#interface',
   deepLinking: true,
   supportedSubmitMethods: [],
   validatorUrl: null,
+  plugins: [
+    {
+      wrapComponents: {
+        authorizeBtn: nothing,
+        authorizeOperationBtn: nothing,
+        ServersContainer: nothing,
+      },
+    },
+  ],
 });
 `;
 

@@ -4,8 +4,10 @@
  */
 import { errorBody, ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
+import { documentOf } from '../console/document.js';
 import type { Log } from '../ingest/refusal-log.js';
 import { apiDocs } from './api-docs.js';
+import { consoleFiles } from './console-files.js';
 import { Gate } from './gate.js';
 import { healthOf, healthText, isLive, isReady } from './health.js';
 import { Metrics } from './metrics.js';
@@ -142,7 +144,12 @@ export class Management {
     server.get('/console/state.json', async (_request, reply) =>
       reply.type('application/json; charset=utf-8').send(await state.get()),
     );
-    for (const [path, { type, body }] of apiDocs())
+    const page = new Shared(() => Promise.resolve(documentOf(stateOf(vitals, watch))));
+    for (const path of ['/', '/console'])
+      server.get(path, async (_request, reply) =>
+        reply.type('text/html; charset=utf-8').send(await page.get()),
+      );
+    for (const [path, { type, body }] of [...apiDocs(), ...consoleFiles()])
       server.get(path, (_request, reply) => reply.type(type).send(body));
   }
 }

@@ -32,6 +32,7 @@ test('[R-831] a browser shows the interface from what the collector serves itsel
   await page.getByText('event_id_conflict').first().waitFor();
   // Events go to another port: there is nothing to try out here.
   expect(await page.getByText('Try it out').count()).toBe(0);
+  expect(await page.getByText('Authorize').count()).toBe(0);
   expect(elsewhere).toEqual([]);
   expect(complaints).toEqual([]);
 }, 60_000);
