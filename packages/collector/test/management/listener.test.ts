@@ -28,7 +28,13 @@ describe('[R-831] the management listener', () => {
   });
 
   test('answers what is not there, and what is no request, with an Error body', async () => {
-    for (const path of ['/nothing', '/event/outcome', '/docs/../../package.json', '/docs/swagger-ui.js', '/%zz']) {
+    for (const path of [
+      '/nothing',
+      '/event/outcome',
+      '/docs/../../package.json',
+      '/docs/swagger-ui.js',
+      '/%zz',
+    ]) {
       const { status, body } = await get(port(), path);
       expect([400, 404]).toContain(status);
       expect(Object.keys(JSON.parse(body) as object)).toEqual(['message', 'code']);
