@@ -23,7 +23,11 @@ export const FIGURES = {
     judgedBy: 'median',
   },
   'overload/rate': { title: 'Rate at 3 times the load / best rate', atLeast: 0.9, judgedBy: 'median' },
-  'overload/p99': { title: 'p99 of the accepted, at 3 times the load / normal', atMost: 2, judgedBy: 'median' },
+  'overload/p99': {
+    title: 'p99 of the accepted, at 3 times the load / normal',
+    atMost: 2,
+    judgedBy: 'median',
+  },
   'overload/modest': {
     title: 'Of a modest sender beside the greedy one, accepted',
     atLeast: 0.99,

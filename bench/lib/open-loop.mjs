@@ -14,10 +14,13 @@ export class OpenLoop {
     this.#child = new Child('the generator', process.execPath, [GENERATOR, settings]);
   }
 
-  /** Offers so many events a second for each sender; resolves with what came of them when the time is over. */
-  async step(seconds, rates) {
+  /**
+   * Offers so many events a second for each sender; resolves with what came of them when the time is over.
+   * @param patient whether clients keep to Retry-After.
+   */
+  async step(seconds, rates, patient = true) {
     const result = this.#child.json('stdout', () => true);
-    this.#child.write(`${JSON.stringify({ seconds, rates })}\n`);
+    this.#child.write(`${JSON.stringify({ seconds, rates, patient })}\n`);
     return result;
   }
 

@@ -1,17 +1,20 @@
 /**
  * An open-loop generator: events come at a rate of their own, whether those before them were answered or not.
  * A process of its own (lib/open-loop.mjs starts it). `argv[2]` says to whom, for whom and over how many connections;
- * each line of standard input is a step, `{ seconds, rates }`, and answered by a line with what came of it.
+ * each line of standard input is a step, `{ seconds, rates, patient }`, and answered by a line with what came of it.
  *
  * Each sender's arrivals are random (Poisson) and each has its time. An arrival takes a connection that is free, and
  * its latency counts from its own time, not from when it was written. With no connection free it is `held`: such a
- * client still waits for an earlier answer. It is counted, and never sent later, so a slow answer hides nobody.
+ * client still waits for an earlier answer. It is counted, and never sent later, so a slow answer hides nobody. Clients
+ * that are `patient` send nothing on a connection for as long as Retry-After said; the others go on at once.
  */
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 
 const { port, path, shape, senders } = JSON.parse(process.argv[2]);
 const TICK_MS = 1;
+/** For answers to what was sent in a step, behind its end. */
+const PATIENCE_MS = 3000;
 
 const HEX = Array.from({ length: 0x10000 }, (_, i) => i.toString(16).padStart(4, '0'));
 const group = (from, size) => HEX[from + Math.floor(Math.random() * size)];
@@ -92,6 +95,10 @@ class Sender {
     });
   }
 
+  #use(connection) {
+    if (!connection.socket.destroyed) this.#free.push(connection);
+  }
+
   /** An answer is whole with the brace that ends its body. */
   #read(connection, text) {
     const whole = connection.partial + text;
@@ -103,7 +110,10 @@ class Sender {
     const now = performance.now();
     const { since, step } = connection;
     connection.since = 0;
-    this.#free.push(connection);
+    const retryAfter = /\r\nRetry-After: (\d+)/.exec(whole)?.[1];
+    if (patient && retryAfter !== undefined)
+      setTimeout(() => this.#use(connection), Number(retryAfter) * 1000);
+    else this.#use(connection);
     // What was asked in an earlier step belongs to none.
     if (step !== this.seen) return;
     this.seen.waiting--;
@@ -112,7 +122,7 @@ class Sender {
     if (status === '201') {
       const second = Math.floor((now - this.begunAt) / 1000);
       this.acceptedInSecond[second] = (this.acceptedInSecond[second] ?? 0) + 1;
-    } else if (!whole.includes('\r\nRetry-After: ')) this.seen.withoutRetryAfter++;
+    } else if (retryAfter === undefined) this.seen.withoutRetryAfter++;
   }
 
   /** Sends what is due. */
@@ -136,9 +146,11 @@ class Sender {
 }
 
 let ending = false;
+let patient = true;
 const named = Object.entries(senders).map(([name, sender]) => [name, new Sender(sender)]);
 
-function step({ seconds, rates }) {
+function step({ seconds, rates, patient: isPatient = true }) {
+  patient = isPatient;
   const cpu = process.cpuUsage();
   for (const [name, sender] of named) sender.begin(rates[name] ?? 0);
   const begun = performance.now();
@@ -146,13 +158,12 @@ function step({ seconds, rates }) {
   const turn = () => {
     const now = performance.now();
     for (const [, sender] of named) sender.turn(Math.min(now, until));
-    if (now < until) return setTimeout(turn, TICK_MS);
-    const lasted = (now - begun) / 1000;
+    const open = named.some(([, sender]) => sender.seen.waiting > 0);
+    if (now < until || (open && now < until + PATIENCE_MS)) return setTimeout(turn, TICK_MS);
     const { user, system } = process.cpuUsage(cpu);
+    const generatorCpu = (user + system) / 1e6 / ((now - begun) / 1000);
     const of = Object.fromEntries(named.map(([name, sender]) => [name, sender.result()]));
-    process.stdout.write(
-      `${JSON.stringify({ seconds: lasted, generatorCpu: (user + system) / 1e6 / lasted, senders: of })}\n`,
-    );
+    process.stdout.write(`${JSON.stringify({ seconds, generatorCpu, senders: of })}\n`);
     for (const [, sender] of named) sender.begin(0);
   };
   turn();

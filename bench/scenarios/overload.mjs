@@ -1,6 +1,7 @@
 /**
  * More than the collector can take. The best rate is looked for first, with the same generator; then 0.7 of it for
- * what is normal, three times of it, and 0.7 again to see how soon all is well. Beside the sender of nearly all of it
+ * what is normal, three times of it from clients that keep to Retry-After, three times of it from clients that do not,
+ * and 0.7 again to see how soon all is well. Beside the sender of nearly all of it
  * there is a modest one, with a key of its own and a twentieth of the best rate.
  */
 import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
@@ -14,7 +15,7 @@ import { table } from '../lib/table.mjs';
 const MODEST = 0.05;
 const NORMAL = 0.7;
 const TOO_MUCH = 3;
-const MODEST_CONNECTIONS = 64;
+const MODEST_CONNECTIONS = 256;
 const RAMP = { from: 4000, by: 1.25, seconds: 3 };
 const RECOVERY_SECONDS = 5;
 
@@ -26,10 +27,10 @@ const acceptedRate = ({ seconds, senders }) =>
 async function findBest(generator) {
   const steps = [];
   let below = 0;
-  for (let rate = RAMP.from; below < 2; rate *= RAMP.by) {
+  for (let rate = RAMP.from; below < 3; rate *= RAMP.by) {
     const taken = acceptedRate(await generator.step(RAMP.seconds, { greedy: rate }));
     steps.push({ offered: rate, taken });
-    below = taken < 0.9 * rate ? below + 1 : 0;
+    below = taken < 0.8 * rate ? below + 1 : 0;
   }
   return { best: Math.max(...steps.map(({ taken }) => taken)), steps };
 }
@@ -56,14 +57,14 @@ async function measureRound({ options, say }) {
   const { best, steps } = await findBest(generator);
   say(`best rate ${whole(best)} events/s`);
   const at = (part) => ({ greedy: (part - MODEST) * best, modest: MODEST * best });
-  const beside = { normal: NORMAL, over: TOO_MUCH + MODEST, recovery: NORMAL };
+  const parts = { normal: NORMAL, over: TOO_MUCH + MODEST, impatient: TOO_MUCH + MODEST, recovery: NORMAL };
   const phases = {};
-  for (const [name, part] of Object.entries(beside)) {
+  for (const [name, part] of Object.entries(parts)) {
     say(`${name}: ${decimals(part)} times the best rate`);
     const sampler = new RssSampler(collector.pid);
     const before = usageOf(collector.pid).cpuSeconds;
     const seconds = name === 'recovery' ? RECOVERY_SECONDS : options.seconds;
-    const result = await generator.step(seconds, at(part));
+    const result = await generator.step(seconds, at(part), name !== 'impatient');
     const cpu = (usageOf(collector.pid).cpuSeconds - before) / result.seconds;
     const samples = sampler.stop();
     const half = samples.length >> 1;
@@ -129,9 +130,7 @@ export async function overload({ options, say, print }) {
     'overload/rate': each(({ over }, best) => acceptedRate(over) / best),
     'overload/p99': each(({ over, normal }) => p99(over.senders.greedy) / p99(normal.senders.greedy)),
     'overload/modest': each(({ over }) => share(over.senders.modest)),
-    'overload/modest-p99': each(
-      ({ over, normal }) => p99(over.senders.modest) / p99(normal.senders.modest),
-    ),
+    'overload/modest-p99': each(({ over, normal }) => p99(over.senders.modest) / p99(normal.senders.modest)),
     'overload/memory': each(({ over }) => over.rss.secondHalf / over.rss.firstHalf),
     'overload/recovery': rounds.map(({ recoverySeconds: seconds }) => seconds),
   };
