@@ -2,8 +2,8 @@
  * Which telemetry an operator wants, by the standard variables of OpenTelemetry (its specification, "Environment Variable
  * Specification" and "OpenTelemetry Protocol Exporter"). Nothing is wanted unless an endpoint or an exporter is named.
  *
- * Only what decides that is read here, because it is done at every start. Where telemetry goes is read in target.ts, and
- * by whom it is sent, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, by OpenTelemetry's own code.
+ * Only what decides that is read here, because that is done at every start. Where telemetry goes is read in target.ts;
+ * OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES are read by OpenTelemetry's own code.
  *
  * A value that means nothing is told and taken as if it were not there, as the specification asks: no telemetry is worth
  * a collector that does not start. Values are never told: an endpoint may hold a password.
