@@ -42,6 +42,7 @@ module.exports = {
     only('publishing', ['integrity', 'store']),
     only('ingest', ['ledger', 'access']),
     only('management', ['access', 'console', 'ingest', 'ledger', 'publishing', 'store']),
+    only('telemetry', ['ingest', 'management']),
     {
       name: 'console-imports-nothing',
       severity: 'error',

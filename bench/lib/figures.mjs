@@ -22,6 +22,29 @@ export const FIGURES = {
     atLeast: 0.97,
     judgedBy: 'median',
   },
+  'overload/rate': { title: 'Rate at 3 times the load / best rate', atLeast: 0.9, judgedBy: 'median' },
+  'overload/p99': {
+    title: 'p99 of the accepted, at 3 times the load / normal',
+    atMost: 2,
+    judgedBy: 'median',
+  },
+  'overload/modest': {
+    title: 'Of a modest sender beside the greedy one, accepted',
+    atLeast: 0.99,
+    judgedBy: 'median',
+  },
+  'overload/modest-p99': {
+    title: 'p99 of the modest sender, at 3 times the load / normal',
+    atMost: 2,
+    judgedBy: 'median',
+  },
+  'overload/memory': { title: 'RSS, 2nd half of the overload / 1st half', atMost: 1.05, judgedBy: 'max' },
+  'overload/recovery': {
+    title: 'Seconds until all is taken again',
+    atMost: 3,
+    judgedBy: 'max',
+    places: 0,
+  },
   'verify/rate': {
     title: 'verify on one core, events/s',
     atLeast: 300_000,

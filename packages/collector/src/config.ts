@@ -724,6 +724,20 @@ export function serviceManagement(
 }
 
 /**
+ * The variables of OpenTelemetry that are set, by name. Their names and meaning are its own (telemetry/settings.ts); a
+ * blank one counts as not set.
+ */
+export function openTelemetryVariables(
+  env: NodeJS.ProcessEnv = process.env,
+): Readonly<Record<string, string>> {
+  const variables: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (name.startsWith('OTEL_') && value !== undefined && value.trim() !== '') variables[name] = value;
+  }
+  return variables;
+}
+
+/**
  * Whether errors are to be shown with their stack: at log level debug or trace, by option or variable. Never throws,
  * because it is asked when something else has failed already, perhaps the configuration itself.
  */

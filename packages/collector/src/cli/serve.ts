@@ -31,6 +31,7 @@ import { LedgerWorker } from './ledger-worker.js';
 import { openManagement, operatorTokenOf } from './management-listener.js';
 import { Reload } from './reload.js';
 import { ServiceManager } from './service-manager.js';
+import { openTelemetry } from './telemetry.js';
 
 const STOPPING = ['SIGTERM', 'SIGINT'] as const;
 
@@ -164,6 +165,9 @@ async function run(
   // Before the ledger is opened, which may take long: a probe wants to know that the collector is alive.
   await using management = await openManagement(config, token, vitals, log);
   if (management.address) log.info(management.address, 'management listening');
+  // It flushes when it is disposed of, after the last answer and before the keys are closed.
+  await using telemetry = await openTelemetry(vitals, log);
+  ingest.observer = telemetry.observer;
   const thread = new LedgerWorker(
     {
       dataDir: config.dataDir,

@@ -7,7 +7,7 @@ import { chip, type View } from './view.js';
 /** So many of a kind are told one by one; two hundred keys that expire together are one thing to do. */
 const TOLD = 2;
 
-export function attention({ state: { warnings } }: View): Element {
+export function attention({ state: { warnings, ledger } }: View): Element {
   return h(
     'section',
     { id: 'attention', 'aria-labelledby': 'attention-heading' },
@@ -17,9 +17,11 @@ export function attention({ state: { warnings } }: View): Element {
           'p',
           { class: 'well' },
           h('span', { class: 'dot good', 'aria-hidden': 'true' }),
-          'Nothing needs attention.',
+          ledger.events === 0
+            ? 'Nothing needs attention. No event has come yet.'
+            : 'Nothing needs attention.',
         )
-      : h('ul', { class: 'warnings' }, groupsOf(warnings).map(group)),
+      : h('ul', { class: 'alerts' }, groupsOf(warnings).map(group)),
   );
 }
 
@@ -55,19 +57,23 @@ function group({ id, warnings }: Group): Element {
   const others = warnings.slice(told.length);
   return h(
     'li',
-    { id: `attention-${id}`, class: `warning ${first.severity}` },
+    { id: `attention-${id}`, class: `alert ${first.severity}` },
+    chip(first.severity, first.severity === 'critical' ? 'Critical' : 'Warning'),
     h(
       'div',
-      { class: 'head' },
-      chip(first.severity, first.severity === 'critical' ? 'Critical' : 'Warning'),
-      h('code', {}, first.id),
+      { class: 'items' },
+      told.map(item),
+      others.length > 0 &&
+        h(
+          'details',
+          {},
+          h('summary', {}, `${count(others.length)} more of the same kind`),
+          h('div', { class: 'items' }, others.map(item)),
+        ),
     ),
-    told.map(item),
-    others.length > 0 &&
-      h('details', {}, h('summary', {}, `${count(others.length)} more of the same kind`), others.map(item)),
   );
 }
 
 function item({ title, what_to_do }: Warning): Child {
-  return h('div', { class: 'item' }, h('h3', {}, title), h('p', {}, what_to_do));
+  return h('div', {}, h('h3', {}, title), h('p', {}, what_to_do));
 }

@@ -18,7 +18,7 @@ export interface Step {
   readonly value: number | null;
 }
 
-export interface Series {
+interface Series {
   readonly className: string;
   /** An area stands on the axis, a line does not. */
   readonly area: boolean;
@@ -70,7 +70,7 @@ export function plot({ label, series, format, least, marked }: Plot): Element {
     h(
       'div',
       { class: 'times', 'aria-hidden': 'true' },
-      ['5 min ago', '4', '3', '2', '1', 'now'].map((text) => h('span', {}, text)),
+      ['5 min', '4', '3', '2', '1', 'now'].map((text) => h('span', {}, text)),
     ),
   );
 }

@@ -74,7 +74,7 @@ export interface ConsoleState {
   readonly warnings: readonly Warning[];
 }
 
-export interface HealthCheck {
+interface HealthCheck {
   readonly name: string;
   readonly ok: boolean;
   readonly reason: string | null;

@@ -20,17 +20,20 @@ export type Attributes = Readonly<Record<string, string | number | boolean | und
 /** Tags and names of attributes are ours, and never data. */
 export function h(tag: string, attributes: Attributes = {}, ...children: readonly Child[]): Element {
   const kept: Record<string, string> = {};
-  for (const [name, value] of Object.entries(attributes)) {
+  for (const name of Object.keys(attributes)) {
+    const value = attributes[name];
     if (value !== false && value !== undefined) kept[name] = value === true ? '' : String(value);
   }
-  return { tag, attributes: kept, children: [...flat(children)] };
+  const nodes: Node[] = [];
+  gather(children, nodes);
+  return { tag, attributes: kept, children: nodes };
 }
 
-function* flat(children: readonly Child[]): Generator<Node> {
+function gather(children: readonly Child[], into: Node[]): void {
   for (const child of children) {
-    if (isList(child)) yield* flat(child);
-    else if (typeof child === 'number') yield String(child);
-    else if (child !== false && child !== undefined && child !== '') yield child;
+    if (isList(child)) gather(child, into);
+    else if (typeof child === 'number') into.push(String(child));
+    else if (child !== false && child !== undefined && child !== '') into.push(child);
   }
 }
 

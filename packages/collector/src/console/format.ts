@@ -10,6 +10,13 @@ export function count(number: number): string {
   return String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
+/** A whole number, in millions or billions where it would be long. */
+export function large(number: number): string {
+  if (number < 9_999_500) return count(number);
+  const [unit, name] = number < 999_950_000 ? [1e6, 'million'] : [1e9, 'billion'];
+  return `${(Math.floor((number / unit) * 100) / 100).toFixed(2)}${SPACE}${name}`;
+}
+
 /** Events a second, or the like: a decimal while it is small. */
 export function rate(perSecond: number): string {
   return perSecond >= 9.95 ? count(perSecond) : String(Math.round(perSecond * 10) / 10);
@@ -72,7 +79,12 @@ export function percent(part: number): string {
   const hundredths = part * 100;
   if (hundredths > 0 && hundredths < 0.1) return `<${SPACE}0.1${SPACE}%`;
   // What is not all of it is not called so.
-  const shown = hundredths < 9.95 ? Math.round(hundredths * 10) / 10 : Math.floor(hundredths);
+  const shown =
+    hundredths < 9.95
+      ? Math.round(hundredths * 10) / 10
+      : part < 1
+        ? Math.min(99, Math.round(hundredths))
+        : Math.round(hundredths);
   return `${shown}${SPACE}%`;
 }
 

@@ -33,7 +33,7 @@ export function health({ state: { health: found, queue, ledger } }: View): Eleme
       { name: 'Ledger', value: ledgerChip(ledger.state) },
       {
         name: 'Queue to the disk',
-        value: metered(full, percent(full)),
+        value: metered(full, percent(Math.floor(full * 100) / 100)),
         more: `${count(queue.events)} of ${count(queue.max_events)} events, ${bytes(queue.bytes)} of ${bytes(queue.max_bytes)}`,
       },
     ]),

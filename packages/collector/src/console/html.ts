@@ -12,10 +12,14 @@ const ESCAPES: Readonly<Record<string, string>> = {
 /** Every element has an end tag, so none of those that HTML calls void may be among them. */
 export function toHtml(node: Node): string {
   if (typeof node === 'string') return escaped(node);
-  const attributes = Object.entries(node.attributes).map(([name, value]) => ` ${name}="${escaped(value)}"`);
-  return `<${node.tag}${attributes.join('')}>${node.children.map(toHtml).join('')}</${node.tag}>`;
+  let html = `<${node.tag}`;
+  for (const name of Object.keys(node.attributes))
+    html += ` ${name}="${escaped(node.attributes[name] ?? '')}"`;
+  html += '>';
+  for (const child of node.children) html += toHtml(child);
+  return `${html}</${node.tag}>`;
 }
 
 function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ESCAPES[character] ?? '');
+  return /[&<>"']/.test(text) ? text.replace(/[&<>"']/g, (character) => ESCAPES[character] ?? '') : text;
 }

@@ -19,7 +19,7 @@ export function keys(view: View): Element {
       ? h('p', { class: 'empty' }, 'There is no key, so nobody can send: collector keys create makes one.')
       : h(
           'div',
-          { class: 'scroll', tabindex: 0, role: 'region', 'aria-labelledby': 'keys-heading' },
+          { class: 'scroll', tabindex: 0, role: 'group', 'aria-labelledby': 'keys-heading' },
           table(
             'API keys: their use since the start, and when they expire',
             [

@@ -43,8 +43,8 @@ class Live {
         .catch((error: unknown) => this.#failed(error))
         .finally(() => {
           this.#asking = false;
-          this.#draw();
           this.#next(this.#failures === 0 ? EVERY_MS : Math.min(SLOWEST_MS, EVERY_MS * 2 ** this.#failures));
+          this.#draw();
         });
     }, afterMs);
   }
@@ -56,7 +56,13 @@ class Live {
     });
     if (answer.status === 401) throw new Refused('The operator token is asked for: reload the page.');
     if (!answer.ok) throw new Refused(`It answers with ${answer.status}. Asking again.`);
-    this.#state = (await answer.json()) as ConsoleState;
+    const state = (await answer.json()) as ConsoleState;
+    // A screen on a wall outlives upgrades: a state of another version is for the script of that version.
+    if (this.#state !== undefined && this.#state.version !== state.version) {
+      location.reload();
+      return;
+    }
+    this.#state = state;
     this.#answeredAt = Date.now();
     this.#failures = 0;
     this.#lost = undefined;

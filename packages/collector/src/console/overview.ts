@@ -1,7 +1,7 @@
 /** The figures that are looked at first. */
 import type { Second } from './console-state.js';
 import { h, type Child, type Element } from './element.js';
-import { ago, bytes, count, counted, days, milliseconds, NONE, rate } from './format.js';
+import { ago, bytes, count, counted, days, large, milliseconds, NONE, rate } from './format.js';
 import { takenAt, type View } from './view.js';
 
 const LATENCY_OVER_SECONDS = 10;
@@ -30,11 +30,7 @@ export function overview(view: View): Element {
           ? 'Nothing acknowledged in the last 10 s'
           : `99 % of events; half in ${milliseconds(latency.p50)}`,
       ),
-      tile(
-        'Stored',
-        [count(ledger.events), unit(ledger.events === 1 ? ' event' : ' events')],
-        storedText(view),
-      ),
+      tile('Events stored', figure(large(ledger.events)), storedText(view)),
       tile('Disk full in', diskFigure(view), spaceText(disk.free_bytes, disk.total_bytes)),
       tile(
         'Last checkpoint',
@@ -65,7 +61,7 @@ function unit(text: string): Element {
 
 /** The number large, what follows it small. */
 function figure(text: string): Child {
-  const found = /^([\d.,]+)(\D.*)$/.exec(text);
+  const found = /^([\d.,]+)(\D.*)?$/.exec(text);
   return found === null ? h('span', { class: 'words' }, text) : [found[1] ?? '', unit(found[2] ?? '')];
 }
 

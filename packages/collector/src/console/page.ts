@@ -4,6 +4,7 @@
  */
 import { acceptedByKind, refusedByReason } from './answers.js';
 import { attention, summary } from './attention.js';
+import type { ConsoleState } from './console-state.js';
 import { h, type Child, type Element } from './element.js';
 import { duration } from './format.js';
 import { health } from './health.js';
@@ -20,18 +21,25 @@ export function page(view: View): Element {
     'div',
     { class: isStale ? 'page stale' : 'page' },
     header(view),
-    h(
-      'main',
-      {},
-      attention(view),
-      overview(view),
-      traffic(view),
+    h('main', {}, attention(view), overview(view), traffic(view), belowTraffic(view)),
+    footer(view),
+  );
+}
+
+/** Made once of a state: while the reader points along the charts only those change. */
+const below = new WeakMap<ConsoleState, readonly Element[]>();
+
+function belowTraffic(view: View): readonly Element[] {
+  let made = below.get(view.state);
+  if (made === undefined) {
+    made = [
       h('div', { class: 'row three' }, acceptedByKind(view), refusedByReason(view), health(view)),
       h('div', { class: 'row two' }, storage(view), proof(view)),
       keys(view),
-    ),
-    footer(view),
-  );
+    ];
+    below.set(view.state, made);
+  }
+  return made;
 }
 
 /** For the tab: what is wrong, before the name. */

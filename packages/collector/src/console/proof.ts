@@ -42,7 +42,7 @@ function newest(view: View) {
     failing !== null &&
     chip('warning', `none can be made for ${duration(takenAt(view) - Date.parse(failing))}`);
   return {
-    name: 'Newest checkpoint',
+    name: 'Newest',
     value:
       checkpoint === null
         ? ['none yet ', trouble]

@@ -110,7 +110,7 @@ export const STYLE = css`
   main,
   .row,
   .tiles,
-  .warnings,
+  .alerts,
   .charts {
     display: grid;
     gap: 16px;
@@ -189,48 +189,45 @@ export const STYLE = css`
     border-radius: 10px;
     background: var(--card);
   }
-  .warnings {
+  .alerts {
     gap: 10px;
   }
-  .warning {
+  .alert {
     display: grid;
-    grid-template-columns: 108px minmax(0, 1fr);
-    gap: 4px 16px;
-    padding: 12px 20px;
+    grid-template-columns: 84px minmax(0, 1fr);
+    gap: 6px 12px;
+    align-items: baseline;
+    padding: 12px 20px 13px 16px;
     border: 1px solid var(--edge);
     border-left: 4px solid var(--warning-edge);
     border-radius: 10px;
     background: var(--card);
   }
-  .warning.critical {
+  .alert.critical {
     border-left-color: var(--critical-edge);
     background: var(--critical-ground);
   }
-  .warning > .head {
-    grid-row: 1 / span 4;
-    display: block;
-    padding-top: 1px;
+  .alert .chip {
+    justify-self: start;
   }
-  .warning > .head code {
-    display: none;
+  .items {
+    display: grid;
+    gap: 8px;
+    overflow-wrap: anywhere;
   }
-  .warning > .item,
-  .warning > details {
-    grid-column: 2;
-  }
-  .warning .item + .item {
-    margin-top: 8px;
-  }
-  .warning h3 {
+  .alert h3 {
     font-size: 15px;
     font-weight: 600;
-    overflow-wrap: anywhere;
   }
-  .warning p {
+  .alert p {
     max-width: 110ch;
-    overflow-wrap: anywhere;
   }
-  .warning details[open] > summary {
+  .alert summary {
+    color: var(--ink);
+    text-decoration: underline;
+    text-underline-offset: 3px;
+  }
+  .alert details[open] > summary {
     margin-bottom: 8px;
   }
 
@@ -292,11 +289,12 @@ export const STYLE = css`
   .empty {
     color: var(--soft);
   }
-  .three {
+  .three,
+  .two {
     grid-template-columns: repeat(3, minmax(0, 1fr));
   }
-  .two {
-    grid-template-columns: minmax(0, 1fr) minmax(0, 2fr);
+  .two > :last-child {
+    grid-column: span 2;
   }
 
   /* Charts. */
@@ -476,7 +474,7 @@ export const STYLE = css`
     color: var(--critical);
     background: var(--critical-ground);
   }
-  .warning .chip.critical {
+  .alert .chip.critical {
     color: #ffffff;
     background: #b3201a;
   }
@@ -549,7 +547,10 @@ export const STYLE = css`
     white-space: nowrap;
   }
   td.share {
-    width: 42%;
+    width: 36%;
+  }
+  th code {
+    white-space: nowrap;
   }
   td.share > .bar {
     display: inline-block;
@@ -607,11 +608,10 @@ export const STYLE = css`
   /* Old values stay legible, and do not look as if they were new. */
   .stale main {
     filter: grayscale(1);
-    opacity: 0.86;
   }
   .stale .card,
   .stale .tile,
-  .stale .warning,
+  .stale .alert,
   .stale .well {
     border-style: dashed;
   }
@@ -635,11 +635,60 @@ export const STYLE = css`
       grid-template-columns: repeat(2, minmax(0, 1fr));
     }
     .three > :last-child,
-    .two > * {
+    .two > :first-child,
+    .two > :last-child {
       grid-column: 1 / -1;
     }
     .charts {
       grid-template-columns: minmax(0, 1fr);
+    }
+  }
+  @media (max-width: 1000px) {
+    td.share > .bar {
+      display: none;
+    }
+    .share {
+      text-align: right;
+    }
+    td.share > span {
+      width: auto;
+    }
+    .stacks,
+    .stacks tbody {
+      display: block;
+    }
+    .stacks thead {
+      display: none;
+    }
+    .stacks tr {
+      display: grid;
+      grid-template-columns: repeat(4, minmax(0, 1fr));
+      gap: 4px 14px;
+      padding: 10px 0;
+      border-bottom: 1px solid var(--edge);
+    }
+    .stacks tbody tr:last-child {
+      border-bottom: 0;
+    }
+    .stacks th,
+    .stacks td {
+      padding: 0;
+      border: 0;
+      text-align: left;
+      max-width: none;
+    }
+    .stacks td:empty {
+      display: none;
+    }
+    .stacks td::before {
+      content: attr(data-column);
+      display: block;
+      color: var(--soft);
+      font-size: 12px;
+    }
+    .stacks th {
+      grid-column: 1 / -1;
+      font-weight: 600;
     }
   }
   @media (max-width: 700px) {
@@ -689,12 +738,9 @@ export const STYLE = css`
       font-size: 18px;
       line-height: 32px;
     }
-    .warning {
-      display: block;
-      padding: 12px 14px;
-    }
-    .warning > .head {
-      margin-bottom: 6px;
+    .alert {
+      grid-template-columns: minmax(0, 1fr);
+      padding: 12px 14px 13px 12px;
     }
     .plot {
       grid-template: 130px auto / 46px minmax(0, 1fr);
@@ -708,43 +754,19 @@ export const STYLE = css`
     .scroll {
       max-height: 70vh;
     }
+    .stays th,
+    .stays td {
+      padding-inline: 6px;
+    }
+    .stays :is(th, td):first-child {
+      padding-left: 0;
+    }
+    .stays :is(th, td):last-child {
+      padding-right: 0;
+    }
 
-    .stacks,
-    .stacks tbody {
-      display: block;
-    }
-    .stacks thead {
-      display: none;
-    }
     .stacks tr {
-      display: grid;
       grid-template-columns: repeat(2, minmax(0, 1fr));
-      gap: 4px 14px;
-      padding: 10px 0;
-      border-bottom: 1px solid var(--edge);
-    }
-    .stacks tbody tr:last-child {
-      border-bottom: 0;
-    }
-    .stacks th,
-    .stacks td {
-      padding: 0;
-      border: 0;
-      text-align: left;
-      max-width: none;
-    }
-    .stacks td:empty {
-      display: none;
-    }
-    .stacks td::before {
-      content: attr(data-column);
-      display: block;
-      color: var(--soft);
-      font-size: 12px;
-    }
-    .stacks th {
-      grid-column: 1 / -1;
-      font-weight: 600;
     }
   }
   @media (prefers-reduced-motion: no-preference) {

@@ -7,20 +7,22 @@ import { card, table, takenAt, type View } from './view.js';
 
 const ROW_SECONDS = 10;
 
+/** A second, and how many seconds before the end of the charts it ended. */
+type Past = Second & { readonly ago: number };
+
 export function traffic(view: View): Element {
-  const { seconds } = view.state.traffic;
   const end = endOf(view);
+  const seconds = view.state.traffic.seconds.map((second): Past => ({
+    ...second,
+    ago: (end - Date.parse(second.at)) / 1000,
+  }));
   const steps = (value: (second: Second) => number | null): Step[] =>
-    seconds.map((second) => ({
-      ago: (end - Date.parse(second.at)) / 1000,
-      seconds: second.ms / 1000,
-      value: value(second),
-    }));
+    seconds.map((second) => ({ ago: second.ago, seconds: second.ms / 1000, value: value(second) }));
   const accepted = steps(acceptedRate);
   const refused = steps(refusedRate);
   const p50 = steps(({ p50_ms }) => p50_ms);
   const p99 = steps(({ p99_ms }) => p99_ms);
-  const shown = secondAt(seconds, end, view.marked);
+  const shown = secondAt(seconds, view.marked);
   const when =
     view.marked === undefined || shown === undefined ? 'now' : view.timeOfDay(Date.parse(shown.at));
   const { marked } = view;
@@ -47,7 +49,12 @@ export function traffic(view: View): Element {
           label: `Accepted events a second over the last five minutes, at most ${rate(mostOf(accepted))}; refused, at most ${rate(mostOf(refused))}.`,
           series: [
             { className: 'accepted', area: true, steps: accepted },
-            { className: 'refused', area: true, steps: refused },
+            // No line along the axis where nothing was refused: it would hide the other.
+            {
+              className: 'refused',
+              area: true,
+              steps: refused.map((step) => ({ ...step, value: step.value === 0 ? null : step.value })),
+            },
           ],
           format: rate,
           least: 2,
@@ -78,7 +85,12 @@ export function traffic(view: View): Element {
         }),
       ),
     ),
-    h('details', { class: 'same' }, h('summary', {}, 'The same as a table'), rowsTable(view, seconds)),
+    h(
+      'details',
+      { class: 'same' },
+      h('summary', {}, 'The same as a table'),
+      rowsTable(seconds, (ago) => view.timeOfDay(end - ago * 1000)),
+    ),
   );
 }
 
@@ -90,27 +102,23 @@ function endOf(view: View): number {
 }
 
 /** The second that is pointed at, or the last one. */
-function secondAt(seconds: readonly Second[], end: number, marked: number | undefined): Second | undefined {
+function secondAt(seconds: readonly Past[], marked: number | undefined): Past | undefined {
   if (marked === undefined) return seconds.at(-1);
-  const at = end - marked * 1000;
-  return seconds.find((second) => Date.parse(second.at) >= at && Date.parse(second.at) - second.ms <= at);
+  return seconds.find(({ ago, ms }) => ago <= marked && ago + ms / 1000 >= marked);
 }
 
-function rowsTable(view: View, seconds: readonly Second[]): Element {
-  const end = endOf(view);
+function rowsTable(seconds: readonly Past[], timeOfDay: (ago: number) => string): Element {
+  const inRows = Map.groupBy(seconds, ({ ago }) => Math.floor(ago / ROW_SECONDS));
   const rows: Child[][] = [];
-  for (let ago = 0; ago < SPAN_SECONDS; ago += ROW_SECONDS) {
-    const to = end - ago * 1000;
-    const inRow = seconds.filter(
-      ({ at }) => Date.parse(at) <= to && Date.parse(at) > to - ROW_SECONDS * 1000,
-    );
-    if (inRow.length === 0) continue;
+  for (let row = 0; row < SPAN_SECONDS / ROW_SECONDS; row++) {
+    const inRow = inRows.get(row);
+    if (inRow === undefined) continue;
     const ms = sum(inRow.map((second) => second.ms));
     const perSecond = (value: (second: Second) => number) => rate((sum(inRow.map(value)) * 1000) / ms);
     const most = (value: (second: Second) => number | null) =>
       valueOf(mostKnown(inRow.map(value)), milliseconds);
     rows.push([
-      view.timeOfDay(to),
+      timeOfDay(row * ROW_SECONDS),
       perSecond(({ accepted }) => accepted),
       perSecond(({ refused }) => refused),
       most(({ p50_ms }) => p50_ms),
@@ -119,7 +127,7 @@ function rowsTable(view: View, seconds: readonly Second[]): Element {
   }
   return h(
     'div',
-    { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'The last five minutes as a table' },
+    { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'The last five minutes as a table' },
     table(
       'The ten seconds until then, newest first. Of times, the longest second.',
       ['Until', 'Accepted a second', 'Refused a second', 'Half within', '99 % within'].map((name, i) =>

@@ -18,6 +18,7 @@ import { keyIdOf } from '../access/key-text.js';
 import type { Fault } from '../ledger/examine.js';
 import type { LedgerState } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
+import { Admission } from './admission.js';
 import { AllowedOrigins } from './allowed-origins.js';
 import { accept, allowOrigin, answerPreflight, refuse } from './answers.js';
 import { Body } from './body.js';
@@ -28,6 +29,7 @@ import { FairShare, type Share } from './fair-share.js';
 import { isJsonMediaType, readHeaders } from './headers.js';
 import { IngestCounters } from './ingest-counters.js';
 import { RefusalLog, type Log } from './refusal-log.js';
+import { RestingConnections } from './resting.js';
 import { TrustedProxies } from './trusted-proxies.js';
 
 export interface IngestOptions {
@@ -84,10 +86,14 @@ const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode
 
 export class Ingest {
   readonly counters = new IngestCounters();
+  /** Told of each request once its answer is written, with the code of a refusal. Undefined: nobody wants to know. */
+  observer: ((exchange: Exchange, status: number, code: ErrorCode | undefined) => void) | undefined;
   readonly #options: IngestOptions;
   readonly #refusals: RefusalLog;
   readonly #ring: RingWriter<Exchange>;
   readonly #shares: FairShare;
+  readonly #admission = new Admission();
+  readonly #resting = new RestingConnections();
   /** Promised at first to a body that does not say how long it is. */
   readonly #firstReservation: number;
   #ledgerState: LedgerState = 'open';
@@ -116,6 +122,7 @@ export class Ingest {
   /** From now on every new request is refused with `shutting_down`. */
   stop(): void {
     this.#stopping = true;
+    this.#resting.stop();
     this.#refusals.flush();
   }
 
@@ -144,6 +151,8 @@ export class Ingest {
       expectation,
       kind: undefined,
       principal: undefined,
+      share: undefined,
+      sharedBytes: 0,
       bodyBytes: 0,
     };
     const kind = kindAt(request.url ?? '');
@@ -200,7 +209,9 @@ export class Ingest {
     const share = this.#shares.of(principal);
     const unknownLength = transferEncoding !== undefined ? this.#firstReservation : 0;
     const reserved = length ?? unknownLength;
-    if (!this.#shares.reserve(share, reserved)) return this.#refuse(exchange, 'overloaded');
+    if (!this.#admission.admits(share, startedAt) || !this.#shares.reserve(share, reserved)) {
+      return this.#refuse(exchange, 'overloaded');
+    }
     if (expectation === 'continue') response.writeContinue();
     this.#receive(exchange, share, reserved, encoding);
   }
@@ -212,13 +223,13 @@ export class Ingest {
     const body = new Body();
     let reserved = promised;
     let open = true;
-    const close = (): void => {
+    const release = (): void => {
       open = false;
       this.#shares.settle(share, reserved);
+      this.#ring.release(reserved);
     };
     const refuse = (code: ErrorCode): void => {
-      close();
-      this.#ring.release(reserved);
+      release();
       this.#refuse(exchange, code);
     };
     /** Has at least so much promised, and by doubling, so that a body in small pieces is not moved for each. */
@@ -242,14 +253,15 @@ export class Ingest {
       const plain = encoding === 'identity' ? body.bytes : decompress(encoding, body.bytes, maxBodyBytes);
       if (typeof plain === 'string') return refuse(plain);
       if (!reach(plain.length)) return refuse('overloaded');
-      close();
+      open = false;
+      this.#shares.shrink(share, reserved - plain.length);
+      exchange.share = share;
+      exchange.sharedBytes = plain.length;
       this.#enqueue(exchange, reserved, plain);
     });
     request.on('close', () => {
       // The client went away in the middle of its body.
-      if (!open) return;
-      close();
-      this.#ring.release(reserved);
+      if (open) release();
     });
   }
 
@@ -262,11 +274,13 @@ export class Ingest {
 
   /** The ledger's answer to an event. Only here, and only for `accepted`, is anybody told 201. */
   #settle(exchange: Exchange, answer: Answer, fault: Fault | undefined): void {
+    if (exchange.share !== undefined) this.#shares.settle(exchange.share, exchange.sharedBytes);
     if (answer === 'accepted') {
       accept(exchange.response);
       if (exchange.kind !== undefined)
         this.counters.accepted(exchange.kind, performance.now() - exchange.startedAt);
       if (this.#options.logRequests) this.#logRequest(exchange, 201);
+      this.observer?.(exchange, 201, undefined);
       return;
     }
     if (answer === 'fault') {
@@ -290,7 +304,7 @@ export class Ingest {
     headers: readonly string[] = [],
     presentedKey?: string,
   ): void {
-    const { request, kind, principal } = exchange;
+    const { request, response, kind, principal } = exchange;
     this.counters.refused(kind, code);
     this.#refusals.note(
       {
@@ -304,7 +318,9 @@ export class Ingest {
       performance.now(),
     );
     const status = refuse(exchange, code, details, headers);
+    if (code === 'overloaded' || code === 'rate_limited') this.#resting.add(request, response);
     if (this.#options.logRequests) this.#logRequest(exchange, status);
+    this.observer?.(exchange, status, code);
   }
 
   #logRequest({ kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {

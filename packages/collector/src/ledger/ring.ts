@@ -132,9 +132,9 @@ export class RingWriter<T> {
     return { bytes: this.#data.length, events: this.#mask + 1 };
   }
 
-  /** Whether bodies that are still being received hold more than half of the room. */
+  /** Whether more than half of the room is promised or taken. */
   get crowded(): boolean {
-    return 2 * this.#reservedBytes > this.#data.length || 2 * this.#reservedEvents > this.#mask + 1;
+    return 2 * this.usedBytes > this.#data.length || 2 * this.pending > this.#mask + 1;
   }
 
   /**

@@ -8,7 +8,7 @@ import { collectDefaultMetrics, Registry, type Metric, type OpenMetricsContentTy
 import { SIZE_BOUNDS, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import { FATES, type LedgerCounts } from '../ledger/ledger-counters.js';
 import { healthOf, isReady } from './health.js';
-import { counter, gauge, histogram, labelled, register, type Family } from './metric-family.js';
+import { counter, gauge, histogram, labelled, register, type Family, type Labels } from './metric-family.js';
 import { shownKeys } from './shown-keys.js';
 import { factsOf } from './state.js';
 import type { Vitals } from './vitals.js';
@@ -21,6 +21,19 @@ interface Reading {
   readonly watch: Watch;
   readonly ledger: LedgerCounts;
   readonly facts: Facts;
+}
+
+/** A metric with its numbers as prom-client holds it, which types neither `type` nor `metricName` rightly. */
+export interface Figure {
+  readonly name: string;
+  readonly help: string;
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly values: readonly {
+    readonly value: number;
+    readonly labels: Labels;
+    /** The name on the line, when it is not that of the family. */
+    readonly metricName?: string;
+  }[];
 }
 
 /** Times become these buckets, in milliseconds: from a fast disk's flush to what no sender waits for. */
@@ -248,6 +261,12 @@ export class Metrics {
     this.#reading = this.#read();
     const registry = openMetrics ? await asOpenMetrics(this.#registry) : this.#registry;
     return { type: registry.contentType, text: await registry.metrics() };
+  }
+
+  /** The same as they are now, not yet as text. */
+  figures(): Promise<readonly Figure[]> {
+    this.#reading = this.#read();
+    return this.#registry.getMetricsAsJSON() as unknown as Promise<readonly Figure[]>;
   }
 
   #read(): Reading {
