@@ -13,8 +13,8 @@ interface Column<Type extends string, Value, Of> {
   readonly of: (source: Of) => Value | undefined;
 }
 
-/** A column of values that `of` finds in a record, or in an entry of one of its lists. */
-export type ValueColumn<Of> =
+/** A column of values that `of` finds in a record. */
+type ValueColumn<Of> =
   | Column<'text', string, Of>
   | Column<'number', number, Of>
   | Column<'count', number, Of>
