@@ -12,6 +12,7 @@ import { StoreDamaged } from '../store/store.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { assertReaches, claimedSize } from './log-checkpoints.js';
+import { usage } from './key-arguments.js';
 import { noteReading, type GivenOut } from './noted-reading.js';
 import { passThreads } from './pass-threads.js';
 import { ProgressBar } from './progress-bar.js';
@@ -112,8 +113,13 @@ class Export {
     const log = new LogPlaces(dataDir, nodeFiles);
     try {
       const groups = await this.#group(log, scratch);
-      this.#done.next_after = groups.nextSequence - 1;
-      assertReaches(groups.nextSequence - 1, claimed);
+      const newest = groups.nextSequence - 1;
+      assertReaches(newest, claimed);
+      const { after = 0 } = this.#request.selection;
+      if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
+      // A power failure must not take back what the next export will not ask for again.
+      log.flush();
+      this.#done.next_after = newest;
       await this.#give(log, groups, givenOut);
       givenOut.complete = true;
       this.#tell(json === true);
@@ -166,8 +172,9 @@ class Export {
       let seen = 0;
       for await (const { pieces, passed } of threads.pieces(groups, this.#stop.signal)) {
         for (const piece of pieces) {
-          await output.write(piece);
+          // Noted before: whoever stops reading has had it.
           givenOut.events += piece.events;
+          await output.write(piece);
           this.#done.records += piece.records;
         }
         seen += passed;
@@ -198,7 +205,8 @@ class Export {
   async #output(format: ExportFormat): Promise<RecordOutput> {
     const { out, byDay } = this.#request;
     const made = await format.load();
-    if (out === undefined) return new StandardOutput(made.joiner(), format.binary !== true);
+    if (out === undefined)
+      return new StandardOutput(made.joiner(), format.binary !== true, this.#stop.signal);
     return byDay
       ? new DayDirectories(out, format.extension, () => made.joiner())
       : new OneFile(out, made.joiner());

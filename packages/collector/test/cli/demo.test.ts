@@ -95,7 +95,7 @@ test('the summary is readable, and names a run of each scenario', async () => {
   expect(stdout).not.toContain('cek_');
   const shown = /^One run, as its record has it:\n\nRun +([0-9a-f-]{36})\n/m.exec(stdout);
   expect(stdout).toContain(`collector records --run ${shown?.[1]}`);
-  expect(stdout).toMatch(/^\+\S.* +human-output +\S/m);
+  expect(stdout).toMatch(/^[+-]\S.* +human-output +\S/m);
   const accesses = fs.readFileSync(path.join(one.dataDir, 'access.log'), 'utf8');
   expect(accesses).toContain(`"command":"demo","filter":{"run":"${shown?.[1]}"`);
 });

@@ -144,16 +144,18 @@ describe('events out of order', () => {
     expect(metadata.conflicts).toEqual([]);
   });
 
-  test('of the same instant stand in the order of their receipt, then of their ids [R-205]', () => {
+  test('of the same instant stand in the order of their kinds, then of their ids, whenever they came [R-205]', () => {
     const at = '2026-03-02T09:31:00+01:00';
     const received = '2026-03-02T08:31:00Z';
     const { metadata } = assembleRecord([
       event({ kind: 'outcome', n: 9, at, received }),
       event({ kind: 'outcome', n: 8, at: '2026-03-02T08:31:00.000Z', received }),
       event({ kind: 'outcome', n: 7, at, received: '2026-03-02T08:31:00.001Z' }),
-      event({ kind: 'outcome', n: 6, at: '2026-03-02T08:31:00.0000001Z', received: '2026-03-02T08:30:00Z' }),
+      event({ kind: 'human-output', n: 6, at, received: '2026-03-02T08:31:00.001Z' }),
+      event({ kind: 'inference-start', n: 5, at, received: '2026-03-02T08:31:09Z' }),
+      event({ kind: 'outcome', n: 4, at: '2026-03-02T08:31:00.0000001Z', received: '2026-03-02T08:30:00Z' }),
     ]);
-    expect(metadata.events.map(({ event_id }) => event_id)).toEqual([8, 9, 7, 6].map(id));
+    expect(metadata.events.map(({ event_id }) => event_id)).toEqual([5, 6, 7, 8, 9, 4].map(id));
   });
 
   test('that come months late, or before the start, are of the run like any other [R-203] [R-205]', () => {
@@ -297,6 +299,15 @@ describe('nested runs', () => {
     expect(runless.parent).toEqual({ run_id: null, event_id: id(50) });
     expect(runless.completeness.orphans).toEqual([]);
   });
+});
+
+test('a run_id that names no run, the nil UUID, is not lost [R-206]', () => {
+  const nil = '00000000-0000-0000-0000-000000000000';
+  const alone = event({ kind: 'outcome', n: 6, run: null });
+  const { body } = alone;
+  if (body === undefined) throw new Error('an event of the tests without a body');
+  const { metadata } = assembleRecord([{ ...alone, body: { ...body, run_id: nil } }]);
+  expect(metadata).toMatchObject({ run_id: null, events: [{ extra: { run_id: nil } }] });
 });
 
 describe('a payload that cannot be read', () => {

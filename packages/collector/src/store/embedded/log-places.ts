@@ -168,6 +168,18 @@ export class LogPlaces implements EventPlaces {
     return undefined;
   }
 
+  flush(): void {
+    const last = this.#segments.at(-1);
+    if (last === undefined) return;
+    try {
+      this.files.datasync(this.#open(last));
+    } catch (error) {
+      // Where nothing can be written, nothing waits to be.
+      if (!(error instanceof Error && 'code' in error && (error.code === 'EROFS' || error.code === 'EINVAL')))
+        throw error;
+    }
+  }
+
   async close(): Promise<void> {
     for (const fd of this.#descriptors.values()) this.files.close(fd);
     this.#descriptors.clear();
