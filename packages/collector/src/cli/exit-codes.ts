@@ -23,7 +23,7 @@ const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   inUse: 'the data directory is in use by another collector',
   notFound: 'what was asked for does not exist',
   partly: 'some of the input was refused, and all the rest was done (import)',
-  interrupted: 'a signal ended it before its end; what it told of is done (import, demo)',
+  interrupted: 'a signal ended it before its end; what it told of is done (import, demo, records, report)',
 };
 
 /** The exit codes for the help, one a line, without a line break at the end. */

@@ -30,13 +30,14 @@ ${Object.entries(FORMATS)
   .join('')}
 Examples:
   $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10
-  $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --out january.ndjson
+  $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
   $ collector records --format parquet --out records --partition day
   $ collector records --after 120000 --out changed.ndjson
 
 Records come in the order of their first event in the log. --since and --until are about when the collector had an event:
 a record is there whole when one of its events was received then. --after takes the sequence that an earlier call told,
-and gives each record that has a newer event, whole and anew: what it gives replaces the record of the same record_id.
+and gives each record that has a newer event, whole and anew: what it gives replaces the record of the same organisation
+and record_id. A record without a run is to be dropped once its event stands in another (docs/EXPORTS.md).
 
 A file or directory appears once it is whole, and never takes the place of another. Temporary files hold ids and
 addresses, no payload; they take at most 64 bytes an event in --temp-dir.
@@ -79,8 +80,8 @@ export function command(): Command {
 interface Done {
   records: number;
   events: number;
-  /** To be given to --after the next time. */
-  next_after: number;
+  /** To be given to --after the next time; null with --until, which left out what came since. */
+  next_after: number | null;
 }
 
 class Export {
@@ -119,7 +120,7 @@ class Export {
       if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
       // A power failure must not take back what the next export will not ask for again.
       log.flush();
-      this.#done.next_after = newest;
+      this.#done.next_after = this.#request.selection.until === undefined ? newest : null;
       await this.#give(log, groups, givenOut);
       givenOut.complete = true;
       this.#tell(json === true);
@@ -221,7 +222,7 @@ class Export {
       const rate = Math.round(events / Math.max(seconds, 0.001));
       process.stderr.write(
         `collector: ${records} records of ${events} events in ${seconds.toFixed(1)} s, ${rate}/s` +
-          `${out === undefined ? '' : `, in ${out}`}; what is newer: --after ${next_after}\n`,
+          `${out === undefined ? '' : `, in ${out}`}${next_after === null ? '' : `; what is newer: --after ${next_after}`}\n`,
       );
     }
   }

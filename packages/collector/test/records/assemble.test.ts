@@ -361,9 +361,16 @@ describe('the latency', () => {
     expect(assembleRecord(events).metadata.latency_ms).toBe(1519.5);
   });
 
+  test('is in whole seconds where one of the clocks tells no more [R-206]', () => {
+    expect(assembleRecord([start, output(3, '2026-03-02T08:31:01Z')]).metadata.latency_ms).toBe(0);
+    expect(assembleRecord([start, output(3, '2026-03-02T08:31:03Z')]).metadata.latency_ms).toBe(2000);
+    const coarse = event({ kind: 'inference-start', n: 1, at: '2026-03-02T08:31:01Z' });
+    expect(assembleRecord([coarse, output(3, '2026-03-02T08:31:01.9Z')]).metadata.latency_ms).toBe(0);
+  });
+
   test('is not known without either, nor when the output is the earlier one [R-206]', () => {
     expect(assembleRecord([start]).metadata.latency_ms).toBe(null);
     expect(assembleRecord([output(3, '2026-03-02T08:31:02Z')]).metadata.latency_ms).toBe(null);
-    expect(assembleRecord([start, output(3, '2026-03-02T08:31:01Z')]).metadata.latency_ms).toBe(null);
+    expect(assembleRecord([start, output(3, '2026-03-02T08:31:01.0Z')]).metadata.latency_ms).toBe(null);
   });
 });
