@@ -25,7 +25,7 @@ const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   partly:
     'some of the input was refused, and all the rest was done (import); restored, but events are known that came after ' +
     'the back-up (restore)',
-  interrupted: 'a signal ended it before its end; what it told of is done (import, demo)',
+  interrupted: 'a signal ended it before its end; what it told of is done (import, demo, records, report)',
 };
 
 /** The exit codes for the help, one a line, without a line break at the end. */

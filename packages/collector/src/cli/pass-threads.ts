@@ -2,7 +2,7 @@
 import os from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { PassedPart, PassSettings } from '../records/log-pass.js';
-import type { PassElsewhere } from '../records/run-groups.js';
+import type { PassElsewhere } from '../records/group-maker.js';
 import type { LogPart } from '../store/event-places.js';
 import { revived } from './record-threads.js';
 

@@ -1,7 +1,7 @@
 /** How runs are put together: what run-groups.ts says in its points 1 and 2. */
 import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
-import type { EventPlace, EventPlaces } from '../store/event-places.js';
+import type { EventPlace, EventPlaces, LogPart } from '../store/event-places.js';
 import { inCanonicalOrder } from './canonical-order.js';
 import {
   entriesFile,
@@ -31,9 +31,31 @@ import {
   type RunEntry,
 } from './run-entry.js';
 import { runEvent } from './run-event.js';
-import type { GroupingOptions } from './run-groups.js';
 import { RunTable } from './run-table.js';
 import { SpillFile, takeEntries } from './spill-file.js';
+
+export interface GroupingOptions {
+  /** An empty directory for temporary files, which the caller removes. */
+  readonly scratch: string;
+  readonly signal?: AbortSignal | undefined;
+  /** Is told how many of the log's bytes have been passed. */
+  readonly onPassed?: (bytes: number) => void;
+  /** Where parts of the log can be passed beside the last one. */
+  readonly elsewhere?: PassElsewhere | undefined;
+  /** Bytes of log to a temporary file; tests make it small. */
+  readonly bytesPerFile?: number;
+}
+
+/** Threads that pass a part each. */
+export interface PassElsewhere {
+  readonly threads: number;
+  /** @param onPassed is told which part has been passed up to which address. */
+  pass(
+    parts: readonly LogPart[],
+    settings: PassSettings,
+    onPassed: (part: number, address: number) => void,
+  ): Promise<PassedPart>[];
+}
 
 const BYTES_PER_FILE = 256 << 20;
 const MOST_FILES = 256;

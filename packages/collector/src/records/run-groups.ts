@@ -1,29 +1,30 @@
 /**
  * The events of a log by the record that they are part of, however large the log is (R-711).
  *
- * 1. One pass over the log notes each event in 32 bytes (run-entry.ts), in one of some temporary files, by the hash of
- *    its run; so a run is in one file. Events that name no run are kept aside, and noted once the pass has ended and
- *    their parents can be found (membership.ts).
- * 2. Each file in turn is read whole, its entries put together by run, and the runs that are asked for written to
+ * 1. One pass over the log, of which threads can take a part each (log-pass.ts), notes each event in 32 bytes
+ *    (run-entry.ts), in one of some temporary files, by the hash of its run; so a run is in the files of one number.
+ *    Events that name no run are kept aside, and noted once the pass has ended and their parents can be found
+ *    (membership.ts).
+ * 2. Each number in turn is read whole, its entries put together by run, and the runs that are asked for written to
  *    another file in the order of their first event. What is nested in what is noted on the way.
  * 3. Those files are merged: the runs come in the order of their first event in the log. So who reads their bodies
  *    goes through the log once more, mostly forward, and only late events are fetched from far ahead.
  *
- * Memory: one file's entries (a quarter of a gigabyte of log is some 10 MB of them), the buffers of the files, and
- * what has no bound but its number: some 400 bytes for each event that names no run and for each run that is nested in
- * another. The events of one run are in memory together, because a record is. The temporary files take at most 64
- * bytes an event, and hold ids and no payload.
+ * Memory: the entries of one number (a quarter of a gigabyte of log is some 10 MB of them), the buffers of the files
+ * (16 MB for each part), and what has no bound but its number: some 400 bytes for each event that names no run and for
+ * each run that is nested in another. The events of one run are in memory together, because a record is. The temporary
+ * files take at most 64 bytes an event, and hold ids and no payload.
  */
-import type { EventPlace, EventPlaces, LogPart } from '../store/event-places.js';
-import { GroupMaker } from './group-maker.js';
-import type { PassedPart, PassSettings, RunSelection } from './log-pass.js';
+import type { EventPlace, EventPlaces } from '../store/event-places.js';
+import { GroupMaker, type GroupingOptions } from './group-maker.js';
+import type { RunSelection } from './log-pass.js';
 import type { RecordKey } from './membership.js';
 import { UNLINKED, type Nesting, type RunLinks } from './nesting.js';
 import { ENTRY_BYTES, entryFlags, entryId, entryOrganisation, FLAG, idBytes, idHash } from './run-entry.js';
 import { MergedRuns, RunList, runsIn } from './sorted-runs.js';
 import type { SpillFile } from './spill-file.js';
 
-export type { RunSelection };
+export type { GroupingOptions, RunSelection };
 
 /** Where the events of one record are. */
 export interface RunPlaces {
@@ -31,29 +32,6 @@ export interface RunPlaces {
   readonly key: RecordKey;
   /** By address, at least one. */
   readonly places: readonly EventPlace[];
-}
-
-export interface GroupingOptions {
-  /** An empty directory for temporary files, which the caller removes. */
-  readonly scratch: string;
-  readonly signal?: AbortSignal | undefined;
-  /** Is told how many of the log's bytes have been passed. */
-  readonly onPassed?: (bytes: number) => void;
-  /** Where parts of the log can be passed beside the last one. */
-  readonly elsewhere?: PassElsewhere | undefined;
-  /** Bytes of log to a temporary file; tests make it small. */
-  readonly bytesPerFile?: number;
-}
-
-/** Threads that pass a part each. */
-export interface PassElsewhere {
-  readonly threads: number;
-  /** @param onPassed is told which part has been passed up to which address. */
-  pass(
-    parts: readonly LogPart[],
-    settings: PassSettings,
-    onPassed: (part: number, address: number) => void,
-  ): Promise<PassedPart>[];
 }
 
 export class RunGroups {

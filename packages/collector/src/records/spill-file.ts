@@ -69,9 +69,14 @@ export class SpillFile {
   }
 
   #flush(): void {
-    for (let done = 0; done < this.#filled;) {
-      const position = this.#written + done;
-      done += fs.writeSync(this.#fd, this.#buffer, done, this.#filled - done, position);
+    try {
+      for (let done = 0; done < this.#filled;) {
+        const position = this.#written + done;
+        done += fs.writeSync(this.#fd, this.#buffer, done, this.#filled - done, position);
+      }
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+      throw new Error(`the temporary file ${this.file} cannot be written (${code})`, { cause: error });
     }
     this.#written += this.#filled;
     this.#filled = 0;

@@ -87,5 +87,7 @@ export interface EventPlaces {
    * @param eventId lower-case text form.
    */
   find(organisation: string, eventId: string): FoundEvent | undefined;
+  /** On return all that a pass has shown is on stable storage: a batch may have been on its way there. */
+  flush(): void;
   close(): Promise<void>;
 }

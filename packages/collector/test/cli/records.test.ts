@@ -113,6 +113,32 @@ describe('collector records [R-711]', () => {
     expect(lines.stdout).not.toContain('\u001b[2J');
   });
 
+  test('does not go on from behind the end of the log, which may have been cut since [R-713]', async () => {
+    await fill();
+    const { code, stderr } = await records('--after', '7');
+    expect([code, stderr]).toEqual([2, expect.stringContaining('behind the end of the log, which is 6')]);
+  });
+
+  test('notes what somebody had who did not read to the end [R-716]', async () => {
+    await fill(Array.from({ length: 3000 }, (_, n) => odd(n + 1, 'outcome', { run: 501 + n })));
+    const reader = launch(['records', '--data-dir', dataDir]);
+    await once(reader.process.stdout ?? process.stdin, 'data');
+    reader.process.stdout?.destroy();
+    await reader.exited;
+    const lines = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8').trim().split('\n');
+    expect((JSON.parse(lines.at(-1) ?? '') as { events: number }).events).toBeGreaterThan(0);
+  });
+
+  test('can be stopped while nobody reads', async () => {
+    await fill(Array.from({ length: 3000 }, (_, n) => odd(n + 1, 'outcome', { run: 501 + n })));
+    const reader = launch(['records', '--data-dir', dataDir]);
+    reader.process.stdout?.pause();
+    await sleep(1500);
+    reader.process.kill('SIGINT');
+    reader.process.stdout?.resume();
+    expect(await reader.exited).toBe(130);
+  });
+
   test('says what is wrong with what is asked, and reads nothing', async () => {
     await fill();
     const faults: readonly (readonly [readonly string[], RegExp])[] = [

@@ -48,9 +48,7 @@ function beginningOf(unit: StepUnit, time: number): number {
   if (unit === 'day') return day;
   // 1 January 1970 was a Thursday.
   if (unit === 'week') return day - ((((day / DAY_MS + 3) % 7) + 7) % 7) * DAY_MS;
-  return unit === 'month'
-    ? Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1)
-    : Date.UTC(date.getUTCFullYear(), 0, 1);
+  return firstOf(date.getUTCFullYear(), unit === 'month' ? date.getUTCMonth() : 0);
 }
 
 function next(unit: StepUnit, at: number): number {
@@ -58,6 +56,11 @@ function next(unit: StepUnit, at: number): number {
   if (unit === 'week') return at + 7 * DAY_MS;
   const date = new Date(at);
   return unit === 'month'
-    ? Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1)
-    : Date.UTC(date.getUTCFullYear() + 1, 0, 1);
+    ? firstOf(date.getUTCFullYear(), date.getUTCMonth() + 1)
+    : firstOf(date.getUTCFullYear() + 1, 0);
+}
+
+/** The first of a month. `Date.UTC` would take the years 0 to 99 for 1900 to 1999. */
+function firstOf(year: number, month: number): number {
+  return new Date(0).setUTCFullYear(year, month, 1);
 }

@@ -4,7 +4,6 @@
  * bytes an event, of the newest in a running collector, and of all in a directory whose index was lost.
  */
 import path from 'node:path';
-import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import type {
   EventPlace,
   EventPlaces,
@@ -19,11 +18,7 @@ import { exists, type Files } from './files.js';
 import {
   checksumHolds,
   frameEventId,
-  frameKind,
-  framePayloadLength,
-  framePayloadState,
   frameOrganisation,
-  frameReceivedAt,
   frameRunId,
   frameSequence,
   HEADER_BYTES,
@@ -32,15 +27,8 @@ import {
 import { IdIndexError } from './id-index/id-index-error.js';
 import { IdIndexReader } from './id-index/id-index-reader.js';
 import { RecentTable } from './id-index/recent-table.js';
-import {
-  EVENT_ID_AT,
-  latin1,
-  organisationLength,
-  PLAIN,
-  ReadFrames,
-  RepeatedText,
-  RUN_ID_AT,
-} from './read-frames.js';
+import { PassedFrame } from './passed-frame.js';
+import { ReadFrames } from './read-frames.js';
 import { listSegments, SEGMENT_HEADER_BYTES, type Segment } from './segment.js';
 
 /** Neighbours with no more than this between them are read by one call: to copy it takes less than to call again. */
@@ -180,6 +168,18 @@ export class LogPlaces implements EventPlaces {
     return undefined;
   }
 
+  flush(): void {
+    const last = this.#segments.at(-1);
+    if (last === undefined) return;
+    try {
+      this.files.datasync(this.#open(last));
+    } catch (error) {
+      // Where nothing can be written, nothing waits to be.
+      if (!(error instanceof Error && 'code' in error && (error.code === 'EROFS' || error.code === 'EINVAL')))
+        throw error;
+    }
+  }
+
   async close(): Promise<void> {
     for (const fd of this.#descriptors.values()) this.files.close(fd);
     this.#descriptors.clear();
@@ -302,50 +302,6 @@ interface Stretch {
 function indexDirectory(dataDirectory: string, otherwise: string): string {
   const directory = path.join(dataDirectory, 'index');
   return exists(directory) ? directory : otherwise;
-}
-
-class PassedFrame implements PassedEvent {
-  source: Buffer = Buffer.alloc(0);
-  address = 0;
-  size = 0;
-  eventIdAt = 0;
-  runIdAt = 0;
-  readonly #organisation = new RepeatedText(latin1);
-  #offset = 0;
-
-  come(source: Buffer, offset: number, size: number, address: number): void {
-    this.source = source;
-    this.address = address;
-    this.size = size;
-    this.#offset = offset;
-    this.eventIdAt = offset + EVENT_ID_AT;
-    this.runIdAt = offset + RUN_ID_AT;
-  }
-
-  get sequence(): number {
-    return frameSequence(this.source, this.#offset);
-  }
-
-  get kind(): EventKind {
-    const kind = EVENT_KINDS[frameKind(this.source, this.#offset)];
-    if (kind === undefined) throw new RangeError('a frame written by a later version of the collector');
-    return kind;
-  }
-
-  get organisation(): string {
-    const from = this.#offset + HEADER_BYTES;
-    return this.#organisation.of(this.source, from, from + organisationLength(this.source, this.#offset));
-  }
-
-  get receivedAt(): number {
-    return frameReceivedAt(this.source, this.#offset);
-  }
-
-  body(): Buffer | undefined {
-    if (framePayloadState(this.source, this.#offset) !== PLAIN) return undefined;
-    const end = this.#offset + this.size;
-    return this.source.subarray(end - framePayloadLength(this.source, this.#offset), end);
-  }
 }
 
 function uuidOrNone(bytes: Buffer): string | undefined {

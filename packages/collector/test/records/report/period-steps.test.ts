@@ -18,6 +18,13 @@ test('each time of a period is of the step that has begun by then', () => {
   );
 });
 
+test('the first centuries are those that they are', () => {
+  const since = Date.parse('0050-06-01T00:00:00Z');
+  const { unit, starts } = stepsOf(since, since + 4000 * DAY_MS);
+  expect([unit, new Date(starts[0] ?? 0).toISOString()]).toEqual(['year', '0050-01-01T00:00:00.000Z']);
+  expect(starts.length).toBe(12);
+});
+
 test('a long period is told in weeks, months or years', () => {
   const units = [120, 121, 841, 3661].map((days) => {
     const { unit, starts } = stepsOf(Date.UTC(2026, 0, 14), Date.UTC(2026, 0, 14) + days * DAY_MS);

@@ -29,6 +29,6 @@ const ENTITIES: Readonly<Record<string, string>> = {
 /** Control characters and those that turn the direction of writing around would change what stands beside them. */
 function escaped(text: string): string {
   return text
-    .replace(/[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, '\ufffd')
+    .replace(/[\p{Cc}\p{Bidi_Control}\u200b\u2028\u2029\ufeff]/gu, '\ufffd')
     .replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }
