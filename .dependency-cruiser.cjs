@@ -10,6 +10,7 @@ const only = (from, to) => ({
   to: {
     path: '^packages/',
     pathNot: [
+      '/node_modules/',
       '^packages/protocol/',
       room(from),
       ...to.map((t) => (t === 'store' ? '^packages/collector/src/store/[a-z-]+\\.ts$' : room(t))),

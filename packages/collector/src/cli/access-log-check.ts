@@ -29,14 +29,26 @@ export interface AccessLogState {
   readonly torn: number;
   /** When the last reading began: an instant, RFC 3339 in UTC. */
   readonly last: string | undefined;
+  /** The last time that a collector took up lines whose checkpoint was missing. */
+  readonly adopted: Adoption | undefined;
   /** Notes among them. */
   readonly findings: readonly VerifyFinding[];
+}
+
+/** That lines were taken up without their checkpoint. */
+interface Adoption {
+  /** When: an instant, RFC 3339 in UTC. Nothing proves the readings before it. */
+  readonly at: string;
+  /** How many lines stand before it. */
+  readonly lines: number;
+  /** How many of these are proved all the same, by a checkpoint that was given. */
+  readonly proved: number;
 }
 
 const LOG = 'access.log';
 const CHECKPOINT = 'checkpoints/access-log';
 const PIECE_BYTES = 1 << 20;
-/** No note of a command is as long. */
+/** No note of a command is as long: noted-files.ts sees to that. */
 const LONGEST_LINE = 16 << 20;
 
 /** The note in `checkpoints/access-log`. To be read before the keys and the log: both then hold at least what it says. */
@@ -66,7 +78,7 @@ export function checkAccessLog(
   files: Files,
   { note, keys, earlier = [], hasBegun, given = [], givenOut = 0 }: Against,
 ): AccessLogState | undefined {
-  const stat = fs.statSync(accessLogPath(dataDir), { throwIfNoEntry: false });
+  const stat = fs.lstatSync(accessLogPath(dataDir), { throwIfNoEntry: false });
   if (stat === undefined && note === undefined && given.length === 0 && !hasBegun) return undefined;
   const check = new AccessLogCheck();
   // Without a key nothing can be checked, which is told of all checkpoints together.
@@ -95,12 +107,13 @@ function isOf(note: string, keys: readonly NoteKey[]): boolean {
 }
 
 /** On a line of a person's: how far the log is signed, and what is not known of its readings. */
-export function accessLogText({ lines, signed, unended, last }: AccessLogState): string {
+export function accessLogText({ lines, signed, unended, last, adopted }: AccessLogState): string {
   if (lines === 0) return 'no reading was noted';
   const unsigned = lines - signed;
   return [
     `${counted(lines, 'line')}${unsigned <= 0 ? '' : `, ${unsigned} of them under no checkpoint`}`,
     ...(unended === 0 ? [] : [`${counted(unended, 'reading')} not noted to have ended`]),
+    ...(adopted === undefined ? [] : [`nothing proves those before ${adopted.at}`]),
     ...(last === undefined ? [] : [`the last began at ${last}`]),
   ].join('; ');
 }
@@ -113,6 +126,7 @@ class AccessLogCheck {
   #begun = 0;
   #ended = 0;
   #last: string | undefined;
+  #adopted: Adoption | undefined;
   /** How many lines no command has written, and which is the first. */
   #foreign = 0;
   #firstForeign = 0;
@@ -128,6 +142,7 @@ class AccessLogCheck {
       unended: Math.max(0, this.#begun - this.#ended),
       torn: this.#torn,
       last: this.#last,
+      adopted: this.#adopted,
       findings: this.#findings,
     };
   }
@@ -180,7 +195,9 @@ class AccessLogCheck {
     else if (line === 'foreign') {
       if (this.#foreign++ === 0) this.#firstForeign = this.#tree.size;
     } else if (line.state === 'ended') this.#ended++;
-    else {
+    else if (line.state === 'adopted') {
+      this.#adopted = { at: line.at, lines: this.#tree.size - 1, proved: this.#agrees };
+    } else {
       this.#begun++;
       this.#last = line.at;
     }
@@ -212,8 +229,14 @@ class AccessLogCheck {
     }
     if (this.#foreign > 0) {
       const more = this.#foreign === 1 ? '' : `, and ${this.#foreign - 1} more are not`;
-      const message = `line ${this.#firstForeign} of ${LOG} is not one that a command of the collector writes${more}`;
+      const message = `line ${this.#firstForeign} of ${LOG} is not one that the collector writes${more}`;
       this.add('access_log_altered', message);
+    }
+    if (this.#adopted !== undefined) {
+      const { at, lines, proved } = this.#adopted;
+      const still = proved > 0 ? `, but for the first ${proved}, which a checkpoint given proves` : '';
+      const message = `the readings before ${at} are not covered (${counted(lines, 'line')} of ${LOG})${still}: their checkpoint was missing, and they may have been altered or removed before they were signed again`;
+      this.add('note', message);
     }
     if (this.#torn > 0) {
       const message = `${counted(this.#torn, 'line')} of ${LOG} ${this.#torn === 1 ? 'is' : 'are'} torn, as by a crash or a full disk`;

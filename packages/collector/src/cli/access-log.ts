@@ -6,15 +6,15 @@
  * has been noted too; the second says how much it was. Without the second, it may have been anything.
  *
  * A collector signs the lines (ledger/access-log-tree.ts), so none is ever changed or taken back, also not one that a
- * crash or a full disk has torn: the next begins behind it, on a line of its own.
+ * crash or a full disk has torn: the next begins behind it, on a line of its own. A collector that finds the lines without
+ * the checkpoint that it should have adds one itself, which stays: that nothing proves those before it.
  */
 import { randomUUID } from 'node:crypto';
-import fs from 'node:fs';
 import os from 'node:os';
-import path from 'node:path';
 import { accessLogPath } from '../store/embedded/access-log-file.js';
-import { exists, nodeFiles } from '../store/embedded/files.js';
+import { nodeFiles } from '../store/embedded/files.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
+import type { ImportedFile, MoreImported } from './noted-files.js';
 
 export interface Reading {
   /** The command that reads. */
@@ -34,19 +34,9 @@ export interface ReadingEnd {
   readonly events: number;
   /** False when it ended before it had given out, or stored, all that it was asked for. */
   readonly complete: boolean;
-  /** What became of the files of an import, as its `--json` says. */
+  /** What became of the files of an import (noted-files.ts). */
   readonly files?: readonly ImportedFile[];
-}
-
-export interface ImportedFile {
-  readonly file: string;
-  readonly lines: number;
-  readonly stored: number;
-  readonly repeats: number;
-  readonly refused: number;
-  /** Of the file as it stood on the disk; null when it was not read to its end. */
-  readonly bytes: number | null;
-  readonly sha256: string | null;
+  readonly more_files?: MoreImported;
 }
 
 /**
@@ -57,14 +47,21 @@ export interface ImportedFile {
  */
 export function beginReading(dataDirectory: string, { command, filter }: Reading): (end: ReadingEnd) => void {
   const reading = randomUUID();
-  const note = (state: State, more: object) => {
+  const note = (state: 'begun' | 'ended', more: object) => {
     append(dataDirectory, { at: new Date().toISOString(), reading, state, ...user(), command, ...more });
   };
   note('begun', { filter });
   return (end) => note('ended', end);
 }
 
-type State = 'begun' | 'ended';
+/**
+ * The line by which a collector takes up a log whose checkpoint is missing: readings from before this were noted, and
+ * nothing tells any more whether these are they.
+ * @param lines how many whole lines it found.
+ */
+export function adoptionLine(lines: number): string {
+  return JSON.stringify({ at: new Date().toISOString(), state: 'adopted', ...user(), lines });
+}
 
 /** A user that the system has no name for has a number all the same, as in a container. */
 function user(): { uid: number; user: string | null } {
@@ -76,11 +73,12 @@ function user(): { uid: number; user: string | null } {
   }
 }
 
-/** As much of a line as says that a command has written it. */
+/** As much of a line as says that the collector has written it. */
 export interface NotedLine {
   /** An instant, RFC 3339 in UTC. */
   readonly at: string;
-  readonly state: State;
+  /** Two are of a reading; `adopted` is no reading ({@link adoptionLine}). */
+  readonly state: 'begun' | 'ended' | 'adopted';
 }
 
 /** With what every line begins. */
@@ -88,7 +86,7 @@ const BEGINNING = '{"at":"';
 
 /**
  * What a line of the log is. `torn`: the beginning of one, as a crash or a full disk leaves it, or nothing. `foreign`:
- * no command has written it.
+ * no command and no collector has written it.
  * @param bytes without the line feed; undefined for one that is too long.
  */
 export function lineIn(bytes: Buffer | undefined): NotedLine | 'torn' | 'foreign' {
@@ -107,15 +105,21 @@ export function lineIn(bytes: Buffer | undefined): NotedLine | 'torn' | 'foreign
 
 function isNote(value: unknown): value is NotedLine {
   if (typeof value !== 'object' || value === null) return false;
-  const { at, reading, state, uid, user, command, ...more } = value as Record<string, unknown>;
+  const { at, uid, user, state, ...more } = value as Record<string, unknown>;
   return (
     typeof at === 'string' &&
     !Number.isNaN(Date.parse(at)) &&
     new Date(at).toISOString() === at &&
-    typeof reading === 'string' &&
     Number.isSafeInteger(uid) &&
     (typeof user === 'string' || user === null) &&
-    typeof command === 'string' &&
+    (state === 'adopted' ? Number.isSafeInteger(more['lines']) : isOfReading(state, more))
+  );
+}
+
+function isOfReading(state: unknown, more: Readonly<Record<string, unknown>>): boolean {
+  return (
+    typeof more['reading'] === 'string' &&
+    typeof more['command'] === 'string' &&
     (state === 'begun'
       ? typeof more['filter'] === 'object'
       : state === 'ended' && Number.isSafeInteger(more['events']) && typeof more['complete'] === 'boolean')
@@ -125,7 +129,7 @@ function isNote(value: unknown): value is NotedLine {
 function append(dataDirectory: string, line: object): void {
   const file = accessLogPath(dataDirectory);
   try {
-    appendTo(file, line);
+    nodeFiles.appendLine(file, JSON.stringify(line));
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
     if (code === 'EROFS') throw new ReadOnly(`${file} cannot be written (${code})`, { cause: error });
@@ -136,43 +140,5 @@ function append(dataDirectory: string, line: object): void {
       EXIT.failure,
       { cause: error },
     );
-  }
-}
-
-const LINE_FEED = 0x0a;
-
-function appendTo(file: string, line: object): void {
-  const begun = exists(file);
-  const fd = fs.openSync(file, 'a+', 0o600);
-  try {
-    const stat = fs.fstatSync(fd);
-    if (!stat.isFile()) throw Object.assign(new Error('no regular file'), { code: 'ENOTREG' });
-    if (!begun) handOver(fd, path.dirname(file));
-    const bytes = Buffer.from(`${endsTorn(fd, stat.size) ? '\n' : ''}${JSON.stringify(line)}\n`);
-    // In one call, so that no other reader's line comes between. A disk that is nearly full takes a part of it.
-    if (fs.writeSync(fd, bytes) < bytes.length) {
-      throw Object.assign(new Error('not all of it was written'), { code: 'ENOSPC' });
-    }
-    fs.fsyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
-  if (!begun) nodeFiles.syncDirectory(path.dirname(file));
-}
-
-/** Two readers may see the same torn line, and then an empty one stands between theirs. */
-function endsTorn(fd: number, size: number): boolean {
-  const last = Buffer.alloc(1);
-  return size > 0 && fs.readSync(fd, last, 0, 1, size - 1) === 1 && last[0] !== LINE_FEED;
-}
-
-/** What root makes belongs to the owner of the directory, or the collector could not read it. */
-function handOver(fd: number, directory: string): void {
-  if (process.getuid?.() !== 0) return;
-  const { uid, gid } = fs.statSync(directory);
-  try {
-    if (uid !== 0) fs.fchownSync(fd, uid, gid);
-  } catch {
-    // A network file system that knows no root: it stays as it is.
   }
 }

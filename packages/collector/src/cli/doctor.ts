@@ -17,6 +17,7 @@ import { CommandFailure, EXIT } from './exit-codes.js';
 import { ProgressBar } from './progress-bar.js';
 import { claimedSize } from './log-checkpoints.js';
 import { proofFindings } from './proof-findings.js';
+import { checkRegular } from './regular-files.js';
 import { alignedTable } from './table.js';
 
 const EXAMPLES = `
@@ -87,6 +88,7 @@ async function examine(config: Config, json: boolean): Promise<number> {
 
 function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): Generator<Finding> {
   const { dataDir } = config;
+  checkRegular(dataDir);
   const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
   const events = yield* inspectLedger(dataDir, nodeFiles, bar.show, running);
   yield* tornFindings(dataDir);

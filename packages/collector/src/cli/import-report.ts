@@ -1,7 +1,6 @@
 /** What is told of an import at its end: counts and file names, and nothing of what the lines hold. */
 import type { Importer, InputTally } from '../importing/importer.js';
 import type { RejectFile } from '../importing/reject-file.js';
-import type { ImportedFile } from './access-log.js';
 
 export interface Result {
   readonly importer: Importer;
@@ -71,14 +70,6 @@ export function asJson({ importer, rejects, dryRun, stoppedBy }: Result): string
 
 function keptAs(dryRun: boolean): string {
   return dryRun ? 'passed' : 'stored';
-}
-
-/** For the access log. */
-export function importedFiles({ tallies }: Importer): ImportedFile[] {
-  return tallies.map(({ name, lines, stored, repeats, refused, whole }) => ({
-    ...{ file: name, lines, stored, repeats, refused },
-    ...{ bytes: whole?.bytes ?? null, sha256: whole?.sha256 ?? null },
-  }));
 }
 
 function fileOf({ name, lines, stored, repeats, refused, whole }: InputTally, dryRun: boolean) {

@@ -5,7 +5,7 @@ import { DEFAULT_ORGANISATION } from '../access/issuing.js';
 import type { Config } from '../config.js';
 import { Importer } from '../importing/importer.js';
 import type { PreparationSettings } from '../importing/preparation.js';
-import { RejectFile, RejectsExist } from '../importing/reject-file.js';
+import { RejectFile, RejectsExist, RejectsUnsafe } from '../importing/reject-file.js';
 import { DirectoryInUse, lockDirectory, type DirectoryLock } from '../store/embedded/directory-lock.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import { CommitUnknown } from '../store/store.js';
@@ -13,9 +13,10 @@ import { beginReading, type ReadingEnd } from './access-log.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { bytesOf, defaultRejects, settingsFrom, type ImportOptions } from './import-arguments.js';
-import { asJson, asText, howFar, importedFiles, sum, type Result } from './import-report.js';
+import { asJson, asText, howFar, sum, type Result } from './import-report.js';
 import { ImportWorker } from './import-worker.js';
 import { usage } from './key-arguments.js';
+import { importedFiles, namedFiles } from './noted-files.js';
 import {
   openLedger,
   reasonOf,
@@ -179,7 +180,7 @@ class Import {
     // Before anything is stored, so that an import that is killed has been noted too.
     const end = beginReading(dataDir, {
       command: 'import',
-      filter: { files: this.#files, organisation, kind, profile, fix, rejects: rejects?.path },
+      filter: { ...namedFiles(this.#files), organisation, kind, profile, fix, rejects: rejects?.path },
     });
     // Noted before the ledger is closed, which signs it.
     closings.push(() => end(this.#ended()));
@@ -203,7 +204,7 @@ class Import {
     const importer = this.#importer;
     if (importer === undefined) return { events: 0, complete: false };
     const events = sum(importer.tallies, 'stored');
-    return { events, complete: this.#complete, files: importedFiles(importer) };
+    return { events, complete: this.#complete, ...importedFiles(importer.tallies) };
   }
 
   /** @returns the signal that ended it before all was read. */
@@ -271,6 +272,7 @@ function openRejects(file: string): RejectFile {
   try {
     return RejectFile.open(file);
   } catch (error) {
+    if (error instanceof RejectsUnsafe) throw usage(`${error.message}. Name another by --rejects`);
     if (!(error instanceof RejectsExist)) throw error;
     throw usage(
       `${error.message}: it may hold what an earlier import refused. Move it, or name another by --rejects`,

@@ -15,6 +15,7 @@ import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged } from '../store/store.js';
+import { adoptionLine } from './access-log.js';
 import { claimedSize } from './log-checkpoints.js';
 import { deniedPath } from './permission-denied.js';
 
@@ -82,7 +83,8 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
   if (settings.logOrigin !== '' && signer.origin !== settings.logOrigin) {
     throw new ConfigurationUnfit(`--log-origin: this log began as ${signer.origin}, and its name stays`);
   }
-  const hasBegun = treeStore.checkpoint() !== undefined;
+  // The empty log of readings is signed before the first event is taken.
+  const hasBegun = store.opened.events > 0;
   const trouble = new CheckpointTrouble(dataDir);
   const leaves = await LedgerTree.open({
     store: treeStore,
@@ -100,7 +102,7 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
   const readings = await AccessLogTree.open({
     store: AccessLogFile.open(dataDir, nodeFiles),
     signer,
-    hasBegun,
+    adoptionLine: hasBegun ? adoptionLine : undefined,
     intervalMs: settings.checkpointIntervalMs,
     onCheckpoint: onAccessCheckpoint,
     onTrouble,

@@ -139,8 +139,11 @@ function asJson(verification: Verification): string {
   return `${printableJson(JSON.stringify(verificationFields(verification), undefined, 2))}\n`;
 }
 
-function accessLogOf({ lines, signed, unended, torn, last }: AccessLogState) {
-  return { lines, unsigned_lines: lines - signed, unended, torn, last_reading: last ?? null };
+function accessLogOf({ lines, signed, unended, torn, last, adopted }: AccessLogState) {
+  return {
+    ...{ lines, unsigned_lines: lines - signed, unended, torn, last_reading: last ?? null },
+    not_covered_before: adopted?.at ?? null,
+  };
 }
 
 /** For people: the verdict first. */

@@ -6,7 +6,8 @@
  * are taken in, flushed, and a checkpoint over all lines so far signed. What was taken in stays in memory as a root,
  * and is not read again: so a line that is changed while a collector runs is never signed for, and the next start or
  * `collector verify` finds it. A start reads the log from its beginning; while its lines do not come to the root that
- * was signed, no checkpoint takes the place of the one that proves it.
+ * was signed, no checkpoint takes the place of the one that proves it. Where that one is missing, a line of its own says
+ * so, and is signed with the others.
  *
  * Nothing waits for any of this: it is done a piece at a time between batches of events, and no trouble with it is one
  * of the ledger's.
@@ -21,8 +22,11 @@ import type { AccessLogStore } from '../store/access-log-store.js';
 export interface AccessLogTreeOptions {
   readonly store: AccessLogStore;
   readonly signer: CheckpointSigner;
-  /** Whether a collector has signed something in this directory before: then lines without a checkpoint are told of. */
-  readonly hasBegun: boolean;
+  /**
+   * Where a collector has run before, whose checkpoint is then missing if there is none: the line, of so many that were
+   * found, that is put behind them before they are signed, and says for ever that nothing proves those before it.
+   */
+  readonly adoptionLine: ((lines: number) => string) | undefined;
   /** Milliseconds between two looks at the log. */
   readonly intervalMs: number;
   /** This is the newest checkpoint now: the one found at the start, or a new one. Nobody waits for what this does. */
@@ -57,6 +61,8 @@ export class AccessLogTree {
   #signedAs: string | undefined;
   /** Its note, until the log was seen to agree with it. */
   #doubted: string | undefined;
+  /** Whether the line stands that says that the checkpoint was missing. */
+  #adopted = false;
   #altered = false;
   /** Whether the attempt that is under way succeeds. */
   #working: Promise<boolean> | undefined;
@@ -113,9 +119,10 @@ export class AccessLogTree {
 
   /** Takes in, flushes, signs, swaps, publishes. */
   async #advance(): Promise<void> {
-    const { store, signer, hasBegun, onCheckpoint, onTrouble } = this.#options;
+    const { store, signer, onCheckpoint } = this.#options;
     if (!this.#looked) this.#look();
     await this.#takeIn();
+    if (this.#signed === undefined) await this.#adopt();
     if (this.#doubted !== undefined) onCheckpoint(this.#doubted);
     this.#doubted = undefined;
     const { size } = this.#tree;
@@ -128,9 +135,6 @@ export class AccessLogTree {
     const origin = accessLogOrigin(signer.origin);
     const note = await signer.sign(formatCheckpoint({ origin, size, root }), origin);
     await store.setCheckpoint(note);
-    if (this.#signed === undefined && size > 0 && hasBegun) {
-      onTrouble('access.log had lines and no checkpoint; it was signed as it was found', undefined);
-    }
     this.#signed = { origin, size, root };
     this.#signedAs = signer.keys.at(-1)?.vkey;
     onCheckpoint(note);
@@ -154,6 +158,18 @@ export class AccessLogTree {
     if (current === undefined) return;
     const { keyId } = accessLogKey(current);
     if (signatures.some((signature) => signature.keyId === keyId)) this.#signedAs = current.vkey;
+  }
+
+  /** A log that had no checkpoint is never signed as though it had been whole: whoever changed it may have removed that. */
+  async #adopt(): Promise<void> {
+    const { store, adoptionLine, onTrouble } = this.#options;
+    if (adoptionLine === undefined || this.#adopted) return;
+    const { size } = this.#tree;
+    store.append(adoptionLine(size));
+    this.#adopted = true;
+    const what = `access.log had no checkpoint: nothing proves its ${size} lines from before, and a line there says so`;
+    onTrouble(what, undefined);
+    await this.#takeIn();
   }
 
   /** Takes in the whole lines that there are by now, in pieces. */

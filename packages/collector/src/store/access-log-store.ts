@@ -14,4 +14,6 @@ export interface AccessLogStore extends AccessLogReader {
   flush(): Promise<void>;
   /** On return the note is the newest checkpoint, on stable storage; until then the one before is. */
   setCheckpoint(note: string): Promise<void>;
+  /** On return the line, given without its line feed, stands behind all others, on stable storage. */
+  append(line: string): void;
 }

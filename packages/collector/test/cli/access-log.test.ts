@@ -1,10 +1,11 @@
+import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { beginReading, lineIn } from '../../src/cli/access-log.js';
+import { adoptionLine, beginReading, lineIn } from '../../src/cli/access-log.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { candidate } from '../store/candidate.js';
@@ -85,6 +86,16 @@ describe('the access log', () => {
       const changed = noted.replace(from, to);
       expect([changed, kindOf(changed)]).toEqual([changed, 'foreign']);
     }
+    const adopted = adoptionLine(7);
+    expect(kindOf(adopted)).toBe('adopted');
+    for (const [from, to] of [
+      ['"lines":7', '"lines":"7"'],
+      ['"adopted"', '"begun"'],
+      ['"adopted"', '"adapted"'],
+      [/"uid":\d+,/, ''],
+    ] as const) {
+      expect(kindOf(adopted.replace(from, to))).toBe('foreign');
+    }
     expect(lineIn(undefined)).toBe('foreign');
     for (const text of ['{}', 'null', '[]', '"at"', 'anything', '{"at" : 1'])
       expect(kindOf(text)).toBe('foreign');
@@ -93,8 +104,19 @@ describe('the access log', () => {
   });
 
   test('[R-718] is not a pipe, or anything else than a file', () => {
-    fs.symlinkSync('/dev/null', file);
+    execFileSync('mkfifo', [file]);
     expect(() => beginReading(dataDir, { command: 'events', filter: {} })).toThrow('(ENOTREG)');
+  });
+
+  test('[R-718] is never written through a link, to a file that is there or to one that is not', () => {
+    const elsewhere = path.join(dataDir, 'elsewhere');
+    fs.symlinkSync(elsewhere, file);
+    const message = `${file} cannot be written (ELOOP), and nothing is read without a note of it there`;
+    expect(() => beginReading(dataDir, { command: 'events', filter: {} })).toThrow(message);
+    expect(fs.existsSync(elsewhere)).toBe(false);
+    fs.writeFileSync(elsewhere, 'of another');
+    expect(() => beginReading(dataDir, { command: 'events', filter: {} })).toThrow(message);
+    expect(fs.readFileSync(elsewhere, 'utf8')).toBe('of another');
   });
 
   test('[R-716] has what each command was asked for, who asked, and nothing of an event', async () => {
@@ -137,6 +159,26 @@ describe('the access log', () => {
       fs.chownSync(dataDir, 65_534, 65_534);
       beginReading(dataDir, { command: 'events', filter: {} });
       expect(fs.statSync(file).uid).toBe(65_534);
+    },
+  );
+
+  test.skipIf(process.getuid?.() !== 0)(
+    '[R-718] is written by root into no file of others that has a name here, and one that was there stays with its owner',
+    () => {
+      fs.chownSync(dataDir, 65_534, 65_534);
+      const elsewhere = path.join(dataDir, 'elsewhere');
+      fs.writeFileSync(elsewhere, 'of root');
+      fs.linkSync(elsewhere, file);
+      expect(() => beginReading(dataDir, { command: 'events', filter: {} })).toThrow('(EMLINK)');
+      expect(fs.readFileSync(elsewhere, 'utf8')).toBe('of root');
+      // A copy of the directory that is made of links is its owner's own.
+      fs.chownSync(elsewhere, 65_534, 65_534);
+      beginReading(dataDir, { command: 'events', filter: {} });
+      expect(lines()).toHaveLength(2);
+      fs.rmSync(file);
+      fs.writeFileSync(file, '');
+      beginReading(dataDir, { command: 'events', filter: {} });
+      expect(fs.statSync(file).uid).toBe(0);
     },
   );
 

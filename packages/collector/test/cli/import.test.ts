@@ -401,6 +401,38 @@ describe('collector import [R-714]', () => {
     expect(signed.split('\n')[1]).toBe('2');
   });
 
+  test('[R-716] of more than a thousand files is noted with one hash over those that are not listed', async () => {
+    const inputs = Array.from({ length: 1002 }, (_, i) => {
+      const input = path.join(scratch, `${i}.ndjson`);
+      fs.writeFileSync(input, i < 1000 ? '' : '{');
+      return input;
+    });
+    const { stdout } = await importFiles(...inputs, '--kind', 'outcome', '--json');
+    const { files } = JSON.parse(stdout) as { files: readonly object[] };
+    const lines = (items: readonly unknown[]) => items.map((item) => `${JSON.stringify(item)}\n`).join('');
+    const names = hash('sha256', lines(inputs.slice(1000)));
+    const sums = { count: 2, lines: 2, stored: 0, repeats: 0, refused: 2 };
+    expect(noted()).toMatchObject([
+      { state: 'begun', filter: { files: inputs.slice(0, 1000), more_files: { count: 2, sha256: names } } },
+      {
+        ...{ state: 'ended', files: files.slice(0, 1000) },
+        more_files: { ...sums, sha256: hash('sha256', lines(files.slice(1000))) },
+      },
+    ]);
+  });
+
+  test('is not begun where its rejects would go through a link', async () => {
+    const rejects = path.join(scratch, 'linked');
+    fs.symlinkSync(path.join(scratch, 'elsewhere'), rejects);
+    const { code, stderr } = await importFiles(file(outcomes(1)), '--kind', 'outcome', '--rejects', rejects);
+    expect([code, stderr]).toEqual([
+      2,
+      `collector: ${rejects} is a link, and was not followed. Name another by --rejects\n`,
+    ]);
+    expect(fs.readdirSync(scratch)).not.toContain('elsewhere');
+    expect(fs.existsSync(path.join(dataDir, 'ledger'))).toBe(false);
+  });
+
   test('is not begun where it cannot be noted', async () => {
     fs.mkdirSync(path.join(dataDir, 'access.log'), { recursive: true, mode: 0o700 });
     const { code, stderr } = await importFiles(file(outcomes(1)), '--kind', 'outcome');

@@ -63,7 +63,7 @@ export async function signReadings(dataDir: string): Promise<void> {
   const readings = await AccessLogTree.open({
     store: AccessLogFile.open(dataDir, nodeFiles),
     signer: SigningKeys.open({ dataDir, directory: path.join(dataDir, 'signing-keys'), onTrouble }),
-    hasBegun: false,
+    adoptionLine: undefined,
     intervalMs: 3_600_000,
     onCheckpoint: () => undefined,
     onTrouble,

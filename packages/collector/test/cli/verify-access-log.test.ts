@@ -151,7 +151,7 @@ describe('collector verify, of the access log', () => {
         findings: [
           {
             kind: 'access_log_altered',
-            message: 'line 9 of access.log is not one that a command of the collector writes',
+            message: 'line 9 of access.log is not one that the collector writes',
           },
         ],
       });
@@ -168,6 +168,9 @@ describe('collector verify, of the access log', () => {
     ]);
     expect((await doctor()).told).toMatchObject([{ severity: 'damage' }]);
     fs.rmdirSync(logOf(dataDir));
+    fs.symlinkSync(logOf(master), logOf(dataDir));
+    expect((await verify()).findings).toMatchObject([{ kind: 'unreadable', file: 'access.log' }]);
+    fs.rmSync(logOf(dataDir));
     fs.copyFileSync(logOf(master), logOf(dataDir));
     fs.rmSync(checkpointOf(dataDir));
     expect((await verify()).findings).toEqual([
@@ -364,13 +367,50 @@ describe('a collector', () => {
     expect(fs.readFileSync(checkpointOf(dataDir), 'utf8')).toBe(before);
   }, 60_000);
 
-  test('[R-718] signs the readings of a directory from before as it finds them, and says so', async () => {
-    fs.rmSync(checkpointOf(dataDir));
-    const collector = await serving();
-    await expect.poll(() => fs.existsSync(checkpointOf(dataDir)) && signedLines()).toBe(8);
-    expect(collector.output.stderr).toContain(
-      'access.log had lines and no checkpoint; it was signed as it was found',
-    );
-    expect(await verify()).toMatchObject({ code: 0, intact: true });
-  }, 60_000);
+  test.each<[string, (lines: string[]) => string[] | undefined, number]>([
+    ['as a collector from before leaves it', (lines) => lines, 8],
+    ['cut as well', (lines) => lines.slice(0, 4), 4],
+    ['removed as well', () => undefined, 0],
+  ])(
+    '[R-718] takes up an access log whose checkpoint is missing, %s, and verify and doctor tell of it ever after',
+    async (_how, change, lines) => {
+      const elsewhere = path.join(scratch(), 'kept');
+      fs.writeFileSync(elsewhere, await signed(readLines().slice(0, 4)));
+      fs.rmSync(checkpointOf(dataDir));
+      const found = change(readLines());
+      if (found === undefined) fs.rmSync(logOf(dataDir));
+      else writeLines(found);
+      const first = await serving();
+      await expect.poll(() => fs.existsSync(checkpointOf(dataDir)) && signedLines()).toBe(lines + 1);
+      expect(first.output.stderr).toContain(`nothing proves its ${lines} lines from before`);
+      expect(await first.stop()).toBe(0);
+      await read(dataDir);
+      const second = await serving();
+      await expect.poll(signedLines).toBe(lines + 3);
+      expect(await second.stop()).toBe(0);
+      const adopted = JSON.parse(readLines()[lines] ?? '') as { at: string };
+      expect(adopted).toMatchObject({ state: 'adopted', uid: process.getuid?.(), lines });
+      const message = expect.stringContaining(`the readings before ${adopted.at} are not covered`) as string;
+      expect(await verify()).toMatchObject({
+        ...{ code: 0, intact: true, access_log: { lines: lines + 3, not_covered_before: adopted.at } },
+        findings: [{ kind: 'note', file: 'access.log', message }],
+      });
+      const { stdout } = await run(['verify', '--data-dir', dataDir]);
+      expect(stdout).toContain(`; nothing proves those before ${adopted.at}; `);
+      expect(await doctor()).toMatchObject({
+        ...{ code: 0, told: [{ severity: 'ok' }, { severity: 'warning', message }] },
+      });
+      // What left the host before still tells.
+      const against = await verify('--against', elsewhere);
+      expect([against.code, against.findings.map(({ kind }) => kind)]).toEqual(
+        lines === 0 ? [3, ['access_log_altered', 'note']] : [0, ['note']],
+      );
+      const still = 'but for the first 4, which a checkpoint given proves';
+      expect(against.findings.at(-1)?.message.includes(still)).toBe(lines > 0);
+      // The line cannot be taken back either.
+      writeLines(readLines().toSpliced(lines, 1));
+      expect(await verify()).toMatchObject({ code: 3, access_log: { not_covered_before: null } });
+    },
+    60_000,
+  );
 });

@@ -41,7 +41,10 @@ beforeEach(() => {
   fs.cpSync(master, dataDir, { recursive: true });
 });
 
-const NO_READING = { lines: 0, unsigned_lines: 0, unended: 0, torn: 0, last_reading: null };
+const NO_READING = {
+  ...{ lines: 0, unsigned_lines: 0, unended: 0, torn: 0, last_reading: null },
+  not_covered_before: null,
+};
 
 interface Report {
   readonly intact: boolean;

@@ -60,7 +60,7 @@ class World {
     this.#tree = await AccessLogTree.open({
       store: AccessLogFile.open(DATA, this.disk.files),
       signer: this.signer,
-      hasBegun,
+      adoptionLine: hasBegun ? (lines) => `adopted behind ${lines}` : undefined,
       intervalMs: INTERVAL,
       onCheckpoint: (note) => this.published.push(note),
       onTrouble: (what, error) => this.troubles.push(error instanceof Error ? error.message : what),
@@ -237,12 +237,41 @@ describe('the tree over the readings', () => {
     expect(world.disk.bytesOf(CHECKPOINT).toString()).toBe(forged);
   });
 
-  test('[R-718] signs the log of an older collector as it is found, and says so', async () => {
+  test.each([
+    ['as an older collector leaves it', 'one\ntwo\n', 2],
+    ['torn at its end', 'one\ntw', 1],
+    ['gone as well', undefined, 0],
+  ])(
+    '[R-718] a log whose checkpoint is missing, %s, is signed with a line behind it that says so, once',
+    async (_how, text, lines) => {
+      const world = new World();
+      if (text !== undefined) world.write(text);
+      await world.again();
+      const before = text === undefined || text.endsWith('\n') ? (text ?? '') : `${text}\n`;
+      expect(world.text).toBe(`${before}adopted behind ${lines}\n`);
+      expect(world.signed()).toBe(before.split('\n').length);
+      expect(world.troubles).toEqual([
+        `access.log had no checkpoint: nothing proves its ${lines} lines from before, and a line there says so`,
+      ]);
+      await world.again();
+      expect(world.text).toBe(`${before}adopted behind ${lines}\n`);
+    },
+  );
+
+  test('[R-718] signs no log whose checkpoint is missing before the line that says so stands in it', async () => {
     const world = new World();
     world.write('one\ntwo\n');
+    world.disk.fail('appendLine', 1, 'partly', true);
     await world.again();
-    expect(world.signed()).toBe(2);
-    expect(world.troubles).toEqual(['access.log had lines and no checkpoint; it was signed as it was found']);
+    expect(world.disk.fileNames('/data/checkpoints')).toEqual([]);
+    expect(new Set(world.troubles)).toEqual(new Set(['appendLine failed partly it was done']));
+    world.disk.heal();
+    world.signer.fails = true;
+    await world.again();
+    world.signer.fails = false;
+    await world.again();
+    expect(world.text).toMatch(/^one\ntwo\n(adopted \n){2}(adopted behind \d\n){2}$/);
+    expect(world.signed()).toBe(6);
   });
 
   test('[R-718] goes on over a rotation of the key', async () => {

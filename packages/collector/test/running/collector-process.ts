@@ -13,7 +13,7 @@ const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
  */
 const ENVIRONMENT = {
   ...Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !name.startsWith('COLLECTOR_') && name !== 'FORCE_COLOR'),
+    Object.entries(process.env).filter(([name]) => !/^(COLLECTOR_|OTEL_|FORCE_COLOR$)/.test(name)),
   ),
   COLLECTOR_MANAGEMENT_PORT: '0',
 };

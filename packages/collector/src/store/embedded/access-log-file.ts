@@ -73,6 +73,10 @@ export class AccessLogFile implements AccessLogStore {
     await this.#files.replace(file, Buffer.from(note));
   }
 
+  append(line: string): void {
+    this.#files.appendLine(accessLogPath(this.#directory), line);
+  }
+
   #bytes(file: string, position: number, length: number): Buffer | undefined {
     return this.#with(file, (fd) => {
       const left = this.#files.size(fd) - position;
