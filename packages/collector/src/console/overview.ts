@@ -28,7 +28,7 @@ export function overview(view: View): Element {
         latency === undefined ? NONE : figure(milliseconds(latency.p99)),
         latency === undefined
           ? 'Nothing acknowledged in the last 10 s'
-          : `99 % of events; half in ${milliseconds(latency.p50)}`,
+          : `99 % in the slowest of 10 s; half in ${milliseconds(latency.p50)}`,
       ),
       tile('Events stored', figure(large(ledger.events)), storedText(view)),
       tile('Disk full in', diskFigure(view), spaceText(disk.free_bytes, disk.total_bytes)),

@@ -56,7 +56,7 @@ function newest(view: View) {
 function verify(view: View) {
   const { last_verify: found } = view.state;
   const name = 'Last verified';
-  if (found === null) return { name, value: 'not known', more: 'collector verify has left no result here' };
+  if (found === null) return { name, value: 'not known', more: 'collector verify --note tells of it here' };
   return {
     name,
     value: [

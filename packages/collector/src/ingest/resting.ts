@@ -1,6 +1,6 @@
 /**
- * Lets connections rest on which an event was refused because too many come. A refusal costs the HTTP thread half of
- * what an event costs; a client that sends again at once, whatever Retry-After says, would have it do nothing but
+ * Lets connections rest on which an event was refused because too many come. A refusal costs not much less than an
+ * event does; a client that sends again at once, whatever Retry-After says, would have the HTTP thread do little but
  * refuse. So nothing more is read from such a connection until its turn has come: what it sends waits in the kernel,
  * where it costs nothing. Whoever keeps to Retry-After notices nothing of it.
  */
