@@ -4,10 +4,9 @@
  */
 import type { Principal } from '../access/principal.js';
 import type { RingWriter } from '../ledger/ring.js';
-import type { Portion } from './admission.js';
 
-/** What a key's events hold of the queue, from their promise to their answer, and what it has had of this turn. */
-export interface Share extends Portion {
+/** What a key's events hold of the queue, from their promise to their answer. */
+export interface Share {
   bytes: number;
   events: number;
 }
@@ -24,8 +23,7 @@ export class FairShare {
 
   of(principal: Principal): Share {
     let share = this.#shares.get(principal);
-    if (share === undefined)
-      this.#shares.set(principal, (share = { bytes: 0, events: 0, turn: 0, admitted: 0 }));
+    if (share === undefined) this.#shares.set(principal, (share = { bytes: 0, events: 0 }));
     return share;
   }
 

@@ -18,7 +18,6 @@ import { keyIdOf } from '../access/key-text.js';
 import type { Fault } from '../ledger/examine.js';
 import type { LedgerState } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
-import { Admission } from './admission.js';
 import { AllowedOrigins } from './allowed-origins.js';
 import { accept, allowOrigin, answerPreflight, refuse } from './answers.js';
 import { Body } from './body.js';
@@ -92,7 +91,6 @@ export class Ingest {
   readonly #refusals: RefusalLog;
   readonly #ring: RingWriter<Exchange>;
   readonly #shares: FairShare;
-  readonly #admission = new Admission();
   readonly #resting = new RestingConnections();
   /** Promised at first to a body that does not say how long it is. */
   readonly #firstReservation: number;
@@ -209,7 +207,7 @@ export class Ingest {
     const share = this.#shares.of(principal);
     const unknownLength = transferEncoding !== undefined ? this.#firstReservation : 0;
     const reserved = length ?? unknownLength;
-    if (!this.#admission.admits(share, startedAt) || !this.#shares.reserve(share, reserved)) {
+    if (!this.#shares.reserve(share, reserved)) {
       return this.#refuse(exchange, 'overloaded');
     }
     if (expectation === 'continue') response.writeContinue();
