@@ -143,7 +143,10 @@ export async function main(argv: readonly string[]): Promise<void> {
   } catch (error) {
     const code = report(error, logLevel);
     process.exitCode = code;
-    // What a failed command left open must not keep the process alive.
-    process.stderr.write('', () => process.exit(code));
+    // What a failed command left open must not keep the process alive. What it has said before goes out first, unless
+    // somebody has ended it, who may be tired of a reader that does not read.
+    const leave = () => process.stderr.write('', () => process.exit(code));
+    if (code === EXIT.interrupted) leave();
+    else process.stdout.write('', leave);
   }
 }
