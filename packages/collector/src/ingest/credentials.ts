@@ -40,11 +40,10 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
  */
 export async function readCredentials(files: CredentialFiles): Promise<Credentials> {
   const states = await fileStates(files);
-  const [cert, key, clientCa] = await Promise.all([
-    read(files.cert),
-    read(files.key),
-    files.clientCa === undefined ? undefined : read(files.clientCa),
-  ]);
+  // One after the other, so that of several faults the same is told each time.
+  const cert = await read(files.cert);
+  const key = await read(files.key);
+  const clientCa = files.clientCa === undefined ? undefined : await read(files.clientCa);
   const [certificate] = certificatesIn(cert, files.cert);
   if (clientCa !== undefined) certificatesIn(clientCa, files.clientCa ?? '');
   const privateKey = privateKeyIn(key, files.key);

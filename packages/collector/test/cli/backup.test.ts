@@ -61,7 +61,7 @@ async function backedUp(...args: readonly string[]): Promise<Told> {
 
 async function expectIntact(): Promise<void> {
   const { code, stdout, stderr } = await run(['backup', backups, '--check']);
-  expect([code, stderr, stdout.slice(0, 7)]).toEqual([0, '', 'INTACT:']);
+  expect([code, stderr, stdout.slice(0, 7)], stdout).toEqual([0, '', 'INTACT:']);
 }
 
 /** @returns where it was restored to. */
