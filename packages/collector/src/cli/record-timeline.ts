@@ -5,7 +5,13 @@ import { printable, printableJson } from './printable.js';
 import { alignedTable } from './table.js';
 
 const NARROWEST = 60;
+const WIDTH_WITHOUT_TERMINAL = 120;
 const NONE = '-';
+
+/** How wide a timeline may be on standard output. */
+export function outputColumns(): number {
+  return process.stdout.isTTY ? process.stdout.columns : WIDTH_WITHOUT_TERMINAL;
+}
 
 /** @param columns how wide the terminal is. */
 export function timeline(record: ClinicalRecord, columns: number): string {

@@ -20,7 +20,7 @@ import { isWanted, requestFrom, type RecordsOptions, type RecordsRequest } from 
 import { FORMATS, type ExportFormat } from './record-formats.js';
 import { DayDirectories, OneFile, StandardOutput, type RecordOutput } from './record-output.js';
 import { RecordThreads } from './record-threads.js';
-import { timeline } from './record-timeline.js';
+import { outputColumns, timeline } from './record-timeline.js';
 
 const EXAMPLES = `
 Formats:
@@ -47,7 +47,6 @@ It can run beside a collector. That it ran, what it was asked for and how much i
 /** Fewer are done before anybody wonders. */
 const BAR_FROM_MEBIBYTES = 64;
 const BAR_FROM_EVENTS = 50_000;
-const WIDTH_WITHOUT_TERMINAL = 120;
 
 export function command(): Command {
   const records = new Command('records')
@@ -193,7 +192,7 @@ class Export {
 
   /** For a person: one run, in every organisation that has it. */
   #show(log: LogPlaces, groups: RunGroups, givenOut: GivenOut): void {
-    const columns = process.stdout.isTTY ? process.stdout.columns : WIDTH_WITHOUT_TERMINAL;
+    const columns = outputColumns();
     for (const window of windowsOf(groups.runs())) {
       for (const record of recordsOf(log, window, (run) => groups.linksOf(window[run]))) {
         if (!isWanted(this.#request.filter, record)) continue;

@@ -13,6 +13,7 @@ import type {
   ReadEvents,
 } from '../event-places.js';
 import { StoreDamaged } from '../store.js';
+import { uuidText } from '../uuid-text.js';
 import { EventReader } from './event-reader.js';
 import { exists, type Files } from './files.js';
 import {
@@ -305,7 +306,5 @@ function indexDirectory(dataDirectory: string, otherwise: string): string {
 }
 
 function uuidOrNone(bytes: Buffer): string | undefined {
-  const hex = bytes.toString('hex');
-  if (/^0+$/.test(hex)) return undefined;
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+  return bytes.every((byte) => byte === 0) ? undefined : uuidText(bytes);
 }
