@@ -36,8 +36,9 @@ export function contradictionIn(
   try {
     const { size, root } = signedCheckpoint(files, listed, manifest);
     const names = new Set([...listed.map(({ file }) => file), manifest.segment.file]);
-    const segments = listSegments(nodeFiles, path.join(files.root, 'ledger')).filter((segment) =>
-      names.has(`ledger/${path.basename(segment.path)}`),
+    // Of another segment a run that was ended may have written nothing yet but its name.
+    const segments = listSegments(nodeFiles, path.join(files.root, 'ledger'), (name) =>
+      names.has(`ledger/${name}`),
     );
     const tree = GrowingTree.at({ hashes: () => Buffer.alloc(0) }, 0);
     const hashes = Buffer.alloc(CHUNK * HASH_BYTES);

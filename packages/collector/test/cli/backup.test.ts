@@ -209,6 +209,22 @@ describe('[R-811] a back-up', () => {
     expect(fs.readdirSync(backups)).not.toContain('drafts');
   }, 60_000);
 
+  test('that is killed when a segment had only its name leaves those before it whole', async () => {
+    await fillSigned(dataDir, batches(100));
+    await backedUp();
+    await fillSigned(dataDir, batches(400));
+    const backedUpNames = fs.readdirSync(path.join(backups, 'ledger'));
+    const begun = fs.readdirSync(path.join(dataDir, 'ledger')).find((name) => !backedUpNames.includes(name));
+    for (const bytes of [0, 7]) {
+      fs.writeFileSync(path.join(backups, 'ledger', begun ?? ''), Buffer.alloc(bytes));
+      await expectIntact();
+      expect((await idsIn(await restored())).size).toBe(100);
+    }
+    await backedUp();
+    await expectIntact();
+    expect((await idsIn(await restored())).size).toBe(500);
+  });
+
   test('on a full disk says so, leaves those before it whole, and goes on when there is room', async () => {
     await fillSigned(dataDir, batches(20), { segmentBytes: 1 << 20 });
     await backedUp();
