@@ -99,8 +99,7 @@ export class BackupWriter {
   /** On return the file holds the pieces and begins with what the newest manifest noted of it. */
   grow(file: string, pieces: Iterable<Uint8Array>, onPiece: (bytes: number) => void): Grown {
     const noted = [this.newest?.segment, this.newest?.access_log].find((each) => each?.file === file);
-    const target = path.join(this.#root, file);
-    makeDirectory(path.dirname(target));
+    const target = this.#place(file);
     const isThere = fs.lstatSync(target, { throwIfNoEntry: false }) !== undefined;
     if (!isThere && noted !== undefined) throw new BackupDamaged(`${file} is not in the back-up any more`);
     const grown = grow({ path: target, noted: noted ?? undefined, isThere, pieces, onPiece });
@@ -174,11 +173,24 @@ export class BackupWriter {
   }
 
   #name(draft: string, file: string): void {
-    const target = path.join(this.#root, file);
-    makeDirectory(path.dirname(target));
+    const target = this.#place(file);
     fs.renameSync(draft, target);
     syncDirectory(path.dirname(target));
     this.written.files++;
+  }
+
+  /**
+   * Where a file goes, in a directory that is there on return.
+   * @throws BackupDamaged when a link leads out of the back-up: whoever may write there could else have any file of
+   *   ours written over, the log itself before all.
+   */
+  #place(file: string): string {
+    const target = path.join(this.#root, file);
+    const directory = path.dirname(target);
+    makeDirectory(directory);
+    if (fs.realpathSync(directory) === path.join(fs.realpathSync(this.#root), path.dirname(file)))
+      return target;
+    throw new BackupDamaged(`${path.dirname(file)} in the back-up is a symbolic link, which leads out of it`);
   }
 
   /** What the newest manifest noted has to be there; whole lines behind that are of a run that was ended. */

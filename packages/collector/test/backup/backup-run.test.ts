@@ -180,6 +180,22 @@ describe('[R-811] a run', () => {
     expect(faults()).toEqual([]);
   });
 
+  test('never follows a link out of the back-up, which would have the log itself written over', async () => {
+    const log = new GrowingLog();
+    log.append(300);
+    await run(log);
+    const [ledger, live] = [path.join(root, 'ledger'), path.join(scratch, 'live')];
+    fs.renameSync(ledger, live);
+    fs.symlinkSync(live, ledger);
+    const [segment = ''] = fs.readdirSync(live);
+    // The live log is ahead of what was read of it.
+    fs.appendFileSync(path.join(live, segment), 'acknowledged meanwhile');
+    const before = filesBelow(live);
+    log.append(20);
+    await expect(run(log)).rejects.toThrow(/^ledger in the back-up is a symbolic link/);
+    expect(filesBelow(live)).toEqual(before);
+  });
+
   test('copies a whole segment anew that was moved away, and finds when the log has another one by now', async () => {
     const log = new GrowingLog();
     log.append(300);
