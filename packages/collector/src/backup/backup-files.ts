@@ -32,7 +32,7 @@ import {
 
 export const MARKER = 'backup.json';
 export const MANIFESTS = 'manifests';
-/** A manifest is a few kilobytes; one larger than this is none. */
+/** A manifest is a few kilobytes, and the marker less; a file larger than this is neither. */
 const MOST_TEXT = 16 << 20;
 
 /** The beginning of a file, or all of it when no size is given. */
@@ -158,7 +158,8 @@ function readMarker(root: string): BackupIdentity {
   const none = new NotThisBackup(`${root} is no directory of back-ups: ${MARKER} in it is not ours`);
   let text: string;
   try {
-    if (!fs.statSync(file).isFile()) throw none;
+    const stat = fs.statSync(file);
+    if (!stat.isFile() || stat.size > MOST_TEXT) throw none;
     text = fs.readFileSync(file, 'utf8');
   } catch (error) {
     if (!hasCode(error, 'ENOENT') && !hasCode(error, 'ENOTDIR')) throw error;

@@ -31,6 +31,9 @@ const LOCK = 'lock';
  */
 export function assertMayHold(root: string, { ledgerId, origin }: BackupIdentity): void {
   const names = namesIn(root);
+  // To open a pipe would wait for ever, and a link may lead to the lock, or the keys, of the collector itself.
+  const lock = fs.lstatSync(path.join(root, LOCK), { throwIfNoEntry: false });
+  if (lock?.isFile() === false) throw new NotThisBackup(`${LOCK} in ${root} is no file of ours`);
   if (names.includes(MARKER)) {
     const { identity } = new BackupFiles(root);
     if (identity.ledgerId === ledgerId && identity.origin === origin) return;

@@ -98,14 +98,16 @@ export function formatManifest(manifest: Manifest): string {
  */
 export function parseManifest(text: string, name: string): Manifest {
   let manifest: unknown;
+  let asWritten: string;
   try {
     manifest = (JSON.parse(text) as { manifest?: unknown } | null)?.manifest;
+    asWritten = formatManifest(manifest as Manifest);
   } catch {
+    // What is nested too deeply can be read, and not be written.
     throw damaged(name);
   }
-  if (typeof manifest !== 'object' || manifest === null) throw damaged(name);
   // Every byte of the file is in the comparison, so none can have changed.
-  if (formatManifest(manifest as Manifest) !== text) throw damaged(name);
+  if (typeof manifest !== 'object' || manifest === null || asWritten !== text) throw damaged(name);
   if ('version' in manifest && typeof manifest.version === 'number' && manifest.version > VERSION) {
     throw new Error(`manifests/${name} was written by a later version of the collector`);
   }

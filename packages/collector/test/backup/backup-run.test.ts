@@ -155,6 +155,19 @@ describe('[R-811] a run', () => {
     expect(fs.readdirSync(root)).toEqual(['thesis.txt']);
   });
 
+  test('refuses a marker without end, and a lock that is a link or would be waited for', async () => {
+    const log = new GrowingLog();
+    log.append(300);
+    await run(log);
+    const lock = path.join(root, 'lock');
+    fs.symlinkSync(path.join(scratch, 'lock of the collector'), lock);
+    await expect(run(log)).rejects.toThrow(`lock in ${root} is no file of ours`);
+    expect(fs.existsSync(path.join(scratch, 'lock of the collector'))).toBe(false);
+    fs.rmSync(lock);
+    fs.appendFileSync(path.join(root, 'backup.json'), ' '.repeat(20 << 20));
+    expect(() => new BackupFiles(root)).toThrow(NotThisBackup);
+  });
+
   test('does not write over what differs from what it once wrote', async () => {
     const log = new GrowingLog();
     log.append(300);

@@ -94,3 +94,8 @@ test('of two back-ups the one with more events is the newer, whatever the clock 
     expect(readManifestName(name)).toBeUndefined();
   }
 });
+
+test('[R-812] a manifest that is nested without end is called damaged', () => {
+  const text = `{"manifest":${'['.repeat(1e6)}${']'.repeat(1e6)}}`;
+  expect(() => parseManifest(text, '1.json')).toThrow('manifests/1.json is not as it was written');
+});
