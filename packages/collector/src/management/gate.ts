@@ -6,8 +6,9 @@
  * parse all that was sent at once, thousands of requests, before anybody is asked. What stands behind the headers is
  * not read. Beyond a steady rate nothing is refused, it waits: a refusal costs nearly what an answer does and invites
  * the next request, while a client that waits sends nothing. Connections beyond the limits, of which there is one for
- * each address, wait too, and are closed. Health waits less, so that a probe in the middle of a flood is answered in
- * time. What cannot be helped here is who opens connections and drops them at once; the port for events has that too.
+ * each address, wait too, and are closed. When all places are taken, the address with the most gives one up to whoever
+ * has fewer. Health waits less, so that a probe in the middle of a flood is answered in time. What cannot be helped here
+ * is who opens connections and drops them at once; the port for events has that too.
  */
 import { createServer as createHttpServer, type RequestListener, type ServerResponse } from 'node:http';
 import { createServer, type Socket } from 'node:net';
@@ -18,8 +19,9 @@ import { refuseOnSocket } from '../ingest/answers.js';
 
 const MOST_SERVED = 64;
 const MOST_PER_ADDRESS = 32;
-/** With those that are only held until they are closed. */
+/** With those that are only held until they are closed, by all and by one address. */
 const MOST_CONNECTIONS = 512;
+const MOST_HELD_PER_ADDRESS = 128;
 const RATE = { perSecond: 50, burst: 100 };
 const WAIT_MS = 1000;
 const HEALTH_WAIT_MS = 250;
@@ -41,9 +43,9 @@ export class Gate {
   );
   readonly #bucket = new TokenBucket(RATE);
   readonly #sockets = new Set<Socket>();
-  /** Connections that are served, by address. */
-  readonly #served = new Map<string, number>();
-  #total = 0;
+  /** Connections that are served, by address, the oldest first; and those that are held. None of the sets is empty. */
+  readonly #served = new Map<string, Set<Socket>>();
+  readonly #held = new Map<string, Set<Socket>>();
 
   /** @param handler gets GET and HEAD requests without a body, and no others. */
   constructor(private readonly handler: RequestListener) {
@@ -78,21 +80,28 @@ export class Gate {
     socket.once('close', () => this.#sockets.delete(socket));
     socket.on('error', () => socket.destroy());
     const address = socket.remoteAddress ?? '';
-    const count = this.#served.get(address) ?? 0;
-    if (this.#total >= MOST_SERVED || count >= MOST_PER_ADDRESS) {
+    const count = this.#served.get(address)?.size ?? 0;
+    if (count < MOST_PER_ADDRESS && this.#hasPlaceBeside(count)) {
+      enter(this.#served, address, socket);
+      later(CONNECTION_TIMEOUT_MS, socket, () => socket.destroy());
+      this.#gather(socket);
+    } else if ((this.#held.get(address)?.size ?? 0) < MOST_HELD_PER_ADDRESS) {
+      enter(this.#held, address, socket);
       later(WAIT_MS, socket, () => socket.destroy());
-      return;
-    }
-    this.#served.set(address, count + 1);
-    this.#total++;
-    socket.once('close', () => {
-      const left = (this.#served.get(address) ?? 1) - 1;
-      if (left === 0) this.#served.delete(address);
-      else this.#served.set(address, left);
-      this.#total--;
-    });
-    later(CONNECTION_TIMEOUT_MS, socket, () => socket.destroy());
-    this.#gather(socket);
+    } else socket.destroy();
+  }
+
+  /** Whether one more can be served, of an address that has so many. Its place may be that of another address. */
+  #hasPlaceBeside(count: number): boolean {
+    const all = [...this.#served.values()];
+    if (all.reduce((sum, { size }) => sum + size, 0) < MOST_SERVED) return true;
+    const most = all.reduce((a, b) => (b.size > a.size ? b : a));
+    const [oldest] = most;
+    if (oldest === undefined || most.size <= count + 1) return false;
+    // At once and not when it is closed, which is after others have come.
+    most.delete(oldest);
+    oldest.destroy();
+    return true;
   }
 
   /** Reads the headers, and hands the connection on with them and nothing behind them. */
@@ -182,6 +191,16 @@ class OneRequest extends Duplex {
     else later(LINGER_MS, this.socket, () => this.socket.destroy());
     done(error);
   }
+}
+
+/** Until the connection is closed. */
+function enter(sockets: Map<string, Set<Socket>>, address: string, socket: Socket): void {
+  const those = sockets.get(address) ?? new Set();
+  sockets.set(address, those.add(socket));
+  socket.once('close', () => {
+    those.delete(socket);
+    if (those.size === 0) sockets.delete(address);
+  });
 }
 
 /** Does it after a while, unless the connection is gone by then. */

@@ -82,6 +82,23 @@ describe('[R-831] a flood of the management port', () => {
       .toBe(200);
   });
 
+  test('from two addresses that take all places and more leaves one to a third', async () => {
+    const sockets = Array.from({ length: 700 }, (_, i) =>
+      net.connect({ port: port(), host: '127.0.0.1', localAddress: `127.0.0.${i % 2 === 0 ? 3 : 4}` }),
+    );
+    onTestFinished(() => sockets.forEach((socket) => socket.destroy()));
+    for (const socket of sockets) socket.on('error', () => undefined).resume();
+    await Promise.all(
+      sockets.map(
+        (socket) => new Promise((resolve) => socket.once('connect', resolve).once('close', resolve)),
+      ),
+    );
+    const statuses = await Promise.all(
+      Array.from({ length: 3 }, () => get(port(), '/livez').then(({ status }) => status)),
+    );
+    expect(statuses).toEqual([200, 200, 200]);
+  });
+
   test('of requests on one connection is answered once, and the connection ends', async () => {
     const connection = await RawConnection.open(port());
     connection.write('GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(5000));
