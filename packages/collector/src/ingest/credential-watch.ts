@@ -31,6 +31,8 @@ export class CredentialWatch {
   #tried: string;
   /** The files as they were at the last look. */
   #seen: string;
+  /** When what was last tried is to be tried again; it was too early for it. Milliseconds since 1970 UTC. */
+  #notBefore = Infinity;
   #timer: NodeJS.Timeout | undefined;
   #work: Promise<void> = Promise.resolve();
 
@@ -72,18 +74,28 @@ export class CredentialWatch {
     const settled = states === this.#seen;
     this.#seen = states;
     // Whoever renews writes one file after the other. What stays as it is from one look to the next is taken as whole.
-    if (settled && states !== this.#tried) await this.#load();
+    if (settled && (states !== this.#tried || Date.now() >= this.#notBefore)) await this.#load();
   }
 
   async #load(): Promise<void> {
     const { files, onChange, onTrouble } = this.#options;
+    this.#notBefore = Infinity;
     try {
       const credentials = await readCredentials(files);
       this.#tried = credentials.fileStates;
       // They were replaced while they were read: the next look reads them again.
       if ((await fileStates(files)) !== this.#tried) return;
-      const expired = credentials.certificate.validToDate.getTime() <= Date.now();
-      if (expired) throw new CredentialsUnusable(`the certificate in ${files.cert} has expired`);
+      const { validFromDate, validToDate } = credentials.certificate;
+      const now = Date.now();
+      if (validToDate.getTime() <= now) {
+        throw new CredentialsUnusable(`the certificate in ${files.cert} has expired`);
+      }
+      if (validFromDate.getTime() > now) {
+        this.#notBefore = validFromDate.getTime();
+        throw new CredentialsUnusable(
+          `the certificate in ${files.cert} is not valid before ${validFromDate.toISOString()}; it is taken then`,
+        );
+      }
       onChange(credentials);
     } catch (error) {
       this.#tried = await fileStates(files);

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { CredentialWatch } from '../../src/ingest/credential-watch.js';
 import { readCredentials, type CredentialFiles } from '../../src/ingest/credentials.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
@@ -96,6 +96,20 @@ test('what does not fit is told once for each change, and kept out [R-821]', asy
   expect(used).toEqual([]);
   writePair(path.dirname(files.cert), authority.issue({ commonName: 'second' }));
   await expect.poll(() => used).toEqual(['CN=second']);
+});
+
+test('a pair that is not valid yet is kept out, told once, and used from then on [R-821]', async () => {
+  const { files, used, troubles } = await watched(scratchDirectory());
+  const from = Date.now() + 86_400_000;
+  writePair(path.dirname(files.cert), authority.issue({ commonName: 'early', from }));
+  await expect
+    .poll(() => troubles)
+    .toEqual([expect.stringMatching(/is not valid before .+; it is taken then/)]);
+  await sleep(SETTLED_MS);
+  expect([used.length, troubles.length]).toEqual([0, 1]);
+  onTestFinished(() => void vi.useRealTimers());
+  vi.setSystemTime(from + 1000);
+  await expect.poll(() => used).toEqual(['CN=early']);
 });
 
 test('a reload reads at once, changed or not, and rejects never [R-821]', async () => {

@@ -49,6 +49,8 @@ export interface Wish {
   readonly names?: readonly string[];
   /** From now; in the past for one that has expired. */
   readonly days?: number;
+  /** Milliseconds since 1970 UTC; yesterday when not given. */
+  readonly from?: number;
 }
 
 function pem(content: Buffer): string {
@@ -66,18 +68,23 @@ export class Authority {
     this.certificate = this.#sign(name(commonName), this.#keys.publicKey, 30, [isAuthority]);
   }
 
-  issue({ commonName = '', names = [], days = 90 }: Wish = {}): Issued {
+  issue({ commonName = '', names = [], days = 90, from }: Wish = {}): Issued {
     const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
     const subject = commonName === '' ? sequence() : name(commonName);
     const extensions = [extension('551d11', sequence(...names.map(alternativeName)), commonName === '')];
     return {
-      certificate: this.#sign(subject, publicKey, days, names.length > 0 ? extensions : []),
+      certificate: this.#sign(subject, publicKey, days, names.length > 0 ? extensions : [], from),
       key: String(privateKey.export({ type: 'pkcs8', format: 'pem' })),
     };
   }
 
-  #sign(subject: Buffer, key: KeyObject, days: number, extensions: readonly Buffer[]): string {
-    const from = Date.now() + Math.min(days, 0) * DAY_MS - DAY_MS;
+  #sign(
+    subject: Buffer,
+    key: KeyObject,
+    days: number,
+    extensions: readonly Buffer[],
+    from = Date.now() + Math.min(days, 0) * DAY_MS - DAY_MS,
+  ): string {
     const body = sequence(
       der(0xa0, der(0x02, Buffer.from([2]))),
       der(0x02, Buffer.concat([Buffer.from([1]), randomBytes(15)])),
