@@ -189,10 +189,11 @@ class Making {
     }
   }
 
-  #tell({ all }: ReportNumbers): void {
+  #tell({ all, events_of_no_run: ofNoRun }: ReportNumbers): void {
     const seconds = (performance.now() - this.#since) / 1000;
+    const besides = ofNoRun.events === 0 ? '' : `, and ${ofNoRun.events} events of no run,`;
     process.stderr.write(
-      `collector: ${all.runs} runs and ${all.events} events counted in ` +
+      `collector: ${all.runs} runs and ${all.events} events counted${besides} in ` +
         `${seconds.toFixed(1)} s, in ${this.request.out}\n`,
     );
   }

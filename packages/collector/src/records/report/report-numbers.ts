@@ -5,7 +5,7 @@ import type { WaitingDay } from './outcome-waiting.js';
 import { RELATIVE_ERROR } from './quantile-sketch.js';
 import type { StepUnit } from './period-steps.js';
 import type { Clock } from './run-moments.js';
-import type { RunReport, VersionTally } from './run-report.js';
+import type { OrganisationTally, RunReport, VersionTally } from './run-report.js';
 import { AGES, RunTally, type ConflictWord, type Missing } from './run-tally.js';
 import { shareOf, type Share } from './wilson.js';
 
@@ -78,6 +78,15 @@ export interface ModelNumbers {
   readonly versions: readonly VersionNumbers[];
 }
 
+type EventsByStep = Readonly<Record<EventKind, readonly number[]>>;
+
+interface OrganisationNumbers {
+  readonly runs: number;
+  /** Of runs. */
+  readonly events: number;
+  readonly events_of_no_run: number;
+}
+
 export interface ReportNumbers {
   /** Of this form. */
   readonly report: 1;
@@ -88,14 +97,12 @@ export interface ReportNumbers {
   readonly until: string;
   readonly log: { readonly events: number; readonly ends_at: string | null };
   readonly steps: { readonly unit: StepUnit; readonly starts: readonly string[] };
-  readonly events_by_step: Readonly<Record<EventKind, readonly number[]>>;
+  /** Of runs: with those of no run they are all that arrived. */
+  readonly events_by_step: EventsByStep;
+  readonly events_of_no_run: { readonly events: number; readonly by_step: EventsByStep };
   readonly other_runs: { readonly runs: number; readonly events: number };
-  readonly organisations: readonly {
-    readonly name: string;
-    readonly runs: number;
-    readonly events: number;
-  }[];
-  readonly organisations_not_told_apart: { readonly runs: number; readonly events: number };
+  readonly organisations: readonly (OrganisationNumbers & { readonly name: string })[];
+  readonly organisations_not_told_apart: OrganisationNumbers;
   readonly all: GroupNumbers;
   /** By how many runs they have, and then by name; the runs of which no model is known come last. */
   readonly models: readonly ModelNumbers[];
@@ -123,15 +130,23 @@ export function numbersOf(report: RunReport, occasion: ReportOccasion): ReportNu
     log: { events: occasion.logged, ends_at: occasion.logged === 0 ? null : timeText(asOf) },
     steps: { unit, starts: starts.map(timeText) },
     events_by_step: report.eventsBySteps,
+    events_of_no_run: {
+      events: sumOf(Object.values(report.eventsOfNoRun).flat()),
+      by_step: report.eventsOfNoRun,
+    },
     other_runs: { runs: report.otherRuns, events: report.otherRunsEvents },
     organisations: [...report.organisations]
-      .map(([name, counts]) => ({ name, ...counts }))
+      .map(([name, tally]) => ({ name, ...organisationNumbers(tally) }))
       .sort((a, b) => b.runs - a.runs || byText(a.name, b.name)),
-    organisations_not_told_apart: report.untoldOrganisations,
+    organisations_not_told_apart: organisationNumbers(report.untoldOrganisations),
     all: groupNumbers(report.all),
     models: modelsOf(report),
     models_not_told_apart: groupNumbers(report.untold),
   };
+}
+
+function organisationNumbers({ runs, events, eventsOfNoRun }: OrganisationTally): OrganisationNumbers {
+  return { runs, events, events_of_no_run: eventsOfNoRun };
 }
 
 function modelsOf(report: RunReport): ModelNumbers[] {
@@ -170,7 +185,7 @@ function begun({ tally }: VersionTally): number {
 function groupNumbers(tally: RunTally): GroupNumbers {
   const outcomes = countsOf(OUTCOME_WORDS, (word) => tally.outcomes.of(word));
   const { validated, partial, contradicted, none } = outcomes;
-  const rated = tally.ratings.reduce((sum, count) => sum + count, 0);
+  const rated = sumOf(tally.ratings);
   const { thumbs, latency } = tally;
   return {
     runs: tally.runs,
@@ -214,6 +229,10 @@ function countsOf<Word extends string>(
   of: (word: Word) => number,
 ): Record<Word, number> {
   return Object.fromEntries(words.map((word) => [word, of(word)])) as Record<Word, number>;
+}
+
+function sumOf(counts: readonly number[]): number {
+  return counts.reduce((sum, count) => sum + count, 0);
 }
 
 function timeText(milliseconds: number): string {

@@ -34,6 +34,17 @@ describe('the page of a report [R-715]', () => {
     );
   });
 
+  test('says of events of no run how many they are, and that they are in no other number', () => {
+    const text = textOf(reportPage(reported([...CHANGE, { n: 900, ofNoRun: true }])));
+    expect(text).toContain('200 runs of 1 model;');
+    expect(text).toContain('Besides, 1 event of no run.');
+    expect(text).toMatch(/Of no run\. 1 event \(0\.1.% of all\) .* most often outcome \(1\)/);
+    expect(text).toContain('organisation runs events events of no run default 200 760 1');
+    expect(textOf(reportPage(reported(CHANGE)))).not.toMatch(/Besides|Of no run|events of no run default/);
+    const alone = textOf(reportPage(reported([{ n: 900, ofNoRun: true }])));
+    expect(alone).toContain('No run began in this period. Besides, 1 event of no run.');
+  });
+
   test('is the same for the same numbers, and asks for nothing and runs nothing', () => {
     const page = reportPage(reported(CHANGE));
     expect(reportPage(reported(CHANGE))).toBe(page);

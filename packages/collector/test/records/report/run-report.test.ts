@@ -25,6 +25,7 @@ const anyRun = fc.record(
       { maxLength: 3 },
     ),
     latencyMs: fc.integer({ min: 0, max: 100_000 }),
+    ofNoRun: fc.constantFrom(undefined, undefined, true as const),
   },
   { requiredKeys: [] },
 );
@@ -44,7 +45,8 @@ describe('a report of a period [R-715]', () => {
   test('adds up: by version, by organisation, by day, by outcome and by age', () => {
     fc.assert(
       fc.property(anyRuns, (runs) => {
-        const { all, models, organisations, events_by_step: byStep } = reported(runs);
+        const numbers = reported(runs);
+        const { all, models, organisations, events_by_step: byStep, events_of_no_run: ofNoRun } = numbers;
         const versions = models.flatMap((model) => model.versions);
         const sum = (counts: readonly number[]) => counts.reduce((some, count) => some + count, 0);
         const of = (groups: readonly Pick<GroupNumbers, 'runs' | 'events'>[]) => [
@@ -55,6 +57,8 @@ describe('a report of a period [R-715]', () => {
           expect(of(groups)).toEqual([all.runs, all.events]);
         }
         expect(sum(Object.values(byStep).flat())).toBe(all.events);
+        expect(sum(Object.values(ofNoRun.by_step).flat())).toBe(ofNoRun.events);
+        expect(sum(organisations.map((each) => each.events_of_no_run))).toBe(ofNoRun.events);
         for (const group of [all, ...versions]) {
           expect(sum(group.runs_by_step)).toBe(group.runs);
           expect(sum(Object.values(group.outcomes))).toBe(group.runs);
@@ -76,6 +80,26 @@ describe('a report of a period [R-715]', () => {
     // The outcome of the second came in March, that of the first in April.
     expect(numbers.events_by_step.outcome.flat().filter((count) => count > 0)).toEqual([1]);
     expect(numbers.other_runs).toEqual({ runs: 1, events: 1 });
+  });
+
+  test('counts events of no run by themselves, and as no run', () => {
+    const numbers = reported([
+      { n: 1, outcomes: ['validated'] },
+      { n: 2, ofNoRun: true, day: 3 },
+      { n: 3, ofNoRun: true, organisation: 'ward-7' },
+      { n: 4, ofNoRun: true, day: 31 },
+    ]);
+    const { all, models, organisations, events_by_step: byStep, events_of_no_run: ofNoRun } = numbers;
+    expect(all).toMatchObject({ runs: 1, events: 3, completeness: { incomplete: 0 } });
+    expect(models.map(({ model_id }) => model_id)).toEqual(['sepsis-risk']);
+    expect(ofNoRun.events).toBe(2);
+    expect(ofNoRun.by_step.outcome.slice(0, 4)).toEqual([1, 0, 0, 1]);
+    expect(byStep.outcome.slice(0, 4)).toEqual([0, 0, 1, 0]);
+    expect(organisations).toEqual([
+      { name: 'default', runs: 1, events: 3, events_of_no_run: 1 },
+      { name: 'ward-7', runs: 0, events: 0, events_of_no_run: 1 },
+    ]);
+    expect(numbers.other_runs).toEqual({ runs: 0, events: 0 });
   });
 
   test('goes by the clock that it is asked to go by', () => {
@@ -166,7 +190,7 @@ describe('a report of a period [R-715]', () => {
     );
     expect([numbers.models.length, numbers.models_not_told_apart.runs]).toEqual([500, 20]);
     expect(numbers.organisations).toHaveLength(200);
-    expect(numbers.organisations_not_told_apart).toEqual({ runs: 320, events: 640 });
+    expect(numbers.organisations_not_told_apart).toEqual({ runs: 320, events: 640, events_of_no_run: 0 });
     expect(numbers.all.runs).toBe(520);
     const [long] = reported([{ n: 1, model: 'x'.repeat(100_000) }]).models;
     expect(long?.model_id).toHaveLength(121);

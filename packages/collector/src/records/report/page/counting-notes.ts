@@ -18,9 +18,10 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
     </li>
     <li>
       <strong>Runs</strong> are counted once, in the period in which they began, with all that is known of
-      them at the end of the log: an outcome is counted also when it came after the period. Events without a
-      run count as one each with those that hang on them. <strong>Events</strong> are counted when they came,
-      those of runs that began at another time included.
+      them at the end of the log: an outcome is counted also when it came after the period.
+      <strong>Events</strong> are counted when they came, those of runs that began at another time included.
+      <strong>Events of no run</strong> name none, and hang on no event that is of one: they are counted by
+      themselves, and are in no other number.
     </li>
     <li>
       <strong>Age</strong> is from the beginning of a run to the end of the log; ${ends}. A run of yesterday
@@ -77,7 +78,7 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
     <li>
       <strong>To begin with</strong> names every new version, with its contradicted share against that of the
       version before, and with its p95 where that differs by a quarter or more; runs of 30 days and more
-      without an outcome; incomplete records; conflicts.
+      without an outcome; incomplete records; conflicts; events of no run.
     </li>
     <li>
       All counts are exact. Of organisations the first 200 are told apart, of models and versions the first

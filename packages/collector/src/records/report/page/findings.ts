@@ -1,4 +1,5 @@
 /** What of the numbers a meeting would begin with, in sentences. Each follows from a stated rule; none is a judgement. */
+import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { Share } from '../wilson.js';
 import {
   CONFLICT_WORDS,
@@ -39,6 +40,7 @@ export function findingsOf(numbers: ReportNumbers): Finding[] {
     ...oldWithoutOutcome(numbers),
     ...incomplete(numbers),
     ...conflicting(numbers),
+    ...ofNoRun(numbers),
   ];
 }
 
@@ -122,6 +124,22 @@ function conflicting({ all }: ReportNumbers): Finding[] {
   const most =
     kind === undefined ? '' : `, most often ${CONFLICT_TEXT[kind]} (${countText(all.conflicts[kind])})`;
   return [{ about: 'Conflicts', says: [`In ${recordsText(count, of)}${most}.`] }];
+}
+
+function ofNoRun({ all, events_of_no_run: { events, by_step: byStep } }: ReportNumbers): Finding[] {
+  if (events === 0) return [];
+  const counts = EVENT_KINDS.map((kind) => byStep[kind].reduce((sum, count) => sum + count, 0));
+  const most = Math.max(...counts);
+  const kind = EVENT_KINDS[counts.indexOf(most)] ?? '';
+  const share = `${countOf(events, 'event')} (${percent(events / (all.events + events))} of all)`;
+  return [
+    {
+      about: 'Of no run',
+      says: [
+        `${share} cannot be said to belong to a run, most often ${kind} (${countText(most)}); what they tell is in no other number.`,
+      ],
+    },
+  ];
 }
 
 function recordsText(count: number, of: number): string {

@@ -49,7 +49,7 @@ export function reportPage(numbers: ReportNumbers): string {
         ${PATTERNS}
         <div class="page">
           ${header(numbers)}
-          <main>${numbers.all.runs + numbers.all.events === 0 ? emptiness(numbers) : contents(numbers)}</main>
+          <main>${isEmpty(numbers) ? emptiness(numbers) : contents(numbers)}</main>
           ${footer(numbers)}
         </div>
       </body>
@@ -71,6 +71,10 @@ function header(numbers: ReportNumbers): Html {
       UTC${only.length === 0 ? '' : `; only ${only.join(', ')}`}
     </p>
   </header>`;
+}
+
+function isEmpty({ all, events_of_no_run: ofNoRun }: ReportNumbers): boolean {
+  return all.runs + all.events + ofNoRun.events === 0;
 }
 
 function emptiness({ log }: ReportNumbers): Html {
@@ -124,8 +128,9 @@ function contents(numbers: ReportNumbers): Html {
 }
 
 function summary(numbers: ReportNumbers): Html {
-  const { all } = numbers;
+  const { all, events_of_no_run: ofNoRun } = numbers;
   const known = numbers.models.filter(({ model_id: id }) => id !== null).length;
+  const runs = `${countOf(all.runs, 'run')} of ${countOf(known, 'model')}; ${percent(all.with_outcome.share)} have an outcome.`;
   const judged =
     all.contradicted.of === 0
       ? 'No outcome says yet whether a run was right.'
@@ -137,9 +142,9 @@ function summary(numbers: ReportNumbers): Html {
       <dd class="number">${number}</dd>
       <dd class="more">${more}</dd>
     </div>`;
+  const besides = ofNoRun.events > 0 ? ` Besides, ${countOf(ofNoRun.events, 'event')} of no run.` : '';
   return html`<p class="lead">
-      ${countOf(all.runs, 'run')} of ${countOf(known, 'model')}; ${percent(all.with_outcome.share)} have an
-      outcome. ${judged}
+      ${all.runs === 0 ? 'No run began in this period.' : `${runs} ${judged}`}${besides}
     </p>
     <dl class="tiles">
       ${tile('Runs', countText(all.runs), countOf(all.events, 'event'))}
