@@ -34,6 +34,29 @@ describe('the page of a report [R-715]', () => {
     );
   });
 
+  test('says that intervals overlap only where there are enough runs to say so', () => {
+    const versions = (runs: number, contradicted: readonly [number, number]) =>
+      textOf(
+        reportPage(
+          reported(
+            ['1', '2'].flatMap((version, v) =>
+              Array.from({ length: runs }, (_, i) => ({
+                n: v * runs + i + 1,
+                day: v,
+                version,
+                outcomes: [i < (contradicted[v] ?? 0) ? 'contradicted' : 'validated'],
+              })),
+            ),
+          ),
+        ),
+      );
+    const few = 'Too few to compare: fewer than 20 in one of them.';
+    const judged = (text: string) => /Contradicted: [^;]*; with 1: [^)]*\)\. (.*?\.)/.exec(text)?.[1];
+    expect(judged(versions(19, [4, 10]))).toBe(few);
+    expect(judged(versions(20, [4, 10]))).toBe('The intervals overlap.');
+    expect(judged(versions(8, [0, 8]))).toBe('The intervals do not overlap.');
+  });
+
   test('says of events of no run how many they are, and that they are in no other number', () => {
     const text = textOf(reportPage(reported([...CHANGE, { n: 900, ofNoRun: true }])));
     expect(text).toContain('200 runs of 1 model;');

@@ -43,7 +43,8 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       <strong>95 % intervals</strong> are Wilson’s score intervals (E. B. Wilson, J. Am. Stat. Assoc. 22,
       1927, 209–212). They take runs to be independent of each other, which runs of one patient are not: take
       them for the least uncertainty. Intervals that do not overlap are a reason to look, and no proof of a
-      cause.
+      cause. That they overlap is said only where both versions have at least 20 runs: with fewer, shares that
+      differ by a third overlap as well, and it says nothing; so they are called too few to compare.
     </li>
     <li>
       <strong>Until the outcome:</strong> the estimate of E. L. Kaplan and P. Meier (J. Am. Stat. Assoc. 53,

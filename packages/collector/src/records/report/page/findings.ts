@@ -25,6 +25,11 @@ const MOST_CHANGES = 12;
 const OLD_DAYS = 30;
 /** By how much a percentile has to differ between versions to be named. */
 const LATENCY_CHANGE = 0.25;
+/**
+ * Runs of each version, so that it says something when their intervals overlap. Those of two versions with 20 runs each
+ * overlap whatever the shares are, unless they differ by 35 points or more; with 10 it would be 60.
+ */
+const LEAST_COMPARED = 20;
 
 export interface Finding {
   readonly about: string;
@@ -87,8 +92,15 @@ function contradicted(
   return [
     `Contradicted: ${percent(now.share)} of ${countOf(now.of, 'judged run')} (${intervalText(now)}); ` +
       `with ${old}: ${percent(then.share)} of ${countText(then.of)} (${intervalText(then)}).`,
-    `The intervals ${lieApart(now, then) ? 'do not overlap' : 'overlap'}.`,
+    comparison(now, then),
   ];
+}
+
+/** Intervals that lie apart are told however few the runs are: those of few are wide already. */
+function comparison(now: Share, then: Share): string {
+  if (lieApart(now, then)) return 'The intervals do not overlap.';
+  if (Math.min(now.of, then.of) >= LEAST_COMPARED) return 'The intervals overlap.';
+  return `Too few to compare: fewer than ${LEAST_COMPARED} in one of them.`;
 }
 
 function latency(
