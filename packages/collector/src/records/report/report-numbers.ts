@@ -6,7 +6,7 @@ import { RELATIVE_ERROR } from './quantile-sketch.js';
 import type { StepUnit } from './period-steps.js';
 import type { Clock } from './run-moments.js';
 import type { OrganisationTally, RunReport, VersionTally } from './run-report.js';
-import { AGES, RunTally, type ConflictWord, type Missing } from './run-tally.js';
+import { AGES, RunTally, WAITS, type ConflictWord, type Missing } from './run-tally.js';
 import { shareOf, type Share } from './wilson.js';
 
 export const MISSING_WORDS: readonly Missing[] = [
@@ -40,6 +40,8 @@ export interface GroupNumbers {
     /** Null: no end. */
     readonly to_days: number | null;
   })[];
+  /** With an outcome within so many days of their start, of the runs that are at least as old. */
+  readonly outcome_within: readonly (Share & { readonly days: number })[];
   readonly days_to_outcome: {
     /** The day by which half of the runs have one; null when that is not known. */
     readonly median: number | null;
@@ -203,6 +205,10 @@ function groupNumbers(tally: RunTally): GroupNumbers {
       from_days: i === 0 ? 0 : (AGES[i - 1] ?? 0),
       to_days: AGES[i] === Infinity ? null : (AGES[i] ?? null),
       ...shareOf(without, runs),
+    })),
+    outcome_within: tally.byWait.map(({ runs, known }, i) => ({
+      days: WAITS[i] ?? 0,
+      ...shareOf(known, runs),
     })),
     days_to_outcome: { median: tally.waiting.medianDays(), curve: tally.waiting.curve() },
     feedback: countsOf(FEEDBACK_WORDS, (word) => tally.feedback.of(word)),

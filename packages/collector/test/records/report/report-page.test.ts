@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { reportPage } from '../../../src/records/report/page/report-page.js';
-import { reported, SECRETS, type WantedRun } from './report-runs.js';
+import { MARCH, reported, SECRETS, type WantedRun } from './report-runs.js';
 
 /** Two versions of a model, the newer one contradicted far more often. */
 const CHANGE: readonly WantedRun[] = Array.from({ length: 200 }, (_, i) => {
@@ -30,8 +30,24 @@ describe('the page of a report [R-715]', () => {
     const text = textOf(reportPage(reported(CHANGE)));
     expect(text).toContain('200 runs of 1 model; 80.0\u202f% have an outcome.');
     expect(text).toMatch(
-      /sepsis-risk 5\.0\.0\. differs First seen on 11 March 2026, after 4\.2\.0\. Contradicted: 62\.5.% of 80 judged runs \(51\.5 to 72\.3.%\); with 4\.2\.0: 12\.5.% of 80 \(6\.9 to 21\.5.%\)\. The intervals do not overlap\. Latency p95: 90\d.ms; with 4\.2\.0: 30\d.ms\./,
+      /sepsis-risk 5\.0\.0\. differs First seen on 11 March 2026, after 4\.2\.0\. Contradicted: 62\.5.% of 80 judged runs \(51\.5 to 72\.3.%\); with 4\.2\.0: 12\.5.% of 80 \(6\.9 to 21\.5.%\)\. The intervals do not overlap\. Outcome within .*? Latency p95: 90\d.ms; with 4\.2\.0: 30\d.ms\./,
     );
+  });
+
+  test('says at the top what has changed of the outcomes that are known, after the same time', () => {
+    const runs = CHANGE.map((run, i) => ({ ...run, outcomes: i < 100 || i % 2 === 0 ? ['validated'] : [] }));
+    const text = textOf(reportPage(reported(runs)));
+    // 30 days are more than the newer runs have had.
+    expect(text).toMatch(
+      /5\.0\.0\. differs .* Outcome within 7 days: 50\.0.% of 100 runs that old \(40\.4 to 59\.6.%\); with 4\.2\.0: 100.% of 100 \(96\.3 to 100.%\)\. The intervals do not overlap\./,
+    );
+    const same = textOf(reportPage(reported(CHANGE)));
+    expect(same).toMatch(/Outcome within 7 days: 80\.0.% .*?\. The intervals overlap\. Latency/);
+    expect(text).toContain(
+      'within 7 days 100 of 100 (100 %) 50 of 100 (50.0 %) 150 of 200 (75.0 %)'.replaceAll(' %', '\u202f%'),
+    );
+    const young = reported(CHANGE, { ...MARCH, asOf: MARCH.since + 10.5 * 86_400_000 });
+    expect(textOf(reportPage(young))).not.toContain('Outcome within');
   });
 
   test('says that intervals overlap only where there are enough runs to say so', () => {

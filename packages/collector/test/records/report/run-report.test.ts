@@ -65,6 +65,10 @@ describe('a report of a period [R-715]', () => {
           expect(sum(group.without_outcome_by_age.map((age) => age.of))).toBe(group.runs);
           expect(sum(group.without_outcome_by_age.map((age) => age.count))).toBe(group.outcomes.none);
           expect(sum(Object.values(group.completeness))).toBe(group.runs);
+          for (const { days, of } of group.outcome_within) {
+            const old = group.without_outcome_by_age.filter((age) => age.from_days >= days);
+            expect(of).toBe(sum(old.map((age) => age.of)));
+          }
         }
       }),
     );
@@ -152,6 +156,23 @@ describe('a report of a period [R-715]', () => {
     expect(all.contradicted).toMatchObject({ count: 1, of: 3 });
     expect(all.with_outcome).toMatchObject({ count: 5, of: 6 });
     expect(all.changed_outcomes).toBe(2);
+  });
+
+  test('counts outcomes within a time of the runs that are as old', () => {
+    // Of 1 to 31 March, and the log ends on the 9th of April at midnight.
+    const { all } = reported([
+      { n: 1, day: 5, outcomes: ['validated'], after: 1 },
+      { n: 2, day: 5, outcomes: ['validated', 'partial'], after: 7 },
+      { n: 3, day: 5 },
+      { n: 4, day: 29, outcomes: ['validated'], after: 0.5 },
+      { n: 5, day: 29, outcomes: ['validated'], after: 6.9 },
+    ]);
+    expect(all.outcome_within.map(({ days, count, of }) => [days, count, of])).toEqual([
+      [1, 1, 5],
+      [7, 3, 5],
+      [30, 2, 3],
+      [90, 0, 0],
+    ]);
   });
 
   test('counts feedback by how often it was given', () => {

@@ -78,8 +78,10 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
     </li>
     <li>
       <strong>To begin with</strong> names every new version, with its contradicted share against that of the
-      version before, and with its p95 where that differs by a quarter or more; runs of 30 days and more
-      without an outcome; incomplete records; conflicts; events of no run.
+      version before; with its runs that had an outcome after the same time, the longest of 1, 7, 30 and 90
+      days that at least 20 runs of both are old enough for, because the newer one has younger runs; and with
+      its p95 where that differs by a quarter or more; runs of 30 days and more without an outcome; incomplete
+      records; conflicts; events of no run.
     </li>
     <li>
       All counts are exact. Of organisations the first 200 are told apart, of models and versions the first

@@ -35,7 +35,7 @@ export interface Finding {
   readonly about: string;
   /** Whole sentences. */
   readonly says: readonly string[];
-  /** Whether the contradicted shares of two versions lie apart. */
+  /** Whether shares of two versions lie apart: of contradicted runs, or of runs with an outcome. */
   readonly differs?: boolean;
 }
 
@@ -64,18 +64,52 @@ function changesOf(model: ModelNumbers): Finding[] {
     const before = model.versions[i - 1];
     if (!version.is_new || before === undefined) return [];
     const old = versionText(before);
+    const known = sameWait(version, before);
     return [
       {
         about: `${modelText(model)} ${versionText(version)}`,
         says: [
           `First seen on ${dateText(version.first_run)}, after ${old}.`,
           ...contradicted(version, before, old),
+          ...(known === undefined ? [] : withOutcome(known, old)),
           ...latency(version, before, old),
         ],
-        differs: lieApart(version.contradicted, before.contradicted),
+        differs:
+          lieApart(version.contradicted, before.contradicted) ||
+          (known !== undefined && lieApart(known.now, known.then)),
       },
     ];
   });
+}
+
+interface KnownWithin {
+  readonly days: number;
+  readonly now: Share;
+  readonly then: Share;
+}
+
+/**
+ * How many runs of two versions have an outcome after the same time: the longest that enough runs of both are old
+ * enough for, or else any are. All runs of both cannot be compared: those of the newer one are younger.
+ */
+function sameWait(version: VersionNumbers, before: VersionNumbers): KnownWithin | undefined {
+  const waits = version.outcome_within.flatMap((now, i): KnownWithin[] => {
+    const then = before.outcome_within[i];
+    return then === undefined || now.of === 0 || then.of === 0 ? [] : [{ days: now.days, now, then }];
+  });
+  return waits.findLast(({ now, then }) => areEnough(now, then)) ?? waits.at(-1);
+}
+
+function withOutcome({ days, now, then }: KnownWithin, old: string): string[] {
+  return [
+    `Outcome within ${countOf(days, 'day')}: ${percent(now.share)} of ${countOf(now.of, 'run')} that old ` +
+      `(${intervalText(now)}); with ${old}: ${percent(then.share)} of ${countText(then.of)} (${intervalText(then)}).`,
+    comparison(now, then),
+  ];
+}
+
+function areEnough(now: Share, then: Share): boolean {
+  return Math.min(now.of, then.of) >= LEAST_COMPARED;
 }
 
 function lieApart(a: Share, b: Share): boolean {
@@ -99,7 +133,7 @@ function contradicted(
 /** Intervals that lie apart are told however few the runs are: those of few are wide already. */
 function comparison(now: Share, then: Share): string {
   if (lieApart(now, then)) return 'The intervals do not overlap.';
-  if (Math.min(now.of, then.of) >= LEAST_COMPARED) return 'The intervals overlap.';
+  if (areEnough(now, then)) return 'The intervals overlap.';
   return `Too few to compare: fewer than ${LEAST_COMPARED} in one of them.`;
 }
 
