@@ -43,10 +43,10 @@ feedback, latency, completeness and conflicts; below, it says how each is counte
 network, to be read on a screen and on paper. No payload is in it and no id of a person: counts, and the names of models,
 versions and organisations.
 
-Without --since it is about the last ${DEFAULT_DAYS} days (of UTC) before --until, and without --until about all up to the newest event
-of the log. A run is counted in the period in which it began, with all that is known of it now. By the collector's clock
+Without --since it is about the last ${DEFAULT_DAYS} days (of UTC) before --until, from the first event in them on, and without
+--until about all up to the newest event of the log. A run is counted in the period in which it began, with all that is known of it now. By the collector's clock
 an event is of the day on which it was received; where past events were imported or made up, that is one day, and
---clock sender goes by their own timestamps.
+--clock sender goes by their own timestamps; how many of these lie before and after the period is said on the page.
 
 With --json the numbers of the page are printed as one JSON object on standard output; the page is written all the same.
 It appears once it is whole, and never takes the place of another file. Temporary files hold ids and addresses, no
@@ -73,7 +73,7 @@ export function command(): Command {
     .addHelpText('after', EXAMPLES)
     .action(async (options: ReportOptions, self: Command) => {
       const config = configOf(self, 'report');
-      const request = reportRequestFrom(options);
+      const request = reportRequestFrom(options, Date.now());
       if (!exists(path.join(config.dataDir, 'ledger'))) {
         throw new CommandFailure(`${config.dataDir} holds no ledger`, EXIT.notFound);
       }

@@ -18,6 +18,8 @@ const NAME_LENGTH = 120;
 /** Times in milliseconds since 1970. */
 export interface ReportPeriod {
   readonly since: number;
+  /** The days before the first event of the period are left out of it. */
+  readonly fromFirstEvent: boolean;
   /** Not part of it. */
   readonly until: number;
   readonly clock: Clock;
@@ -49,12 +51,15 @@ export class RunReport {
   /** Runs that began before the period, or after it, and have events in it. */
   otherRuns = 0;
   otherRunsEvents = 0;
+  /** Events of another time, of the records that were added. */
+  readonly outside = { before: 0, after: 0 };
   readonly untoldOrganisations = noEvents();
   /** Of runs, and of no run. */
   readonly eventsBySteps: EventsBySteps;
   readonly eventsOfNoRun: EventsBySteps;
   readonly organisations = new Map<string, OrganisationTally>();
   readonly #versions = new Map<string, VersionTally>();
+  #firstStep = Infinity;
 
   constructor(readonly period: ReportPeriod) {
     this.steps = stepsOf(period.since, period.until);
@@ -67,6 +72,11 @@ export class RunReport {
   /** In the order of their first run. */
   get versions(): Iterable<VersionTally> {
     return this.#versions.values();
+  }
+
+  /** How many steps are left out at the beginning. */
+  get leftOut(): number {
+    return this.period.fromFirstEvent && this.#firstStep < Infinity ? this.#firstStep : 0;
   }
 
   add(record: ClinicalRecord): void {
@@ -98,11 +108,15 @@ export class RunReport {
     let within = 0;
     for (const [i, { kind }] of metadata.events.entries()) {
       const at = events[i] ?? NaN;
-      if (!this.#isWithin(at)) continue;
+      if (!this.#isWithin(at)) {
+        this.outside[at < this.period.since ? 'before' : 'after']++;
+        continue;
+      }
       within++;
       const bySteps = into[kind];
       const step = stepAt(this.steps, at);
       bySteps[step] = (bySteps[step] ?? 0) + 1;
+      this.#firstStep = Math.min(this.#firstStep, step);
     }
     return within;
   }

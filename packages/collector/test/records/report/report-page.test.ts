@@ -84,6 +84,19 @@ describe('the page of a report [R-715]', () => {
     expect(alone).toContain('No run began in this period. Besides, 1 event of no run.');
   });
 
+  test('says how many events lie before the period and after it', () => {
+    const outside = (...days: readonly number[]) =>
+      textOf(
+        reportPage(
+          reported([{ n: 900 }, ...days.map((day, i) => ({ n: i + 1, day, ofNoRun: true as const }))]),
+        ),
+      );
+    expect(outside(-739_000)).toContain('Not counted: 1 event before this period, by these clocks.');
+    expect(outside(60, 61)).toContain('Not counted: 2 events after this period,');
+    expect(outside(-739_000, 60, -1)).toContain('Not counted: 2 events before this period and 1 after it,');
+    expect(outside()).not.toContain('Not counted');
+  });
+
   test('is the same for the same numbers, and asks for nothing and runs nothing', () => {
     const page = reportPage(reported(CHANGE));
     expect(reportPage(reported(CHANGE))).toBe(page);

@@ -76,6 +76,7 @@ function runOf(wanted: WantedRun): ClinicalRecord {
 export const MARCH: ReportPeriod = {
   since: Date.UTC(2026, 2, 1),
   until: Date.UTC(2026, 3, 1),
+  fromFirstEvent: false,
   clock: 'sender',
   asOf: Date.UTC(2026, 3, 10),
 };

@@ -118,6 +118,31 @@ describe('a report of a period [R-715]', () => {
     ]);
   });
 
+  test('begins with the first event where it is to, and counts what lies outside', () => {
+    const runs: readonly WantedRun[] = [
+      { n: 1, day: 4, outcomes: ['validated'], model: 'triage' },
+      { n: 2, day: 6 },
+      { n: 3, day: 3, ofNoRun: true },
+      // Of clocks that are wrong: in the year 2, and in the year 7502.
+      { n: 4, day: -739_000 },
+      { n: 5, day: 2_000_000, outcomes: ['partial'] },
+    ];
+    const numbers = reported(runs, { ...MARCH, fromFirstEvent: true });
+    expect([numbers.since, numbers.steps.starts[0]]).toEqual(Array(2).fill('2026-03-04T00:00:00.000Z'));
+    expect(numbers.steps.starts).toHaveLength(28);
+    expect(numbers.all.runs_by_step.slice(0, 5)).toEqual([0, 1, 0, 1, 0]);
+    expect(numbers.models[0]?.versions[0]?.runs_by_step).toHaveLength(28);
+    expect(numbers.events_by_step.outcome.slice(0, 5)).toEqual([0, 0, 0, 1, 0]);
+    expect(numbers.events_of_no_run.by_step.outcome.slice(0, 2)).toEqual([1, 0]);
+    expect(numbers.events_outside).toEqual({ before: 2, after: 3 });
+    const asked = reported(runs);
+    expect([asked.since, asked.steps.starts.length]).toEqual(['2026-03-01T00:00:00.000Z', 31]);
+    expect(asked.all).toEqual({ ...numbers.all, runs_by_step: asked.all.runs_by_step });
+    // By the collector's clock the records of other times are not looked at.
+    expect(reported(runs, { ...MARCH, clock: 'collector' }).events_outside).toBeNull();
+    expect(reported([], { ...MARCH, fromFirstEvent: true }).steps.starts).toHaveLength(31);
+  });
+
   test('tells a version that came after another from one that was there', () => {
     const { models } = reported([
       { n: 1, day: 2, version: '4.2.0' },

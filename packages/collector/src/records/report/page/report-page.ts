@@ -59,6 +59,7 @@ export function reportPage(numbers: ReportNumbers): string {
 
 function header(numbers: ReportNumbers): Html {
   const { organisation, model } = numbers.asked_for;
+  const outside = outsideText(numbers);
   const only = [
     ...(organisation === null ? [] : [`organisation ${organisation}`]),
     ...(model === null ? [] : [`model ${model}`]),
@@ -70,7 +71,21 @@ function header(numbers: ReportNumbers): Html {
       ${numbers.clock === 'collector' ? 'collector’s clock' : 'senders’ clocks'}, days of
       UTC${only.length === 0 ? '' : `; only ${only.join(', ')}`}
     </p>
+    ${outside === '' ? NOTHING : html`<p>${outside}</p>`}
   </header>`;
+}
+
+/** What clocks that are wrong, or a period that was chosen badly, would otherwise hide. */
+function outsideText({ events_outside: outside }: ReportNumbers): string {
+  if (outside === null || outside.before + outside.after === 0) return '';
+  const { before, after } = outside;
+  const which =
+    after === 0
+      ? `${countOf(before, 'event')} before this period`
+      : before === 0
+        ? `${countOf(after, 'event')} after this period`
+        : `${countOf(before, 'event')} before this period and ${countText(after)} after it`;
+  return `Not counted: ${which}, by these clocks.`;
 }
 
 function isEmpty({ all, events_of_no_run: ofNoRun }: ReportNumbers): boolean {
