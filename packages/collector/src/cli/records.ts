@@ -46,6 +46,7 @@ export function command(): Command {
     .option('--after <sequence>', 'only records with an event of a higher sequence')
     .option('--incomplete', 'only records whose completeness is "incomplete"')
     .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
+    .option('--bom', 'begin CSV files with a byte order mark: Excel needs it to read UTF-8')
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
     .option('--partition <by>', 'day: a directory for each day on which records began')
     .option('--temp-dir <directory>', "where temporary files go (default: the system's)")
