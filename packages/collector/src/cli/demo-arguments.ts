@@ -30,9 +30,16 @@ export function rateFrom(text: string): number {
   throw usage(`--rate: ${JSON.stringify(text)} is not of the form 200/s`);
 }
 
-/** Where a collector is, or where the configured one listens on this host. */
-export function urlFrom(text: string | undefined, { host, port }: Config): URL {
-  if (text === undefined) return new URL(`http://${callable(host)}:${port}/`);
+/** Where a collector is, or where the configured one listens on this host, or one on another port. */
+export function urlFrom(
+  { url: text, port }: { readonly url?: string; readonly port?: string },
+  config: Pick<Config, 'host' | 'port'>,
+): URL {
+  if (text === undefined) {
+    const at = port === undefined ? config.port : countFrom('--port', port, 65_535);
+    return new URL(`http://${callable(config.host)}:${at}/`);
+  }
+  if (port !== undefined) throw usage('--port: --url says already where');
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const plain =
     url !== undefined && url.search === '' && url.hash === '' && url.username + url.password === '';

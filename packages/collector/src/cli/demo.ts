@@ -41,6 +41,7 @@ Exit codes: 0 all was answered as expected, 1 something was refused or not sent,
 
 interface DemoOptions {
   readonly url?: string;
+  readonly port?: string;
   readonly key?: string;
   readonly organisation?: string;
   readonly runs: string;
@@ -63,6 +64,7 @@ export function command(): Command {
   const demo = new Command('demo')
     .description('Send made-up, realistic runs to a running collector, or write them to a file.')
     .option('--url <url>', 'the collector (default: the configured host and port)')
+    .option('--port <port>', 'of the collector on this host, in place of --url')
     .option('--key <where>', '@FILE or - for standard input (default: a key is made for this)')
     .option(
       '--organisation <name>',
@@ -120,7 +122,7 @@ function barFor(options: DemoOptions): ProgressBar {
 }
 
 async function write(options: DemoOptions, plan: DemoPlan, file: string, stop: AbortSignal): Promise<number> {
-  for (const option of ['url', 'key', 'rate'] as const) {
+  for (const option of ['url', 'port', 'key', 'rate'] as const) {
     if (options[option] !== undefined) throw usage(`--${option}: nothing is sent with --to-file`);
   }
   if (fs.existsSync(file)) throw alreadyThere(file);
@@ -159,7 +161,7 @@ async function send(
   plan: DemoPlan,
   stop: AbortSignal,
 ): Promise<number> {
-  const url = urlFrom(options.url, config);
+  const url = urlFrom(options, config);
   const connections = countFrom('--connections', options.connections, 256);
   const perSecond = options.rate === undefined ? undefined : rateFrom(options.rate);
   if (options.key !== undefined && options.organisation !== undefined) {

@@ -1,13 +1,12 @@
 /** `collector events`: the stored events, exactly as they were sent, one JSON object a line. */
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
-import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { EventReader, type Cursor } from '../store/embedded/event-reader.js';
-import { exists, nodeFiles } from '../store/embedded/files.js';
+import { nodeFiles } from '../store/embedded/files.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged, type ScanRange, type StoredEvent } from '../store/store.js';
 import { addConfigOptions, configOf } from './config-options.js';
@@ -16,6 +15,7 @@ import { CommandFailure, EXIT } from './exit-codes.js';
 import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { noteReading } from './noted-reading.js';
 import { printableJson } from './printable.js';
+import { assertReadable } from './regular-files.js';
 
 const EXAMPLES = `
 Each line holds sequence, received_at, kind, profile, organisation, key_id, event_id, run_id, sha256 and body.
@@ -63,9 +63,7 @@ export function command(): Command {
 }
 
 async function print(config: Config, range: ScanRange, options: EventsOptions): Promise<void> {
-  if (!exists(path.join(config.dataDir, 'ledger'))) {
-    throw new CommandFailure(`${config.dataDir} holds no ledger`, EXIT.notFound);
-  }
+  assertReadable(config.dataDir);
   const reader = new EventReader(config.dataDir, nodeFiles);
   // Asked first: a running collector goes on while the log is read.
   const claimed = claimedSize(TreeFiles.read(config.dataDir, nodeFiles));

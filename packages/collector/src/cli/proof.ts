@@ -10,6 +10,7 @@ import { proveEvent, type EventProof } from './event-proof.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
 import { noteReading } from './noted-reading.js';
+import { assertReadable } from './regular-files.js';
 
 const EXAMPLES = `
 Examples:
@@ -54,9 +55,7 @@ async function prove({ dataDir }: Config, eventId: string, options: ProofOptions
     options.organisation === undefined ? undefined : organisationFrom(options.organisation);
   const out = options.out === undefined ? undefined : path.resolve(options.out);
   if (out !== undefined) assertRoom(out);
-  if (!exists(path.join(dataDir, 'ledger'))) {
-    throw new CommandFailure(`${dataDir} holds no ledger`, EXIT.notFound);
-  }
+  assertReadable(dataDir);
   const givenOut = noteReading(dataDir, { command: 'proof', filter: { event: eventId, organisation } });
   const proved = await proveEvent(dataDir, eventId, organisation);
   if (out !== undefined) writeNew(out, proved.proof);

@@ -18,6 +18,7 @@ export interface RecordsOptions {
   readonly after?: string;
   readonly incomplete?: true;
   readonly format?: string;
+  readonly bom?: true;
   readonly out?: string;
   readonly partition?: string;
   readonly tempDir?: string;
@@ -43,6 +44,7 @@ export interface RecordsRequest {
 }
 
 const TEXT = 'text';
+const BOM_IS_FOR = '--bom: only --format csv can have a byte order mark';
 
 /** @param onTerminal whether standard output is one. */
 export function requestFrom(options: RecordsOptions, onTerminal: boolean): RecordsRequest {
@@ -74,7 +76,7 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
 }
 
 function formatFrom(
-  { format, run, out, partition }: RecordsOptions,
+  { format, run, bom, out, partition }: RecordsOptions,
   onTerminal: boolean,
 ): RecordsRequest['format'] {
   const name = format ?? (run !== undefined && onTerminal && out === undefined ? TEXT : 'ndjson');
@@ -82,6 +84,7 @@ function formatFrom(
     if (run === undefined) throw usage('--format: text is for one run, which --run names');
     if (out !== undefined || partition !== undefined)
       throw usage('--format: text goes to standard output only');
+    if (bom) throw usage(BOM_IS_FOR);
     return undefined;
   }
   const found = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
@@ -92,7 +95,8 @@ function formatFrom(
   if (found.binary && out === undefined && onTerminal) {
     throw usage(`--format: ${name} cannot be shown on a terminal: name a file by --out`);
   }
-  return { ...found, name };
+  if (bom && found.loadWithBom === undefined) throw usage(BOM_IS_FOR);
+  return { ...found, name, load: (bom && found.loadWithBom) ?? found.load };
 }
 
 export function isWanted({ incomplete, model }: RecordFilter, record: ClinicalRecord): boolean {

@@ -1,26 +1,17 @@
 /** `collector records`: what is known of each run, put together from its events, in the format of whoever asks. */
-import fs from 'node:fs';
-import path from 'node:path';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { recordsOf, windowsOf } from '../records/record-windows.js';
-import { RunGroups } from '../records/run-groups.js';
-import { exists, nodeFiles } from '../store/embedded/files.js';
-import { LogPlaces } from '../store/embedded/log-places.js';
-import { TreeFiles } from '../store/embedded/tree-files.js';
-import { StoreDamaged } from '../store/store.js';
+import type { RunGroups } from '../records/run-groups.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { usage } from './key-arguments.js';
-import { noteReading, type GivenOut } from './noted-reading.js';
-import { passThreads } from './pass-threads.js';
-import { ProgressBar } from './progress-bar.js';
 import { isWanted, requestFrom, type RecordsOptions, type RecordsRequest } from './record-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
 import { DayDirectories, OneFile, StandardOutput, type RecordOutput } from './record-output.js';
 import { RecordThreads } from './record-threads.js';
 import { outputColumns, timeline } from './record-timeline.js';
+import { readRuns, type RunReading } from './run-reading.js';
 
 const EXAMPLES = `
 Formats:
@@ -44,10 +35,6 @@ addresses, no payload; they take at most 64 bytes an event in --temp-dir.
 
 It can run beside a collector. That it ran, what it was asked for and how much it gave out is noted in access.log.`;
 
-/** Fewer are done before anybody wonders. */
-const BAR_FROM_MEBIBYTES = 64;
-const BAR_FROM_EVENTS = 50_000;
-
 export function command(): Command {
   const records = new Command('records')
     .description('Put the events of each run together, and print or export these records.')
@@ -59,6 +46,7 @@ export function command(): Command {
     .option('--after <sequence>', 'only records with an event of a higher sequence')
     .option('--incomplete', 'only records whose completeness is "incomplete"')
     .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
+    .option('--bom', 'begin CSV files with a byte order mark: Excel needs it to read UTF-8')
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
     .option('--partition <by>', 'day: a directory for each day on which records began')
     .option('--temp-dir <directory>', "where temporary files go (default: the system's)")
@@ -68,9 +56,6 @@ export function command(): Command {
     .action(async (options: RecordsOptions, self: Command) => {
       const config = configOf(self, 'records');
       const request = requestFrom(options, process.stdout.isTTY);
-      if (!exists(path.join(config.dataDir, 'ledger'))) {
-        throw new CommandFailure(`${config.dataDir} holds no ledger`, EXIT.notFound);
-      }
       await new Export(config, request, options).run();
     });
 }
@@ -87,7 +72,6 @@ class Export {
   readonly #config: Config;
   readonly #request: RecordsRequest;
   readonly #options: RecordsOptions;
-  readonly #stop = new AbortController();
   readonly #since = performance.now();
   readonly #done: Done = { records: 0, events: 0, next_after: 0 };
 
@@ -98,79 +82,52 @@ class Export {
   }
 
   async run(): Promise<void> {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-      process.once(signal, () => this.#interrupt());
-    const { dataDir } = this.#config;
-    // Asked first: a running collector goes on while the log is read.
-    const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
     const { run, organisation, model, since, until, after, incomplete, format, out, partition, json } =
       this.#options;
     const filter = { run, organisation, model, since, until, after, incomplete, format, out, partition };
-    const givenOut = noteReading(dataDir, { command: 'records', filter });
-    const scratch = fs.mkdtempSync(path.join(this.#request.tempDir, 'collector-records-'));
-    // Also when the process ends in the middle, because nobody reads on.
-    process.once('exit', () => fs.rmSync(scratch, { recursive: true, force: true }));
-    const log = new LogPlaces(dataDir, nodeFiles);
-    try {
-      const groups = await this.#group(log, scratch);
-      const newest = groups.nextSequence - 1;
-      assertReaches(newest, claimed);
-      const { after = 0 } = this.#request.selection;
-      if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
-      // A power failure must not take back what the next export will not ask for again.
-      log.flush();
-      this.#done.next_after = this.#request.selection.until === undefined ? newest : null;
-      await this.#give(log, groups, givenOut);
-      givenOut.complete = true;
-      this.#tell(json === true);
-    } catch (error) {
-      if (!(error instanceof StoreDamaged)) throw error;
-      throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
-    } finally {
-      await log.close();
-    }
-  }
-
-  #interrupt(): void {
     const nothing = this.#request.out === undefined ? '' : '; no file was written';
-    this.#stop.abort(new CommandFailure(`interrupted${nothing}`, EXIT.interrupted));
+    await readRuns(
+      {
+        dataDir: this.#config.dataDir,
+        reading: { command: 'records', filter },
+        tempDir: this.#request.tempDir,
+        quiet: json === true,
+        interrupted: `interrupted${nothing}`,
+      },
+      (reading) => this.#export(reading),
+    );
+    this.#tell(json === true);
   }
 
-  #bar(unit: string, per: number, from: number): ProgressBar {
-    const wanted = this.#options.json !== true && process.stderr.isTTY;
-    return new ProgressBar({ wanted, unit, per, from, rate: true });
+  async #export(reading: RunReading): Promise<void> {
+    const { selection } = this.#request;
+    const groups = await reading.group(selection);
+    const newest = groups.nextSequence - 1;
+    const { after = 0 } = selection;
+    if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
+    // A power failure must not take back what the next export will not ask for again.
+    reading.log.flush();
+    this.#done.next_after = selection.until === undefined ? newest : null;
+    await this.#give(reading, groups);
   }
 
-  async #group(log: LogPlaces, scratch: string): Promise<RunGroups> {
-    const bar = this.#bar('MiB read', 1 << 20, BAR_FROM_MEBIBYTES);
-    try {
-      return await RunGroups.of(log, this.#request.selection, {
-        scratch,
-        signal: this.#stop.signal,
-        elsewhere: passThreads(this.#config.dataDir, log.bytes, this.#stop.signal),
-        onPassed: (bytes) => bar.show(bytes, log.bytes),
-      });
-    } finally {
-      bar.clear();
-    }
-  }
-
-  async #give(log: LogPlaces, groups: RunGroups, givenOut: GivenOut): Promise<void> {
+  async #give(reading: RunReading, groups: RunGroups): Promise<void> {
+    const { givenOut, signal } = reading;
     const { recordId } = this.#request.selection;
     if (recordId !== undefined && groups.records === 0) {
       throw new CommandFailure(`there is no run ${recordId} among those asked for`, EXIT.notFound);
     }
     const { format, filter, byDay } = this.#request;
     if (format === undefined) {
-      this.#show(log, groups, givenOut);
+      this.#show(reading, groups);
       return;
     }
-    const output = await this.#output(format);
-    const bar = this.#bar('events', 1, BAR_FROM_EVENTS);
+    const output = await this.#output(format, signal);
+    const bar = reading.eventBar();
     const threads = new RecordThreads({ dataDir: this.#config.dataDir, format: format.name, filter, byDay });
     try {
       let seen = 0;
-      for await (const { pieces, passed } of threads.pieces(groups, this.#stop.signal)) {
+      for await (const { pieces, passed } of threads.pieces(groups, signal)) {
         for (const piece of pieces) {
           // Noted before: whoever stops reading has had it.
           givenOut.events += piece.events;
@@ -180,7 +137,7 @@ class Export {
         seen += passed;
         bar.show(seen, groups.events);
       }
-      this.#stop.signal.throwIfAborted();
+      signal.throwIfAborted();
       await output.finish();
       this.#done.events = givenOut.events;
     } finally {
@@ -191,7 +148,7 @@ class Export {
   }
 
   /** For a person: one run, in every organisation that has it. */
-  #show(log: LogPlaces, groups: RunGroups, givenOut: GivenOut): void {
+  #show({ log, givenOut }: RunReading, groups: RunGroups): void {
     const columns = outputColumns();
     for (const window of windowsOf(groups.runs())) {
       for (const record of recordsOf(log, window, (run) => groups.linksOf(window[run]))) {
@@ -202,11 +159,10 @@ class Export {
     }
   }
 
-  async #output(format: ExportFormat): Promise<RecordOutput> {
+  async #output(format: ExportFormat, signal: AbortSignal): Promise<RecordOutput> {
     const { out, byDay } = this.#request;
     const made = await format.load();
-    if (out === undefined)
-      return new StandardOutput(made.joiner(), format.binary !== true, this.#stop.signal);
+    if (out === undefined) return new StandardOutput(made.joiner(), format.binary !== true, signal);
     return byDay
       ? new DayDirectories(out, format.extension, () => made.joiner())
       : new OneFile(out, made.joiner());

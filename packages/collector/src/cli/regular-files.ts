@@ -1,14 +1,27 @@
 /** What in a data directory is neither a file nor a directory: a pipe, on which a reader would wait for ever. */
 import fs from 'node:fs';
 import path from 'node:path';
+import { exists } from '../store/embedded/files.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
-/** Those whose files are read without a look; segments are looked at one by one (segment-survey.ts). */
-const DIRECTORIES = ['checkpoints', 'checkpoints/rotations', 'tree'];
+/** Of what proves the log. */
+export const PROOF_DIRECTORIES = ['checkpoints', 'checkpoints/rotations', 'tree'] as const;
+const DIRECTORIES = ['ledger', 'index', ...PROOF_DIRECTORIES] as const;
 
-/** @throws CommandFailure that names the first one, or whatever the system says. */
-export function checkRegular(dataDir: string): void {
-  for (const directory of DIRECTORIES.map((name) => path.join(dataDir, name))) {
+/** @throws CommandFailure when there is no log in the data directory, or one that a reader would wait at. */
+export function assertReadable(dataDir: string): void {
+  if (!exists(path.join(dataDir, 'ledger'))) {
+    throw new CommandFailure(`${dataDir} holds no ledger`, EXIT.notFound);
+  }
+  checkRegular(dataDir);
+}
+
+/**
+ * @param directories that files are read from without a look at each.
+ * @throws CommandFailure that names the first one, or whatever the system says.
+ */
+export function checkRegular(dataDir: string, directories: readonly string[] = DIRECTORIES): void {
+  for (const directory of directories.map((name) => path.join(dataDir, name))) {
     if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) continue;
     for (const name of fs.readdirSync(directory)) {
       const file = path.join(directory, name);

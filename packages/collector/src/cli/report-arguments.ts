@@ -40,8 +40,11 @@ export interface LogEnds {
 
 /** Without --since. */
 export const DEFAULT_DAYS = 90;
+/** On an axis of more, nothing of the time that was meant could be seen. */
+const MOST_YEARS = 100;
 
-export function reportRequestFrom(options: ReportOptions): ReportRequest {
+/** @param now stands in for the end of the log, which has not been looked at. */
+export function reportRequestFrom(options: ReportOptions, now: number): ReportRequest {
   const { organisation, model, since, until, clock } = options;
   const request: ReportRequest = {
     organisation: organisation === undefined ? undefined : organisationFrom(organisation),
@@ -55,6 +58,9 @@ export function reportRequestFrom(options: ReportOptions): ReportRequest {
   if (request.since !== undefined && request.until !== undefined && request.since >= request.until) {
     throw usage(`--since: ${since} is not earlier than --until ${until}`);
   }
+  if (request.since !== undefined && (request.until ?? now) - request.since > MOST_YEARS * 366 * DAY_MS) {
+    throw usage(`--since: ${since} is more than ${MOST_YEARS} years before the end of the period`);
+  }
   if (model === '') throw usage('--model: "" is no model');
   if (!isDirectory(request.tempDir)) throw usage(`--temp-dir: there is no directory ${options.tempDir}`);
   return request;
@@ -62,16 +68,17 @@ export function reportRequestFrom(options: ReportOptions): ReportRequest {
 
 /**
  * The period that is asked for: without an end up to the end of the log, without a beginning the 90 days of UTC before
- * its end, or, by the collector's clock, what the log has of them.
+ * its end. Of these it begins with the first event: by the collector's clock with that of the log, by the senders'
+ * with the first that lies in them, which shows once they are read.
  * @param now stands in for the end of a log without events.
  */
 export function periodFrom({ since, until, clock }: ReportRequest, log: LogEnds, now: number): ReportPeriod {
   const asOf = log.events === 0 ? now : log.last;
   const end = until ?? Math.max(asOf, since ?? 0) + 1;
-  if (since !== undefined) return { since, until: end, clock, asOf };
+  if (since !== undefined) return { since, fromFirstEvent: false, until: end, clock, asOf };
   const days = dayOf(end - 1) - (DEFAULT_DAYS - 1) * DAY_MS;
   const began = clock === 'collector' && log.events > 0 ? Math.min(dayOf(log.first), dayOf(end - 1)) : days;
-  return { since: Math.max(days, began), until: end, clock, asOf };
+  return { since: Math.max(days, began), fromFirstEvent: clock === 'sender', until: end, clock, asOf };
 }
 
 function dayOf(time: number): number {

@@ -2,14 +2,13 @@
 import path from 'node:path';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
-import { exists } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
 import { addConfigOptions, configOf } from './config-options.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
 import { noteReading } from './noted-reading.js';
 import { printable } from './printable.js';
 import { ProgressBar } from './progress-bar.js';
+import { assertReadable } from './regular-files.js';
 import { NotATileDirectory, TileDirectory } from './tile-directory.js';
 import { exportTiles, type Exported } from './tile-export.js';
 
@@ -54,9 +53,7 @@ async function exportTo(
   options: { readonly json?: true },
   { dataDir }: Config,
 ): Promise<void> {
-  if (!exists(path.join(dataDir, 'ledger'))) {
-    throw new CommandFailure(`${dataDir} holds no ledger`, EXIT.notFound);
-  }
+  assertReadable(dataDir);
   const givenOut = noteReading(dataDir, { command: 'tiles export', filter: { directory } });
   const wanted = options.json !== true && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS });

@@ -12,7 +12,7 @@ import { TreeFiles } from '../store/embedded/tree-files.js';
 import { accessCheckpointNote, checkAccessLog, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory } from './given-checkpoints.js';
 import { LogReading, type ReadingOptions } from './log-reading.js';
-import { checkRegular } from './regular-files.js';
+import { checkRegular, PROOF_DIRECTORIES } from './regular-files.js';
 import { SignedCheckpoints } from './signed-checkpoints.js';
 import { keysOf, type LogKeys } from './trusted-keys.js';
 import { VerifyFindings, type VerifyFinding } from './verify-findings.js';
@@ -43,7 +43,8 @@ export interface Verification {
 export function verifyLog(options: VerificationOptions): Verification {
   const { dataDir, files } = options;
   const findings = new VerifyFindings();
-  checkRegular(dataDir);
+  // Segments are looked at one by one (segment-survey.ts), and the index is not read.
+  checkRegular(dataDir, PROOF_DIRECTORIES);
   // A checkpoint is the newest one before it is given out.
   const sizesGivenOut = givenOut(dataDir, findings);
   const tree = TreeFiles.read(dataDir, files);

@@ -77,13 +77,20 @@ describe('collector report [R-715]', () => {
     expect((await numbers('--organisation', 'ward-7')).all.runs).toBe(1);
     expect((await numbers('--model', 'sepsis-risk@4.2.0')).all.runs).toBe(2);
     expect((await numbers('--model', 'sepsis-risk@9')).all.runs).toBe(0);
-    const later = await numbers('--since', '2026-03-03', '--until', '2026-03-04');
-    expect([later.all.runs, later.all.events, later.other_runs.runs]).toEqual([0, 1, 1]);
+    const third = await numbers('--since', '2026-03-03', '--until', '2026-03-04');
+    expect([third.all.runs, third.all.events, third.other_runs.runs]).toEqual([0, 1, 1]);
     const sent = await numbers('--clock', 'sender');
     expect(sent.events_by_step.outcome.indexOf(1)).toBe(
       sent.steps.starts.indexOf('2026-03-02T00:00:00.000Z'),
     );
-    expect(sent.steps.starts).toHaveLength(90);
+    // Not the 90 days before: it begins with the first event.
+    expect([sent.since, sent.steps.starts.length]).toEqual(['2026-03-02T00:00:00.000Z', 3]);
+    expect(sent.events_outside).toEqual({ before: 0, after: 0 });
+    const later = await numbers('--clock', 'sender', '--since', '2026-03-03');
+    expect([later.since, later.events_outside]).toEqual([
+      '2026-03-03T00:00:00.000Z',
+      { before: 5, after: 0 },
+    ]);
   });
 
   test('is the same for the same log, but for the time of its making', async () => {
@@ -103,6 +110,8 @@ describe('collector report [R-715]', () => {
       [['--clock', 'senders'], /none of collector, sender; did you mean "?sender/i],
       [['--since', 'yesterday'], /--since/],
       [['--since', '2026-02-01', '--until', '2026-02-01'], /not earlier than/],
+      [['--since', '0001-01-01'], /more than 100 years before the end/],
+      [['--since', '2026-01-01', '--until', '9999-01-01'], /more than 100 years/],
       [['--organisation', ''], /--organisation/],
       [['--out', path.join(scratch, 'nowhere', 'x.html')], /there is no directory/],
       [['--out', dataDir], /is there already/],

@@ -16,7 +16,7 @@ import {
   timeIn,
   type RecordColumn,
 } from './record-columns.js';
-import { textFormat } from './record-encoder.js';
+import { textFormat, type TextParts } from './record-encoder.js';
 
 /** What a list has in a row: how many entries, and what the last of them says. */
 const LIST_COLUMNS: readonly RecordColumn[] = [
@@ -62,15 +62,21 @@ const BLANK = /^(?=[\t\r\n])/;
 const QUOTED = /[",\r\n]/;
 const LINE_END = '\r\n';
 
-const HEAD = CSV_COLUMNS.map(({ name }) => name).join(',') + LINE_END;
+export const csv = textFormat(partsAfter(''));
 
-export const csv = textFormat({
-  head: HEAD,
-  between: LINE_END,
-  tail: LINE_END,
-  empty: HEAD,
-  text: (record) => CSV_COLUMNS.map((column) => cell(column, record)).join(','),
-});
+/** Excel takes a file without a byte order mark for one in the code page of the host. */
+export const csvWithBom = textFormat(partsAfter('\ufeff'));
+
+function partsAfter(mark: string): TextParts {
+  const head = mark + CSV_COLUMNS.map(({ name }) => name).join(',') + LINE_END;
+  return {
+    head,
+    between: LINE_END,
+    tail: LINE_END,
+    empty: head,
+    text: (record) => CSV_COLUMNS.map((column) => cell(column, record)).join(','),
+  };
+}
 
 function cell(column: RecordColumn, record: ClinicalRecord): string {
   switch (column.type) {

@@ -1,12 +1,12 @@
 /** The numbers of a report, as `--json` prints them and as the page shows them: nothing else is on the page. */
-import type { EventKind } from '@clinical-events/protocol';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { FEEDBACK_WORDS, OUTCOME_WORDS, type FeedbackWord, type OutcomeWord } from './closed-words.js';
 import type { WaitingDay } from './outcome-waiting.js';
 import { RELATIVE_ERROR } from './quantile-sketch.js';
 import type { StepUnit } from './period-steps.js';
 import type { Clock } from './run-moments.js';
-import type { RunReport, VersionTally } from './run-report.js';
-import { AGES, RunTally, type ConflictWord, type Missing } from './run-tally.js';
+import type { OrganisationTally, RunReport, VersionTally } from './run-report.js';
+import { AGES, RunTally, WAITS, type ConflictWord, type Missing } from './run-tally.js';
 import { shareOf, type Share } from './wilson.js';
 
 export const MISSING_WORDS: readonly Missing[] = [
@@ -40,6 +40,8 @@ export interface GroupNumbers {
     /** Null: no end. */
     readonly to_days: number | null;
   })[];
+  /** With an outcome within so many days of their start, of the runs that are at least as old. */
+  readonly outcome_within: readonly (Share & { readonly days: number })[];
   readonly days_to_outcome: {
     /** The day by which half of the runs have one; null when that is not known. */
     readonly median: number | null;
@@ -78,6 +80,15 @@ export interface ModelNumbers {
   readonly versions: readonly VersionNumbers[];
 }
 
+type EventsByStep = Readonly<Record<EventKind, readonly number[]>>;
+
+interface OrganisationNumbers {
+  readonly runs: number;
+  /** Of runs. */
+  readonly events: number;
+  readonly events_of_no_run: number;
+}
+
 export interface ReportNumbers {
   /** Of this form. */
   readonly report: 1;
@@ -87,15 +98,15 @@ export interface ReportNumbers {
   readonly since: string;
   readonly until: string;
   readonly log: { readonly events: number; readonly ends_at: string | null };
+  /** By the senders' clocks: events before the period and after it, which are in no other number. Else not known. */
+  readonly events_outside: { readonly before: number; readonly after: number } | null;
   readonly steps: { readonly unit: StepUnit; readonly starts: readonly string[] };
-  readonly events_by_step: Readonly<Record<EventKind, readonly number[]>>;
+  /** Of runs: with those of no run they are all that arrived. */
+  readonly events_by_step: EventsByStep;
+  readonly events_of_no_run: { readonly events: number; readonly by_step: EventsByStep };
   readonly other_runs: { readonly runs: number; readonly events: number };
-  readonly organisations: readonly {
-    readonly name: string;
-    readonly runs: number;
-    readonly events: number;
-  }[];
-  readonly organisations_not_told_apart: { readonly runs: number; readonly events: number };
+  readonly organisations: readonly (OrganisationNumbers & { readonly name: string })[];
+  readonly organisations_not_told_apart: OrganisationNumbers;
   readonly all: GroupNumbers;
   /** By how many runs they have, and then by name; the runs of which no model is known come last. */
   readonly models: readonly ModelNumbers[];
@@ -112,26 +123,36 @@ export interface ReportOccasion {
 
 export function numbersOf(report: RunReport, occasion: ReportOccasion): ReportNumbers {
   const { since, until, clock, asOf } = report.period;
-  const { unit, starts } = report.steps;
+  const { leftOut } = report;
+  const starts = report.steps.starts.slice(leftOut).map(timeText);
   return {
     report: 1,
     made_at: timeText(occasion.madeAt),
     asked_for: { organisation: occasion.organisation ?? null, model: occasion.model ?? null },
     clock,
-    since: timeText(since),
+    since: (leftOut === 0 ? undefined : starts[0]) ?? timeText(since),
     until: timeText(until),
     log: { events: occasion.logged, ends_at: occasion.logged === 0 ? null : timeText(asOf) },
-    steps: { unit, starts: starts.map(timeText) },
-    events_by_step: report.eventsBySteps,
+    events_outside: clock === 'sender' ? report.outside : null,
+    steps: { unit: report.steps.unit, starts },
+    events_by_step: eventsFrom(leftOut, report.eventsBySteps),
+    events_of_no_run: {
+      events: sumOf(Object.values(report.eventsOfNoRun).flat()),
+      by_step: eventsFrom(leftOut, report.eventsOfNoRun),
+    },
     other_runs: { runs: report.otherRuns, events: report.otherRunsEvents },
     organisations: [...report.organisations]
-      .map(([name, counts]) => ({ name, ...counts }))
+      .map(([name, tally]) => ({ name, ...organisationNumbers(tally) }))
       .sort((a, b) => b.runs - a.runs || byText(a.name, b.name)),
-    organisations_not_told_apart: report.untoldOrganisations,
-    all: groupNumbers(report.all),
+    organisations_not_told_apart: organisationNumbers(report.untoldOrganisations),
+    all: groupNumbers(report.all, leftOut),
     models: modelsOf(report),
-    models_not_told_apart: groupNumbers(report.untold),
+    models_not_told_apart: groupNumbers(report.untold, leftOut),
   };
+}
+
+function organisationNumbers({ runs, events, eventsOfNoRun }: OrganisationTally): OrganisationNumbers {
+  return { runs, events, events_of_no_run: eventsOfNoRun };
 }
 
 function modelsOf(report: RunReport): ModelNumbers[] {
@@ -140,7 +161,11 @@ function modelsOf(report: RunReport): ModelNumbers[] {
     .map(([modelId, versions]) => {
       const all = new RunTally(report.steps.starts.length);
       for (const { tally } of versions) all.merge(tally);
-      return { model_id: modelId, all: groupNumbers(all), versions: versionsOf(versions) };
+      return {
+        model_id: modelId,
+        all: groupNumbers(all, report.leftOut),
+        versions: versionsOf(versions, report.leftOut),
+      };
     })
     .sort(
       (a, b) =>
@@ -150,7 +175,7 @@ function modelsOf(report: RunReport): ModelNumbers[] {
     );
 }
 
-function versionsOf(versions: readonly VersionTally[]): VersionNumbers[] {
+function versionsOf(versions: readonly VersionTally[], leftOut: number): VersionNumbers[] {
   // A version with events and no run of the period began before it.
   const inOrder = [...versions].sort(
     (a, b) => begun(a) - begun(b) || byText(a.version ?? '', b.version ?? ''),
@@ -158,7 +183,7 @@ function versionsOf(versions: readonly VersionTally[]): VersionNumbers[] {
   return inOrder.map(({ version, tally }, i) => ({
     model_version: version,
     is_new: i > 0 && tally.runs > 0,
-    ...groupNumbers(tally),
+    ...groupNumbers(tally, leftOut),
   }));
 }
 
@@ -167,19 +192,19 @@ function begun({ tally }: VersionTally): number {
 }
 
 /** The numbers of several groups of one report taken together cannot be had from theirs; this is for a tally. */
-function groupNumbers(tally: RunTally): GroupNumbers {
-  const outcomes = countsOf(OUTCOME_WORDS, (word) => tally.outcomes.of(word));
+function groupNumbers(tally: RunTally, leftOut: number): GroupNumbers {
+  const outcomes = eachOf(OUTCOME_WORDS, (word) => tally.outcomes.of(word));
   const { validated, partial, contradicted, none } = outcomes;
-  const rated = tally.ratings.reduce((sum, count) => sum + count, 0);
+  const rated = sumOf(tally.ratings);
   const { thumbs, latency } = tally;
   return {
     runs: tally.runs,
     events: tally.events,
     first_run: tally.runs === 0 ? null : timeText(tally.first),
     last_run: tally.runs === 0 ? null : timeText(tally.last),
-    runs_by_step: tally.bySteps,
+    runs_by_step: tally.bySteps.slice(leftOut),
     completeness: tally.levels,
-    missing: countsOf(MISSING_WORDS, (word) => tally.missing.of(word)),
+    missing: eachOf(MISSING_WORDS, (word) => tally.missing.of(word)),
     outcomes,
     with_outcome: shareOf(tally.runs - none, tally.runs),
     contradicted: shareOf(contradicted, validated + partial + contradicted),
@@ -189,8 +214,12 @@ function groupNumbers(tally: RunTally): GroupNumbers {
       to_days: AGES[i] === Infinity ? null : (AGES[i] ?? null),
       ...shareOf(without, runs),
     })),
+    outcome_within: tally.byWait.map(({ runs, known }, i) => ({
+      days: WAITS[i] ?? 0,
+      ...shareOf(known, runs),
+    })),
     days_to_outcome: { median: tally.waiting.medianDays(), curve: tally.waiting.curve() },
-    feedback: countsOf(FEEDBACK_WORDS, (word) => tally.feedback.of(word)),
+    feedback: eachOf(FEEDBACK_WORDS, (word) => tally.feedback.of(word)),
     thumbs_up: shareOf(thumbs.up, thumbs.up + thumbs.down),
     ratings: {
       count: rated,
@@ -205,15 +234,23 @@ function groupNumbers(tally: RunTally): GroupNumbers {
       relative_error: RELATIVE_ERROR,
     },
     with_conflict: shareOf(tally.contradictory, tally.runs),
-    conflicts: countsOf(CONFLICT_WORDS, (word) => tally.conflicts.of(word)),
+    conflicts: eachOf(CONFLICT_WORDS, (word) => tally.conflicts.of(word)),
   };
 }
 
-function countsOf<Word extends string>(
+function eachOf<Word extends string, Value>(
   words: readonly Word[],
-  of: (word: Word) => number,
-): Record<Word, number> {
-  return Object.fromEntries(words.map((word) => [word, of(word)])) as Record<Word, number>;
+  of: (word: Word) => Value,
+): Record<Word, Value> {
+  return Object.fromEntries(words.map((word) => [word, of(word)])) as Record<Word, Value>;
+}
+
+function eventsFrom(step: number, bySteps: EventsByStep): EventsByStep {
+  return eachOf(EVENT_KINDS, (kind) => bySteps[kind].slice(step));
+}
+
+function sumOf(counts: readonly number[]): number {
+  return counts.reduce((sum, count) => sum + count, 0);
 }
 
 function timeText(milliseconds: number): string {

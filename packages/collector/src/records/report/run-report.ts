@@ -1,6 +1,7 @@
 /**
  * The records of a period, counted: by kind and step, by organisation, by model and version. A run is counted once, in
- * the period in which it began; an event on the day on which it came, whenever its run began.
+ * the period in which it began; an event on the day on which it came, whenever its run began. Events that belong to no
+ * run are counted by themselves: they are no run, and nobody can tell of which model they are.
  *
  * Memory is bounded: the first 500 pairs of model and version are told apart, and the first 200 organisations; what
  * comes after them is summed, and said to be. Of a name, the first 120 characters are looked at.
@@ -17,11 +18,20 @@ const NAME_LENGTH = 120;
 /** Times in milliseconds since 1970. */
 export interface ReportPeriod {
   readonly since: number;
+  /** The days before the first event of the period are left out of it. */
+  readonly fromFirstEvent: boolean;
   /** Not part of it. */
   readonly until: number;
   readonly clock: Clock;
   /** When the log ends: a run is as old as it was then. */
   readonly asOf: number;
+}
+
+export interface OrganisationTally {
+  runs: number;
+  /** Of runs. */
+  events: number;
+  eventsOfNoRun: number;
 }
 
 export interface VersionTally {
@@ -31,6 +41,8 @@ export interface VersionTally {
   readonly tally: RunTally;
 }
 
+type EventsBySteps = Readonly<Record<EventKind, number[]>>;
+
 export class RunReport {
   readonly steps: PeriodSteps;
   readonly all: RunTally;
@@ -39,17 +51,22 @@ export class RunReport {
   /** Runs that began before the period, or after it, and have events in it. */
   otherRuns = 0;
   otherRunsEvents = 0;
-  untoldOrganisations = { runs: 0, events: 0 };
-  readonly eventsBySteps: Readonly<Record<EventKind, number[]>>;
-  readonly organisations = new Map<string, { runs: number; events: number }>();
+  /** Events of another time, of the records that were added. */
+  readonly outside = { before: 0, after: 0 };
+  readonly untoldOrganisations = noEvents();
+  /** Of runs, and of no run. */
+  readonly eventsBySteps: EventsBySteps;
+  readonly eventsOfNoRun: EventsBySteps;
+  readonly organisations = new Map<string, OrganisationTally>();
   readonly #versions = new Map<string, VersionTally>();
+  #firstStep = Infinity;
 
   constructor(readonly period: ReportPeriod) {
     this.steps = stepsOf(period.since, period.until);
     this.all = this.#tally();
     this.untold = this.#tally();
-    const bySteps = EVENT_KINDS.map((kind) => [kind, this.steps.starts.map(() => 0)]);
-    this.eventsBySteps = Object.fromEntries(bySteps) as Record<EventKind, number[]>;
+    this.eventsBySteps = this.#bySteps();
+    this.eventsOfNoRun = this.#bySteps();
   }
 
   /** In the order of their first run. */
@@ -57,9 +74,19 @@ export class RunReport {
     return this.#versions.values();
   }
 
+  /** How many steps are left out at the beginning. */
+  get leftOut(): number {
+    return this.period.fromFirstEvent && this.#firstStep < Infinity ? this.#firstStep : 0;
+  }
+
   add(record: ClinicalRecord): void {
     const moments = momentsOf(record, this.period.clock);
-    const events = this.#countEvents(record, moments);
+    if (record.metadata.run_id === null) {
+      const events = this.#countEvents(record, moments, this.eventsOfNoRun);
+      if (events > 0) this.#organisation(record.metadata.organisation).eventsOfNoRun += events;
+      return;
+    }
+    const events = this.#countEvents(record, moments, this.eventsBySteps);
     const begins = this.#isWithin(moments.began);
     if (events === 0 && !begins) return;
     if (!begins) {
@@ -77,15 +104,19 @@ export class RunReport {
   }
 
   /** @returns how many are of the period. */
-  #countEvents({ metadata }: ClinicalRecord, { events }: RunMoments): number {
+  #countEvents({ metadata }: ClinicalRecord, { events }: RunMoments, into: EventsBySteps): number {
     let within = 0;
     for (const [i, { kind }] of metadata.events.entries()) {
       const at = events[i] ?? NaN;
-      if (!this.#isWithin(at)) continue;
+      if (!this.#isWithin(at)) {
+        this.outside[at < this.period.since ? 'before' : 'after']++;
+        continue;
+      }
       within++;
-      const bySteps = this.eventsBySteps[kind];
+      const bySteps = into[kind];
       const step = stepAt(this.steps, at);
       bySteps[step] = (bySteps[step] ?? 0) + 1;
+      this.#firstStep = Math.min(this.#firstStep, step);
     }
     return within;
   }
@@ -98,11 +129,16 @@ export class RunReport {
     return new RunTally(this.steps.starts.length);
   }
 
-  #organisation(name: string): { runs: number; events: number } {
+  #bySteps(): EventsBySteps {
+    const bySteps = EVENT_KINDS.map((kind) => [kind, this.steps.starts.map(() => 0)]);
+    return Object.fromEntries(bySteps) as EventsBySteps;
+  }
+
+  #organisation(name: string): OrganisationTally {
     const known = this.organisations.get(name);
     if (known !== undefined) return known;
     if (this.organisations.size === MOST_ORGANISATIONS) return this.untoldOrganisations;
-    const added = { runs: 0, events: 0 };
+    const added = noEvents();
     this.organisations.set(name, added);
     return added;
   }
@@ -118,6 +154,10 @@ export class RunReport {
     this.#versions.set(key, { modelId, version, tally });
     return tally;
   }
+}
+
+function noEvents(): OrganisationTally {
+  return { runs: 0, events: 0, eventsOfNoRun: 0 };
 }
 
 /** Nothing is said of a model where the payload of the start cannot be read, or where a sender left it out. */

@@ -16,6 +16,8 @@ export type ConflictWord = Exclude<Conflict['kind'], 'clock_disorder'> | NonNull
 
 /** Upper ends of the ages that runs are told apart by, in days. */
 export const AGES = [1, 7, 30, 90, Infinity] as const;
+/** In days: outcomes within so long are counted of the runs that are as old, so that runs of any age can be compared. */
+export const WAITS = AGES.slice(0, -1);
 /** */
 const MOST_RATING = 5;
 
@@ -34,6 +36,7 @@ export class RunTally {
   changedOutcomes = 0;
   readonly waiting = new OutcomeWaiting();
   readonly byAge = AGES.map(() => ({ runs: 0, without: 0 }));
+  readonly byWait = WAITS.map(() => ({ runs: 0, known: 0 }));
   readonly feedback = new Counts<FeedbackWord>();
   readonly thumbs = { up: 0, down: 0 };
   /** How often 0, 1, … 5 was given, rounded; and the sum as given. */
@@ -69,6 +72,12 @@ export class RunTally {
       ages.runs++;
       if (outcome === undefined) ages.without++;
     }
+    for (const [i, days] of WAITS.entries()) {
+      const wait = this.byWait[i];
+      if (wait === undefined || age < days) continue;
+      wait.runs++;
+      if (outcome !== undefined && outcome - began < days * DAY_MS) wait.known++;
+    }
     this.#addFeedback(record);
     if (latency_ms !== null) this.latency.add(latency_ms);
     if (conflicts.length > 0) this.contradictory++;
@@ -94,6 +103,12 @@ export class RunTally {
       if (ages === undefined) continue;
       ages.runs += runs;
       ages.without += without;
+    }
+    for (const [i, { runs, known }] of other.byWait.entries()) {
+      const wait = this.byWait[i];
+      if (wait === undefined) continue;
+      wait.runs += runs;
+      wait.known += known;
     }
     this.feedback.merge(other.feedback);
     this.thumbs.up += other.thumbs.up;

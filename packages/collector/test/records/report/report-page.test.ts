@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { reportPage } from '../../../src/records/report/page/report-page.js';
-import { reported, SECRETS, type WantedRun } from './report-runs.js';
+import { MARCH, reported, SECRETS, type WantedRun } from './report-runs.js';
 
 /** Two versions of a model, the newer one contradicted far more often. */
 const CHANGE: readonly WantedRun[] = Array.from({ length: 200 }, (_, i) => {
@@ -30,8 +30,71 @@ describe('the page of a report [R-715]', () => {
     const text = textOf(reportPage(reported(CHANGE)));
     expect(text).toContain('200 runs of 1 model; 80.0\u202f% have an outcome.');
     expect(text).toMatch(
-      /sepsis-risk 5\.0\.0\. differs First seen on 11 March 2026, after 4\.2\.0\. Contradicted: 62\.5.% of 80 judged runs \(51\.5 to 72\.3.%\); with 4\.2\.0: 12\.5.% of 80 \(6\.9 to 21\.5.%\)\. The intervals do not overlap\. Latency p95: 90\d.ms; with 4\.2\.0: 30\d.ms\./,
+      /sepsis-risk 5\.0\.0\. differs First seen on 11 March 2026, after 4\.2\.0\. Contradicted: 62\.5.% of 80 judged runs \(51\.5 to 72\.3.%\); with 4\.2\.0: 12\.5.% of 80 \(6\.9 to 21\.5.%\)\. The intervals do not overlap\. Outcome within .*? Latency p95: 90\d.ms; with 4\.2\.0: 30\d.ms\./,
     );
+  });
+
+  test('says at the top what has changed of the outcomes that are known, after the same time', () => {
+    const runs = CHANGE.map((run, i) => ({ ...run, outcomes: i < 100 || i % 2 === 0 ? ['validated'] : [] }));
+    const text = textOf(reportPage(reported(runs)));
+    // 30 days are more than the newer runs have had.
+    expect(text).toMatch(
+      /5\.0\.0\. differs .* Outcome within 7 days: 50\.0.% of 100 runs that old \(40\.4 to 59\.6.%\); with 4\.2\.0: 100.% of 100 \(96\.3 to 100.%\)\. The intervals do not overlap\./,
+    );
+    const same = textOf(reportPage(reported(CHANGE)));
+    expect(same).toMatch(/Outcome within 7 days: 80\.0.% .*?\. The intervals overlap\. Latency/);
+    expect(text).toContain(
+      'within 7 days 100 of 100 (100 %) 50 of 100 (50.0 %) 150 of 200 (75.0 %)'.replaceAll(' %', '\u202f%'),
+    );
+    const young = reported(CHANGE, { ...MARCH, asOf: MARCH.since + 10.5 * 86_400_000 });
+    expect(textOf(reportPage(young))).not.toContain('Outcome within');
+  });
+
+  test('says that intervals overlap only where there are enough runs to say so', () => {
+    const versions = (runs: number, contradicted: readonly [number, number]) =>
+      textOf(
+        reportPage(
+          reported(
+            ['1', '2'].flatMap((version, v) =>
+              Array.from({ length: runs }, (_, i) => ({
+                n: v * runs + i + 1,
+                day: v,
+                version,
+                outcomes: [i < (contradicted[v] ?? 0) ? 'contradicted' : 'validated'],
+              })),
+            ),
+          ),
+        ),
+      );
+    const few = 'Too few to compare: fewer than 20 in one of them.';
+    const judged = (text: string) => /Contradicted: [^;]*; with 1: [^)]*\)\. (.*?\.)/.exec(text)?.[1];
+    expect(judged(versions(19, [4, 10]))).toBe(few);
+    expect(judged(versions(20, [4, 10]))).toBe('The intervals overlap.');
+    expect(judged(versions(8, [0, 8]))).toBe('The intervals do not overlap.');
+  });
+
+  test('says of events of no run how many they are, and that they are in no other number', () => {
+    const text = textOf(reportPage(reported([...CHANGE, { n: 900, ofNoRun: true }])));
+    expect(text).toContain('200 runs of 1 model;');
+    expect(text).toContain('Besides, 1 event of no run.');
+    expect(text).toMatch(/Of no run\. 1 event \(0\.1.% of all\) .* most often outcome \(1\)/);
+    expect(text).toContain('organisation runs events events of no run default 200 760 1');
+    expect(textOf(reportPage(reported(CHANGE)))).not.toMatch(/Besides|Of no run|events of no run default/);
+    const alone = textOf(reportPage(reported([{ n: 900, ofNoRun: true }])));
+    expect(alone).toContain('No run began in this period. Besides, 1 event of no run.');
+  });
+
+  test('says how many events lie before the period and after it', () => {
+    const outside = (...days: readonly number[]) =>
+      textOf(
+        reportPage(
+          reported([{ n: 900 }, ...days.map((day, i) => ({ n: i + 1, day, ofNoRun: true as const }))]),
+        ),
+      );
+    expect(outside(-739_000)).toContain('Not counted: 1 event before this period, by these clocks.');
+    expect(outside(60, 61)).toContain('Not counted: 2 events after this period,');
+    expect(outside(-739_000, 60, -1)).toContain('Not counted: 2 events before this period and 1 after it,');
+    expect(outside()).not.toContain('Not counted');
   });
 
   test('is the same for the same numbers, and asks for nothing and runs nothing', () => {

@@ -20,6 +20,8 @@ export interface WantedRun {
   readonly feedback?: readonly Readonly<Record<string, unknown>>[];
   readonly latencyMs?: number;
   readonly withoutStart?: true;
+  /** One outcome that names no run and no parent, and nothing else. */
+  readonly ofNoRun?: true;
   /** By how many days the collector's clock is later than the sender's. */
   readonly late?: number;
 }
@@ -37,7 +39,7 @@ export const SECRETS = [
 function runOf(wanted: WantedRun): ClinicalRecord {
   const { n, day = 0, late = 0, organisation = 'default', after = 2, latencyMs = 500 } = wanted;
   const start = Date.UTC(2026, 2, 1, 8) + day * DAY;
-  const run = id(n);
+  const run = wanted.ofNoRun ? null : id(n);
   let next = n * 100;
   const made = (
     kind: Parameters<typeof event>[0]['kind'],
@@ -55,6 +57,7 @@ function runOf(wanted: WantedRun): ClinicalRecord {
     });
   const model = { model_id: wanted.model ?? 'sepsis-risk', model_version: wanted.version ?? '4.2.0' };
   const { outcomes = [], feedback = [] } = wanted;
+  if (wanted.ofNoRun) return assembleRecord([made('outcome', start, {})]);
   const events = [
     ...(wanted.withoutStart ? [] : [made('inference-start', start, { model_instance: model })]),
     made('human-output', start + latencyMs, {}),
@@ -73,6 +76,7 @@ function runOf(wanted: WantedRun): ClinicalRecord {
 export const MARCH: ReportPeriod = {
   since: Date.UTC(2026, 2, 1),
   until: Date.UTC(2026, 3, 1),
+  fromFirstEvent: false,
   clock: 'sender',
   asOf: Date.UTC(2026, 3, 10),
 };

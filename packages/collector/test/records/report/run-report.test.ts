@@ -25,6 +25,7 @@ const anyRun = fc.record(
       { maxLength: 3 },
     ),
     latencyMs: fc.integer({ min: 0, max: 100_000 }),
+    ofNoRun: fc.constantFrom(undefined, undefined, true as const),
   },
   { requiredKeys: [] },
 );
@@ -44,7 +45,8 @@ describe('a report of a period [R-715]', () => {
   test('adds up: by version, by organisation, by day, by outcome and by age', () => {
     fc.assert(
       fc.property(anyRuns, (runs) => {
-        const { all, models, organisations, events_by_step: byStep } = reported(runs);
+        const numbers = reported(runs);
+        const { all, models, organisations, events_by_step: byStep, events_of_no_run: ofNoRun } = numbers;
         const versions = models.flatMap((model) => model.versions);
         const sum = (counts: readonly number[]) => counts.reduce((some, count) => some + count, 0);
         const of = (groups: readonly Pick<GroupNumbers, 'runs' | 'events'>[]) => [
@@ -55,12 +57,18 @@ describe('a report of a period [R-715]', () => {
           expect(of(groups)).toEqual([all.runs, all.events]);
         }
         expect(sum(Object.values(byStep).flat())).toBe(all.events);
+        expect(sum(Object.values(ofNoRun.by_step).flat())).toBe(ofNoRun.events);
+        expect(sum(organisations.map((each) => each.events_of_no_run))).toBe(ofNoRun.events);
         for (const group of [all, ...versions]) {
           expect(sum(group.runs_by_step)).toBe(group.runs);
           expect(sum(Object.values(group.outcomes))).toBe(group.runs);
           expect(sum(group.without_outcome_by_age.map((age) => age.of))).toBe(group.runs);
           expect(sum(group.without_outcome_by_age.map((age) => age.count))).toBe(group.outcomes.none);
           expect(sum(Object.values(group.completeness))).toBe(group.runs);
+          for (const { days, of } of group.outcome_within) {
+            const old = group.without_outcome_by_age.filter((age) => age.from_days >= days);
+            expect(of).toBe(sum(old.map((age) => age.of)));
+          }
         }
       }),
     );
@@ -78,6 +86,26 @@ describe('a report of a period [R-715]', () => {
     expect(numbers.other_runs).toEqual({ runs: 1, events: 1 });
   });
 
+  test('counts events of no run by themselves, and as no run', () => {
+    const numbers = reported([
+      { n: 1, outcomes: ['validated'] },
+      { n: 2, ofNoRun: true, day: 3 },
+      { n: 3, ofNoRun: true, organisation: 'ward-7' },
+      { n: 4, ofNoRun: true, day: 31 },
+    ]);
+    const { all, models, organisations, events_by_step: byStep, events_of_no_run: ofNoRun } = numbers;
+    expect(all).toMatchObject({ runs: 1, events: 3, completeness: { incomplete: 0 } });
+    expect(models.map(({ model_id }) => model_id)).toEqual(['sepsis-risk']);
+    expect(ofNoRun.events).toBe(2);
+    expect(ofNoRun.by_step.outcome.slice(0, 4)).toEqual([1, 0, 0, 1]);
+    expect(byStep.outcome.slice(0, 4)).toEqual([0, 0, 1, 0]);
+    expect(organisations).toEqual([
+      { name: 'default', runs: 1, events: 3, events_of_no_run: 1 },
+      { name: 'ward-7', runs: 0, events: 0, events_of_no_run: 1 },
+    ]);
+    expect(numbers.other_runs).toEqual({ runs: 0, events: 0 });
+  });
+
   test('goes by the clock that it is asked to go by', () => {
     const runs: readonly WantedRun[] = [{ n: 1, day: 1, late: 20, outcomes: ['validated'] }];
     const days = (['sender', 'collector'] as const).map((clock) => {
@@ -88,6 +116,31 @@ describe('a report of a period [R-715]', () => {
       [1, '2026-03-02T08:00:00.000Z'],
       [21, '2026-03-22T08:00:00.000Z'],
     ]);
+  });
+
+  test('begins with the first event where it is to, and counts what lies outside', () => {
+    const runs: readonly WantedRun[] = [
+      { n: 1, day: 4, outcomes: ['validated'], model: 'triage' },
+      { n: 2, day: 6 },
+      { n: 3, day: 3, ofNoRun: true },
+      // Of clocks that are wrong: in the year 2, and in the year 7502.
+      { n: 4, day: -739_000 },
+      { n: 5, day: 2_000_000, outcomes: ['partial'] },
+    ];
+    const numbers = reported(runs, { ...MARCH, fromFirstEvent: true });
+    expect([numbers.since, numbers.steps.starts[0]]).toEqual(Array(2).fill('2026-03-04T00:00:00.000Z'));
+    expect(numbers.steps.starts).toHaveLength(28);
+    expect(numbers.all.runs_by_step.slice(0, 5)).toEqual([0, 1, 0, 1, 0]);
+    expect(numbers.models[0]?.versions[0]?.runs_by_step).toHaveLength(28);
+    expect(numbers.events_by_step.outcome.slice(0, 5)).toEqual([0, 0, 0, 1, 0]);
+    expect(numbers.events_of_no_run.by_step.outcome.slice(0, 2)).toEqual([1, 0]);
+    expect(numbers.events_outside).toEqual({ before: 2, after: 3 });
+    const asked = reported(runs);
+    expect([asked.since, asked.steps.starts.length]).toEqual(['2026-03-01T00:00:00.000Z', 31]);
+    expect(asked.all).toEqual({ ...numbers.all, runs_by_step: asked.all.runs_by_step });
+    // By the collector's clock the records of other times are not looked at.
+    expect(reported(runs, { ...MARCH, clock: 'collector' }).events_outside).toBeNull();
+    expect(reported([], { ...MARCH, fromFirstEvent: true }).steps.starts).toHaveLength(31);
   });
 
   test('tells a version that came after another from one that was there', () => {
@@ -130,6 +183,23 @@ describe('a report of a period [R-715]', () => {
     expect(all.changed_outcomes).toBe(2);
   });
 
+  test('counts outcomes within a time of the runs that are as old', () => {
+    // Of 1 to 31 March, and the log ends on the 9th of April at midnight.
+    const { all } = reported([
+      { n: 1, day: 5, outcomes: ['validated'], after: 1 },
+      { n: 2, day: 5, outcomes: ['validated', 'partial'], after: 7 },
+      { n: 3, day: 5 },
+      { n: 4, day: 29, outcomes: ['validated'], after: 0.5 },
+      { n: 5, day: 29, outcomes: ['validated'], after: 6.9 },
+    ]);
+    expect(all.outcome_within.map(({ days, count, of }) => [days, count, of])).toEqual([
+      [1, 1, 5],
+      [7, 3, 5],
+      [30, 2, 3],
+      [90, 0, 0],
+    ]);
+  });
+
   test('counts feedback by how often it was given', () => {
     const { all } = reported([
       {
@@ -166,7 +236,7 @@ describe('a report of a period [R-715]', () => {
     );
     expect([numbers.models.length, numbers.models_not_told_apart.runs]).toEqual([500, 20]);
     expect(numbers.organisations).toHaveLength(200);
-    expect(numbers.organisations_not_told_apart).toEqual({ runs: 320, events: 640 });
+    expect(numbers.organisations_not_told_apart).toEqual({ runs: 320, events: 640, events_of_no_run: 0 });
     expect(numbers.all.runs).toBe(520);
     const [long] = reported([{ n: 1, model: 'x'.repeat(100_000) }]).models;
     expect(long?.model_id).toHaveLength(121);

@@ -10,10 +10,11 @@ const HEIGHT = 64;
 const MOST_ROWS = 60;
 
 export function arrivals(numbers: ReportNumbers, ends: Html): Html {
-  const { steps, events_by_step: byStep, other_runs: other } = numbers;
+  const { steps, events_by_step: byStep, events_of_no_run: ofNoRun, other_runs: other } = numbers;
   const series = [
     { name: 'runs that began', values: numbers.all.runs_by_step },
     ...EVENT_KINDS.map((kind) => ({ name: `${kind} events`, values: byStep[kind] })),
+    ...(ofNoRun.events > 0 ? [{ name: 'events of no run', values: stepSums(ofNoRun.by_step) }] : []),
   ];
   return html`<section id="arrived" aria-labelledby="arrived-title">
     <h2 id="arrived-title">What arrived, by the ${steps.unit}</h2>
@@ -59,11 +60,26 @@ export function arrivals(numbers: ReportNumbers, ends: Html): Html {
   </section>`;
 }
 
-function organisations({ organisations: all, organisations_not_told_apart: rest }: ReportNumbers): Html {
+/** Of all kinds together. */
+function stepSums(byStep: ReportNumbers['events_by_step']): number[] {
+  return byStep['inference-start'].map((_, step) =>
+    EVENT_KINDS.reduce((sum, kind) => sum + (byStep[kind][step] ?? 0), 0),
+  );
+}
+
+function organisations(numbers: ReportNumbers): Html {
+  const { organisations: all, organisations_not_told_apart: rest } = numbers;
   const rows = all.slice(0, MOST_ROWS);
-  const summed = all
-    .slice(MOST_ROWS)
-    .reduce((sum, { runs, events }) => ({ runs: sum.runs + runs, events: sum.events + events }), rest);
+  const summed = all.slice(MOST_ROWS).reduce(
+    (sum, { runs, events, events_of_no_run: ofNoRun }) => ({
+      runs: sum.runs + runs,
+      events: sum.events + events,
+      events_of_no_run: sum.events_of_no_run + ofNoRun,
+    }),
+    rest,
+  );
+  const others = summed.events + summed.events_of_no_run > 0 ? [{ name: 'others', ...summed }] : [];
+  const runless = numbers.events_of_no_run.events > 0;
   return html`<table class="short">
     <caption>
       By organisation
@@ -73,15 +89,17 @@ function organisations({ organisations: all, organisations_not_told_apart: rest 
         <th class="text" scope="col">organisation</th>
         <th scope="col">runs</th>
         <th scope="col">events</th>
+        ${runless ? html`<th scope="col">events of no run</th>` : NOTHING}
       </tr>
     </thead>
     <tbody>
-      ${[...rows, ...(summed.events > 0 ? [{ name: 'others', ...summed }] : [])].map(
-        ({ name, runs, events }) =>
+      ${[...rows, ...others].map(
+        ({ name, runs, events, events_of_no_run: ofNoRun }) =>
           html`<tr>
             <th scope="row">${name}</th>
             <td>${countText(runs)}</td>
             <td>${countText(events)}</td>
+            ${runless ? html`<td>${countText(ofNoRun)}</td>` : NOTHING}
           </tr>`,
       )}
     </tbody>

@@ -18,9 +18,10 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
     </li>
     <li>
       <strong>Runs</strong> are counted once, in the period in which they began, with all that is known of
-      them at the end of the log: an outcome is counted also when it came after the period. Events without a
-      run count as one each with those that hang on them. <strong>Events</strong> are counted when they came,
-      those of runs that began at another time included.
+      them at the end of the log: an outcome is counted also when it came after the period.
+      <strong>Events</strong> are counted when they came, those of runs that began at another time included.
+      <strong>Events of no run</strong> name none, and hang on no event that is of one: they are counted by
+      themselves, and are in no other number.
     </li>
     <li>
       <strong>Age</strong> is from the beginning of a run to the end of the log; ${ends}. A run of yesterday
@@ -42,7 +43,8 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       <strong>95 % intervals</strong> are Wilson’s score intervals (E. B. Wilson, J. Am. Stat. Assoc. 22,
       1927, 209–212). They take runs to be independent of each other, which runs of one patient are not: take
       them for the least uncertainty. Intervals that do not overlap are a reason to look, and no proof of a
-      cause.
+      cause. That they overlap is said only where both versions have at least 20 runs: with fewer, shares that
+      differ by a third overlap as well, and it says nothing; so they are called too few to compare.
     </li>
     <li>
       <strong>Until the outcome:</strong> the estimate of E. L. Kaplan and P. Meier (J. Am. Stat. Assoc. 53,
@@ -76,8 +78,10 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
     </li>
     <li>
       <strong>To begin with</strong> names every new version, with its contradicted share against that of the
-      version before, and with its p95 where that differs by a quarter or more; runs of 30 days and more
-      without an outcome; incomplete records; conflicts.
+      version before; with its runs that had an outcome after the same time, the longest of 1, 7, 30 and 90
+      days that at least 20 runs of both are old enough for, because the newer one has younger runs; and with
+      its p95 where that differs by a quarter or more; runs of 30 days and more without an outcome; incomplete
+      records; conflicts; events of no run.
     </li>
     <li>
       All counts are exact. Of organisations the first 200 are told apart, of models and versions the first

@@ -1,4 +1,5 @@
 /** What of the numbers a meeting would begin with, in sentences. Each follows from a stated rule; none is a judgement. */
+import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { Share } from '../wilson.js';
 import {
   CONFLICT_WORDS,
@@ -24,12 +25,17 @@ const MOST_CHANGES = 12;
 const OLD_DAYS = 30;
 /** By how much a percentile has to differ between versions to be named. */
 const LATENCY_CHANGE = 0.25;
+/**
+ * Runs of each version, so that it says something when their intervals overlap. Those of two versions with 20 runs each
+ * overlap whatever the shares are, unless they differ by 35 points or more; with 10 it would be 60.
+ */
+const LEAST_COMPARED = 20;
 
 export interface Finding {
   readonly about: string;
   /** Whole sentences. */
   readonly says: readonly string[];
-  /** Whether the contradicted shares of two versions lie apart. */
+  /** Whether shares of two versions lie apart: of contradicted runs, or of runs with an outcome. */
   readonly differs?: boolean;
 }
 
@@ -39,6 +45,7 @@ export function findingsOf(numbers: ReportNumbers): Finding[] {
     ...oldWithoutOutcome(numbers),
     ...incomplete(numbers),
     ...conflicting(numbers),
+    ...ofNoRun(numbers),
   ];
 }
 
@@ -57,18 +64,52 @@ function changesOf(model: ModelNumbers): Finding[] {
     const before = model.versions[i - 1];
     if (!version.is_new || before === undefined) return [];
     const old = versionText(before);
+    const known = sameWait(version, before);
     return [
       {
         about: `${modelText(model)} ${versionText(version)}`,
         says: [
           `First seen on ${dateText(version.first_run)}, after ${old}.`,
           ...contradicted(version, before, old),
+          ...(known === undefined ? [] : withOutcome(known, old)),
           ...latency(version, before, old),
         ],
-        differs: lieApart(version.contradicted, before.contradicted),
+        differs:
+          lieApart(version.contradicted, before.contradicted) ||
+          (known !== undefined && lieApart(known.now, known.then)),
       },
     ];
   });
+}
+
+interface KnownWithin {
+  readonly days: number;
+  readonly now: Share;
+  readonly then: Share;
+}
+
+/**
+ * How many runs of two versions have an outcome after the same time: the longest that enough runs of both are old
+ * enough for, or else any are. All runs of both cannot be compared: those of the newer one are younger.
+ */
+function sameWait(version: VersionNumbers, before: VersionNumbers): KnownWithin | undefined {
+  const waits = version.outcome_within.flatMap((now, i): KnownWithin[] => {
+    const then = before.outcome_within[i];
+    return then === undefined || now.of === 0 || then.of === 0 ? [] : [{ days: now.days, now, then }];
+  });
+  return waits.findLast(({ now, then }) => areEnough(now, then)) ?? waits.at(-1);
+}
+
+function withOutcome({ days, now, then }: KnownWithin, old: string): string[] {
+  return [
+    `Outcome within ${countOf(days, 'day')}: ${percent(now.share)} of ${countOf(now.of, 'run')} that old ` +
+      `(${intervalText(now)}); with ${old}: ${percent(then.share)} of ${countText(then.of)} (${intervalText(then)}).`,
+    comparison(now, then),
+  ];
+}
+
+function areEnough(now: Share, then: Share): boolean {
+  return Math.min(now.of, then.of) >= LEAST_COMPARED;
 }
 
 function lieApart(a: Share, b: Share): boolean {
@@ -85,8 +126,15 @@ function contradicted(
   return [
     `Contradicted: ${percent(now.share)} of ${countOf(now.of, 'judged run')} (${intervalText(now)}); ` +
       `with ${old}: ${percent(then.share)} of ${countText(then.of)} (${intervalText(then)}).`,
-    `The intervals ${lieApart(now, then) ? 'do not overlap' : 'overlap'}.`,
+    comparison(now, then),
   ];
+}
+
+/** Intervals that lie apart are told however few the runs are: those of few are wide already. */
+function comparison(now: Share, then: Share): string {
+  if (lieApart(now, then)) return 'The intervals do not overlap.';
+  if (areEnough(now, then)) return 'The intervals overlap.';
+  return `Too few to compare: fewer than ${LEAST_COMPARED} in one of them.`;
 }
 
 function latency(
@@ -122,6 +170,22 @@ function conflicting({ all }: ReportNumbers): Finding[] {
   const most =
     kind === undefined ? '' : `, most often ${CONFLICT_TEXT[kind]} (${countText(all.conflicts[kind])})`;
   return [{ about: 'Conflicts', says: [`In ${recordsText(count, of)}${most}.`] }];
+}
+
+function ofNoRun({ all, events_of_no_run: { events, by_step: byStep } }: ReportNumbers): Finding[] {
+  if (events === 0) return [];
+  const counts = EVENT_KINDS.map((kind) => byStep[kind].reduce((sum, count) => sum + count, 0));
+  const most = Math.max(...counts);
+  const kind = EVENT_KINDS[counts.indexOf(most)] ?? '';
+  const share = `${countOf(events, 'event')} (${percent(events / (all.events + events))} of all)`;
+  return [
+    {
+      about: 'Of no run',
+      says: [
+        `${share} cannot be said to belong to a run, most often ${kind} (${countText(most)}); what they tell is in no other number.`,
+      ],
+    },
+  ];
 }
 
 function recordsText(count: number, of: number): string {

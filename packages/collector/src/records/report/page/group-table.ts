@@ -7,6 +7,7 @@ import { html, type Html } from './html.js';
 import {
   ageText,
   CONFLICT_TEXT,
+  countOf,
   countText,
   dateText,
   decimal,
@@ -34,6 +35,7 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
   const found = (count: (numbers: GroupNumbers) => number) =>
     groups.some(({ numbers }) => count(numbers) > 0);
   const ages = groups[0]?.numbers.without_outcome_by_age ?? [];
+  const waits = groups[0]?.numbers.outcome_within ?? [];
   return [
     [
       'Runs',
@@ -76,6 +78,18 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
         ]),
         ['from start to outcome', medianText],
       ],
+    ],
+    [
+      'With an outcome after so long, of the runs that are as old',
+      waits.map(({ days }, i): Row => [
+        `within ${countOf(days, 'day')}`,
+        ({ outcome_within: within }) => {
+          const share = within[i];
+          return share === undefined || share.of === 0
+            ? 'no run'
+            : `${ofText(share)} (${percent(share.share)})`;
+        },
+      ]),
     ],
     [
       'Latency, from start to first output',

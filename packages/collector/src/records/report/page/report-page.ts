@@ -49,7 +49,7 @@ export function reportPage(numbers: ReportNumbers): string {
         ${PATTERNS}
         <div class="page">
           ${header(numbers)}
-          <main>${numbers.all.runs + numbers.all.events === 0 ? emptiness(numbers) : contents(numbers)}</main>
+          <main>${isEmpty(numbers) ? emptiness(numbers) : contents(numbers)}</main>
           ${footer(numbers)}
         </div>
       </body>
@@ -59,6 +59,7 @@ export function reportPage(numbers: ReportNumbers): string {
 
 function header(numbers: ReportNumbers): Html {
   const { organisation, model } = numbers.asked_for;
+  const outside = outsideText(numbers);
   const only = [
     ...(organisation === null ? [] : [`organisation ${organisation}`]),
     ...(model === null ? [] : [`model ${model}`]),
@@ -70,7 +71,25 @@ function header(numbers: ReportNumbers): Html {
       ${numbers.clock === 'collector' ? 'collector’s clock' : 'senders’ clocks'}, days of
       UTC${only.length === 0 ? '' : `; only ${only.join(', ')}`}
     </p>
+    ${outside === '' ? NOTHING : html`<p>${outside}</p>`}
   </header>`;
+}
+
+/** What clocks that are wrong, or a period that was chosen badly, would otherwise hide. */
+function outsideText({ events_outside: outside }: ReportNumbers): string {
+  if (outside === null || outside.before + outside.after === 0) return '';
+  const { before, after } = outside;
+  const which =
+    after === 0
+      ? `${countOf(before, 'event')} before this period`
+      : before === 0
+        ? `${countOf(after, 'event')} after this period`
+        : `${countOf(before, 'event')} before this period and ${countText(after)} after it`;
+  return `Not counted: ${which}, by these clocks.`;
+}
+
+function isEmpty({ all, events_of_no_run: ofNoRun }: ReportNumbers): boolean {
+  return all.runs + all.events + ofNoRun.events === 0;
 }
 
 function emptiness({ log }: ReportNumbers): Html {
@@ -124,8 +143,9 @@ function contents(numbers: ReportNumbers): Html {
 }
 
 function summary(numbers: ReportNumbers): Html {
-  const { all } = numbers;
+  const { all, events_of_no_run: ofNoRun } = numbers;
   const known = numbers.models.filter(({ model_id: id }) => id !== null).length;
+  const runs = `${countOf(all.runs, 'run')} of ${countOf(known, 'model')}; ${percent(all.with_outcome.share)} have an outcome.`;
   const judged =
     all.contradicted.of === 0
       ? 'No outcome says yet whether a run was right.'
@@ -137,9 +157,9 @@ function summary(numbers: ReportNumbers): Html {
       <dd class="number">${number}</dd>
       <dd class="more">${more}</dd>
     </div>`;
+  const besides = ofNoRun.events > 0 ? ` Besides, ${countOf(ofNoRun.events, 'event')} of no run.` : '';
   return html`<p class="lead">
-      ${countOf(all.runs, 'run')} of ${countOf(known, 'model')}; ${percent(all.with_outcome.share)} have an
-      outcome. ${judged}
+      ${all.runs === 0 ? 'No run began in this period.' : `${runs} ${judged}`}${besides}
     </p>
     <dl class="tiles">
       ${tile('Runs', countText(all.runs), countOf(all.events, 'event'))}

@@ -1,0 +1,42 @@
+import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { run, temporaryDirectory } from '../running/collector-process.js';
+import { fillSigned, loggedEvent } from './signed-directory.js';
+
+function scratch(): string {
+  const directory = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+test.each(['checkpoints/latest', 'ledger/0000000000000002.segment', 'index/0000000000000000-1.run'])(
+  'no reader waits at a pipe that has the name %s, or notes a reading',
+  async (name) => {
+    const dataDir = scratch();
+    const elsewhere = scratch();
+    const eventId = randomUUID();
+    await fillSigned(dataDir, [[loggedEvent('one', { eventId })]]);
+    const pipe = path.join(dataDir, name);
+    fs.rmSync(pipe, { force: true });
+    execFileSync('mkfifo', [pipe]);
+    const commands: readonly (readonly string[])[] = [
+      ['events'],
+      ['records'],
+      ['report', '--out', path.join(elsewhere, 'report.html')],
+      ['proof', eventId],
+      ['tiles', 'export', path.join(elsewhere, 'tiles')],
+    ];
+    for (const command of commands) {
+      expect(await run([...command, '--data-dir', dataDir]), command[0]).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: `collector: ${pipe} is no regular file, and was not opened\n`,
+      });
+    }
+    expect(fs.existsSync(path.join(dataDir, 'access.log'))).toBe(false);
+    expect(fs.readdirSync(elsewhere)).toEqual([]);
+  },
+);
