@@ -11,6 +11,7 @@ import type {
   DiskSpace,
   IndexState,
   Phase,
+  RunState,
   VerifyState,
   Vitals,
 } from '../management/vitals.js';
@@ -20,6 +21,7 @@ import type { Publisher, SinkView } from '../publishing/publisher.js';
 import { readVerifyResult } from '../publishing/verify-result.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import type { LedgerWorker } from './ledger-worker.js';
+import type { RunCount } from './run-count.js';
 import { version } from './version.js';
 
 export interface CollectorParts {
@@ -41,6 +43,7 @@ export class CollectorVitals implements Vitals {
   /** Set once there is one. */
   thread: LedgerWorker | undefined;
   listener: Listener | undefined;
+  runCount: RunCount | undefined;
   #phase: Phase = 'starting';
   #checkpoint: CheckpointState | undefined;
   readonly #parts: CollectorParts;
@@ -95,6 +98,10 @@ export class CollectorVitals implements Vitals {
 
   index(): IndexState | undefined {
     return this.thread?.index;
+  }
+
+  runs(): RunState | undefined {
+    return this.runCount?.counts;
   }
 
   keys(): Iterable<KeyUse> {

@@ -30,6 +30,7 @@ import { newKeyNotice } from './first-event.js';
 import { LedgerWorker } from './ledger-worker.js';
 import { openManagement, operatorTokenOf } from './management-listener.js';
 import { Reload } from './reload.js';
+import { RunCount } from './run-count.js';
 import { ServiceManager } from './service-manager.js';
 import { openTelemetry } from './telemetry.js';
 
@@ -195,6 +196,8 @@ async function run(
   vitals.thread = thread;
   const opened = await thread.opened;
   tellOpened(log, opened);
+  await using runCount = management.address && new RunCount({ dataDir: config.dataDir, counters }, log);
+  vitals.runCount = runCount;
   // Before anybody can know that it listens: whoever stops it then wants an orderly end.
   for (const signal of STOPPING) process.off(signal, onEarlySignal).on(signal, onSignal);
   if (onTerminal()) process.on('SIGHUP', onSignal);

@@ -49,6 +49,19 @@ test('[R-835] the figures are those of the state', () => {
   expect(part(tree, 'attention')).toContain('Nothing needs attention.');
 });
 
+test('[R-836] runs are told by completeness, since when, and what was not yet looked at', () => {
+  const { runs } = busy();
+  if (runs === null) throw new Error('the sample has runs');
+  expect(part(shown(busy()), 'runs')).toMatch(
+    /242,493 began since 2026-02-05.*full 180,204 74 %.*minimum 61,977 26 %.*incomplete 312 0\.1 %.*no outcome yet 44,120 18 %.*Orphan events 1,804.*not counted/,
+  );
+  const behind = { ...runs, from_beginning: true, orphan_events: 0, events_behind: 1 };
+  const text = part(shown(busy({ runs: behind })), 'runs');
+  expect(text).toContain('1 event still to be looked at');
+  expect(text).not.toContain('not counted');
+  expect(part(shown(fresh()), 'runs')).toContain('Not counted yet');
+});
+
 test('[R-835] what is wrong comes first, the most severe before all else, with what to do', () => {
   const tree = shown(wrong());
   const text = textOf(tree);

@@ -56,6 +56,10 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
       repeats: 120,
       conflicts: 0,
     },
+    runs: {
+      ...{ since: instant(30 * DAY_MS), full: 180_204, minimum: 61_977, incomplete: 312 },
+      ...{ without_outcome: 44_120, orphan_events: 1804, from_beginning: false, events_behind: 0 },
+    },
     queue: { events: 12, bytes: 18_220, max_events: 8192, max_bytes: 64 << 20 },
     keys: [key(1), key(2, { state: 'revoked' })],
     keys_not_listed: 0,
@@ -164,6 +168,7 @@ export function fresh(): ConsoleState {
     started_at: instant(1500),
     traffic: { accepted_per_second: 0, refused_per_second: 0, seconds: [] },
     totals: { accepted: none, refused: {}, repeats: 0, conflicts: 0 },
+    runs: null,
     queue: { ...state.queue, events: 0, bytes: 0 },
     keys: [],
     ledger: {

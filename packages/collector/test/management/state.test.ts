@@ -1,7 +1,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import type { EventKind } from '@clinical-events/protocol';
 import { describe, expect, test } from 'vitest';
-import type { ConsoleState } from '../../src/management/state.js';
+import type { ConsoleState } from '../../src/console/console-state.js';
 import { createKey, run } from '../running/collector-process.js';
 import { post } from '../running/load.js';
 import { oneCollector } from '../running/one-collector.js';
@@ -82,4 +83,32 @@ describe("[R-834] the console's state", () => {
     expect([code, stdout]).toEqual([0, expect.stringContaining('INTACT')]);
     expect(stderr).toMatch(/^collector: the verdict could not be noted: .*EISDIR/);
   });
+});
+
+test('[R-836] the state and the metrics tell how complete the runs are, without an id', async () => {
+  const send = async (kind: EventKind, more: object) => {
+    const event = sampleEvent(kind, { ...more });
+    expect((await post(collector.port, collector.key, JSON.stringify(event), { kind })).status).toBe(201);
+    return event.event_id;
+  };
+  const before = (await state()).runs;
+  expect(before === null || before.full === 0).toBe(true);
+  const lost = (await state()).ledger.events;
+  const runId = await send('inference-start', {});
+  for (const kind of ['human-output', 'outcome', 'user-feedback'] as const)
+    await send(kind, { run_id: runId });
+  const second = await send('inference-start', {});
+  await send('human-output', { run_id: second });
+  await expect
+    .poll(async () => (await state()).runs, { timeout: 15_000 })
+    .toMatchObject({
+      ...{ full: 1, minimum: 1, incomplete: 0, without_outcome: 1 },
+      ...{ orphan_events: lost, from_beginning: true, events_behind: 0 },
+    });
+  const scrape = await Scrape.of(port());
+  expect(scrape.value('collector_runs', { completeness: 'full' })).toBe(1);
+  expect(scrape.value('collector_runs', { completeness: 'incomplete' })).toBe(0);
+  expect(scrape.value('collector_runs_without_outcome')).toBe(1);
+  expect(scrape.value('collector_orphan_events')).toBe(lost);
+  expect(JSON.stringify(await state())).not.toContain(runId.slice(0, 8));
 });
