@@ -6,6 +6,7 @@ import type { Ingest } from '../ingest/ingest.js';
 import type { Listener } from '../ingest/listener.js';
 import { LedgerCounters, type LedgerCounts } from '../ledger/ledger-counters.js';
 import type {
+  BackupState,
   CertificateState,
   CheckpointState,
   DiskSpace,
@@ -15,6 +16,7 @@ import type {
   VerifyState,
   Vitals,
 } from '../management/vitals.js';
+import { readBackupNote } from '../publishing/backup-note.js';
 import { readCheckpointTrouble, type CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
 import { checkpointOf } from '../publishing/log-view.js';
 import type { Publisher, SinkView } from '../publishing/publisher.js';
@@ -29,6 +31,8 @@ export interface CollectorParts {
   readonly keys: KeyRing;
   readonly ingest: Ingest;
   readonly publisher: Publisher;
+  /** As it is configured now. */
+  readonly backupMaxAgeMs: () => number;
   /** What the ledger's thread counts in. */
   readonly counters: SharedArrayBuffer;
 }
@@ -51,6 +55,8 @@ export class CollectorVitals implements Vitals {
   readonly #files: Recent<{
     readonly trouble: CheckpointTroubleState | undefined;
     readonly verify: VerifyState | undefined;
+    readonly backup: BackupState | undefined;
+    readonly began: number | undefined;
     readonly exposed: boolean;
   }>;
 
@@ -62,6 +68,9 @@ export class CollectorVitals implements Vitals {
     this.#files = new Recent(() => ({
       trouble: unlessUnreadable(() => readCheckpointTrouble(dataDir)),
       verify: unlessUnreadable(() => verifyStateOf(dataDir)),
+      backup: unlessUnreadable(() => backupStateOf(dataDir)),
+      // Written once, when the log begins or is restored.
+      began: unlessUnreadable(() => fs.statSync(path.join(dataDir, 'checkpoints', 'origin.vkey')).mtimeMs),
       exposed: unlessUnreadable(() => exposureOf(dataDir)) !== undefined,
     }));
   }
@@ -133,6 +142,18 @@ export class CollectorVitals implements Vitals {
     return this.#files.get().verify;
   }
 
+  lastBackup(): BackupState | undefined {
+    return this.#files.get().backup;
+  }
+
+  backupMaxAgeMs(): number {
+    return this.#parts.backupMaxAgeMs();
+  }
+
+  logBeganAt(): number | undefined {
+    return this.#files.get().began;
+  }
+
   exposed(): boolean {
     return this.#files.get().exposed;
   }
@@ -146,6 +167,11 @@ export class CollectorVitals implements Vitals {
 function verifyStateOf(dataDir: string): VerifyState | undefined {
   const result = readVerifyResult(dataDir);
   return result === undefined ? undefined : { ...result, at: Date.parse(result.at) };
+}
+
+function backupStateOf(dataDir: string): BackupState | undefined {
+  const note = readBackupNote(dataDir);
+  return note === undefined ? undefined : { ...note, at: Date.parse(note.at) };
 }
 
 /** A value that is read again when it was asked for a while after the last time. */

@@ -162,7 +162,10 @@ async function run(
     onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
   });
   const counters = createCounterMemory();
-  const vitals = new CollectorVitals({ dataDir: config.dataDir, keys, ingest, publisher, counters });
+  const vitals = new CollectorVitals({
+    ...{ dataDir: config.dataDir, keys, ingest, publisher, counters },
+    backupMaxAgeMs: () => reload.config.backupMaxAgeMs,
+  });
   // Before the ledger is opened, which may take long: a probe wants to know that the collector is alive.
   await using management = await openManagement(config, token, vitals, log);
   if (management.address) log.info(management.address, 'management listening');

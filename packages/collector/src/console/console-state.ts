@@ -87,6 +87,12 @@ export interface ConsoleState {
   readonly checkpoints_fail_since: string | null;
   readonly sinks: readonly Sink[];
   readonly last_verify: { readonly at: string; readonly intact: boolean; readonly events: number } | null;
+  /** By collector backup on this data directory. */
+  readonly last_backup: {
+    readonly at: string;
+    readonly events: number;
+    readonly events_since: number;
+  } | null;
   readonly certificates: readonly { readonly name: string; readonly not_after: string }[];
   /** The most severe first. */
   readonly warnings: readonly Warning[];
@@ -112,6 +118,10 @@ export interface Key {
   readonly organisation: string;
   readonly note: string;
   readonly state: 'usable' | 'expired' | 'revoked';
+  /** The key that took its place when it was rotated. */
+  readonly replaced_by: string | null;
+  /** Within the last hour. */
+  readonly in_use: boolean;
   readonly created_at: string;
   readonly expires_at: string | null;
   /** The three below: since the start. */

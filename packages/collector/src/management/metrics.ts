@@ -254,6 +254,12 @@ const FAMILIES: readonly Family<Reading>[] = [
     'Whether it found the log intact.',
     ({ facts }) => facts.lastVerify?.intact,
   ),
+  gauge(
+    'collector_backup_timestamp_seconds',
+    'When the last run of collector backup on this data directory began.',
+    ({ facts }) => seconds(facts.lastBackup?.at),
+  ),
+  gauge('collector_backup_events', 'Events in that back-up.', ({ facts }) => facts.lastBackup?.events),
   counter(
     'collector_clock_steps_total',
     'How often the wall clock was set by more than a second.',

@@ -1,10 +1,11 @@
 /** `GET /console/state.json`: all that the console shows, in one piece (console/console-state.ts). */
 import { EVENT_KINDS } from '@clinical-events/protocol';
-import type { ConsoleState } from '../console/console-state.js';
+import type { KeyUse } from '../access/key-ring.js';
+import type { ConsoleState, Key } from '../console/console-state.js';
 import type { AnswerCount } from '../ingest/ingest-counters.js';
 import { daysUntilFull } from './growth.js';
 import { healthOf, isLive, isReady } from './health.js';
-import { isUsable, shownKeys } from './shown-keys.js';
+import { isInUse, isUsable, shownKeys } from './shown-keys.js';
 import type { Vitals } from './vitals.js';
 import { warningsOf, type Facts } from './warnings.js';
 import type { Watch } from './watch.js';
@@ -64,17 +65,7 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
       max_events: queue.maxEvents,
       max_bytes: queue.maxBytes,
     },
-    keys: keys.map(({ key, lastUsedAt, uses, overRate }) => ({
-      key_id: key.keyId,
-      organisation: key.organisation,
-      note: key.note,
-      state: key.revokedAt !== undefined ? 'revoked' : isUsable(key, now) ? 'usable' : 'expired',
-      created_at: instant(key.createdAt),
-      expires_at: known(key.expiresAt),
-      last_used_at: known(lastUsedAt),
-      requests: uses,
-      over_rate: overRate,
-    })),
+    keys: keys.map((use) => stateOfKey(use, now)),
     keys_not_listed: facts.keys.length - keys.length,
     ledger: {
       state: facts.storage.state,
@@ -111,6 +102,14 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
     })),
     last_verify:
       facts.lastVerify === undefined ? null : { ...facts.lastVerify, at: instant(facts.lastVerify.at) },
+    last_backup:
+      facts.lastBackup === undefined
+        ? null
+        : {
+            at: instant(facts.lastBackup.at),
+            events: facts.lastBackup.events,
+            events_since: Math.max(0, events - facts.lastBackup.events),
+          },
     certificates: facts.certificates.map(({ name, notAfter }) => ({ name, not_after: instant(notAfter) })),
     warnings: warningsOf(facts),
   };
@@ -130,11 +129,32 @@ export function factsOf(vitals: Vitals, watch: Watch, now: number): Facts {
     checkpointTroubleSince: trouble === undefined ? undefined : Date.parse(trouble.since),
     sinks: vitals.sinks(),
     lastVerify: vitals.lastVerify(),
+    lastBackup: vitals.lastBackup(),
+    backupMaxAgeMs: vitals.backupMaxAgeMs(),
+    logBeganAt: vitals.logBeganAt(),
     keys: [...vitals.keys()],
     keysCurrent: vitals.keysCurrent(),
     certificates: vitals.certificates(),
     clockStep: watch.clockStep,
     exposed: vitals.exposed(),
+  };
+}
+
+function stateOfKey(use: KeyUse, now: number): Key {
+  const { key, lastUsedAt, uses, overRate } = use;
+  const { keyId, organisation, note, createdAt, expiresAt, revokedAt, replacedBy } = key;
+  return {
+    key_id: keyId,
+    organisation,
+    note,
+    state: revokedAt !== undefined ? 'revoked' : isUsable(key, now) ? 'usable' : 'expired',
+    replaced_by: replacedBy ?? null,
+    in_use: isInUse(use, now),
+    created_at: instant(createdAt),
+    expires_at: known(expiresAt),
+    last_used_at: known(lastUsedAt),
+    requests: uses,
+    over_rate: overRate,
   };
 }
 

@@ -48,6 +48,14 @@ export interface VerifyState {
   readonly events: number;
 }
 
+/** The last run of `collector backup` on this data directory. */
+export interface BackupState {
+  /** When it began, in milliseconds since 1970 UTC. */
+  readonly at: number;
+  /** That it holds. */
+  readonly events: number;
+}
+
 /** How complete the runs are that began in a while, and events that came in it and belong to none (records/). */
 export interface RunState {
   /** Milliseconds since 1970 UTC. */
@@ -91,6 +99,11 @@ export interface Vitals {
   checkpointTrouble(): CheckpointTroubleState | undefined;
   certificates(): readonly CertificateState[];
   lastVerify(): VerifyState | undefined;
+  lastBackup(): BackupState | undefined;
+  /** From which age of the last back-up on somebody should know, in milliseconds; 0: never. */
+  backupMaxAgeMs(): number;
+  /** When the log began or was restored here, in milliseconds since 1970 UTC; undefined while that is not known. */
+  logBeganAt(): number | undefined;
   /** Whether other users of the host may enter the data directory. */
   exposed(): boolean;
   /** Looks at the file system of the data directory; may take as long as it likes, or reject. */

@@ -16,6 +16,8 @@ export function key(i: number, more: Partial<Key> = {}): Key {
     organisation: 'radiology',
     note: `Gateway ${i}`,
     state: 'usable',
+    replaced_by: null,
+    in_use: true,
     created_at: instant(30 * DAY_MS),
     expires_at: null,
     last_used_at: instant(3000),
@@ -82,6 +84,7 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
       },
     ],
     last_verify: { at: instant(2.3 * DAY_MS), intact: true, events: 720_101_220 },
+    last_backup: { at: instant(25 * 60_000), events: 915_700_218, events_since: 1_736_753 },
     certificates: [{ name: 'of the listener for events', not_after: instant(-61 * DAY_MS) }],
     warnings: [],
     ...more,
@@ -115,6 +118,7 @@ export function wrong(numberOfKeys = 200): ConsoleState {
     keys: [
       key(1000, { organisation: 'x'.repeat(64), note: 'W'.repeat(200), over_rate: 12_345_678 }),
       key(1001, { note: 'word '.repeat(40), expires_at: instant(-9.5 * DAY_MS) }),
+      key(1002, { replaced_by: 'keyaaaaaa1003', expires_at: instant(-0.5 * DAY_MS) }),
       ...keys,
     ],
     keys_not_listed: 37,
@@ -180,6 +184,7 @@ export function fresh(): ConsoleState {
     checkpoint: null,
     sinks: [],
     last_verify: null,
+    last_backup: null,
     certificates: [],
   };
 }
