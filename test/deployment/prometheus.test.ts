@@ -27,6 +27,7 @@ const ALERT_OF: Readonly<Record<(typeof WARNING_IDS)[number], string>> = {
   sink_forked: 'CollectorSinkForked',
   sink_down: 'CollectorSinkDown',
   verify_found_damage: 'CollectorDamage',
+  backup_old: 'CollectorBackupOld',
   key_expires_soon: 'CollectorKeyExpires',
   keys_unreadable: 'CollectorKeysUnreadable',
   certificate_expires_soon: 'CollectorCertificateExpires',

@@ -60,6 +60,7 @@ const MIB = 1024 * KIB;
 const GIB = 1024 * MIB;
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
+const DAY = 24 * 60 * MINUTE;
 const SERVE: readonly CommandName[] = ['serve'];
 /** The commands that store events. */
 const STORING: readonly CommandName[] = ['serve', 'import'];
@@ -304,6 +305,15 @@ const OPTIONS = {
     otherwise: 'none: everybody on the host may look',
     help: 'file with the operator token that the management listener asks for, health aside',
     appliesTo: SERVE,
+  },
+  'backup-max-age-ms': {
+    type: 'duration',
+    default: DAY,
+    min: 0,
+    max: 366 * DAY,
+    help: 'age of the last `collector backup` from which the console and its alert warn; 0 when back-ups are made otherwise',
+    appliesTo: SERVE,
+    reloadable: true,
   },
   'log-level': {
     type: 'choice',

@@ -7,6 +7,7 @@ import { BackupFiles } from '../backup/backup-files.js';
 import { backUp, type RunResult } from '../backup/backup-run.js';
 import { assertMayHold, BackupWriter } from '../backup/backup-writer.js';
 import type { Config } from '../config.js';
+import { writeBackupNote } from '../publishing/backup-note.js';
 import { lockDirectory } from '../store/embedded/directory-lock.js';
 import { exists } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
@@ -35,7 +36,8 @@ restore" can lay out. A run that is ended leaves those before it whole, and the 
 The directory then holds what the events hold, and the hashes of the API keys. The private signing keys are left out
 unless they are asked for. What can be made again from the log is left out: the id index and the tree.
 
-That it ran is noted in access.log in the data directory, as a reading.
+That it ran is noted in access.log in the data directory, as a reading, and for the console, which warns when the last
+back-up is too old (--backup-max-age-ms of serve): run it as the collector's user.
 
 Exit codes: 0 the back-up is there; with --check: everything in the directory is as it was written. 3 the log or the
 back-up is damaged, or they are not of one log; 2 the directory holds something else, 5 another back-up is being written
@@ -97,6 +99,7 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
       const result = await backUp(log, writer, { now, tool: version(), onProgress: bar.show });
       givenOut.complete = true;
       bar.clear();
+      noteDone(dataDir, result.manifest);
       const sameFileSystem = fs.statSync(directory).dev === fs.statSync(path.join(dataDir, 'ledger')).dev;
       const done: Done = { ...result, directory, written: writer.written, sameFileSystem };
       process.stdout.write(options.json ? asJson(done) : report(done));
@@ -108,6 +111,19 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
     throw backupFailure(error, directory, `the back-ups in ${directory} are whole, and the next run goes on`);
   } finally {
     bar.clear();
+  }
+}
+
+/** For the console. What was copied is there all the same; a snapshot cannot be written, and has no console. */
+function noteDone(dataDir: string, { time: at, events }: RunResult['manifest']): void {
+  try {
+    writeBackupNote(dataDir, { at, events });
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EROFS') return;
+    const reason = error instanceof Error ? error.message : String(error);
+    process.stderr.write(
+      `collector: warning: it could not be noted for the console that a back-up was made: ${printable(reason)}\n`,
+    );
   }
 }
 

@@ -6,20 +6,24 @@ import type { Ingest } from '../ingest/ingest.js';
 import type { Listener } from '../ingest/listener.js';
 import { LedgerCounters, type LedgerCounts } from '../ledger/ledger-counters.js';
 import type {
+  BackupState,
   CertificateState,
   CheckpointState,
   DiskSpace,
   IndexState,
   Phase,
+  RunState,
   VerifyState,
   Vitals,
 } from '../management/vitals.js';
+import { readBackupNote } from '../publishing/backup-note.js';
 import { readCheckpointTrouble, type CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
 import { checkpointOf } from '../publishing/log-view.js';
 import type { Publisher, SinkView } from '../publishing/publisher.js';
 import { readVerifyResult } from '../publishing/verify-result.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import type { LedgerWorker } from './ledger-worker.js';
+import type { RunCount } from './run-count.js';
 import { version } from './version.js';
 
 export interface CollectorParts {
@@ -27,6 +31,8 @@ export interface CollectorParts {
   readonly keys: KeyRing;
   readonly ingest: Ingest;
   readonly publisher: Publisher;
+  /** As it is configured now. */
+  readonly backupMaxAgeMs: () => number;
   /** What the ledger's thread counts in. */
   readonly counters: SharedArrayBuffer;
 }
@@ -41,6 +47,7 @@ export class CollectorVitals implements Vitals {
   /** Set once there is one. */
   thread: LedgerWorker | undefined;
   listener: Listener | undefined;
+  runCount: RunCount | undefined;
   #phase: Phase = 'starting';
   #checkpoint: CheckpointState | undefined;
   readonly #parts: CollectorParts;
@@ -48,6 +55,8 @@ export class CollectorVitals implements Vitals {
   readonly #files: Recent<{
     readonly trouble: CheckpointTroubleState | undefined;
     readonly verify: VerifyState | undefined;
+    readonly backup: BackupState | undefined;
+    readonly began: number | undefined;
     readonly exposed: boolean;
   }>;
 
@@ -59,6 +68,9 @@ export class CollectorVitals implements Vitals {
     this.#files = new Recent(() => ({
       trouble: unlessUnreadable(() => readCheckpointTrouble(dataDir)),
       verify: unlessUnreadable(() => verifyStateOf(dataDir)),
+      backup: unlessUnreadable(() => backupStateOf(dataDir)),
+      // Written once, when the log begins or is restored.
+      began: unlessUnreadable(() => fs.statSync(path.join(dataDir, 'checkpoints', 'origin.vkey')).mtimeMs),
       exposed: unlessUnreadable(() => exposureOf(dataDir)) !== undefined,
     }));
   }
@@ -97,6 +109,10 @@ export class CollectorVitals implements Vitals {
     return this.thread?.index;
   }
 
+  runs(): RunState | undefined {
+    return this.runCount?.counts;
+  }
+
   keys(): Iterable<KeyUse> {
     return this.#parts.keys.uses();
   }
@@ -126,6 +142,18 @@ export class CollectorVitals implements Vitals {
     return this.#files.get().verify;
   }
 
+  lastBackup(): BackupState | undefined {
+    return this.#files.get().backup;
+  }
+
+  backupMaxAgeMs(): number {
+    return this.#parts.backupMaxAgeMs();
+  }
+
+  logBeganAt(): number | undefined {
+    return this.#files.get().began;
+  }
+
   exposed(): boolean {
     return this.#files.get().exposed;
   }
@@ -139,6 +167,11 @@ export class CollectorVitals implements Vitals {
 function verifyStateOf(dataDir: string): VerifyState | undefined {
   const result = readVerifyResult(dataDir);
   return result === undefined ? undefined : { ...result, at: Date.parse(result.at) };
+}
+
+function backupStateOf(dataDir: string): BackupState | undefined {
+  const note = readBackupNote(dataDir);
+  return note === undefined ? undefined : { ...note, at: Date.parse(note.at) };
 }
 
 /** A value that is read again when it was asked for a while after the last time. */

@@ -30,6 +30,7 @@ import { newKeyNotice } from './first-event.js';
 import { LedgerWorker } from './ledger-worker.js';
 import { openManagement, operatorTokenOf } from './management-listener.js';
 import { Reload } from './reload.js';
+import { RunCount } from './run-count.js';
 import { ServiceManager } from './service-manager.js';
 import { openTelemetry } from './telemetry.js';
 
@@ -161,7 +162,10 @@ async function run(
     onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
   });
   const counters = createCounterMemory();
-  const vitals = new CollectorVitals({ dataDir: config.dataDir, keys, ingest, publisher, counters });
+  const vitals = new CollectorVitals({
+    ...{ dataDir: config.dataDir, keys, ingest, publisher, counters },
+    backupMaxAgeMs: () => reload.config.backupMaxAgeMs,
+  });
   // Before the ledger is opened, which may take long: a probe wants to know that the collector is alive.
   await using management = await openManagement(config, token, vitals, log);
   if (management.address) log.info(management.address, 'management listening');
@@ -195,6 +199,8 @@ async function run(
   vitals.thread = thread;
   const opened = await thread.opened;
   tellOpened(log, opened);
+  await using runCount = management.address && new RunCount({ dataDir: config.dataDir, counters }, log);
+  vitals.runCount = runCount;
   // Before anybody can know that it listens: whoever stops it then wants an orderly end.
   for (const signal of STOPPING) process.off(signal, onEarlySignal).on(signal, onSignal);
   if (onTerminal()) process.on('SIGHUP', onSignal);

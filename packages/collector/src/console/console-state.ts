@@ -32,6 +32,24 @@ export interface ConsoleState {
     readonly repeats: number;
     readonly conflicts: number;
   };
+  /**
+   * How complete the runs are that began since then: at most 30 days ago, and less where the newest million events do not
+   * reach so far. Null before the first count.
+   */
+  readonly runs: {
+    readonly since: string;
+    readonly full: number;
+    readonly minimum: number;
+    readonly incomplete: number;
+    /** Of all of these. */
+    readonly without_outcome: number;
+    /** Events since then whose run has no start, or whose parent is not there. */
+    readonly orphan_events: number;
+    /** Whether the log is looked at from its beginning; if not, an outcome may be of an earlier run and is no orphan. */
+    readonly from_beginning: boolean;
+    /** Not yet looked at. */
+    readonly events_behind: number;
+  } | null;
   readonly queue: {
     readonly events: number;
     readonly bytes: number;
@@ -69,6 +87,12 @@ export interface ConsoleState {
   readonly checkpoints_fail_since: string | null;
   readonly sinks: readonly Sink[];
   readonly last_verify: { readonly at: string; readonly intact: boolean; readonly events: number } | null;
+  /** By collector backup on this data directory. */
+  readonly last_backup: {
+    readonly at: string;
+    readonly events: number;
+    readonly events_since: number;
+  } | null;
   readonly certificates: readonly { readonly name: string; readonly not_after: string }[];
   /** The most severe first. */
   readonly warnings: readonly Warning[];
@@ -94,6 +118,10 @@ export interface Key {
   readonly organisation: string;
   readonly note: string;
   readonly state: 'usable' | 'expired' | 'revoked';
+  /** The key that took its place when it was rotated. */
+  readonly replaced_by: string | null;
+  /** Within the last hour. */
+  readonly in_use: boolean;
   readonly created_at: string;
   readonly expires_at: string | null;
   /** The three below: since the start. */

@@ -41,6 +41,15 @@ export function keys(view: View): Element {
   );
 }
 
+/** One that was replaced and still comes is a sender that does not know yet. */
+function stateOf({ state, replaced_by: by, in_use }: Key): Child {
+  if (state !== 'usable' || by === null) return chip(MOODS[state], state);
+  return [
+    in_use ? chip('warning', 'replaced, in use') : chip('idle', 'replaced'),
+    h('span', { class: 'more' }, 'by ', h('code', {}, by)),
+  ];
+}
+
 function row(key: Key, now: number): Child[] {
   const { key_id, organisation, note, state, expires_at: expires, last_used_at: used } = key;
   return [
@@ -48,7 +57,7 @@ function row(key: Key, now: number): Child[] {
     // Whoever wrote it may have written it from right to left.
     h('bdi', {}, organisation),
     note === '' ? '' : h('bdi', { title: note }, note),
-    chip(MOODS[state], state),
+    stateOf(key),
     used === null ? NONE : ago(Date.parse(used), now),
     count(key.requests),
     key.over_rate === 0 ? '0' : h('strong', {}, count(key.over_rate)),

@@ -11,6 +11,7 @@ import { health } from './health.js';
 import { keys } from './keys.js';
 import { overview } from './overview.js';
 import { proof } from './proof.js';
+import { runs } from './runs.js';
 import { storage } from './storage.js';
 import { traffic } from './traffic.js';
 import { takenAt, type Mood, type View } from './view.js';
@@ -33,8 +34,8 @@ function belowTraffic(view: View): readonly Element[] {
   let made = below.get(view.state);
   if (made === undefined) {
     made = [
-      h('div', { class: 'row three' }, acceptedByKind(view), refusedByReason(view), health(view)),
-      h('div', { class: 'row two' }, storage(view), proof(view)),
+      h('div', { class: 'row three' }, acceptedByKind(view), refusedByReason(view), runs(view)),
+      h('div', { class: 'row three' }, health(view), storage(view), proof(view)),
       keys(view),
     ];
     below.set(view.state, made);

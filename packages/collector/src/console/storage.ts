@@ -1,8 +1,8 @@
 /** The ledger, how it grows, and what is left of the disk. */
 import type { Element } from './element.js';
-import { bytes, count, counted, days, duration, percent } from './format.js';
+import { ago, bytes, count, counted, days, duration, percent } from './format.js';
 import { metered } from './health.js';
-import { card, facts, type Fact, type View } from './view.js';
+import { card, facts, takenAt, type Fact, type View } from './view.js';
 
 const WATCHED_SECONDS = 600;
 
@@ -17,6 +17,7 @@ export function storage(view: View): Element {
       growth(view),
       disk(view),
       untilFull(view),
+      backup(view),
       ...(index === null
         ? []
         : [
@@ -55,6 +56,17 @@ function disk({ state: { disk: space } }: View): Fact {
     name,
     value: metered(used, `${percent(used)} used`),
     more: `${bytes(free)} free of ${bytes(all)}`,
+  };
+}
+
+function backup(view: View): Fact {
+  const { last_backup: last } = view.state;
+  const name = 'Last back-up';
+  if (last === null) return { name, value: 'none', more: 'by collector backup on this data directory' };
+  return {
+    name,
+    value: ago(Date.parse(last.at), takenAt(view)),
+    more: `${counted(last.events, 'event')}, ${count(last.events_since)} since`,
   };
 }
 

@@ -120,6 +120,33 @@ const FAMILIES: readonly Family<Reading>[] = [
     ({ ledger }) => ledger.events,
   ),
   gauge('collector_ledger_bytes', 'Bytes of frames in the log.', ({ ledger }) => ledger.bytes),
+  labelled(
+    'gauge',
+    'collector_runs',
+    'Runs that began since collector_runs_since_timestamp_seconds, by how complete they are so far.',
+    ({ vitals }) => {
+      const runs = vitals.runs();
+      return (['full', 'minimum', 'incomplete'] as const).map((completeness) => [
+        { completeness },
+        runs?.[completeness],
+      ]);
+    },
+  ),
+  gauge(
+    'collector_runs_without_outcome',
+    'Of these runs, those of which no outcome has come yet.',
+    ({ vitals }) => vitals.runs()?.withoutOutcome,
+  ),
+  gauge(
+    'collector_orphan_events',
+    'Events since then whose run has no start, or whose parent is not there.',
+    ({ vitals }) => vitals.runs()?.orphanEvents,
+  ),
+  gauge(
+    'collector_runs_since_timestamp_seconds',
+    'Since when runs are counted: 30 days ago, or later where the newest million events do not reach so far.',
+    ({ vitals }) => seconds(vitals.runs()?.since),
+  ),
   gauge('collector_index_entries', 'Entries of the id index.', ({ vitals }) => vitals.index()?.entries),
   gauge('collector_index_runs', 'Files of the id index.', ({ vitals }) => vitals.index()?.runs),
   gauge(
@@ -227,6 +254,12 @@ const FAMILIES: readonly Family<Reading>[] = [
     'Whether it found the log intact.',
     ({ facts }) => facts.lastVerify?.intact,
   ),
+  gauge(
+    'collector_backup_timestamp_seconds',
+    'When the last run of collector backup on this data directory began.',
+    ({ facts }) => seconds(facts.lastBackup?.at),
+  ),
+  gauge('collector_backup_events', 'Events in that back-up.', ({ facts }) => facts.lastBackup?.events),
   counter(
     'collector_clock_steps_total',
     'How often the wall clock was set by more than a second.',

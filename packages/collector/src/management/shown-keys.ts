@@ -13,6 +13,14 @@ export function shownKeys(uses: Iterable<KeyUse>, now: number): KeyUse[] {
   return [...usable, ...others.slice(-(MOST_KEYS - usable.length))];
 }
 
+/** A sender that was given another key would have changed by now. */
+const IN_USE_MS = 60 * 60_000;
+
+/** Whether somebody sent with it within the last hour. */
+export function isInUse({ lastUsedAt }: KeyUse, now: number): boolean {
+  return lastUsedAt !== undefined && now - lastUsedAt < IN_USE_MS;
+}
+
 export function isUsable({ revokedAt, expiresAt }: KeyUse['key'], now: number): boolean {
   return revokedAt === undefined && (expiresAt === undefined || now < expiresAt);
 }

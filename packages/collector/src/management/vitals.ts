@@ -48,6 +48,30 @@ export interface VerifyState {
   readonly events: number;
 }
 
+/** The last run of `collector backup` on this data directory. */
+export interface BackupState {
+  /** When it began, in milliseconds since 1970 UTC. */
+  readonly at: number;
+  /** That it holds. */
+  readonly events: number;
+}
+
+/** How complete the runs are that began in a while, and events that came in it and belong to none (records/). */
+export interface RunState {
+  /** Milliseconds since 1970 UTC. */
+  readonly since: number;
+  /** Whether the log is looked at from its beginning. */
+  readonly fromBeginning: boolean;
+  readonly full: number;
+  readonly minimum: number;
+  readonly incomplete: number;
+  /** Of all of these. */
+  readonly withoutOutcome: number;
+  readonly orphanEvents: number;
+  /** The newest event that was looked at. */
+  readonly through: number;
+}
+
 /** Asked again each time, on the thread that speaks HTTP. No call waits for anything or touches a disk that may hang. */
 export interface Vitals {
   readonly version: string;
@@ -65,6 +89,8 @@ export interface Vitals {
   /** When it last said so, on the monotonic clock in milliseconds; undefined while it is being opened. */
   ledgerLivedAt(): number | undefined;
   index(): IndexState | undefined;
+  /** Undefined before the first count. */
+  runs(): RunState | undefined;
   keys(): Iterable<KeyUse>;
   /** Whether the keys could be read the last time. */
   keysCurrent(): boolean;
@@ -73,6 +99,11 @@ export interface Vitals {
   checkpointTrouble(): CheckpointTroubleState | undefined;
   certificates(): readonly CertificateState[];
   lastVerify(): VerifyState | undefined;
+  lastBackup(): BackupState | undefined;
+  /** From which age of the last back-up on somebody should know, in milliseconds; 0: never. */
+  backupMaxAgeMs(): number;
+  /** When the log began or was restored here, in milliseconds since 1970 UTC; undefined while that is not known. */
+  logBeganAt(): number | undefined;
   /** Whether other users of the host may enter the data directory. */
   exposed(): boolean;
   /** Looks at the file system of the data directory; may take as long as it likes, or reject. */

@@ -7,9 +7,9 @@
 import type { KeyUse } from '../access/key-ring.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
 import type { SinkView } from '../publishing/publisher.js';
-import { isUsable } from './shown-keys.js';
+import { isInUse, isUsable } from './shown-keys.js';
 import type { ClockStep } from './watch.js';
-import type { CertificateState, CheckpointState, DiskSpace, VerifyState } from './vitals.js';
+import type { BackupState, CertificateState, CheckpointState, DiskSpace, VerifyState } from './vitals.js';
 
 export const WARNING_IDS = [
   'storage_unavailable',
@@ -20,6 +20,7 @@ export const WARNING_IDS = [
   'sink_forked',
   'sink_down',
   'verify_found_damage',
+  'backup_old',
   'key_expires_soon',
   'keys_unreadable',
   'certificate_expires_soon',
@@ -49,6 +50,10 @@ export interface Facts {
   readonly checkpointTroubleSince: number | undefined;
   readonly sinks: readonly SinkView[];
   readonly lastVerify: VerifyState | undefined;
+  readonly lastBackup: BackupState | undefined;
+  /** Milliseconds; 0: never too old. */
+  readonly backupMaxAgeMs: number;
+  readonly logBeganAt: number | undefined;
   readonly keys: readonly KeyUse[];
   readonly keysCurrent: boolean;
   readonly certificates: readonly CertificateState[];
@@ -71,6 +76,7 @@ export function warningsOf(facts: Facts): Warning[] {
     ...checkpoints(facts),
     ...sinks(facts),
     ...verify(facts),
+    ...backup(facts),
     ...keys(facts),
     ...certificates(facts),
     ...clock(facts),
@@ -180,18 +186,44 @@ function* verify({ lastVerify }: Facts): Generator<Warning> {
   };
 }
 
+function* backup(facts: Facts): Generator<Warning> {
+  const { now, events, lastBackup, backupMaxAgeMs, logBeganAt = 0 } = facts;
+  if (backupMaxAgeMs === 0 || events === 0) return;
+  if (now - (lastBackup?.at ?? logBeganAt) <= backupMaxAgeMs) return;
+  const title =
+    lastBackup === undefined
+      ? 'No back-up of this log was made by collector backup'
+      : `The last back-up was made ${duration(now - lastBackup.at)} ago, and ${counted(Math.max(0, events - lastBackup.events), 'event')} came since`;
+  yield {
+    id: 'backup_old',
+    severity: 'warning',
+    title,
+    what_to_do:
+      'Have collector backup run every hour as the collector’s user, and look why it does not: docs/OPERATIONS.md, "Back-up". If you back up otherwise, set --backup-max-age-ms 0.',
+  };
+}
+
 function* keys({ now, keys: uses, keysCurrent }: Facts): Generator<Warning> {
-  for (const { key } of uses) {
-    const { keyId, expiresAt, replacedBy } = key;
-    // One that was rotated is meant to expire.
-    if (!isUsable(key, now) || expiresAt === undefined || replacedBy !== undefined) continue;
+  for (const use of uses) {
+    const { keyId, expiresAt, replacedBy } = use.key;
+    if (!isUsable(use.key, now) || expiresAt === undefined) continue;
     if (expiresAt - now > SOON_DAYS * DAY_MS) continue;
-    yield {
-      id: 'key_expires_soon',
-      severity: 'warning',
-      title: `The key ${keyId} expires in ${duration(expiresAt - now)}`,
-      what_to_do: `Rotate it, and give the new one to its sender: collector keys rotate ${keyId}`,
-    };
+    if (replacedBy === undefined) {
+      yield {
+        id: 'key_expires_soon',
+        severity: 'warning',
+        title: `The key ${keyId} expires in ${duration(expiresAt - now)}`,
+        what_to_do: `Rotate it, and give the new one to its sender: collector keys rotate ${keyId}`,
+      };
+    } else if (isInUse(use, now)) {
+      // One that was rotated is meant to expire, but not under a sender that still has it.
+      yield {
+        id: 'key_expires_soon',
+        severity: 'warning',
+        title: `The key ${keyId} was replaced, is still in use, and expires in ${duration(expiresAt - now)}`,
+        what_to_do: `Give its sender the new one, ${replacedBy}. From then on what comes with the old one is refused.`,
+      };
+    }
   }
   if (keysCurrent) return;
   yield {

@@ -53,8 +53,11 @@ export class StateFile<State> {
   write(dataDir: string, state: State): void {
     const file = this.#path(dataDir);
     fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
-    fs.writeFileSync(`${file}.unfinished`, `${JSON.stringify(state, undefined, 2)}\n`, { mode: 0o600 });
-    fs.renameSync(`${file}.unfinished`, file);
+    const unfinished = `${file}.unfinished`;
+    fs.rmSync(unfinished, { force: true });
+    // Never through a link that somebody has put there meanwhile.
+    fs.writeFileSync(unfinished, `${JSON.stringify(state, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' });
+    fs.renameSync(unfinished, file);
   }
 
   /** On return there is no such file. @throws the system's error. */

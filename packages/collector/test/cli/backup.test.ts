@@ -167,11 +167,15 @@ describe('[R-811] a back-up', () => {
     expect(fs.existsSync(path.join(await restored(), 'signing-keys'))).toBe(false);
   });
 
-  test('is noted in the access log as a reading, and changes nothing else in the data directory', async () => {
+  test('[R-837] is noted in the access log as a reading and for the console, and changes nothing else', async () => {
     await fillSigned(dataDir, batches(3));
     const before = contents(dataDir);
-    await backedUp();
+    const { events } = await backedUp();
     const after = contents(dataDir);
+    const note = path.join(dataDir, 'checkpoints', 'backup.json');
+    const noted: unknown = JSON.parse(Buffer.from(after.get(note) ?? '', 'base64').toString());
+    expect(noted).toEqual({ at: expect.stringMatching(/^20.*Z$/) as string, events });
+    after.delete(note);
     const accessLog = path.join(dataDir, 'access.log');
     const lines = Buffer.from(after.get(accessLog) ?? '', 'base64').toString();
     expect(lines).toMatch(

@@ -62,6 +62,7 @@ const DEFAULTS: Config = {
   managementHost: '127.0.0.1',
   managementPort: 8081,
   managementTokenFile: '',
+  backupMaxAgeMs: 86_400_000,
   logLevel: 'info',
 };
 

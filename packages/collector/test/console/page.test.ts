@@ -47,6 +47,21 @@ test('[R-835] the figures are those of the state', () => {
     /1 usable of 2.*keyaaaaaaaa1 radiology Gateway 1 usable 3 s ago 1,001 0 never/,
   );
   expect(part(tree, 'attention')).toContain('Nothing needs attention.');
+  expect(part(tree, 'storage')).toContain('Last back-up 25 min ago 915,700,218 events, 1,736,753 since');
+  expect(part(shown(fresh()), 'storage')).toContain('Last back-up none');
+});
+
+test('[R-836] runs are told by completeness, since when, and what was not yet looked at', () => {
+  const { runs } = busy();
+  if (runs === null) throw new Error('the sample has runs');
+  expect(part(shown(busy()), 'runs')).toMatch(
+    /242,493 began since 2026-02-05.*full 180,204 74 %.*minimum 61,977 26 %.*incomplete 312 0\.1 %.*no outcome yet 44,120 18 %.*Orphan events 1,804.*not counted/,
+  );
+  const behind = { ...runs, from_beginning: true, orphan_events: 0, events_behind: 1 };
+  const text = part(shown(busy({ runs: behind })), 'runs');
+  expect(text).toContain('1 event still to be looked at');
+  expect(text).not.toContain('not counted');
+  expect(part(shown(fresh()), 'runs')).toContain('Not counted yet');
 });
 
 test('[R-835] what is wrong comes first, the most severe before all else, with what to do', () => {
@@ -88,6 +103,17 @@ test('the document lists a hundred keys at most, and says that there are more', 
   const html = documentOf(busy({ keys: Array.from({ length: 1000 }, (_, i) => key(i)), keys_not_listed: 5 }));
   expect(html.match(/<code>keya/g)).toHaveLength(100);
   expect(html).toContain('905 keys not listed');
+});
+
+test('[R-838] a key that was replaced says by which, and whether it is still used', () => {
+  const list = [
+    key(1, { replaced_by: 'keynew1' }),
+    key(2, { replaced_by: 'keynew2', in_use: false }),
+    key(3, { replaced_by: 'keynew3', state: 'expired' }),
+  ];
+  expect(part(shown(busy({ keys: list })), 'keys')).toMatch(
+    /aa1 radiology Gateway 1 replaced, in use by keynew1 .*aa2 radiology Gateway 2 replaced by keynew2 .*aa3 radiology Gateway 3 expired 3 s ago/,
+  );
 });
 
 test('a key that expires soon says so; one that has expired or was revoked does not', () => {

@@ -16,6 +16,8 @@ export function key(i: number, more: Partial<Key> = {}): Key {
     organisation: 'radiology',
     note: `Gateway ${i}`,
     state: 'usable',
+    replaced_by: null,
+    in_use: true,
     created_at: instant(30 * DAY_MS),
     expires_at: null,
     last_used_at: instant(3000),
@@ -56,6 +58,10 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
       repeats: 120,
       conflicts: 0,
     },
+    runs: {
+      ...{ since: instant(30 * DAY_MS), full: 180_204, minimum: 61_977, incomplete: 312 },
+      ...{ without_outcome: 44_120, orphan_events: 1804, from_beginning: false, events_behind: 0 },
+    },
     queue: { events: 12, bytes: 18_220, max_events: 8192, max_bytes: 64 << 20 },
     keys: [key(1), key(2, { state: 'revoked' })],
     keys_not_listed: 0,
@@ -78,6 +84,7 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
       },
     ],
     last_verify: { at: instant(2.3 * DAY_MS), intact: true, events: 720_101_220 },
+    last_backup: { at: instant(25 * 60_000), events: 915_700_218, events_since: 1_736_753 },
     certificates: [{ name: 'of the listener for events', not_after: instant(-61 * DAY_MS) }],
     warnings: [],
     ...more,
@@ -111,6 +118,7 @@ export function wrong(numberOfKeys = 200): ConsoleState {
     keys: [
       key(1000, { organisation: 'x'.repeat(64), note: 'W'.repeat(200), over_rate: 12_345_678 }),
       key(1001, { note: 'word '.repeat(40), expires_at: instant(-9.5 * DAY_MS) }),
+      key(1002, { replaced_by: 'keyaaaaaa1003', expires_at: instant(-0.5 * DAY_MS) }),
       ...keys,
     ],
     keys_not_listed: 37,
@@ -164,6 +172,7 @@ export function fresh(): ConsoleState {
     started_at: instant(1500),
     traffic: { accepted_per_second: 0, refused_per_second: 0, seconds: [] },
     totals: { accepted: none, refused: {}, repeats: 0, conflicts: 0 },
+    runs: null,
     queue: { ...state.queue, events: 0, bytes: 0 },
     keys: [],
     ledger: {
@@ -175,6 +184,7 @@ export function fresh(): ConsoleState {
     checkpoint: null,
     sinks: [],
     last_verify: null,
+    last_backup: null,
     certificates: [],
   };
 }

@@ -1,7 +1,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { describe, expect, test } from 'vitest';
-import type { ConsoleState } from '../../src/management/state.js';
+import type { EventKind } from '@clinical-events/protocol';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { ConsoleState } from '../../src/console/console-state.js';
+import { writeBackupNote } from '../../src/publishing/backup-note.js';
 import { createKey, run } from '../running/collector-process.js';
 import { post } from '../running/load.js';
 import { oneCollector } from '../running/one-collector.js';
@@ -82,4 +84,80 @@ describe("[R-834] the console's state", () => {
     expect([code, stdout]).toEqual([0, expect.stringContaining('INTACT')]);
     expect(stderr).toMatch(/^collector: the verdict could not be noted: .*EISDIR/);
   });
+});
+
+test('[R-837] the state and the metrics tell when the last back-up was made, and of how much; an old one is warned of', async () => {
+  const { dataDir } = collector;
+  expect((await state()).last_backup).toBeNull();
+  expect(await warned()).not.toContain('backup_old');
+  // As old as the log is, there should be one.
+  const began = path.join(dataDir, 'checkpoints', 'origin.vkey');
+  fs.utimesSync(began, Date.now() / 1000, Date.now() / 1000 - 86_500);
+  await expect.poll(warned, { timeout: 5000 }).toContain('backup_old');
+  const backups = path.join(dataDir, '..', `${path.basename(dataDir)}-backups`);
+  onTestFinished(() => fs.rmSync(backups, { recursive: true, force: true }));
+  const before = Date.now();
+  expect((await run(['backup', backups, '--data-dir', dataDir])).code).toBe(0);
+  const { events } = (await state()).ledger;
+  await expect
+    .poll(async () => (await state()).last_backup, { timeout: 5000 })
+    .toMatchObject({ events, events_since: 0 });
+  expect(await warned()).not.toContain('backup_old');
+  const scrape = await Scrape.of(port());
+  expect(scrape.value('collector_backup_timestamp_seconds')).toBeGreaterThanOrEqual(before / 1000);
+  expect(scrape.value('collector_backup_events')).toBe(events);
+  writeBackupNote(dataDir, { at: new Date(Date.now() - 86_500_000).toISOString(), events: 1 });
+  await expect.poll(warned, { timeout: 5000 }).toContain('backup_old');
+  expect((await state()).last_backup?.events_since).toBe(events - 1);
+  expect(JSON.stringify(await state())).not.toContain(backups);
+  // Where it cannot be noted the back-up stands all the same.
+  const note = path.join(dataDir, 'checkpoints', 'backup.json.unfinished');
+  fs.mkdirSync(note);
+  const { code, stdout, stderr } = await run(['backup', backups, '--data-dir', dataDir]);
+  expect([code, stdout]).toEqual([0, expect.stringContaining(backups)]);
+  expect(stderr).toMatch(/^collector: warning: it could not be noted for the console.*EISDIR/);
+  fs.rmdirSync(note);
+});
+
+test('[R-838] a key that was replaced is told as such, and whether it is in use', async () => {
+  const old = await createKey(collector.dataDir);
+  const keyId = old.slice(4, 16);
+  const own = async () => (await state()).keys.find((key) => key.key_id === keyId);
+  expect((await run(['keys', 'rotate', keyId, '--data-dir', collector.dataDir])).code).toBe(0);
+  await expect.poll(async () => (await own())?.replaced_by, { timeout: 5000 }).toMatch(/^[a-z2-7]{12}$/);
+  expect(await own()).toMatchObject({ state: 'usable', in_use: false });
+  expect((await state()).warnings.some(({ title }) => title.includes(keyId))).toBe(false);
+  expect((await post(collector.port, old, JSON.stringify(sampleEvent()))).status).toBe(201);
+  await expect.poll(async () => (await own())?.in_use).toBe(true);
+  const warning = (await state()).warnings.find(({ title }) => title.includes(keyId));
+  expect(warning?.title).toContain('was replaced, is still in use, and expires in 23 hours');
+  expect(warning?.what_to_do).toContain((await own())?.replaced_by ?? 'no key');
+});
+
+test('[R-836] the state and the metrics tell how complete the runs are, without an id', async () => {
+  const send = async (kind: EventKind, more: object) => {
+    const event = sampleEvent(kind, { ...more });
+    expect((await post(collector.port, collector.key, JSON.stringify(event), { kind })).status).toBe(201);
+    return event.event_id;
+  };
+  const before = (await state()).runs;
+  expect(before === null || before.full === 0).toBe(true);
+  const lost = (await state()).ledger.events;
+  const runId = await send('inference-start', {});
+  for (const kind of ['human-output', 'outcome', 'user-feedback'] as const)
+    await send(kind, { run_id: runId });
+  const second = await send('inference-start', {});
+  await send('human-output', { run_id: second });
+  await expect
+    .poll(async () => (await state()).runs, { timeout: 15_000 })
+    .toMatchObject({
+      ...{ full: 1, minimum: 1, incomplete: 0, without_outcome: 1 },
+      ...{ orphan_events: lost, from_beginning: true, events_behind: 0 },
+    });
+  const scrape = await Scrape.of(port());
+  expect(scrape.value('collector_runs', { completeness: 'full' })).toBe(1);
+  expect(scrape.value('collector_runs', { completeness: 'incomplete' })).toBe(0);
+  expect(scrape.value('collector_runs_without_outcome')).toBe(1);
+  expect(scrape.value('collector_orphan_events')).toBe(lost);
+  expect(JSON.stringify(await state())).not.toContain(runId.slice(0, 8));
 });

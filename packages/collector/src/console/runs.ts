@@ -1,0 +1,45 @@
+/** How complete the newest runs are, in the words of the report. */
+import { h, type Child, type Element } from './element.js';
+import { count, counted, day, percent } from './format.js';
+import { bar, card, facts, table, type View } from './view.js';
+
+export function runs({ state: { runs: found } }: View): Element {
+  if (found === null) {
+    return card(
+      'runs',
+      'Runs by completeness',
+      '',
+      h('p', { class: 'empty' }, 'Not counted yet. It begins when the ledger is open.'),
+    );
+  }
+  const all = found.full + found.minimum + found.incomplete;
+  const levels = [
+    ['full', found.full],
+    ['minimum', found.minimum],
+    ['incomplete', found.incomplete],
+  ] as const;
+  return card(
+    'runs',
+    'Runs by completeness',
+    `${count(all)} began since ${day(found.since)}`,
+    table(
+      `Runs that began since ${day(found.since)}, by how complete they are so far`,
+      [{ name: 'Runs' }, { name: 'Count', className: 'number' }, { name: 'Share', className: 'share' }],
+      [...levels, ['no outcome yet', found.without_outcome] as const].map(([name, number]): Child[] => {
+        const part = all === 0 ? 0 : number / all;
+        return [name, count(number), [bar(part), h('span', {}, percent(part))]];
+      }),
+    ),
+    facts([
+      {
+        name: 'Orphan events',
+        value: count(found.orphan_events),
+        more: found.from_beginning
+          ? 'their run has no start, or the event that they follow is not there'
+          : 'their run has no start, or the event that they follow is not there; outcomes and feedback may be of earlier runs and are not counted',
+      },
+    ]),
+    found.events_behind > 0 &&
+      h('p', { class: 'more' }, `${counted(found.events_behind, 'event')} still to be looked at.`),
+  );
+}
