@@ -50,6 +50,8 @@ export class CollectorVitals implements Vitals {
   runCount: RunCount | undefined;
   #phase: Phase = 'starting';
   #checkpoint: CheckpointState | undefined;
+  /** What the ledger's thread said last, in a list of one; none before it said anything. */
+  #trouble: readonly [CheckpointTroubleState | undefined] | undefined;
   readonly #parts: CollectorParts;
   readonly #counters: LedgerCounters;
   readonly #files: Recent<{
@@ -93,6 +95,11 @@ export class CollectorVitals implements Vitals {
     this.#checkpoint = { events, at: signedBefore ?? Date.now() };
   }
 
+  /** As {@link checkpointTrouble}, from who makes them: a full disk keeps it out of the file. */
+  noteCheckpointTrouble(trouble: CheckpointTroubleState | undefined): void {
+    this.#trouble = [trouble];
+  }
+
   ledger(): LedgerCounts {
     return this.#counters.read();
   }
@@ -130,7 +137,7 @@ export class CollectorVitals implements Vitals {
   }
 
   checkpointTrouble(): CheckpointTroubleState | undefined {
-    return this.#files.get().trouble;
+    return this.#trouble === undefined ? this.#files.get().trouble : this.#trouble[0];
   }
 
   certificates(): readonly CertificateState[] {

@@ -3,6 +3,7 @@ import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { LedgerCounters } from '../ledger/ledger-counters.js';
 import { Ledger, type LedgerState } from '../ledger/ledger.js';
 import { RingReader, type RingMemory } from '../ledger/ring.js';
+import type { CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
 import type { Opened } from '../store/embedded/embedded-store.js';
 import type { IdIndexStats } from '../store/embedded/id-index/id-index.js';
 import {
@@ -36,6 +37,7 @@ export type LedgerThreadMessage =
   | { readonly type: 'alarm'; readonly what: string; readonly reason: string }
   | { readonly type: 'notice'; readonly message: string }
   | { readonly type: 'checkpoint'; readonly note: string }
+  | { readonly type: 'checkpoint-trouble'; readonly trouble: CheckpointTroubleState | undefined }
   | { readonly type: 'report'; readonly index: IdIndexStats }
   | { readonly type: 'access-checkpoint'; readonly note: string }
   | { readonly type: 'closed' };
@@ -43,6 +45,7 @@ export type LedgerThreadMessage =
 async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   const say = (message: LedgerThreadMessage) => port.postMessage(message);
   const counters = new LedgerCounters(data.counters);
+  let troubleSince: string | undefined;
   let opened: OpenLedger;
   try {
     opened = await openLedger(data, {
@@ -50,6 +53,11 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
       onAlarm: (what, reason) => say({ type: 'alarm', what, reason }),
       onNotice: (message) => say({ type: 'notice', message }),
       onCheckpoint: (note) => say({ type: 'checkpoint', note }),
+      onCheckpointTrouble(trouble) {
+        if (trouble?.since === troubleSince) return;
+        troubleSince = trouble?.since;
+        say({ type: 'checkpoint-trouble', trouble });
+      },
       onFlushed(milliseconds, events, bytes) {
         counters.flushed(milliseconds);
         counters.holds(events, bytes);

@@ -2,6 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { Ingest } from '../ingest/ingest.js';
+import type { CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
 import type { Opened } from '../store/embedded/embedded-store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import type { IdIndexStats } from '../store/embedded/id-index/id-index.js';
@@ -18,7 +19,9 @@ export interface LedgerWorkerOptions {
   readonly onFailure: () => void;
   /** A checkpoint was signed and stands on the disk. */
   readonly onCheckpoint: (note: string) => void;
-  /** The same of a checkpoint of the log of readings. */
+  /** No checkpoint can be made since then, or none is owed any more. */
+  readonly onCheckpointTrouble: (trouble: CheckpointTroubleState | undefined) => void;
+  /** The same as `onCheckpoint` of a checkpoint of the log of readings. */
   readonly onAccessCheckpoint: (note: string) => void;
 }
 
@@ -32,7 +35,7 @@ export class LedgerWorker {
   #closed = false;
 
   constructor(data: LedgerThreadData, options: LedgerWorkerOptions) {
-    const { log, ingest, onFailure, onCheckpoint, onAccessCheckpoint } = options;
+    const { log, ingest, onFailure, onCheckpoint, onCheckpointTrouble, onAccessCheckpoint } = options;
     this.#worker = new Worker(new URL('./ledger-thread.js', import.meta.url), {
       workerData: data,
       transferList: [data.answers],
@@ -86,6 +89,9 @@ export class LedgerWorker {
             break;
           case 'checkpoint':
             onCheckpoint(message.note);
+            break;
+          case 'checkpoint-trouble':
+            onCheckpointTrouble(message.trouble);
             break;
           case 'report':
             this.livedAt = performance.now();

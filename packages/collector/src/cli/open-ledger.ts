@@ -5,7 +5,7 @@
 import type { CheckpointSigner } from '../integrity/signer.js';
 import { AccessLogTree } from '../ledger/access-log-tree.js';
 import { CheckpointContradicted, LedgerTree } from '../ledger/ledger-tree.js';
-import { CheckpointTrouble } from '../publishing/checkpoint-trouble.js';
+import { CheckpointTrouble, type CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
 import { CommandSigner, SigningCommandUnfit } from '../signing/command-signer.js';
 import { SigningKeys } from '../signing/key-directory.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
@@ -39,6 +39,8 @@ export interface LedgerEars {
   readonly onNotice: (message: string) => void;
   /** A checkpoint was signed and stands on the disk. */
   readonly onCheckpoint: (note: string) => void;
+  /** Told after each try whether checkpoints cannot be made, since when and why. */
+  readonly onCheckpointTrouble?: (trouble: CheckpointTroubleState | undefined) => void;
   /** See EmbeddedStoreOptions. */
   readonly onFlushed?: (milliseconds: number, events: number, bytes: number) => void;
   /** The same of a checkpoint of the log of readings. */
@@ -97,6 +99,7 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
     onTried: (failure) => {
       if (failure !== undefined) trouble.failed(reasonOf(failure.error));
       else if (trouble.over()) onNotice('checkpoints are made again');
+      ears.onCheckpointTrouble?.(trouble.state);
     },
   });
   const readings = await AccessLogTree.open({

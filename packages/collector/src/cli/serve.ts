@@ -193,6 +193,7 @@ async function run(
         vitals.noteCheckpoint(note);
         publisher.publish(note);
       },
+      onCheckpointTrouble: (trouble) => vitals.noteCheckpointTrouble(trouble),
       onAccessCheckpoint: (note) => publisher.publishReadings(note),
     },
   );

@@ -73,7 +73,7 @@ export class LedgerTree implements Leaves {
   #keptSize = -1;
   /** Whether the attempt that is under way succeeds. */
   #working: Promise<boolean> | undefined;
-  /** No signature is asked for before this, on the clock of `performance.now`: the last attempt failed. */
+  /** No signature is asked for before this, on the clock of `performance.now`: the signer failed the last time. */
   #restUntil = 0;
   #restMs = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -175,12 +175,9 @@ export class LedgerTree implements Leaves {
     try {
       await this.#advance(keep, sign);
       if (!sign) return true;
-      this.#restMs = 0;
       this.#options.onTried?.();
       return true;
     } catch (error) {
-      this.#restMs = Math.min(MOST_REST_MS, Math.max(this.#options.intervalMs, 2 * this.#restMs));
-      this.#restUntil = performance.now() + this.#restMs;
       this.#options.onTrouble('no checkpoint could be made; it is tried again', error);
       this.#options.onTried?.({ error });
       return false;
@@ -194,7 +191,7 @@ export class LedgerTree implements Leaves {
    * @param keep whether the checkpoint stays when a newer one comes, also when it was signed before.
    */
   async #advance(keep: boolean, sign = true): Promise<void> {
-    const { store, signer, onCheckpoint } = this.#options;
+    const { store, onCheckpoint } = this.#options;
     const size = this.#tree.size;
     const root = this.#tree.root();
     await this.#stage();
@@ -205,7 +202,7 @@ export class LedgerTree implements Leaves {
       return;
     }
     if (!sign) return;
-    const note = await signer.sign(formatCheckpoint({ origin: signer.origin, size, root }));
+    const note = await this.#sign(size, root);
     const now = this.#now();
     const kept = keep || now - this.#keptAt >= KEEP_EVERY_MS;
     await store.setCheckpoint(note, size, kept);
@@ -215,6 +212,20 @@ export class LedgerTree implements Leaves {
     }
     this.#signed = size;
     onCheckpoint(note);
+  }
+
+  /** Only the signer is given rest when it fails. A disk that was full is tried again at every interval. */
+  async #sign(size: number, root: Buffer): Promise<string> {
+    const { signer, intervalMs } = this.#options;
+    try {
+      const note = await signer.sign(formatCheckpoint({ origin: signer.origin, size, root }));
+      this.#restMs = 0;
+      return note;
+    } catch (error) {
+      this.#restMs = Math.min(MOST_REST_MS, Math.max(intervalMs, 2 * this.#restMs));
+      this.#restUntil = performance.now() + this.#restMs;
+      throw error;
+    }
   }
 }
 

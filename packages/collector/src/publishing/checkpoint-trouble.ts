@@ -1,4 +1,7 @@
-/** `checkpoints/trouble.json`: since when, and why, a running collector cannot make checkpoints. For `doctor`. */
+/**
+ * `checkpoints/trouble.json`: since when, and why, a running collector cannot make checkpoints. For `doctor`. A disk that
+ * is full keeps the file out too; who runs in the same process is told by {@link CheckpointTrouble.state}.
+ */
 import { isInstant, isLine, StateFile } from './state-file.js';
 
 /** Named as in the file. */
@@ -27,6 +30,8 @@ export class CheckpointTrouble {
   #kept: CheckpointTroubleState | undefined;
   /** Whether there is trouble, also when the file could not be written. */
   #since: string | undefined;
+  /** Of the newest failure; empty when the file of the start before could not be read. */
+  #reason = '';
 
   constructor(
     private readonly dataDir: string,
@@ -35,16 +40,23 @@ export class CheckpointTrouble {
     try {
       this.#kept = FILE.read(dataDir);
       this.#since = this.#kept?.since;
+      this.#reason = this.#kept?.reason ?? '';
     } catch {
       // Written anew, or removed.
       this.#since = this.#instant();
     }
   }
 
+  /** What is so, whether or not the file says it. */
+  get state(): CheckpointTroubleState | undefined {
+    return this.#since === undefined ? undefined : { since: this.#since, reason: this.#reason };
+  }
+
   /** A checkpoint could not be made. The file is written when that is news. */
   failed(why: string): void {
     const reason = why.replace(/\p{Cc}+/gu, ' ').slice(0, LONGEST_REASON);
     this.#since ??= this.#instant();
+    this.#reason = reason;
     if (this.#kept?.reason === reason) return;
     const trouble = { since: this.#since, reason };
     try {

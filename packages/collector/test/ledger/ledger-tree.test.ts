@@ -350,6 +350,22 @@ describe('a crash or a failing disk', () => {
     await next.open();
     expect(next.troubles).toEqual([]);
   });
+
+  test('[R-903] that was full for a minute costs no checkpoint more than an interval once there is room', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const world = new World();
+    await world.open({ intervalMs: 1000 });
+    for (let second = 0; second < 60; second++) {
+      world.add(events(1));
+      world.disk.fail('datasyncLater', 1, 'before');
+      await vi.advanceTimersByTimeAsync(1000);
+      world.disk.heal();
+    }
+    expect(world.latest().size).toBe(0);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(world.latest().size).toBe(60);
+  });
 });
 
 describe('[R-904] a start refuses', () => {

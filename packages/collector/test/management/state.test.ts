@@ -84,6 +84,21 @@ describe("[R-834] the console's state", () => {
     expect([code, stdout]).toEqual([0, expect.stringContaining('INTACT')]);
     expect(stderr).toMatch(/^collector: the verdict could not be noted: .*EISDIR/);
   });
+
+  test('warns that no checkpoint can be made where that cannot be written down either, until one is', async () => {
+    // As on a full disk: neither the checkpoint nor why there is none can be written.
+    const drafts = ['latest.draft', 'trouble.json.unfinished'].map((name) =>
+      path.join(collector.dataDir, 'checkpoints', name),
+    );
+    for (const draft of drafts) fs.mkdirSync(draft);
+    const [latest = ''] = drafts;
+    expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
+    await expect.poll(warned, { timeout: 10_000 }).toContain('checkpoints_fail');
+    expect(Date.parse((await state()).checkpoints_fail_since ?? '')).toBeLessThanOrEqual(Date.now());
+    fs.rmdirSync(latest);
+    await expect.poll(warned, { timeout: 10_000 }).not.toContain('checkpoints_fail');
+    expect((await state()).checkpoints_fail_since).toBeNull();
+  });
 });
 
 test('[R-837] the state and the metrics tell when the last back-up was made, and of how much; an old one is warned of', async () => {
