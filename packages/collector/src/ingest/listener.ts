@@ -35,10 +35,19 @@ const PARSER_FAULTS: Readonly<Record<string, ErrorCode>> = {
 
 /** On a connection: the answer to its latest request, given or not. A property, because a WeakMap costs ten times that. */
 const LATEST = Symbol('latest answer');
-type Connection = Duplex & { [LATEST]?: ServerResponse };
+type Connection = Duplex & { [LATEST]?: ServerResponse | undefined };
 
 function latestOn(connection: Connection): ServerResponse | undefined {
   return connection[LATEST];
+}
+
+/**
+ * Lets go of an answer that was given: with thousands of connections each would else hold a request's objects until its
+ * next one, and half of what is young would grow old.
+ */
+function forget(this: ServerResponse): void {
+  const connection = this.req.socket as Connection;
+  if (connection[LATEST] === this && this.shouldKeepAlive && this.req.complete) connection[LATEST] = undefined;
 }
 
 export class Listener {
@@ -130,6 +139,7 @@ export class Listener {
     // "Connection: close" was said: what comes behind it is not looked at (RFC 9112 section 9.6).
     if (latestOn(socket)?.shouldKeepAlive === false) return;
     (socket as Connection)[LATEST] = response;
+    response.on('finish', forget);
     this.ingest.handle(request, response, expectation);
   }
 
