@@ -1,4 +1,5 @@
 /** Why a back-up cannot be made or used. The messages name places, never what is stored there. */
+import { systemCode } from '../system-code.js';
 
 /** The directory holds something else, or the back-ups of another log. */
 export class NotThisBackup extends Error {
@@ -20,9 +21,5 @@ export function isNoRoom(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   // SQLITE_FULL
   if ('errcode' in error && error.errcode === 13) return true;
-  return 'code' in error && ['ENOSPC', 'EDQUOT', 'EFBIG'].includes(String(error.code));
-}
-
-export function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
+  return ['ENOSPC', 'EDQUOT', 'EFBIG'].includes(systemCode(error) ?? '');
 }

@@ -16,7 +16,8 @@
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { BackupDamaged, hasCode, NotThisBackup } from './backup-fault.js';
+import { systemCode } from '../system-code.js';
+import { BackupDamaged, NotThisBackup } from './backup-fault.js';
 import { readCatalogue, type CatalogueEntry } from './catalogue.js';
 import { PIECE_BYTES } from './durable.js';
 import {
@@ -162,7 +163,8 @@ function readMarker(root: string): BackupIdentity {
     if (!stat.isFile() || stat.size > MOST_TEXT) throw none;
     text = fs.readFileSync(file, 'utf8');
   } catch (error) {
-    if (!hasCode(error, 'ENOENT') && !hasCode(error, 'ENOTDIR')) throw error;
+    const code = systemCode(error);
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error;
     throw new NotThisBackup(`${root} is no directory of back-ups: there is no ${MARKER} in it`);
   }
   let marker: Partial<Record<string, unknown>> | null;
@@ -185,7 +187,7 @@ export function namesIn(directory: string): string[] {
   try {
     return fs.readdirSync(directory).sort();
   } catch (error) {
-    if (hasCode(error, 'ENOENT')) return [];
+    if (systemCode(error) === 'ENOENT') return [];
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 /** Writing so that it lasts: files for their owner alone, flushed, under names that are flushed. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { hasCode } from './backup-fault.js';
+import { systemCode } from '../system-code.js';
 
 /** Read and written at once at most. */
 export const PIECE_BYTES = 1 << 20;
@@ -18,7 +18,8 @@ export function syncDirectory(directory: string): void {
   try {
     fs.fsyncSync(fd);
   } catch (error) {
-    if (!hasCode(error, 'EINVAL') && !hasCode(error, 'ENOTSUP')) throw error;
+    const code = systemCode(error);
+    if (code !== 'EINVAL' && code !== 'ENOTSUP') throw error;
   } finally {
     fs.closeSync(fd);
   }

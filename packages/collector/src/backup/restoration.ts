@@ -1,8 +1,8 @@
 /** Lays a back-up out as a data directory. */
 import fs from 'node:fs';
 import path from 'node:path';
+import { systemCode } from '../system-code.js';
 import { contentsOf } from './backup-contents.js';
-import { hasCode } from './backup-fault.js';
 import { namesIn, type BackupFiles } from './backup-files.js';
 import { DurableFile, makeDirectory, syncDirectory } from './durable.js';
 import type { Manifest } from './manifest.js';
@@ -86,6 +86,7 @@ function clear(directory: string, isNew: boolean): void {
     if (isNew) fs.rmdirSync(directory);
   } catch (error) {
     // What stopped it may stop this too; a collector does not start there, and a restore says what is left.
-    if (!hasCode(error, 'EIO') && !hasCode(error, 'EROFS')) throw error;
+    const code = systemCode(error);
+    if (code !== 'EIO' && code !== 'EROFS') throw error;
   }
 }

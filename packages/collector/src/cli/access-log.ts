@@ -13,6 +13,7 @@ import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import { accessLogPath } from '../store/embedded/access-log-file.js';
 import { nodeFiles } from '../store/embedded/files.js';
+import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import type { ImportedFile, MoreImported } from './noted-files.js';
 
@@ -131,7 +132,7 @@ function append(dataDirectory: string, line: object): void {
   try {
     nodeFiles.appendLine(file, JSON.stringify(line));
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    const code = systemCode(error) ?? String(error);
     if (code === 'EROFS') throw new ReadOnly(`${file} cannot be written (${code})`, { cause: error });
     throw new CommandFailure(
       code === 'EACCES' || code === 'EPERM'

@@ -4,6 +4,7 @@ import { NotEmpty } from '../backup/restoration.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
 import { DirectoryInUse } from '../store/embedded/directory-lock.js';
 import { StoreDamaged } from '../store/store.js';
+import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { printable } from './printable.js';
 
@@ -45,5 +46,5 @@ export function backupFailure(error: unknown, directory: string, whenFull: strin
 }
 
 function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'full';
+  return systemCode(error) ?? 'full';
 }

@@ -13,6 +13,7 @@ import { EventEndpoint } from '../demo/event-endpoint.js';
 import { isLocked } from '../store/embedded/directory-lock.js';
 import { exists } from '../store/embedded/files.js';
 import { KeyDatabase } from '../store/embedded/key-database.js';
+import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
 
@@ -69,7 +70,7 @@ async function keyFrom(where: string): Promise<string> {
 }
 
 function noSuchFile(error: unknown): never {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+  const code = systemCode(error) ?? String(error);
   throw usage(`--key: the file cannot be read (${code})`);
 }
 
@@ -97,7 +98,7 @@ async function assertAnswers(url: URL): Promise<void> {
     throw new CommandFailure(`what answers at ${url.href} is no collector (status ${status})`, EXIT.notFound);
   } catch (error) {
     if (error instanceof CommandFailure) throw error;
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    const code = systemCode(error) ?? String(error);
     const port = url.port === '' ? '' : ` --port ${url.port}`;
     throw new CommandFailure(
       `no collector answers at ${url.href} (${code})` +

@@ -9,6 +9,7 @@ import { writeEvents } from '../demo/event-file.js';
 import { EventSender, SendingFailed } from '../demo/event-sender.js';
 import type { OddEvent } from '../demo/oddities.js';
 import { SCENARIOS } from '../demo/scenarios.js';
+import { systemCode } from '../system-code.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { countFrom, daysFrom, rateFrom, seedFrom, urlFrom } from './demo-arguments.js';
 import { keyFor } from './demo-key.js';
@@ -134,7 +135,7 @@ async function write(options: DemoOptions, plan: DemoPlan, file: string, stop: A
     const organisation = organisationFrom(options.organisation ?? DEFAULT_ORGANISATION);
     written = await writeEvents(file, organisation, shownOn(bar, script, plan.runs), stop);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : undefined;
+    const code = systemCode(error);
     if (code === 'EEXIST') throw alreadyThere(file);
     if (code === undefined) throw error;
     throw new CommandFailure(`--to-file: ${file} cannot be written (${code})`, EXIT.failure, {

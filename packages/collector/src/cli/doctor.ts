@@ -12,6 +12,7 @@ import { counted, inspectLedger, type Finding } from '../store/embedded/inspecti
 import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { KeyStoreDamaged } from '../store/key-store.js';
+import { systemCode } from '../system-code.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { ProgressBar } from './progress-bar.js';
@@ -144,7 +145,7 @@ function isReadOnly(dataDir: string): boolean {
     fs.accessSync(dataDir, fs.constants.W_OK);
     return false;
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EROFS';
+    return systemCode(error) === 'EROFS';
   }
 }
 

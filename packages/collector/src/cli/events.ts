@@ -16,6 +16,7 @@ import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { noteReading } from './noted-reading.js';
 import { printableJson } from './printable.js';
 import { assertReadable } from './regular-files.js';
+import { unknownNames } from './unknown-names.js';
 
 const EXAMPLES = `
 Each line holds sequence, received_at, kind, profile, organisation, key_id, event_id, run_id, sha256 and body.
@@ -78,6 +79,7 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
   }
   try {
     let cursor: Cursor | undefined;
+    let isFirst = true;
     do {
       const scan: Generator<StoredEvent, Cursor> = reader.scan(range, cursor);
       let piece = '';
@@ -103,6 +105,11 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
       }
       await write(piece);
       if (cursor !== undefined) assertReaches(cursor.nextSequence - 1, claimed);
+      if (isFirst && givenOut.events === 0) {
+        for (const warning of await unknownNames(config.dataDir, { organisation }, stop.signal))
+          process.stderr.write(`collector: warning: ${warning}\n`);
+      }
+      isFirst = false;
       if (follow) await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
     } while (follow && !stop.signal.aborted);
     givenOut.complete = true;

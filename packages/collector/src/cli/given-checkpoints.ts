@@ -6,6 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { splitNotes } from '@clinical-events/protocol/verify';
 import { checkpointDirectory } from '../store/embedded/tree-files.js';
+import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
 export interface GivenNote {
@@ -68,7 +69,7 @@ function namesIn(directory: string): string[] {
   try {
     return fs.readdirSync(directory).sort();
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
+    if (systemCode(error) === 'ENOENT') return [];
     throw error;
   }
 }

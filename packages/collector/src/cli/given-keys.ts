@@ -2,6 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { KeyMalformed, splitNotes } from '@clinical-events/protocol/verify';
+import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
 import { printable } from './printable.js';
@@ -61,7 +62,7 @@ export function reading<Content>(file: string, read: () => Content): Content {
   try {
     return read();
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const code = systemCode(error);
     if (code === 'ENOENT') {
       throw new CommandFailure(`there is no file ${file}`, EXIT.notFound, { cause: error });
     }

@@ -4,6 +4,7 @@ import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { createDurably } from '../signing/durable-file.js';
 import { exists } from '../store/embedded/files.js';
+import { systemCode } from '../system-code.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { idFrom, organisationFrom } from './event-arguments.js';
 import { proveEvent, type EventProof } from './event-proof.js';
@@ -100,7 +101,7 @@ function writeNew(file: string, text: string): void {
   try {
     createDurably(file, text);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+    const code = systemCode(error) ?? String(error);
     if (code === 'EEXIST') throw alreadyThere(file);
     throw new CommandFailure(`--out: ${file} cannot be written (${code})`, EXIT.failure, { cause: error });
   }

@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { PieceJoiner } from '../records/exports/record-encoder.js';
+import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { printableJson } from './printable.js';
 import type { PlacedPiece } from './record-pieces.js';
@@ -210,7 +211,7 @@ function unwritable(file: string, cause: unknown): CommandFailure {
 }
 
 function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : String(error);
+  return systemCode(error) ?? String(error);
 }
 
 function draftName(place: string): string {

@@ -12,6 +12,7 @@ import { DayDirectories, OneFile, StandardOutput, type RecordOutput } from './re
 import { RecordThreads } from './record-threads.js';
 import { outputColumns, timeline } from './record-timeline.js';
 import { readRuns, type RunReading } from './run-reading.js';
+import { unknownNames } from './unknown-names.js';
 
 const EXAMPLES = `
 Formats:
@@ -66,6 +67,7 @@ interface Done {
   events: number;
   /** To be given to --after the next time; null with --until, which left out what came since. */
   next_after: number | null;
+  warnings: readonly string[];
 }
 
 class Export {
@@ -73,7 +75,7 @@ class Export {
   readonly #request: RecordsRequest;
   readonly #options: RecordsOptions;
   readonly #since = performance.now();
-  readonly #done: Done = { records: 0, events: 0, next_after: 0 };
+  readonly #done: Done = { records: 0, events: 0, next_after: 0, warnings: [] };
 
   constructor(config: Config, request: RecordsRequest, options: RecordsOptions) {
     this.#config = config;
@@ -109,6 +111,9 @@ class Export {
     reading.log.flush();
     this.#done.next_after = selection.until === undefined ? newest : null;
     await this.#give(reading, groups);
+    if (this.#done.records > 0) return;
+    const { organisation, model } = this.#options;
+    this.#done.warnings = await unknownNames(this.#config.dataDir, { organisation, model }, reading.signal);
   }
 
   async #give(reading: RunReading, groups: RunGroups): Promise<void> {
@@ -169,7 +174,8 @@ class Export {
   }
 
   #tell(json: boolean): void {
-    const { records, events, next_after } = this.#done;
+    const { records, events, next_after, warnings } = this.#done;
+    if (!json) for (const warning of warnings) process.stderr.write(`collector: warning: ${warning}\n`);
     const { format, out } = this.#request;
     const seconds = (performance.now() - this.#since) / 1000;
     if (json) process.stderr.write(`${JSON.stringify({ ...this.#done, out: out ?? null, seconds })}\n`);

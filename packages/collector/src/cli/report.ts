@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { recordsOf, windowsOf } from '../records/record-windows.js';
 import { reportPage } from '../records/report/page/report-page.js';
-import { numbersOf, type ReportNumbers } from '../records/report/report-numbers.js';
+import { isEmpty, numbersOf, type ReportNumbers } from '../records/report/report-numbers.js';
 import { RunReport, type ReportPeriod } from '../records/report/run-report.js';
 import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
@@ -21,6 +21,7 @@ import {
   type ReportRequest,
 } from './report-arguments.js';
 import { readRuns, type RunReading } from './run-reading.js';
+import { unknownNames } from './unknown-names.js';
 
 const EXAMPLES = `
 Examples:
@@ -95,6 +96,10 @@ class Making {
     const { organisation, model } = this.request;
     const numbers = numbersOf(report, { madeAt: now, organisation, model, logged: ends.events });
     this.#write(numbers);
+    if (isEmpty(numbers)) {
+      for (const warning of await unknownNames(this.config.dataDir, { organisation, model }, reading.signal))
+        process.stderr.write(`collector: warning: ${warning}\n`);
+    }
     if (this.options.json === true) process.stdout.write(`${printableJson(JSON.stringify(numbers))}\n`);
     else this.#tell(numbers);
   }

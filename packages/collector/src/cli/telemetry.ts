@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { openTelemetryVariables } from '../config.js';
 import type { Ingest } from '../ingest/ingest.js';
 import type { Vitals } from '../management/vitals.js';
+import { systemCode } from '../system-code.js';
 import { telemetrySettings } from '../telemetry/settings.js';
 
 /** Sends the rest when it is disposed of, within a few seconds, and ends. */
@@ -23,9 +24,8 @@ export async function openTelemetry(vitals: Vitals, log: Logger): Promise<OpenTe
     const telemetry = new Telemetry(settings, variables, vitals, log);
     return { observer: telemetry.observer, [Symbol.asyncDispose]: () => telemetry.close() };
   } catch (error) {
-    const { name, code } = error as NodeJS.ErrnoException;
     log.error(
-      { reason: code ?? name },
+      { reason: systemCode(error) ?? (error as Error).name },
       'OpenTelemetry export cannot begin; the collector goes on without it',
     );
     return none;

@@ -15,6 +15,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { TILE_HASHES } from '../integrity/merkle.js';
 import { tilePath } from '../integrity/tile-path.js';
+import { systemCode } from '../system-code.js';
 
 const CHECKPOINT = 'checkpoint';
 const TILES = 'tile';
@@ -174,8 +175,8 @@ export class TileDirectory {
     try {
       return fs.readFileSync(path.join(this.root, name));
     } catch (error) {
-      if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR'))
-        return undefined;
+      const code = systemCode(error);
+      if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
       throw error;
     }
   }

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { counted } from '../store/embedded/inspection.js';
+import { systemCode } from '../system-code.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { usage } from './key-arguments.js';
 import { noteReading } from './noted-reading.js';
@@ -92,9 +93,8 @@ function openTarget(directory: string): TileDirectory {
   } catch (error) {
     if (error instanceof NotATileDirectory)
       throw usage(`${error.message}; give an empty directory, or a new one`);
-    if (error instanceof Error && 'code' in error && (error.code === 'ENOTDIR' || error.code === 'EEXIST')) {
-      throw usage(`${directory} is not a directory`);
-    }
+    const code = systemCode(error);
+    if (code === 'ENOTDIR' || code === 'EEXIST') throw usage(`${directory} is not a directory`);
     throw error;
   }
 }

@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS } from '@clinical-events/protocol';
+import { systemCode } from '../system-code.js';
 import type { Answer, EventEndpoint } from './event-endpoint.js';
 import { textOf } from './event-text.js';
 import type { OddEvent } from './oddities.js';
@@ -126,7 +127,7 @@ export class EventSender {
         answer = await this.#endpoint.post(event.planned.kind, text);
         reason = nameOf(answer);
       } catch (error) {
-        reason = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+        reason = systemCode(error) ?? String(error);
       }
       if (answer !== undefined && !mayPass(answer.status)) {
         this.#progressAt = performance.now();

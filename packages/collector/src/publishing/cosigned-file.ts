@@ -7,6 +7,7 @@ import fs from 'node:fs/promises';
 import path from 'node:path';
 import { keyIdText, parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
 import { verifyCosignature, type NoteKey } from '../integrity/note-signing.js';
+import { systemCode } from '../system-code.js';
 import { ownCheckpoint, type LogView } from './log-view.js';
 
 export class CosignedFile {
@@ -29,7 +30,7 @@ export class CosignedFile {
     try {
       note = await fs.readFile(this.path, 'utf8');
     } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+      if (systemCode(error) === 'ENOENT') return undefined;
       throw error;
     }
     if (ownCheckpoint(note, origin, log) === undefined) return undefined;

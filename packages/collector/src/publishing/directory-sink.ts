@@ -10,6 +10,7 @@
  */
 import path from 'node:path';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
+import { systemCode } from '../system-code.js';
 import { diskTrouble } from './disk-trouble.js';
 import { assertGoesOnFrom, otherLog, ownCheckpoint, type AnyLogView } from './log-view.js';
 import type { SinkFiles } from './sink-files.js';
@@ -126,7 +127,7 @@ export class DirectorySink implements Sink {
       await this.options.files.append(file, rest, false);
       return true;
     } catch (error) {
-      const code = error instanceof Error && 'code' in error ? error.code : undefined;
+      const code = systemCode(error);
       if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') return false;
       throw error;
     }

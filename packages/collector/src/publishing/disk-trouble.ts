@@ -1,3 +1,4 @@
+import { systemCode } from '../system-code.js';
 import { SinkTrouble } from './sink.js';
 
 /** What the system's codes mean for a sink, and what to do. Where there is nothing to say, the code is enough. */
@@ -17,7 +18,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
 /** @param error of a call to the disk at `place`. */
 export function diskTrouble(place: string, error: unknown): SinkTrouble {
   if (error instanceof SinkTrouble) return error;
-  const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN';
+  const code = systemCode(error) ?? 'UNKNOWN';
   const meaning = MEANINGS[code] ?? 'cannot be read or written';
   return new SinkTrouble(`${place} ${meaning} (${code})`, { cause: error });
 }

@@ -10,6 +10,7 @@
 import path from 'node:path';
 import { NoteUnsigned, splitNotes, type Checkpoint } from '@clinical-events/protocol/verify';
 import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
+import { systemCode } from '../system-code.js';
 import { diskTrouble } from './disk-trouble.js';
 import { assertGoesOnFrom, otherLog, ownCheckpoint, type AnyLogView } from './log-view.js';
 import type { SinkFiles } from './sink-files.js';
@@ -51,7 +52,7 @@ export class FileSink implements Sink {
       this.#last = batch.at(-1)?.note;
       return batch.length;
     } catch (error) {
-      const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+      const missing = systemCode(error) === 'ENOENT';
       throw diskTrouble(missing ? path.dirname(file) : file, error);
     }
   }

@@ -6,6 +6,7 @@ import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/pr
 import { accessLogOrigin } from '../integrity/access-log-keys.js';
 import { rootAt, TilesIncomplete, type HashSource } from '../integrity/merkle.js';
 import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
+import { systemCode } from '../system-code.js';
 import { SinkForked, SinkTrouble } from './sink.js';
 
 /** The log as far as its checkpoints need it. */
@@ -104,6 +105,7 @@ export function treeTrouble(error: unknown): SinkTrouble {
   if (error instanceof TilesIncomplete) {
     return new SinkTrouble(`${error.message}; see collector verify`, { cause: error });
   }
-  const reason = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : '';
+  const code = systemCode(error);
+  const reason = code === undefined ? '' : ` (${code})`;
   return new SinkTrouble(`the tree of this ledger cannot be read${reason}`, { cause: error });
 }

@@ -2,6 +2,7 @@
 import { GrowingTree } from '../integrity/growing-tree.js';
 import { LineLeaves } from '../integrity/line-leaves.js';
 import type { AccessLogReader } from '../store/access-log-store.js';
+import { systemCode } from '../system-code.js';
 import { SinkTrouble } from './sink.js';
 
 /** About a millisecond's work: it is done on the thread that speaks HTTP. */
@@ -30,7 +31,8 @@ function pieceOf(log: AccessLogReader, at: number): Buffer {
   try {
     return log.read(at, PIECE_BYTES);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : '';
-    throw new SinkTrouble(`access.log cannot be read${code}`, { cause: error });
+    const code = systemCode(error);
+    const why = code === undefined ? '' : ` (${code})`;
+    throw new SinkTrouble(`access.log cannot be read${why}`, { cause: error });
   }
 }

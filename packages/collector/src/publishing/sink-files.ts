@@ -7,6 +7,7 @@
 import { constants } from 'node:fs';
 import fs from 'node:fs/promises';
 import path from 'node:path';
+import { systemCode } from '../system-code.js';
 
 /** A file as it was found; only the beginning of a very large one. */
 export interface FoundFile {
@@ -76,7 +77,7 @@ export const nodeSinkFiles: SinkFiles = {
     try {
       handle = await fs.open(file, O_WRONLY | O_CREAT | O_EXCL, MODE);
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+      if (systemCode(error) !== 'EEXIST') throw error;
       // Whoever wrote it may have crashed before it was flushed.
       const there = await read(file, flush);
       await syncDirectory(path.dirname(file));
@@ -108,7 +109,7 @@ export const nodeSinkFiles: SinkFiles = {
     try {
       handle = await open(file, O_RDONLY | O_NONBLOCK);
     } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+      if (systemCode(error) === 'ENOENT') return undefined;
       throw error;
     }
     try {
@@ -158,7 +159,7 @@ async function flush(handle: fs.FileHandle): Promise<void> {
   } catch (error) {
     // Some network file systems flush nothing that is not open for writing, directories among it; there the server
     // answers for its names.
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const code = systemCode(error);
     if (code !== 'EINVAL' && code !== 'ENOTSUP' && code !== 'EBADF') throw error;
   }
 }

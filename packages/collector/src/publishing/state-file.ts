@@ -7,6 +7,7 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
+import { systemCode } from '../system-code.js';
 
 /** The file is not one that a collector wrote. */
 export class StateFileDamaged extends Error {
@@ -36,7 +37,7 @@ export class StateFile<State> {
         throw new StateFileDamaged(`${file} is too large to be one of ours`);
       text = fs.readFileSync(file, 'utf8');
     } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+      if (systemCode(error) === 'ENOENT') return undefined;
       throw error;
     }
     let read: unknown;

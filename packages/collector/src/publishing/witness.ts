@@ -21,6 +21,7 @@ import {
 } from '@clinical-events/protocol/verify';
 import { consistencyProof } from '../integrity/merkle.js';
 import { verifyCosignature, type NoteKey } from '../integrity/note-signing.js';
+import { systemCode } from '../system-code.js';
 import { CosignedFile } from './cosigned-file.js';
 import { assertGoesOnFrom, treeTrouble, type LogView } from './log-view.js';
 import { SinkForked, SinkTrouble, type Attempt, type Published, type Sink } from './sink.js';
@@ -222,13 +223,11 @@ function networkTrouble(error: unknown): SinkTrouble {
   if (error instanceof SinkTrouble) return error;
   // What fetch throws names its cause below, or below that.
   let code: string | undefined;
-  for (let at = error; at instanceof Error && code === undefined; at = at.cause) {
-    if ('code' in at && typeof at.code === 'string') code = at.code;
-  }
+  for (let at = error; at instanceof Error && code === undefined; at = at.cause) code = systemCode(at);
   return new SinkTrouble(`cannot be reached${code === undefined ? '' : ` (${code})`}`, { cause: error });
 }
 
 function fileTrouble(file: string, error: unknown): SinkTrouble {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN';
+  const code = systemCode(error) ?? 'UNKNOWN';
   return new SinkTrouble(`${file} cannot be read or written (${code})`, { cause: error });
 }

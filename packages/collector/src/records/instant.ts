@@ -19,11 +19,8 @@ const LEAP = '~';
 export function readInstant(text: string): Instant {
   const days = daysOf(four(text, 0), two(text, 5), two(text, 8));
   const second = two(text, 17);
-  let end = 19;
-  if (text[19] === '.') {
-    end = 20;
-    while (isDigit(text.charCodeAt(end))) end++;
-  }
+  const digits = fractionDigits(text);
+  const end = digits === 0 ? 19 : 20 + digits;
   let last = end;
   while (last > 20 && text[last - 1] === '0') last--;
   const fraction = last > 20 ? text.slice(20, last) : '';

@@ -1,5 +1,6 @@
 /** A temporary file of entries (run-entry.ts): first only written, then only read, then gone. */
 import fs from 'node:fs';
+import { systemCode } from '../system-code.js';
 import { ENTRY_BYTES } from './run-entry.js';
 
 export class SpillFile {
@@ -75,7 +76,7 @@ export class SpillFile {
         done += fs.writeSync(this.#fd, this.#buffer, done, this.#filled - done, position);
       }
     } catch (error) {
-      const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+      const code = systemCode(error) ?? String(error);
       throw new Error(`the temporary file ${this.file} cannot be written (${code})`, { cause: error });
     }
     this.#written += this.#filled;

@@ -14,6 +14,7 @@ import fs from 'node:fs';
 import { formatNote } from '@clinical-events/protocol/verify';
 import { noteKey, type NoteKey, verifierKeyOf } from '../integrity/note-signing.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
+import { systemCode } from '../system-code.js';
 import { assertNotBegun, beginHistory, checkOrigin, hasHistory, readHistory } from './key-history.js';
 
 const TIME_LIMIT_MS = 10_000;
@@ -132,7 +133,7 @@ export function programFault(program: string): string | undefined {
     fs.accessSync(program, fs.constants.X_OK);
     return undefined;
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN';
+    const code = systemCode(error) ?? 'UNKNOWN';
     if (code === 'ENOENT' || code === 'ENOTDIR') {
       return `there is no such program: ${shown}; it takes a path, without arguments`;
     }

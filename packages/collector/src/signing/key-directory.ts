@@ -15,6 +15,7 @@
 import { formatRotation } from '@clinical-events/protocol/verify';
 import { type NoteKey, signNote } from '../integrity/note-signing.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
+import { systemCode } from '../system-code.js';
 import { createDurably, makeDirectory, syncDirectory } from './durable-file.js';
 import {
   assertNotBegun,
@@ -30,7 +31,7 @@ import {
   rotationPaths,
 } from './key-history.js';
 import { PrivateKeys, type SigningKey } from './private-keys.js';
-import { isSystemError, SigningKeyFault } from './signing-key-fault.js';
+import { SigningKeyFault } from './signing-key-fault.js';
 
 export interface SigningKeysOptions {
   readonly dataDir: string;
@@ -161,7 +162,7 @@ export class SigningKeys implements CheckpointSigner {
       createDurably(file, note, originKeyPath(dataDir));
     } catch (error) {
       // After any other error the note may be there, and then it needs its key.
-      if (!isSystemError(error, 'EEXIST')) throw error;
+      if (systemCode(error) !== 'EEXIST') throw error;
       files.destroy(made.key);
       throw new SigningKeyFault('overtaken', `another rotation came first: ${file} is there now`);
     }

@@ -17,8 +17,9 @@ import {
 } from '@clinical-events/protocol/verify';
 import { keyChain } from '../integrity/key-chain.js';
 import { NOTE_ED25519, type NoteKey } from '../integrity/note-signing.js';
+import { systemCode } from '../system-code.js';
 import { createDurably, makeDirectory } from './durable-file.js';
-import { isSystemError, SigningKeyFault } from './signing-key-fault.js';
+import { SigningKeyFault } from './signing-key-fault.js';
 
 const NOTE = /^\d{4}\.note$/;
 const MOST_ROTATIONS = 9999;
@@ -54,7 +55,7 @@ function namesIn(directory: string): string[] {
   try {
     return fs.readdirSync(directory).sort();
   } catch (error) {
-    if (isSystemError(error, 'ENOENT')) return [];
+    if (systemCode(error) === 'ENOENT') return [];
     throw error;
   }
 }
@@ -123,7 +124,7 @@ export function readHistory(dataDir: string): KeyHistory {
   try {
     first = fs.readFileSync(file, 'utf8').trimEnd();
   } catch (error) {
-    if (!isSystemError(error, 'ENOENT')) throw error;
+    if (systemCode(error) !== 'ENOENT') throw error;
     assertNotBegun(dataDir);
     throw new SigningKeyFault('no-log', `there is no log in ${dataDir} yet`);
   }

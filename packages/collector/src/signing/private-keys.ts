@@ -10,8 +10,9 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { keyIdText } from '@clinical-events/protocol/verify';
 import { type NoteKey, noteKey, verifierKeyOf } from '../integrity/note-signing.js';
+import { systemCode } from '../system-code.js';
 import { createDurably, makeDirectory, syncDirectory } from './durable-file.js';
-import { isSystemError, SigningKeyFault } from './signing-key-fault.js';
+import { SigningKeyFault } from './signing-key-fault.js';
 
 /** With what a crash may leave of its making. */
 const KEY_FILE = /^([0-9a-f]{8})\.pem(\.[0-9a-f]{8}\.tmp)?$/;
@@ -69,7 +70,7 @@ export class PrivateKeys {
     try {
       pem = fs.readFileSync(file, 'utf8');
     } catch (error) {
-      if (!isSystemError(error, 'ENOENT')) throw error;
+      if (systemCode(error) !== 'ENOENT') throw error;
       // A first key is made together with its directory.
       const hint = this.isThere() ? '' : '; was the collector started with --signing-command before?';
       throw new SigningKeyFault(

@@ -20,8 +20,3 @@ export class SigningKeyFault extends Error {
     super(message);
   }
 }
-
-/** Whether the system says that a file or directory is not there, or (`EEXIST`) that it is. */
-export function isSystemError(error: unknown, code: 'ENOENT' | 'EEXIST'): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
-}

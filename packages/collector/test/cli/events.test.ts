@@ -248,6 +248,30 @@ describe('collector events', () => {
     expect((await storedEvents(dataDir)).length).toBe(300);
   });
 
+  test.each([[], ['--follow']])('says once that no event is of an organisation (%s)', async (...more) => {
+    await fillDirectory(dataDir, [EVENTS]);
+    const command = launch(['events', '--data-dir', dataDir, '--organisation', 'warp', ...more]);
+    onTestFinished(() => void command.process.kill('SIGKILL'));
+    await until(() => command.output.stderr.endsWith('\n'));
+    await sleep(more.length === 0 ? 0 : 500);
+    command.process.kill('SIGINT');
+    await command.exited;
+    expect(command.output).toEqual({
+      stdout: '',
+      stderr: 'collector: warning: no event names the organisation "warp"; did you mean "ward"?\n',
+    });
+    const known = await run([
+      'events',
+      '--data-dir',
+      dataDir,
+      '--organisation',
+      'ward',
+      '--until',
+      '2020-01-01',
+    ]);
+    expect(known).toEqual({ code: 0, stdout: '', stderr: '' });
+  });
+
   test('with --follow prints new events as they come, over new segments too, until it is told to stop', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, ['--max-body-bytes', '64KiB', '--segment-bytes', '128KiB']);

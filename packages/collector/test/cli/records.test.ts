@@ -117,6 +117,25 @@ describe('collector records [R-711]', () => {
     expect(await ids('--after', '6')).toEqual([]);
   });
 
+  test('says that no event has a name that is asked for, and which one is near', async () => {
+    await fill();
+    const near = await records('--organisation', 'wrad-7');
+    expect([near.code, near.stdout]).toEqual([0, '']);
+    expect(near.stderr).toMatch(
+      /^collector: warning: no event names the organisation "wrad-7"; did you mean "ward-7"\?\ncollector: 0 records of /,
+    );
+    const far = await records('--model', '\u001b[2J', '--json');
+    expect(JSON.parse(far.stderr)).toMatchObject({
+      records: 0,
+      warnings: ['no event names the model "\\u001b[2J"'],
+    });
+    for (const args of [
+      ['--model', 'sepsis-risk@4.2.0', '--after', '6'],
+      ['--organisation', 'ward-7', '--model', 'sepsis-risk'],
+    ])
+      expect((await records(...args)).stderr, args.join(' ')).toMatch(/^collector: 0 records of /);
+  });
+
   test('shows one run on one screen, with nothing in it that moves a cursor', async () => {
     await fill();
     const { code, stdout } = await records('--run', id(501), '--format', 'text');

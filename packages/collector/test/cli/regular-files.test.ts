@@ -2,15 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
-import { run, temporaryDirectory } from '../running/collector-process.js';
+import { expect, test } from 'vitest';
+import { run } from '../running/collector-process.js';
+import { scratch } from '../running/scratch.js';
 import { fillSigned, loggedEvent } from './signed-directory.js';
-
-function scratch(): string {
-  const directory = temporaryDirectory();
-  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
 
 test.each(['checkpoints/latest', 'ledger/0000000000000002.segment', 'index/0000000000000000-1.run'])(
   'no reader waits at a pipe that has the name %s, or notes a reading',

@@ -76,7 +76,6 @@ describe('collector report [R-715]', () => {
     expect(all.all.latency_ms.p50).toBeCloseTo(2000, -2);
     expect((await numbers('--organisation', 'ward-7')).all.runs).toBe(1);
     expect((await numbers('--model', 'sepsis-risk@4.2.0')).all.runs).toBe(2);
-    expect((await numbers('--model', 'sepsis-risk@9')).all.runs).toBe(0);
     const third = await numbers('--since', '2026-03-03', '--until', '2026-03-04');
     expect([third.all.runs, third.all.events, third.other_runs.runs]).toEqual([0, 1, 1]);
     const sent = await numbers('--clock', 'sender');
@@ -91,6 +90,19 @@ describe('collector report [R-715]', () => {
       '2026-03-03T00:00:00.000Z',
       { before: 5, after: 0 },
     ]);
+  });
+
+  test('says that no event has a name that is asked for, and makes the page all the same', async () => {
+    await fill();
+    const unknown = await report('--model', 'sepsis-risk@4.3.0', '--organisation', 'ward-8');
+    expect(unknown.code).toBe(0);
+    expect(unknown.stderr.split('\n').slice(0, 2)).toEqual([
+      'collector: warning: no event names the organisation "ward-8"; did you mean "ward-7"?',
+      'collector: warning: no event names the model "sepsis-risk@4.3.0"; did you mean "sepsis-risk@4.2.0"?',
+    ]);
+    expect(fs.readFileSync(out, 'utf8')).toContain('There is no run in this period.');
+    // Known, only not of this period.
+    await numbers('--model', 'sepsis-risk', '--organisation', 'ward-7', '--until', '2026-01-01');
   });
 
   test('is the same for the same log, but for the time of its making', async () => {

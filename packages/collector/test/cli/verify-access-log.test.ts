@@ -7,6 +7,7 @@ import { accessLogOrigin } from '../../src/integrity/access-log-keys.js';
 import { SigningKeys } from '../../src/signing/key-directory.js';
 import { leafOf, mth } from '../integrity/rfc-tree.js';
 import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { copyOf, scratch } from '../running/scratch.js';
 import { fillSigned, firstKey, loggedEvent, ORIGIN, signReadings } from './signed-directory.js';
 
 const READINGS = 4;
@@ -22,15 +23,8 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => fs.rmSync(master, { recursive: true, force: true }));
 
-function scratch(): string {
-  const directory = temporaryDirectory();
-  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
-
 beforeEach(() => {
-  dataDir = scratch();
-  fs.cpSync(master, dataDir, { recursive: true });
+  dataDir = copyOf(master);
 });
 
 const logOf = (directory: string) => path.join(directory, 'access.log');

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { verifyLog } from '../../src/cli/verification.js';
 import type { VerifyFinding } from '../../src/cli/verify-findings.js';
 import { writeSinkStates } from '../../src/publishing/sink-state.js';
@@ -10,6 +10,7 @@ import { nodeFiles } from '../../src/store/embedded/files.js';
 import { frameReceivedAt } from '../../src/store/embedded/frame.js';
 import { encodeSegmentHeader, segmentName } from '../../src/store/embedded/segment.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';
+import { copyOf, scratch } from '../running/scratch.js';
 import { idOf } from '../store/candidate.js';
 import { flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
 import { fillSigned, firstKey, loggedEvent } from './signed-directory.js';
@@ -37,18 +38,6 @@ let segmented: string;
 let dataDir: string;
 
 /** A directory that vanishes with the test. */
-function scratch(): string {
-  const directory = temporaryDirectory();
-  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
-
-function copyOf(directory: string): string {
-  const copy = scratch();
-  fs.cpSync(directory, copy, { recursive: true });
-  return copy;
-}
-
 beforeAll(async () => {
   signed = temporaryDirectory();
   await fillSigned(signed, BATCHES, { segmentBytes: 1 << 20 });

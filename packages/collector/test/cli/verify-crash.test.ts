@@ -5,14 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { verifyLog, type Verification } from '../../src/cli/verification.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
-import { createKey, run, start, temporaryDirectory } from '../running/collector-process.js';
+import { createKey, run, start } from '../running/collector-process.js';
 import { Load } from '../running/load.js';
-
-function scratch(): string {
-  const directory = temporaryDirectory();
-  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
+import { scratch } from '../running/scratch.js';
 
 /** Small segments and many checkpoints, so that each kind of step is often under way. */
 const BUSY = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB', '--checkpoint-interval-ms', '100'];

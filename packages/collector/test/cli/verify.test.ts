@@ -1,7 +1,7 @@
 import { generateKeyPairSync, hash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { SigningKeys } from '../../src/signing/key-directory.js';
 import { createKey, run, temporaryDirectory } from '../running/collector-process.js';
 import { contents } from '../running/directory-contents.js';
@@ -12,6 +12,7 @@ import {
   runReadOnly,
   runWithoutPrivilege,
 } from '../running/restricted-process.js';
+import { copyOf, scratch } from '../running/scratch.js';
 import { candidate } from '../store/candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
 import { fillSigned, firstKey, loggedEvent, ORIGIN } from './signed-directory.js';
@@ -30,15 +31,8 @@ beforeAll(async () => {
 });
 afterAll(() => fs.rmSync(master, { recursive: true, force: true }));
 
-function scratch(): string {
-  const directory = temporaryDirectory();
-  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
-
 beforeEach(() => {
-  dataDir = scratch();
-  fs.cpSync(master, dataDir, { recursive: true });
+  dataDir = copyOf(master);
 });
 
 const NO_READING = {

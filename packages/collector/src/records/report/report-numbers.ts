@@ -151,6 +151,11 @@ export function numbersOf(report: RunReport, occasion: ReportOccasion): ReportNu
   };
 }
 
+/** Nothing at all is of the period. */
+export function isEmpty({ all, events_of_no_run: ofNoRun }: ReportNumbers): boolean {
+  return all.runs + all.events + ofNoRun.events === 0;
+}
+
 function organisationNumbers({ runs, events, eventsOfNoRun }: OrganisationTally): OrganisationNumbers {
   return { runs, events, events_of_no_run: eventsOfNoRun };
 }

@@ -3,6 +3,7 @@
  * over its lines. The file is opened anew for each call: what stands under its name is what counts.
  */
 import path from 'node:path';
+import { systemCode } from '../../system-code.js';
 import type { AccessLogReader, AccessLogStore } from '../access-log-store.js';
 import type { Files } from './files.js';
 import { checkpointDirectory } from './tree-files.js';
@@ -90,7 +91,7 @@ export class AccessLogFile implements AccessLogStore {
     try {
       fd = this.#files.open(file, this.flags);
     } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+      if (systemCode(error) === 'ENOENT') return undefined;
       throw error;
     }
     try {

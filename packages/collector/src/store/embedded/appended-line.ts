@@ -7,6 +7,7 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
+import { systemCode } from '../../system-code.js';
 
 const { O_RDWR, O_APPEND, O_NOFOLLOW, O_CREAT, O_EXCL } = fs.constants;
 const APPENDING = O_RDWR | O_APPEND | O_NOFOLLOW;
@@ -44,19 +45,15 @@ function opened(file: string): { fd: number; made: boolean } {
   try {
     return { fd: fs.openSync(file, APPENDING), made: false };
   } catch (error) {
-    if (codeOf(error) !== 'ENOENT') throw error;
+    if (systemCode(error) !== 'ENOENT') throw error;
   }
   try {
     return { fd: fs.openSync(file, APPENDING | O_CREAT | O_EXCL, 0o600), made: true };
   } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error;
+    if (systemCode(error) !== 'EEXIST') throw error;
   }
   // Another process has made it meanwhile.
   return { fd: fs.openSync(file, APPENDING), made: false };
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
 /** Two processes may see the same torn line, and then an empty one stands between theirs. */

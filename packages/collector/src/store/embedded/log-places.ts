@@ -4,6 +4,7 @@
  * bytes an event, of the newest in a running collector, and of all in a directory whose index was lost.
  */
 import path from 'node:path';
+import { systemCode } from '../../system-code.js';
 import type {
   EventPlace,
   EventPlaces,
@@ -176,8 +177,8 @@ export class LogPlaces implements EventPlaces {
       this.files.datasync(this.#open(last));
     } catch (error) {
       // Where nothing can be written, nothing waits to be.
-      if (!(error instanceof Error && 'code' in error && (error.code === 'EROFS' || error.code === 'EINVAL')))
-        throw error;
+      const code = systemCode(error);
+      if (code !== 'EROFS' && code !== 'EINVAL') throw error;
     }
   }
 

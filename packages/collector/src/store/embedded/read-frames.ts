@@ -4,6 +4,7 @@
  */
 import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
 import type { EventFacts, ReadEvents } from '../event-places.js';
+import { uuidText } from '../uuid-text.js';
 import {
   decodeFrame,
   envelopeEnd,
@@ -32,7 +33,7 @@ const ORGANISATION_LENGTH_AT = PROFILE_AT + 1;
 export class ReadFrames implements ReadEvents {
   readonly #organisation = new RepeatedText(latin1);
   readonly #keyId = new RepeatedText(latin1);
-  readonly #runId = new RepeatedText(uuidAt);
+  readonly #runId = new RepeatedText(uuidText);
 
   /** @param offsets of the frames in `bytes`; the checksum of each holds. */
   constructor(
@@ -60,7 +61,7 @@ export class ReadFrames implements ReadEvents {
       organisation: this.#organisation.of(bytes, texts, keyIdAt),
       keyId: this.#keyId.of(bytes, keyIdAt, envelopeEnd(bytes, at)),
       receivedAt: frameReceivedAt(bytes, at),
-      eventId: uuidAt(bytes, at + EVENT_ID_AT),
+      eventId: uuidText(bytes, at + EVENT_ID_AT),
       runId: namesRun ? this.#runId.of(bytes, runIdAt, runIdAt + ID_BYTES) : undefined,
       payloadState: 'plain',
     };
@@ -116,20 +117,4 @@ export function latin1(source: Buffer, from: number, to: number): string {
 function isZero(source: Buffer, at: number): boolean {
   for (let i = 0; i < ID_BYTES; i++) if (source[at + i] !== 0) return false;
   return true;
-}
-
-const HEX = Buffer.from('0123456789abcdef');
-/** Where in the text form the first digit of each byte stands. */
-const DIGITS = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
-const TEXT = Buffer.from('00000000-0000-0000-0000-000000000000');
-
-/** The text form of an id, in a third of the time that joining five parts takes. */
-function uuidAt(source: Buffer, from: number): string {
-  for (let i = 0; i < ID_BYTES; i++) {
-    const byte = source[from + i] ?? 0;
-    const at = DIGITS[i] ?? 0;
-    TEXT[at] = HEX[byte >> 4] ?? 0;
-    TEXT[at + 1] = HEX[byte & 15] ?? 0;
-  }
-  return TEXT.toString('latin1');
 }

@@ -7,6 +7,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
+import { systemCode } from '../../system-code.js';
 import type { Files } from './files.js';
 import { frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, segmentName } from './segment.js';
@@ -61,7 +62,7 @@ function listed(files: Files, directory: string): string[] {
   try {
     return files.list(directory);
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
+    if (systemCode(error) === 'ENOENT') return [];
     throw error;
   }
 }

@@ -10,6 +10,7 @@
  * need a new file each second. `collector tiles export` makes the directory of tiles that the standard tells of.
  */
 import path from 'node:path';
+import { systemCode } from '../../system-code.js';
 import type { TreeReader, TreeStore } from '../tree-store.js';
 import type { Files } from './files.js';
 
@@ -119,7 +120,7 @@ export class TreeFiles implements TreeStore {
     try {
       return this.#files.list(directory);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+      if (systemCode(error) === 'ENOENT') return [];
       throw error;
     }
   }

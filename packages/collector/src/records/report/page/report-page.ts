@@ -2,7 +2,7 @@
  * The page of a report: one HTML file that asks the network for nothing and runs no script, made of nothing but its
  * numbers. The same numbers make the same page.
  */
-import type { ModelNumbers, ReportNumbers } from '../report-numbers.js';
+import { isEmpty, type ModelNumbers, type ReportNumbers } from '../report-numbers.js';
 import { arrivals, stepEnds } from './arrivals.js';
 import { PATTERNS } from './chart-marks.js';
 import { countingNotes } from './counting-notes.js';
@@ -86,10 +86,6 @@ function outsideText({ events_outside: outside }: ReportNumbers): string {
         ? `${countOf(after, 'event')} after this period`
         : `${countOf(before, 'event')} before this period and ${countText(after)} after it`;
   return `Not counted: ${which}, by these clocks.`;
-}
-
-function isEmpty({ all, events_of_no_run: ofNoRun }: ReportNumbers): boolean {
-  return all.runs + all.events + ofNoRun.events === 0;
 }
 
 function emptiness({ log }: ReportNumbers): Html {

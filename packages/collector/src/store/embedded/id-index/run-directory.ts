@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import path from 'node:path';
+import { systemCode } from '../../../system-code.js';
 import { IdIndexError } from './id-index-error.js';
 import { parseName, UNFINISHED } from './run-format.js';
 import { syncDirectory } from './run-writer.js';
@@ -123,5 +124,5 @@ export function clearAway(directory: string, chain: readonly Run[]): void {
 }
 
 function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+  return systemCode(error) === 'ENOENT';
 }

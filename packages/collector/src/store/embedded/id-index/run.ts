@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
+import { systemCode } from '../../../system-code.js';
 import { blockOf, mayHold, WORDS_PER_BLOCK } from './bloom-block.js';
 import { IdIndexError } from './id-index-error.js';
 import { WORDS_PER_ENTRY } from './recent-table.js';
@@ -42,7 +43,7 @@ function openQuietly(file: string): number {
   try {
     if (flag !== undefined) return fs.openSync(file, fs.constants.O_RDONLY | flag);
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EPERM')) throw error;
+    if (systemCode(error) !== 'EPERM') throw error;
   }
   return fs.openSync(file, 'r');
 }
