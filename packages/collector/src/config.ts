@@ -240,7 +240,7 @@ const OPTIONS = {
     type: 'path',
     default: '',
     otherwise: 'none: plain HTTP',
-    help: 'certificate in PEM, with those that lead to its authority behind it; makes it HTTPS',
+    help: 'certificate in PEM, with those that lead to its authority behind it; makes it HTTPS, and the management listener speak it too',
     appliesTo: ADDRESS,
   },
   'tls-key': {
@@ -288,7 +288,7 @@ const OPTIONS = {
   'management-host': {
     type: 'text',
     default: '127.0.0.1',
-    help: 'address of the management listener; other than loopback needs --management-token-file',
+    help: 'address of the management listener; other than loopback needs --management-token-file, and should have --tls-cert',
     appliesTo: SERVE,
   },
   'management-port': {

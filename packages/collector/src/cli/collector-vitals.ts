@@ -31,6 +31,7 @@ export interface CollectorParts {
   readonly keys: KeyRing;
   readonly ingest: Ingest;
   readonly publisher: Publisher;
+  readonly tokenInClear: boolean;
   /** As it is configured now. */
   readonly backupMaxAgeMs: () => number;
   /** What the ledger's thread counts in. */
@@ -159,6 +160,10 @@ export class CollectorVitals implements Vitals {
 
   logBeganAt(): number | undefined {
     return this.#files.get().began;
+  }
+
+  tokenInClear(): boolean {
+    return this.#parts.tokenInClear;
   }
 
   exposed(): boolean {

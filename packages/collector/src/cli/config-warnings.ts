@@ -36,7 +36,12 @@ export function configWarnings({ settings, file }: Reading, edge?: Edge): Config
   }
   const key = textOf('tls-key');
   const management = textOf('management-host');
-  if (textOf('management') === 'on' && management !== '' && !isLoopback(management)) {
+  if (
+    textOf('management') === 'on' &&
+    management !== '' &&
+    !isLoopback(management) &&
+    textOf('tls-cert') === ''
+  ) {
     warn(
       'management-host',
       `${management} is reached from other machines, and the operator token travels in the clear`,

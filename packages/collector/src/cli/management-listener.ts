@@ -1,6 +1,8 @@
 /** The management listener as the options want it. */
 import type { Logger } from 'pino';
 import type { Config } from '../config.js';
+import type { Credentials } from '../ingest/credentials.js';
+import { isLoopback } from '../loopback.js';
 import { OperatorToken, OperatorTokenUnfit } from '../management/operator-token.js';
 import type { Vitals } from '../management/vitals.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
@@ -21,24 +23,46 @@ export function operatorTokenOf({ management, managementTokenFile }: Config): Op
 
 /** Closed when it is disposed of. */
 export interface OpenManagement extends AsyncDisposable {
-  /** Where it listens, and whether it asks for a token; undefined when there is none. */
-  readonly address: { readonly host: string; readonly port: number; readonly token: boolean } | undefined;
+  /** Where it listens, and whether it speaks TLS and asks for a token; undefined when there is none. */
+  readonly address:
+    | { readonly host: string; readonly tls: boolean; readonly port: number; readonly token: boolean }
+    | undefined;
+  /** Takes another certificate into use. */
+  present(credentials: Credentials): void;
+}
+
+/** Whether an operator's token would come from other machines for everybody on the way to read. */
+export function isTokenInClear({
+  management,
+  managementHost,
+  managementTokenFile,
+  tlsCert,
+}: Config): boolean {
+  return management === 'on' && managementTokenFile !== '' && !isLoopback(managementHost) && tlsCert === '';
 }
 
 /**
  * On return it listens, unless it is not wanted.
+ * @param credentials the certificate to present, beside plain HTTP.
  * @throws {@link CommandFailure} when the address cannot be had.
  */
 export async function openManagement(
   { management, managementHost: host, managementPort }: Config,
   token: OperatorToken | undefined,
+  credentials: Credentials | undefined,
   vitals: Vitals,
   log: Logger,
 ): Promise<OpenManagement> {
-  if (management === 'off') return { address: undefined, [Symbol.asyncDispose]: () => Promise.resolve() };
+  if (management === 'off') {
+    return {
+      address: undefined,
+      present: () => undefined,
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    };
+  }
   // Half of what a start loads, for which whoever does not want it should not wait.
   const { Management } = await import('../management/management.js');
-  const listener = new Management({ host, port: managementPort, token, vitals, log });
+  const listener = new Management({ host, port: managementPort, token, credentials, vitals, log });
   let port: number;
   try {
     port = await listener.listen();
@@ -52,7 +76,8 @@ export async function openManagement(
     );
   }
   return {
-    address: { host, port, token: token !== undefined },
+    address: { host, tls: credentials !== undefined, port, token: token !== undefined },
+    present: (renewed) => listener.present(renewed),
     [Symbol.asyncDispose]: () => listener.close(),
   };
 }

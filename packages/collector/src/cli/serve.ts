@@ -28,7 +28,7 @@ import { edgeOf, type Edge } from './edge.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { newKeyNotice } from './first-event.js';
 import { LedgerWorker } from './ledger-worker.js';
-import { openManagement, operatorTokenOf } from './management-listener.js';
+import { isTokenInClear, openManagement, operatorTokenOf } from './management-listener.js';
 import { Reload } from './reload.js';
 import { RunCount } from './run-count.js';
 import { ServiceManager } from './service-manager.js';
@@ -164,10 +164,11 @@ async function run(
   const counters = createCounterMemory();
   const vitals = new CollectorVitals({
     ...{ dataDir: config.dataDir, keys, ingest, publisher, counters },
+    tokenInClear: isTokenInClear(config),
     backupMaxAgeMs: () => reload.config.backupMaxAgeMs,
   });
   // Before the ledger is opened, which may take long: a probe wants to know that the collector is alive.
-  await using management = await openManagement(config, token, vitals, log);
+  await using management = await openManagement(config, token, edge.tls?.credentials, vitals, log);
   if (management.address) log.info(management.address, 'management listening');
   // It flushes when it is disposed of, after the last answer and before the keys are closed.
   await using telemetry = await openTelemetry(vitals, log);
@@ -207,7 +208,11 @@ async function run(
   if (onTerminal()) process.on('SIGHUP', onSignal);
   const firstKey = await ensureFirstKey(keyDatabase);
   await keys.refresh();
-  const listener = new Listener(ingest, config, edge.tls && { ...edge.tls, log });
+  const listener = new Listener(
+    ingest,
+    config,
+    edge.tls && { ...edge.tls, log, onRenewed: (credentials) => management.present(credentials) },
+  );
   vitals.listener = listener;
   let port: number;
   try {

@@ -23,6 +23,8 @@ export interface TlsOptions {
   /** Whether a client without a verified certificate is turned away. Counts only when `files` has authorities. */
   readonly clientAuth: 'required' | 'optional';
   readonly log: Log;
+  /** Told of each certificate that is taken into use after the first. */
+  readonly onRenewed?: (credentials: Credentials) => void;
 }
 
 /** The names of OpenSSL. The client's order does not count, but for none of these it would have to. */
@@ -42,7 +44,7 @@ const DAY_MS = 86_400_000;
 /** So long before its end an operator is told about it, every day. */
 const WARN_DAYS = 30;
 
-function contextOf({ cert, key, clientCa }: Credentials): SecureContextOptions {
+export function contextOf({ cert, key, clientCa }: Credentials): SecureContextOptions {
   const noRenegotiation = constants.SSL_OP_NO_RENEGOTIATION;
   return {
     cert,
@@ -61,6 +63,7 @@ export class Tls {
   readonly #failures: TlsFailures;
   readonly #watch: CredentialWatch;
   readonly #log: Log;
+  readonly #onRenewed: TlsOptions['onRenewed'];
   /** Connections whose handshake is not done, by where they come from: Node does not say which of them has become which. */
   readonly #handshakes = new Map<string, Socket>();
   #certificate: X509Certificate;
@@ -68,12 +71,13 @@ export class Tls {
 
   /** @param http what is to hold for the HTTP that is spoken within. */
   constructor(
-    { files, credentials, clientAuth, log }: TlsOptions,
+    { files, credentials, clientAuth, log, onRenewed }: TlsOptions,
     handshakeTimeoutMs: number,
     http: ServerOptions,
   ) {
     const asks = credentials.clientCa !== undefined;
     this.#log = log;
+    this.#onRenewed = onRenewed;
     this.#failures = new TlsFailures(log);
     this.#certificate = credentials.certificate;
     this.server = https.createServer({
@@ -154,6 +158,7 @@ export class Tls {
   #use(credentials: Credentials): void {
     this.server.setSecureContext(contextOf(credentials));
     this.#certificate = credentials.certificate;
+    this.#onRenewed?.(credentials);
     this.#tellCertificate();
   }
 

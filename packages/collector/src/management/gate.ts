@@ -7,12 +7,16 @@
  * not read. Beyond a steady rate nothing is refused, it waits: a refusal costs nearly what an answer does and invites
  * the next request, while a client that waits sends nothing. Connections beyond the limits, of which there is one for
  * each address, wait too, and are closed. When all places are taken, the address with the most gives one up to whoever
- * has fewer. Health waits less, so that a probe in the middle of a flood is answered in time. What cannot be helped here
- * is who opens connections and drops them at once; the port for events has that too.
+ * has fewer. Health waits less, so that a probe in the middle of a flood is answered in time.
+ *
+ * With a certificate the first byte of a connection tells whether it is TLS (a handshake record, RFC 8446 section 5.1) or
+ * plain HTTP, which probes may go on speaking. A handshake costs more than an answer, so beyond the rate it waits too.
+ * What cannot be helped here is who opens connections and drops them at once; the port for events has that too.
  */
 import { createServer as createHttpServer, type RequestListener, type ServerResponse } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
+import { TLSSocket, type SecureContext } from 'node:tls';
 import { errorBody, ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import { TokenBucket } from '../access/token-bucket.js';
 import { refuseOnSocket } from '../ingest/answers.js';
@@ -32,6 +36,7 @@ const CONNECTION_TIMEOUT_MS = 30_000;
 /** Between the end of the answer and that of the connection, for a client that does not end it. */
 const LINGER_MS = 1000;
 const LINGER_BYTES = 64 << 10;
+const HANDSHAKE_RECORD = 22;
 
 export class Gate {
   readonly #front = createServer({ pauseOnConnect: true, noDelay: true }, (socket) =>
@@ -42,6 +47,8 @@ export class Gate {
     this.#serve(request, response),
   );
   readonly #bucket = new TokenBucket(RATE);
+  /** For connections from now on; undefined when plain HTTP alone is spoken. */
+  secureContext: SecureContext | undefined;
   readonly #sockets = new Set<Socket>();
   /** Connections that are served, by address, the oldest first; and those that are held. None of the sets is empty. */
   readonly #served = new Map<string, Set<Socket>>();
@@ -84,7 +91,8 @@ export class Gate {
     if (count < MOST_PER_ADDRESS && this.#hasPlaceBeside(count)) {
       enter(this.#served, address, socket);
       later(CONNECTION_TIMEOUT_MS, socket, () => socket.destroy());
-      this.#gather(socket);
+      if (this.secureContext === undefined) this.#gather(socket);
+      else this.#tellApart(socket, this.secureContext);
     } else if ((this.#held.get(address)?.size ?? 0) < MOST_HELD_PER_ADDRESS) {
       enter(this.#held, address, socket);
       later(WAIT_MS, socket, () => socket.destroy());
@@ -102,6 +110,25 @@ export class Gate {
     most.delete(oldest);
     oldest.destroy();
     return true;
+  }
+
+  /** Waits for the first byte, and goes on as it says. */
+  #tellApart(socket: Socket, secureContext: SecureContext): void {
+    const giveUp = (): void => void socket.destroy();
+    const timer = setTimeout(giveUp, HEADERS_TIMEOUT_MS);
+    socket.once('close', () => clearTimeout(timer)).once('end', giveUp);
+    socket.once('data', (chunk: Buffer) => {
+      clearTimeout(timer);
+      socket.off('end', giveUp).pause().unshift(chunk);
+      if (chunk[0] !== HANDSHAKE_RECORD) return this.#gather(socket);
+      this.#pace(WAIT_MS, socket, () => {
+        const secure = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] });
+        // Its end is that of the connection, which is what is counted.
+        secure.on('error', giveUp).once('close', giveUp);
+        this.#gather(secure);
+      });
+    });
+    socket.resume();
   }
 
   /** Reads the headers, and hands the connection on with them and nothing behind them. */
@@ -155,6 +182,8 @@ export class Gate {
 /** A connection on which nothing comes but these headers. */
 class OneRequest extends Duplex {
   readonly remoteAddress: string | undefined;
+  /** As Node names it on a connection. */
+  readonly encrypted: boolean;
 
   constructor(
     private readonly socket: Socket,
@@ -162,6 +191,7 @@ class OneRequest extends Duplex {
   ) {
     super();
     this.remoteAddress = socket.remoteAddress;
+    this.encrypted = socket instanceof TLSSocket;
     socket.once('close', () => this.destroy());
     this.push(head);
   }

@@ -2,10 +2,14 @@
  * The management listener: health, metrics, the console's state and the interface's documentation, on a port of their
  * own. Nothing here reads, changes or holds up events, and nothing here can be changed: GET and HEAD only.
  */
+import type { Socket } from 'node:net';
+import { createSecureContext } from 'node:tls';
 import { errorBody, ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
 import { documentOf } from '../console/document.js';
+import type { Credentials } from '../ingest/credentials.js';
 import type { Log } from '../ingest/refusal-log.js';
+import { contextOf } from '../ingest/tls.js';
 import { apiDocs } from './api-docs.js';
 import { consoleFiles } from './console-files.js';
 import { Gate } from './gate.js';
@@ -24,6 +28,8 @@ export interface ManagementOptions {
   readonly port: number;
   /** Undefined on loopback only. */
   readonly token: OperatorToken | undefined;
+  /** The certificate of the listener for events; undefined when plain HTTP alone is spoken. */
+  readonly credentials: Credentials | undefined;
   readonly vitals: Vitals;
   readonly log: Log;
 }
@@ -63,6 +69,7 @@ export class Management {
       },
     });
     this.#gate = new Gate((request, response) => this.#server.routing(request, response));
+    if (options.credentials !== undefined) this.present(options.credentials);
     this.#guard();
     this.#route();
   }
@@ -76,6 +83,11 @@ export class Management {
     return actual;
   }
 
+  /** Takes another certificate, for connections from now on. Of clients none is asked for: they have the token. */
+  present(credentials: Credentials): void {
+    this.#gate.secureContext = createSecureContext(contextOf({ ...credentials, clientCa: undefined }));
+  }
+
   /** On return every connection is closed. */
   async close(): Promise<void> {
     this.#watch.stop();
@@ -84,14 +96,15 @@ export class Management {
   }
 
   #guard(): void {
-    const { token, log } = this.#options;
-    const access = new OperatorAccess(token, log);
+    const { token, credentials, log } = this.#options;
+    const access = new OperatorAccess(token, credentials !== undefined, log);
     const server = this.#server;
     server.addHook('onRequest', async (request, reply) => {
       reply.headers(HEADERS);
       if (OPEN.includes(request.routeOptions.url ?? '')) return;
       const { host, authorization } = request.headers;
-      const refusal = access.refusal({ host, authorization, remote: request.socket.remoteAddress });
+      const { remoteAddress: remote, encrypted } = request.socket as Socket & { encrypted: boolean };
+      const refusal = access.refusal({ host, authorization, remote, encrypted });
       if (refusal === undefined) return;
       if (refusal.challenges) reply.header('WWW-Authenticate', refusal.challenges);
       await refuse(reply, refusal.code, undefined, refusal.message);

@@ -16,6 +16,8 @@ export interface Presented {
   readonly host: string | undefined;
   readonly authorization: string | undefined;
   readonly remote: string | undefined;
+  /** Whether it came by TLS. */
+  readonly encrypted: boolean;
 }
 
 /** Why it is refused, as an Error body says it. */
@@ -38,6 +40,10 @@ const WRONG: AccessRefusal = {
   challenges: CHALLENGES,
 };
 const TOO_MANY: AccessRefusal = { code: 'rate_limited', message: 'Too many wrong operator tokens.' };
+const NOT_ENCRYPTED: AccessRefusal = {
+  code: 'permission_denied',
+  message: 'Ask by HTTPS. Only health is told by HTTP to other hosts than this one.',
+};
 const OTHER_HOST: AccessRefusal = {
   code: 'permission_denied',
   message: 'The Host header names another host. Without an operator token, ask for localhost or 127.0.0.1.',
@@ -45,19 +51,26 @@ const OTHER_HOST: AccessRefusal = {
 
 /** A wrong token is told so, and logged, so often; beyond that it is only told to wait. The right one always passes. */
 const FAILURES = { perSecond: 1, burst: 10 };
+const THIS_HOST = /^(?:::ffff:)?127\.|^::1$/;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
 
 export class OperatorAccess {
   readonly #failures = new TokenBucket(FAILURES);
 
-  /** @param token undefined on loopback only. */
+  /**
+   * @param token undefined on loopback only.
+   * @param speaksTls whether other hosts have to speak it too: who has sent the token in the clear once is told, and not
+   *   served, so that it does not become the custom.
+   */
   constructor(
     private readonly token: OperatorToken | undefined,
+    private readonly speaksTls: boolean,
     private readonly log: Log,
   ) {}
 
   /** @returns why not, or undefined when it may. */
-  refusal({ host, authorization, remote }: Presented): AccessRefusal | undefined {
+  refusal({ host, authorization, remote, encrypted }: Presented): AccessRefusal | undefined {
+    if (this.speaksTls && !encrypted && !THIS_HOST.test(remote ?? '')) return NOT_ENCRYPTED;
     if (this.token === undefined) return LOOPBACK.test(host ?? '') ? undefined : OTHER_HOST;
     if (authorization === undefined || authorization === '') return MISSING;
     if (this.token.matches(tokenIn(authorization))) return undefined;

@@ -136,6 +136,7 @@ export function factsOf(vitals: Vitals, watch: Watch, now: number): Facts {
     keysCurrent: vitals.keysCurrent(),
     certificates: vitals.certificates(),
     clockStep: watch.clockStep,
+    tokenInClear: vitals.tokenInClear(),
     exposed: vitals.exposed(),
   };
 }

@@ -104,6 +104,8 @@ export interface Vitals {
   backupMaxAgeMs(): number;
   /** When the log began or was restored here, in milliseconds since 1970 UTC; undefined while that is not known. */
   logBeganAt(): number | undefined;
+  /** Whether the operator's token comes from other machines for everybody on the way to read. */
+  tokenInClear(): boolean;
   /** Whether other users of the host may enter the data directory. */
   exposed(): boolean;
   /** Looks at the file system of the data directory; may take as long as it likes, or reject. */

@@ -26,6 +26,7 @@ export const WARNING_IDS = [
   'certificate_expires_soon',
   'clock_stepped',
   'data_directory_exposed',
+  'operator_token_in_clear',
 ] as const;
 type WarningId = (typeof WARNING_IDS)[number];
 
@@ -59,6 +60,7 @@ export interface Facts {
   readonly certificates: readonly CertificateState[];
   readonly clockStep: ClockStep | undefined;
   readonly exposed: boolean;
+  readonly tokenInClear: boolean;
 }
 
 const MINUTE_MS = 60_000;
@@ -261,14 +263,24 @@ function* clock({ now, clockStep }: Facts): Generator<Warning> {
   };
 }
 
-function* exposure({ exposed }: Facts): Generator<Warning> {
-  if (!exposed) return;
-  yield {
-    id: 'data_directory_exposed',
-    severity: 'warning',
-    title: 'Other users of the host can enter the data directory',
-    what_to_do: 'It holds patient data: chmod 700. If a group reads it for a back-up, that may be meant.',
-  };
+function* exposure({ exposed, tokenInClear }: Facts): Generator<Warning> {
+  if (exposed) {
+    yield {
+      id: 'data_directory_exposed',
+      severity: 'warning',
+      title: 'Other users of the host can enter the data directory',
+      what_to_do: 'It holds patient data: chmod 700. If a group reads it for a back-up, that may be meant.',
+    };
+  }
+  if (tokenInClear) {
+    yield {
+      id: 'operator_token_in_clear',
+      severity: 'warning',
+      title: 'The operator token comes from other machines in the clear',
+      what_to_do:
+        'Give the collector a certificate, --tls-cert and --tls-key, with which this listener speaks HTTPS too; or listen on 127.0.0.1 behind a proxy on this host that does, and change the token.',
+    };
+  }
 }
 
 function counted(count: number, noun: string): string {

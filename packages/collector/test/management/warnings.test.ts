@@ -25,6 +25,7 @@ const WELL: Facts = {
   certificates: [{ name: 'ingest', notAfter: NOW + 15 * DAY }],
   clockStep: undefined,
   exposed: false,
+  tokenInClear: false,
 };
 
 function sink(state: SinkState['state'], failingSince?: number): SinkState {
@@ -149,6 +150,7 @@ test.each<[string, Partial<Facts>, string[]]>([
   ],
   ['clock', { clockStep: { at: NOW - 1000, by: -7_200_000 } }, ['warning clock_stepped']],
   ['clock long ago', { clockStep: { at: NOW - 2 * DAY, by: -7_200_000 } }, []],
+  ['token in clear', { tokenInClear: true }, ['warning operator_token_in_clear']],
   ['exposed', { exposed: true }, ['warning data_directory_exposed']],
 ])('[R-834] %s', (_name, facts, expected) => {
   expect(ids(facts)).toEqual(expected);
@@ -176,6 +178,7 @@ test('[R-834] the gravest come first, and all at once are told', () => {
     certificates: [{ name: 'ingest', notAfter: NOW + 2 * DAY }],
     clockStep: { at: NOW, by: 5000 },
     exposed: true,
+    tokenInClear: true,
   });
   const firstMild = found.findIndex(({ severity }) => severity === 'warning');
   expect(found.slice(firstMild).every(({ severity }) => severity === 'warning')).toBe(true);
