@@ -17,7 +17,8 @@ export const NEXT_DAYS = 90;
 export const sum = (counts) => Object.values(counts).reduce((total, count) => total + count, 0);
 
 /** Whether the console shows that this certificate is in use. */
-export function isUntil({ certificates: [shown] }, { certificate }) {
+export function isUntil({ certificates }, { certificate }) {
+  const shown = certificates.find(({ name }) => name === 'ingest');
   return Date.parse(shown?.not_after) === new X509Certificate(certificate).validToDate.getTime();
 }
 
