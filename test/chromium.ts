@@ -1,7 +1,7 @@
 /**
  * A browser for tests: the Chromium that comes as an npm package, driven by Playwright. It needs no download of
  * its own and is unpacked once into the directory for temporary files, with the libraries that the package brings
- * for systems that lack them.
+ * for systems that lack them. The soak (bench/soak) has Node read this file as it is, without a compiler.
  */
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';

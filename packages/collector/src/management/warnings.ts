@@ -137,7 +137,7 @@ function* checkpoints({ now, events, checkpoint, checkpointTroubleSince: since }
       severity: 'warning',
       title: `No checkpoint could be made for ${duration(now - since)}`,
       what_to_do:
-        'Events are stored, but what came since is not yet signed. collector doctor says why: the signing command, the signing key or the disk.',
+        'What was stored since is not yet signed. collector doctor or the log says why: the signing command, the signing key or the disk.',
     };
   } else if (
     checkpoint !== undefined &&

@@ -95,6 +95,9 @@ describe("[R-834] the console's state", () => {
     expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
     await expect.poll(warned, { timeout: 10_000 }).toContain('checkpoints_fail');
     expect(Date.parse((await state()).checkpoints_fail_since ?? '')).toBeLessThanOrEqual(Date.now());
+    // On a full disk nothing may be stored at all, and the reason stands in the log alone.
+    const { what_to_do: advice } = (await state()).warnings.find(({ id }) => id === 'checkpoints_fail') ?? {};
+    expect(advice).toMatch(/^What was stored since .* or the log says why/);
     fs.rmdirSync(latest);
     await expect.poll(warned, { timeout: 10_000 }).not.toContain('checkpoints_fail');
     expect((await state()).checkpoints_fail_since).toBeNull();

@@ -1,6 +1,7 @@
 /**
  * X.509 certificates made by the test itself (RFC 5280), so that none can expire in the repository. Just enough of DER
- * for what the tests ask for; node:crypto makes the keys and the signatures.
+ * for what the tests ask for; node:crypto makes the keys and the signatures. The soak (bench/soak) has Node read this
+ * file as it is, so that nothing in it may need a compiler.
  */
 import { generateKeyPairSync, randomBytes, sign, type KeyObject } from 'node:crypto';
 import fs from 'node:fs';
@@ -62,8 +63,10 @@ function pem(content: Buffer): string {
 export class Authority {
   readonly #keys = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   readonly certificate: string;
+  readonly #commonName: string;
 
-  constructor(private readonly commonName = 'Test CA') {
+  constructor(commonName = 'Test CA') {
+    this.#commonName = commonName;
     const isAuthority = extension('551d13', sequence(der(0x01, Buffer.from([0xff]))), true);
     this.certificate = this.#sign(name(commonName), this.#keys.publicKey, 30, [isAuthority]);
   }
@@ -89,7 +92,7 @@ export class Authority {
       der(0xa0, der(0x02, Buffer.from([2]))),
       der(0x02, Buffer.concat([Buffer.from([1]), randomBytes(15)])),
       ECDSA_SHA256,
-      name(this.commonName),
+      name(this.#commonName),
       sequence(time(from), time(Date.now() + days * DAY_MS)),
       subject,
       key.export({ type: 'spki', format: 'der' }),

@@ -1,0 +1,76 @@
+/** The console as a person sees it, in Chromium, where there is one. */
+import fs from 'node:fs';
+import path from 'node:path';
+
+const PATIENCE_MS = 30_000;
+const plain = (text) => text.replaceAll('\u00a0', ' ').trim();
+
+export class ConsolePage {
+  /** What the browser found wrong. */
+  complaints = [];
+  #browser;
+  #page;
+  #out;
+  #taken = 0;
+
+  /** @returns undefined where no browser can be started. */
+  static async open(url, out) {
+    let browser;
+    try {
+      const { launchBrowser } = await import('../../test/chromium.ts');
+      browser = await launchBrowser();
+    } catch {
+      return undefined;
+    }
+    const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    const opened = new ConsolePage(browser, page, out);
+    await page.goto(url);
+    return opened;
+  }
+
+  constructor(browser, page, out) {
+    this.#browser = browser;
+    this.#page = page;
+    this.#out = out;
+    page.on('pageerror', (error) => this.complaints.push(error.message));
+    if (out !== undefined) fs.mkdirSync(out, { recursive: true });
+  }
+
+  /** Takes a picture of all of it, under a number and this name. */
+  async picture(name) {
+    if (this.#out === undefined) return;
+    const file = `${String(++this.#taken).padStart(2, '0')}-${name}.png`;
+    await this.#page.screenshot({ path: path.join(this.#out, file), fullPage: true });
+  }
+
+  /** Resolves with whether the text of that part of the page fits in time. */
+  shows(selector, fits) {
+    return this.#until(async () => fits.test(plain(await this.#page.locator(selector).first().innerText())));
+  }
+
+  /** Resolves with whether that cell of the row comes to say so in time. */
+  showsCell(heading, place, text) {
+    return this.#until(async () => (await this.cells(heading))[place] === text);
+  }
+
+  /** The cells of a table's row, by its heading. */
+  async cells(heading) {
+    const row = this.#page.locator('tr', {
+      has: this.#page.getByRole('rowheader', { name: heading, exact: true }),
+    });
+    return (await row.first().getByRole('cell').allInnerTexts()).map(plain);
+  }
+
+  async #until(isSo) {
+    const until = performance.now() + PATIENCE_MS;
+    for (;;) {
+      if (await isSo()) return true;
+      if (performance.now() > until) return false;
+      await this.#page.waitForTimeout(100);
+    }
+  }
+
+  close() {
+    return this.#browser.close();
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * Reads the console's state each second and holds its totals against what the senders count at the same time: at least
+ * what they had been told before it was asked, and at most that and what was under way when it had answered.
+ */
+import http from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { KINDS } from './soak-events.mjs';
+
+const EVERY_MS = 1000;
+const WITHIN_MS = 10_000;
+/** One state is made for all who ask within a quarter of a second. */
+const SHARED_MS = 250;
+const KEPT_FAULTS = 20;
+
+const sum = (counts) => Object.values(counts).reduce((total, count) => total + count, 0);
+
+/** What contradicts what the senders counted, in words. */
+function faultsOf({ totals }, before, { lives, life }, connections) {
+  const after = lives[life];
+  const faults = [];
+  const compare = (what, shown, least, most) => {
+    if (shown < least || shown > most) faults.push(`${what}: ${shown} shown, ${least} to ${most} counted`);
+  };
+  for (const kind of KINDS) {
+    const open = (after.inFlight[kind] ?? 0) + (after.unanswered[kind] ?? 0);
+    const { [kind]: least = 0 } = before.accepted;
+    compare(kind, totals.accepted[kind], least, (after.accepted[kind] ?? 0) + open);
+  }
+  const open = sum(after.inFlight) + sum(after.unanswered);
+  for (const code of new Set([...Object.keys(totals.refused), ...Object.keys(before.refused)])) {
+    // A connection that is never used is told so too, and may not have read it yet.
+    const unasked = code === 'request_timeout' ? connections : 0;
+    const most = (after.refused[code] ?? 0) + open + unasked;
+    compare(code, totals.refused[code] ?? 0, before.refused[code] ?? 0, most);
+  }
+  // What was stored and never answered is a repeat when it is sent again, also after a restart.
+  const again = Object.values(lives).reduce((count, { unanswered }) => count + sum(unanswered), 0);
+  compare('repeats', totals.repeats, before.repeats, after.repeats + sum(after.inFlight) + again);
+  return faults;
+}
+
+export class ConsoleWatch {
+  /** The newest state. */
+  state;
+  compared = 0;
+  unanswered = 0;
+  faults = [];
+  #port;
+  #senders;
+  #connections;
+  #running = true;
+  #done;
+
+  /** @param connections how many the senders have. */
+  constructor(port, senders, connections) {
+    this.#connections = connections;
+    this.#port = port;
+    this.#senders = senders;
+    this.#done = this.#run();
+  }
+
+  /** Reads the state now. Rejects when there is no answer. */
+  read() {
+    return new Promise((resolve, reject) => {
+      const request = http.get(
+        {
+          host: '127.0.0.1',
+          port: this.#port,
+          path: '/console/state.json',
+          timeout: WITHIN_MS,
+          agent: false,
+        },
+        (response) => {
+          let text = '';
+          response.setEncoding('utf8').on('data', (piece) => (text += piece));
+          response.on('error', reject);
+          response.on('end', () => {
+            if (response.statusCode !== 200)
+              return reject(new Error(`the console answers ${response.statusCode}`));
+            resolve((this.state = JSON.parse(text)));
+          });
+        },
+      );
+      request.on('error', reject);
+      request.on('timeout', () => request.destroy(new Error('no answer in time')));
+    });
+  }
+
+  /** Resolves with the first state that fits, or with undefined when none did in time. */
+  async until(fits, withinMs) {
+    const deadline = performance.now() + withinMs;
+    let asked = 0;
+    while (performance.now() < deadline) {
+      const state = await this.read().catch(() => undefined);
+      if (state !== undefined && fits(state)) return state;
+      await sleep(Math.min(250, 25 * ++asked));
+    }
+    return undefined;
+  }
+
+  async stop() {
+    this.#running = false;
+    await this.#done;
+  }
+
+  /** Compares once. Nothing is compared while the collector does not answer, or was started anew meanwhile. */
+  async compare() {
+    const before = await this.#senders.counts();
+    const since = Date.now();
+    let state = await this.read().catch(() => undefined);
+    if (state !== undefined && Date.parse(state.at) < since) {
+      await sleep(SHARED_MS);
+      state = await this.read().catch(() => undefined);
+    }
+    const after = await this.#senders.counts();
+    if (state === undefined) {
+      this.unanswered++;
+      return;
+    }
+    if (before.life !== after.life) return;
+    this.compared++;
+    const faults = faultsOf(state, before.lives[before.life], after, this.#connections);
+    if (faults.length > 0 && this.faults.length < KEPT_FAULTS) this.faults.push({ at: state.at, faults });
+  }
+
+  async #run() {
+    while (this.#running) {
+      const begun = performance.now();
+      await this.compare();
+      if (this.#running) await sleep(Math.max(0, EVERY_MS - (performance.now() - begun)));
+    }
+  }
+}

@@ -1,0 +1,63 @@
+/** Reads the whole log and holds it against what the senders know of each of their events. */
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { DIST } from '../lib/collector.mjs';
+import { FATE, Fates } from './fates.mjs';
+
+const KEPT = 10;
+
+/** A count, and the first few. */
+class Found {
+  count = 0;
+  first = [];
+  add(what) {
+    this.count++;
+    if (this.first.length < KEPT) this.first.push(what);
+  }
+}
+
+/**
+ * @param senders `{ keyId, organisation }` in the order of `fates`.
+ * @param fates of each sender: the bytes of its {@link Fates}.
+ * @returns how many events are stored and were acknowledged, and what is lost, there twice, not as it was sent, under
+ * another kind or key, or was never sent or always refused.
+ */
+export async function checkLedger(dataDir, events, senders, fates) {
+  const load = (file) => import(pathToFileURL(path.join(DIST, 'store/embedded', file)).href);
+  const { EventReader } = await load('event-reader.js');
+  const { nodeFiles } = await load('files.js');
+  const known = fates.map((bytes) => Fates.of(bytes));
+  const [lost, twice, changed, notSent, refused] = Array.from({ length: 5 }, () => new Found());
+  let stored = 0;
+  let unanswered = 0;
+  for (const event of new EventReader(dataDir, nodeFiles).scan({})) {
+    stored++;
+    const { eventId, sequence, kind, keyId, organisation, body } = event;
+    const place = events.placeOf(eventId);
+    const of = place && known[place.sender];
+    const fate = of?.at(place.number) ?? 0;
+    if (of === undefined || fate === 0) notSent.add(eventId);
+    else if ((fate & (FATE.accepted | FATE.unanswered)) === 0) refused.add(eventId);
+    else if ((fate & FATE.accepted) === 0) unanswered++;
+    if ((fate & FATE.found) !== 0) twice.add(eventId);
+    if (sequence !== stored) changed.add(`${eventId} has sequence ${sequence} in place ${stored}`);
+    if (of === undefined) continue;
+    of.note(place.number, FATE.found);
+    const sender = senders[place.sender];
+    const isAsSent =
+      body.equals(Buffer.from(events.body(place.sender, place.number), 'latin1')) &&
+      kind === events.kindOf(place.number) &&
+      keyId === sender.keyId &&
+      organisation === sender.organisation;
+    if (!isAsSent) changed.add(eventId);
+  }
+  let acknowledged = 0;
+  for (const [sender, bytes] of known.map((fate) => fate.bytes).entries()) {
+    for (let number = 0; number < bytes.length; number++) {
+      if ((bytes[number] & FATE.accepted) === 0) continue;
+      acknowledged++;
+      if ((bytes[number] & FATE.found) === 0) lost.add(events.id(sender, number));
+    }
+  }
+  return { stored, acknowledged, unanswered, lost, twice, changed, notSent, refused };
+}

@@ -1,0 +1,124 @@
+/**
+ * Minutes of load over HTTPS with all that a collector meets in years: a kill -9, a disk that is full, a certificate
+ * that is changed, a key that is revoked. Every acknowledged event must be there in the end, once and as it was sent,
+ * nothing else may be, and what the console shows meanwhile must be so.
+ */
+import { rmSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Course, NEXT_DAYS } from './course.mjs';
+import { end } from './ending.mjs';
+import { Senders } from './senders.mjs';
+import { bytesOf, RATE_AT_MOST, Setting } from './setting.mjs';
+import { SoakEvents } from './soak-events.mjs';
+import { asUsual, changeCertificate, fillDisk, kill, revokeKey } from './steps.mjs';
+import { SupervisedCollector } from './supervised-collector.mjs';
+
+/** When what happens, in parts of the whole. */
+const AT = { usual: 0.18, kill: 0.2, full: 0.4, certificate: 0.6, revoke: 0.75, end: 1 };
+const FULL_PART = 0.03;
+const LEAST_FULL_MS = 4000;
+const BEST = { warmupMs: 3000, measuredMs: 8000, segmentBytes: 64 << 20 };
+
+/**
+ * @typedef {object} SoakOptions
+ * @property {number} minutes
+ * @property {number} load the part of the best rate that is sent
+ * @property {number} [rate] events a second, in place of a part of the best rate
+ * @property {number} connections
+ * @property {string} scratch a directory on a disk with room for it
+ * @property {string} [out] where pictures of the console go
+ * @property {boolean} timesCount whether what comes too late, or memory that grows, is a failure
+ * @property {(text: string) => void} say
+ */
+
+/**
+ * @typedef {object} SoakResult
+ * @property {number | undefined} best events a second
+ * @property {string} disk what the data directory was on
+ * @property {boolean} browser whether the page was looked at
+ * @property {{ what: string, ok: boolean, detail: string, isNoGate?: boolean }[]} checks
+ * @property {number} failures
+ * @property {{ code: number | null, listeningMs: number }[]} starts of the collector
+ * @property {Record<number, { accepted: Record<string, number>, refused: Record<string, number> }>} lives what the
+ * senders were told since each start
+ * @property {{ acknowledged: number, stored: number }} ledger
+ * @property {{ compared: number }} console
+ */
+
+/**
+ * Removes all that it made.
+ * @param {SoakOptions} options
+ * @returns {Promise<SoakResult>}
+ */
+export async function soak(options) {
+  const expected = bytesOf((options.rate ?? RATE_AT_MOST * options.load) * options.minutes * 60);
+  const setting = await Setting.make(options.scratch, expected);
+  options.say(`the data directory is on ${setting.disk.what}`);
+  try {
+    const best = options.rate === undefined ? await bestRate(setting, options) : undefined;
+    const course = new Course(setting, options, options.rate ?? best * options.load);
+    try {
+      await course.begin();
+      return { best, ...(await run(course)) };
+    } finally {
+      await course.close();
+    }
+  } finally {
+    setting.remove();
+  }
+}
+
+/** Events a second that are acknowledged when each connection sends as soon as it was answered. */
+async function bestRate(setting, { connections, say }) {
+  const dataDir = setting.dataDir('best');
+  setting.renewCertificate(NEXT_DAYS);
+  const applications = await setting.applications(dataDir, connections);
+  const collector = new SupervisedCollector(setting.options(dataDir, BEST.segmentBytes));
+  const events = new SoakEvents();
+  await collector.listening;
+  const senders = new Senders({ ...setting.forSenders, events, senders: applications });
+  try {
+    await senders.begin(Infinity);
+    await sleep(BEST.warmupMs);
+    await senders.enter('best');
+    await sleep(BEST.measuredMs);
+    const { best } = await senders.phases();
+    const rate = best.answered.count / best.seconds;
+    say(`best rate: ${Math.round(rate)} events/s`);
+    return rate;
+  } finally {
+    await senders.stop();
+    await collector.stop();
+    rmSync(dataDir, { recursive: true });
+    rmSync(setting.sinkFile, { force: true });
+  }
+}
+
+/** Resolves with all that was seen. Rejects when the collector ends as no start mends. */
+async function run(course) {
+  const { senders, collector, rate, options } = course;
+  const { minutes, say } = options;
+  const failed = collector.failed.then((reason) => {
+    throw new Error(reason);
+  });
+  const begun = Date.now();
+  const until = (part) => sleep(Math.max(0, begun + part * minutes * 60_000 - Date.now()));
+  const steps = async () => {
+    await senders.enter('as usual');
+    await senders.begin(rate);
+    say(`${Math.round(rate)} events/s for ${minutes} minutes`);
+    await until(AT.usual);
+    await asUsual(course);
+    await until(AT.kill);
+    await kill(course);
+    await until(AT.full);
+    await fillDisk(course, Math.max(LEAST_FULL_MS, FULL_PART * minutes * 60_000));
+    await until(AT.certificate);
+    await changeCertificate(course);
+    await until(AT.revoke);
+    await revokeKey(course);
+    await until(AT.end);
+    return end(course);
+  };
+  return Promise.race([steps(), failed]);
+}
