@@ -38,6 +38,16 @@ export const FIGURES = {
     atMost: 2,
     judgedBy: 'median',
   },
+  'overload/impatient': {
+    title: 'The same from senders that do not keep to Retry-After: rate / best rate',
+    atLeast: 0.9,
+    judgedBy: 'median',
+  },
+  'overload/impatient-p99': {
+    title: 'and p99 of the accepted, at 3 times the load / normal',
+    atMost: 2,
+    judgedBy: 'median',
+  },
   'overload/memory': { title: 'RSS, 2nd half of the overload / 1st half', atMost: 1.05, judgedBy: 'max' },
   'overload/recovery': {
     title: 'Seconds until all is taken again',
