@@ -12,6 +12,8 @@ import { PEERS } from './lib/peers.mjs';
 import { startsTable } from './lib/starts.mjs';
 import { table } from './lib/table.mjs';
 import { memoryTable, slowClientsLine } from './scenarios/memory.mjs';
+import { metricsTable } from './scenarios/metrics.mjs';
+import { boundLine, overloadTable, overloadUsageTable } from './scenarios/overload.mjs';
 import { treeTable } from './scenarios/tree.mjs';
 import { pinnedLine, treeStartsTable, verifyTable } from './scenarios/verify.mjs';
 
@@ -21,7 +23,10 @@ const COMMANDS = {
   stored: 'npm run bench -- --scenario stored --data-dir <directory> --json bench/results/stored-1.json',
   memory: 'npm run bench -- --scenario memory --json bench/results/memory-1.json',
   tree: 'npm run bench -- --scenario tree --json bench/results/tree-1.json',
+  metrics: 'npm run bench -- --scenario metrics --rounds 6 --seconds 4 --json bench/results/metrics-1.json',
+  overload: 'npm run bench -- --scenario overload --rounds 1 --json bench/results/overload-1.json',
   verify: 'npm run bench -- --scenario verify --json bench/results/verify-1.json',
+  records: 'npm run bench -- --scenario records --events 1000000 --json bench/results/records-1.json',
 };
 
 const { values: options, positionals: files } = parseArgs({
@@ -179,6 +184,36 @@ function treeCost() {
   return `${how}\n\n${treeTable(titledRounds(runs))}`;
 }
 
+function metricsCost() {
+  const runs = of('metrics');
+  if (runs.length === 0) return notMeasured('metrics');
+  const { options: load } = runs[0];
+  const how =
+    'The collector with its metrics, scraped as Prometheus does or every second, and with nothing that counts, in ' +
+    `turn, each on an empty ledger: ${load.warmup} s to warm up and ${load.seconds} s measured, ` +
+    `${load.connections} keep-alive connections.`;
+  return `${how}\n\n${metricsTable(titledRounds(runs))}`;
+}
+
+function overloaded() {
+  const runs = of('overload');
+  if (runs.length === 0) return notMeasured('overload');
+  const { options: load } = runs[0];
+  const how =
+    `The greedy sender has ${whole(load.sockets)} connections; each phase lasts ${load.seconds} s, and the generator is ` +
+    `an open loop. ${boundLine(runs.every(({ bound }) => bound))}`;
+  const rounds = titledRounds(runs);
+  return `${how}\n\n${overloadUsageTable(rounds)}\n\n${overloadTable(rounds)}`;
+}
+
+async function records() {
+  const runs = of('records');
+  if (runs.length === 0) return notMeasured('records');
+  // Only now: it needs the packages of the bench, which whoever reports on something else may not have.
+  const { recordsTable } = await import('./scenarios/records.mjs');
+  return recordsTable(titledRounds(runs));
+}
+
 function verifying() {
   const runs = of('verify');
   if (runs.length === 0) return notMeasured('verify');
@@ -224,9 +259,21 @@ ${starts()}
 
 ${treeCost()}
 
+## Metrics
+
+${metricsCost()}
+
+## Overload
+
+${overloaded()}
+
 ## verify
 
 ${verifying()}
+
+## Records
+
+${await records()}
 
 ## Memory
 

@@ -12,7 +12,7 @@ const HELP = `npm run bench -- [options]
                       memory: large bodies, many connections, slow clients
                       start: start-up times only
                       tree: the rate with the tree of hashes and without it
-                      metrics: the rate with metrics, scraped every second, and without any counting
+                      metrics: the rate with metrics, scraped every 15 s and every second, and without any counting
                       overload: three times the load that it can take, and a modest sender beside it
                       verify: how fast a filled ledger is checked, memory, the tree made anew
                       records: how fast events become records in a Parquet file, memory

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Child, run } from './children.mjs';
 import { sendFirstEvent } from './client.mjs';
+import { boundTo } from './cores.mjs';
 
 export const DIST = path.resolve(import.meta.dirname, '../../packages/collector/dist');
 export const MAIN = path.join(DIST, 'cli/main.js');
@@ -41,23 +42,15 @@ export async function countByReading(dataDir) {
  * from the start of the process and what the collector said of its ledger.
  * @param preload a module that is loaded before the collector, in each of its threads.
  * @param more options of the collector.
+ * @param core all its threads are bound to it; to none when undefined.
  */
-export async function startCollector(dataDir, key, { preload, more = [] } = {}) {
+export async function startCollector(dataDir, key, { preload, more = [], core } = {}) {
   const since = performance.now();
   const before = preload === undefined ? [] : ['--import', preload];
-  const args = [
-    ...before,
-    MAIN,
-    'serve',
-    '--port',
-    '0',
-    '--management-port',
-    '0',
-    '--data-dir',
-    dataDir,
-    ...more,
-  ];
-  const child = new Child('the collector', process.execPath, args);
+  const ports = ['--port', '0', '--management-port', '0'];
+  const command = [process.execPath, ...before, MAIN, 'serve', ...ports, '--data-dir', dataDir, ...more];
+  const [file, ...args] = boundTo(core, command);
+  const child = new Child('the collector', file, args);
   let management;
   child.onLine((stream, line) => {
     if (stream === 'stderr' && line.includes('"msg":"management listening"'))

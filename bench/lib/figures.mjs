@@ -17,6 +17,11 @@ export const FIGURES = {
   'start/killed': { title: 'Start after kill -9 under load, s', atMost: 30, judgedBy: 'max' },
   'tree/rate': { title: 'Rate, with / without the tree', atLeast: 0.9, judgedBy: 'median' },
   'metrics/rate': { title: 'Rate, with / without metrics', atLeast: 0.97, judgedBy: 'median' },
+  'metrics/rate-often': {
+    title: 'The same, scraped every second',
+    atLeast: 0.97,
+    judgedBy: 'median',
+  },
   'metrics/cpu': {
     title: 'Events for the same processor time, with / without metrics',
     atLeast: 0.97,
@@ -35,6 +40,16 @@ export const FIGURES = {
   },
   'overload/modest-p99': {
     title: 'p99 of the modest sender, at 3 times the load / normal',
+    atMost: 2,
+    judgedBy: 'median',
+  },
+  'overload/impatient': {
+    title: 'The same from senders that do not keep to Retry-After: rate / best rate',
+    atLeast: 0.9,
+    judgedBy: 'median',
+  },
+  'overload/impatient-p99': {
+    title: 'and p99 of the accepted, at 3 times the load / normal',
     atMost: 2,
     judgedBy: 'median',
   },

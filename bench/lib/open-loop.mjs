@@ -1,6 +1,7 @@
 /** Runs the open-loop generator (load/open-loop.mjs) beside the collector, step after step on the same connections. */
 import path from 'node:path';
 import { Child } from './children.mjs';
+import { boundTo } from './cores.mjs';
 import { KIND, shapeOf } from './event.mjs';
 
 const GENERATOR = path.resolve(import.meta.dirname, '../load/open-loop.mjs');
@@ -8,10 +9,14 @@ const GENERATOR = path.resolve(import.meta.dirname, '../load/open-loop.mjs');
 export class OpenLoop {
   #child;
 
-  /** @param senders by name: `{ key, connections }` each. */
-  constructor(port, senders) {
+  /**
+   * @param senders by name: `{ key, connections }` each.
+   * @param core that the generator is bound to, if it is.
+   */
+  constructor(port, senders, core) {
     const settings = JSON.stringify({ port, path: `/event/${KIND}`, shape: shapeOf(), senders });
-    this.#child = new Child('the generator', process.execPath, [GENERATOR, settings]);
+    const [file, ...args] = boundTo(core, [process.execPath, GENERATOR, settings]);
+    this.#child = new Child('the generator', file, args);
   }
 
   /**

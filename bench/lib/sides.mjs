@@ -16,7 +16,7 @@ async function measureSide(what, name, side, { options, seeds }) {
   const directory = temporaryDirectory(options.scratch, name);
   const { key } = await createKey(directory);
   const collector = await startCollector(directory, key, side);
-  const end = side.beside?.(collector);
+  const end = side.beside?.(collector, options);
   const result = await measure(collector, { key, options, seeds });
   await end?.();
   await stopCollector(collector);
@@ -32,7 +32,8 @@ export async function measureSides(what, sides, { options, seeds, say }) {
   const rounds = [];
   for (let i = 0; i < options.rounds; i++) {
     const round = {};
-    for (const name of i % 2 === 0 ? SIDES : SIDES.toReversed()) {
+    const names = Object.keys(sides);
+    for (const name of i % 2 === 0 ? names : names.toReversed()) {
       say(`round ${i + 1} of ${options.rounds}: ${name} ${what}`);
       round[name] = await measureSide(what, name, sides[name], { options, seeds: seeds.fork(i) });
     }
@@ -50,10 +51,10 @@ export function failuresOf(rounds) {
   return rounds.flatMap((round) => Object.values(round)).reduce((sum, { failures }) => sum + failures, 0);
 }
 
-/** Two rows a round. `rounds` are pairs of what the round is called and what was measured. */
-export function sidesTable(heading, rounds) {
+/** A row for each side of a round. `rounds` are pairs of what the round is called and what was measured. */
+export function sidesTable(heading, rounds, names = SIDES) {
   const rows = rounds.flatMap(([title, round]) =>
-    SIDES.map((name) => {
+    names.map((name) => {
       const { rate, latencyMs, memory, generatorCpu, failures } = round[name];
       return [
         title,

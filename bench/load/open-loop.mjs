@@ -23,6 +23,8 @@ function randomId() {
   return `${any()}${any()}-${any()}-${group(0x4000, 0x1000)}-${group(0x8000, 0x4000)}-${any()}${any()}${any()}`;
 }
 
+const CLOSING_BRACE = 0x7d;
+
 /** All sockets read into it in turn: what came is looked at before the next one reads. */
 const BUFFER = Buffer.allocUnsafe(64 << 10);
 
@@ -33,18 +35,20 @@ function quantiles(list) {
 }
 
 class Sender {
-  #head;
-  #rest;
+  /** A whole request, but for the id. */
+  #request;
+  #idAt;
   #free = [];
   #next = Infinity;
   #rate = 0;
 
   constructor({ key, connections }) {
-    this.#rest = `${shape.middle}${'x'.repeat(shape.padding)}${shape.after}`;
-    const length = shape.before.length + 36 + this.#rest.length;
-    this.#head =
+    const body = `${shape.before}${randomId()}${shape.middle}${'x'.repeat(shape.padding)}${shape.after}`;
+    const head =
       `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: application/json\r\n` +
-      `X-API-Key: ${key}\r\nContent-Length: ${length}\r\n\r\n${shape.before}`;
+      `X-API-Key: ${key}\r\nContent-Length: ${body.length}\r\n\r\n`;
+    this.#request = Buffer.from(head + body, 'latin1');
+    this.#idAt = head.length + shape.before.length;
     this.begin(0);
     for (let i = 0; i < connections; i++) this.#open();
   }
@@ -72,7 +76,9 @@ class Sender {
   }
 
   #open() {
-    const connection = { socket: undefined, since: 0, step: undefined, partial: '' };
+    // A request of its own, in which only the id changes: one that could not be written at once is still being read.
+    const request = Buffer.from(this.#request);
+    const connection = { socket: undefined, request, since: 0, step: undefined, partial: '' };
     connection.socket = connect({
       port,
       host: '127.0.0.1',
@@ -80,7 +86,7 @@ class Sender {
       onread: {
         buffer: BUFFER,
         callback: (length, buffer) => {
-          this.#read(connection, buffer.latin1Slice(0, length));
+          this.#read(connection, buffer, length);
           return true;
         },
       },
@@ -99,10 +105,10 @@ class Sender {
     if (!connection.socket.destroyed) this.#free.push(connection);
   }
 
-  /** An answer is whole with the brace that ends its body. */
-  #read(connection, text) {
-    const whole = connection.partial + text;
-    if (!whole.endsWith('}') || !whole.includes('\r\n\r\n')) {
+  /** An answer is whole with the brace that ends its body; nearly all come in one piece. */
+  #read(connection, buffer, length) {
+    const whole = connection.partial + buffer.latin1Slice(0, length);
+    if (buffer[length - 1] !== CLOSING_BRACE || !whole.includes('\r\n\r\n')) {
       connection.partial = whole;
       return;
     }
@@ -110,14 +116,14 @@ class Sender {
     const now = performance.now();
     const { since, step } = connection;
     connection.since = 0;
-    const retryAfter = /\r\nRetry-After: (\d+)/.exec(whole)?.[1];
+    const status = whole.slice(9, 12);
+    const retryAfter = status === '201' ? undefined : /\r\nRetry-After: (\d+)/.exec(whole)?.[1];
     if (patient && retryAfter !== undefined)
       setTimeout(() => this.#use(connection), Number(retryAfter) * 1000);
     else this.#use(connection);
     // What was asked in an earlier step belongs to none.
     if (step !== this.seen) return;
     this.seen.waiting--;
-    const status = whole.slice(9, 12);
     (this.answers[status] ??= []).push(now - since);
     if (status === '201') {
       const second = Math.floor((now - this.begunAt) / 1000);
@@ -140,7 +146,8 @@ class Sender {
       connection.step = this.seen;
       this.seen.waiting++;
       this.late.push(performance.now() - since);
-      connection.socket.write(`${this.#head}${randomId()}${this.#rest}`, 'latin1');
+      connection.request.latin1Write(randomId(), this.#idAt);
+      connection.socket.write(connection.request);
     }
   }
 }

@@ -1,11 +1,13 @@
 /**
  * More than the collector can take. The best rate is looked for first, with the same generator; then 0.7 of it for
  * what is normal, three times of it from clients that keep to Retry-After, three times of it from clients that do not,
- * and 0.7 again to see how soon all is well. Beside the sender of nearly all of it
- * there is a modest one, with a key of its own and a twentieth of the best rate.
+ * and 0.7 again to see how soon all is well. Beside the sender of nearly all of it there is a modest one, with a key of
+ * its own and a twentieth of the best rate. Collector and generator have a core each, so that all rates are of the same
+ * core whatever the load costs. What was acknowledged has to be stored.
  */
 import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
 import { countByReading, createKey, startCollector, stopCollector } from '../lib/collector.mjs';
+import { coresToBindTo } from '../lib/cores.mjs';
 import { figuresTable } from '../lib/figures.mjs';
 import { decimals, mebibytes, whole } from '../lib/numbers.mjs';
 import { OpenLoop } from '../lib/open-loop.mjs';
@@ -16,19 +18,21 @@ const MODEST = 0.05;
 const NORMAL = 0.7;
 const TOO_MUCH = 3;
 const MODEST_CONNECTIONS = 256;
-const RAMP = { from: 4000, by: 1.25, seconds: 3 };
+const RAMP = { from: 8000, by: 1.25, seconds: 2 };
 const RECOVERY_SECONDS = 5;
+/** Between the search for the best rate, which ends in overload, and what is normal. */
+const CALM = { part: 0.2, seconds: 4 };
 
 const accepted = ({ answers }) => answers['201']?.count ?? 0;
 const acceptedRate = ({ seconds, senders }) =>
   Object.values(senders).reduce((sum, sender) => sum + accepted(sender), 0) / seconds;
 
 /** The most events a second that were acknowledged at any rate offered, and what was seen on the way. */
-async function findBest(generator) {
+async function findBest(step) {
   const steps = [];
   let below = 0;
   for (let rate = RAMP.from; below < 3; rate *= RAMP.by) {
-    const taken = acceptedRate(await generator.step(RAMP.seconds, { greedy: rate }));
+    const taken = acceptedRate(await step(RAMP.seconds, { greedy: rate }));
     steps.push({ offered: rate, taken });
     below = taken < 0.8 * rate ? below + 1 : 0;
   }
@@ -48,66 +52,92 @@ function recoverySeconds({ seconds, senders }) {
 async function measureRound({ options, say }) {
   const directory = temporaryDirectory(options.scratch, 'overload');
   const [greedy, modest] = [await createKey(directory), await createKey(directory)];
-  const collector = await startCollector(directory, greedy.key);
-  const generator = new OpenLoop(collector.port, {
+  const [core, generatorCore] = options.cores;
+  const collector = await startCollector(directory, greedy.key, { core });
+  const senders = {
     greedy: { key: greedy.key, connections: options.sockets },
     modest: { key: modest.key, connections: MODEST_CONNECTIONS },
-  });
-  await generator.step(options.warmup, { greedy: RAMP.from, modest: RAMP.from / 10 });
-  const { best, steps } = await findBest(generator);
+  };
+  const generator = new OpenLoop(collector.port, senders, generatorCore);
+  // The first event, by which the start was checked, is one.
+  let acked = 1;
+  const step = async (...args) => {
+    const result = await generator.step(...args);
+    for (const sender of Object.values(result.senders)) acked += accepted(sender);
+    return result;
+  };
+  await step(options.warmup, { greedy: RAMP.from, modest: RAMP.from / 10 });
+  const { best, steps } = await findBest(step);
   say(`best rate ${whole(best)} events/s`);
   const at = (part) => ({ greedy: (part - MODEST) * best, modest: MODEST * best });
   const parts = { normal: NORMAL, over: TOO_MUCH + MODEST, impatient: TOO_MUCH + MODEST, recovery: NORMAL };
+  await step(CALM.seconds, at(CALM.part));
   const phases = {};
   for (const [name, part] of Object.entries(parts)) {
     say(`${name}: ${decimals(part)} times the best rate`);
     const sampler = new RssSampler(collector.pid);
     const before = usageOf(collector.pid).cpuSeconds;
     const seconds = name === 'recovery' ? RECOVERY_SECONDS : options.seconds;
-    const result = await generator.step(seconds, at(part), name !== 'impatient');
+    const result = await step(seconds, at(part), name !== 'impatient');
     const cpu = (usageOf(collector.pid).cpuSeconds - before) / result.seconds;
     const samples = sampler.stop();
     const half = samples.length >> 1;
     const highest = (list) => Math.max(...list.map(({ rss }) => rss));
-    const rss = { firstHalf: highest(samples.slice(0, half)), secondHalf: highest(samples.slice(half)) };
+    const rss = {
+      start: samples[0].rss,
+      firstHalf: highest(samples.slice(0, half)),
+      secondHalf: highest(samples.slice(half)),
+      end: samples.at(-1).rss,
+    };
     phases[name] = { ...result, cpu, rss };
   }
   await generator.stop();
   await stopCollector(collector);
   const stored = await countByReading(directory);
   removeDirectory(directory);
-  return { best, ramp: steps, phases, stored, recoverySeconds: recoverySeconds(phases.recovery) };
+  if (stored < acked) throw new Error(`${acked} events were acknowledged, and ${stored} are stored`);
+  return { best, ramp: steps, phases, acked, stored, recoverySeconds: recoverySeconds(phases.recovery) };
 }
 
-function roundTable({ phases }) {
-  const rows = Object.entries(phases).flatMap(([phase, { seconds, senders, ...rest }]) =>
-    Object.entries(senders).map(([name, { offered, held, answers, cutOff, lateMs }]) => {
-      const taken = answers['201'];
-      const refused = answers['503'];
-      const ms = (value) => (value === undefined ? '' : decimals(value, 1));
-      return [
-        phase,
-        name,
-        whole(offered / seconds),
-        whole(held / seconds),
-        whole((taken?.count ?? 0) / seconds),
-        ms(taken?.p50),
-        ms(taken?.p99),
-        whole((refused?.count ?? 0) / seconds),
-        ms(refused?.p50),
-        ms(refused?.p99),
-        whole(cutOff),
-        ms(lateMs.p99),
-        decimals(rest.cpu),
-        decimals(rest.generatorCpu),
-        mebibytes(rest.rss.firstHalf),
-        mebibytes(rest.rss.secondHalf),
-      ];
-    }),
+/** Two rows a phase. `rounds` are pairs of what a round is called and what was measured. */
+export function overloadTable(rounds) {
+  const ms = (value) => (value === undefined ? '' : decimals(value, 1));
+  const rows = rounds.flatMap(([title, { phases }]) =>
+    Object.entries(phases).flatMap(([phase, { seconds, senders }]) =>
+      Object.entries(senders).map(([name, { offered, held, answers, cutOff, lateMs }]) => {
+        const [taken, refused] = [answers['201'], answers['503']];
+        return [
+          ...[title, phase, name],
+          ...[offered, held, taken?.count ?? 0].map((count) => whole(count / seconds)),
+          ...[ms(taken?.p50), ms(taken?.p99)],
+          ...[whole((refused?.count ?? 0) / seconds), ms(refused?.p50), ms(refused?.p99)],
+          ...[whole(cutOff), ms(lateMs.p99)],
+        ];
+      }),
+    ),
   );
-  const heading = ['Phase', 'Sender', 'offered/s', 'held/s', '201/s', 'p50 ms', 'p99 ms', '503/s', 'p50 ms'];
-  const more = ['p99 ms', 'cut off', 'late p99', 'CPU', 'generator CPU', 'RSS MiB, 1st half', '2nd half'];
-  return table([[...heading, ...more], ...rows]);
+  const heading = ['Round', 'Phase', 'Sender', 'offered/s', 'held/s', '201/s', 'p50 ms', 'p99 ms'];
+  return table([[...heading, '503/s', 'p50 ms', 'p99 ms', 'cut off', 'late p99'], ...rows]);
+}
+
+/** What collector and generator used meanwhile: cores, and the collector's memory. */
+export function overloadUsageTable(rounds) {
+  const rows = rounds.flatMap(([title, { phases, best }]) =>
+    Object.entries(phases).map(([phase, { cpu, generatorCpu, rss, ...rest }]) => [
+      ...[title, phase, whole(best), whole(acceptedRate(rest)), decimals(acceptedRate(rest) / best)],
+      ...[decimals(cpu), decimals(generatorCpu)],
+      ...[rss.start, rss.firstHalf, rss.secondHalf, rss.end].map(mebibytes),
+    ]),
+  );
+  const heading = ['Round', 'Phase', 'best 201/s', '201/s', 'of the best', 'cores', "generator's"];
+  return table([[...heading, 'RSS MiB at start', '1st half', '2nd half', 'at end'], ...rows]);
+}
+
+/** What the rows of the tables hold for. */
+export function boundLine(bound) {
+  return bound
+    ? 'The collector was bound to one core and the generator to another.'
+    : 'There were not two cores, or no `taskset`: collector and generator took them from each other.';
 }
 
 /** Of what a sender offered, so much was acknowledged. */
@@ -115,14 +145,15 @@ const share = (sender) => accepted(sender) / sender.offered;
 
 export async function overload({ options, say, print }) {
   const rounds = [];
+  const found = coresToBindTo();
+  // One for both would be worse than none for either.
+  const cores = found.length > 1 ? found : [];
   for (let i = 0; i < options.rounds; i++) {
     say(`round ${i + 1} of ${options.rounds}`);
-    const round = await measureRound({ options, say });
+    const round = await measureRound({ options: { ...options, cores }, say });
     rounds.push(round);
-    print(
-      `\nRound ${i + 1}: best rate ${whole(round.best)} events/s; after the overload ` +
-        `${round.recoverySeconds} s until all was taken again\n\n${roundTable(round)}`,
-    );
+    const titled = [[`${i + 1}`, round]];
+    print(`\n${overloadTable(titled)}\n\n${overloadUsageTable(titled)}`);
   }
   const p99 = (sender) => sender.answers['201']?.p99 ?? Infinity;
   const each = (figure) => rounds.map(({ phases, best }) => figure(phases, best));
@@ -131,9 +162,13 @@ export async function overload({ options, say, print }) {
     'overload/p99': each(({ over, normal }) => p99(over.senders.greedy) / p99(normal.senders.greedy)),
     'overload/modest': each(({ over }) => share(over.senders.modest)),
     'overload/modest-p99': each(({ over, normal }) => p99(over.senders.modest) / p99(normal.senders.modest)),
+    'overload/impatient': each(({ impatient }, best) => acceptedRate(impatient) / best),
+    'overload/impatient-p99': each(
+      ({ impatient, normal }) => p99(impatient.senders.greedy) / p99(normal.senders.greedy),
+    ),
     'overload/memory': each(({ over }) => over.rss.secondHalf / over.rss.firstHalf),
     'overload/recovery': rounds.map(({ recoverySeconds: seconds }) => seconds),
   };
   print(`\n${figuresTable(figures)}`);
-  return { rounds, figures, failures: 0 };
+  return { rounds, bound: cores.length > 0, figures, failures: 0 };
 }

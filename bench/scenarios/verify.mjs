@@ -8,7 +8,8 @@ import { filledLedger } from '../lib/filled.mjs';
 import { decimals, mebibytes, whole } from '../lib/numbers.mjs';
 import { usageOf } from '../lib/procfs.mjs';
 import { table } from '../lib/table.mjs';
-import { coreToPinTo, timedCommand } from '../lib/timed-command.mjs';
+import { coresToBindTo } from '../lib/cores.mjs';
+import { timedCommand } from '../lib/timed-command.mjs';
 
 /** The smaller ledger, against which growth is seen, has this part of the events. */
 const PART = 10;
@@ -73,7 +74,7 @@ export async function verify({ options, say, print }) {
   const all = await filledLedger({ options, say });
   const events = Math.ceil(all.filled.events / PART);
   const part = await filledLedger({ options: { ...options, events, dataDir: undefined }, say });
-  const core = coreToPinTo();
+  const [core] = coresToBindTo();
   const pinned = core !== undefined;
 
   say('verify, untimed: brings the files into the page cache');

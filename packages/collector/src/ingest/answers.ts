@@ -39,11 +39,14 @@ const DRAIN_BYTES = 64 << 10;
 /** Otherwise so much of it is read and dropped, the rest is left unread, and after so long the connection ends. */
 const LINGER_BYTES = 256 << 10;
 const LINGER_MS = 1000;
-/** Seconds that a client is asked to wait before it sends the same event again. */
-const RETRY_AFTER_SECONDS = '1';
+/** The bodies of refusals that have no details, made once: under overload there are thousands a second. */
+const PLAIN_BODIES = Object.fromEntries(
+  Object.keys(ERRORS).map((code) => [code, JSON.stringify(errorBody(code as ErrorCode))]),
+) as Record<ErrorCode, string>;
 
 /**
- * Answers with an Error body; status and Retry-After follow from the code.
+ * Answers with an Error body; the status follows from the code, and so does whether there is a Retry-After.
+ * @param waitSeconds what it says then.
  * @returns the status.
  */
 export function refuse(
@@ -51,9 +54,10 @@ export function refuse(
   code: ErrorCode,
   details: Record<string, unknown> | undefined,
   headers: readonly string[],
+  waitSeconds = 1,
 ): number {
   const { status, retryAfter } = ERRORS[code];
-  const body = JSON.stringify(errorBody(code, details));
+  const body = details === undefined ? PLAIN_BODIES[code] : JSON.stringify(errorBody(code, details));
   const all = [
     'Content-Type',
     'application/json',
@@ -61,10 +65,10 @@ export function refuse(
     String(Buffer.byteLength(body)),
     ...headers,
   ];
-  if (retryAfter && !headers.includes('Retry-After')) all.push('Retry-After', RETRY_AFTER_SECONDS);
-  const declared = Number(request.headers['content-length'] ?? Infinity);
-  const bodyless =
-    request.headers['content-length'] === undefined && request.headers['transfer-encoding'] === undefined;
+  if (retryAfter) all.push('Retry-After', String(waitSeconds));
+  const { 'content-length': length, 'transfer-encoding': transferEncoding } = request.headers;
+  const declared = Number(length ?? Infinity);
+  const bodyless = length === undefined && transferEncoding === undefined;
   const drains = request.complete || bodyless || (declared <= DRAIN_BYTES && expectation === 'none');
   // Who has sent two readings of one request may mean two things by the bytes behind it as well.
   if (drains && code !== 'shutting_down' && code !== 'malformed_request') {
@@ -102,7 +106,7 @@ export function refuse(
 /** The answer to bytes that are no request at all: there is no response object to write it through. */
 export function refuseOnSocket(socket: Duplex, code: ErrorCode, headers = ''): void {
   const { status } = ERRORS[code];
-  const body = JSON.stringify(errorBody(code));
+  const body = PLAIN_BODIES[code];
   endSocket(
     socket,
     `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +

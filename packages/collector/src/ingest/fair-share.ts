@@ -9,6 +9,8 @@ import type { RingWriter } from '../ledger/ring.js';
 export interface Share {
   bytes: number;
   events: number;
+  /** Of the events those that have come and wait for the ledger (backlog.ts). */
+  waiting: number;
 }
 
 /** While the queue is crowded a key may hold so much of it, and no more. */
@@ -23,7 +25,7 @@ export class FairShare {
 
   of(principal: Principal): Share {
     let share = this.#shares.get(principal);
-    if (share === undefined) this.#shares.set(principal, (share = { bytes: 0, events: 0 }));
+    if (share === undefined) this.#shares.set(principal, (share = { bytes: 0, events: 0, waiting: 0 }));
     return share;
   }
 

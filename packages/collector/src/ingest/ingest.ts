@@ -20,6 +20,7 @@ import type { LedgerState } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
 import { AllowedOrigins } from './allowed-origins.js';
 import { accept, allowOrigin, answerPreflight, refuse } from './answers.js';
+import { Backlog } from './backlog.js';
 import { Body } from './body.js';
 import { showsCertificate } from './client-certificate.js';
 import { contentEncoding, decompress, type Encoding } from './decompress.js';
@@ -72,6 +73,8 @@ function kindAt(target: string): EventKind | undefined {
   return KIND_OF_PATH.get(target) ?? KIND_OF_PATH.get(target.replace(ORIGIN, ''));
 }
 
+/** So many answers share a reading of the clock: they are written within a fraction of a millisecond. */
+const ANSWERS_A_READING = 16;
 const FIRST_RESERVATION = 16 << 10;
 /** How long a store that could not commit is left alone before the next event tries it again, in milliseconds. */
 const STORE_REST_MS = 500;
@@ -91,11 +94,14 @@ export class Ingest {
   readonly #refusals: RefusalLog;
   readonly #ring: RingWriter<Exchange>;
   readonly #shares: FairShare;
+  readonly #backlog = new Backlog();
   readonly #resting = new RestingConnections();
   /** Promised at first to a body that does not say how long it is. */
   readonly #firstReservation: number;
   #ledgerState: LedgerState = 'open';
   #failedAt = 0;
+  /** When the answer that is being handled came, or one shortly before it in the same message. */
+  #answeredAt = 0;
   #stopping = false;
 
   constructor(options: IngestOptions) {
@@ -105,7 +111,10 @@ export class Ingest {
       options.ring,
       options.answers,
       options.maxBodyBytes,
-      (exchange, answer, fault) => this.#settle(exchange, answer, fault),
+      (exchange, answer, fault, place) => {
+        if (place % ANSWERS_A_READING === 0) this.#answeredAt = performance.now();
+        this.#settle(exchange, answer, fault);
+      },
     );
     this.#shares = new FairShare(this.#ring);
     this.#firstReservation = Math.min(FIRST_RESERVATION, options.maxBodyBytes);
@@ -181,7 +190,7 @@ export class Ingest {
     }
     if (!principal.may(kind)) return this.#refuse(exchange, 'permission_denied', { permission: kind });
     const wait = principal.bucket?.take(startedAt) ?? 0;
-    if (wait > 0) return this.#refuse(exchange, 'rate_limited', undefined, ['Retry-After', String(wait)]);
+    if (wait > 0) return this.#refuse(exchange, 'rate_limited', undefined, [], undefined, wait);
     if (!isJsonMediaType(headers.contentType)) return this.#refuse(exchange, 'unsupported_media_type');
     if (expectation === 'unmet') return this.#refuse(exchange, 'expectation_failed');
     const encoding = contentEncoding(headers.contentEncoding);
@@ -207,7 +216,8 @@ export class Ingest {
     const share = this.#shares.of(principal);
     const unknownLength = transferEncoding !== undefined ? this.#firstReservation : 0;
     const reserved = length ?? unknownLength;
-    if (!this.#shares.reserve(share, reserved)) {
+    const late = this.#resting.heldUp(request.socket, principal);
+    if (!this.#backlog.admits(share, startedAt, late) || !this.#shares.reserve(share, reserved)) {
       return this.#refuse(exchange, 'overloaded');
     }
     if (expectation === 'continue') response.writeContinue();
@@ -256,6 +266,7 @@ export class Ingest {
       exchange.share = share;
       exchange.sharedBytes = plain.length;
       this.#enqueue(exchange, reserved, plain);
+      this.#backlog.entered(share);
     });
     request.on('close', () => {
       // The client went away in the middle of its body.
@@ -272,11 +283,14 @@ export class Ingest {
 
   /** The ledger's answer to an event. Only here, and only for `accepted`, is anybody told 201. */
   #settle(exchange: Exchange, answer: Answer, fault: Fault | undefined): void {
-    if (exchange.share !== undefined) this.#shares.settle(exchange.share, exchange.sharedBytes);
+    if (exchange.share !== undefined) {
+      this.#backlog.left(exchange.share);
+      this.#shares.settle(exchange.share, exchange.sharedBytes);
+    }
     if (answer === 'accepted') {
       accept(exchange.response);
       if (exchange.kind !== undefined)
-        this.counters.accepted(exchange.kind, performance.now() - exchange.startedAt);
+        this.counters.accepted(exchange.kind, this.#answeredAt - exchange.startedAt);
       if (this.#options.logRequests) this.#logRequest(exchange, 201);
       this.observer?.(exchange, 201, undefined);
       return;
@@ -301,6 +315,7 @@ export class Ingest {
     details?: Record<string, unknown>,
     headers: readonly string[] = [],
     presentedKey?: string,
+    wait = 0,
   ): void {
     const { request, response, kind, principal } = exchange;
     this.counters.refused(kind, code);
@@ -315,8 +330,10 @@ export class Ingest {
       () => this.#options.trustedProxies.clientOf(request),
       performance.now(),
     );
-    const status = refuse(exchange, code, details, headers);
-    if (code === 'overloaded' || code === 'rate_limited') this.#resting.add(request, response);
+    const tooMany = code === 'overloaded' || code === 'rate_limited';
+    const retryAfter = tooMany ? Math.max(wait, this.#resting.retryAfter) : 1;
+    const status = refuse(exchange, code, details, headers, retryAfter);
+    if (tooMany) this.#resting.add(request, response, principal);
     if (this.#options.logRequests) this.#logRequest(exchange, status);
     this.observer?.(exchange, status, code);
   }

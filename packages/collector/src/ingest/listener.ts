@@ -47,7 +47,8 @@ function latestOn(connection: Connection): ServerResponse | undefined {
  */
 function forget(this: ServerResponse): void {
   const connection = this.req.socket as Connection;
-  if (connection[LATEST] === this && this.shouldKeepAlive && this.req.complete) connection[LATEST] = undefined;
+  if (connection[LATEST] === this && this.shouldKeepAlive && this.req.complete)
+    connection[LATEST] = undefined;
 }
 
 export class Listener {

@@ -1,22 +1,24 @@
 /**
- * Lets connections rest on which an event was refused because too many come. A refusal costs not much less than an
- * event does; a client that sends again at once, whatever Retry-After says, would have the HTTP thread do little but
+ * Lets connections rest on which an event was refused because too many come. A refusal costs more than half of what an
+ * event does; clients that send again at once, whatever Retry-After says, would have the HTTP thread do little but
  * refuse. So nothing more is read from such a connection until its turn has come: what it sends waits in the kernel,
- * where it costs nothing. Whoever keeps to Retry-After notices nothing of it.
+ * where it costs nothing. Retry-After says when the turn is, so whoever keeps to it notices nothing.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Principal } from '../access/principal.js';
 
 const TICK_MS = 10;
-/** So many may go on at each tick, the longest resting first: bounds how many refusals a second there can be. */
-const AT_A_TICK = 10;
-/** As long as Retry-After asks for: by then everybody may go on. */
-const LONGEST_MS = 1000;
+/** So many may go on each second, the longest resting first: bounds how many refusals a second there can be. */
+const PER_SECOND = 1000;
 
 export class RestingConnections {
-  /** Until when at most, in the order in which they began. */
-  readonly #resting = new Map<Socket, number>();
+  /** Who was refused, by connection, in the order in which they began. */
+  readonly #resting = new Map<Socket, Principal | undefined>();
+  /** The same of those that may go on since this turn of the loop. */
+  readonly #ended = new Map<Socket, Principal | undefined>();
   #timer: NodeJS.Timeout | undefined;
+  #releasedAt = 0;
   #over = false;
 
   /** Resting now. */
@@ -24,11 +26,24 @@ export class RestingConnections {
     return this.#resting.size;
   }
 
+  /** In so many seconds whoever begins now may go on; at least 1. */
+  get retryAfter(): number {
+    return Math.ceil((this.size + 1) / PER_SECOND);
+  }
+
+  /**
+   * Whether a request that was just read came while its connection rested, so that it has waited in the kernel. Only
+   * for whom the connection had to rest: behind a proxy somebody else may be next on it.
+   */
+  heldUp(socket: Socket, principal: Principal): boolean {
+    return this.#ended.size > 0 && this.#ended.get(socket) === principal;
+  }
+
   /** Call when a request was refused: its connection rests once all of it has come, unless it is to be closed. */
-  add(request: IncomingMessage, response: ServerResponse): void {
+  add(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     if (!response.shouldKeepAlive) return;
     // At once and not at the end of the turn: a client that is quick is read again in the same one.
-    const rest = (): void => this.#begin(request.socket);
+    const rest = (): void => this.#begin(request.socket, principal);
     if (request.readableEnded) rest();
     else request.once('end', rest);
   }
@@ -36,23 +51,33 @@ export class RestingConnections {
   /** All may go on, and nobody rests any more. */
   stop(): void {
     this.#over = true;
-    this.#release(this.size, Infinity);
+    this.#release(this.size);
   }
 
-  #begin(socket: Socket): void {
+  #begin(socket: Socket, principal: Principal | undefined): void {
     if (this.#over || socket.destroyed || this.#resting.has(socket)) return;
     socket.pause();
-    this.#resting.set(socket, performance.now() + LONGEST_MS);
-    this.#timer ??= setInterval(() => this.#release(AT_A_TICK, performance.now()), TICK_MS).unref();
+    this.#resting.set(socket, principal);
+    if (this.#timer !== undefined) return;
+    this.#releasedAt = performance.now();
+    this.#timer = setInterval(() => this.#tick(), TICK_MS).unref();
   }
 
-  /** So many go on, and everybody whose time is over. */
-  #release(count: number, now: number): void {
-    for (const [socket, until] of this.#resting) {
-      if (count <= 0 && until > now) break;
+  /** As many go on as the time since the last tick is worth: a busy loop comes late to its timers. */
+  #tick(): void {
+    const now = performance.now();
+    const count = Math.floor(((now - this.#releasedAt) * PER_SECOND) / 1000);
+    this.#releasedAt += (count * 1000) / PER_SECOND;
+    this.#release(count);
+  }
+
+  #release(count: number): void {
+    if (this.#ended.size === 0) setImmediate(() => this.#ended.clear());
+    for (const [socket, principal] of this.#resting) {
+      if (count-- <= 0) break;
       this.#resting.delete(socket);
+      this.#ended.set(socket, principal);
       socket.resume();
-      count--;
     }
     if (this.size > 0) return;
     clearInterval(this.#timer);

@@ -102,7 +102,8 @@ export class RingWriter<T> {
     memory: RingMemory,
     port: MessagePort,
     maxBodyBytes: number,
-    private readonly onAnswer: (waiting: T, answer: Answer, fault: Fault | undefined) => void,
+    /** `place`: how many answers came before it in the same message. */
+    private readonly onAnswer: (waiting: T, answer: Answer, fault: Fault | undefined, place: number) => void,
   ) {
     this.#data = Buffer.from(memory.data);
     this.#words = new Int32Array(memory.slots);
@@ -217,6 +218,7 @@ export class RingWriter<T> {
 
   #settle({ upTo, faults }: Answered): void {
     let nextFault = 0;
+    let place = 0;
     while (this.#answered !== upTo) {
       const number = this.#answered;
       const slot = number & this.#mask;
@@ -227,7 +229,7 @@ export class RingWriter<T> {
       const answer = ANSWER_NAMES[this.#words[slot * SLOT_WORDS + 6] ?? 0];
       const fault = answer === 'fault' ? faults?.[nextFault++]?.[1] : undefined;
       if (waiting === undefined || answer === undefined) throw new Error('an answer for no event');
-      this.onAnswer(waiting, answer, fault);
+      this.onAnswer(waiting, answer, fault, place++);
     }
   }
 }

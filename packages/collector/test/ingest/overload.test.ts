@@ -1,14 +1,16 @@
 import { MessageChannel } from 'node:worker_threads';
+import { SALT_BYTES } from '@clinical-events/protocol';
 import { expect, onTestFinished, test } from 'vitest';
 import type { KeyRing } from '../../src/access/key-ring.js';
 import { Principal } from '../../src/access/principal.js';
 import { AllowedOrigins } from '../../src/ingest/allowed-origins.js';
+import { SHORT_LINE } from '../../src/ingest/backlog.js';
 import { Ingest } from '../../src/ingest/ingest.js';
 import { Listener } from '../../src/ingest/listener.js';
 import { TrustedProxies } from '../../src/ingest/trusted-proxies.js';
 import { createRingMemory, RingReader } from '../../src/ledger/ring.js';
 import type { ApiKey } from '../../src/store/key-store.js';
-import { RawConnection, requestBytes } from '../running/raw-http.js';
+import { RawConnection, requestBytes, type RawAnswer } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
 
 /** A collector with keys for everybody and a ledger that answers when the test does. */
@@ -43,7 +45,7 @@ async function collectorWithoutLedger(queueEvents: number) {
     allowedOrigins: new AllowedOrigins(''),
   });
   const listener = new Listener(ingest, {
-    ...{ host: '127.0.0.1', port: 0, maxConnections: 100 },
+    ...{ host: '127.0.0.1', port: 0, maxConnections: 5000 },
     ...{ headersTimeoutMs: 60_000, requestTimeoutMs: 60_000, keepAliveTimeoutMs: 60_000 },
   });
   const port = await listener.listen();
@@ -84,4 +86,38 @@ test('[R-845] events of one key that wait for a slow ledger leave room for those
   for (const connection of waiting) expect((await connection.answer())?.status).toBe(201);
   // What has its answer counts no longer.
   expect(await queue('greedy', 1)).toBe(1);
+});
+
+test('[R-845] a ledger that answers nothing leads to quick refusals, and what was accepted stays whole', async () => {
+  const capacity = 2048;
+  const { ingest, port, ledger } = await collectorWithoutLedger(capacity);
+  const bodies = new Map<RawConnection, string>();
+  let refusal: RawAnswer | undefined;
+  // One event a connection: who has a place in the line gets no answer, and waits.
+  while (refusal === undefined && bodies.size < capacity) {
+    const connection = await RawConnection.open(port);
+    onTestFinished(() => connection.close());
+    const body = JSON.stringify(sampleEvent());
+    const taken = ingest.pending;
+    connection.write(requestBytes({ key: 'greedy', body }));
+    await expect.poll(() => ingest.pending > taken || connection.rest !== '', { interval: 1 }).toBe(true);
+    if (connection.rest === '') bodies.set(connection, body);
+    else refusal = await connection.answer();
+  }
+  expect(refusal?.status).toBe(503);
+  expect(Number(refusal?.header('Retry-After'))).toBe(1);
+  expect(refusal?.error().code).toBe('overloaded');
+  expect(bodies.size).toBeGreaterThanOrEqual(SHORT_LINE);
+  expect(bodies.size).toBeLessThanOrEqual(capacity / 2 + 1);
+  expect(ingest.pending).toBe(bodies.size);
+  const stored = [...bodies].map(() => {
+    const { salted } = ledger.take() ?? {};
+    ledger.answer('accepted');
+    return salted?.subarray(SALT_BYTES).toString();
+  });
+  expect(stored).toEqual([...bodies.values()]);
+  expect(ledger.take()).toBeUndefined();
+  ledger.send();
+  for (const connection of bodies.keys()) expect((await connection.answer())?.status).toBe(201);
+  expect(ingest.pending).toBe(0);
 });

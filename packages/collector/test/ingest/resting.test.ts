@@ -2,7 +2,9 @@ import fs from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { Principal } from '../../src/access/principal.js';
 import { RestingConnections } from '../../src/ingest/resting.js';
+import type { ApiKey } from '../../src/store/key-store.js';
 import { start, temporaryDirectory } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { RawConnection, requestBytes } from '../running/raw-http.js';
@@ -44,6 +46,9 @@ test('[R-845] a connection on which too much was sent lives on, and each request
   expect(await statusOf(connection)).toBe(201);
 });
 
+const issued = () => new Principal({ permissions: 'all', rateLimit: undefined } as Partial<ApiKey> as ApiKey);
+const PRINCIPAL = issued();
+
 class Refused {
   paused = false;
   readonly request = {
@@ -56,7 +61,7 @@ class Refused {
   } as unknown as IncomingMessage;
 
   constructor(resting: RestingConnections, shouldKeepAlive = true) {
-    resting.add(this.request, { shouldKeepAlive } as unknown as ServerResponse);
+    resting.add(this.request, { shouldKeepAlive } as unknown as ServerResponse, PRINCIPAL);
   }
 }
 
@@ -84,13 +89,27 @@ describe('[R-845] connections on which too much was sent', () => {
     expect(again.paused).toBe(false);
   });
 
-  test('go on after the second of Retry-After at the latest, however many they are', () => {
+  test('go on when Retry-After said, however many they are', () => {
     const resting = new RestingConnections();
-    const all = Array.from({ length: 5000 }, () => new Refused(resting));
-    vi.advanceTimersByTime(900);
-    expect(resting.size).toBeGreaterThan(4000);
-    vi.advanceTimersByTime(130);
+    expect(resting.retryAfter).toBe(1);
+    const all = Array.from({ length: 2500 }, () => new Refused(resting));
+    expect(resting.retryAfter).toBe(3);
+    vi.advanceTimersByTime(2400);
+    expect(resting.size).toBe(100);
+    vi.advanceTimersByTime(100);
     expect([new Set(pausedOf(all)), resting.size]).toEqual([new Set([false]), 0]);
+  });
+
+  test('are known to have held up what is read first when they go on, but not what somebody else sends', async () => {
+    const resting = new RestingConnections();
+    const { request } = new Refused(resting);
+    const heldUp = (principal = PRINCIPAL) => resting.heldUp(request.socket, principal);
+    expect(heldUp()).toBe(false);
+    vi.advanceTimersByTime(10);
+    expect([heldUp(), heldUp(issued())]).toEqual([true, false]);
+    // The turn of the loop in which it is read is over.
+    await new Promise(setImmediate);
+    expect(heldUp()).toBe(false);
   });
 
   test('all go on when the collector stops, and are let be when they are to be closed', () => {

@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'vitest';
+import { Backlog, LINE_MS, PERIOD_MS, SHORT_LINE } from '../../src/ingest/backlog.js';
+import type { Share } from '../../src/ingest/fair-share.js';
+
+/** A line with a clock of its own. */
+class Line {
+  readonly backlog = new Backlog();
+  now = 1_000_000;
+  readonly #order: Share[] = [];
+
+  static key(): Share {
+    return { bytes: 0, events: 0, waiting: 0 };
+  }
+
+  get length(): number {
+    return this.#order.length;
+  }
+
+  /** @returns whether the event was taken. */
+  arrive(key: Share, late = false): boolean {
+    const admitted = this.backlog.admits(key, this.now, late);
+    if (admitted) {
+      this.backlog.entered(key);
+      this.#order.push(key);
+    }
+    return admitted;
+  }
+
+  answer(count: number): void {
+    for (const key of this.#order.splice(0, count)) this.backlog.left(key);
+  }
+
+  /** Of so many events, how many were taken. */
+  offer(key: Share, count: number): number {
+    let taken = 0;
+    for (let i = 0; i < count; i++) if (this.arrive(key)) taken++;
+    return taken;
+  }
+
+  /** Periods in each of which so many come, and so many are answered. */
+  go(periods: number, key: Share, offered: number, answered: number): void {
+    for (let i = 0; i < periods; i++) {
+      this.offer(key, offered);
+      this.answer(answered);
+      this.now += PERIOD_MS;
+    }
+  }
+}
+
+/** One that has had too much of one key for a second, of which it answers half, a thousand a period. */
+function overloadedLine() {
+  const line = new Line();
+  const greedy = Line.key();
+  line.go(10, greedy, 2000, 1000);
+  line.answer(Infinity);
+  return { line, greedy };
+}
+
+describe('[R-845] the line in front of the ledger', () => {
+  test('takes any burst, however long it becomes', () => {
+    const line = new Line();
+    const key = Line.key();
+    expect(line.offer(key, 20_000)).toBe(20_000);
+    expect(line.backlog.overloaded).toBe(false);
+  });
+
+  test('is let be when it was long for a moment, now and then', () => {
+    const line = new Line();
+    const key = Line.key();
+    for (let i = 0; i < 20; i++) {
+      line.go(1, key, 2000, Infinity);
+      line.go(3, key, 10, Infinity);
+    }
+    expect(line.backlog.overloaded).toBe(false);
+  });
+
+  test('is kept short when more comes than is answered, and longer where more is answered', () => {
+    const { line, greedy } = overloadedLine();
+    line.now += PERIOD_MS;
+    expect(line.offer(greedy, 20_000)).toBe(SHORT_LINE);
+    for (let i = 0; i < 100; i++) line.go(1, greedy, 20_000, Infinity);
+    expect(line.length).toBe(0);
+    for (let i = 0; i < 100; i++) {
+      // A hundred an answered millisecond, in ten turns.
+      for (let turn = 0; turn < 10; turn++) {
+        line.offer(greedy, 1000);
+        line.answer(1000);
+      }
+      line.go(1, greedy, 20_000, Infinity);
+    }
+    const taken = line.offer(greedy, 20_000);
+    expect(taken).toBeGreaterThan(LINE_MS * 90);
+    expect(taken).toBeLessThan(LINE_MS * 200);
+  });
+
+  test('does not move: no more is taken than was, however slowly it comes', () => {
+    const line = new Line();
+    const key = Line.key();
+    line.offer(key, SHORT_LINE);
+    let taken = 0;
+    for (let i = 0; i < 50; i++) {
+      line.now += 10 * PERIOD_MS;
+      if (line.arrive(key)) taken++;
+    }
+    expect(taken).toBe(0);
+  });
+
+  test('has room for a key that has less than its part, and is never twice as long for that', () => {
+    const { line, greedy } = overloadedLine();
+    expect(line.offer(greedy, 1000)).toBe(SHORT_LINE);
+    const modest = Line.key();
+    expect(line.offer(modest, 1000)).toBe(SHORT_LINE / 2);
+    expect(line.arrive(greedy)).toBe(false);
+    for (let i = 0; i < 1000; i++) line.offer(Line.key(), 1000);
+    expect(line.length).toBeLessThanOrEqual(2 * SHORT_LINE);
+  });
+
+  test('takes nothing that waited before it was read, unless there is no overload', () => {
+    const { line, greedy } = overloadedLine();
+    expect(line.arrive(greedy, true)).toBe(false);
+    expect(line.arrive(greedy)).toBe(true);
+    expect(new Line().arrive(greedy, true)).toBe(true);
+  });
+
+  test('is let be again when it was short for some seconds, or nothing came', () => {
+    const slow = overloadedLine();
+    slow.line.go(10, slow.greedy, 10, Infinity);
+    expect(slow.line.backlog.overloaded).toBe(true);
+    slow.line.go(30, slow.greedy, 10, Infinity);
+    expect(slow.line.backlog.overloaded).toBe(false);
+    const silent = overloadedLine();
+    silent.line.now += 60_000;
+    expect(silent.line.offer(silent.greedy, 1000)).toBe(1000);
+  });
+});
