@@ -1,5 +1,5 @@
 // The rooms of the collector and the doors between them (docs/ARCHITECTURE.md, "Rooms").
-// Anything that is not a door listed here fails the build.
+// Anything that is not a door listed here fails the build. Below them, those of the client.
 const room = (name) => `^packages/collector/src/${name}/`;
 // `store` stands for the contracts of a store, never for a driver.
 const only = (from, to) => ({
@@ -13,6 +13,22 @@ const only = (from, to) => ({
       '^packages/protocol/',
       room(from),
       ...to.map((t) => (t === 'store' ? '^packages/collector/src/store/[a-z-]+\\.ts$' : room(t))),
+    ],
+  },
+});
+const clientRoom = (name) => `^packages/client/src/${name}/`;
+const clientOnly = (from, to, contracts = []) => ({
+  name: `client-${from}-imports-only`,
+  severity: 'error',
+  comment: `the client's ${from}/ may import ${['protocol', ...to, ...contracts].join(', ')} and nothing else of ours`,
+  from: { path: clientRoom(from) },
+  to: {
+    path: '^packages/',
+    pathNot: [
+      '^packages/protocol/',
+      clientRoom(from),
+      ...to.map(clientRoom),
+      ...contracts.map((name) => `^packages/client/src/${name}\\.ts$`),
     ],
   },
 });
@@ -44,6 +60,23 @@ module.exports = {
     only('importing', ['access', 'integrity', 'ledger', 'store']),
     only('records', ['integrity', 'store']),
     only('demo', []),
+    clientOnly('spool', []),
+    clientOnly('sending', [], ['spool/spool']),
+    clientOnly('sampling', []),
+    clientOnly('content', []),
+    {
+      name: 'the-collector-knows-no-client',
+      severity: 'error',
+      from: { path: '^packages/collector/src/' },
+      to: { path: '^packages/client/' },
+    },
+    {
+      name: 'the-spool-by-its-door',
+      severity: 'error',
+      comment: 'outside of spool/, only the command that looks into a spool may know how it lies on the disk',
+      from: { path: '^packages/client/src/', pathNot: ['^packages/client/src/(spool|cli)/'] },
+      to: { path: clientRoom('spool'), pathNot: ['^packages/client/src/spool/spool\\.ts$'] },
+    },
     {
       name: 'only-cli-names-a-driver',
       severity: 'error',

@@ -1,0 +1,61 @@
+/** What could not be read as frames is not thrown away: it goes to files of its own, as it is. */
+import path from 'node:path';
+import { errorCode } from './error-code.js';
+import type { SpoolFiles } from './files.js';
+import type { LostBytes } from './segment-reader.js';
+import { segmentFile } from './segment.js';
+import type { WaitingSegment } from './waiting-segment.js';
+
+const CHUNK_BYTES = 1 << 20;
+
+export class DamagedBytes {
+  readonly directory: string;
+  readonly #files: SpoolFiles;
+
+  constructor(files: SpoolFiles, root: string) {
+    this.#files = files;
+    this.directory = path.join(root, 'damaged');
+  }
+
+  /**
+   * On return the bytes are durable in a file named by segment and offset, unless they are all zeros.
+   * @returns its path.
+   */
+  async keep(segment: WaitingSegment, fd: number, lost: LostBytes): Promise<string | undefined> {
+    const file = path.join(this.directory, `${segment.name}-${lost.offset}.bytes`);
+    let copy: number | undefined;
+    try {
+      for (let done = 0; done < lost.size; done += CHUNK_BYTES) {
+        const chunk = Buffer.alloc(Math.min(CHUNK_BYTES, lost.size - done));
+        const got = await this.#files.read(fd, chunk, lost.offset + done);
+        if (copy === undefined && chunk.every((byte) => byte === 0)) continue;
+        if (copy === undefined) {
+          await this.#files.makeDirectory(this.directory);
+          copy = await this.#files.open(file, 'write');
+        }
+        await this.#files.write(copy, chunk.subarray(0, got), done);
+      }
+      if (copy === undefined) return undefined;
+      await this.#files.datasync(copy);
+      await this.#files.syncDirectory(this.directory);
+      return file;
+    } finally {
+      if (copy !== undefined) await this.#files.close(copy);
+    }
+  }
+
+  /** Moves the whole segment here, with the marks of what is done. On return both are durable here. */
+  async keepWhole(segment: WaitingSegment): Promise<void> {
+    await this.#files.makeDirectory(this.directory);
+    await this.#files.rename(segment.path, path.join(this.directory, segmentFile(segment.name)));
+    try {
+      await this.#files.rename(
+        segment.marksPath,
+        path.join(this.directory, path.basename(segment.marksPath)),
+      );
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT') throw error;
+    }
+    await this.#files.syncDirectory(this.directory);
+  }
+}

@@ -1,0 +1,148 @@
+import { describe, expect, test } from 'vitest';
+import { crc32 } from '../../src/spool/crc32.js';
+import { encodeMarks } from '../../src/spool/done-marks.js';
+import { Spool } from '../../src/spool/spool.js';
+import { MemoryDisk } from './memory-disk.js';
+import { DAMAGED, read, ROOT, segmentWith, textOf } from './spooled-segments.js';
+
+const TEXTS = ['first', 'the second event', 'third', 'the fourth one, the last'];
+const HEADER = 64;
+const FRAME = 32;
+/** Where the frame of each event begins, and where the last one ends. */
+const STARTS = [HEADER];
+for (const text of TEXTS) STARTS.push((STARTS.at(-1) as number) + FRAME + text.length);
+const END = STARTS[TEXTS.length] as number;
+
+describe('a torn tail', () => {
+  test.each(['closed', 'killed'] as const)(
+    '[R-851] at each byte of a %s segment costs the events that are cut, and no other',
+    async (how) => {
+      const { name, bytes } = await segmentWith(TEXTS, how);
+      expect(bytes.length).toBe(how === 'killed' ? END : END + FRAME + 4);
+      for (let length = 0; length <= bytes.length; length++) {
+        const { texts, troubles, damaged } = await read({ [`${name}.segment`]: bytes.subarray(0, length) });
+        const whole = STARTS.filter((start) => start > HEADER && start <= length).length;
+        expect(texts).toEqual(TEXTS.slice(0, whole));
+        const from = STARTS.findLast((start) => start <= length) ?? length;
+        const torn = length <= HEADER || length === bytes.length ? 0 : length - from;
+        expect(troubles).toHaveLength(torn > 0 ? 1 : 0);
+        expect([...damaged.values()]).toEqual(torn > 0 ? [bytes.subarray(from, length)] : []);
+      }
+    },
+  );
+
+  test('[R-851] of zeros, as a loss of power leaves it, is told and not kept', async () => {
+    const { name, bytes } = await segmentWith(TEXTS, 'killed');
+    const { texts, troubles, damaged } = await read({
+      [`${name}.segment`]: Buffer.concat([bytes, Buffer.alloc(5000)]),
+    });
+    expect(texts).toEqual(TEXTS);
+    expect(troubles).toEqual([expect.stringMatching(/^5000 bytes .* zeros$/)]);
+    expect(damaged.size).toBe(0);
+  });
+});
+
+describe('damage', () => {
+  test.each([
+    ['plain', undefined],
+    ['sealed', Buffer.alloc(32, 9)],
+  ] as const)('[R-853] of any byte of a %s segment hides no event but its own', async (_kind, key) => {
+    const options = key && { key };
+    const { name, bytes } = await segmentWith(TEXTS, 'closed', options);
+    const tag = key ? 16 : 0;
+    for (let at = 0; at < bytes.length; at++) {
+      const flipped = Buffer.from(bytes);
+      flipped[at] = (flipped[at] as number) ^ (1 << (at % 8));
+      const { texts, troubles, damaged } = await read({ [`${name}.segment`]: flipped }, options);
+      const hit = at < HEADER ? -1 : STARTS.findLastIndex((start, index) => at >= start + index * tag);
+      expect(texts).toEqual(TEXTS.filter((_, index) => index !== hit));
+      expect(troubles.length).toBeGreaterThan(0);
+      if (hit < 0) continue;
+      const start = (STARTS[hit] as number) + hit * tag;
+      const next = STARTS[hit + 1];
+      const end = next === undefined ? bytes.length : next + (hit + 1) * tag;
+      expect(damaged.get(`${name}-${start}.bytes`)).toEqual(flipped.subarray(start, end));
+    }
+  });
+
+  test('[R-853] that takes several frames and a part of the next is put aside in one piece', async () => {
+    const { name, bytes } = await segmentWith(TEXTS, 'closed');
+    const [from, to] = [(STARTS[1] as number) + 3, (STARTS[2] as number) + 20];
+    bytes.fill(0xff, from, to);
+    const { texts, damaged, troubles } = await read({ [`${name}.segment`]: bytes });
+    expect(texts).toEqual([TEXTS[0], TEXTS[3]]);
+    expect([...damaged.values()]).toEqual([bytes.subarray(STARTS[1], STARTS[3])]);
+    expect(troubles).toContainEqual(expect.stringContaining('2 events'));
+  });
+
+  test('[R-853] with bytes missing or more in the middle loses the one event, and finds those behind it', async () => {
+    const { name, bytes } = await segmentWith(TEXTS, 'killed');
+    const cut = (STARTS[1] as number) + 40;
+    const missing = Buffer.concat([bytes.subarray(0, cut), bytes.subarray(cut + 5)]);
+    const more = Buffer.concat([bytes.subarray(0, cut), Buffer.from('more'), bytes.subarray(cut)]);
+    for (const damaged of [missing, more]) {
+      const { texts } = await read({ [`${name}.segment`]: damaged });
+      expect(texts).toEqual([TEXTS[0], TEXTS[2], TEXTS[3]]);
+    }
+  });
+
+  test('[R-853] a frame of another segment, or one inside an event, is never taken for an event', async () => {
+    const other = await segmentWith(['of another segment'], 'killed');
+    const frame = other.bytes.subarray(HEADER);
+    const { name, bytes } = await segmentWith([frame.toString('latin1'), 'last'], 'killed');
+    const foreign = Buffer.concat([bytes.subarray(0, HEADER), frame, bytes.subarray(HEADER)]);
+    expect((await read({ [`${name}.segment`]: foreign })).texts).toHaveLength(2);
+    // Without the head of the frame around it.
+    foreign.fill(0, HEADER + frame.length, HEADER + frame.length + FRAME);
+    expect((await read({ [`${name}.segment`]: foreign })).texts).toEqual(['last']);
+  });
+
+  test('[R-853] where nothing can be read, the whole segment is kept', async () => {
+    const { name, bytes } = await segmentWith(TEXTS, 'closed');
+    const disk = new MemoryDisk();
+    const series = '0'.repeat(26);
+    for (const at of [ROOT, `${ROOT}/${series}`]) disk.directories.add(at);
+    disk.put(`${ROOT}/${series}/${name}.segment`, bytes);
+    const process = disk.process();
+    const spool = await Spool.open({ directory: ROOT, durability: 'os', files: process.files });
+    expect(spool.state.waiting).toBe(TEXTS.length);
+    process.fate = (operation, file) =>
+      operation === 'read' && file.endsWith('.segment') ? 'before' : undefined;
+    await spool.append('outcome', Buffer.from('new'));
+    const taken = spool.take(10, 1000);
+    process.fate = (operation, file) => (operation === 'read' && file.includes(name) ? 'before' : undefined);
+    expect((await taken).map(textOf)).toEqual(['new']);
+    await spool.close();
+    expect(disk.files(DAMAGED)).toEqual([`${DAMAGED}/${name}.segment`]);
+    expect(disk.bytesOf(`${DAMAGED}/${name}.segment`)).toEqual(bytes);
+  });
+});
+
+describe('marks of what is done', () => {
+  test('[R-851] torn at each byte give events out again, and lose none', async () => {
+    const { name, bytes } = await segmentWith(TEXTS, 'closed');
+    const checksumStart = crc32(Buffer.from(name, 'hex'));
+    const mark = (index: number) => ({
+      offset: STARTS[index] as number,
+      size: (STARTS[index + 1] as number) - (STARTS[index] as number),
+    });
+    const batches = [encodeMarks([mark(0), mark(2)], checksumStart), encodeMarks([mark(1)], checksumStart)];
+    const marks = Buffer.concat(batches);
+    const first = (batches[0] as Buffer).length;
+    for (let length = 0; length <= marks.length; length++) {
+      const { texts } = await read({
+        [`${name}.segment`]: bytes,
+        [`${name}.done`]: marks.subarray(0, length),
+      });
+      const done = length < first ? [] : length < marks.length ? [0, 2] : [0, 2, 1];
+      expect(texts).toEqual(TEXTS.filter((_, index) => !done.includes(index)));
+    }
+  });
+
+  test('[R-851] of another segment are not believed', async () => {
+    const { name, bytes } = await segmentWith(TEXTS, 'closed');
+    const marks = encodeMarks([{ offset: HEADER, size: FRAME + 5 }], crc32(Buffer.alloc(16)));
+    const { texts } = await read({ [`${name}.segment`]: bytes, [`${name}.done`]: marks });
+    expect(texts).toEqual(TEXTS);
+  });
+});
