@@ -1,7 +1,7 @@
 // What the spool costs and carries, on this machine: node packages/client/bench/spool.mjs [directory]
 //
 //   append   what a call of append() costs the caller at 5,000 events/s of 1.2 KB, 'os'
-//   fsync    how many events/s become durable, 64 and 1,024 callers at a time
+//   fsync    whether 20,000 events/s become durable, and how long each takes
 //   backlog  a million events waiting: how much memory they take, and how fast they are taken and done
 //
 // Stops by itself after about a minute; takes 1.3 GB below the directory, and leaves nothing there.
@@ -54,19 +54,27 @@ async function cost(name, more) {
   await spool.close();
 }
 
-async function rate(callers) {
-  const spool = await open(`fsync-${callers}`, 'fsync');
-  let sent = 0;
-  const end = performance.now() + 4_000;
+/** Events come at a steady rate, whether or not the disk keeps up. */
+async function sustained(perSecond) {
+  const spool = await open('fsync', 'fsync');
+  const latencies = [];
+  const pending = [];
+  const events = perSecond * 5;
+  let refused = 0;
   const begin = performance.now();
-  await Promise.all(
-    Array.from({ length: callers }, async () => {
-      for (; performance.now() < end; sent++) await spool.append(KIND, BODY);
-    }),
-  );
-  console.log(
-    `fsync, ${callers} callers: ${Math.round(sent / ((performance.now() - begin) / 1000))} events/s`,
-  );
+  for (let sent = 0; sent < events;) {
+    const due = Math.min(events, Math.floor(((performance.now() - begin) / 1000) * perSecond));
+    for (; sent < due; sent++) {
+      const before = performance.now();
+      const done = () => latencies.push(performance.now() - before);
+      pending.push(spool.append(KIND, BODY).then(done, () => refused++));
+    }
+    await sleep(0);
+  }
+  await Promise.all(pending);
+  const rate = Math.round(latencies.length / ((performance.now() - begin) / 1000));
+  console.log(`fsync, ${perSecond} events/s offered: ${rate} durable, ${refused} refused`);
+  console.log(`fsync, ms until durable: ${percentiles(latencies)}`);
   await spool.close();
 }
 
@@ -110,11 +118,11 @@ async function backlog() {
 }
 
 try {
+  // First, before anything else has made the process larger.
+  await backlog();
   await cost('plain', {});
   await cost('sealed', { key: Buffer.alloc(32, 7) });
-  await rate(64);
-  await rate(1024);
-  await backlog();
+  await sustained(20_000);
 } finally {
   fs.rmSync(root, { recursive: true });
 }

@@ -88,20 +88,27 @@ export async function adopt(
   onTrouble: OnTrouble,
 ): Promise<WaitingSegment[]> {
   const adopted: WaitingSegment[] = [];
+  /** Whether nobody else is adopting from here, as far as that shows. */
+  let alone = true;
   for (const { name, id, seal, damagedHeader } of abandoned.segments) {
     const move = (file: string) =>
       moved(files, path.join(abandoned.directory, file), path.join(target, file));
     try {
-      await move(marksFile(name));
-      if (!(await move(segmentFile(name)))) continue;
+      if (!(await move(segmentFile(name)))) {
+        alone = false;
+        continue;
+      }
     } catch (error) {
       onTrouble(`segment ${name} could not be taken over`, error);
       continue;
     }
-    if (damagedHeader)
+    if (damagedHeader) {
       onTrouble(`the header of segment ${name} is damaged; it is read by its name`, undefined);
+    }
     const segment = new WaitingSegment(target, id, seal, name);
     try {
+      // Only now: the marks are for whoever has won the segment.
+      await move(marksFile(name));
       await survey(files, segment);
     } catch (error) {
       onTrouble(`what waits in segment ${name} could not be counted`, error);
@@ -110,13 +117,14 @@ export async function adopt(
   }
   try {
     await files.syncDirectory(target);
-    // Of segments that were done, and of the process itself.
-    for (const file of await listed(files, abandoned.directory)) {
+    for (const file of alone ? await listed(files, abandoned.directory) : []) {
+      // Its segment is gone.
       if (file.endsWith(marksFile(''))) await files.remove(path.join(abandoned.directory, file));
     }
     await removeEmptied(files, abandoned.directory);
   } catch (error) {
-    if (errorCode(error) !== 'ENOENT') onTrouble(`${abandoned.directory} could not be removed`, error);
+    if (alone && errorCode(error) !== 'ENOENT')
+      onTrouble(`${abandoned.directory} could not be removed`, error);
   }
   return adopted;
 }
@@ -125,7 +133,7 @@ export async function adopt(
  * Counts what waits in the segment: by the frame that ends it, or else by reading all of it. On return the segment
  * counts as read when nothing waits in it and nothing is damaged.
  */
-async function survey(files: SpoolFiles, segment: WaitingSegment): Promise<void> {
+export async function survey(files: SpoolFiles, segment: WaitingSegment): Promise<void> {
   const done = await loadMarks(files, segment);
   const doneBytes = [...done.values()].reduce((sum, size) => sum + size, 0);
   const fd = await files.open(segment.path, 'read');

@@ -137,10 +137,10 @@ export class Appender {
    * again: both put the same bytes in the same place.
    */
   writeNow(): void {
+    this.refuse(new SpoolClosed('the process is ending'));
     const { files, durability } = this.#options;
     for (const group of this.#groups) {
       const { segment } = group;
-      if (segment === this.#abandoned) continue;
       if (this.#open?.segment !== segment) {
         this.#open = { segment, fd: files.openNow(segment.path) };
         files.writeNow(this.#open.fd, encodeSegmentHeader(segment.id, segment.context.seal), 0);
@@ -204,8 +204,9 @@ export class Appender {
   async #write(group: Group): Promise<Error | undefined> {
     const { files, durability } = this.#options;
     const { segment } = group;
-    if (segment === this.#abandoned)
+    if (segment === this.#abandoned) {
       return new SpoolUnwritable('the segment that it was meant for cannot be written');
+    }
     let written = false;
     try {
       const fd = await this.#turnTo(segment);
@@ -256,7 +257,6 @@ export class Appender {
       const end = encodeEnd(segment.context, segment.events, Date.now(), this.#nextNumber++);
       await files.write(fd, end, segment.end);
     } catch (error) {
-      await files.truncate(fd, segment.end).catch(() => undefined);
       onTrouble('the end of a segment could not be written; its events are there', error);
     }
     await this.#close(fd);

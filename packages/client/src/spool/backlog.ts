@@ -4,7 +4,7 @@
  */
 import type { SpooledEvent } from './contract.js';
 import { DamagedBytes } from './damaged-bytes.js';
-import { encodeMarks } from './done-marks.js';
+import { DoneNotes } from './done-notes.js';
 import type { SpoolFiles } from './files.js';
 import { loadMarks } from './marks-file.js';
 import { SegmentReader, type FoundFrame, type LostBytes } from './segment-reader.js';
@@ -20,6 +20,15 @@ interface Reading {
   readonly done: ReadonlyMap<number, number>;
 }
 
+/** What a call of `collect` has gathered, and how much more it takes. */
+interface Batch {
+  readonly events: TakenEvent[];
+  readonly count: number;
+  bytes: number;
+}
+
+const hasRoom = ({ events, count, bytes }: Batch) => events.length < count && bytes > 0;
+
 const NONE: ReadonlyMap<number, number> = new Map();
 
 export class Backlog {
@@ -30,7 +39,6 @@ export class Backlog {
   readonly #files: SpoolFiles;
   readonly #damaged: DamagedBytes;
   readonly #onTrouble: OnTrouble;
-  readonly #segments = new Set<WaitingSegment>();
   /** Not read to the end; the first one is being read. */
   readonly #toRead: WaitingSegment[] = [];
   #reading: Reading | undefined;
@@ -39,17 +47,17 @@ export class Backlog {
   readonly #taken = new Set<TakenEvent>();
   /** Given back, oldest first. */
   #back: TakenEvent[] = [];
-  readonly #marked = new Set<WaitingSegment>();
-  /** Marks and removals, one after the other. */
-  #chores: Promise<void> = Promise.resolve();
+  #backFirst = false;
+  readonly notes: DoneNotes;
 
   constructor(files: SpoolFiles, root: string, onTrouble: OnTrouble) {
     this.#files = files;
     this.#damaged = new DamagedBytes(files, root);
     this.#onTrouble = onTrouble;
+    this.notes = new DoneNotes(files, onTrouble);
   }
 
-  /** No event that waits was captured before; undefined when none waits. */
+  /** No event that waits was captured before, as far as that can be told; undefined when none waits. */
   get oldest(): number | undefined {
     if (this.waiting === 0) return undefined;
     let oldest = Infinity;
@@ -57,12 +65,12 @@ export class Backlog {
     for (const event of this.#back) oldest = Math.min(oldest, event.capturedAt);
     const unread = this.#toRead.find((segment) => segment.unread.events > 0);
     const begun = unread === this.#reading?.segment ? this.#readAt : undefined;
-    return Math.min(oldest, begun ?? unread?.firstCapturedAt ?? Infinity);
+    oldest = Math.min(oldest, begun ?? unread?.firstCapturedAt ?? Infinity);
+    return Number.isFinite(oldest) ? oldest : undefined;
   }
 
   /** A segment that will be read behind all others, and may still grow. */
   begin(segment: WaitingSegment): void {
-    this.#segments.add(segment);
     this.#toRead.push(segment);
     this.storedBytes += segment.end;
   }
@@ -70,7 +78,6 @@ export class Backlog {
   /** Segments that other spools have left: they are read before what this spool has begun and not come to yet. */
   adopt(segments: readonly WaitingSegment[]): void {
     for (const segment of segments) {
-      this.#segments.add(segment);
       this.storedBytes += segment.end;
       this.waiting += segment.unread.events;
       this.waitingBytes += segment.unread.bytes;
@@ -96,37 +103,17 @@ export class Backlog {
     this.#finish(segment);
   }
 
-  /** The next events, as many as there are now: see `Spool.take`. One call at a time. */
+  /**
+   * The next events, as many as there are now: see `Spool.take`. Those given back come first every other time, so that
+   * neither they nor the new ones wait for ever. One call at a time.
+   */
   async collect(count: number, bytes: number): Promise<TakenEvent[]> {
-    const events: TakenEvent[] = [];
-    let left = bytes;
-    const give = (event: TakenEvent) => {
-      this.#taken.add(event);
-      events.push(event);
-      left -= event.body.length;
-    };
-    let given = 0;
-    for (; given < this.#back.length && events.length < count && left > 0; given++) {
-      give(this.#back[given] as TakenEvent);
-    }
-    if (given > 0) this.#back = this.#back.slice(given);
-    while (events.length < count && left > 0) {
-      const segment = this.#toRead[0];
-      if (!segment) break;
-      if (segment.own && !segment.complete && segment.unread.events === 0) break;
-      const reading = this.#reading ?? (await this.#open(segment));
-      if (!reading) continue;
-      const step = reading.reader.step(segment.end);
-      if (step === 'more') await reading.reader.more(segment.end);
-      else if (step === 'end') {
-        if (!segment.complete) break;
-        await this.#endReading(reading);
-      } else if (step.frame) {
-        const event = this.#met(reading, step);
-        if (event) give(event);
-      } else await this.#setAside(reading, step);
-    }
-    return events;
+    const batch: Batch = { events: [], count, bytes };
+    this.#backFirst = !this.#backFirst;
+    if (this.#backFirst) this.#collectBack(batch);
+    await this.#collectUnread(batch);
+    if (!this.#backFirst) this.#collectBack(batch);
+    return batch.events;
   }
 
   /** @returns false when the event was not out: done, or given back, before. */
@@ -136,8 +123,7 @@ export class Backlog {
     this.waiting--;
     this.waitingBytes -= size;
     segment.left--;
-    segment.marks.push({ offset: event.position.offset, size });
-    this.#marked.add(segment);
+    this.notes.add(segment, { offset: event.position.offset, size });
     this.#finish(segment);
     return true;
   }
@@ -152,38 +138,42 @@ export class Backlog {
     return event instanceof TakenEvent && this.#taken.has(event);
   }
 
-  /** Has written down what is done by now. */
-  noteDone(): void {
-    for (const segment of this.#marked)
-      this.#chore('what is done could not be noted', () => this.#mark(segment));
-  }
-
-  /** On return what was done before is written down, and finished segments are gone. */
-  noted(): Promise<void> {
-    this.noteDone();
-    return this.#chores;
-  }
-
-  /** As noteDone, at the end of the process. */
-  noteDoneNow(): void {
-    for (const segment of this.#marked) {
-      // A batch that is being written just now is written again as it is: both put the same bytes there.
-      const { marks, marksInFlight, context } = segment;
-      const batches = [marks.slice(0, marksInFlight), marks.slice(marksInFlight)].filter(
-        (some) => some.length > 0,
-      );
-      const bytes = Buffer.concat(batches.map((some) => encodeMarks(some, context.checksumStart)));
-      this.#files.writeNow(this.#files.openNow(segment.marksPath), bytes, segment.marksEnd);
-    }
-    this.#marked.clear();
-  }
-
   /** Takes no more notice of anything. On return all files are closed, and what is done is noted. */
   async close(): Promise<void> {
-    await this.noted();
+    await this.notes.written();
     const reading = this.#reading;
     this.#reading = undefined;
     if (reading) await this.#close(reading.fd);
+  }
+
+  #collectBack(batch: Batch): void {
+    let given = 0;
+    while (given < this.#back.length && hasRoom(batch)) this.#give(batch, this.#back[given++] as TakenEvent);
+    if (given > 0) this.#back = this.#back.slice(given);
+  }
+
+  async #collectUnread(batch: Batch): Promise<void> {
+    while (hasRoom(batch)) {
+      const segment = this.#toRead[0];
+      if (!segment || (segment.own && !segment.complete && segment.unread.events === 0)) return;
+      const reading = this.#reading ?? (await this.#open(segment));
+      if (!reading) continue;
+      const step = reading.reader.step(segment.end);
+      if (step === 'more') await reading.reader.more(segment.end);
+      else if (step === 'end') {
+        if (!segment.complete) return;
+        await this.#endReading(reading);
+      } else if (step.frame) {
+        const event = this.#met(reading, step);
+        if (event) this.#give(batch, event);
+      } else await this.#setAside(reading, step);
+    }
+  }
+
+  #give(batch: Batch, event: TakenEvent): void {
+    this.#taken.add(event);
+    batch.events.push(event);
+    batch.bytes -= event.body.length;
   }
 
   async #open(segment: WaitingSegment): Promise<Reading | undefined> {
@@ -223,7 +213,7 @@ export class Backlog {
       this.#onTrouble(`${what}; ${file === undefined ? 'they are zeros' : `kept in ${file}`}`, undefined);
     } catch (error) {
       segment.keep = true;
-      this.#onTrouble(`${what}; the segment will be kept`, error);
+      this.#onTrouble(`${what}; the segment is left for the next start`, error);
     }
   }
 
@@ -231,33 +221,32 @@ export class Backlog {
     this.#reading = undefined;
     this.#toRead.shift();
     segment.readToEnd = true;
+    // Whatever the disk could not read now, it may at the next start.
     if (reader.unreadable !== undefined) segment.keep = true;
     const { events, bytes } = segment.unread;
     this.waiting -= events;
     this.waitingBytes -= bytes;
     segment.unread = { events: 0, bytes: 0 };
-    if (events > 0)
+    if (events > 0) {
       this.#onTrouble(`${events} events of segment ${segment.name} cannot be read`, reader.unreadable);
-    await this.#close(fd);
+    }
+    // Before anything is awaited: meanwhile its last event may be done.
     this.#finish(segment);
+    await this.#close(fd);
   }
 
   /** Forgets the segment when nothing in it is needed any more, and has its files removed. */
   #finish(segment: WaitingSegment): void {
-    if (!segment.finished || !this.#segments.delete(segment)) return;
+    if (!segment.finished) return;
     this.storedBytes -= segment.end;
-    this.#marked.delete(segment);
+    if (!segment.keep) this.notes.drop(segment);
     const next = this.#toRead.indexOf(segment);
     if (next >= 0) this.#toRead.splice(next, 1);
     const reading = this.#reading?.segment === segment ? this.#reading : undefined;
     if (reading) this.#reading = undefined;
-    this.#chore(`segment ${segment.name}, which is done, could not be removed`, async () => {
+    this.notes.chore(`segment ${segment.name}, which is done, could not be removed`, async () => {
       if (reading) await this.#close(reading.fd);
-      if (segment.keep) {
-        await this.#mark(segment);
-        await this.#damaged.keepWhole(segment);
-        return;
-      }
+      if (segment.keep) return;
       // In this order: marks without a segment mean nothing.
       await this.#files.remove(segment.path);
       await this.#files.remove(segment.marksPath);
@@ -274,36 +263,8 @@ export class Backlog {
   }
 
   #forget(segment: WaitingSegment): void {
-    this.#segments.delete(segment);
     this.storedBytes -= segment.end;
     this.waiting -= segment.unread.events;
     this.waitingBytes -= segment.unread.bytes;
-  }
-
-  async #mark(segment: WaitingSegment): Promise<void> {
-    this.#marked.delete(segment);
-    const marks = segment.marks.slice();
-    if (marks.length === 0) return;
-    segment.marksInFlight = marks.length;
-    const batch = encodeMarks(marks, segment.context.checksumStart);
-    try {
-      const fd = await this.#files.open(segment.marksPath, 'write');
-      try {
-        await this.#files.write(fd, batch, segment.marksEnd);
-      } finally {
-        await this.#files.close(fd);
-      }
-    } catch (error) {
-      this.#marked.add(segment);
-      throw error;
-    } finally {
-      segment.marksInFlight = 0;
-    }
-    segment.marks.splice(0, marks.length);
-    segment.marksEnd += batch.length;
-  }
-
-  #chore(failed: string, work: () => Promise<void>): void {
-    this.#chores = this.#chores.then(work).catch((error: unknown) => this.#onTrouble(failed, error));
   }
 }

@@ -72,8 +72,8 @@ export interface Spool {
    */
   append(kind: EventKind, body: Uint8Array): Promise<void>;
   /**
-   * The next events that are durable and nobody has taken, at most `count` and about `bytes` (at least one, whatever
-   * its size), those given back first. Waits until there is one.
+   * The next events that are durable and nobody has taken, in order, and those that were given back: at most `count` and
+   * about `bytes`, and at least one whatever its size. Waits until there is one.
    * @returns an empty array once the spool is closed or the signal aborted; nothing is lost by either.
    */
   take(count: number, bytes: number, signal?: AbortSignal): Promise<SpooledEvent[]>;

@@ -1,9 +1,7 @@
 /** What could not be read as frames is not thrown away: it goes to files of its own, as it is. */
 import path from 'node:path';
-import { errorCode } from './error-code.js';
 import type { SpoolFiles } from './files.js';
 import type { LostBytes } from './segment-reader.js';
-import { segmentFile } from './segment.js';
 import type { WaitingSegment } from './waiting-segment.js';
 
 const CHUNK_BYTES = 1 << 20;
@@ -42,20 +40,5 @@ export class DamagedBytes {
     } finally {
       if (copy !== undefined) await this.#files.close(copy);
     }
-  }
-
-  /** Moves the whole segment here, with the marks of what is done. On return both are durable here. */
-  async keepWhole(segment: WaitingSegment): Promise<void> {
-    await this.#files.makeDirectory(this.directory);
-    await this.#files.rename(segment.path, path.join(this.directory, segmentFile(segment.name)));
-    try {
-      await this.#files.rename(
-        segment.marksPath,
-        path.join(this.directory, path.basename(segment.marksPath)),
-      );
-    } catch (error) {
-      if (errorCode(error) !== 'ENOENT') throw error;
-    }
-    await this.#files.syncDirectory(this.directory);
   }
 }

@@ -8,6 +8,7 @@ import { adopt, examine, type Abandoned } from './adoption.js';
 import { Appender } from './appender.js';
 import { Backlog } from './backlog.js';
 import {
+  SpoolKeyWrong,
   SpoolUnwritable,
   type Refusal,
   type Spool,
@@ -22,6 +23,7 @@ import { KEY_BYTES } from './sealing.js';
 import { Takers } from './takers.js';
 import type { TakenEvent } from './taken-event.js';
 import { seldom, type OnTrouble } from './trouble.js';
+import type { WaitingSegment } from './waiting-segment.js';
 
 const SEGMENT_BYTES = 16 << 20;
 const MAX_BYTES = 8 * 2 ** 30;
@@ -65,7 +67,7 @@ export class DiskSpool implements Spool {
     const durable = options.durability === 'fsync';
     this.#quarantine = new Quarantine({ files, root, series: home.series, key, durable });
     this.#timers = [
-      setInterval(() => this.#backlog.noteDone(), NOTE_MS).unref(),
+      setInterval(() => this.#backlog.notes.write(), NOTE_MS).unref(),
       setInterval(() => this.#mind(), HEARTBEAT_MS).unref(),
     ];
     process.on('exit', this.#lastGasp);
@@ -83,7 +85,7 @@ export class DiskSpool implements Spool {
     const root = path.resolve(directory);
     const onTrouble = seldom(options.onTrouble ?? (() => undefined));
     await preparePrivate(files, root);
-    const neighbours = new Neighbours(files, root);
+    const neighbours = new Neighbours(files, root, onTrouble);
     // Before anything is made or moved: with the wrong key nothing is touched.
     const left = await examineAll(files, await neighbours.abandoned(), key, onTrouble);
     const home = await ProcessDirectory.create(files, root);
@@ -117,7 +119,7 @@ export class DiskSpool implements Spool {
     this.#quarantined++;
     this.#backlog.done(event);
     // At once: after a crash it would stand there twice.
-    await this.#backlog.noted();
+    await this.#backlog.notes.written();
   }
 
   get state(): SpoolState {
@@ -126,13 +128,13 @@ export class DiskSpool implements Spool {
       waiting,
       waitingBytes,
       quarantined: this.#quarantined,
-      ...(oldest !== undefined && Number.isFinite(oldest) && { oldest: new Date(oldest).toISOString() }),
+      ...(oldest !== undefined && { oldest: new Date(oldest).toISOString() }),
     };
   }
 
   async flush(): Promise<void> {
     await this.#appender.flush();
-    await this.#backlog.noted();
+    await this.#backlog.notes.written();
   }
 
   close(): Promise<void> {
@@ -183,14 +185,17 @@ export class DiskSpool implements Spool {
 
   async #adoptAll(left: readonly Abandoned[]): Promise<void> {
     const { files, home, onTrouble } = this.#parts;
-    for (const abandoned of left) this.#backlog.adopt(await adopt(files, abandoned, home.path, onTrouble));
+    const segments: WaitingSegment[] = [];
+    for (const abandoned of left) segments.push(...(await adopt(files, abandoned, home.path, onTrouble)));
+    // By their names, and so by the time at which they were begun.
+    this.#backlog.adopt(segments.sort((one, other) => (one.name < other.name ? -1 : 1)));
     this.#takers.serve();
   }
 
   #writeNow(): void {
     try {
       this.#appender.writeNow();
-      this.#backlog.noteDoneNow();
+      this.#backlog.notes.writeNow();
     } catch (error) {
       this.#parts.onTrouble('what waited for the disk could not be written at the end of the process', error);
     }
@@ -198,7 +203,7 @@ export class DiskSpool implements Spool {
 }
 
 /**
- * @param lenient whether what cannot be read is passed over: while running there is nobody to refuse.
+ * @param lenient whether the wrong key is only told as well: while running there is nobody to refuse.
  * @throws SpoolKeyWrong
  */
 async function examineAll(
@@ -213,7 +218,7 @@ async function examineAll(
     try {
       left.push(await examine(files, directory, key));
     } catch (error) {
-      if (!lenient && !(error instanceof SpoolUnwritable)) throw error;
+      if (!lenient && error instanceof SpoolKeyWrong) throw error;
       onTrouble(`${directory} is left as it is`, error);
     }
   }

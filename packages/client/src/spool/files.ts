@@ -40,7 +40,6 @@ export interface SpoolFiles {
   openNow(file: string): number;
   writeNow(fd: number, source: Uint8Array, position: number): void;
   datasyncNow(fd: number): void;
-  removeNow(file: string): void;
   /** See lock.ts. */
   holdLock(file: string): Promise<HeldLock>;
   lockState(file: string): Promise<LockState>;
@@ -117,7 +116,6 @@ export const nodeFiles: SpoolFiles = {
     }
   },
   datasyncNow: (fd) => fs.fdatasyncSync(fd),
-  removeNow: (file) => fs.rmSync(file, { force: true }),
   holdLock,
   lockState,
   host: HOST,

@@ -20,6 +20,7 @@ import { errorCode } from './error-code.js';
 import type { SpoolFiles } from './files.js';
 import type { HeldLock } from './lock.js';
 import { newSeries, SERIES_NAME } from './segment.js';
+import type { OnTrouble } from './trouble.js';
 
 export const HEARTBEAT_MS = 10_000;
 /** Longer than a client of NFS keeps the times of a file by itself (acregmax, 60 seconds). */
@@ -110,20 +111,31 @@ export class ProcessDirectory {
 export class Neighbours {
   readonly #files: SpoolFiles;
   readonly #root: string;
+  readonly #onTrouble: OnTrouble;
   readonly #patienceMs: number;
   /** Of those about which only waiting tells: when they were last seen to change, by the monotonic clock. */
   readonly #watched = new Map<string, { touchedAt: number; since: number }>();
 
-  constructor(files: SpoolFiles, root: string, patienceMs = PATIENCE_MS) {
+  constructor(files: SpoolFiles, root: string, onTrouble: OnTrouble, patienceMs = PATIENCE_MS) {
     this.#files = files;
     this.#root = root;
+    this.#onTrouble = onTrouble;
     this.#patienceMs = patienceMs;
   }
 
-  /** The paths of abandoned directories, the oldest first, but for `own`. */
+  /**
+   * The paths of abandoned directories, the oldest first, but for `own`. What cannot be looked at is told.
+   * @throws SpoolUnwritable when that goes for all of them.
+   */
   async abandoned(own?: string): Promise<string[]> {
     const found: string[] = [];
-    for (const name of await this.#files.list(this.#root)) {
+    const names = await this.#files.list(this.#root).catch((error: unknown) => {
+      throw new SpoolUnwritable(`${this.#root} cannot be read`, { cause: error });
+    });
+    for (const directory of this.#watched.keys()) {
+      if (!names.includes(path.basename(directory))) this.#watched.delete(directory);
+    }
+    for (const name of names) {
       const directory = path.join(this.#root, name);
       if (directory === own) continue;
       try {
@@ -135,7 +147,7 @@ export class Neighbours {
         }
       } catch (error) {
         // Somebody else was faster.
-        if (errorCode(error) !== 'ENOENT') throw error;
+        if (errorCode(error) !== 'ENOENT') this.#onTrouble(`${directory} cannot be looked at`, error);
       }
     }
     return found;

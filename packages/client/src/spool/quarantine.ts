@@ -10,10 +10,11 @@
  */
 import { isUtf8 } from 'node:buffer';
 import path from 'node:path';
-import { SpoolFull, SpoolUnwritable, type Refusal, type SpooledEvent } from './contract.js';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { SpoolFull, SpoolKeyWrong, SpoolUnwritable, type Refusal, type SpooledEvent } from './contract.js';
 import { errorCode } from './error-code.js';
 import type { SpoolFiles } from './files.js';
-import { sealText } from './sealing.js';
+import { openText, sealText } from './sealing.js';
 
 export interface QuarantineOptions {
   readonly files: SpoolFiles;
@@ -83,4 +84,55 @@ function quarantineLine(event: SpooledEvent, refusal: Refusal, key: Uint8Array |
     ...(isUtf8(body) ? { event: body.toString() } : { event_base64: body.toString('base64') }),
   });
   return key ? JSON.stringify({ at, sealed: sealText(key, line).toString('base64') }) : line;
+}
+
+/** What stands in one line of a quarantine file. */
+interface QuarantinedEvent {
+  readonly kind: EventKind;
+  /** RFC 3339. */
+  readonly capturedAt: string;
+  readonly refusal: Refusal;
+  /** The exact bytes captured. */
+  readonly body: Uint8Array;
+}
+
+/**
+ * Reads a line that `add` has written.
+ * @returns undefined when it is none: a torn last line is what a crash leaves, and its event still waits in the spool.
+ * @throws SpoolKeyWrong when it is sealed, and not by this key.
+ */
+export function readQuarantineLine(line: string, key: Uint8Array | undefined): QuarantinedEvent | undefined {
+  const written = parsed(line);
+  if (typeof written?.['sealed'] !== 'string') return written && quarantinedEvent(written);
+  const text = key && openText(key, Buffer.from(written['sealed'], 'base64'));
+  if (text === undefined) throw new SpoolKeyWrong('the line is sealed by another key than the one given');
+  const opened = parsed(text);
+  return opened && quarantinedEvent(opened);
+}
+
+function parsed(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function quarantinedEvent(written: Record<string, unknown>): QuarantinedEvent | undefined {
+  const { captured_at: capturedAt, refusal, event, event_base64: base64 } = written;
+  const kind = EVENT_KINDS.find((known) => known === written['kind']);
+  const text = typeof event === 'string';
+  if (kind === undefined || typeof capturedAt !== 'string' || !isRefusal(refusal)) return undefined;
+  if (!text && typeof base64 !== 'string') return undefined;
+  return {
+    kind,
+    capturedAt,
+    refusal,
+    body: text ? Buffer.from(event) : Buffer.from(base64 as string, 'base64'),
+  };
+}
+
+function isRefusal(value: unknown): value is Refusal {
+  return typeof value === 'object' && value !== null && 'status' in value && 'at' in value;
 }

@@ -4,7 +4,7 @@ import { DiskSpool } from './disk-spool.js';
 import { MemorySpool } from './memory-spool.js';
 
 export { SpoolClosed, SpoolFull, SpoolKeyWrong, SpoolUnwritable } from './contract.js';
-export type { Durability, Position, Refusal, SpooledEvent, SpoolOptions, SpoolState } from './contract.js';
+export type { Durability, Refusal, SpooledEvent, SpoolOptions, SpoolState } from './contract.js';
 
 export type Spool = SpoolContract;
 

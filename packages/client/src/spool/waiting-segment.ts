@@ -28,7 +28,7 @@ export class WaitingSegment {
   readToEnd = false;
   /** When the first of its events was captured. */
   firstCapturedAt: number | undefined;
-  /** To be kept as it is once it is finished: what is damaged in it could not be copied. */
+  /** Not to be removed when it is finished: something in it could not be read, or put aside. */
   keep = false;
   /** Done and not written down. */
   readonly marks: Mark[] = [];

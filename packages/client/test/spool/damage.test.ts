@@ -3,7 +3,7 @@ import { crc32 } from '../../src/spool/crc32.js';
 import { encodeMarks } from '../../src/spool/done-marks.js';
 import { Spool } from '../../src/spool/spool.js';
 import { MemoryDisk } from './memory-disk.js';
-import { DAMAGED, read, ROOT, segmentWith, textOf } from './spooled-segments.js';
+import { read, ROOT, segmentWith, textOf } from './spooled-segments.js';
 
 const TEXTS = ['first', 'the second event', 'third', 'the fourth one, the last'];
 const HEADER = 64;
@@ -97,24 +97,81 @@ describe('damage', () => {
     expect((await read({ [`${name}.segment`]: foreign })).texts).toEqual(['last']);
   });
 
-  test('[R-853] where nothing can be read, the whole segment is kept', async () => {
+  test('[R-853] a frame of a kind, with flags or of a time that cannot be is put aside', async () => {
+    const { name, bytes } = await segmentWith(TEXTS, 'killed');
+    const [start, end] = STARTS as [number, number];
+    for (const at of [12, 13, 23]) {
+      const forged = Buffer.from(bytes);
+      forged[start + at] = 9;
+      forged.writeUInt32LE(crc32(forged.subarray(start + 4, end), crc32(Buffer.from(name, 'hex'))), start);
+      const { texts, damaged } = await read({ [`${name}.segment`]: forged });
+      expect(texts).toEqual(TEXTS.slice(1));
+      expect([...damaged.values()]).toEqual([forged.subarray(start, end)]);
+    }
+  });
+
+  test('[R-853] of more than is read at once is passed over, wherever a piece ends', async () => {
+    const { name, bytes } = await segmentWith(TEXTS, 'killed');
+    for (let size = (256 << 10) - 40; size < (256 << 10) + 8; size++) {
+      const rubbish = Buffer.alloc(size, '5');
+      const file = Buffer.concat([bytes.subarray(0, HEADER), rubbish, bytes.subarray(HEADER)]);
+      const { texts, damaged } = await read({ [`${name}.segment`]: file });
+      expect(texts).toEqual(TEXTS);
+      expect([...damaged.values()].map((kept) => kept.equals(rubbish))).toEqual([true]);
+    }
+  });
+
+  test.each([
+    ['was not read and is now', 'read'],
+    ['cannot be put aside', 'makeDirectory'],
+  ] as const)(
+    '[R-853] a segment of which something %s is left for the next start',
+    async (_what, failing) => {
+      const { name, bytes } = await segmentWith(TEXTS, 'closed');
+      if (failing === 'makeDirectory') bytes.fill(0xff, STARTS[1], STARTS[2]);
+      const disk = new MemoryDisk();
+      const series = '0'.repeat(26);
+      for (const at of [ROOT, `${ROOT}/${series}`]) disk.directories.add(at);
+      disk.put(`${ROOT}/${series}/${name}.segment`, bytes);
+      const process = disk.process();
+      const spool = await Spool.open({ directory: ROOT, durability: 'os', files: process.files });
+      let left = failing === 'read' ? 2 : Infinity;
+      process.fate = (operation, file) =>
+        operation === failing && (file.includes(name) || file.endsWith('damaged')) && left-- > 0
+          ? 'before'
+          : undefined;
+      for (const event of await spool.take(10, 1000, AbortSignal.timeout(20))) spool.done(event);
+      process.fate = () => undefined;
+      await spool.close();
+      expect(disk.files(ROOT, '.segment')).toHaveLength(1);
+      const next = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+      const events = await next.take(10, 1000, AbortSignal.timeout(20));
+      expect(events.map(textOf)).toEqual(failing === 'read' ? TEXTS : []);
+      for (const event of events) next.done(event);
+      await next.close();
+      expect(disk.files(ROOT, '.segment')).toEqual([]);
+    },
+  );
+
+  test('[R-853] what the disk does not read now is told, and read at the next start', async () => {
     const { name, bytes } = await segmentWith(TEXTS, 'closed');
     const disk = new MemoryDisk();
     const series = '0'.repeat(26);
     for (const at of [ROOT, `${ROOT}/${series}`]) disk.directories.add(at);
     disk.put(`${ROOT}/${series}/${name}.segment`, bytes);
     const process = disk.process();
-    const spool = await Spool.open({ directory: ROOT, durability: 'os', files: process.files });
+    const troubles: string[] = [];
+    const onTrouble = (what: string) => troubles.push(what);
+    const spool = await Spool.open({ directory: ROOT, durability: 'os', files: process.files, onTrouble });
     expect(spool.state.waiting).toBe(TEXTS.length);
-    process.fate = (operation, file) =>
-      operation === 'read' && file.endsWith('.segment') ? 'before' : undefined;
-    await spool.append('outcome', Buffer.from('new'));
-    const taken = spool.take(10, 1000);
     process.fate = (operation, file) => (operation === 'read' && file.includes(name) ? 'before' : undefined);
-    expect((await taken).map(textOf)).toEqual(['new']);
+    await spool.append('outcome', Buffer.from('new'));
+    expect((await spool.take(10, 1000)).map(textOf)).toEqual(['new']);
+    expect(troubles).toContainEqual(`${TEXTS.length} events of segment ${name} cannot be read`);
     await spool.close();
-    expect(disk.files(DAMAGED)).toEqual([`${DAMAGED}/${name}.segment`]);
-    expect(disk.bytesOf(`${DAMAGED}/${name}.segment`)).toEqual(bytes);
+    const next = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+    expect((await next.take(10, 1000)).map(textOf).sort()).toEqual([...TEXTS, 'new'].sort());
+    await next.close();
   });
 });
 

@@ -1,8 +1,15 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { openText } from '../../src/spool/sealing.js';
-import { Spool, SpoolClosed, SpoolFull, SpoolUnwritable, type SpoolOptions } from '../../src/spool/spool.js';
+import { readQuarantineLine } from '../../src/spool/quarantine.js';
+import {
+  Spool,
+  SpoolClosed,
+  SpoolFull,
+  SpoolKeyWrong,
+  SpoolUnwritable,
+  type SpoolOptions,
+} from '../../src/spool/spool.js';
 import { MemoryDisk, type DiskProcess } from './memory-disk.js';
 import { drain, scratchDirectory, startProcess } from './spool-processes.js';
 import { ROOT, textOf } from './spooled-segments.js';
@@ -49,7 +56,7 @@ test('[R-851] events that come in one turn are one write, and with fsync one flu
 
 test('[R-851] with fsync an append resolves after the flush, and never before', async () => {
   const { process, spool } = await onDisk({ durability: 'fsync' });
-  const { datasync } = process.files;
+  const datasync = process.files.datasync.bind(process.files);
   let flushed = false;
   process.files.datasync = async (fd) => {
     await new Promise((resolve) => setTimeout(resolve, 20));
@@ -182,7 +189,7 @@ test('[R-852] a full spool refuses the new event, keeps the old ones, and takes 
 });
 
 test('[R-852] a full disk refuses a whole group, leaves nothing of it, and goes on when there is room', async () => {
-  const { disk, spool } = await onDisk();
+  const { disk, spool } = await onDisk({ segmentBytes: 350 });
   await spool.append('outcome', event('before'));
   const [file = ''] = disk.files(ROOT, '.segment');
   const size = disk.bytesOf(file).length;
@@ -199,6 +206,49 @@ test('[R-852] a full disk refuses a whole group, leaves nothing of it, and goes 
   expect((await spool.take(9, 1e6)).map(textOf)).toEqual(
     ['before', 'small', 'after'].map((text) => event(text).toString()),
   );
+  // What was refused takes no room in a segment either.
+  expect(disk.files(ROOT, '.segment')).toEqual([file]);
+});
+
+test('[R-852] a segment that was begun in vain is not in the way of the next', async () => {
+  const { disk, process, spool, troubles } = await onDisk();
+  process.fate = (operation, file) =>
+    file.endsWith('.segment') && ['write', 'remove'].includes(operation) ? 'before' : undefined;
+  await expect(spool.append('outcome', event('one'))).rejects.toThrow(SpoolUnwritable);
+  expect(troubles).toEqual(['a segment without events could not be removed']);
+  process.fate = () => undefined;
+  await spool.append('outcome', event('two'));
+  expect((await spool.take(9, 1e6)).map(textOf)).toEqual([event('two').toString()]);
+  expect(disk.files(ROOT, '.segment')).toHaveLength(2);
+});
+
+test('[R-851] what waits in memory at the end of the process is written and, with fsync, flushed', async () => {
+  const { disk, process: owner, spool } = await onDisk({ durability: 'fsync', segmentBytes: 400 });
+  await spool.append('outcome', event('before'));
+  const [before] = await spool.take(1, 1e6);
+  if (before) spool.done(before);
+  for (let index = 0; index < 20; index++) spool.append('outcome', event(`${index}`)).catch(() => undefined);
+  // What Node calls at the end.
+  (process.listeners('exit').at(-1) as () => void)();
+  await expect(spool.append('outcome', event('too late'))).rejects.toThrow(SpoolClosed);
+  expect(disk.files(ROOT, '.done')).toHaveLength(1);
+  owner.end();
+  // Every name, and of the bytes nothing that was not flushed but for what is done.
+  disk.losePower((what, sector) => sector < 0 || what.endsWith('.done'));
+  const next = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+  expect((await next.take(99, 1e6)).map(textOf)).toEqual(
+    Array.from({ length: 20 }, (_, index) => event(`${index}`).toString()),
+  );
+  await next.close();
+});
+
+test('events that come in one turn and are many are written in groups of a megabyte', async () => {
+  const { process, spool } = await onDisk();
+  await spool.append('outcome', event('the first makes the segment'));
+  const calls = counted(process);
+  const body = Buffer.alloc(100_000, 'x');
+  await Promise.all(Array.from({ length: 44 }, () => spool.append('outcome', body)));
+  expect(calls.get('write')).toBe(4);
 });
 
 test.runIf(canMount)('[R-852] a file system of 1 MiB that fills up loses nothing that it took', async () => {
@@ -236,12 +286,13 @@ test('[R-852] after a flush that failed nothing more is appended to that segment
 });
 
 test('[R-852] what could be neither made durable nor taken back is told as uncertain', async () => {
-  const { process, spool } = await onDisk();
+  const { disk, process, spool } = await onDisk();
   await spool.append('outcome', event('before'));
   process.fate = (operation) => (operation === 'write' || operation === 'truncate' ? 'partly' : undefined);
   await expect(spool.append('outcome', event('lost'))).rejects.toMatchObject({ uncertain: true });
   process.fate = () => undefined;
   await spool.append('outcome', event('after'));
+  expect(disk.files(ROOT, '.segment')).toHaveLength(2);
   expect((await spool.take(9, 1e6)).map(textOf)).toEqual(
     ['before', 'after'].map((text) => event(text).toString()),
   );
@@ -252,7 +303,7 @@ test('[R-852] a disk that does not answer fills a bounded part of the memory', a
   await spool.append('outcome', event('before'));
   let answer!: () => void;
   const answered = new Promise<void>((resolve) => (answer = resolve));
-  const { write } = process.files;
+  const write = process.files.write.bind(process.files);
   process.files.write = async (...args) => {
     await answered;
     await write(...args);
@@ -287,7 +338,34 @@ test('a quarantined event stands in the file with its reason, word for word, and
   expect(text).toMatchObject({ at: REFUSAL.at, kind: 'human-output', refusal: REFUSAL });
   expect(text?.['event']).toBe(bodies[0]?.toString());
   expect(bytes?.['event_base64']).toBe(bodies[1]?.toString('base64'));
+  for (const [index, line] of lines.entries()) {
+    expect(readQuarantineLine(line, undefined)).toMatchObject({ kind: 'human-output', refusal: REFUSAL });
+    expect(readQuarantineLine(line, undefined)?.body).toEqual(bodies[index]);
+    // Cut short by a crash.
+    expect(readQuarantineLine(line.slice(0, -1), undefined)).toBeUndefined();
+  }
   expect((await drain(directory)).names).toEqual([]);
+});
+
+test('events that are quarantined at once stand in the file one after the other', async () => {
+  const { disk, spool } = await onDisk();
+  for (let index = 0; index < 9; index++) await spool.append('outcome', event(`${index}`));
+  const events = await spool.take(9, 1e6);
+  await Promise.all(events.map((taken) => spool.quarantine(taken, REFUSAL)));
+  const [file = ''] = disk.files(`${ROOT}/quarantine`);
+  const lines = disk.bytesOf(file).toString().trimEnd().split('\n');
+  expect(lines.map((line) => (JSON.parse(line) as { event: string }).event)).toEqual(events.map(textOf));
+});
+
+test('a quarantined event is done, also for the next start', async () => {
+  const { disk, process, spool } = await onDisk();
+  for (const text of ['one', 'two']) await spool.append('outcome', event(text));
+  const [one] = await spool.take(1, 1e6);
+  if (one) await spool.quarantine(one, REFUSAL);
+  process.end();
+  const next = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+  expect((await next.take(9, 1e6)).map(textOf)).toEqual([event('two').toString()]);
+  await next.close();
 });
 
 test('[R-855] with a key the quarantine is sealed too', async () => {
@@ -299,10 +377,10 @@ test('[R-855] with a key the quarantine is sealed too', async () => {
   const [file = ''] = disk.files(`${ROOT}/quarantine`);
   const line = disk.bytesOf(file).toString();
   expect(line).not.toContain('secret');
-  const { sealed } = JSON.parse(line) as { sealed: string };
-  expect(JSON.parse(openText(key, Buffer.from(sealed, 'base64')) ?? '')).toMatchObject({
-    event: event('secret').toString(),
-  });
+  expect(readQuarantineLine(line, key)?.body).toEqual(event('secret'));
+  for (const other of [Buffer.alloc(32, 4), undefined]) {
+    expect(() => readQuarantineLine(line, other)).toThrow(SpoolKeyWrong);
+  }
 });
 
 test('[R-852] an event that finds no room in the quarantine still waits, and nothing of it is there', async () => {
@@ -320,7 +398,10 @@ test('[R-852] an event that finds no room in the quarantine still waits, and not
   await expect(spool.quarantine(two, REFUSAL)).rejects.toThrow(SpoolUnwritable);
   expect(disk.bytesOf(file)).toEqual(before);
   expect(spool.state).toMatchObject({ waiting: 1, quarantined: 1 });
-  spool.giveBack(two);
+  process.fate = () => undefined;
+  await spool.quarantine(two, REFUSAL);
+  expect(spool.state).toMatchObject({ waiting: 0, quarantined: 2 });
+  expect(disk.bytesOf(file).toString().trimEnd().split('\n')).toHaveLength(2);
 });
 
 test('segments that are done are removed', async () => {
@@ -332,6 +413,50 @@ test('segments that are done are removed', async () => {
   expect(disk.files(ROOT, '.segment').length).toBeLessThan(2);
 });
 
+test('[R-851] what is done is noted a little at a time, and again when it could not be', async () => {
+  const { disk, process, spool } = await onDisk();
+  for (let index = 0; index < 10; index++) await spool.append('outcome', event(`${index}`));
+  for (let index = 0; index < 8; index++) {
+    for (const taken of await spool.take(1, 1e6)) spool.done(taken);
+    process.fate = (operation, file) =>
+      index % 3 === 1 && operation === 'write' && file.endsWith('.done') ? 'partly' : undefined;
+    await spool.flush();
+  }
+  process.fate = () => undefined;
+  await spool.flush();
+  const [marks = ''] = disk.files(ROOT, '.done');
+  // Each event once: the heads of the six batches, and 8 bytes an event.
+  expect(disk.bytesOf(marks)).toHaveLength(6 * 8 + 8 * 8);
+  process.end();
+  const next = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+  expect((await next.take(99, 1e6)).map(textOf)).toEqual(['8', '9'].map((text) => event(text).toString()));
+  await next.close();
+});
+
+test('events given back and new ones take turns', async () => {
+  const { spool } = await onDisk();
+  for (let index = 0; index < 10; index++) await spool.append('outcome', event(`${index}`));
+  for (const taken of await spool.take(5, 1e6)) spool.giveBack(taken);
+  const order: string[] = [];
+  for (let index = 0; index < 10; index++) {
+    order.push(
+      ...(await spool.take(1, 1e6)).map((taken) => (JSON.parse(textOf(taken)) as { text: string }).text),
+    );
+  }
+  expect(order.slice().sort()).toEqual(Array.from({ length: 10 }, (_, index) => `${index}`));
+  expect(order.slice(0, 6).filter((text) => text < '5')).toHaveLength(3);
+});
+
+test('[R-853] a segment that somebody cuts off while it is written holds nothing up', async () => {
+  const { disk, spool, troubles } = await onDisk();
+  for (let index = 0; index < 4; index++) await spool.append('outcome', event(`${index}`));
+  const [file = ''] = disk.files(ROOT, '.segment');
+  disk.cut(file, disk.bytesOf(file).length - 70);
+  const events = await spool.take(9, 1e6, AbortSignal.timeout(1000));
+  expect(events.map(textOf)).toEqual(['0', '1'].map((text) => event(text).toString()));
+  expect(troubles[0]).toMatch(/are no whole frame/);
+});
+
 test('troubles are told, and a callback that throws breaks nothing', async () => {
   const { process, spool, troubles } = await onDisk();
   await spool.append('outcome', event('one'));
@@ -341,7 +466,6 @@ test('troubles are told, and a callback that throws breaks nothing', async () =>
   await spool.flush();
   await spool.flush();
   expect(troubles).toEqual(['what is done could not be noted']);
-  process.fate = () => undefined;
   const throwing = await onDisk({
     onTrouble: () => {
       throw new Error('a fault of the host application');

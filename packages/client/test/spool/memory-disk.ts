@@ -15,7 +15,7 @@ export type Operation = Exclude<keyof SpoolFiles, 'host'>;
 /** `before`: nothing has happened. `after`: all of it has, and the call fails all the same. `partly`: half of it. */
 export type Manner = 'before' | 'partly' | 'after';
 
-export class DiskFault extends Error {
+class DiskFault extends Error {
   constructor(
     message: string,
     readonly code = 'EIO',
@@ -75,6 +75,10 @@ export class MemoryDisk {
     return inode.bytes;
   }
 
+  cut(file: string, size: number): void {
+    this.names.get(file)?.resize(size);
+  }
+
   put(file: string, bytes: Uint8Array): void {
     const inode = new Inode();
     inode.write(bytes, 0);
@@ -100,7 +104,8 @@ export class MemoryDisk {
     const names = new Map<string, Inode>();
     for (const file of new Set([...this.durableNames.keys(), ...this.names.keys()])) {
       const [now, before] = [this.names.get(file), this.durableNames.get(file)];
-      const survivor = now === before || picked(file, -1) ? now : before;
+      const removed = !this.directories.has(path.dirname(file)) && picked(path.dirname(file), -2);
+      const survivor = removed ? undefined : now === before || picked(file, -1) ? now : before;
       if (survivor) names.set(file, survivor);
     }
     for (const [file, inode] of names) {
@@ -113,7 +118,7 @@ export class MemoryDisk {
       if (seen.has(inode)) names.delete(file);
       seen.add(inode);
     }
-    // A directory that was removed comes back with what had been removed from it.
+    // A directory that was removed may come back with what had been removed from it.
     for (const file of names.keys()) this.directories.add(path.dirname(file));
     this.names = names;
     this.durableNames = new Map(names);
@@ -254,7 +259,7 @@ export class DiskProcess {
       const result = act();
       if (manner === undefined) return result;
     }
-    throw new DiskFault(`${operation} failed ${manner ?? ''} it was done`);
+    throw new DiskFault(`${operation} failed ${manner} it was done`);
   }
 
   #at(fd: number): { file: string; inode: Inode } {

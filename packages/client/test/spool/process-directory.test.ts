@@ -48,6 +48,9 @@ describe('the lock', () => {
 });
 
 describe('a neighbour', () => {
+  const neighboursOf = (files: SpoolFiles, patienceMs?: number) =>
+    new Neighbours(files, ROOT, () => undefined, patienceMs);
+
   async function onDisk(change: Partial<SpoolFiles> = {}) {
     const disk = new MemoryDisk();
     disk.directories.add(ROOT);
@@ -58,14 +61,14 @@ describe('a neighbour', () => {
 
   test('[R-854] that lives is left alone, and one that has ended or released its directory is not', async () => {
     const { home, process, others } = await onDisk();
-    expect(await new Neighbours(others, ROOT, 0).abandoned()).toEqual([]);
+    expect(await neighboursOf(others, 0).abandoned()).toEqual([]);
     process.end();
-    expect(await new Neighbours(others, ROOT).abandoned()).toEqual([home.path]);
+    expect(await neighboursOf(others).abandoned()).toEqual([home.path]);
     const closed = await onDisk();
     await closed.others.makeDirectory(closed.home.path);
     closed.disk.put(path.join(closed.home.path, 'something'), Buffer.from('left'));
     await closed.home.release();
-    expect(await new Neighbours(closed.others, ROOT).abandoned()).toEqual([closed.home.path]);
+    expect(await neighboursOf(closed.others).abandoned()).toEqual([closed.home.path]);
   });
 
   test.each([
@@ -77,7 +80,7 @@ describe('a neighbour', () => {
     else process.end();
     vi.useFakeTimers({ toFake: ['performance'] });
     onTestFinished(() => void vi.useRealTimers());
-    const neighbours = new Neighbours(others, ROOT);
+    const neighbours = neighboursOf(others);
     const look = async (seconds: number) => {
       vi.advanceTimersByTime(seconds * 1000);
       return (await neighbours.abandoned()).length;
@@ -98,11 +101,30 @@ describe('a neighbour', () => {
     const draft = path.join(ROOT, 'new-0123');
     disk.directories.add(draft);
     disk.put(path.join(draft, 'lock'), Buffer.alloc(0));
-    await new Neighbours(others, ROOT).abandoned();
+    await neighboursOf(others).abandoned();
     expect(disk.directories.has(draft)).toBe(true);
-    await new Neighbours(others, ROOT, 0).abandoned();
+    await neighboursOf(others, 0).abandoned();
     expect(disk.directories.has(draft)).toBe(false);
     expect(disk.directories.has(home.path)).toBe(true);
+  });
+});
+
+describe('a spool that starts', () => {
+  test('[R-854] is not held up by a directory that cannot be looked at', async () => {
+    const disk = new MemoryDisk();
+    const dead = disk.process();
+    const left = await Spool.open({ directory: ROOT, durability: 'os', files: dead.files });
+    await left.append('outcome', event);
+    dead.end();
+    const process = disk.process();
+    process.fate = (operation) => (operation === 'lockState' ? 'before' : undefined);
+    const troubles: string[] = [];
+    const onTrouble = (what: string) => troubles.push(what);
+    const spool = await Spool.open({ directory: ROOT, durability: 'os', files: process.files, onTrouble });
+    expect(spool.state.waiting).toBe(0);
+    expect(troubles).toEqual([expect.stringMatching(/cannot be looked at/)]);
+    await spool.append('outcome', event);
+    await spool.close();
   });
 });
 

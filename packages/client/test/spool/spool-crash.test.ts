@@ -101,3 +101,13 @@ test('[R-854] two that open at once share what a dead process has left', async (
   expect(names).toHaveLength(400);
   expect(fs.readdirSync(directory)).toEqual([]);
 });
+
+test('[R-854] what a worker of node:cluster leaves does not wait for the end of its primary', async () => {
+  const directory = scratchDirectory();
+  const wish = { directory, durability: 'os', prefix: 'c', count: 10, do: 'append and wait', cluster: true };
+  const primary = startProcess(wish);
+  await primary.said('worker ended');
+  expect((await drain(directory)).names).toHaveLength(10);
+  primary.child.kill('SIGKILL');
+  await primary.ended;
+});

@@ -1,11 +1,18 @@
 // A process with a spool, for tests to end: node spool-process.mjs '{"directory": …, "durability": …, "do": …}'
 // Tells on standard output what it was told, a line each: "open", "+<name>" acknowledged, "-<name>" about to be done,
 // "!<error> <name>" refused, "?<what>" trouble.
+import cluster from 'node:cluster';
 import fs from 'node:fs';
 import { Spool } from '../../dist/spool/spool.js';
 
 const { directory, durability, prefix, count, segmentBytes, key, ...wish } = JSON.parse(process.argv[2]);
 const say = (line) => fs.writeSync(1, `${line}\n`);
+if (wish.cluster && cluster.isPrimary) {
+  // The spool is its worker's; this one goes on without.
+  cluster.setupPrimary({ args: process.argv.slice(2) });
+  cluster.fork().on('exit', () => say('worker ended'));
+  await new Promise((resolve) => setTimeout(resolve, 60_000));
+}
 const spool = await Spool.open({
   ...{ directory, durability, segmentBytes },
   ...(key && { key: Buffer.from(key, 'hex') }),
@@ -45,6 +52,7 @@ if (wish.do === 'append') {
 } else if (wish.do === 'append and wait') {
   for (let i = 0; i < count; i++) await append();
   say('done');
+  if (wish.cluster) process.kill(process.pid, 'SIGKILL');
   setInterval(() => undefined, 1000);
 } else if (wish.do === 'exit') {
   for (let i = 0; i < count; i++) void append();

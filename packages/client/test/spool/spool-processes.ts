@@ -29,11 +29,8 @@ export function startProcess(
   wish: Readonly<Record<string, unknown>>,
   before: readonly string[] = [],
 ): SpoolProcess {
-  const [command, ...args] = [...before, process.execPath, SCRIPT, JSON.stringify(wish)] as [
-    string,
-    ...string[],
-  ];
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const words = [...before, process.execPath, SCRIPT, JSON.stringify(wish)];
+  const child = spawn(words[0] ?? '', words.slice(1), { stdio: ['ignore', 'pipe', 'pipe'] });
   const lines: string[] = [];
   let rest = '';
   const listeners = new Set<() => void>();
@@ -56,7 +53,7 @@ export function startProcess(
         resolve();
       };
       listeners.add(look);
-      void ended.then(() => reject(new Error(`it ended without "${start}": ${errors.join('')}`)));
+      ended.then(() => reject(new Error(`it ended without "${start}": ${errors.join('')}`))).catch(reject);
       look();
     });
   return { child, lines, said, ended };

@@ -4,7 +4,7 @@ import { Spool, type SpooledEvent, type SpoolOptions } from '../../src/spool/spo
 import { MemoryDisk } from './memory-disk.js';
 
 export const ROOT = '/spool';
-export const DAMAGED = '/spool/damaged';
+const DAMAGED = '/spool/damaged';
 
 export const textOf = (event: { body: Uint8Array }) => Buffer.from(event.body).toString();
 
@@ -24,7 +24,14 @@ export async function segmentWith(
   return { name: file.slice(-40, -8), bytes: Buffer.from(disk.bytesOf(file)) };
 }
 
-export interface Found {
+/** Aborted once all that a disk in memory can give has been given. */
+function soon(): AbortSignal {
+  const controller = new AbortController();
+  setImmediate(() => setImmediate(() => controller.abort()));
+  return controller.signal;
+}
+
+interface Found {
   readonly texts: string[];
   readonly troubles: string[];
   /** What was put aside, by file name. */
@@ -51,7 +58,7 @@ export async function read(
   // In the end there is nothing left to wait for, but the last segment has been looked through for damage.
   let events: SpooledEvent[];
   do {
-    events = await spool.take(3, 300, AbortSignal.timeout(10));
+    events = await spool.take(3, 300, soon());
     for (const event of events) {
       texts.push(textOf(event));
       spool.done(event);
