@@ -126,16 +126,8 @@ export class Client<P extends Profile = 'minimum'> {
   }
 
   /** Waits until the collector has everything, or so many milliseconds. @returns how many events still wait. */
-  async flush(timeoutMs = FLUSH_MS): Promise<{ waiting: number }> {
-    const timeout = new AbortController();
-    const passed = new Promise<void>((resolve) => {
-      timeout.signal.addEventListener('abort', () => resolve());
-    });
-    // With a timer that keeps the process alive: whoever waits here is not to see it end.
-    const timer = setTimeout(() => timeout.abort(), timeoutMs);
-    await Promise.race([this.#delivered(timeout.signal), passed]);
-    clearTimeout(timer);
-    return { waiting: this.#spool?.state.waiting ?? 0 };
+  flush(timeoutMs = FLUSH_MS): Promise<{ waiting: number }> {
+    return this.#closing ?? this.#drain(timeoutMs);
   }
 
   /**
@@ -158,11 +150,23 @@ export class Client<P extends Profile = 'minimum'> {
     this.#capture.close();
     this.#capture.sampler?.end();
     this.#capture.summarise();
-    await this.flush(timeoutMs);
+    await this.#drain(timeoutMs);
     await this.#sender?.stop();
     const waiting = this.#spool?.state.waiting ?? 0;
     await this.#spool?.close();
     return { waiting };
+  }
+
+  async #drain(timeoutMs: number): Promise<{ waiting: number }> {
+    const timeout = new AbortController();
+    const passed = new Promise<void>((resolve) => {
+      timeout.signal.addEventListener('abort', () => resolve());
+    });
+    // With a timer that keeps the process alive: whoever waits here is not to see it end.
+    const timer = setTimeout(() => timeout.abort(), timeoutMs);
+    await Promise.race([this.#delivered(timeout.signal), passed]);
+    clearTimeout(timer);
+    return { waiting: this.#spool?.state.waiting ?? 0 };
   }
 
   /** Resolves once nothing waits any more, or with the signal. */

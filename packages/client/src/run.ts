@@ -88,7 +88,7 @@ export class RunHandle<P extends Profile = 'minimum'> {
 
   /** For `Run`, which knows more of itself. */
   protected get known(): { model: ModelInstance; sampled: SampledRun | undefined } {
-    const sampled = this.capture.sampler?.heldRun(this.id);
+    const sampled = this.capture.sampler?.runInWindow(this.id);
     return { model: sampled?.model ?? {}, sampled };
   }
 

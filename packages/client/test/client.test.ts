@@ -88,7 +88,10 @@ test('[R-861] a nested run names the start of the outer one as its parent', asyn
 });
 
 test('[R-861] what is awaited is durable, and says under which id', async () => {
-  const collector = await fakeCollector((_event, response) => response.destroy() !== undefined);
+  const collector = await fakeCollector((_event, response) => {
+    response.destroy();
+    return true;
+  });
   const directory = temporaryDirectory();
   const { log } = hurriedClient({ url: collector.url, spool: { directory, durability: 'fsync' } });
   const run = log.startRun({ model: MODEL });
@@ -233,6 +236,7 @@ test('[R-861] what comes after close is refused clearly, and close may be called
   const run = log.startRun({ model: MODEL });
   expect(await log.close()).toEqual({ waiting: 0 });
   expect(await log.close()).toEqual({ waiting: 0 });
+  expect(await log.flush()).toEqual({ waiting: 0 });
   await expect(run.output({ summary: 's' })).rejects.toThrow('the client is closed');
   await expect(log.run(run.id).outcome({})).rejects.toMatchObject({ name: 'ClientClosed' });
   expect(collector.accepted).toHaveLength(1);

@@ -43,7 +43,7 @@ export class ContentBucket implements ContentStore {
       const failure = await this.#try(content, sha256);
       if (failure === undefined) return;
       if (attempt === ATTEMPTS || !failure.passing) throw failure.error;
-      const longest = FIRST_PAUSE_MS * 4 ** attempt;
+      const longest = FIRST_PAUSE_MS * 4 ** (attempt - 1);
       await new Promise((resolve) => setTimeout(resolve, Math.random() * longest));
     }
   }

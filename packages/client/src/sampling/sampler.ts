@@ -57,9 +57,9 @@ export class Sampler {
   readonly #window: typeof WINDOW;
   readonly #parts: Required<SamplerParts>;
   readonly #changes: ModelChanges;
-  /** Oldest first. */
-  readonly #held = new Set<SampledRun>();
-  readonly #heldByRunId = new Map<string, SampledRun>();
+  /** Runs that a risk, an outcome or feedback may still bring in whole, selected ones among them; oldest first. */
+  readonly #inWindow = new Set<SampledRun>();
+  readonly #byRunId = new Map<string, SampledRun>();
   #heldBytes = 0;
 
   /** @throws RangeError for a rate that is none, or a window without a size. */
@@ -80,29 +80,34 @@ export class Sampler {
   /** A run begins, perhaps nested in another: then that one's decision is its own. */
   begin(runId: string, model: ModelInstance, outer?: SampledRun): SampledRun {
     const run = outer ?? this.#decide(model);
-    if (run.state === 'held') {
+    // Without a predicate nothing would ask for what is held but an outcome or feedback, and those mostly come too late.
+    if (this.#sampling.risk && !outer) this.#inWindow.add(run);
+    if (this.#inWindow.has(run)) {
       run.runIds.push(runId);
-      this.#held.add(run);
-      this.#heldByRunId.set(runId, run);
+      this.#byRunId.set(runId, run);
     }
     return run;
   }
 
-  /** The run with this id, if it is held: what is said of it by its id alone belongs to it. */
-  heldRun(runId: string): SampledRun | undefined {
-    return this.#heldByRunId.get(runId);
+  /** The run with this id, if it is in the window: what is said of it by its id alone belongs to it. */
+  runInWindow(runId: string): SampledRun | undefined {
+    return this.#byRunId.get(runId);
   }
 
   /** Decides about an event. One that is to be held is then given to `hold`, one that is left out to `leaveOut`. */
   judge(run: SampledRun | undefined, event: JudgedEvent): Decision {
     this.expire();
     if (!run) return ALWAYS;
-    const start = event.kind === 'inference-start' ? run.marks : undefined;
+    const { kind } = event;
+    const start = kind === 'inference-start' ? run.marks : undefined;
     const turned = !run.risky && this.#isRisky(event);
     if (turned) run.risky = true;
-    const told = event.kind === 'outcome' || event.kind === 'user-feedback';
-    if (turned || told) this.#capture(run);
-    return { fate: run.state, marks: turned ? { ...start, trigger: 'risk' } : start };
+    if (!turned && kind !== 'outcome' && kind !== 'user-feedback') return { fate: run.state, marks: start };
+    // Marked in a run that chance has selected too, for as long as it would have brought in one that was not: such
+    // runs are captured all, and others in proportion.
+    const marks = this.#inWindow.has(run) ? { ...start, trigger: turned ? 'risk' : kind } : start;
+    this.#capture(run);
+    return { fate: 'captured', marks };
   }
 
   /** Keeps an event of so many bytes until its run is captured or has to go. */
@@ -117,19 +122,19 @@ export class Sampler {
     this.omissions.add(kind, model);
   }
 
-  /** Lets go of the runs that the window has no room for any more, and counts what they had. */
+  /** Lets go of the runs that the window has no room for any more, and counts what is left out. */
   expire(): void {
     const { runs, ms, bytes } = this.#window;
     const now = this.#parts.now();
-    for (const run of this.#held) {
-      if (this.#held.size <= runs && this.#heldBytes <= bytes && now - run.startedAt < ms) break;
+    for (const run of this.#inWindow) {
+      if (this.#inWindow.size <= runs && this.#heldBytes <= bytes && now - run.startedAt < ms) break;
       this.#drop(run);
     }
   }
 
-  /** Lets go of all runs that are held, and counts what they had. */
+  /** Lets go of all runs, and counts what is left out. */
   end(): void {
-    for (const run of this.#held) this.#drop(run);
+    for (const run of this.#inWindow) this.#drop(run);
   }
 
   #decide(model: ModelInstance): SampledRun {
@@ -140,7 +145,6 @@ export class Sampler {
     return {
       ...{ runIds: [], model, startedAt: this.#parts.now() },
       marks: { rate: share, selected, ...(changed && { after_model_change: true }) },
-      // Without a predicate nothing would ask for what is held but an outcome or feedback, and those come too late.
       state: selected ? 'captured' : risk ? 'held' : 'left out',
       risky: false,
       held: [],
@@ -163,13 +167,13 @@ export class Sampler {
   }
 
   #drop(run: SampledRun): void {
-    run.state = 'left out';
+    if (run.state === 'held') run.state = 'left out';
     for (const { event } of this.#letGo(run)) this.leaveOut(event);
   }
 
   #letGo(run: SampledRun): readonly Held[] {
-    this.#held.delete(run);
-    for (const runId of run.runIds) this.#heldByRunId.delete(runId);
+    this.#inWindow.delete(run);
+    for (const runId of run.runIds) this.#byRunId.delete(runId);
     const { held } = run;
     run.held = [];
     for (const { bytes } of held) this.#heldBytes -= bytes;

@@ -24,7 +24,9 @@ test('[R-864] content is stored before its event is captured, and the event name
     expect.objectContaining({ inputs: { prompt: 'p', input_uri: uri('the image') } }),
   );
   for (const payload of [
-    { artifact: { artifact_type: 'reasoning_trace', mime_type: 'text/plain', artifact_uri: uri('the trace') } },
+    {
+      artifact: { artifact_type: 'reasoning_trace', mime_type: 'text/plain', artifact_uri: uri('the trace') },
+    },
     { output: { summary: 's', output_uri: uri('the text') } },
     { outcome: { outcome_type: 'validated', evidence_uri: uri('the evidence') } },
   ]) {

@@ -3,7 +3,7 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-export interface FakeEvent {
+interface FakeEvent {
   readonly path: string;
   readonly apiKey: string | undefined;
   readonly text: string;

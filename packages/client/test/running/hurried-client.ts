@@ -7,7 +7,7 @@ import { onTestFinished } from 'vitest';
 import { Client, type ClientOptions, type SendingPace } from '../../src/client.js';
 import type { QuarantinedEvent, RefusedCapture } from '../../src/listeners.js';
 
-export const PACE: SendingPace = { backoff: { firstMs: 5, longestMs: 100 }, slowMs: 200, patienceMs: 500 };
+const PACE: SendingPace = { backoff: { firstMs: 5, longestMs: 100 }, slowMs: 200, patienceMs: 500 };
 
 export function temporaryDirectory(): string {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'client-'));

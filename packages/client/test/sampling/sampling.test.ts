@@ -21,7 +21,9 @@ test('[R-863] from what is in the ledger the number of all runs and events can b
   const { accepted } = collector;
   const starts = accepted.filter(({ path }) => path.endsWith('inference-start'));
   const summaries = accepted.filter(({ event }) => event.run_id === undefined);
-  const counts = accepted.flatMap(({ event }) => (event.system_metadata['not_captured'] as Counts) ?? []);
+  const counts = accepted.flatMap(
+    ({ event }) => (event.system_metadata['not_captured'] as Counts | undefined) ?? [],
+  );
   const sum = (of: (counts: Counts) => number) => counts.map(of).reduce((a, b) => a + b, 0);
   expect(starts.length + sum(({ runs }) => runs)).toBe(500);
   expect(accepted.length - summaries.length + sum(({ events }) => events)).toBe(1000);
@@ -38,24 +40,23 @@ test('[R-863] the client that closes tells what nothing else has told, in an art
   const run = log.startRun({ model: MODEL });
   expect(await run.output({ summary: 's' })).toBe('held');
   await log.close();
-  expect(collector.accepted).toMatchObject([
-    {
-      path: '/event/internal-artifact',
-      event: {
-        artifact: { artifact_type: 'other', artifact_uri: /^urn:uuid:/ },
-        system_metadata: {
-          not_captured: { runs: 1, events: 2, models: [{ ...MODEL, runs: 1, events: 2 }] },
-        },
-      },
-    },
-  ].map((event) => ({ ...event, event: { ...event.event, artifact: { artifact_type: 'other' } } })));
+  expect(collector.accepted).toHaveLength(1);
+  const [summary] = collector.accepted;
+  expect(summary?.path).toBe('/event/internal-artifact');
+  expect(summary?.event).toMatchObject({
+    artifact: { artifact_type: 'other', artifact_uri: `urn:uuid:${summary?.event.event_id}` },
+    system_metadata: { not_captured: { runs: 1, events: 2, models: [{ ...MODEL, runs: 1, events: 2 }] } },
+  });
 });
 
 test('[R-863] a run that turns out risky is there with its own times and ids, and in full', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({
     url: collector.url,
-    sampling: { rate: 0, risk: ({ kind, payload }) => kind === 'human-output' && 'alarm' in (payload['output'] as object) },
+    sampling: {
+      rate: 0,
+      risk: ({ kind, payload }) => kind === 'human-output' && 'alarm' in (payload['output'] as object),
+    },
     content: { put: () => Promise.resolve() },
   });
   const quiet = log.startRun({ model: MODEL });
@@ -80,7 +81,11 @@ test('[R-863] counts that an event could not carry into the spool are carried by
   let rate = 0;
   const { log } = hurriedClient({
     url: collector.url,
-    sampling: { risk: ({ payload }) => payload['model_instance'] !== undefined && rate === 1, rate: 0, window: { runs: 0 } },
+    sampling: {
+      risk: ({ payload }) => payload['model_instance'] !== undefined && rate === 1,
+      rate: 0,
+      window: { runs: 0 },
+    },
   });
   log.startRun({ model: MODEL });
   rate = 1;

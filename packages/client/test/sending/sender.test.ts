@@ -165,25 +165,38 @@ test.each([
   ['what is no HTTP', (socket: net.Socket) => socket.end('SSH-2.0-OpenSSH\r\n')],
   ['half an answer', (socket: net.Socket) => socket.end('HTTP/1.1 20')],
   ['a body cut short', (socket: net.Socket) => socket.end('HTTP/1.1 503 x\r\nContent-Length: 99\r\n\r\n{')],
-  ['headers without an end', (socket: net.Socket) => socket.write(`HTTP/1.1 201 x\r\nX: ${'x'.repeat(99_999)}`)],
+  [
+    'headers without an end',
+    (socket: net.Socket) => socket.write(`HTTP/1.1 201 x\r\nX: ${'x'.repeat(99_999)}`),
+  ],
+  [
+    'a wish to speak another protocol',
+    (socket: net.Socket) => socket.write('HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
+  ],
   ['nothing', (socket: net.Socket) => socket.end()],
   ['a reset', (socket: net.Socket) => socket.resetAndDestroy()],
   ['silence', () => undefined],
-  ['an Error body without an end', (socket: net.Socket) => {
-    socket.write('HTTP/1.1 400 x\r\nTransfer-Encoding: chunked\r\n\r\n');
-    const drip = () => void socket.write(`10000\r\n${'x'.repeat(0x10000)}\r\n`);
-    for (let i = 0; i < 20; i++) drip();
-  }],
-] as const)('[R-862] a server that answers %s has not taken the event, nor refused it', async (_what, act) => {
-  const url = await rawServer(act as (socket: net.Socket) => void);
-  const { log, troubles, quarantined } = hurriedClient({ url, concurrency: 4 }, { patienceMs: 100 });
-  await captureSome(log, 5);
-  await log.flush(400);
-  expect(log.state).toMatchObject({ waiting: 5, quarantined: 0 });
-  expect(troubles).toEqual(['the collector did not answer']);
-  expect(quarantined).toEqual([]);
-  expect(await log.close({ timeoutMs: 0 })).toEqual({ waiting: 5 });
-});
+  [
+    'an Error body without an end',
+    (socket: net.Socket) => {
+      socket.write('HTTP/1.1 400 x\r\nTransfer-Encoding: chunked\r\n\r\n');
+      const drip = () => void socket.write(`10000\r\n${'x'.repeat(0x10000)}\r\n`);
+      for (let i = 0; i < 20; i++) drip();
+    },
+  ],
+] as const)(
+  '[R-862] a server that answers %s has not taken the event, nor refused it',
+  async (_what, act) => {
+    const url = await rawServer(act);
+    const { log, troubles, quarantined } = hurriedClient({ url, concurrency: 4 }, { patienceMs: 100 });
+    await captureSome(log, 5);
+    await log.flush(400);
+    expect(log.state).toMatchObject({ waiting: 5, quarantined: 0 });
+    expect(troubles).toEqual(['the collector did not answer']);
+    expect(quarantined).toEqual([]);
+    expect(await log.close({ timeoutMs: 0 })).toEqual({ waiting: 5 });
+  },
+);
 
 test('[R-862] 201 is enough, whatever becomes of the rest of the answer', async () => {
   const url = await rawServer((socket) => {
