@@ -39,7 +39,7 @@ async function startCollector() {
 
 function open(url, apiKey, name) {
   const spool = { directory: path.join(root, name), durability: 'os' };
-  return createClient({ url, apiKey, spool, concurrency: Number(process.env.CONCURRENCY ?? 32) });
+  return createClient({ url, apiKey, spool, concurrency: Number(process.env.CONCURRENCY ?? 64) });
 }
 
 async function cost(name, url, apiKey) {

@@ -8,9 +8,9 @@ import { Captured, type Fate } from './captured.js';
 import { contentUri, sha256Of, type ContentStore } from './content/content-store.js';
 import type { EventDetails, EventMaker } from './event.js';
 import type { RefusedCapture } from './listeners.js';
-import { ClientClosed, ContentNotStored } from './refusals.js';
+import { ClientClosed, ContentNotStored, EventInvalid } from './refusals.js';
 import type { SampledRun, Sampler } from './sampling/sampler.js';
-import type { NotCaptured } from './sampling/sampling.js';
+import type { JudgedEvent, NotCaptured } from './sampling/sampling.js';
 import type { Spool } from './spool/spool.js';
 
 type Payload = Readonly<Record<string, unknown>>;
@@ -103,8 +103,8 @@ export class Capture {
   async #decide(event: NewEvent): Promise<Fate> {
     const { kind, eventId, runId, model, sampled, details } = event;
     const content = contentOf(event.content);
-    const payload = event.payload(content && contentUri(content.sha256));
-    const judged = { kind, eventId, runId: runId ?? eventId, model, payload };
+    const payload = payloadOf(event, content && contentUri(content.sha256));
+    const judged = { kind, eventId, runId: runId ?? eventId, model, payload } as JudgedEvent;
     const { fate, marks: sampling } = this.sampler?.judge(sampled, judged) ?? { fate: 'captured' };
     const finish = (more: Payload) =>
       this.maker.finish({
@@ -170,6 +170,15 @@ export class Capture {
       },
     );
     return fate;
+  }
+}
+
+/** @throws EventInvalid in place of what the caller's objects may throw, which may name values. */
+function payloadOf(event: NewEvent, uri: string | undefined): Payload {
+  try {
+    return event.payload(uri);
+  } catch {
+    throw new EventInvalid('not_json', 'the payload of the event cannot be read');
   }
 }
 

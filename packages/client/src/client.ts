@@ -41,7 +41,7 @@ export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners 
   readonly sampling?: Sampling | undefined;
   /** Where the content is kept that events refer to: a directory, a bucket, or a store of one's own. */
   readonly content?: string | BucketOptions | ContentStore | undefined;
-  /** How many events are sent at a time; 32. */
+  /** How many events are sent at a time; 64. */
   readonly concurrency?: number | undefined;
   /** For a proxy, or certificates of one's own. */
   readonly agent?: Agent | undefined;
@@ -59,7 +59,7 @@ export interface ClientState extends SpoolState {
   readonly refused: number;
 }
 
-const CONCURRENCY = 32;
+const CONCURRENCY = 64;
 const FLUSH_MS = 30_000;
 const CLOSE_MS = 5000;
 /** What sampling left out is told after so long, even when no event comes that could carry it. */

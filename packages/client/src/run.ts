@@ -30,7 +30,7 @@ interface Starts {
   };
 }
 
-/** What an inference-start says, under the names of everyday: `model` is the event's `model_instance`, and so on. */
+/** What an inference-start says, under everyday names: `model` is the event's `model_instance`, and so on. */
 export type RunStart<P extends Profile = 'minimum'> = Starts[P];
 
 export interface RunDetails extends EventDetails {

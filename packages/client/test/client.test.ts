@@ -87,6 +87,21 @@ test('[R-861] a nested run names the start of the outer one as its parent', asyn
   expect(innermost.id).not.toBe(innermost.startEventId);
 });
 
+test('[R-861] what the application adds of its own never stands in for what the client fills in', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  const more = { event_id: 'x', run_id: 'x', timestamp: 'x', outcome: 'x', system_metadata: 'x', ward: 7 };
+  const run = log.startRun({});
+  const { eventId } = run.outcome({ outcome_type: 'partial' }, { more, metadata: { hostname: 'other' } });
+  await log.flush();
+  expect(collector.accepted.map(({ event }) => event)).toContainEqual(
+    expect.objectContaining({
+      ...{ event_id: eventId, run_id: run.id, outcome: { outcome_type: 'partial' }, ward: 7 },
+      system_metadata: { hostname: 'other', proc_id: String(process.pid) },
+    }),
+  );
+});
+
 test('[R-861] what is awaited is durable, and says under which id', async () => {
   const collector = await fakeCollector((_event, response) => {
     response.destroy();
@@ -194,10 +209,12 @@ test('[R-861] what is no JSON, or is too large, is refused to its caller and lea
     },
   };
   for (const outcome of [cyclic, { big: 1n }, throws as Record<string, unknown>]) run.outcome(outcome);
+  const hostile = Object.defineProperty({}, 'x', { enumerable: true, get: throws.toJSON });
+  run.outcome(hostile, { content: 'evidence' });
   run.outcome({ description: 'x'.repeat(1 << 20) });
   await log.flush();
   expect(refusals.map(({ error }) => (error as EventInvalid).code)).toEqual([
-    ...['not_json', 'not_json', 'not_json', 'body_too_large'],
+    ...['not_json', 'not_json', 'not_json', 'not_json', 'body_too_large'],
   ]);
   expect(refusals.map(({ error }) => String(error)).join()).not.toContain('4711');
   expect(collector.accepted).toHaveLength(1);

@@ -52,7 +52,7 @@ test('[R-862] on a road where everything fails every event arrives once, and wha
   expect(road.faults.size).toBeGreaterThan(7);
 }, 120_000);
 
-test('[R-862] an event that a real collector refuses stands in the quarantine, and a repeat is taken for one', async () => {
+test('[R-862] an event that a real collector refuses stands in the quarantine with its issues', async () => {
   const collector = await realCollector();
   const full = await collector.createKey(
     ...['--organisation', 'default', '--permissions', 'all', '--profile', 'full'],

@@ -21,14 +21,17 @@ async function chat(url: string, apiKey: string, directory: string, lines: reado
 }
 
 test('[R-861] the chat of the examples leaves a whole record of each answer', async () => {
-  const { url, apiKey, stored } = await realCollector();
+  const collector = await realCollector();
+  const { url, apiKey } = collector;
   const directory = temporaryDirectory();
   const talk = ['How do I start metoprolol?', '+', 'And what of the weather?', '-'];
   const { code, stdout, stderr } = await chat(url, apiKey, directory, talk);
   expect(stderr).toBe('');
   expect(code).toBe(0);
   expect(stdout).toContain('25 mg twice a day');
-  const events = [...(await stored()).values()].map((body) => JSON.parse(body) as Record<string, object>);
+  const events = [...(await collector.stored()).values()].map(
+    (body) => JSON.parse(body) as Record<string, object>,
+  );
   const with_ = (field: string) => events.filter((event) => field in event);
   expect(with_('inputs')).toHaveLength(2);
   expect(with_('artifact')).toHaveLength(3);
@@ -54,7 +57,8 @@ test('[R-862] the chat works on without a collector, and its events are sent by 
   expect(alone.code).toBe(0);
   expect(alone.stdout).toContain('platelets');
   expect(alone.stderr).toContain('4 events wait');
-  const { url, apiKey, stored } = await realCollector();
+  const collector = await realCollector();
+  const { url, apiKey } = collector;
   expect((await chat(url, apiKey, directory, [])).code).toBe(0);
-  expect((await stored()).size).toBe(4);
+  expect((await collector.stored()).size).toBe(4);
 });

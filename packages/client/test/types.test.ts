@@ -1,6 +1,6 @@
 // The compiler is the test here: `tsc` checks these lines, Vitest only runs them.
 import { expectTypeOf, test } from 'vitest';
-import type { Captured, Client, Fate, Run, RunHandle, RunStart } from '../src/index.js';
+import type { Captured, Client, Fate, Run, RunHandle, RunStart, Sampling } from '../src/index.js';
 
 type Written = (log: Client, full: Client<'full'>) => void;
 const model = { model_id: 'm', model_version: '1' };
@@ -52,4 +52,10 @@ test('[R-861] what is captured can be awaited, and a run cannot', () => {
   expectTypeOf<Awaited<Captured>>().toEqualTypeOf<Fate>();
   expectTypeOf<Captured['eventId']>().toBeString();
   expectTypeOf<Run>().not.toHaveProperty('then');
+});
+
+test('[R-863] a predicate of risk knows what an event of a kind is about', () => {
+  const risk: NonNullable<Sampling['risk']> = ({ kind, payload }) =>
+    kind === 'human-output' && payload.output['alarm'] === true;
+  expectTypeOf(risk).returns.toBeBoolean();
 });

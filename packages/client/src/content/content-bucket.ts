@@ -76,6 +76,7 @@ export class ContentBucket implements ContentStore {
         signal: AbortSignal.timeout(PATIENCE_MS),
       });
       request.on('error', reject);
+      request.on('close', () => reject(new Error('the connection was closed without an answer')));
       request.on('response', (response) => {
         response.on('error', reject);
         response.on('end', () => resolve(response.statusCode ?? 0));

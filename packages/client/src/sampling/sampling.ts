@@ -2,18 +2,30 @@
  * Which runs are captured, when not all are. Whatever is left out is counted, and the counts go to the collector, so
  * that rates can be computed from what is there (docs/CLIENT_SPEC.md, "Sampling on the record").
  */
-import type { EventKind, ModelInstance } from '@clinical-events/protocol';
+import type { EventKind, EventOf, ModelInstance } from '@clinical-events/protocol';
 
-/** An event as a predicate sees it. */
-export interface JudgedEvent {
-  readonly kind: EventKind;
-  readonly eventId: string;
-  readonly runId: string;
-  /** Of the run that it belongs to. */
-  readonly model: ModelInstance;
-  /** What the kind is about: `model_instance` and the rest, `artifact`, `output`, `outcome` or `feedback`. */
-  readonly payload: Readonly<Record<string, unknown>>;
+interface Payloads {
+  'inference-start': Pick<
+    EventOf<'inference-start'>,
+    'model_instance' | 'user_identity' | 'target_identity' | 'inputs'
+  >;
+  'internal-artifact': Pick<EventOf<'internal-artifact'>, 'artifact'>;
+  'human-output': Pick<EventOf<'human-output'>, 'output'>;
+  outcome: Pick<EventOf<'outcome'>, 'outcome'>;
+  'user-feedback': Pick<EventOf<'user-feedback'>, 'feedback'>;
 }
+
+/** An event as a predicate sees it: before it has been checked. */
+export type JudgedEvent = {
+  [K in EventKind]: {
+    readonly kind: K;
+    readonly eventId: string;
+    readonly runId: string;
+    /** Of the run that it belongs to. */
+    readonly model: ModelInstance;
+    readonly payload: Readonly<Payloads[K]>;
+  };
+}[EventKind];
 
 export interface Sampling {
   /** The share of runs that is captured, by chance: from 0 to 1. 1, which is all, when it is not given. */

@@ -155,8 +155,9 @@ export class Sender {
     } finally {
       this.#underWay--;
     }
-    for (const look of this.#settled) look();
     this.#go();
+    // Not after every event: it costs something to tell how many wait.
+    if (this.#underWay === 0) for (const look of this.#settled) look();
   }
 
   async #answered(event: SpooledEvent, attempts: number, answer: Answer, round: number): Promise<void> {

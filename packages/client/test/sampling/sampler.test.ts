@@ -2,7 +2,7 @@ import type { EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Sampler, type SampledRun } from '../../src/sampling/sampler.js';
-import type { Sampling } from '../../src/sampling/sampling.js';
+import type { JudgedEvent, Sampling } from '../../src/sampling/sampling.js';
 
 const MODEL = { model_id: 'm', model_version: '1' };
 
@@ -20,7 +20,7 @@ function sampled(sampling: Sampling) {
   /** Offers an event as `Capture` does. */
   const offer = (run: SampledRun | undefined, kind: EventKind, payload = {}, bytes = 100, model = MODEL) => {
     const eventId = `${kind}-${++count}`;
-    const event = { kind, eventId, runId: 'r', model, payload };
+    const event = { kind, eventId, runId: 'r', model, payload } as JudgedEvent;
     const decision = sampler.judge(run, event);
     if (decision.fate === 'captured') captured.push(eventId);
     else if (decision.fate === 'left out') sampler.leaveOut(event);
@@ -52,7 +52,7 @@ test('[R-863] chance decides for a whole run, and for those nested in it', () =>
 test('[R-863] a risk brings the whole run, with what came before it, and says that it did', () => {
   const { sampler, offer, captured } = sampled({
     rate: 0,
-    risk: ({ payload }) => payload['dose'] === 'high',
+    risk: ({ payload }) => 'dose' in payload && payload.dose === 'high',
   });
   const run = sampler.begin('a', MODEL);
   expect(offer(run, 'inference-start')).toEqual({ fate: 'held', marks: { rate: 0, selected: false } });

@@ -55,7 +55,7 @@ test('[R-863] a run that turns out risky is there with its own times and ids, an
     url: collector.url,
     sampling: {
       rate: 0,
-      risk: ({ kind, payload }) => kind === 'human-output' && 'alarm' in (payload['output'] as object),
+      risk: ({ kind, payload }) => kind === 'human-output' && payload.output['alarm'] === true,
     },
     content: { put: () => Promise.resolve() },
   });
@@ -82,7 +82,7 @@ test('[R-863] counts that an event could not carry into the spool are carried by
   const { log } = hurriedClient({
     url: collector.url,
     sampling: {
-      risk: ({ payload }) => payload['model_instance'] !== undefined && rate === 1,
+      risk: ({ payload }) => 'model_instance' in payload && rate === 1,
       rate: 0,
       window: { runs: 0 },
     },

@@ -2,6 +2,9 @@ import net from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished, expect, test } from 'vitest';
 import type { Client } from '../../src/client.js';
+import { Endpoint } from '../../src/sending/endpoint.js';
+import { Sender } from '../../src/sending/sender.js';
+import { Spool, SpoolFull } from '../../src/spool/spool.js';
 import { answer, fakeCollector, type FakeCollector } from '../running/fake-collector.js';
 import { hurriedClient, temporaryDirectory } from '../running/hurried-client.js';
 
@@ -262,4 +265,32 @@ test('[R-862] close gives the collector some time, and leaves the rest to the ne
   const second = hurriedClient({ url: collector.url, spool });
   await second.log.flush();
   expect(idsOf(collector)).toEqual(ids);
+});
+
+test('[R-862] an event that cannot be put into quarantine is kept, and tried again', async () => {
+  const collector = await fakeCollector((_event, response) => answer(response, 400));
+  const spool = await Spool.open({ directory: undefined, durability: 'memory' });
+  const quarantine = spool.quarantine.bind(spool);
+  let full = true;
+  spool.quarantine = (event, refusal) =>
+    full ? Promise.reject(new SpoolFull('there is no room on the disk')) : quarantine(event, refusal);
+  const told: string[] = [];
+  const sender = new Sender({
+    ...{ spool, concurrency: 4, backoff: { firstMs: 5, longestMs: 50 } },
+    endpoint: new Endpoint({ url: new URL(collector.url), apiKey: 'key', connections: 4 }),
+    onQuarantine: () => told.push('quarantine'),
+    onTrouble: (what) => told.push(what),
+  });
+  await spool.append('outcome', Buffer.from('{}'));
+  await sender.idle(AbortSignal.timeout(200));
+  expect(spool.state).toMatchObject({ waiting: 1, quarantined: 0 });
+  expect(collector.requests.length).toBeGreaterThan(1);
+  full = false;
+  await sender.idle(AbortSignal.timeout(5000));
+  expect(spool.state).toMatchObject({ waiting: 0, quarantined: 1 });
+  expect(new Set(told)).toEqual(
+    new Set(['an event that was refused could not be put into quarantine; it is tried again', 'quarantine']),
+  );
+  await sender.stop();
+  await spool.close();
 });
