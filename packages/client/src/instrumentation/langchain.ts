@@ -152,7 +152,7 @@ export class RunCallbackHandler extends BaseCallbackHandler {
 
   #begin(id: string, parent: string | undefined, begun: Omit<Begun, 'by'>): void {
     const within = this.#open.get(parent)?.within;
-    const call = new ModelCall(this.#runs, this.#options, { by: 'langchain', ...begun });
+    const call = new ModelCall(within?.run ?? this.#runs, this.#options, { by: 'langchain', ...begun });
     this.#answers.set(call, new GrowingAnswer());
     this.#open.begin(id, { within: call, own: call });
   }

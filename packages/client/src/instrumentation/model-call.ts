@@ -96,7 +96,6 @@ export class ModelCall {
   readonly #describe: InstrumentationOptions['describe'];
   #describeFailed = false;
   #artifacts = 0;
-  #ended = false;
 
   /** The model is called. */
   constructor(runs: RunsIn, { describe }: InstrumentationOptions, begun: Begun) {
@@ -118,10 +117,8 @@ export class ModelCall {
     );
   }
 
-  /** The answer is there, or will not come. Only the first call counts. */
+  /** The answer is there, or will not come. To be called once. */
   end(ended: Ended): void {
-    if (this.#ended) return;
-    this.#ended = true;
     quietly(() => this.#end(ended));
   }
 
@@ -193,10 +190,7 @@ export class ModelCall {
     } catch {
       this.#describeFailed = true;
       // Not the error itself: it may name values of the call.
-      if (!warned)
-        quietly(() =>
-          process.emitWarning('describe has thrown; no words are recorded', 'ClinicalEventsWarning'),
-        );
+      if (!warned) quietly(warn);
       warned = true;
       return {};
     }
@@ -210,6 +204,10 @@ export function quietly<T>(act: () => T): T | undefined {
   } catch {
     return undefined;
   }
+}
+
+function warn(): void {
+  process.emitWarning('describe has thrown; no words are recorded', 'ClinicalEventsWarning');
 }
 
 /** The name alone: messages of libraries repeat what was asked. */
