@@ -10,6 +10,7 @@ const only = (from, to) => ({
   to: {
     path: '^packages/',
     pathNot: [
+      '/node_modules/',
       '^packages/protocol/',
       room(from),
       ...to.map((t) => (t === 'store' ? '^packages/collector/src/store/[a-z-]+\\.ts$' : room(t))),
@@ -25,6 +26,7 @@ const clientOnly = (from, to, contracts = []) => ({
   to: {
     path: '^packages/',
     pathNot: [
+      '/node_modules/',
       '^packages/protocol/',
       clientRoom(from),
       ...to.map(clientRoom),
@@ -42,7 +44,10 @@ module.exports = {
       name: 'not-to-dev-dependencies',
       severity: 'error',
       from: { path: '^packages/[^/]+/src/' },
-      to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['type-only'] },
+      to: {
+        dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'],
+        dependencyTypesNot: ['type-only', 'npm-peer'],
+      },
     },
     {
       name: 'protocol-imports-nothing',
@@ -57,13 +62,32 @@ module.exports = {
     only('signing', ['integrity']),
     only('publishing', ['integrity', 'store']),
     only('ingest', ['ledger', 'access']),
+    only('management', ['access', 'console', 'ingest', 'ledger', 'publishing', 'store']),
+    only('telemetry', ['ingest', 'management']),
+    {
+      name: 'console-imports-nothing',
+      severity: 'error',
+      comment: 'console/ runs in a browser too',
+      from: { path: room('console') },
+      to: { pathNot: [room('console')] },
+    },
     only('importing', ['access', 'integrity', 'ledger', 'store']),
     only('records', ['integrity', 'store']),
     only('demo', []),
+    only('backup', []),
     clientOnly('spool', []),
     clientOnly('sending', [], ['spool/spool']),
     clientOnly('sampling', []),
     clientOnly('content', []),
+    clientOnly('instrumentation', [], ['index']),
+    {
+      name: 'nobody-imports-instrumentation',
+      severity: 'error',
+      comment:
+        'each file of instrumentation/ is a door of the package: what it wraps is installed only where it is used',
+      from: { path: '^packages/client/src/', pathNot: clientRoom('instrumentation') },
+      to: { path: clientRoom('instrumentation') },
+    },
     {
       name: 'the-collector-knows-no-client',
       severity: 'error',

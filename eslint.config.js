@@ -11,7 +11,11 @@ export default tseslint.config(
     extends: [tseslint.configs.strictTypeChecked],
     languageOptions: {
       parserOptions: {
-        project: ['packages/*/tsconfig.json', 'tsconfig.test.json'],
+        project: [
+          'packages/*/tsconfig.json',
+          'packages/collector/src/console/tsconfig.json',
+          'tsconfig.test.json',
+        ],
         tsconfigRootDir: import.meta.dirname,
       },
     },

@@ -12,17 +12,20 @@ const HELP = `npm run bench -- [options]
                       memory: large bodies, many connections, slow clients
                       start: start-up times only
                       tree: the rate with the tree of hashes and without it
+                      metrics: the rate with metrics, scraped every second, and without any counting
+                      overload: three times the load that it can take, and a modest sender beside it
                       verify: how fast a filled ledger is checked, memory, the tree made anew
+                      records: how fast events become records in a Parquet file, memory
   --rounds <n>        how often everything is repeated (default 3)
-  --seconds <n>       length of one measurement (default 8; memory: 40)
+  --seconds <n>       length of one measurement (default 8; memory: 40; overload: 20)
   --warmup <n>        seconds before it (default 2)
   --connections <n>   keep-alive connections (default 256)
   --peers <names>     rate: which ones, with commas (default collector,raw,fastify-pg,express-sqlite)
   --events <n>        stored, start, verify: how many events the ledger holds (default 10000000, about 14 GB;
-                      verify: 1000000)
-  --data-dir <path>   the same three: where the filled ledger is, or is made and kept (default: made and removed)
+                      verify: 1000000); records: about so many (default 10000000, 10 GB and 8 GB while it is made)
+  --data-dir <path>   the same four: where the filled ledger is, or is made and kept (default: made and removed)
   --cold              stored, start: have the kernel forget the ledger's files before each timed start
-  --sockets <n>       memory: how many connections, and how many slow clients (default 2000)
+  --sockets <n>       memory, overload: how many connections, and how many slow clients (default 2000)
   --scratch <path>    on the disk to measure (default: the system's temporary directory)
   --seed <n>          for the ids; a new one each time by default, since a kept ledger remembers them
   --json <file>       the result as JSON too; - for standard output instead of tables
@@ -55,7 +58,10 @@ const SCENARIOS = {
   memory: { seconds: 40 },
   start: { seconds: 8, events: 10_000_000 },
   tree: { seconds: 8 },
+  metrics: { seconds: 8 },
+  overload: { seconds: 20 },
   verify: { events: 1_000_000 },
+  records: { events: 10_000_000 },
 };
 
 function readOptions() {
@@ -123,8 +129,12 @@ function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers,
     case 'memory':
       return { ...common, sockets };
     case 'tree':
+    case 'metrics':
       return common;
+    case 'overload':
+      return { rounds, seconds, warmup, sockets };
     case 'verify':
+    case 'records':
       return { rounds, events };
     default:
       return { ...common, events, cold };

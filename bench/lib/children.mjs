@@ -79,6 +79,11 @@ export class Child {
     }
   }
 
+  /** To its standard input. */
+  write(text) {
+    this.#child.stdin.write(text);
+  }
+
   signal(name) {
     this.#child.kill(name);
   }

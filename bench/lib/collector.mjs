@@ -40,18 +40,36 @@ export async function countByReading(dataDir) {
  * Starts a collector and sends it its first event. Resolves once that is answered, with how long all this took
  * from the start of the process and what the collector said of its ledger.
  * @param preload a module that is loaded before the collector, in each of its threads.
+ * @param more options of the collector.
  */
-export async function startCollector(dataDir, key, { preload } = {}) {
+export async function startCollector(dataDir, key, { preload, more = [] } = {}) {
   const since = performance.now();
   const before = preload === undefined ? [] : ['--import', preload];
-  const args = [...before, MAIN, 'serve', '--port', '0', '--data-dir', dataDir];
+  const args = [
+    ...before,
+    MAIN,
+    'serve',
+    '--port',
+    '0',
+    '--management-port',
+    '0',
+    '--data-dir',
+    dataDir,
+    ...more,
+  ];
   const child = new Child('the collector', process.execPath, args);
+  let management;
+  child.onLine((stream, line) => {
+    if (stream === 'stderr' && line.includes('"msg":"management listening"'))
+      management = JSON.parse(line).port;
+  });
   const opened = child.json('stderr', ({ msg }) => msg === 'ledger open');
   const { port } = await child.json('stderr', ({ msg }) => msg === 'listening');
   const listeningMs = performance.now() - since;
   await sendFirstEvent(port, key);
   const firstAnswerMs = performance.now() - since;
-  return { child, pid: child.pid, port, start: { listeningMs, firstAnswerMs }, opened: await opened };
+  const start = { listeningMs, firstAnswerMs };
+  return { child, pid: child.pid, port, management, start, opened: await opened };
 }
 
 /** SIGTERM; resolves with how long the stop took. */

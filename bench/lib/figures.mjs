@@ -16,6 +16,35 @@ export const FIGURES = {
   'start/clean': { title: 'Start after a clean stop, s', atMost: 5, judgedBy: 'max' },
   'start/killed': { title: 'Start after kill -9 under load, s', atMost: 30, judgedBy: 'max' },
   'tree/rate': { title: 'Rate, with / without the tree', atLeast: 0.9, judgedBy: 'median' },
+  'metrics/rate': { title: 'Rate, with / without metrics', atLeast: 0.97, judgedBy: 'median' },
+  'metrics/cpu': {
+    title: 'Events for the same processor time, with / without metrics',
+    atLeast: 0.97,
+    judgedBy: 'median',
+  },
+  'overload/rate': { title: 'Rate at 3 times the load / best rate', atLeast: 0.9, judgedBy: 'median' },
+  'overload/p99': {
+    title: 'p99 of the accepted, at 3 times the load / normal',
+    atMost: 2,
+    judgedBy: 'median',
+  },
+  'overload/modest': {
+    title: 'Of a modest sender beside the greedy one, accepted',
+    atLeast: 0.99,
+    judgedBy: 'median',
+  },
+  'overload/modest-p99': {
+    title: 'p99 of the modest sender, at 3 times the load / normal',
+    atMost: 2,
+    judgedBy: 'median',
+  },
+  'overload/memory': { title: 'RSS, 2nd half of the overload / 1st half', atMost: 1.05, judgedBy: 'max' },
+  'overload/recovery': {
+    title: 'Seconds until all is taken again',
+    atMost: 3,
+    judgedBy: 'max',
+    places: 0,
+  },
   'verify/rate': {
     title: 'verify on one core, events/s',
     atLeast: 300_000,
@@ -28,6 +57,13 @@ export const FIGURES = {
     judgedBy: 'max',
     places: 0,
   },
+  'records/rate': {
+    title: 'records to Parquet, events/s',
+    atLeast: 150_000,
+    judgedBy: 'median',
+    places: 0,
+  },
+  'records/rss': { title: 'records to Parquet, peak RSS, MiB', atMost: 1024, judgedBy: 'max', places: 0 },
 };
 
 const JUDGES = { median, max: (values) => Math.max(...values) };

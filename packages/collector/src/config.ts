@@ -8,6 +8,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { PROFILES } from '@clinical-events/protocol';
 import { jsonFaultAt } from './json-fault.js';
+import { isLoopback } from './loopback.js';
 import { didYouMean } from './nearest-name.js';
 import { formatByteSize, formatDuration, parseByteSize, parseDuration } from './quantity.js';
 
@@ -18,16 +19,20 @@ export type CommandName =
   | 'issuing'
   | 'events'
   | 'records'
+  | 'report'
   | 'import'
   | 'doctor'
   | 'signing-key'
   | 'verify'
   | 'proof'
-  | 'tiles';
+  | 'tiles'
+  | 'backup';
 
 interface Declared {
   readonly help: string;
   readonly appliesTo: readonly CommandName[];
+  /** Whether a running collector takes a new value on SIGHUP; all others need a restart. */
+  readonly reloadable?: true;
 }
 interface TextOption extends Declared {
   /** A path is made absolute against the working directory, also when it comes from the file. */
@@ -66,12 +71,14 @@ const EVERY: readonly CommandName[] = [
   'issuing',
   'events',
   'records',
+  'report',
   'import',
   'doctor',
   'signing-key',
   'verify',
   'proof',
   'tiles',
+  'backup',
 ];
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
@@ -104,6 +111,7 @@ const OPTIONS = {
     choices: PROFILES,
     help: 'what an event must hold, unless its key says otherwise',
     appliesTo: STORING,
+    reloadable: true,
   },
   'max-body-bytes': {
     type: 'bytes',
@@ -137,6 +145,7 @@ const OPTIONS = {
     max: 1_000_000,
     help: 'open connections at most',
     appliesTo: SERVE,
+    reloadable: true,
   },
   'headers-timeout-ms': {
     type: 'duration',
@@ -145,6 +154,7 @@ const OPTIONS = {
     max: 10 * MINUTE,
     help: "time for a request's headers to arrive",
     appliesTo: SERVE,
+    reloadable: true,
   },
   'request-timeout-ms': {
     type: 'duration',
@@ -153,6 +163,7 @@ const OPTIONS = {
     max: 60 * MINUTE,
     help: 'time for a whole request to arrive, body included',
     appliesTo: SERVE,
+    reloadable: true,
   },
   'keep-alive-timeout-ms': {
     type: 'duration',
@@ -161,6 +172,7 @@ const OPTIONS = {
     max: 60 * MINUTE,
     help: 'how long a connection may idle between requests',
     appliesTo: SERVE,
+    reloadable: true,
   },
   'shutdown-timeout-ms': {
     type: 'duration',
@@ -169,6 +181,7 @@ const OPTIONS = {
     max: 10 * MINUTE,
     help: 'time to finish what was begun when told to stop',
     appliesTo: SERVE,
+    reloadable: true,
   },
   'max-nesting-depth': {
     type: 'integer',
@@ -191,7 +204,7 @@ const OPTIONS = {
     default: '',
     otherwise: '`signing-keys` in the data directory',
     help: 'directory of the keys that sign checkpoints',
-    appliesTo: SIGNING,
+    appliesTo: [...SIGNING, 'backup'],
   },
   'signing-command': {
     type: 'path',
@@ -222,12 +235,83 @@ const OPTIONS = {
     help: 'where each checkpoint goes: dir:, file:, or a witness, with commas',
     appliesTo: SERVE,
   },
+  'tls-cert': {
+    type: 'path',
+    default: '',
+    otherwise: 'none: plain HTTP',
+    help: 'certificate in PEM, with those that lead to its authority behind it; makes it HTTPS',
+    appliesTo: ADDRESS,
+  },
+  'tls-key': {
+    type: 'path',
+    default: '',
+    otherwise: 'none',
+    help: 'private key of the certificate in PEM, without a passphrase',
+    appliesTo: ADDRESS,
+  },
+  'tls-client-ca': {
+    type: 'path',
+    default: '',
+    otherwise: 'none: clients are not asked for one',
+    help: 'authorities in PEM whose client certificates are accepted',
+    appliesTo: SERVE,
+  },
+  'tls-client-auth': {
+    type: 'choice',
+    default: 'required',
+    choices: ['required', 'optional'],
+    help: 'with --tls-client-ca: whether a client without such a certificate is turned away',
+    appliesTo: SERVE,
+  },
+  'trusted-proxies': {
+    type: 'list',
+    default: '',
+    otherwise: 'none',
+    help: "addresses and networks whose word is taken for the client's address in the log, with commas",
+    appliesTo: SERVE,
+  },
+  'cors-origins': {
+    type: 'list',
+    default: '',
+    otherwise: 'none',
+    help: 'origins of the pages whose scripts may send events, with commas',
+    appliesTo: SERVE,
+  },
+  management: {
+    type: 'choice',
+    default: 'on',
+    choices: ['on', 'off'],
+    help: 'whether to listen for health, metrics and the console, on a port of their own',
+    appliesTo: SERVE,
+  },
+  'management-host': {
+    type: 'text',
+    default: '127.0.0.1',
+    help: 'address of the management listener; other than loopback needs --management-token-file',
+    appliesTo: SERVE,
+  },
+  'management-port': {
+    type: 'integer',
+    default: 8081,
+    min: 0,
+    max: 65_535,
+    help: 'port of the management listener; 0 takes any free one',
+    appliesTo: SERVE,
+  },
+  'management-token-file': {
+    type: 'path',
+    default: '',
+    otherwise: 'none: everybody on the host may look',
+    help: 'file with the operator token that the management listener asks for, health aside',
+    appliesTo: SERVE,
+  },
   'log-level': {
     type: 'choice',
     default: 'info',
     choices: LOG_LEVELS,
     help: 'least severity that is logged; debug and trace also show where an error arose',
     appliesTo: EVERY,
+    reloadable: true,
   },
 } as const satisfies Record<string, Option>;
 
@@ -320,12 +404,13 @@ export function configTable(): string {
       option.type === 'choice' ? option.choices.map((choice) => `\`${choice}\``).join(', ') : domain(option);
     const byDefault = shown(option, option.default);
     const value = option.default === '' ? byDefault : `\`${byDefault}\``;
-    return `| \`--${name}\` | \`${variable(name)}\` | ${value} | ${accepts} | ${option.help} |`;
+    const reload = option.reloadable === true ? 'yes' : '';
+    return `| \`--${name}\` | \`${variable(name)}\` | ${value} | ${accepts} | ${reload} | ${option.help} |`;
   });
   return [
-    '| Option | Environment variable | Default | Accepts | Meaning |',
-    '| --- | --- | --- | --- | --- |',
-    `| \`--config\` | \`${CONFIG_VARIABLE}\` | | path | ${CONFIG_HELP.replace(/\{.*\}/, '`$&`')} |`,
+    '| Option | Environment variable | Default | Accepts | Reload | Meaning |',
+    '| --- | --- | --- | --- | --- | --- |',
+    `| \`--config\` | \`${CONFIG_VARIABLE}\` | | path | | ${CONFIG_HELP.replace(/\{.*\}/, '`$&`')} |`,
     ...rows,
   ].join('\n');
 }
@@ -340,7 +425,9 @@ function parse(option: Option, text: string): { value: string | number } | { rea
   }
   if (!('min' in option)) {
     if (text === '' || UNUSABLE[option.type].test(text)) {
-      return { reason: `${JSON.stringify(text)} is not a usable ${option.type}` };
+      // A list may hold an address with a password in it.
+      const said = option.type === 'list' ? 'what is given' : JSON.stringify(text);
+      return { reason: `${said} is not a usable ${option.type}` };
     }
     return { value: option.type === 'path' ? path.resolve(text) : text };
   }
@@ -461,17 +548,77 @@ function contradictions(config: Config, sourceOf: (name: keyof Names) => string)
       message: `must be at most --request-timeout-ms, that is ${limit}`,
     });
   }
+  const { tlsCert, tlsKey, tlsClientCa } = config;
+  if ((tlsCert === '') !== (tlsKey === '')) {
+    const [given, missing] =
+      tlsKey === '' ? (['tls-cert', 'tls-key'] as const) : (['tls-key', 'tls-cert'] as const);
+    faults.push({ source: sourceOf(given), message: `needs --${missing} as well` });
+  }
+  if (tlsClientCa !== '' && tlsCert === '') {
+    faults.push({ source: sourceOf('tls-client-ca'), message: 'needs --tls-cert and --tls-key as well' });
+  }
+  if (config.tlsClientAuth === 'optional' && tlsClientCa === '') {
+    faults.push({ source: sourceOf('tls-client-auth'), message: 'needs --tls-client-ca as well' });
+  }
+  if (config.management === 'on') faults.push(...managementFaults(config, sourceOf));
   return faults;
+}
+
+function managementFaults(
+  { host, port, managementHost, managementPort, managementTokenFile }: Config,
+  sourceOf: (name: keyof Names) => string,
+): ConfigFault[] {
+  const faults: ConfigFault[] = [];
+  if (managementTokenFile === '' && !isLoopback(managementHost)) {
+    faults.push({
+      source: sourceOf('management-host'),
+      message: `${managementHost} is reached from other machines: needs --management-token-file as well`,
+    });
+  }
+  if (managementPort !== 0 && managementPort === port && managementHost === host) {
+    faults.push({
+      source: sourceOf('management-port'),
+      message: `must be another one than --port, that is ${port}`,
+    });
+  }
+  return faults;
+}
+
+/** Where a value was said. */
+type Origin = 'command line' | 'environment' | 'file' | 'default';
+
+/** One option as it stands: what it is, and who said so. */
+export interface Setting {
+  readonly name: string;
+  readonly value: string | number;
+  /** The value as a person writes it: `64MiB`, `10s`. Empty when nothing is chosen. */
+  readonly shown: string;
+  readonly from: Origin;
+  /** The option, the variable, or the file and the name in it. */
+  readonly source: string;
+  readonly reloadable: boolean;
+}
+
+/** All that was given, read: the options that are sound, and what is wrong with the others or between them. */
+export interface Reading {
+  readonly settings: readonly Setting[];
+  readonly faults: readonly ConfigFault[];
+  /** Only without a fault. */
+  readonly config: Config | undefined;
+  /** The configuration file, if one was named. */
+  readonly file: string | undefined;
 }
 
 /**
  * Reads and checks the whole configuration, also the options that the command at hand does not use: a mistake in
- * what all commands share should not wait for the next start to be seen.
+ * what all commands share should not wait for the next start to be seen. Never throws.
  * @param commandLine the values given as options, by option name (`data-dir`), the `config` file among them.
  * @param env the environment.
- * @throws {@link ConfigError} with every fault and its source.
  */
-export function loadConfig(commandLine: Readonly<Record<string, string>> = {}, env = process.env): Config {
+export function readConfig(
+  commandLine: Readonly<Record<string, string>> = {},
+  env: NodeJS.ProcessEnv = process.env,
+): Reading {
   const faults: ConfigFault[] = [];
   const fromOptions = new Map(
     Object.entries(commandLine).map(([name, text]) => [name, { text, source: `--${name}` }]),
@@ -481,27 +628,113 @@ export function loadConfig(commandLine: Readonly<Record<string, string>> = {}, e
   const file =
     fromOptions.get('config') ??
     (configVariable === undefined ? undefined : { text: configVariable, source: CONFIG_VARIABLE });
-  const fromSettings = fromFile(file, faults);
+  const places: readonly (readonly [Origin, ReadonlyMap<string, Given>])[] = [
+    ['command line', fromOptions],
+    ['environment', fromVariables],
+    ['file', fromFile(file, faults)],
+  ];
   const values: Record<string, string | number> = {};
-  const givenFor = (name: string) =>
-    fromOptions.get(name) ?? fromVariables.get(name) ?? fromSettings.get(name);
-  const sourceOf = (name: string) => givenFor(name)?.source ?? `--${name}`;
+  const settings: Setting[] = [];
+  const sourceOf = (name: string) =>
+    places.map(([, given]) => given.get(name)?.source).find((source) => source !== undefined) ?? `--${name}`;
   for (const [name, option] of ENTRIES) {
-    const given = givenFor(name);
+    const [from, givenThere] = places.find(([, given]) => given.has(name)) ?? ['default' as const, undefined];
+    const given = givenThere?.get(name);
     const parsed =
       given === undefined && option.default === ''
         ? { value: '' }
         : parse(option, given?.text ?? String(option.default));
-    if ('value' in parsed) values[camelCase(name)] = parsed.value;
-    else faults.push({ source: sourceOf(name), message: parsed.reason });
+    const source = sourceOf(name);
+    if ('reason' in parsed) {
+      faults.push({ source, message: parsed.reason });
+      continue;
+    }
+    const { dataDir } = values;
+    const value =
+      name === 'signing-keys' && parsed.value === '' && dataDir !== undefined
+        ? path.join(String(dataDir), 'signing-keys')
+        : parsed.value;
+    values[camelCase(name)] = value;
+    const shownValue = value === '' ? '' : shown(option, value);
+    settings.push({ name, value, shown: shownValue, from, source, reloadable: option.reloadable === true });
   }
-  const { signingKeys, dataDir } = values;
-  if (signingKeys === '') values['signingKeys'] = path.join(String(dataDir), 'signing-keys');
   // Only whole configurations are compared: a fault in one value would be told twice.
   const config = values as Config;
   if (faults.length === 0) faults.push(...contradictions(config, sourceOf));
-  if (faults.length > 0) throw new ConfigError(faults);
-  return Object.freeze(config);
+  return {
+    settings,
+    faults,
+    config: faults.length === 0 ? Object.freeze(config) : undefined,
+    file: file?.text,
+  };
+}
+
+/**
+ * The configuration, or every fault in it.
+ * @throws {@link ConfigError} with every fault and its source.
+ */
+export function loadConfig(commandLine: Readonly<Record<string, string>> = {}, env = process.env): Config {
+  const { config, faults } = readConfig(commandLine, env);
+  if (config === undefined) throw new ConfigError(faults);
+  return config;
+}
+
+/** What a running collector can take of a configuration that was read anew. */
+export interface Reloaded {
+  /** The running one, with the new values of all options that can be reloaded. */
+  readonly config: Config;
+  /** Options that have a new value now. */
+  readonly taken: readonly string[];
+  /** Options that were said to be otherwise, and need a restart. */
+  readonly waiting: readonly string[];
+}
+
+/** Sound when both configurations are: no option that can be reloaded is bound to one that cannot. */
+export function reloaded(running: Config, read: Config): Reloaded {
+  const changed = ENTRIES.filter(([name]) => {
+    const key = camelCase(name) as keyof Config;
+    return running[key] !== read[key];
+  });
+  const [taken, waiting] = [true, false].map((wanted) =>
+    changed.filter(([, option]) => (option.reloadable === true) === wanted).map(([name]) => name),
+  ) as [string[], string[]];
+  const values = taken.map((name) => [camelCase(name), read[camelCase(name) as keyof Config]]);
+  const config = { ...running, ...Object.fromEntries(values) } as Config;
+  return { config: Object.freeze(config), taken, waiting };
+}
+
+/** What a service manager that started this process says in its environment (sd_notify(3), sd_watchdog_enabled(3)). */
+export interface ServiceManagement {
+  /** Whether it wants to be told how the service fares. */
+  readonly listens: boolean;
+  /** It ends the service after so many milliseconds without a sign of life; undefined when it does not. */
+  readonly watchdogMs: number | undefined;
+}
+
+export function serviceManagement(
+  env: NodeJS.ProcessEnv = process.env,
+  pid = process.pid,
+): ServiceManagement {
+  const { NOTIFY_SOCKET, WATCHDOG_USEC = '', WATCHDOG_PID } = env;
+  const listens = NOTIFY_SOCKET !== undefined && NOTIFY_SOCKET !== '';
+  const forUs = listens && (WATCHDOG_PID === undefined || WATCHDOG_PID === String(pid));
+  const watchdogMs =
+    forUs && /^[1-9]\d{0,14}$/.test(WATCHDOG_USEC) ? Number(WATCHDOG_USEC) / 1000 : undefined;
+  return { listens, watchdogMs };
+}
+
+/**
+ * The variables of OpenTelemetry that are set, by name. Their names and meaning are its own (telemetry/settings.ts); a
+ * blank one counts as not set.
+ */
+export function openTelemetryVariables(
+  env: NodeJS.ProcessEnv = process.env,
+): Readonly<Record<string, string>> {
+  const variables: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (name.startsWith('OTEL_') && value !== undefined && value.trim() !== '') variables[name] = value;
+  }
+  return variables;
 }
 
 /**

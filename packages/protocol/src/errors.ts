@@ -108,6 +108,14 @@ export const ERRORS = {
     logLevel: 'warn',
     when: 'An operator has withdrawn the key.',
   },
+  certificate_required: {
+    status: 401,
+    message: 'The API key is accepted only with its client certificate.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'warn',
+    when: 'The key is valid and bound to a client certificate, and the connection has none of that name.',
+  },
   permission_denied: {
     status: 403,
     message: 'The API key does not permit this.',

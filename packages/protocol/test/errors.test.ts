@@ -16,6 +16,7 @@ const STATUSES: Record<ErrorCode, number> = {
   key_invalid: 401,
   key_expired: 401,
   key_revoked: 401,
+  certificate_required: 401,
   permission_denied: 403,
   not_found: 404,
   method_not_allowed: 405,

@@ -1,6 +1,7 @@
 /** Issuing, rotating and revoking API keys. The text of a key exists only in what these functions return. */
 import type { Profile } from '@clinical-events/protocol';
 import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/key-store.js';
+import { certificateName } from './certificate-name.js';
 import { hashKeyText, newKeyId, newKeyText } from './key-text.js';
 
 const ORGANISATION = /^[A-Za-z0-9._-]{1,64}$/;
@@ -21,6 +22,8 @@ export interface Grants {
   readonly profile?: Profile | undefined;
   readonly rateLimit?: RateLimit | undefined;
   readonly expiresAt?: number | undefined;
+  /** As {@link certificateName} spells it. */
+  readonly clientCertificate?: string | undefined;
   /** At most 200 characters, none of them a control character. */
   readonly note?: string | undefined;
 }
@@ -54,6 +57,10 @@ function issue(grants: Grants, nowMs: number, rotatedFrom?: string): IssuedKey {
   if (grants.expiresAt !== undefined && grants.expiresAt <= nowMs) {
     throw new GrantRefused('the key would already have expired');
   }
+  const name = grants.clientCertificate;
+  if (name !== undefined && certificateName(name) !== name) {
+    throw new GrantRefused('a client certificate is named by dns: or uri: and a name in it');
+  }
   const note = grants.note ?? '';
   // A note is printed on terminals, where control characters can hide or forge lines.
   if (note.length > NOTE_LENGTH || /\p{C}/u.test(note)) {
@@ -68,6 +75,7 @@ function issue(grants: Grants, nowMs: number, rotatedFrom?: string): IssuedKey {
     permissions: grants.permissions,
     profile: grants.profile,
     rateLimit: grants.rateLimit,
+    clientCertificate: grants.clientCertificate,
     note,
     createdAt: nowMs,
     expiresAt: grants.expiresAt,

@@ -33,6 +33,18 @@ interface Entry {
   key: ApiKey;
   principal: Principal;
   lastUsedAt: number | undefined;
+  uses: number;
+}
+
+/** A key and what this ring has seen of it since it was opened. */
+export interface KeyUse {
+  readonly key: ApiKey;
+  /** When it was last accepted, in milliseconds since 1970 UTC. */
+  readonly lastUsedAt: number | undefined;
+  /** How often it was accepted. */
+  readonly uses: number;
+  /** How many requests of it were over its rate, since its grants last changed. */
+  readonly overRate: number;
 }
 
 /** Compared against when there is no such key, so that an unknown key id costs what a known one does. */
@@ -90,6 +102,7 @@ export class KeyRing {
     }
     if (proven === undefined) this.#remember(presented, entry);
     entry.lastUsedAt = nowMs;
+    entry.uses++;
     return entry.principal;
   }
 
@@ -118,10 +131,15 @@ export class KeyRing {
     await this.#refreshing;
   }
 
-  /** When each key was last accepted by this ring, in milliseconds since 1970 UTC; keys never used are left out. */
-  *lastUsed(): Generator<readonly [keyId: string, at: number]> {
-    for (const [keyId, { lastUsedAt }] of this.#entries)
-      if (lastUsedAt !== undefined) yield [keyId, lastUsedAt];
+  /** Whether the keys could be read the last time that somebody looked. */
+  get current(): boolean {
+    return !this.#failing;
+  }
+
+  /** Every key, the revoked and expired among them, in the order of creation. */
+  *uses(): Generator<KeyUse> {
+    for (const { key, principal, lastUsedAt, uses } of this.#entries.values())
+      yield { key, lastUsedAt, uses, overRate: principal.bucket?.refused ?? 0 };
   }
 
   #prove(presented: string): Entry | undefined {
@@ -162,7 +180,7 @@ export class KeyRing {
     for (const key of keys) {
       const known = this.#entries.get(key.keyId);
       if (known === undefined) {
-        entries.set(key.keyId, { key, principal: new Principal(key), lastUsedAt: undefined });
+        entries.set(key.keyId, { key, principal: new Principal(key), lastUsedAt: undefined, uses: 0 });
       } else {
         if (!sameGrants(known.key, key)) known.principal = new Principal(key);
         known.key = key;

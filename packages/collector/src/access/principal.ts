@@ -22,6 +22,8 @@ export class Principal {
   readonly keyId: string;
   /** The profile that this key's events are checked against; undefined means the collector's own. */
   readonly profile: Profile | undefined;
+  /** The name that the sender's certificate must have as well; undefined when the key is enough. */
+  readonly clientCertificate: string | undefined;
   /** One token for each event; undefined when the key has no rate limit. */
   readonly bucket: TokenBucket | undefined;
   readonly #mask: number;
@@ -30,6 +32,7 @@ export class Principal {
     this.organisation = key.organisation;
     this.keyId = key.keyId;
     this.profile = key.profile;
+    this.clientCertificate = key.clientCertificate;
     this.bucket = key.rateLimit && new TokenBucket(key.rateLimit);
     this.#mask = mask(key.permissions);
   }
@@ -45,6 +48,7 @@ export function sameGrants(a: ApiKey, b: ApiKey): boolean {
   return (
     a.organisation === b.organisation &&
     a.profile === b.profile &&
+    a.clientCertificate === b.clientCertificate &&
     mask(a.permissions) === mask(b.permissions) &&
     a.rateLimit?.perSecond === b.rateLimit?.perSecond &&
     a.rateLimit?.burst === b.rateLimit?.burst

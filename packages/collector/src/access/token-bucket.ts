@@ -11,6 +11,8 @@ export class TokenBucket {
   readonly #burst: number;
   #tokens: number;
   #lastMs: number | undefined;
+  /** How often there was none to take. */
+  refused = 0;
 
   /** A full bucket. */
   constructor(limit: RateLimit) {
@@ -33,6 +35,7 @@ export class TokenBucket {
       this.#tokens -= 1;
       return 0;
     }
+    this.refused++;
     return Math.max(1, Math.ceil((1 - this.#tokens) / this.#perMs / 1000));
   }
 }

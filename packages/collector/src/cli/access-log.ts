@@ -4,13 +4,17 @@
  * Reading happens on the host and never over HTTP, so this is the one place where it shows. A reading has two
  * lines with the same id: the first stands on the disk before anything is given out, so a reader that is killed
  * has been noted too; the second says how much it was. Without the second, it may have been anything.
+ *
+ * A collector signs the lines (ledger/access-log-tree.ts), so none is ever changed or taken back, also not one that a
+ * crash or a full disk has torn: the next begins behind it, on a line of its own. A collector that finds the lines without
+ * the checkpoint that it should have adds one itself, which stays: that nothing proves those before it.
  */
 import { randomUUID } from 'node:crypto';
-import fs from 'node:fs';
 import os from 'node:os';
-import path from 'node:path';
-import { exists, nodeFiles } from '../store/embedded/files.js';
+import { accessLogPath } from '../store/embedded/access-log-file.js';
+import { nodeFiles } from '../store/embedded/files.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
+import type { ImportedFile, MoreImported } from './noted-files.js';
 
 export interface Reading {
   /** The command that reads. */
@@ -26,10 +30,13 @@ export class ReadOnly extends Error {
 
 /** How a reading ended. */
 export interface ReadingEnd {
-  /** How many events it gave out. */
+  /** How many events it gave out, or stored. */
   readonly events: number;
-  /** False when it ended before it had given out all that it was asked for. */
+  /** False when it ended before it had given out, or stored, all that it was asked for. */
   readonly complete: boolean;
+  /** What became of the files of an import (noted-files.ts). */
+  readonly files?: readonly ImportedFile[];
+  readonly more_files?: MoreImported;
 }
 
 /**
@@ -40,31 +47,89 @@ export interface ReadingEnd {
  */
 export function beginReading(dataDirectory: string, { command, filter }: Reading): (end: ReadingEnd) => void {
   const reading = randomUUID();
-  const { uid, username } = os.userInfo();
   const note = (state: 'begun' | 'ended', more: object) => {
-    append(dataDirectory, {
-      at: new Date().toISOString(),
-      reading,
-      state,
-      uid,
-      user: username,
-      command,
-      ...more,
-    });
+    append(dataDirectory, { at: new Date().toISOString(), reading, state, ...user(), command, ...more });
   };
   note('begun', { filter });
-  return ({ events, complete }) => note('ended', { events, complete });
+  return (end) => note('ended', end);
 }
 
-/** Where the readings of a data directory are noted. */
-export function accessLogPath(dataDirectory: string): string {
-  return path.join(dataDirectory, 'access.log');
+/**
+ * The line by which a collector takes up a log whose checkpoint is missing: readings from before this were noted, and
+ * nothing tells any more whether these are they.
+ * @param lines how many whole lines it found.
+ */
+export function adoptionLine(lines: number): string {
+  return JSON.stringify({ at: new Date().toISOString(), state: 'adopted', ...user(), lines });
+}
+
+/** A user that the system has no name for has a number all the same, as in a container. */
+function user(): { uid: number; user: string | null } {
+  try {
+    const { uid, username } = os.userInfo();
+    return { uid, user: username };
+  } catch {
+    return { uid: process.getuid?.() ?? -1, user: null };
+  }
+}
+
+/** As much of a line as says that the collector has written it. */
+export interface NotedLine {
+  /** An instant, RFC 3339 in UTC. */
+  readonly at: string;
+  /** Two are of a reading; `adopted` is no reading ({@link adoptionLine}). */
+  readonly state: 'begun' | 'ended' | 'adopted';
+}
+
+/** With what every line begins. */
+const BEGINNING = '{"at":"';
+
+/**
+ * What a line of the log is. `torn`: the beginning of one, as a crash or a full disk leaves it, or nothing. `foreign`:
+ * no command and no collector has written it.
+ * @param bytes without the line feed; undefined for one that is too long.
+ */
+export function lineIn(bytes: Buffer | undefined): NotedLine | 'torn' | 'foreign' {
+  if (bytes === undefined) return 'foreign';
+  const text = bytes.toString();
+  let read: unknown;
+  try {
+    read = JSON.parse(text);
+  } catch {
+    // Where power was lost, zeros may stand for what did not reach the disk.
+    const written = text.replaceAll('\0', '');
+    return written.startsWith(BEGINNING.slice(0, written.length)) ? 'torn' : 'foreign';
+  }
+  return isNote(read) ? read : 'foreign';
+}
+
+function isNote(value: unknown): value is NotedLine {
+  if (typeof value !== 'object' || value === null) return false;
+  const { at, uid, user, state, ...more } = value as Record<string, unknown>;
+  return (
+    typeof at === 'string' &&
+    !Number.isNaN(Date.parse(at)) &&
+    new Date(at).toISOString() === at &&
+    Number.isSafeInteger(uid) &&
+    (typeof user === 'string' || user === null) &&
+    (state === 'adopted' ? Number.isSafeInteger(more['lines']) : isOfReading(state, more))
+  );
+}
+
+function isOfReading(state: unknown, more: Readonly<Record<string, unknown>>): boolean {
+  return (
+    typeof more['reading'] === 'string' &&
+    typeof more['command'] === 'string' &&
+    (state === 'begun'
+      ? typeof more['filter'] === 'object'
+      : state === 'ended' && Number.isSafeInteger(more['events']) && typeof more['complete'] === 'boolean')
+  );
 }
 
 function append(dataDirectory: string, line: object): void {
   const file = accessLogPath(dataDirectory);
   try {
-    appendTo(file, line);
+    nodeFiles.appendLine(file, JSON.stringify(line));
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
     if (code === 'EROFS') throw new ReadOnly(`${file} cannot be written (${code})`, { cause: error });
@@ -76,16 +141,4 @@ function append(dataDirectory: string, line: object): void {
       { cause: error },
     );
   }
-}
-
-function appendTo(file: string, line: object): void {
-  const begun = exists(file);
-  const fd = fs.openSync(file, 'a', 0o600);
-  try {
-    fs.writeSync(fd, `${JSON.stringify(line)}\n`);
-    fs.fsyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
-  if (!begun) nodeFiles.syncDirectory(path.dirname(file));
 }

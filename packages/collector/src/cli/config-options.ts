@@ -1,7 +1,14 @@
 /** Between commander and the declaration of the configuration. */
 import fs from 'node:fs';
 import type { Command } from 'commander';
-import { type CommandName, type Config, loadConfig, optionsOf } from '../config.js';
+import {
+  type CommandName,
+  type Config,
+  ConfigError,
+  optionsOf,
+  type Reading,
+  readConfig,
+} from '../config.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
 /** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
@@ -12,18 +19,24 @@ export function addConfigOptions(command: Command, name: CommandName): Command {
   return command;
 }
 
-/**
- * The configuration for a command that was given its options by {@link addConfigOptions}.
- * @throws ConfigError with every fault; CommandFailure when the data directory is something else than a directory.
- */
-export function configOf(command: Command, name: CommandName): Config {
+/** What a command that was given its options by {@link addConfigOptions} finds there, in the environment and the file. */
+export function readingOf(command: Command, name: CommandName): Reading {
   const values = command.opts<Record<string, unknown>>();
   const given: Record<string, string> = {};
   for (const { name: option } of optionsOf(name)) {
     const value = values[option.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())];
     if (typeof value === 'string') given[option] = value;
   }
-  const config = loadConfig(given);
+  return readConfig(given);
+}
+
+/**
+ * The configuration for a command that was given its options by {@link addConfigOptions}.
+ * @throws ConfigError with every fault; CommandFailure when the data directory is something else than a directory.
+ */
+export function configOf(command: Command, name: CommandName): Config {
+  const { config, faults } = readingOf(command, name);
+  if (config === undefined) throw new ConfigError(faults);
   // Whatever is done in it would fail, each command in its own words, and none would name it.
   if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false) {
     throw new CommandFailure(`${config.dataDir} is not a directory`, EXIT.usage);

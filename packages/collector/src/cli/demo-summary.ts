@@ -52,10 +52,19 @@ function again({ seed, runs, period }: DemoPlan): string {
   return `collector demo --runs ${runs} --days ${days} --seed ${seed} --until ${until}`;
 }
 
-function looking(runId: string, dataDir: string | undefined): string {
+/** Where it goes to, unless it goes there by default. */
+function whither(url: string, dataDir: string): string {
+  const there = url === 'http://127.0.0.1:8080/' ? '' : ` --url ${url}`;
+  return `${there}${inDirectory(dataDir)}`;
+}
+
+function inDirectory(dataDir: string | undefined): string {
   const elsewhere = dataDir !== undefined && dataDir !== path.resolve('data');
-  const option = elsewhere ? ` --data-dir '${dataDir.replaceAll("'", `'\\''`)}'` : '';
-  return `collector records --run ${runId}${option}`;
+  return elsewhere ? ` --data-dir '${dataDir.replaceAll("'", `'\\''`)}'` : '';
+}
+
+function looking(runId: string, dataDir: string | undefined): string {
+  return `collector records --run ${runId}${inDirectory(dataDir)}`;
 }
 
 /** The names are a promise. */
@@ -170,6 +179,6 @@ export function sentSummary(plan: DemoPlan, tally: Tally, sent: Sent, json: bool
 ${notes.join('\n')}
 The timestamps are those of the made-up senders; received_at is when the collector got them, now.
 ${look}
-${whole ? 'The same events again' : 'The rest, and those that were sent again'}: ${again(plan)}
+${whole ? 'The same events again' : 'The rest, and those that were sent again'}: ${again(plan)}${whither(url, dataDir)}
 `;
 }

@@ -56,7 +56,6 @@ interface DemoOptions {
 const DEFAULT_ORGANISATION = 'demo';
 /** The first has the most to see: retrieved texts, a tool call, an output, an outcome. */
 const SHOWN_FIRST = ['sepsis-abstraction', ...SCENARIOS.map(({ name }) => name)];
-const WIDTH_WITHOUT_TERMINAL = 120;
 /** Fewer runs are done before anybody wonders. */
 const BAR_FROM_RUNS = 2000;
 
@@ -196,9 +195,8 @@ async function send(
   const example = SHOWN_FIRST.map((name) => script.tally.scenarios.get(name)?.example).find(Boolean);
   // A key that was given may be for a collector on another host, whose log is not here.
   if (sent.organisation !== undefined && example !== undefined && options.json !== true) {
-    const columns = process.stdout.isTTY ? process.stdout.columns : WIDTH_WITHOUT_TERMINAL;
     const { runId } = example;
-    const shown = await shownRun(config.dataDir, { command: 'demo', runId, organisation, columns });
+    const shown = await shownRun(config.dataDir, { command: 'demo', runId, organisation });
     if (shown !== '') process.stdout.write(`\nOne run, as its record has it:\n\n${shown}`);
   }
   if (failure !== undefined) throw new CommandFailure(failure.message, EXIT.failure, { cause: failure });

@@ -17,12 +17,13 @@ import { CommandFailure, EXIT } from './exit-codes.js';
 import { ProgressBar } from './progress-bar.js';
 import { claimedSize } from './log-checkpoints.js';
 import { proofFindings } from './proof-findings.js';
+import { checkRegular } from './regular-files.js';
 import { alignedTable } from './table.js';
 
 const EXAMPLES = `
 Reads every event and checks its checksum, its hash and its place in the order; looks at what lies behind the last
-one, at the id index, the keys, the disk and the rights on the directory. It writes nothing, runs beside a collector,
-and reads a read-only snapshot as well.
+one, at the id index, the keys, the access log, the disk and the rights on the directory. It writes nothing, runs beside a
+collector, and reads a read-only snapshot as well.
 
 Examples:
   $ collector doctor
@@ -87,6 +88,7 @@ async function examine(config: Config, json: boolean): Promise<number> {
 
 function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): Generator<Finding> {
   const { dataDir } = config;
+  checkRegular(dataDir);
   const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
   const events = yield* inspectLedger(dataDir, nodeFiles, bar.show, running);
   yield* tornFindings(dataDir);

@@ -13,7 +13,7 @@ import { StoreDamaged, type ScanRange, type StoredEvent } from '../store/store.j
 import { addConfigOptions, configOf } from './config-options.js';
 import { idFrom, instantFrom, kindsFrom, organisationFrom } from './event-arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { claimedSize } from './log-checkpoints.js';
+import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { noteReading } from './noted-reading.js';
 import { printableJson } from './printable.js';
 
@@ -104,7 +104,7 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
         if (stop.signal.aborted) break;
       }
       await write(piece);
-      if (cursor !== undefined) assertReaches(cursor, claimed);
+      if (cursor !== undefined) assertReaches(cursor.nextSequence - 1, claimed);
       if (follow) await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
     } while (follow && !stop.signal.aborted);
     givenOut.complete = true;
@@ -116,16 +116,6 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
       throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
     throw error;
   }
-}
-
-/** The end of the log looks the same where the disk has lost it; a checkpoint knows how far it went. */
-function assertReaches({ nextSequence }: Cursor, claimed: number): void {
-  if (nextSequence > claimed) return;
-  throw new CommandFailure(
-    `the log can be read up to event ${nextSequence - 1}, and a checkpoint was signed over ${claimed} events; ` +
-      'see collector verify',
-    EXIT.damaged,
-  );
 }
 
 function lineOf(event: StoredEvent): string {

@@ -20,10 +20,12 @@ const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   usage: 'the command line or the configuration is wrong; nothing was done',
   damaged: 'stored data is damaged; see collector doctor',
   unsafe: 'storage failed while running, and going on would not be safe (serve)',
-  inUse: 'the data directory is in use by another collector',
+  inUse: 'the data directory is in use by another collector, or a directory of back-ups by another back-up',
   notFound: 'what was asked for does not exist',
-  partly: 'some of the input was refused, and all the rest was done (import)',
-  interrupted: 'a signal ended it before its end; what it told of is done (import, demo)',
+  partly:
+    'some of the input was refused, and all the rest was done (import); restored, but events are known that came after ' +
+    'the back-up (restore)',
+  interrupted: 'a signal ended it before its end; what it told of is done (import, demo, records, report)',
 };
 
 /** The exit codes for the help, one a line, without a line break at the end. */

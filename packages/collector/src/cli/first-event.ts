@@ -1,6 +1,9 @@
 /** A first event to send, as a curl line that works when pasted into a shell. */
-import { randomUUID } from 'node:crypto';
+import { randomUUID, type X509Certificate } from 'node:crypto';
+import { isIP } from 'node:net';
 import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/protocol';
+import { certificateName } from '../access/certificate-name.js';
+import { alternativeNames } from '../ingest/client-certificate.js';
 
 /** Valid in both profiles, so that the line works whatever the key or the collector asks for. */
 const PAYLOADS: Readonly<Record<EventKind, object>> = {
@@ -24,6 +27,10 @@ const PAYLOADS: Readonly<Record<EventKind, object>> = {
 export interface Listening {
   readonly host: string;
   readonly port: number;
+  /** Whether HTTPS is spoken there. */
+  readonly tls?: boolean;
+  /** With what certificate, if that is known. */
+  readonly certificate?: X509Certificate | undefined;
 }
 
 /** The address to type on the same host: an address that means "any" is no address to call. */
@@ -33,11 +40,29 @@ export function callable(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
+/** What curl is told of where to send: by a name that the certificate has, since it would turn away from another. */
+function addressOf({ host, port, tls = false, certificate }: Listening): string {
+  const at = callable(host);
+  const bare = at.replace(/^\[|\]$/g, '');
+  const checked = isIP(bare) === 0 ? certificate?.checkHost(bare) : certificate?.checkIP(bare);
+  const fits = certificate === undefined || checked !== undefined;
+  // A wildcard is no name to call, and what is none might mean something to a shell.
+  const isName = (name: string) => name.startsWith('dns:') && certificateName(name) === name;
+  const name = fits
+    ? undefined
+    : alternativeNames(certificate.subjectAltName ?? '')
+        .find(isName)
+        ?.slice(4);
+  if (name === undefined) return `${tls ? 'https' : 'http'}://${at}:${port}`;
+  const resolve = isIP(bare) === 0 ? '' : `--resolve ${name}:${port}:${at} `;
+  return `${resolve}https://${name}:${port}`;
+}
+
 /**
  * @param kind of the event, one that the key may send.
  * @returns a shell command over several lines, without a line break at the end. Each call makes another event.
  */
-export function firstEventCurl({ host, port }: Listening, keyText: string, kind: EventKind): string {
+export function firstEventCurl(listening: Listening, keyText: string, kind: EventKind): string {
   const event = {
     event_id: randomUUID(),
     timestamp: new Date().toISOString(),
@@ -47,7 +72,7 @@ export function firstEventCurl({ host, port }: Listening, keyText: string, kind:
   };
   // Nothing above contains a single quote, and a key cannot: the shell takes all of it literally.
   return [
-    `curl -sS -X POST http://${callable(host)}:${port}${EVENT_PATHS[kind]} \\`,
+    `curl -sS -X POST ${addressOf(listening)}${EVENT_PATHS[kind]} \\`,
     `  -H 'X-API-Key: ${keyText}' \\`,
     `  -H 'Content-Type: application/json' \\`,
     `  -d '${JSON.stringify(event)}'`,

@@ -22,7 +22,9 @@ export interface GivenNote {
 }
 
 const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
-const KEPT = /^(\d{16})(-\d)?\.checkpoint$/;
+/** Those of the log of readings lie beside those of the log in a sink. */
+const READINGS = 'access-log-';
+const KEPT = /^((?:access-log-)?(\d{16}))(-\d)?\.checkpoint$/;
 /** What a collector puts beside checkpoints that is none. */
 const NO_CHECKPOINT = /^\.|\.(vkey|json|draft|unfinished|tmp)$/;
 /** A line as it stands below a text that was signed. */
@@ -58,7 +60,7 @@ export function notesOfDirectory(dataDir: string, newest: string | undefined): I
 }
 
 function promised(name: string): { size?: number } {
-  const digits = KEPT.exec(name)?.[1];
+  const digits = KEPT.exec(name)?.[2];
   return digits === undefined ? {} : { size: Number(digits) };
 }
 
@@ -107,7 +109,9 @@ export function notesElsewhere(given: string, passedOver: PassedOver): Iterable<
 }
 
 function* notesInDirectory(files: readonly Snapshot[], passedOver: PassedOver): Generator<GivenNote> {
-  const newest = files.findLast(({ name }) => KEPT.test(name));
+  const newest = [true, false].map((ofReadings) =>
+    files.findLast(({ name }) => KEPT.test(name) && name.startsWith(READINGS) === ofReadings),
+  );
   for (const each of files) {
     const { file, name } = each;
     if (!KEPT.test(name)) {
@@ -116,7 +120,7 @@ function* notesInDirectory(files: readonly Snapshot[], passedOver: PassedOver): 
       continue;
     }
     const note = textOf(each);
-    const cutBecause = () => (each === newest ? UNFINISHED : wholeBeside(each, note));
+    const cutBecause = () => (newest.includes(each) ? UNFINISHED : wholeBeside(each, note));
     yield { note, source: file, file, outside: true, ...promised(name), cutBecause };
   }
 }
@@ -124,9 +128,9 @@ function* notesInDirectory(files: readonly Snapshot[], passedOver: PassedOver): 
 /** A directory that lets nothing be changed keeps a note that was cut short, and the whole one beside it. */
 function wholeBeside({ file, name }: Snapshot, note: string): string | undefined {
   const directory = path.dirname(file);
-  const digits = KEPT.exec(name)?.[1] ?? '';
+  const begins = KEPT.exec(name)?.[1] ?? '';
   const whole = namesIn(directory)
-    .filter((other) => other !== name && other.startsWith(digits) && KEPT.test(other))
+    .filter((other) => other !== name && other.startsWith(begins) && KEPT.test(other))
     .find((other) => fs.readFileSync(path.join(directory, other), 'utf8').startsWith(note));
   return whole && `${path.join(directory, whole)} is the whole of it`;
 }

@@ -5,17 +5,18 @@ import { DEFAULT_ORGANISATION } from '../access/issuing.js';
 import type { Config } from '../config.js';
 import { Importer } from '../importing/importer.js';
 import type { PreparationSettings } from '../importing/preparation.js';
-import { RejectFile, RejectsExist } from '../importing/reject-file.js';
+import { RejectFile, RejectsExist, RejectsUnsafe } from '../importing/reject-file.js';
 import { DirectoryInUse, lockDirectory, type DirectoryLock } from '../store/embedded/directory-lock.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import { CommitUnknown } from '../store/store.js';
-import { beginReading } from './access-log.js';
+import { beginReading, type ReadingEnd } from './access-log.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { bytesOf, defaultRejects, settingsFrom, type ImportOptions } from './import-arguments.js';
 import { asJson, asText, howFar, sum, type Result } from './import-report.js';
 import { ImportWorker } from './import-worker.js';
 import { usage } from './key-arguments.js';
+import { importedFiles, namedFiles } from './noted-files.js';
 import {
   openLedger,
   reasonOf,
@@ -96,7 +97,8 @@ class Import {
   readonly #warned = new Set<string>();
   /** True once all of the files is read. */
   #complete = false;
-  #stored = () => 0;
+  #importer: Importer | undefined;
+  #ledger: OpenLedger | undefined;
   /** The ledger must not be touched any more. */
   #unsafe = false;
 
@@ -149,8 +151,7 @@ class Import {
     const rejects = file === undefined ? undefined : openRejects(file);
     if (rejects !== undefined) closings.push(() => rejects.close());
     const ledger = dryRun ? undefined : await this.#openLedger(rejects, closings);
-    const importer = new Importer({ inputs: this.#files, ledger, rejects });
-    this.#stored = () => sum(importer.tallies, 'stored');
+    const importer = (this.#importer = new Importer({ inputs: this.#files, ledger, rejects }));
     try {
       const stoppedBy = await this.#pump(importer);
       this.#complete = stoppedBy === undefined;
@@ -169,30 +170,41 @@ class Import {
     closings.push(() => held.release());
     const exposure = exposureOf(dataDir);
     if (exposure !== undefined) this.#warn(exposure, '');
+    closings.push(async () => {
+      if (this.#ledger === undefined || this.#unsafe) return;
+      await this.#ledger.leaves.close();
+      await this.#ledger.store.close();
+      await this.#ledger.readings.close();
+    });
     const { organisation, kind, profile, fix } = this.#options;
     // Before anything is stored, so that an import that is killed has been noted too.
     const end = beginReading(dataDir, {
       command: 'import',
-      filter: { files: this.#files, organisation, kind, profile, fix, rejects: rejects?.path },
+      filter: { ...namedFiles(this.#files), organisation, kind, profile, fix, rejects: rejects?.path },
     });
-    closings.push(() => end({ events: this.#stored(), complete: this.#complete }));
-    const ledger = await openOrRefuse(this.#config, {
+    // Noted before the ledger is closed, which signs it.
+    closings.push(() => end(this.#ended()));
+    const ledger = (this.#ledger = await openOrRefuse(this.#config, {
       onTrouble: (what, reason) => this.#warn(what, reason),
+      onAlarm: (what, reason) => this.#warn(what, reason),
       onNotice: (message) => this.#tell(message),
-      // The next start of the collector gives the newest one to the sinks.
+      // The next start of the collector gives the newest ones to the sinks.
       onCheckpoint: () => undefined,
-    });
-    closings.push(async () => {
-      if (this.#unsafe) return;
-      await ledger.leaves.close();
-      await ledger.store.close();
-    });
+      onAccessCheckpoint: () => undefined,
+    }));
     const { tornTail } = ledger.store.opened;
     if (tornTail !== undefined) {
       const { bytes, keptIn } = tornTail;
       this.#warn(`${bytes} bytes at the end of the log were no whole event and were moved aside`, keptIn);
     }
     return ledger;
+  }
+
+  #ended(): ReadingEnd {
+    const importer = this.#importer;
+    if (importer === undefined) return { events: 0, complete: false };
+    const events = sum(importer.tallies, 'stored');
+    return { events, complete: this.#complete, ...importedFiles(importer.tallies) };
   }
 
   /** @returns the signal that ended it before all was read. */
@@ -260,6 +272,7 @@ function openRejects(file: string): RejectFile {
   try {
     return RejectFile.open(file);
   } catch (error) {
+    if (error instanceof RejectsUnsafe) throw usage(`${error.message}. Name another by --rejects`);
     if (!(error instanceof RejectsExist)) throw error;
     throw usage(
       `${error.message}: it may hold what an earlier import refused. Move it, or name another by --rejects`,

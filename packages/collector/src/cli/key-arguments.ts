@@ -1,5 +1,6 @@
 /** What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
+import { certificateName } from '../access/certificate-name.js';
 import { isKeyId, keyIdOf } from '../access/key-text.js';
 import { parseRateLimit } from '../access/rate-limit.js';
 import { didYouMean } from '../nearest-name.js';
@@ -62,6 +63,18 @@ export function rateLimitFrom(text: string | undefined): RateLimit | undefined {
     );
   }
   return limit;
+}
+
+/** `dns:` or `uri:`, and a name of that kind in the certificate. */
+export function clientCertificateFrom(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const name = certificateName(text);
+  if (name === undefined) {
+    throw usage(
+      `--client-certificate: ${JSON.stringify(text)} is neither like dns:app.example.org nor like uri:spiffe://example.org/app`,
+    );
+  }
+  return name;
 }
 
 /** A key id. Never repeats what it was given: people paste whole keys where the id is asked for. */

@@ -1,4 +1,6 @@
 /** `collector keys`: create, list, rotate and revoke API keys, also while a collector runs on the same directory. */
+import { X509Certificate } from 'node:crypto';
+import fs from 'node:fs';
 import { EVENT_KINDS, type EventKind, PROFILES } from '@clinical-events/protocol';
 import { Command, Option } from 'commander';
 import { createKey, DEFAULT_ORGANISATION, type IssuedKey, keyState, rotateKey } from '../access/issuing.js';
@@ -11,6 +13,7 @@ import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { newKeyNotice } from './first-event.js';
 import {
+  clientCertificateFrom,
   expiryFrom,
   keyIdFrom,
   overlapFrom,
@@ -26,6 +29,7 @@ interface CreateOptions {
   readonly expires?: string;
   readonly rateLimit?: string;
   readonly profile?: (typeof PROFILES)[number];
+  readonly clientCertificate?: string;
   readonly note?: string;
   readonly json?: true;
 }
@@ -53,6 +57,7 @@ function keyJson(key: ApiKey, nowMs: number): object {
     rate_limit: key.rateLimit
       ? { events_per_second: key.rateLimit.perSecond, burst: key.rateLimit.burst }
       : null,
+    client_certificate: key.clientCertificate ?? null,
     note: key.note,
     state: keyState(key, nowMs),
     created_at: instant(key.createdAt),
@@ -79,6 +84,7 @@ function keyTable(keys: readonly ApiKey[], nowMs: number): string {
     'PERMISSIONS',
     'PROFILE',
     'RATE LIMIT',
+    'CERTIFICATE',
     'CREATED',
     'EXPIRES',
     'STATE',
@@ -90,6 +96,7 @@ function keyTable(keys: readonly ApiKey[], nowMs: number): string {
     key.permissions === 'all' ? 'all' : key.permissions.join(','),
     key.profile ?? '-',
     key.rateLimit === undefined ? '-' : formatRateLimit(key.rateLimit),
+    key.clientCertificate ?? '-',
     shortInstant(key.createdAt),
     shortInstant(key.expiresAt),
     keyState(key, nowMs),
@@ -98,11 +105,26 @@ function keyTable(keys: readonly ApiKey[], nowMs: number): string {
   return alignedTable([heading, ...rows]);
 }
 
+/** Undefined also when this user may not read it: a key can be made all the same. */
+function certificateOf({ tlsCert }: Config): X509Certificate | undefined {
+  try {
+    return tlsCert === '' ? undefined : new X509Certificate(fs.readFileSync(tlsCert));
+  } catch {
+    return undefined;
+  }
+}
+
 function printIssued(issued: IssuedKey, config: Config, introduction: string): void {
   const { text, key } = issued;
   const kind: EventKind = (key.permissions === 'all' ? undefined : key.permissions[0]) ?? 'inference-start';
   // Port 0 is any free one, which only the running collector knows.
-  const listening = { host: config.host, port: config.port === 0 ? 8080 : config.port };
+  const port = config.port === 0 ? 8080 : config.port;
+  const listening = {
+    host: config.host,
+    port,
+    tls: config.tlsCert !== '',
+    certificate: certificateOf(config),
+  };
   process.stdout.write(introduction + newKeyNotice(listening, text, kind));
 }
 
@@ -126,6 +148,7 @@ async function create(options: CreateOptions, config: Config): Promise<void> {
     permissions: permissionsFrom(options.permissions),
     profile: options.profile,
     rateLimit: rateLimitFrom(options.rateLimit),
+    clientCertificate: clientCertificateFrom(options.clientCertificate),
     expiresAt: expiryFrom(options.expires, now),
     note: options.note,
   };
@@ -240,6 +263,7 @@ export function command(): Command {
   $ collector keys create --organisation ward-7 --permissions inference-start,human-output \\
       --expires 90d --rate-limit 100/s:500 --note "summariser, test system"
   $ collector keys create --permissions outcome --json | jq -r .key > outcome.key
+  $ collector keys create --permissions all --client-certificate uri:spiffe://example.org/triage
 
 With the key goes a curl line that sends a first event: --host and --port say to which collector.`,
     'issuing',
@@ -255,6 +279,10 @@ With the key goes a curl line that sends a first event: --host and --port say to
       new Option('--profile <name>', "what its events must hold (default: the collector's)").choices(
         PROFILES,
       ),
+    )
+    .option(
+      '--client-certificate <name>',
+      'dns:<name> or uri:<URI> in the client certificate without which the key is refused (default: none)',
     )
     .option('--note <text>', 'what the key is for')
     .option('--json', 'print the key and its row as JSON')

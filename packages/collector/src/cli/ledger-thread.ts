@@ -1,8 +1,10 @@
 /** The ledger's thread: puts the embedded store and its tree under the group commit, and tells the main thread how they fare. */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
+import { LedgerCounters } from '../ledger/ledger-counters.js';
 import { Ledger, type LedgerState } from '../ledger/ledger.js';
 import { RingReader, type RingMemory } from '../ledger/ring.js';
 import type { Opened } from '../store/embedded/embedded-store.js';
+import type { IdIndexStats } from '../store/embedded/id-index/id-index.js';
 import {
   openLedger,
   reasonOf,
@@ -18,7 +20,12 @@ export interface LedgerThreadData extends LedgerSettings {
   readonly maxDepth: number;
   readonly ring: RingMemory;
   readonly answers: MessagePort;
+  /** What it counts (ledger/ledger-counters.ts). */
+  readonly counters: SharedArrayBuffer;
 }
+
+/** What the thread is asked for: to end in order, or to say that it lives and how its index fares. */
+export type LedgerThreadRequest = 'stop' | 'report';
 
 /** What the thread says. `reason` is the text of an error: a place or a system's answer, never an event's content. */
 export type LedgerThreadMessage =
@@ -26,37 +33,53 @@ export type LedgerThreadMessage =
   | { readonly type: 'refused'; readonly because: Refusal; readonly reason: string }
   | { readonly type: 'state'; readonly state: LedgerState; readonly reason: string }
   | { readonly type: 'trouble'; readonly what: string; readonly reason: string }
+  | { readonly type: 'alarm'; readonly what: string; readonly reason: string }
   | { readonly type: 'notice'; readonly message: string }
   | { readonly type: 'checkpoint'; readonly note: string }
+  | { readonly type: 'report'; readonly index: IdIndexStats }
+  | { readonly type: 'access-checkpoint'; readonly note: string }
   | { readonly type: 'closed' };
 
 async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   const say = (message: LedgerThreadMessage) => port.postMessage(message);
+  const counters = new LedgerCounters(data.counters);
   let opened: OpenLedger;
   try {
     opened = await openLedger(data, {
       onTrouble: (what, reason) => say({ type: 'trouble', what, reason }),
+      onAlarm: (what, reason) => say({ type: 'alarm', what, reason }),
       onNotice: (message) => say({ type: 'notice', message }),
       onCheckpoint: (note) => say({ type: 'checkpoint', note }),
+      onFlushed(milliseconds, events, bytes) {
+        counters.flushed(milliseconds);
+        counters.holds(events, bytes);
+      },
+      onAccessCheckpoint: (note) => say({ type: 'access-checkpoint', note }),
     });
   } catch (error) {
     say({ type: 'refused', because: refusalOf(error), reason: refusedBecause(error) });
     return;
   }
-  const { store, leaves } = opened;
+  const { store, leaves, readings } = opened;
+  counters.holds(store.opened.events, store.opened.bytes);
   const ledger = new Ledger({
     store,
     leaves,
     rings: [new RingReader(data.ring, data.answers)],
     doorbell: new Int32Array(data.ring.doorbell),
     maxDepth: data.maxDepth,
+    counters,
     onState: (state, cause) =>
       say({ type: 'state', state, reason: cause === undefined ? '' : reasonOf(cause) }),
   });
-  // The one message from the main thread: stop. Listening also keeps the thread alive while the ledger sleeps.
-  port.on('message', () => ledger.stop());
+  // Listening also keeps the thread alive while the ledger sleeps.
+  port.on('message', (request: LedgerThreadRequest) => {
+    if (request === 'stop') ledger.stop();
+    else say({ type: 'report', index: store.indexStats() });
+  });
   say({ type: 'opened', opened: store.opened });
   await ledger.run();
+  await readings.close();
   say({ type: 'closed' });
   port.close();
   data.answers.close();

@@ -4,7 +4,8 @@ import type { Logger } from 'pino';
 import type { Ingest } from '../ingest/ingest.js';
 import type { Opened } from '../store/embedded/embedded-store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import type { LedgerThreadData, LedgerThreadMessage } from './ledger-thread.js';
+import type { IdIndexStats } from '../store/embedded/id-index/id-index.js';
+import type { LedgerThreadData, LedgerThreadMessage, LedgerThreadRequest } from './ledger-thread.js';
 
 /** The same trouble is logged so often at most, in milliseconds. */
 const TROUBLE_EVERY_MS = 10_000;
@@ -17,14 +18,21 @@ export interface LedgerWorkerOptions {
   readonly onFailure: () => void;
   /** A checkpoint was signed and stands on the disk. */
   readonly onCheckpoint: (note: string) => void;
+  /** The same of a checkpoint of the log of readings. */
+  readonly onAccessCheckpoint: (note: string) => void;
 }
 
 export class LedgerWorker {
   readonly opened: Promise<Opened>;
+  /** When the thread last said that it lives, on the monotonic clock in milliseconds; undefined until it is open. */
+  livedAt: number | undefined;
+  /** How the id index fared then. */
+  index: IdIndexStats | undefined;
   readonly #worker: Worker;
   #closed = false;
 
-  constructor(data: LedgerThreadData, { log, ingest, onFailure, onCheckpoint }: LedgerWorkerOptions) {
+  constructor(data: LedgerThreadData, options: LedgerWorkerOptions) {
+    const { log, ingest, onFailure, onCheckpoint, onAccessCheckpoint } = options;
     this.#worker = new Worker(new URL('./ledger-thread.js', import.meta.url), {
       workerData: data,
       transferList: [data.answers],
@@ -42,6 +50,7 @@ export class LedgerWorker {
       this.#worker.on('message', (message: LedgerThreadMessage) => {
         switch (message.type) {
           case 'opened':
+            this.livedAt = performance.now();
             resolve(message.opened);
             break;
           case 'refused':
@@ -69,11 +78,21 @@ export class LedgerWorker {
             troubles.set(message.what, performance.now());
             log.warn(message.reason === '' ? {} : { reason: message.reason }, message.what);
             break;
+          case 'alarm':
+            log.error({ reason: message.reason }, message.what);
+            break;
           case 'notice':
             log.info(message.message);
             break;
           case 'checkpoint':
             onCheckpoint(message.note);
+            break;
+          case 'report':
+            this.livedAt = performance.now();
+            this.index = message.index;
+            break;
+          case 'access-checkpoint':
+            onAccessCheckpoint(message.note);
             break;
           case 'closed':
             this.#closed = true;
@@ -86,15 +105,24 @@ export class LedgerWorker {
     });
   }
 
+  /** Asks the thread to say that it lives. Once it has ended this does nothing. */
+  ask(): void {
+    this.#send('report');
+  }
+
   /** Has everything answered that was sent to it, and the store closed. */
   async stop(): Promise<void> {
     const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
-    this.#worker.postMessage('stop');
+    this.#send('stop');
     await exited;
     if (!this.#closed) throw new CommandFailure('the ledger did not close in order', EXIT.unsafe);
   }
 
   async terminate(): Promise<void> {
     await this.#worker.terminate();
+  }
+
+  #send(request: LedgerThreadRequest): void {
+    this.#worker.postMessage(request);
   }
 }

@@ -103,6 +103,19 @@ export function claimedSize(tree: TreeReader): number {
   }
 }
 
+/**
+ * The end of the log looks the same where the disk has lost it; a checkpoint knows how far it went.
+ * @param claimed what {@link claimedSize} said before the log was read.
+ * @throws CommandFailure when fewer events can be read.
+ */
+export function assertReaches(events: number, claimed: number): void {
+  if (events >= claimed) return;
+  throw new CommandFailure(
+    `the log can be read up to event ${events}, and a checkpoint was signed over ${claimed} events; see collector verify`,
+    EXIT.damaged,
+  );
+}
+
 /** @throws when the note is not one of this log, in words that follow a colon. */
 export function checkpointIn(
   note: string,

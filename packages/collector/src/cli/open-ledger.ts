@@ -1,15 +1,21 @@
-/** Opens a data directory for writing: the embedded store, the key that signs, and the tree, each held against the others. */
+/**
+ * Opens a data directory for writing: the embedded store, the key that signs, and the tree, each held against the others;
+ * and the log of readings, which holds up nothing.
+ */
 import type { CheckpointSigner } from '../integrity/signer.js';
+import { AccessLogTree } from '../ledger/access-log-tree.js';
 import { CheckpointContradicted, LedgerTree } from '../ledger/ledger-tree.js';
 import { CheckpointTrouble } from '../publishing/checkpoint-trouble.js';
 import { CommandSigner, SigningCommandUnfit } from '../signing/command-signer.js';
 import { SigningKeys } from '../signing/key-directory.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
+import { AccessLogFile } from '../store/embedded/access-log-file.js';
 import { EmbeddedStore } from '../store/embedded/embedded-store.js';
 import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged } from '../store/store.js';
+import { adoptionLine } from './access-log.js';
 import { claimedSize } from './log-checkpoints.js';
 import { deniedPath } from './permission-denied.js';
 
@@ -28,14 +34,21 @@ export interface LedgerSettings {
 export interface LedgerEars {
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, reason: string) => void;
+  /** Somebody has to look after it: what was signed is not what is there. Events are stored all the same. */
+  readonly onAlarm: (what: string, reason: string) => void;
   readonly onNotice: (message: string) => void;
   /** A checkpoint was signed and stands on the disk. */
   readonly onCheckpoint: (note: string) => void;
+  /** See EmbeddedStoreOptions. */
+  readonly onFlushed?: (milliseconds: number, events: number, bytes: number) => void;
+  /** The same of a checkpoint of the log of readings. */
+  readonly onAccessCheckpoint: (note: string) => void;
 }
 
 export interface OpenLedger {
   readonly store: EmbeddedStore;
   readonly leaves: LedgerTree;
+  readonly readings: AccessLogTree;
 }
 
 /** The configuration does not fit the log. The message names the option. */
@@ -45,12 +58,12 @@ class ConfigurationUnfit extends Error {
 
 /**
  * On return everything is whole, and events may be taken. The caller holds the directory's lock, and closes the leaves
- * first and then the store.
+ * first, then the store and the readings.
  * @throws whatever is wrong; {@link refusalOf} tells what kind of thing that is.
  */
 export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
   const { dataDir } = settings;
-  const { onNotice, onCheckpoint } = ears;
+  const { onNotice, onAlarm, onCheckpoint, onAccessCheckpoint, onFlushed } = ears;
   const onTrouble = (what: string, error: unknown) =>
     ears.onTrouble(what, error === undefined ? '' : reasonOf(error));
   const treeStore = TreeFiles.open(dataDir, nodeFiles);
@@ -60,6 +73,7 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
     // Whether it can be believed is seen when the tree is opened.
     vouchedEvents: claimedSize(treeStore),
     onTrouble,
+    ...(onFlushed && { onFlushed }),
   });
   const origin = () => settings.logOrigin || `collector/${store.opened.ledgerId}`;
   const signer: CheckpointSigner =
@@ -69,6 +83,8 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
   if (settings.logOrigin !== '' && signer.origin !== settings.logOrigin) {
     throw new ConfigurationUnfit(`--log-origin: this log began as ${signer.origin}, and its name stays`);
   }
+  // The empty log of readings is signed before the first event is taken.
+  const hasBegun = store.opened.events > 0;
   const trouble = new CheckpointTrouble(dataDir);
   const leaves = await LedgerTree.open({
     store: treeStore,
@@ -83,7 +99,16 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
       else if (trouble.over()) onNotice('checkpoints are made again');
     },
   });
-  return { store, leaves };
+  const readings = await AccessLogTree.open({
+    store: AccessLogFile.open(dataDir, nodeFiles),
+    signer,
+    adoptionLine: hasBegun ? adoptionLine : undefined,
+    intervalMs: settings.checkpointIntervalMs,
+    onCheckpoint: onAccessCheckpoint,
+    onTrouble,
+    onAltered: (reason) => onAlarm('access.log was changed; no checkpoint of it is signed any more', reason),
+  });
+  return { store, leaves, readings };
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Text of somebody else's on a terminal: it must not be able to move the cursor there, or to turn words around. */
 
 /** Control and direction characters that JSON lets stand as they are. */
-const UNPRINTABLE = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const UNPRINTABLE = /[\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 
 function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;

@@ -2,7 +2,6 @@
  * The `collector` command, once Node is known to be new enough: finds the command that was asked for, loads that one
  * file, and turns whatever comes of it into an exit code and lines on standard error.
  */
-import { readFileSync } from 'node:fs';
 import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import { GrantRefused } from '../access/issuing.js';
@@ -10,6 +9,7 @@ import { ConfigError, showsStacks } from '../config.js';
 import { KeyStoreDamaged } from '../store/key-store.js';
 import { CommandFailure, EXIT, exitCodesHelp } from './exit-codes.js';
 import { deniedPath } from './permission-denied.js';
+import { version } from './version.js';
 
 /** One file a command; loading only the one that was asked for keeps the start quick. */
 const COMMANDS: Readonly<
@@ -19,7 +19,9 @@ const COMMANDS: Readonly<
   keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
   events: { summary: 'print stored events as NDJSON', load: () => import('./events.js') },
   records: { summary: 'put runs together and export them', load: () => import('./records.js') },
+  report: { summary: 'count the runs of a period on a page', load: () => import('./report.js') },
   import: { summary: 'store events from NDJSON files', load: () => import('./import.js') },
+  config: { summary: 'check the configuration before a start', load: () => import('./config.js') },
   'signing-key': {
     summary: 'show and rotate the key that signs checkpoints',
     load: () => import('./signing-key.js'),
@@ -32,11 +34,13 @@ const COMMANDS: Readonly<
   proof: { summary: 'write a proof that an event is in the log', load: () => import('./proof.js') },
   'check-proof': { summary: 'check such a proof, without the log', load: () => import('./check-proof.js') },
   tiles: { summary: 'export the tree for independent tools', load: () => import('./tiles.js') },
+  backup: { summary: 'copy all that is stored, while a collector runs', load: () => import('./backup.js') },
+  restore: { summary: 'lay a back-up out again, and prove it', load: () => import('./restore.js') },
   demo: { summary: 'send made-up runs to a running collector', load: () => import('./demo.js') },
 };
 
 /** Commands that have commands of their own. */
-const GROUPS: readonly string[] = ['keys', 'signing-key', 'tiles'];
+const GROUPS: readonly string[] = ['config', 'keys', 'signing-key', 'tiles'];
 
 const EXAMPLES = `
 Examples:
@@ -44,11 +48,6 @@ Examples:
   $ collector keys create --permissions all
   $ collector events --follow
   $ collector help keys create`;
-
-function version(): string {
-  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
-  return (manifest as { version: string }).version;
-}
 
 /** Commander by itself would exit, and would print an error over two lines. */
 function tame(command: Command): void {
@@ -144,7 +143,10 @@ export async function main(argv: readonly string[]): Promise<void> {
   } catch (error) {
     const code = report(error, logLevel);
     process.exitCode = code;
-    // What a failed command left open must not keep the process alive.
-    process.stderr.write('', () => process.exit(code));
+    // What a failed command left open must not keep the process alive. What it has said before goes out first, unless
+    // somebody has ended it, who may be tired of a reader that does not read.
+    const leave = () => process.stderr.write('', () => process.exit(code));
+    if (code === EXIT.interrupted) leave();
+    else process.stdout.write('', leave);
   }
 }

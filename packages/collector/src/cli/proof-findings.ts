@@ -1,4 +1,4 @@
-/** What `doctor` says of the tree, its newest checkpoint, the key that signs, and the sinks. */
+/** What `doctor` says of the tree, its newest checkpoint, the key that signs, the access log, and the sinks. */
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import type { Config } from '../config.js';
 import { rootAt, TilesIncomplete } from '../integrity/merkle.js';
@@ -13,6 +13,7 @@ import { EventReader } from '../store/embedded/event-reader.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted, type Finding } from '../store/embedded/inspection.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
+import { accessCheckpointNote, accessLogText, checkAccessLog } from './access-log-check.js';
 import { checkpointIn } from './log-checkpoints.js';
 
 /** A running collector signs about once a second; an event that waits longer than this is a warning. */
@@ -30,6 +31,8 @@ export function* proofFindings(
   running: boolean,
 ): Generator<Finding> {
   const { dataDir } = config;
+  // Before the keys: a rotation is noted before its key signs.
+  const accessNote = accessCheckpointNote(dataDir, nodeFiles);
   let history: KeyHistory;
   try {
     history = readHistory(dataDir);
@@ -44,6 +47,7 @@ export function* proofFindings(
     const message = `over ${claimed} events, and the log holds ${events}: the others are missing from its end`;
     yield { severity: 'damage', subject: 'checkpoint', message };
   } else yield* checkpointFindings(dataDir, history, events, running);
+  yield* accessLogFindings(dataDir, accessNote, history, claimed > 0);
   yield* sinkFindings(dataDir, Date.now());
 }
 
@@ -154,6 +158,23 @@ function treeFinding(tree: ReturnType<typeof TreeFiles.read>, { size, root }: Ch
     subject,
     message: 'does not come to the root that was signed; the next start makes it anew from the events',
   };
+}
+
+function* accessLogFindings(
+  dataDir: string,
+  note: string | undefined,
+  { keys }: KeyHistory,
+  hasBegun: boolean,
+): Generator<Finding> {
+  const subject = 'access log';
+  const state = checkAccessLog(dataDir, nodeFiles, { note, keys, hasBegun });
+  if (state === undefined) return;
+  const faults = state.findings.filter(({ kind }) => kind !== 'note');
+  for (const { message } of faults) yield { severity: 'damage', subject, message };
+  if (faults.length === 0) yield { severity: 'ok', subject, message: accessLogText(state) };
+  for (const { kind, message } of state.findings) {
+    if (kind === 'note') yield { severity: 'warning', subject, message };
+  }
 }
 
 function* sinkFindings(dataDir: string, now: number): Generator<Finding> {

@@ -114,6 +114,8 @@ function sequenceFrom(text: string): number {
 
 /** What is there is never written over. */
 function newPlace(out: string): string {
+  if (path.basename(out) === '-')
+    throw usage('--out: - is no file; without --out it goes to standard output');
   if (fs.statSync(out, { throwIfNoEntry: false }) !== undefined) {
     throw usage(`--out: ${out} is there already, and is not written over`);
   }

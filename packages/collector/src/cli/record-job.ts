@@ -1,5 +1,4 @@
 /** What the main thread and those that make records say to each other. Nothing of a payload but finished pieces. */
-import type { EventPlace } from '../store/event-places.js';
 import type { RecordFilter } from './record-arguments.js';
 import type { PlacedPiece } from './record-pieces.js';
 
@@ -13,15 +12,9 @@ export interface ThreadSettings {
 
 /** Some runs, as they follow each other in the log. */
 export interface Job {
-  readonly windows: readonly JobWindow[];
-}
-
-export interface JobWindow {
-  /** Addresses and sizes by turns. */
-  readonly places: Float64Array;
-  /** How many events each run has. */
-  readonly counts: Uint32Array;
-  /** Of the runs that others are nested in, or that are nested in each other in a circle, by place. */
+  /** As RunList has them. */
+  readonly entries: Uint8Array;
+  /** Of the runs that others are nested in, or that are nested in each other in a circle, by their number. */
   readonly links: readonly (readonly [run: number, children: readonly string[], cycle: readonly string[]])[];
 }
 
@@ -31,10 +24,9 @@ export type Told =
   /** In the order of the question; undefined for an event that the log does not have. */
   | { readonly runs: readonly (string | null | undefined)[] };
 
-/** The parents of a window's events that are not of their own run. */
+/** A parent that is not of the run of the event that names it. */
 export interface Question {
-  readonly run: number;
-  readonly window: number;
+  readonly organisation: string;
   readonly eventId: string;
 }
 
@@ -42,16 +34,3 @@ export interface Question {
 export type Answer =
   | { readonly questions: readonly Question[] }
   | { readonly pieces: readonly PlacedPiece[]; readonly passed: number };
-
-export function placesIn({ places, counts }: JobWindow): { readonly places: EventPlace[] }[] {
-  const runs: { places: EventPlace[] }[] = [];
-  let at = 0;
-  for (const count of counts) {
-    const own: EventPlace[] = [];
-    for (const end = at + 2 * count; at < end; at += 2) {
-      own.push({ address: places[at] ?? 0, size: places[at + 1] ?? 0 });
-    }
-    runs.push({ places: own });
-  }
-  return runs;
-}

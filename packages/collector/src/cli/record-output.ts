@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { PieceJoiner } from '../records/exports/record-encoder.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
 import { printableJson } from './printable.js';
 import type { PlacedPiece } from './record-pieces.js';
 
@@ -21,10 +22,13 @@ export interface RecordOutput {
 export class StandardOutput implements RecordOutput {
   readonly #joiner: PieceJoiner;
   readonly #isText: boolean;
+  readonly #stop: AbortSignal;
 
-  constructor(joiner: PieceJoiner, isText: boolean) {
+  /** @param stop ends the waiting for a reader who does not read on. */
+  constructor(joiner: PieceJoiner, isText: boolean, stop: AbortSignal) {
     this.#joiner = joiner;
     this.#isText = isText;
+    this.#stop = stop;
   }
 
   async write(piece: PlacedPiece): Promise<void> {
@@ -43,7 +47,13 @@ export class StandardOutput implements RecordOutput {
     if (bytes.length === 0) return;
     // On a terminal a sender's characters must not move the cursor. A pipe gets what a file would.
     const shown = this.#isText && process.stdout.isTTY ? printableJson(Buffer.from(bytes).toString()) : bytes;
-    if (!process.stdout.write(shown)) await once(process.stdout, 'drain');
+    if (process.stdout.write(shown)) return;
+    try {
+      await once(process.stdout, 'drain', { signal: this.#stop });
+    } catch (error) {
+      this.#stop.throwIfAborted();
+      throw error;
+    }
   }
 }
 
@@ -75,7 +85,11 @@ class Draft {
   }
 
   #put(bytes: Uint8Array): void {
-    for (let done = 0; done < bytes.length;) done += fs.writeSync(this.#fd, bytes, done);
+    try {
+      for (let done = 0; done < bytes.length;) done += fs.writeSync(this.#fd, bytes, done);
+    } catch (error) {
+      throw unwritable(this.file, error);
+    }
     this.bytes += bytes.length;
   }
 }
@@ -98,9 +112,7 @@ export class OneFile implements RecordOutput {
   finish(): void {
     this.#draft.close();
     this.#open = false;
-    // Unlike a rename, a link does not take the place of a file that has come there since.
-    fs.linkSync(this.#draft.file, this.file);
-    fs.rmSync(this.#draft.file);
+    putInPlace(this.#draft.file, this.file);
     syncDirectory(path.dirname(this.file));
   }
 
@@ -168,6 +180,37 @@ export class DayDirectories implements RecordOutput {
     this.#file = undefined;
     file?.close();
   }
+}
+
+/** Unlike a rename, a link does not take the place of a file that has come there since. */
+function putInPlace(draft: string, file: string): void {
+  try {
+    fs.linkSync(draft, file);
+    fs.rmSync(draft);
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') throw cameSince(file, error);
+    // A file system without links (FAT, some shares): the name is taken first, and then replaced.
+    try {
+      fs.closeSync(fs.openSync(file, 'wx', 0o600));
+    } catch (taken) {
+      throw codeOf(taken) === 'EEXIST' ? cameSince(file, taken) : unwritable(file, taken);
+    }
+    fs.renameSync(draft, file);
+  }
+}
+
+function cameSince(file: string, cause: unknown): CommandFailure {
+  return new CommandFailure(`--out: ${file} has come there since, and is not written over`, EXIT.failure, {
+    cause,
+  });
+}
+
+function unwritable(file: string, cause: unknown): CommandFailure {
+  return new CommandFailure(`${file} cannot be written (${codeOf(cause)})`, EXIT.failure, { cause });
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : String(error);
 }
 
 function draftName(place: string): string {

@@ -1,19 +1,19 @@
 /** The thread that makes records and pieces of files of them: several can do so beside each other (record-threads.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
-import { assembleRecord } from '../records/assemble.js';
-import { eventsOf, outsideParentsOf } from '../records/record-windows.js';
+import { UNLINKED } from '../records/nesting.js';
+import {
+  eventBatchesOf,
+  likelyOutsideParents,
+  recordOf,
+  windowsOf,
+  type UnparsedEvent,
+} from '../records/record-windows.js';
+import { runsIn } from '../records/sorted-runs.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { LogPlaces } from '../store/embedded/log-places.js';
 import { isWanted } from './record-arguments.js';
 import { FORMATS } from './record-formats.js';
-import {
-  placesIn,
-  type Answer,
-  type Job,
-  type Question,
-  type ThreadSettings,
-  type Told,
-} from './record-job.js';
+import type { Answer, Job, Question, ThreadSettings, Told } from './record-job.js';
 import { PieceMaker } from './record-pieces.js';
 
 const port = parentPort;
@@ -23,37 +23,74 @@ const format = await FORMATS[name]?.load();
 if (format === undefined) throw new RangeError(`there is no format ${name}`);
 const log = LogPlaces.forReading(dataDir, nodeFiles);
 const maker = new PieceMaker(format, byDay, (record) => isWanted(filter, record));
-let answered: ((runs: readonly (string | null | undefined)[]) => void) | undefined;
+/** Who waits for answers: they come in the order of the questions. */
+const answered: ((runs: readonly (string | null | undefined)[]) => void)[] = [];
+const NO_ANSWERS = Promise.resolve<Answers>(new Map());
 
 function tell(answer: Answer): void {
   const transfer = 'pieces' in answer ? answer.pieces.map(({ bytes }) => bytes.buffer) : [];
   port?.postMessage(answer, transfer);
 }
 
-async function whereAre(questions: readonly Question[]): Promise<Map<string, string | null | undefined>> {
-  const runs = new Map<string, string | null | undefined>();
-  if (questions.length === 0) return runs;
-  const answers = await new Promise<readonly (string | null | undefined)[]>((resolve) => {
-    answered = resolve;
-    tell({ questions });
-  });
-  for (const [i, { run, eventId }] of questions.entries()) runs.set(`${run} ${eventId}`, answers[i]);
-  return runs;
+type Answers = ReadonlyMap<string, string | null | undefined>;
+
+/** The events of some runs, and where the parents are that do not seem to be among them. */
+interface Prepared {
+  readonly runs: readonly (readonly UnparsedEvent[])[];
+  readonly parents: Promise<Answers>;
 }
 
-async function make(job: Job): Promise<void> {
+function prepared(runs: readonly (readonly UnparsedEvent[])[]): Prepared {
+  const questions = runs.flatMap((events) =>
+    likelyOutsideParents(events).map((eventId) => ({ organisation: organisationOf(events), eventId })),
+  );
+  return { runs, parents: questions.length === 0 ? NO_ANSWERS : whereAre(questions) };
+}
+
+async function whereAre(questions: readonly Question[]): Promise<Answers> {
+  const answers = await new Promise<readonly (string | null | undefined)[]>((resolve) => {
+    answered.push(resolve);
+    tell({ questions });
+  });
+  return new Map(questions.map(({ organisation, eventId }, i) => [`${organisation} ${eventId}`, answers[i]]));
+}
+
+function organisationOf(events: readonly UnparsedEvent[]): string {
+  return events[0]?.facts.organisation ?? '';
+}
+
+/** Some runs after the other, each with the next one's read: their questions are answered meanwhile. */
+function* batchesOf(entries: Buffer): Generator<Prepared> {
+  for (const window of windowsOf(runsIn(entries))) {
+    for (const runs of eventBatchesOf(log, window)) yield prepared(runs);
+  }
+}
+
+async function make({ entries, links }: Job): Promise<void> {
+  const linkOf = new Map(links.map(([run, children, cycle]) => [run, { children, cycle }]));
+  const batches = batchesOf(Buffer.from(entries.buffer, entries.byteOffset, entries.byteLength));
   let passed = 0;
-  for (const [place, window] of job.windows.entries()) {
-    const runs = eventsOf(log, placesIn(window));
-    const questions = runs.flatMap((events, run) =>
-      outsideParentsOf(events).map((eventId): Question => ({ window: place, run, eventId })),
-    );
-    const parents = await whereAre(questions);
-    const links = new Map(window.links.map(([run, children, cycle]) => [run, { children, cycle }]));
-    for (const [run, events] of runs.entries()) {
-      const { children = [], cycle = [] } = links.get(run) ?? {};
-      const parentRunOf = (eventId: string) => parents.get(`${run} ${eventId}`);
-      maker.add(assembleRecord(events, { children, cycle, parentRunOf }));
+  let run = 0;
+  for (let next = batches.next(); !next.done;) {
+    const { runs, parents } = next.value;
+    next = batches.next();
+    const known = await parents;
+    for (const events of runs) {
+      const { children, cycle } = linkOf.get(run++) ?? UNLINKED;
+      const unknown: Question[] = [];
+      const organisation = organisationOf(events);
+      const parentRunIn = (answers: Answers) => (eventId: string) => {
+        const key = `${organisation} ${eventId}`;
+        if (!answers.has(key)) unknown.push({ organisation, eventId });
+        return answers.get(key);
+      };
+      let record = recordOf(events, { children, cycle, parentRunOf: parentRunIn(known) });
+      if (unknown.length > 0) {
+        // One that could not be seen without parsing: once more, with all answers.
+        const all = new Map([...known, ...(await whereAre(unknown.splice(0)))]);
+        record = recordOf(events, { children, cycle, parentRunOf: parentRunIn(all) });
+      }
+      maker.add(record);
       passed += events.length;
     }
   }
@@ -61,7 +98,7 @@ async function make(job: Job): Promise<void> {
 }
 
 port.on('message', (told: Told) => {
-  if ('runs' in told) answered?.(told.runs);
+  if ('runs' in told) answered.shift()?.(told.runs);
   else {
     make(told.job).catch((error: unknown) => {
       // An uncaught error of a thread reaches whoever started it.

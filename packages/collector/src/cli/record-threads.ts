@@ -4,11 +4,11 @@
  */
 import os from 'node:os';
 import { Worker } from 'node:worker_threads';
-import { windowsOf } from '../records/record-windows.js';
-import type { RunGroups, RunPlaces } from '../records/run-groups.js';
+import type { RunGroups } from '../records/run-groups.js';
+import type { RunList } from '../records/sorted-runs.js';
 import { StoreDamaged } from '../store/store.js';
 import { FORMATS } from './record-formats.js';
-import type { Answer, Job, JobWindow, ThreadSettings, Told } from './record-job.js';
+import type { Answer, Job, ThreadSettings, Told } from './record-job.js';
 import type { PlacedPiece } from './record-pieces.js';
 
 /** Runs to a job, and bytes of log where the format does not ask for more: what is in memory at once. */
@@ -24,11 +24,6 @@ export interface Made {
   readonly pieces: readonly PlacedPiece[];
   /** How many events were gone through. */
   readonly passed: number;
-}
-
-interface UnderWay {
-  readonly runs: readonly (readonly RunPlaces[])[];
-  readonly made: Promise<Made>;
 }
 
 export class RecordThreads {
@@ -50,13 +45,14 @@ export class RecordThreads {
       Math.max(1, Math.ceil(groups.events / EVENTS_TO_A_THREAD)),
     );
     for (let i = 0; i < count; i++) this.#threads.push(new RecordThread(this.#settings, groups));
-    const waiting: UnderWay[] = [];
+    const waiting: Promise<Made>[] = [];
     let turn = 0;
-    for (const runs of jobsOf(groups.runs(), FORMATS[this.#settings.format]?.jobBytes ?? JOB_BYTES)) {
+    const jobBytes = FORMATS[this.#settings.format]?.jobBytes ?? JOB_BYTES;
+    for (const runs of groups.lists(JOB_RUNS, jobBytes)) {
       signal.throwIfAborted();
       const thread = this.#threads[turn++ % count];
       if (thread === undefined) return;
-      waiting.push({ runs, made: thread.make(runs) });
+      waiting.push(thread.make(runs));
       // Each has one to do and one to go on with.
       while (waiting.length >= 2 * count) yield await first(waiting, signal);
     }
@@ -68,36 +64,18 @@ export class RecordThreads {
   }
 }
 
-async function first(waiting: UnderWay[], signal: AbortSignal): Promise<Made> {
-  const next = waiting.shift();
-  if (next === undefined) throw new RangeError('nothing is under way');
-  const made = await next.made;
+async function first(waiting: Promise<Made>[], signal: AbortSignal): Promise<Made> {
+  const made = await waiting.shift();
+  if (made === undefined) throw new RangeError('nothing is under way');
   signal.throwIfAborted();
   return made;
-}
-
-function* jobsOf(runs: Iterable<RunPlaces>, most: number): Generator<RunPlaces[][]> {
-  let job: RunPlaces[][] = [];
-  let count = 0;
-  let bytes = 0;
-  for (const window of windowsOf(runs)) {
-    job.push(window);
-    count += window.length;
-    for (const { places } of window) for (const { size } of places) bytes += size;
-    if (count < JOB_RUNS && bytes < most) continue;
-    yield job;
-    job = [];
-    count = 0;
-    bytes = 0;
-  }
-  if (job.length > 0) yield job;
 }
 
 /** One thread. Its jobs are done one after the other. */
 class RecordThread {
   readonly #worker: Worker;
   readonly #jobs: {
-    runs: readonly (readonly RunPlaces[])[];
+    runs: RunList;
     resolve: (made: Made) => void;
     reject: (error: unknown) => void;
   }[] = [];
@@ -116,7 +94,7 @@ class RecordThread {
     this.#worker.on('exit', () => this.#fail(new Error('a thread that makes records has ended')));
   }
 
-  make(runs: readonly (readonly RunPlaces[])[]): Promise<Made> {
+  make(runs: RunList): Promise<Made> {
     const made = new Promise<Made>((resolve, reject) => {
       if (this.#failure === undefined) this.#jobs.push({ runs, resolve, reject });
       else reject(this.#failure);
@@ -134,20 +112,10 @@ class RecordThread {
   #begin(): void {
     const [next] = this.#jobs;
     if (next === undefined) return;
-    const job: Job = { windows: next.runs.map((window) => this.#windowOf(window)) };
-    this.#tell({ job });
-  }
-
-  #windowOf(window: readonly RunPlaces[]): JobWindow {
-    const places: number[] = [];
-    const links: JobWindow['links'][number][] = [];
-    for (const [i, run] of window.entries()) {
-      for (const { address, size } of run.places) places.push(address, size);
-      const { children, cycle } = this.groups.linksOf(run);
-      if (children.length > 0 || cycle.length > 0) links.push([i, children, cycle]);
-    }
-    const counts = Uint32Array.from(window, (run) => run.places.length);
-    return { places: Float64Array.from(places), counts, links };
+    const links = this.groups
+      .linkedIn(next.runs)
+      .map(([run, { children, cycle }]): Job['links'][number] => [run, children, cycle]);
+    this.#tell({ job: { entries: next.runs.entries, links } });
   }
 
   #take(answer: Answer): void {
@@ -155,8 +123,8 @@ class RecordThread {
     if (current === undefined) return;
     if ('questions' in answer) {
       try {
-        const runs = answer.questions.map(({ window, run, eventId }) =>
-          this.groups.linksOf(current.runs[window]?.[run]).parentRunOf(eventId),
+        const runs = answer.questions.map(({ organisation, eventId }) =>
+          this.groups.runOf(organisation, eventId),
         );
         this.#tell({ runs });
       } catch (error) {
@@ -180,7 +148,7 @@ class RecordThread {
 }
 
 /** An error that came from a thread has lost its class. */
-function revived(error: Error): Error {
+export function revived(error: Error): Error {
   if (error.name !== 'StoreDamaged' || !('place' in error)) return error;
   return Object.assign(new StoreDamaged(error.place as StoreDamaged['place'], ''), {
     message: error.message,

@@ -1,11 +1,17 @@
 /** One record as text for a person: who and what at the top, then what happened, when, in canonical order. */
 import type { ClinicalRecord, RecordedEvent } from '@clinical-events/protocol';
 import { millisecondsOf } from '../records/exports/record-columns.js';
-import { printable } from './printable.js';
+import { printable, printableJson } from './printable.js';
 import { alignedTable } from './table.js';
 
 const NARROWEST = 60;
+const WIDTH_WITHOUT_TERMINAL = 120;
 const NONE = '-';
+
+/** How wide a timeline may be on standard output. */
+export function outputColumns(): number {
+  return process.stdout.isTTY ? process.stdout.columns : WIDTH_WITHOUT_TERMINAL;
+}
 
 /** @param columns how wide the terminal is. */
 export function timeline(record: ClinicalRecord, columns: number): string {
@@ -129,7 +135,9 @@ function line(...parts: readonly unknown[]): string {
 
 /** On one line, and harmless on a terminal. */
 function plain(value: unknown): string {
-  return printable(typeof value === 'string' ? value.replace(/\s+/g, ' ') : JSON.stringify(value));
+  return typeof value === 'string'
+    ? printable(value.replace(/\s+/g, ' '))
+    : printableJson(JSON.stringify(value));
 }
 
 function conflictsOf({ metadata: { conflicts } }: ClinicalRecord): string {

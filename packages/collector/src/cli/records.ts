@@ -11,14 +11,16 @@ import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged } from '../store/store.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { claimedSize } from './log-checkpoints.js';
+import { assertReaches, claimedSize } from './log-checkpoints.js';
+import { usage } from './key-arguments.js';
 import { noteReading, type GivenOut } from './noted-reading.js';
+import { passThreads } from './pass-threads.js';
 import { ProgressBar } from './progress-bar.js';
 import { isWanted, requestFrom, type RecordsOptions, type RecordsRequest } from './record-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
 import { DayDirectories, OneFile, StandardOutput, type RecordOutput } from './record-output.js';
 import { RecordThreads } from './record-threads.js';
-import { timeline } from './record-timeline.js';
+import { outputColumns, timeline } from './record-timeline.js';
 
 const EXAMPLES = `
 Formats:
@@ -28,13 +30,14 @@ ${Object.entries(FORMATS)
   .join('')}
 Examples:
   $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10
-  $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --out january.ndjson
+  $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
   $ collector records --format parquet --out records --partition day
   $ collector records --after 120000 --out changed.ndjson
 
 Records come in the order of their first event in the log. --since and --until are about when the collector had an event:
 a record is there whole when one of its events was received then. --after takes the sequence that an earlier call told,
-and gives each record that has a newer event, whole and anew: what it gives replaces the record of the same record_id.
+and gives each record that has a newer event, whole and anew: what it gives replaces the record of the same organisation
+and record_id. A record without a run is to be dropped once its event stands in another (docs/EXPORTS.md).
 
 A file or directory appears once it is whole, and never takes the place of another. Temporary files hold ids and
 addresses, no payload; they take at most 64 bytes an event in --temp-dir.
@@ -44,7 +47,6 @@ It can run beside a collector. That it ran, what it was asked for and how much i
 /** Fewer are done before anybody wonders. */
 const BAR_FROM_MEBIBYTES = 64;
 const BAR_FROM_EVENTS = 50_000;
-const WIDTH_WITHOUT_TERMINAL = 120;
 
 export function command(): Command {
   const records = new Command('records')
@@ -77,8 +79,8 @@ export function command(): Command {
 interface Done {
   records: number;
   events: number;
-  /** To be given to --after the next time. */
-  next_after: number;
+  /** To be given to --after the next time; null with --until, which left out what came since. */
+  next_after: number | null;
 }
 
 class Export {
@@ -101,7 +103,9 @@ class Export {
     const { dataDir } = this.#config;
     // Asked first: a running collector goes on while the log is read.
     const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
-    const { json, ...filter } = this.#options;
+    const { run, organisation, model, since, until, after, incomplete, format, out, partition, json } =
+      this.#options;
+    const filter = { run, organisation, model, since, until, after, incomplete, format, out, partition };
     const givenOut = noteReading(dataDir, { command: 'records', filter });
     const scratch = fs.mkdtempSync(path.join(this.#request.tempDir, 'collector-records-'));
     // Also when the process ends in the middle, because nobody reads on.
@@ -109,8 +113,13 @@ class Export {
     const log = new LogPlaces(dataDir, nodeFiles);
     try {
       const groups = await this.#group(log, scratch);
-      this.#done.next_after = groups.nextSequence - 1;
-      assertReaches(groups.nextSequence - 1, claimed);
+      const newest = groups.nextSequence - 1;
+      assertReaches(newest, claimed);
+      const { after = 0 } = this.#request.selection;
+      if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
+      // A power failure must not take back what the next export will not ask for again.
+      log.flush();
+      this.#done.next_after = this.#request.selection.until === undefined ? newest : null;
       await this.#give(log, groups, givenOut);
       givenOut.complete = true;
       this.#tell(json === true);
@@ -138,6 +147,7 @@ class Export {
       return await RunGroups.of(log, this.#request.selection, {
         scratch,
         signal: this.#stop.signal,
+        elsewhere: passThreads(this.#config.dataDir, log.bytes, this.#stop.signal),
         onPassed: (bytes) => bar.show(bytes, log.bytes),
       });
     } finally {
@@ -162,8 +172,9 @@ class Export {
       let seen = 0;
       for await (const { pieces, passed } of threads.pieces(groups, this.#stop.signal)) {
         for (const piece of pieces) {
-          await output.write(piece);
+          // Noted before: whoever stops reading has had it.
           givenOut.events += piece.events;
+          await output.write(piece);
           this.#done.records += piece.records;
         }
         seen += passed;
@@ -181,7 +192,7 @@ class Export {
 
   /** For a person: one run, in every organisation that has it. */
   #show(log: LogPlaces, groups: RunGroups, givenOut: GivenOut): void {
-    const columns = process.stdout.isTTY ? process.stdout.columns : WIDTH_WITHOUT_TERMINAL;
+    const columns = outputColumns();
     for (const window of windowsOf(groups.runs())) {
       for (const record of recordsOf(log, window, (run) => groups.linksOf(window[run]))) {
         if (!isWanted(this.#request.filter, record)) continue;
@@ -194,7 +205,8 @@ class Export {
   async #output(format: ExportFormat): Promise<RecordOutput> {
     const { out, byDay } = this.#request;
     const made = await format.load();
-    if (out === undefined) return new StandardOutput(made.joiner(), format.binary !== true);
+    if (out === undefined)
+      return new StandardOutput(made.joiner(), format.binary !== true, this.#stop.signal);
     return byDay
       ? new DayDirectories(out, format.extension, () => made.joiner())
       : new OneFile(out, made.joiner());
@@ -209,17 +221,8 @@ class Export {
       const rate = Math.round(events / Math.max(seconds, 0.001));
       process.stderr.write(
         `collector: ${records} records of ${events} events in ${seconds.toFixed(1)} s, ${rate}/s` +
-          `${out === undefined ? '' : `, in ${out}`}; what is newer: --after ${next_after}\n`,
+          `${out === undefined ? '' : `, in ${out}`}${next_after === null ? '' : `; what is newer: --after ${next_after}`}\n`,
       );
     }
   }
-}
-
-/** The end of the log looks the same where the disk has lost it; a checkpoint knows how far it went. */
-function assertReaches(events: number, claimed: number): void {
-  if (events >= claimed) return;
-  throw new CommandFailure(
-    `the log can be read up to event ${events}, and a checkpoint was signed over ${claimed} events; see collector verify`,
-    EXIT.damaged,
-  );
 }

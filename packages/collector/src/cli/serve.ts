@@ -1,26 +1,39 @@
 /** `collector serve`: puts the rooms together, and takes them apart again in the right order. */
+import { isatty } from 'node:tty';
 import { MessageChannel } from 'node:worker_threads';
 import { Command } from 'commander';
 import pino, { type Logger } from 'pino';
 import { ensureFirstKey } from '../access/issuing.js';
 import { KeyRing } from '../access/key-ring.js';
-import type { Config } from '../config.js';
+import { type Config, serviceManagement } from '../config.js';
 import { Ingest } from '../ingest/ingest.js';
 import { Listener } from '../ingest/listener.js';
+import { createCounterMemory } from '../ledger/ledger-counters.js';
 import { createRingMemory } from '../ledger/ring.js';
+import type { OperatorToken } from '../management/operator-token.js';
 import { Publisher } from '../publishing/publisher.js';
+import { readingsRoot } from '../publishing/readings-root.js';
 import { parseSinks, SinkSpecInvalid, type SinkSpec } from '../publishing/sink.js';
 import { readHistory } from '../signing/key-history.js';
+import { AccessLogFile } from '../store/embedded/access-log-file.js';
 import { DirectoryInUse, lockDirectory, type DirectoryLock } from '../store/embedded/directory-lock.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import type { Opened } from '../store/embedded/embedded-store.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { KeyDatabase } from '../store/embedded/key-database.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
+import { CollectorVitals } from './collector-vitals.js';
 import { addConfigOptions, configOf } from './config-options.js';
+import { edgeOf, type Edge } from './edge.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { newKeyNotice } from './first-event.js';
 import { LedgerWorker } from './ledger-worker.js';
+import { openManagement, operatorTokenOf } from './management-listener.js';
+import { Reload } from './reload.js';
+import { ServiceManager } from './service-manager.js';
+import { openTelemetry } from './telemetry.js';
+
+const STOPPING = ['SIGTERM', 'SIGINT'] as const;
 
 const EXAMPLES = `
 Examples:
@@ -29,7 +42,8 @@ Examples:
   $ COLLECTOR_PROFILE=full collector serve
 
 The first start on an empty data directory makes an API key and prints it once.
-SIGTERM, SIGINT and SIGHUP stop it in order: what was begun is answered, then it exits with 0.
+SIGTERM and SIGINT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read its
+configuration, keys and certificates anew; on a terminal, where it means that the terminal is gone, it stops it too.
 Logs go to standard error, one JSON object a line.`;
 
 export function command(): Command {
@@ -37,7 +51,7 @@ export function command(): Command {
   return addConfigOptions(serve, 'serve')
     .addHelpText('after', EXAMPLES)
     .action(async (_options: unknown, self: Command) => {
-      process.exitCode = await serveUntilStopped(configOf(self, 'serve'));
+      process.exitCode = await serveUntilStopped(() => configOf(self, 'serve'));
     });
 }
 
@@ -51,16 +65,19 @@ function lock(dataDir: string): DirectoryLock {
   }
 }
 
-/** @returns the exit code. */
-async function serveUntilStopped(config: Config): Promise<number> {
+/** @param read reads the configuration. @returns the exit code. */
+async function serveUntilStopped(read: () => Config): Promise<number> {
+  const config = read();
   const sinks = sinksOf(config);
+  const edge = await edgeOf(config);
+  const token = operatorTokenOf(config);
   const log = pino({ level: config.logLevel, base: null }, pino.destination({ dest: 2, sync: true }));
   const held = lock(config.dataDir);
   const exposure = exposureOf(config.dataDir);
   if (exposure) log.warn(exposure);
   const keyDatabase = KeyDatabase.open(config.dataDir);
   try {
-    return await run(config, sinks, log, keyDatabase);
+    return await run(config, read, sinks, edge, token, log, keyDatabase);
   } finally {
     await keyDatabase.close();
     held.release();
@@ -78,10 +95,37 @@ function sinksOf({ checkpointSink }: Config): readonly SinkSpec[] {
 
 async function run(
   config: Config,
+  read: () => Config,
   sinks: readonly SinkSpec[],
+  edge: Edge,
+  token: OperatorToken | undefined,
   log: Logger,
   keyDatabase: KeyDatabase,
 ): Promise<number> {
+  const ending = new Ending();
+  const manager = new ServiceManager(serviceManagement(), log);
+  const started = Promise.withResolvers<undefined>();
+  let status = '';
+  const reload = new Reload(config, started.promise, {
+    read,
+    apply(changed) {
+      log.level = changed.logLevel;
+      listener.limit(changed);
+    },
+    sources: {
+      'API keys': () => keys.refresh(),
+      'TLS certificate': (): Promise<void> | undefined => listener.tls?.reload(),
+    },
+    onBegin: () => manager.reloading(),
+    onEnd: () => manager.ready(status),
+    log,
+  });
+  const onSignal = (signal: NodeJS.Signals) => ending.end(EXIT.ok, signal);
+  // From here on, because a hang-up that nobody hears ends the process.
+  if (!onTerminal()) process.on('SIGHUP', () => reload.ask());
+  // Nothing is begun yet that could be finished. As the first process of a container it must hear a signal to end by it.
+  const onEarlySignal = () => process.exit(EXIT.ok);
+  for (const signal of STOPPING) process.on(signal, onEarlySignal);
   const keys = await KeyRing.open(keyDatabase, {
     onFailure: (error) =>
       log.error({ reason: messageOf(error) }, 'API keys cannot be read; those last read stay valid'),
@@ -93,16 +137,22 @@ async function run(
     keys,
     ring,
     answers: port1,
-    profile: config.profile,
+    get profile() {
+      return reload.config.profile;
+    },
     maxBodyBytes: config.maxBodyBytes,
     log,
-    logRequests: log.isLevelEnabled('debug'),
+    get logRequests() {
+      return log.isLevelEnabled('debug');
+    },
+    trustedProxies: edge.trustedProxies,
+    allowedOrigins: edge.allowedOrigins,
   });
-  const ending = new Ending();
   const tree = TreeFiles.read(config.dataDir, nodeFiles);
   const publisher = new Publisher({
     sinks,
     tiles: tree,
+    readingsRootAt: (lines) => readingsRoot(AccessLogFile.open(config.dataDir, nodeFiles), lines),
     dataDir: config.dataDir,
     logKeys: () => readHistory(config.dataDir).keys,
     onTrouble: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink takes no checkpoints'),
@@ -110,6 +160,14 @@ async function run(
     onShared: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is shared with another log'),
     onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
   });
+  const counters = createCounterMemory();
+  const vitals = new CollectorVitals({ dataDir: config.dataDir, keys, ingest, publisher, counters });
+  // Before the ledger is opened, which may take long: a probe wants to know that the collector is alive.
+  await using management = await openManagement(config, token, vitals, log);
+  if (management.address) log.info(management.address, 'management listening');
+  // It flushes when it is disposed of, after the last answer and before the keys are closed.
+  await using telemetry = await openTelemetry(vitals, log);
+  ingest.observer = telemetry.observer;
   const thread = new LedgerWorker(
     {
       dataDir: config.dataDir,
@@ -121,22 +179,29 @@ async function run(
       checkpointIntervalMs: config.checkpointIntervalMs,
       ring,
       answers: port2,
+      counters,
     },
     {
       log,
       ingest,
       onFailure: () => ending.end(EXIT.unsafe, 'the ledger has failed'),
-      onCheckpoint: (note) => publisher.publish(note),
+      onCheckpoint(note) {
+        vitals.noteCheckpoint(note);
+        publisher.publish(note);
+      },
+      onAccessCheckpoint: (note) => publisher.publishReadings(note),
     },
   );
+  vitals.thread = thread;
   const opened = await thread.opened;
   tellOpened(log, opened);
   // Before anybody can know that it listens: whoever stops it then wants an orderly end.
-  const onSignal = (signal: NodeJS.Signals) => ending.end(EXIT.ok, signal);
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal);
+  for (const signal of STOPPING) process.off(signal, onEarlySignal).on(signal, onSignal);
+  if (onTerminal()) process.on('SIGHUP', onSignal);
   const firstKey = await ensureFirstKey(keyDatabase);
   await keys.refresh();
-  const listener = new Listener(ingest, config);
+  const listener = new Listener(ingest, config, edge.tls && { ...edge.tls, log });
+  vitals.listener = listener;
   let port: number;
   try {
     port = await listener.listen();
@@ -151,31 +216,42 @@ async function run(
     );
   }
   keys.start();
+  vitals.entered('running');
   if (firstKey !== undefined) {
     process.stdout.write(`
 Your API key (organisation "default", all permissions):
-${newKeyNotice({ host: config.host, port }, firstKey, 'inference-start')}
+${newKeyNotice({ host: config.host, port, tls: edge.tls !== undefined, certificate: edge.tls?.credentials.certificate }, firstKey, 'inference-start')}
 `);
   }
   log.info(
     { host: config.host, port, dataDir: config.dataDir, profile: config.profile, pid: process.pid },
     'listening',
   );
+  status = `listening on ${config.host}:${port}`;
+  manager.ready(status);
+  manager.watch((milliseconds) => {
+    thread.ask();
+    return performance.now() - (thread.livedAt ?? -Infinity) < milliseconds;
+  });
+  started.resolve(undefined);
 
   const { code, reason } = await ending.reached;
   log.info({ reason, pending: ingest.pending }, 'stopping');
+  vitals.entered('stopping');
+  await reload.end();
+  manager.stopping();
   ingest.stop();
-  await listener.close(
-    code === EXIT.ok ? config.shutdownTimeoutMs : Math.min(1000, config.shutdownTimeoutMs),
-  );
+  const { shutdownTimeoutMs } = reload.config;
+  await listener.close(code === EXIT.ok ? shutdownTimeoutMs : Math.min(1000, shutdownTimeoutMs));
   await keys.stop();
   if (code === EXIT.ok) await thread.stop();
   else await thread.terminate();
-  await publisher.close(config.shutdownTimeoutMs);
+  await publisher.close(shutdownTimeoutMs);
   tree.close();
   port1.close();
   // The thread may have failed while it stopped.
   const final = ending.code ?? code;
+  await manager.close();
   log.info({ exitCode: final }, 'stopped');
   return final;
 }
@@ -188,6 +264,14 @@ function tellOpened(log: Logger, { tornTail, ...opened }: Opened): void {
     );
   }
   log.info(opened, 'ledger open');
+}
+
+/**
+ * To a command on a terminal a hang-up says that the terminal is gone; to a service, that it is to read its
+ * configuration anew (docs/adr/0010-signals.md).
+ */
+function onTerminal(): boolean {
+  return [0, 1, 2].some((descriptor) => isatty(descriptor));
 }
 
 function messageOf(error: unknown): string {

@@ -7,13 +7,12 @@ import { RunGroups } from '../records/run-groups.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { LogPlaces } from '../store/embedded/log-places.js';
 import { noteReading } from './noted-reading.js';
-import { timeline } from './record-timeline.js';
+import { outputColumns, timeline } from './record-timeline.js';
 
 export interface RunToShow {
   readonly command: string;
   readonly runId: string;
   readonly organisation: string;
-  readonly columns: number;
 }
 
 /**
@@ -22,7 +21,7 @@ export interface RunToShow {
  * @throws StoreDamaged; CommandFailure when the reading cannot be noted.
  */
 export async function shownRun(dataDir: string, run: RunToShow): Promise<string> {
-  const { command, runId, organisation, columns } = run;
+  const { command, runId, organisation } = run;
   const givenOut = noteReading(dataDir, { command, filter: { run: runId, organisation } });
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-records-'));
   const log = new LogPlaces(dataDir, nodeFiles);
@@ -31,7 +30,7 @@ export async function shownRun(dataDir: string, run: RunToShow): Promise<string>
     let text = '';
     for (const window of windowsOf(groups.runs())) {
       for (const record of recordsOf(log, window, (at) => groups.linksOf(window[at]))) {
-        text += timeline(record, columns);
+        text += timeline(record, outputColumns());
         givenOut.events += record.metadata.events.length;
       }
     }

@@ -6,9 +6,10 @@
  * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
-import { readSinkStates } from '../publishing/sink-state.js';
+import { readSinkStates, type SinkState } from '../publishing/sink-state.js';
 import { counted } from '../store/embedded/inspection.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
+import { accessCheckpointNote, checkAccessLog, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory } from './given-checkpoints.js';
 import { LogReading, type ReadingOptions } from './log-reading.js';
 import { checkRegular } from './regular-files.js';
@@ -34,6 +35,8 @@ export interface Verification {
   readonly unsigned: number;
   readonly keys: LogKeys;
   readonly checkpoints: SignedCheckpoints;
+  /** Undefined when no reading was ever noted or signed. */
+  readonly readings: AccessLogState | undefined;
 }
 
 /** @throws CommandFailure when what is to be held against the log is not there; whatever the system says of a file. */
@@ -42,12 +45,13 @@ export function verifyLog(options: VerificationOptions): Verification {
   const findings = new VerifyFindings();
   checkRegular(dataDir);
   // A checkpoint is the newest one before it is given out.
-  const sizeGivenOut = givenOut(dataDir, findings);
+  const sizesGivenOut = givenOut(dataDir, findings);
   const tree = TreeFiles.read(dataDir, files);
   try {
     const passedOver = new Map<string, string>();
     const newest = tree.checkpoint();
     const notes = notesOfDirectory(dataDir, newest);
+    const accessNote = accessCheckpointNote(dataDir, files);
     const elsewhere = options.against.map((given) =>
       notesElsewhere(given, (file, why) => passedOver.set(file, why)),
     );
@@ -63,9 +67,18 @@ export function verifyLog(options: VerificationOptions): Verification {
     if (!checkpoints.hasNewest) findings.add(noNewest(events));
     else if (checkpoints.newest !== undefined) {
       for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
-      for (const finding of givenOutFindings(checkpoints.newest.size, sizeGivenOut)) findings.add(finding);
+      for (const finding of givenOutFindings(checkpoints.newest.size, sizesGivenOut.events))
+        findings.add(finding);
     }
-    return { findings, events, unsigned, keys, checkpoints };
+    const readings = checkAccessLog(dataDir, files, {
+      note: accessNote,
+      ...{ keys: keys.keys, earlier: keys.earlier },
+      hasBegun: (checkpoints.newest?.size ?? 0) > 0,
+      given: checkpoints.readings,
+      givenOut: sizesGivenOut.lines,
+    });
+    for (const finding of readings?.findings ?? []) findings.add(finding);
+    return { findings, events, unsigned, keys, checkpoints, readings };
   } finally {
     tree.close();
   }
@@ -79,14 +92,17 @@ function noNewest(events: number): VerifyFinding {
   return { kind: 'checkpoint_missing', file, message };
 }
 
-/** The largest size that any sink took, as far as anybody knows. */
-function givenOut(dataDir: string, findings: VerifyFindings): number {
+/** The largest sizes that any sink took, as far as anybody knows: of the log, and of the readings. */
+function givenOut(dataDir: string, findings: VerifyFindings): { events: number; lines: number } {
   try {
-    return Math.max(0, ...readSinkStates(dataDir).map(({ size }) => size ?? 0));
+    const states = readSinkStates(dataDir);
+    const largest = (of: SinkState['log']) =>
+      Math.max(0, ...states.filter(({ log }) => log === of).map(({ size }) => size ?? 0));
+    return { events: largest(undefined), lines: largest('access-log') };
   } catch (error) {
     const file = 'checkpoints/sinks.json';
     const why = error instanceof Error ? error.message : String(error);
     findings.add({ kind: 'note', file, message: `${file} cannot be read, and was not compared: ${why}` });
-    return 0;
+    return { events: 0, lines: 0 };
   }
 }

@@ -14,6 +14,8 @@ type VerifyKind =
   | 'checkpoint_invalid'
   | 'checkpoint_missing'
   | 'unreadable'
+  /** The log of readings is not the one that was signed. */
+  | 'access_log_altered'
   /** No fault. */
   | 'note';
 

@@ -1,12 +1,14 @@
-/** `collector verify`: whether the log is the one that was written, or else what became of it. Changes nothing. */
+/** `collector verify`: whether the log is the one that was written, or else what became of it. Changes nothing but its own note. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { styleText } from 'node:util';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
+import { writeVerifyResult } from '../publishing/verify-result.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
 import { checkpointDirectory } from '../store/embedded/tree-files.js';
+import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { collect, keysFrom, rotationsIn } from './given-keys.js';
@@ -24,7 +26,9 @@ Examples:
   $ collector verify --data-dir /mnt/snapshot --against march.checkpoint --json | jq .findings
 
 Reads all that is stored, without changing anything, beside a running collector or without one. Checks each event
-against the tree, the tree against every checkpoint, and every checkpoint's signature.
+against the tree, the tree against every checkpoint, and every checkpoint's signature; the same of the access log. With
+--note it leaves its verdict in checkpoints/verify.json, where a running collector finds it; run it as the collector's
+user then.
 
 What lies in the data directory alone proves little against whoever can write there. Give checkpoints that were kept
 elsewhere by --against (a file with one or more, or a directory of such files), and by --key the log's verifier key as
@@ -44,6 +48,7 @@ interface VerifyOptions {
   readonly key?: readonly string[];
   readonly rotations?: readonly string[];
   readonly json?: true;
+  readonly note?: true;
 }
 
 export function command(): Command {
@@ -60,7 +65,8 @@ export function command(): Command {
       'rotation notes of the log, besides those in the data directory: a file or a directory; may be given again',
       collect,
     )
-    .option('--json', 'print what was found as one JSON object');
+    .option('--json', 'print what was found as one JSON object')
+    .option('--note', 'leave the verdict in the data directory, for the console and the metrics');
   return addConfigOptions(verify, 'verify')
     .addHelpText('after', EXAMPLES)
     .action((options: VerifyOptions, self: Command) => {
@@ -84,8 +90,19 @@ function examine({ dataDir }: Config, options: VerifyOptions): number {
   } finally {
     bar.clear();
   }
-  process.stdout.write(json ? asJson(verification) : report(verification));
+  process.stdout.write(json ? asJson(verification) : verificationReport(verification));
+  if (options.note) note(dataDir, verification);
   return verification.findings.intact ? EXIT.ok : EXIT.damaged;
+}
+
+/** The verdict counts more than its note: that one could not be left is said, and changes nothing. */
+function note(dataDir: string, { findings: { intact }, events }: Verification): void {
+  try {
+    writeVerifyResult(dataDir, { at: new Date().toISOString(), intact, events });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`collector: the verdict could not be noted: ${printable(reason)}\n`);
+  }
 }
 
 /** Segments, or a checkpoint, which says that there were some. */
@@ -99,9 +116,10 @@ function holdsLog(dataDir: string): boolean {
 }
 
 /** For scripts; the names are a promise. */
-function asJson({ findings, events, unsigned, keys, checkpoints }: Verification): string {
+export function verificationFields(verification: Verification): object {
+  const { findings, events, unsigned, keys, checkpoints, readings } = verification;
   const { newest, checked } = checkpoints;
-  const told = {
+  return {
     intact: findings.intact,
     events,
     origin: newest?.origin ?? keys.keys[0]?.name ?? null,
@@ -111,15 +129,26 @@ function asJson({ findings, events, unsigned, keys, checkpoints }: Verification)
     checkpoints_given: checkpoints.given,
     keys_from: keys.from,
     unsigned_events: unsigned,
+    access_log: readings === undefined ? null : accessLogOf(readings),
     findings: findings.listed,
     findings_not_listed: findings.unlisted,
   };
-  return `${printableJson(JSON.stringify(told, undefined, 2))}\n`;
+}
+
+function asJson(verification: Verification): string {
+  return `${printableJson(JSON.stringify(verificationFields(verification), undefined, 2))}\n`;
+}
+
+function accessLogOf({ lines, signed, unended, torn, last, adopted }: AccessLogState) {
+  return {
+    ...{ lines, unsigned_lines: lines - signed, unended, torn, last_reading: last ?? null },
+    not_covered_before: adopted?.at ?? null,
+  };
 }
 
 /** For people: the verdict first. */
-function report(verification: Verification): string {
-  const { findings, events, unsigned, keys, checkpoints } = verification;
+export function verificationReport(verification: Verification): string {
+  const { findings, events, unsigned, keys, checkpoints, readings } = verification;
   const { newest } = checkpoints;
   const verdict = findings.intact
     ? `${styleText('green', 'INTACT', { stream: process.stdout })}${unsigned === 0 ? '' : ' as far as it is signed'}: ${intactText(verification)}`
@@ -135,10 +164,11 @@ function report(verification: Verification): string {
     ],
     ['Checked', checkedText(verification)],
   ];
+  if (readings !== undefined) rows.push(['Access log', accessLogText(readings)]);
   const [first = [], ...others] = rows;
-  const lines = findings.listed.map(({ kind, message }) => `${kind.replace('_', ' ')}: ${message}`);
+  const lines = findings.listed.map(({ kind, message }) => `${kind.replaceAll('_', ' ')}: ${message}`);
   if (findings.unlisted > 0) lines.push(`and ${findings.unlisted} more that are not listed`);
-  const paragraphs = [lines, caveats(keys.from === 'given', checkpoints.given > 0)];
+  const paragraphs = [lines, caveats(verification)];
   if (!findings.intact) paragraphs.push([WHAT_TO_DO]);
   return [
     `${verdict}\n\n`,
@@ -167,13 +197,16 @@ function checkedText({ keys, checkpoints: { checked, given } }: Verification): s
 }
 
 /** What the verdict does not rest on. */
-function caveats(keysGiven: boolean, against: boolean): string[] {
+function caveats({ keys, checkpoints, readings }: Verification): string[] {
   const lines: string[] = [];
-  if (!keysGiven) lines.push('The keys are those that the directory itself holds; give yours by --key.');
-  if (!against) {
+  if (keys.from !== 'given')
+    lines.push('The keys are those that the directory itself holds; give yours by --key.');
+  if (checkpoints.given === 0) {
     lines.push(
       'No checkpoint from elsewhere was compared (--against): a log that was rebuilt as a whole looks the same.',
     );
+  } else if (readings !== undefined && checkpoints.readings.length === 0) {
+    lines.push('No checkpoint of access.log was among those given: one that was rebuilt looks the same.');
   }
   return lines;
 }

@@ -17,8 +17,14 @@ export class RejectsExist extends Error {
   override name = 'RejectsExist';
 }
 
+/** There is such a file, and somebody else may read what is written into it. */
+export class RejectsUnsafe extends Error {
+  override name = 'RejectsUnsafe';
+}
+
 /** Six times as many characters, at worst, still make a string. */
 const TEXT_BYTES = 16 << 20;
+const { O_WRONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
 /** Lines are written in pieces of about so many characters. */
 const PIECE = 1 << 20;
 
@@ -35,15 +41,23 @@ export class RejectFile {
   /**
    * Made at once, and not at the first fault: an import of an hour should not end for want of a place to write it to.
    * @throws RejectsExist unless it is new, or empty as an import that was killed may have left it.
+   * @throws RejectsUnsafe when that one is a link, or a file of another user or with another name: where others may make
+   * files, one of them has put it there to be written into.
    */
   static open(file: string): RejectFile {
-    const found = fs.statSync(file, { throwIfNoEntry: false });
-    if (found !== undefined && !(found.isFile() && found.size === 0)) {
-      throw new RejectsExist(`${file} exists`);
+    const found = fs.lstatSync(file, { throwIfNoEntry: false });
+    if (found === undefined) return new RejectFile(file, fs.openSync(file, 'wx', 0o600));
+    assertOurs(file, found);
+    const fd = fs.openSync(file, O_WRONLY | O_NOFOLLOW | O_NONBLOCK);
+    try {
+      // It may be another by now.
+      assertOurs(file, fs.fstatSync(fd));
+      fs.fchmodSync(fd, 0o600);
+      return new RejectFile(file, fd);
+    } catch (error) {
+      fs.closeSync(fd);
+      throw error;
     }
-    const fd = fs.openSync(file, found === undefined ? 'wx' : 'r+', 0o600);
-    if (found !== undefined) fs.fchmodSync(fd, 0o600);
-    return new RejectFile(file, fd);
   }
 
   /** How many lines were written. */
@@ -79,6 +93,15 @@ export class RejectFile {
       fs.closeSync(directory);
     }
   }
+}
+
+function assertOurs(file: string, found: fs.Stats): void {
+  if (found.isSymbolicLink()) throw new RejectsUnsafe(`${file} is a link, and was not followed`);
+  if (!found.isFile() || found.size > 0) throw new RejectsExist(`${file} exists`);
+  if (found.uid !== (process.geteuid?.() ?? found.uid)) {
+    throw new RejectsUnsafe(`${file} exists, and belongs to another user`);
+  }
+  if (found.nlink !== 1) throw new RejectsUnsafe(`${file} exists, and has another name as well`);
 }
 
 function lineOf(file: string, { line, code, details, eventId, outcome, bytes }: Refusal): string {

@@ -13,6 +13,27 @@ export function accept(response: ServerResponse): void {
   response.end(ACCEPTED);
 }
 
+/** Lets a page of this origin read the answer that will be given. The only header of ours that it may not read anyway is named. */
+export function allowOrigin(response: ServerResponse, origin: string): void {
+  response.setHeader('Access-Control-Allow-Origin', origin);
+  response.setHeader('Vary', 'Origin');
+  response.setHeader('Access-Control-Expose-Headers', 'Retry-After');
+}
+
+/** Seconds for which a browser need not ask again; and for which an origin that is taken from the list may go on. */
+const PREFLIGHT_AGE_SECONDS = '600';
+
+/** Tells a browser that a page of this origin may send events (Fetch standard, CORS-preflight request). */
+export function answerPreflight(response: ServerResponse, origin: string): void {
+  response.writeHead(204, [
+    ...['Access-Control-Allow-Origin', origin, 'Vary', 'Origin'],
+    ...['Access-Control-Allow-Methods', 'POST'],
+    ...['Access-Control-Allow-Headers', 'content-type, x-api-key, content-encoding'],
+    ...['Access-Control-Max-Age', PREFLIGHT_AGE_SECONDS],
+  ]);
+  response.end();
+}
+
 /** A body that was not read is read to its end and dropped when it is at most so large; so the connection lives. */
 const DRAIN_BYTES = 64 << 10;
 /** Otherwise so much of it is read and dropped, the rest is left unread, and after so long the connection ends. */

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { EventKind } from '@clinical-events/protocol';
 import type { Principal } from '../access/principal.js';
+import type { Share } from './fair-share.js';
 
 /**
  * What the client expects before it sends its body (RFC 9110 section 10.1.1): `continue` holds the body back
@@ -17,6 +18,9 @@ export interface Exchange {
   readonly expectation: Expectation;
   kind: EventKind | undefined;
   principal: Principal | undefined;
+  /** Of the key, once the event has a place in the queue; and the bytes that count against it. */
+  share: Share | undefined;
+  sharedBytes: number;
   /** As received, before decompression. */
   bodyBytes: number;
 }

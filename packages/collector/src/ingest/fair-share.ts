@@ -1,8 +1,11 @@
-/** Keeps one key from holding all of the queue with bodies that it has announced and does not send. */
+/**
+ * Keeps one key from holding all of the queue, be it with bodies that it has announced and does not send, or with
+ * events that come faster than the ledger can store them.
+ */
 import type { Principal } from '../access/principal.js';
 import type { RingWriter } from '../ledger/ring.js';
 
-/** What the bodies that a key is sending have been promised. */
+/** What a key's events hold of the queue, from their promise to their answer. */
 export interface Share {
   bytes: number;
   events: number;
@@ -26,7 +29,7 @@ export class FairShare {
 
   /**
    * Promises room for one event, or returns false: the queue is full, or crowded and the key has its part.
-   * Every true is followed by one `release` with all that was promised to the event.
+   * Every true is followed by one `settle` with all that was promised to the event and not given back.
    */
   reserve(share: Share, bytes: number): boolean {
     if (this.#exceeds(share, bytes) || !this.ring.reserve(bytes)) return false;
@@ -42,7 +45,12 @@ export class FairShare {
     return true;
   }
 
-  /** The event has arrived, or never will: its promise no longer counts against the key. */
+  /** An event has arrived, and is smaller than what it was promised. */
+  shrink(share: Share, unused: number): void {
+    share.bytes -= unused;
+  }
+
+  /** The event has its answer: it no longer counts against the key. */
   settle(share: Share, bytes: number): void {
     share.bytes -= bytes;
     share.events--;

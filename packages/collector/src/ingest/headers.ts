@@ -2,6 +2,8 @@
 
 export interface RequestHeaders {
   host: number;
+  /** Where a page's script comes from (RFC 6454 section 7); empty when two say so. */
+  origin: string | undefined;
   apiKey: string | undefined;
   /** True when a header that may stand once stands twice: two readings of one request. */
   repeated: boolean;
@@ -19,6 +21,7 @@ export interface RequestHeaders {
 export function readHeaders(raw: readonly string[]): RequestHeaders {
   const headers: RequestHeaders = {
     host: 0,
+    origin: undefined,
     apiKey: undefined,
     repeated: false,
     contentType: undefined,
@@ -32,6 +35,9 @@ export function readHeaders(raw: readonly string[]): RequestHeaders {
     switch (name.length) {
       case 4:
         if (name.toLowerCase() === 'host') headers.host++;
+        break;
+      case 6:
+        if (name.toLowerCase() === 'origin') headers.origin = headers.origin === undefined ? value : '';
         break;
       case 9:
         if (name.toLowerCase() === 'x-api-key') {

@@ -1,7 +1,7 @@
 /**
  * One request from its headers to its answer.
  *
- * The order of the checks is a promise (docs/SPEC.md): route, method, key, permission, media type, size, body,
+ * The order of the checks is a promise (docs/SPEC.md): route, method, key (and the client certificate it is bound to), permission, media type, size, body,
  * schema. Whoever has no key learns nothing of the schema and cannot make the collector read a large body.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -18,25 +18,48 @@ import { keyIdOf } from '../access/key-text.js';
 import type { Fault } from '../ledger/examine.js';
 import type { LedgerState } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
-import { accept, refuse } from './answers.js';
+import { AllowedOrigins } from './allowed-origins.js';
+import { accept, allowOrigin, answerPreflight, refuse } from './answers.js';
 import { Body } from './body.js';
+import { showsCertificate } from './client-certificate.js';
 import { contentEncoding, decompress, type Encoding } from './decompress.js';
 import type { Exchange, Expectation } from './exchange.js';
 import { FairShare, type Share } from './fair-share.js';
 import { isJsonMediaType, readHeaders } from './headers.js';
+import { IngestCounters } from './ingest-counters.js';
 import { RefusalLog, type Log } from './refusal-log.js';
+import { RestingConnections } from './resting.js';
+import { TrustedProxies } from './trusted-proxies.js';
 
 export interface IngestOptions {
   readonly keys: KeyRing;
   /** The queue to the ledger, and the port on which its answers come back. */
   readonly ring: RingMemory;
   readonly answers: MessagePort;
-  /** The collector's own profile, for keys that have none. */
+  /** The collector's own profile, for keys that have none. Asked for each event: a reload may change it. */
   readonly profile: Profile;
   readonly maxBodyBytes: number;
   readonly log: Log;
-  /** Whether to log a line for every request. */
+  /** Whether to log a line for every request. Asked for each, as the profile is. */
   readonly logRequests: boolean;
+  /** Whose word is taken for where a request comes from. */
+  readonly trustedProxies: TrustedProxies;
+  /** Which pages' scripts may send events. */
+  readonly allowedOrigins: AllowedOrigins;
+}
+
+/** What waits for the ledger, or is being received, and how much could. */
+export interface QueueState {
+  readonly events: number;
+  readonly bytes: number;
+  readonly maxEvents: number;
+  readonly maxBytes: number;
+}
+
+export interface StorageState {
+  readonly state: LedgerState;
+  /** Monotonic clock, milliseconds; 0 when none has failed. */
+  readonly failedAt: number;
 }
 
 const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(
@@ -61,14 +84,18 @@ const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode
 };
 
 export class Ingest {
+  readonly counters = new IngestCounters();
+  /** Told of each request once its answer is written, with the code of a refusal. Undefined: nobody wants to know. */
+  observer: ((exchange: Exchange, status: number, code: ErrorCode | undefined) => void) | undefined;
   readonly #options: IngestOptions;
   readonly #refusals: RefusalLog;
   readonly #ring: RingWriter<Exchange>;
   readonly #shares: FairShare;
+  readonly #resting = new RestingConnections();
   /** Promised at first to a body that does not say how long it is. */
   readonly #firstReservation: number;
   #ledgerState: LedgerState = 'open';
-  #restUntil = 0;
+  #failedAt = 0;
   #stopping = false;
 
   constructor(options: IngestOptions) {
@@ -87,18 +114,30 @@ export class Ingest {
   /** What the ledger's thread says of itself: whether it is worth while to read a body at all. */
   ledgerEntered(state: LedgerState): void {
     this.#ledgerState = state;
-    this.#restUntil = performance.now() + STORE_REST_MS;
+    if (state !== 'open') this.#failedAt = performance.now();
   }
 
   /** From now on every new request is refused with `shutting_down`. */
   stop(): void {
     this.#stopping = true;
+    this.#resting.stop();
     this.#refusals.flush();
   }
 
   /** Requests that are being received or wait for the ledger. */
   get pending(): number {
     return this.#ring.pending;
+  }
+
+  /** What the queue holds now and could hold, in events and in bytes. */
+  get queue(): QueueState {
+    const { pending, usedBytes, capacity } = this.#ring;
+    return { events: pending, bytes: usedBytes, maxEvents: capacity.events, maxBytes: capacity.bytes };
+  }
+
+  /** What the ledger said of itself last, and when an event could not be stored, if that is how it is. */
+  get storage(): StorageState {
+    return { state: this.#ledgerState, failedAt: this.#failedAt };
   }
 
   handle(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
@@ -110,24 +149,36 @@ export class Ingest {
       expectation,
       kind: undefined,
       principal: undefined,
+      share: undefined,
+      sharedBytes: 0,
       bodyBytes: 0,
     };
     const kind = kindAt(request.url ?? '');
     if (kind === undefined) return this.#refuse(exchange, 'not_found');
     exchange.kind = kind;
-    if (request.method !== 'POST')
+    if (request.method !== 'POST') {
+      const origin = this.#options.allowedOrigins.preflightOf(request);
+      if (origin !== undefined) return answerPreflight(response, origin);
       return this.#refuse(exchange, 'method_not_allowed', undefined, ['Allow', 'POST']);
+    }
     const headers = readHeaders(request.rawHeaders);
+    const { origin } = headers;
+    if (origin !== undefined && this.#options.allowedOrigins.allows(origin)) allowOrigin(response, origin);
     const { httpVersion } = request;
     const noHost = headers.host === 0 && httpVersion !== '1.0';
     const otherVersion = httpVersion !== '1.1' && httpVersion !== '1.0';
     if (headers.repeated || headers.host > 1 || noHost || otherVersion) {
       return this.#refuse(exchange, 'malformed_request');
     }
-    const principal = this.#options.keys.authenticate(headers.apiKey, Date.now());
+    const now = Date.now();
+    const principal = this.#options.keys.authenticate(headers.apiKey, now);
     if (typeof principal === 'string')
       return this.#refuse(exchange, principal, undefined, [], headers.apiKey);
     exchange.principal = principal;
+    const { clientCertificate } = principal;
+    if (clientCertificate !== undefined && !showsCertificate(request.socket, clientCertificate, now)) {
+      return this.#refuse(exchange, 'certificate_required');
+    }
     if (!principal.may(kind)) return this.#refuse(exchange, 'permission_denied', { permission: kind });
     const wait = principal.bucket?.take(startedAt) ?? 0;
     if (wait > 0) return this.#refuse(exchange, 'rate_limited', undefined, ['Retry-After', String(wait)]);
@@ -147,13 +198,18 @@ export class Ingest {
     if (length !== undefined && length > this.#options.maxBodyBytes)
       return this.#refuse(exchange, 'body_too_large');
     if (this.#stopping) return this.#refuse(exchange, 'shutting_down');
-    if (this.#ledgerState !== 'open' && (this.#ledgerState === 'failed' || startedAt < this.#restUntil)) {
+    if (
+      this.#ledgerState !== 'open' &&
+      (this.#ledgerState === 'failed' || startedAt < this.#failedAt + STORE_REST_MS)
+    ) {
       return this.#refuse(exchange, 'storage_unavailable');
     }
     const share = this.#shares.of(principal);
     const unknownLength = transferEncoding !== undefined ? this.#firstReservation : 0;
     const reserved = length ?? unknownLength;
-    if (!this.#shares.reserve(share, reserved)) return this.#refuse(exchange, 'overloaded');
+    if (!this.#shares.reserve(share, reserved)) {
+      return this.#refuse(exchange, 'overloaded');
+    }
     if (expectation === 'continue') response.writeContinue();
     this.#receive(exchange, share, reserved, encoding);
   }
@@ -165,13 +221,13 @@ export class Ingest {
     const body = new Body();
     let reserved = promised;
     let open = true;
-    const close = (): void => {
+    const release = (): void => {
       open = false;
       this.#shares.settle(share, reserved);
+      this.#ring.release(reserved);
     };
     const refuse = (code: ErrorCode): void => {
-      close();
-      this.#ring.release(reserved);
+      release();
       this.#refuse(exchange, code);
     };
     /** Has at least so much promised, and by doubling, so that a body in small pieces is not moved for each. */
@@ -195,14 +251,15 @@ export class Ingest {
       const plain = encoding === 'identity' ? body.bytes : decompress(encoding, body.bytes, maxBodyBytes);
       if (typeof plain === 'string') return refuse(plain);
       if (!reach(plain.length)) return refuse('overloaded');
-      close();
+      open = false;
+      this.#shares.shrink(share, reserved - plain.length);
+      exchange.share = share;
+      exchange.sharedBytes = plain.length;
       this.#enqueue(exchange, reserved, plain);
     });
     request.on('close', () => {
       // The client went away in the middle of its body.
-      if (!open) return;
-      close();
-      this.#ring.release(reserved);
+      if (open) release();
     });
   }
 
@@ -215,22 +272,27 @@ export class Ingest {
 
   /** The ledger's answer to an event. Only here, and only for `accepted`, is anybody told 201. */
   #settle(exchange: Exchange, answer: Answer, fault: Fault | undefined): void {
+    if (exchange.share !== undefined) this.#shares.settle(exchange.share, exchange.sharedBytes);
     if (answer === 'accepted') {
       accept(exchange.response);
+      if (exchange.kind !== undefined)
+        this.counters.accepted(exchange.kind, performance.now() - exchange.startedAt);
       if (this.#options.logRequests) this.#logRequest(exchange, 201);
+      this.observer?.(exchange, 201, undefined);
       return;
     }
     if (answer === 'fault') {
       if (fault === undefined) throw new Error('a refused event without its fault');
       return this.#refuse(exchange, fault.code, fault.details);
     }
-    if (answer === 'notCommitted') this.#restUntil = performance.now() + STORE_REST_MS;
+    if (answer === 'notCommitted') this.#failedAt = performance.now();
     this.#refuse(exchange, REFUSAL_OF_ANSWER[answer]);
   }
 
   /** Logs a refusal that no request came to: bytes that are none, or that did not come in time. */
   noteRefusal(code: ErrorCode, remote: string | undefined): void {
-    this.#refusals.note({ code, remote }, performance.now());
+    this.counters.refused(undefined, code);
+    this.#refusals.note({ code }, () => remote, performance.now());
   }
 
   #refuse(
@@ -240,7 +302,8 @@ export class Ingest {
     headers: readonly string[] = [],
     presentedKey?: string,
   ): void {
-    const { request, kind, principal } = exchange;
+    const { request, response, kind, principal } = exchange;
+    this.counters.refused(kind, code);
     this.#refusals.note(
       {
         code,
@@ -248,12 +311,14 @@ export class Ingest {
         organisation: principal?.organisation,
         // Of a key that was proven and is refused, whoever has to renew it wants to know which one it is.
         keyId: principal?.keyId ?? (isProven(code) && presentedKey ? keyIdOf(presentedKey) : undefined),
-        remote: request.socket.remoteAddress,
       },
+      () => this.#options.trustedProxies.clientOf(request),
       performance.now(),
     );
     const status = refuse(exchange, code, details, headers);
+    if (code === 'overloaded' || code === 'rate_limited') this.#resting.add(request, response);
     if (this.#options.logRequests) this.#logRequest(exchange, status);
+    this.observer?.(exchange, status, code);
   }
 
   #logRequest({ kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {

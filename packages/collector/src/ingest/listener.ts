@@ -1,14 +1,14 @@
-/** The HTTP listener: node:http with its limits set, and what happens to bytes that are not a proper request. */
-import { createServer, type Server, type ServerResponse } from 'node:http';
+/** The HTTP or HTTPS listener: Node's with its limits set, and what happens to bytes that are not a proper request. */
+import { createServer, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ErrorCode } from '@clinical-events/protocol';
 import { endSocket, refuseOnSocket } from './answers.js';
 import type { Ingest } from './ingest.js';
+import { Tls, type TlsOptions } from './tls.js';
 
-export interface ListenerOptions {
-  readonly host: string;
-  readonly port: number;
+/** What a listener grants; may be changed while it listens. */
+export interface Limits {
   readonly maxConnections: number;
   /** From the first byte of a request to the last of its headers. */
   readonly headersTimeoutMs: number;
@@ -16,6 +16,11 @@ export interface ListenerOptions {
   readonly requestTimeoutMs: number;
   /** How long an idle connection is kept. */
   readonly keepAliveTimeoutMs: number;
+}
+
+export interface ListenerOptions extends Limits {
+  readonly host: string;
+  readonly port: number;
 }
 
 const MAX_HEADER_BYTES = 16 << 10;
@@ -37,29 +42,29 @@ function latestOn(connection: Connection): ServerResponse | undefined {
 }
 
 export class Listener {
+  /** Undefined when plain HTTP is spoken. */
+  readonly tls: Tls | undefined;
   readonly #server: Server;
   readonly #connections = new Set<Socket>();
 
   constructor(
     private readonly ingest: Ingest,
     private readonly options: ListenerOptions,
+    tls?: TlsOptions,
   ) {
-    const server = createServer({
+    const settings: ServerOptions = {
       maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: options.headersTimeoutMs,
-      requestTimeout: options.requestTimeoutMs,
-      keepAliveTimeout: options.keepAliveTimeoutMs,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
       // Node would answer without a body; Ingest checks Host and answers with one.
       requireHostHeader: false,
       insecureHTTPParser: false,
       joinDuplicateHeaders: false,
-    });
-    server.maxConnections = options.maxConnections;
-    // A client that takes no answers is cut off as one that sends nothing is.
-    server.timeout = options.requestTimeoutMs + options.keepAliveTimeoutMs;
+    };
+    this.tls = tls && new Tls(tls, options.headersTimeoutMs, settings);
+    const server = this.tls?.server ?? createServer(settings);
     this.#server = server;
-    server.on('connection', (socket) => {
+    this.limit(options);
+    server.on(this.tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
       this.#connections.add(socket);
       socket.once('close', () => this.#connections.delete(socket));
     });
@@ -76,6 +81,17 @@ export class Listener {
     });
   }
 
+  /** Takes other limits, for connections and requests from now on. */
+  limit(limits: Limits): void {
+    const server = this.#server;
+    server.maxConnections = limits.maxConnections;
+    server.headersTimeout = limits.headersTimeoutMs;
+    server.requestTimeout = limits.requestTimeoutMs;
+    server.keepAliveTimeout = limits.keepAliveTimeoutMs;
+    // A client that takes no answers is cut off as one that sends nothing is.
+    server.timeout = limits.requestTimeoutMs + limits.keepAliveTimeoutMs;
+  }
+
   /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
   async listen(): Promise<number> {
     const { host, port, maxConnections } = this.options;
@@ -86,6 +102,7 @@ export class Listener {
         resolve();
       });
     });
+    this.tls?.start();
     const address = this.#server.address();
     return typeof address === 'object' && address !== null ? address.port : port;
   }
@@ -96,6 +113,7 @@ export class Listener {
    */
   async close(timeoutMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.tls?.stop();
     const idle = setInterval(() => {
       this.#server.closeIdleConnections();
       // To Node a connection on which nothing has come yet is not idle: it has a request to wait for.
@@ -128,6 +146,7 @@ export class Listener {
   #clientError(error: NodeJS.ErrnoException, socket: Duplex): void {
     // It was ended below, and is being left to the client to close.
     if (socket.writableEnded) return;
+    if (this.tls?.breaks(error, socket) === true) return;
     const latest = latestOn(socket);
     if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
     else if (latest === undefined || latest.req.complete) {

@@ -10,6 +10,7 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { commitmentOf } from '../integrity/merkle.js';
 import { CommitUnknown, NotCommitted, type Candidate, type Outcome, type Store } from '../store/store.js';
 import { examine, isFault, type Fault } from './examine.js';
+import type { LedgerCounters } from './ledger-counters.js';
 import type { Answer, RingReader } from './ring.js';
 import { fillSalt } from './salt.js';
 
@@ -30,6 +31,7 @@ export interface LedgerOptions {
   /** One word, shared with the writers of the rings: rung at each publication. */
   readonly doorbell: Int32Array;
   readonly maxDepth: number;
+  readonly counters: LedgerCounters;
   /** Called at each change of state, with the error that caused it. */
   readonly onState: (state: LedgerState, cause: unknown) => void;
 }
@@ -91,6 +93,7 @@ export class Ledger {
     const candidates: Candidate[] = [];
     this.#gather(taken, candidates);
     if (taken.length === 0) return false;
+    this.#options.counters.taken(taken.length, taken.length - candidates.length);
     const answers = await this.#store(candidates);
     let next = 0;
     for (const { ring, fault } of taken) {
@@ -138,24 +141,30 @@ export class Ledger {
   /** One answer a candidate, whatever happens. */
   async #store(candidates: readonly Candidate[]): Promise<readonly Answer[]> {
     if (candidates.length === 0) return [];
-    if (this.#state === 'failed') return candidates.map(() => 'unknown');
+    const { store, leaves, counters } = this.#options;
+    if (this.#state === 'failed') {
+      counters.failed('unknown', candidates.length);
+      return candidates.map(() => 'unknown');
+    }
     try {
-      const { store, leaves } = this.#options;
       const appended = store.append(candidates);
       const outcomes = appended instanceof Promise ? await appended : appended;
       leaves.add(candidates, outcomes);
+      counters.decided(outcomes);
       // Repeats alone write nothing and so prove nothing of the disk.
       if (outcomes.includes('accepted')) this.#enter('open', undefined);
       return outcomes.map((outcome) => OUTCOME_ANSWERS[outcome]);
     } catch (error) {
       if (error instanceof NotCommitted) {
         this.#enter('refusing', error);
+        counters.failed('notCommitted', candidates.length);
         return candidates.map(() => 'notCommitted');
       }
       // A CommitUnknown, or a fault of ours: in both cases nobody may be told that anything is stored or is not.
       const cause =
         error instanceof CommitUnknown ? error : new CommitUnknown('the store failed', { cause: error });
       this.#enter('failed', cause);
+      counters.failed('unknown', candidates.length);
       return candidates.map(() => 'unknown');
     }
   }

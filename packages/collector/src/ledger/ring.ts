@@ -122,14 +122,19 @@ export class RingWriter<T> {
     return this.#reservedEvents + ((this.#pushed - this.#answered) | 0);
   }
 
+  /** Bytes that are promised or taken. */
+  get usedBytes(): number {
+    return this.#usedBytes + this.#reservedBytes;
+  }
+
   /** Room for so many bytes, and so many events, in all. */
   get capacity(): { readonly bytes: number; readonly events: number } {
     return { bytes: this.#data.length, events: this.#mask + 1 };
   }
 
-  /** Whether bodies that are still being received hold more than half of the room. */
+  /** Whether more than half of the room is promised or taken. */
   get crowded(): boolean {
-    return 2 * this.#reservedBytes > this.#data.length || 2 * this.#reservedEvents > this.#mask + 1;
+    return 2 * this.usedBytes > this.#data.length || 2 * this.pending > this.#mask + 1;
   }
 
   /**

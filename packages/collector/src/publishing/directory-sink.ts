@@ -11,12 +11,11 @@
 import path from 'node:path';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { diskTrouble } from './disk-trouble.js';
-import { assertGoesOnFrom, otherLog, ownCheckpoint, type LogView } from './log-view.js';
+import { assertGoesOnFrom, otherLog, ownCheckpoint, type AnyLogView } from './log-view.js';
 import type { SinkFiles } from './sink-files.js';
 import { SinkForked, SinkTrouble, type Attempt, type Published, type Sink } from './sink.js';
 
 const DIGITS = 16;
-const NAMES = `^\\d{${DIGITS}}(-\\d)?\\.checkpoint$`;
 /** Files that are looked through, from the last name on, until one holds a checkpoint of this log. */
 const LOOK_AT = 8;
 /** Names for one size. */
@@ -29,7 +28,9 @@ export interface DirectorySinkOptions {
   readonly path: string;
   readonly shown: string;
   readonly files: SinkFiles;
-  readonly log: LogView;
+  readonly log: AnyLogView;
+  /** With what the names of files begin; nothing, but for the log of readings. */
+  readonly prefix?: string;
 }
 
 export class DirectorySink implements Sink {
@@ -65,11 +66,12 @@ export class DirectorySink implements Sink {
     const { path: directory, files } = this.options;
     if (this.#contradiction !== undefined) {
       const there = await files.tail(this.#contradiction, LONGEST_NOTE);
-      if (there !== undefined) this.#compare(this.#contradiction, there, attempt);
+      if (there !== undefined) await this.#compare(this.#contradiction, there, attempt);
     }
-    const found = await files.last(directory, NAMES, LOOK_AT, () => attempt.progress());
+    const names = `^${this.options.prefix ?? ''}\\d{${DIGITS}}(-\\d)?\\.checkpoint$`;
+    const found = await files.last(directory, names, LOOK_AT, () => attempt.progress());
     for (const { name, bytes } of found) {
-      if (this.#compare(path.join(directory, name), bytes, attempt)) break;
+      if (await this.#compare(path.join(directory, name), bytes, attempt)) break;
     }
     this.#examined = true;
   }
@@ -78,7 +80,11 @@ export class DirectorySink implements Sink {
    * @returns the checkpoint in the file if it is one of this log.
    * @throws {@link SinkForked} when it contradicts the ledger.
    */
-  #compare(file: string, bytes: Uint8Array, { newest, alsoHolds }: Attempt): Checkpoint | undefined {
+  async #compare(
+    file: string,
+    bytes: Uint8Array,
+    { newest, alsoHolds }: Attempt,
+  ): Promise<Checkpoint | undefined> {
     const { log } = this.options;
     const note = Buffer.from(bytes).toString();
     const held = ownCheckpoint(note, newest.origin, log);
@@ -88,16 +94,16 @@ export class DirectorySink implements Sink {
       return undefined;
     }
     this.#contradiction = file;
-    assertGoesOnFrom(held, newest, `${file} is`, log);
+    await assertGoesOnFrom(held, newest, `${file} is`, log);
     this.#contradiction = undefined;
     return held;
   }
 
   /** On return the directory holds this note, or one of the same tree. */
   async #give({ note, checkpoint }: Published, attempt: Attempt): Promise<void> {
-    const { path: directory, files } = this.options;
+    const { path: directory, files, prefix = '' } = this.options;
     const bytes = Buffer.from(note);
-    const name = String(checkpoint.size).padStart(DIGITS, '0');
+    const name = prefix + String(checkpoint.size).padStart(DIGITS, '0');
     for (let k = 1; k <= MOST_NAMES; k++) {
       const file = path.join(directory, `${name}${k === 1 ? '' : `-${k}`}.checkpoint`);
       const there = await files.create(file, bytes);
@@ -107,7 +113,7 @@ export class DirectorySink implements Sink {
         continue;
       }
       // The same tree, signed by another key of this log.
-      if (this.#compare(file, there, attempt)?.size === checkpoint.size) return;
+      if ((await this.#compare(file, there, attempt))?.size === checkpoint.size) return;
     }
     throw new SinkTrouble(
       `${directory} holds ${MOST_NAMES} files for ${checkpoint.size} events that are not of this log`,

@@ -11,7 +11,7 @@ import path from 'node:path';
 import { NoteUnsigned, splitNotes, type Checkpoint } from '@clinical-events/protocol/verify';
 import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
 import { diskTrouble } from './disk-trouble.js';
-import { assertGoesOnFrom, otherLog, ownCheckpoint, type LogView } from './log-view.js';
+import { assertGoesOnFrom, otherLog, ownCheckpoint, type AnyLogView } from './log-view.js';
 import type { SinkFiles } from './sink-files.js';
 import type { Attempt, Published, Sink } from './sink.js';
 
@@ -27,13 +27,13 @@ export interface FileSinkOptions {
   readonly path: string;
   readonly shown: string;
   readonly files: SinkFiles;
-  readonly log: LogView;
+  readonly log: AnyLogView;
 }
 
 export class FileSink implements Sink {
   readonly wants = 'every';
   readonly shown: string;
-  /** The note that was last seen at the end and agrees with the ledger. */
+  /** The last of this log that is there and agrees with it: behind it another log of ours may have been given. */
   #last: string | undefined;
 
   constructor(private readonly options: FileSinkOptions) {
@@ -45,7 +45,7 @@ export class FileSink implements Sink {
     try {
       const tail = await files.tail(file, TAIL_BYTES);
       const batch = notes.slice(0, BATCH);
-      const more = this.#continuation(tail, batch, attempt);
+      const more = await this.#continuation(tail, batch, attempt);
       // Also when it is nothing: what is there already may not have been flushed.
       await files.append(file, more, true);
       this.#last = batch.at(-1)?.note;
@@ -57,7 +57,11 @@ export class FileSink implements Sink {
   }
 
   /** What has to be appended so that the file ends with these notes. */
-  #continuation(tail: Uint8Array | undefined, batch: readonly Published[], attempt: Attempt): Buffer {
+  async #continuation(
+    tail: Uint8Array | undefined,
+    batch: readonly Published[],
+    attempt: Attempt,
+  ): Promise<Buffer> {
     const notes = batch.map(({ note }) => note);
     const bytes = Buffer.from(tail ?? []);
     const held = splitNotes(bytes.toString());
@@ -65,7 +69,7 @@ export class FileSink implements Sink {
     if (last !== this.#last) {
       // The first of a full tail lacks its beginning, and would have the end of a name for a name.
       tellOfOthers(bytes.length < TAIL_BYTES ? held : held.slice(1), attempt);
-      if (last !== undefined && !notes.includes(last)) this.#examine(held, attempt.newest);
+      if (last !== undefined && !notes.includes(last)) await this.#examine(held, attempt.newest);
     }
     const units = notes.map((note) => Buffer.from(`${note}\n`));
     const begun = units.map((unit) => begunAt(bytes, unit));
@@ -87,12 +91,13 @@ export class FileSink implements Sink {
   }
 
   /** @throws SinkForked when the last checkpoint of this log there is one of a longer or another ledger. */
-  #examine(held: readonly string[], newest: Checkpoint): void {
+  async #examine(held: readonly string[], newest: Checkpoint): Promise<void> {
     const { path: file, log } = this.options;
     for (const note of held.toReversed()) {
+      if (note === this.#last) return;
       const checkpoint = ownCheckpoint(note, newest.origin, log);
       if (checkpoint === undefined) continue;
-      assertGoesOnFrom(checkpoint, newest, `at the end of ${file} is`, log);
+      await assertGoesOnFrom(checkpoint, newest, `at the end of ${file} is`, log);
       return;
     }
   }

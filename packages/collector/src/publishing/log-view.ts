@@ -3,6 +3,7 @@
  * changed this host could not change as well, so what lies there is believed, and the ledger is held against it.
  */
 import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
+import { accessLogOrigin } from '../integrity/access-log-keys.js';
 import { rootAt, TilesIncomplete, type HashSource } from '../integrity/merkle.js';
 import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
 import { SinkForked, SinkTrouble } from './sink.js';
@@ -15,16 +16,27 @@ export interface LogView {
   readonly logKeys: () => readonly NoteKey[];
 }
 
+/** The log of readings as far as its checkpoints need it. Their keys have its name. */
+export interface ReadingsView {
+  /** The root of the first so many lines. Rejects with a {@link SinkTrouble} when that cannot be told. */
+  readonly rootAt: (lines: number) => Promise<Buffer>;
+  readonly logKeys: () => readonly NoteKey[];
+}
+
+export type AnyLogView = LogView | ReadingsView;
+
 /** @throws NoteMalformed or CheckpointMalformed. No signature is checked. */
 export function checkpointOf(note: string): Checkpoint {
   return parseCheckpoint(parseNote(note).text);
 }
 
 /** @returns the checkpoint in the note if it is one of this log and signed by its key, else undefined. */
-export function ownCheckpoint(note: string, origin: string, { logKeys }: LogView): Checkpoint | undefined {
+export function ownCheckpoint(note: string, origin: string, { logKeys }: AnyLogView): Checkpoint | undefined {
+  // Most often it is: a place that holds checkpoints of two logs must not cost a signature for each.
+  if (!note.startsWith(`${origin}\n`)) return undefined;
   try {
-    const checkpoint = parseCheckpoint(verifyNote(note, logKeys()).text);
-    return checkpoint.origin === origin ? checkpoint : undefined;
+    const { text, signedBy } = verifyNote(note, logKeys());
+    return signedBy.some(({ name }) => name === origin) ? parseCheckpoint(text) : undefined;
   } catch {
     // Cut short, of another log, or put there by somebody else: it says nothing about this ledger.
     return undefined;
@@ -36,11 +48,12 @@ const LONGEST_NAME = 120;
 
 /**
  * @returns the name of another log, when the note is a checkpoint that says to be of one; fit to be shown on a
- *   terminal. Its signature is not checked: there is no key of that log to check it by.
+ *   terminal. A log and that of its readings are none to each other. Its signature is not checked: there is no key of that log to check it by.
  */
 export function otherLog(note: string, origin: string): string | undefined {
   try {
     const { origin: other } = checkpointOf(note);
+    if (accessLogOrigin(other) === origin || other === accessLogOrigin(origin)) return undefined;
     return other === origin ? undefined : other.replace(UNSHOWABLE, '?').slice(0, LONGEST_NAME);
   } catch {
     return undefined;
@@ -48,35 +61,39 @@ export function otherLog(note: string, origin: string): string | undefined {
 }
 
 /**
- * Returns when the ledger, whose newest checkpoint is `newest`, goes on from the tree that `held` speaks of.
+ * Resolves when the log, whose newest checkpoint is `newest`, goes on from the tree that `held` speaks of.
  * @param held an own checkpoint.
  * @param where it was found, for the message.
  * @throws {@link SinkForked} when it does not, {@link SinkTrouble} when the tree cannot tell.
  */
-export function assertGoesOnFrom(
+export async function assertGoesOnFrom(
   held: Checkpoint,
   newest: Checkpoint,
   where: string,
-  { tiles }: LogView,
-): void {
+  log: AnyLogView,
+): Promise<void> {
+  const [entries, called] = 'tiles' in log ? ['events', 'this ledger'] : ['lines', 'access.log'];
   if (held.size > newest.size) {
     throw new SinkForked(
-      `${where} a checkpoint of ${held.size} events, and this ledger has ${newest.size}: ` +
-        'it was restored from an older back-up, or events were cut off its end',
+      `${where} a checkpoint of ${held.size} ${entries}, and ${called} has ${newest.size}: ` +
+        `it was restored from an older back-up, or ${entries} were cut off its end`,
     );
   }
-  const root = rootOf(tiles, held.size);
-  if (root.equals(held.root)) return;
+  // The readings have to be read for it.
+  const same = !('tiles' in log) && held.size === newest.size;
+  const root = same ? newest.root : await rootIn(log, held.size);
+  if (Buffer.from(held.root).equals(root)) return;
   throw new SinkForked(
-    `${where} a checkpoint of ${held.size} events that are not the first ${held.size} of this ledger: ` +
+    `${where} a checkpoint of ${held.size} ${entries} that are not the first ${held.size} of ${called}: ` +
       'it was altered, or restored from an older back-up and then went on differently; see collector verify',
   );
 }
 
 /** @throws {@link SinkTrouble} when the tree lacks hashes. */
-function rootOf(tiles: HashSource, size: number): Buffer {
+async function rootIn(log: AnyLogView, size: number): Promise<Buffer> {
+  if (!('tiles' in log)) return log.rootAt(size);
   try {
-    return rootAt(tiles, size);
+    return rootAt(log.tiles, size);
   } catch (error) {
     throw treeTrouble(error);
   }

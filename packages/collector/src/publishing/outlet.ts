@@ -71,6 +71,11 @@ export class Outlet {
     return { ...this.#state, dropped: this.#dropped, ...(other !== undefined && { also_holds: other }) };
   }
 
+  /** Checkpoints that are not delivered yet. */
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
   /** Never throws and never waits. */
   offer(published: Published): void {
     if (this.#phase !== 'open') return;

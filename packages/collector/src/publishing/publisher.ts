@@ -1,15 +1,17 @@
 /**
- * Takes checkpoints off this host: hands each to every sink, and knows how the sinks do.
+ * Takes checkpoints off this host: hands each to every sink, and knows how the sinks do. Those of the log of readings go
+ * to directories and files, beside those of the ledger.
  *
  * A sink that is down delays nothing. `publish` only notes the checkpoint; each sink has its own queue, its own time
  * limit and its own retries; calls to disks that may hang are in a process of their own, which can be killed.
  */
 import path from 'node:path';
+import { accessLogKey } from '../integrity/access-log-keys.js';
 import type { HashSource } from '../integrity/merkle.js';
 import type { NoteKey } from '../integrity/note-signing.js';
 import { DirectorySink } from './directory-sink.js';
 import { FileSink } from './file-sink.js';
-import { checkpointOf } from './log-view.js';
+import { checkpointOf, type AnyLogView, type ReadingsView } from './log-view.js';
 import { Outlet, type Patience } from './outlet.js';
 import { RemoteSinkFiles } from './remote-sink-files.js';
 import type { SinkFiles } from './sink-files.js';
@@ -23,6 +25,8 @@ export interface PublisherOptions {
   readonly tiles: HashSource;
   /** States and cosignatures are kept in its `checkpoints`. */
   readonly dataDir: string;
+  /** The root of the first so many lines of the log of readings, for {@link Publisher.publishReadings}. */
+  readonly readingsRootAt: ReadingsView['rootAt'];
   /** Every key that may have signed a checkpoint of this log. Asked each time: there may be a new one. */
   readonly logKeys: () => readonly NoteKey[];
   /** Told when a sink's trouble begins, and when it becomes another one. */
@@ -46,9 +50,23 @@ const PATIENCE: Patience = { firstMs: 1000, mostMs: 60_000, tryMs: 10_000 };
  */
 const STATES_EVERY_MS = 1000;
 
+/** A sink, and how it does. */
+export interface SinkView {
+  readonly kind: SinkSpec['kind'];
+  /** As it was given, but a witness's key is replaced by its name. */
+  readonly shown: string;
+  /** Undefined before the first try has come to something. */
+  readonly state: SinkState | undefined;
+  /** Checkpoints that it is still owed. */
+  readonly waiting: number;
+}
+
 export class Publisher {
   readonly #options: PublisherOptions;
+  /** One a sink. */
   readonly #outlets: readonly Outlet[];
+  /** One a sink that takes checkpoints of the log of readings as well. */
+  readonly #ofReadings: readonly Outlet[];
   readonly #files: SinkFiles & { kill?(): void };
   #statesTimer: NodeJS.Timeout | undefined;
   #statesTold = false;
@@ -58,25 +76,36 @@ export class Publisher {
     this.#options = options;
     this.#files = options.files ?? new RemoteSinkFiles();
     const before = statesBefore(options.dataDir);
-    this.#outlets = options.sinks.map((spec) => {
-      const { shown } = spec;
-      return new Outlet(this.#sink(spec), {
-        patience: options.patience ?? PATIENCE,
-        before: before.find(({ sink }) => sink === shown),
-        now: options.now ?? Date.now,
-        onTrouble: (message) => options.onTrouble(shown, message),
-        onForked: (message) => options.onForked(shown, message),
-        onShared: (origin) => options.onShared(shown, sharedPlace(origin)),
-        onRecovered: () => options.onRecovered(shown),
-        onState: (changed) => this.#noteStates(changed),
-      });
-    });
+    const sinks = options.sinks.map((spec) => this.#sinksOf(spec));
+    this.#outlets = sinks.map(([ofLedger]) => this.#outlet(ofLedger, before));
+    this.#ofReadings = sinks.flatMap(([, ...ofReadings]) =>
+      ofReadings.map((sink) => this.#outlet(sink, before)),
+    );
     if (options.sinks.length > 0 || before.length > 0) this.#writeStates();
+  }
+
+  /** The sinks in the order of the option. */
+  get sinks(): readonly SinkView[] {
+    return this.#options.sinks.map(({ kind, shown }, i) => ({
+      kind,
+      shown,
+      state: this.#outlets[i]?.state,
+      waiting: this.#outlets[i]?.waiting ?? 0,
+    }));
   }
 
   /** Sends the checkpoint on its way. Never throws and never waits. */
   publish(note: string): void {
-    if (this.#closed || this.#outlets.length === 0) return;
+    this.#offer(note, this.#outlets);
+  }
+
+  /** The same for a checkpoint of the log of readings. */
+  publishReadings(note: string): void {
+    this.#offer(note, this.#ofReadings);
+  }
+
+  #offer(note: string, outlets: readonly Outlet[]): void {
+    if (this.#closed || outlets.length === 0) return;
     let published: Published;
     try {
       published = { note, checkpoint: checkpointOf(note) };
@@ -84,7 +113,7 @@ export class Publisher {
       this.#options.onTrouble('every sink', `was not given a checkpoint: ${messageOf(error)}`);
       return;
     }
-    for (const outlet of this.#outlets) outlet.offer(published);
+    for (const outlet of outlets) outlet.offer(published);
   }
 
   /**
@@ -96,22 +125,49 @@ export class Publisher {
     this.#closed = true;
     let timer: NodeJS.Timeout | undefined;
     const timeIsUp = new Promise((resolve) => (timer = setTimeout(resolve, timeoutMs)));
-    await Promise.race([Promise.all(this.#outlets.map((outlet) => outlet.close())), timeIsUp]);
+    const outlets = [...this.#outlets, ...this.#ofReadings];
+    await Promise.race([Promise.all(outlets.map((outlet) => outlet.close())), timeIsUp]);
     clearTimeout(timer);
-    for (const outlet of this.#outlets) outlet.abandon();
+    for (const outlet of outlets) outlet.abandon();
     this.#files.kill?.();
     if (this.#outlets.length > 0) this.#writeStates();
   }
 
-  #sink(spec: SinkSpec): Sink {
-    const { tiles, logKeys, dataDir } = this.#options;
-    const log = { tiles, logKeys };
+  #outlet(sink: Sink, before: readonly SinkState[]): Outlet {
+    const options = this.#options;
+    const { shown } = sink;
+    return new Outlet(sink, {
+      patience: options.patience ?? PATIENCE,
+      before: before.find((state) => state.sink === shown),
+      now: options.now ?? Date.now,
+      onTrouble: (message) => options.onTrouble(shown, message),
+      onForked: (message) => options.onForked(shown, message),
+      onShared: (origin) => options.onShared(shown, sharedPlace(origin)),
+      onRecovered: () => options.onRecovered(shown),
+      onState: (changed) => this.#noteStates(changed),
+    });
+  }
+
+  /** The sink for checkpoints of the ledger, and the one for those of the readings where there is one. */
+  #sinksOf(spec: SinkSpec): [Sink, ...Sink[]] {
+    const { tiles, readingsRootAt: rootAt, dataDir } = this.#options;
     if (spec.kind === 'witness') {
       const directory = path.join(dataDir, 'checkpoints');
-      return new Witness({ ...spec, directory, log, fetch: this.#options.fetch ?? fetch });
+      const log = { tiles, logKeys: this.#options.logKeys };
+      return [new Witness({ ...spec, directory, log, fetch: this.#options.fetch ?? fetch })];
     }
-    const options = { ...spec, files: this.#files, log };
-    return spec.kind === 'directory' ? new DirectorySink(options) : new FileSink(options);
+    // Either finds what the other has put there.
+    const logKeys = () => {
+      const keys = this.#options.logKeys();
+      return [...keys, ...keys.map(accessLogKey)];
+    };
+    const turns = new Turns();
+    const sinkFor = (log: AnyLogView, shown: string, prefix = '') => {
+      const options = { ...spec, shown, files: this.#files, log, prefix };
+      return turns.of(spec.kind === 'directory' ? new DirectorySink(options) : new FileSink(options));
+    };
+    const ofReadings = sinkFor({ rootAt, logKeys }, `${spec.shown} (access log)`, 'access-log-');
+    return [sinkFor({ tiles, logKeys }, spec.shown), discreet(ofReadings)];
   }
 
   #noteStates(changed: boolean): void {
@@ -125,7 +181,10 @@ export class Publisher {
     this.#statesTimer = undefined;
     try {
       const states = this.#outlets.flatMap(({ state }): SinkState[] => (state === undefined ? [] : [state]));
-      writeSinkStates(this.#options.dataDir, states);
+      const ofReadings = this.#ofReadings.flatMap(({ state }): SinkState[] =>
+        state === undefined ? [] : [{ ...state, log: 'access-log' }],
+      );
+      writeSinkStates(this.#options.dataDir, [...states, ...ofReadings]);
       this.#statesTold = false;
     } catch (error) {
       // The sinks go on without it.
@@ -138,6 +197,33 @@ export class Publisher {
       this.#statesTold = true;
     }
   }
+}
+
+/**
+ * One call is under way in one place at most: a file is looked at and then appended to, and calls that hang must not take
+ * all the threads that there are (sink-files-process.ts).
+ */
+class Turns {
+  #last: Promise<unknown> = Promise.resolve();
+
+  of(sink: Sink): Sink {
+    const { shown, wants } = sink;
+    const deliver: Sink['deliver'] = (notes, attempt) => {
+      const delivered = this.#last.then(() => sink.deliver(notes, attempt));
+      this.#last = delivered.catch(() => undefined);
+      return delivered;
+    };
+    return { shown, wants, deliver };
+  }
+}
+
+/** That another log's checkpoints lie in the same place is told by the sink beside it. */
+function discreet(sink: Sink): Sink {
+  const { shown, wants } = sink;
+  return {
+    ...{ shown, wants },
+    deliver: (notes, attempt) => sink.deliver(notes, { ...attempt, alsoHolds: () => undefined }),
+  };
 }
 
 /** What cannot be read is written anew. */

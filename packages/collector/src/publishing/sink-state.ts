@@ -5,9 +5,11 @@ import { isInstant, isLine, StateFile } from './state-file.js';
 export interface SinkState {
   /** As it was given, but a witness's key is replaced by its name. */
   readonly sink: string;
+  /** What goes there, when it is not the checkpoints of the ledger. */
+  readonly log?: 'access-log';
   /** Forked: it has seen a checkpoint of this log that the ledger does not agree with; it gets no more. */
   readonly state: 'ok' | 'failing' | 'forked';
-  /** Of the checkpoint that was delivered last, in events; missing when none ever was. */
+  /** Of the checkpoint that was delivered last, in events or lines; missing when none ever was. */
   readonly size?: number;
   /** When that was: an instant, RFC 3339 in UTC. */
   readonly at?: string;
@@ -43,14 +45,17 @@ export function describe(state: SinkState, now: number): string {
   const delivered =
     size === undefined || at === undefined
       ? 'it never had one'
-      : `the last was of ${events(size)}, ${ago(now - Date.parse(at))} ago`;
+      : `the last was of ${counted(size, state.log === undefined ? 'event' : 'line')}, ${ago(now - Date.parse(at))} ago`;
   const lost =
     dropped === undefined || dropped === 0
       ? ''
       : `; ${dropped} could not wait any longer, and the newest covers them`;
   const shared = other === undefined ? '' : `; it ${sharedPlace(other)}`;
   if (state.state === 'ok') return `${sink} takes checkpoints; ${delivered}${lost}${shared}`;
-  const how = state.state === 'forked' ? 'contradicts this ledger' : 'takes no checkpoints';
+  const how =
+    state.state === 'forked'
+      ? `contradicts ${state.log === undefined ? 'this ledger' : 'access.log'}`
+      : 'takes no checkpoints';
   const long = since === undefined ? '' : ` since ${since} (${ago(now - Date.parse(since))})`;
   return `${sink} ${how}${long}: ${message ?? 'nothing is known of why'}; ${delivered}${lost}${shared}`;
 }
@@ -60,8 +65,8 @@ export function sharedPlace(origin: string): string {
   return `also holds checkpoints of the log ${origin}: give each log a place of its own`;
 }
 
-function events(size: number): string {
-  return `${size} event${size === 1 ? '' : 's'}`;
+function counted(size: number, entry: string): string {
+  return `${size} ${entry}${size === 1 ? '' : 's'}`;
 }
 
 const UNITS = [
@@ -84,9 +89,10 @@ function areSinkStates(value: unknown): value is SinkState[] {
 function isSinkState(value: unknown): value is SinkState {
   if (typeof value !== 'object' || value === null) return false;
   const states = value as Record<string, unknown>;
-  const { sink, state, size, at, failing_since: since, message, dropped, also_holds: other } = states;
+  const { sink, log, state, size, at, failing_since: since, message, dropped, also_holds: other } = states;
   return (
     isLine(sink) &&
+    (log === undefined || log === 'access-log') &&
     STATES.includes(state) &&
     [size, dropped].every(
       (count) => count === undefined || (Number.isSafeInteger(count) && Number(count) >= 0),

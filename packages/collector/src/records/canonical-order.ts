@@ -1,7 +1,9 @@
 /**
- * The order of a record's events: by the sender's timestamp as an instant, then by received_at, then by event id. It
- * does not depend on the order in which they were stored or handed in, so the same events make the same record.
+ * The order of a record's events: by the sender's timestamp as an instant, then by kind (what was shown comes after the
+ * start, where a clock tells whole seconds), then by event id. When they arrived does not count, so the same events make
+ * the same record.
  */
+import { EVENT_KINDS } from '@clinical-events/protocol';
 import { compareInstants, instantOf, readInstant, type Instant } from './instant.js';
 import type { RunEvent } from './run-event.js';
 
@@ -27,8 +29,9 @@ function timed({ event, body }: RunEvent): TimedEvent {
 }
 
 function compare(a: TimedEvent, b: TimedEvent): number {
-  const byTime = compareInstants(a.at, b.at) || a.event.receivedAt - b.event.receivedAt;
-  if (byTime !== 0) return byTime;
+  const order =
+    compareInstants(a.at, b.at) || EVENT_KINDS.indexOf(a.event.kind) - EVENT_KINDS.indexOf(b.event.kind);
+  if (order !== 0) return order;
   if (a.event.eventId === b.event.eventId) return 0;
   return a.event.eventId < b.event.eventId ? -1 : 1;
 }

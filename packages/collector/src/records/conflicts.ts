@@ -5,7 +5,7 @@
  */
 import type { Conflict } from '@clinical-events/protocol';
 import type { TimedEvent } from './canonical-order.js';
-import { compareInstants, instantOf } from './instant.js';
+import { compareInstants, cutTo, fractionDigits, instantOf } from './instant.js';
 import type { Parentage } from './parentage.js';
 
 /** How much later than its receipt an event may claim to be: clocks that are kept are never that far apart. */
@@ -62,8 +62,10 @@ export function conflictsOf({ events, parentage, start, parentElsewhere, runCycl
   return conflicts;
 }
 
-function isBefore(event: TimedEvent, other: TimedEvent | undefined): boolean {
-  return other?.body !== undefined && compareInstants(event.at, other.at) < 0;
+/** Compared to the digits that the event has: 10:00:00 of a clock of whole seconds is not before 10:00:00.5. */
+function isBefore({ at, body }: TimedEvent, other: TimedEvent | undefined): boolean {
+  if (body === undefined || other?.body === undefined || compareInstants(at, other.at) >= 0) return false;
+  return compareInstants(at, cutTo(other.at, fractionDigits(body.timestamp))) < 0;
 }
 
 function isAhead({ at, event }: TimedEvent): boolean {

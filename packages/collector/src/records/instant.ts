@@ -17,7 +17,7 @@ const LEAP = '~';
 
 /** @param text a date-time that the protocol's schemas have accepted. */
 export function readInstant(text: string): Instant {
-  const days = daysFromCivil(four(text, 0), two(text, 5), two(text, 8));
+  const days = daysOf(four(text, 0), two(text, 5), two(text, 8));
   const second = two(text, 17);
   let end = 19;
   if (text[19] === '.') {
@@ -45,6 +45,20 @@ export function compareInstants(a: Instant, b: Instant): number {
   if (a.seconds !== b.seconds) return a.seconds - b.seconds;
   if (a.fraction === b.fraction) return 0;
   return a.fraction < b.fraction ? -1 : 1;
+}
+
+/** How many digits a date-time has behind its point. */
+export function fractionDigits(text: string): number {
+  let end = 20;
+  if (text[19] !== '.') return 0;
+  while (isDigit(text.charCodeAt(end))) end++;
+  return end - 20;
+}
+
+/** The instant as a clock tells it that shows no more than so many digits of a second. */
+export function cutTo({ seconds, fraction }: Instant, digits: number): Instant {
+  const kept = fraction.slice(0, fraction.startsWith(LEAP) ? digits + 1 : digits);
+  return { seconds, fraction: kept.replace(/0+$/, '') };
 }
 
 const TWO_DIGITS = Array.from({ length: 60 }, (_, n) => String(n).padStart(2, '0'));
@@ -85,7 +99,11 @@ export function epochMilliseconds({ seconds, fraction }: Instant): number {
 function microsecondsOf({ fraction }: Instant): number {
   if (fraction === '') return 0;
   if (fraction.startsWith(LEAP)) return 1e6;
-  return Number(fraction.slice(0, 6).padEnd(6, '0'));
+  let microseconds = 0;
+  for (let at = 0; at < 6; at++) {
+    microseconds = microseconds * 10 + (at < fraction.length ? fraction.charCodeAt(at) - 48 : 0);
+  }
+  return microseconds;
 }
 
 function offsetSeconds(text: string, at: number): number {
@@ -105,6 +123,15 @@ function four(text: string, at: number): number {
 
 function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
+}
+
+let lastCivil = { date: 19700101, days: 0 };
+
+/** Most times of a record are of one day. */
+function daysOf(year: number, month: number, day: number): number {
+  const date = (year * 100 + month) * 100 + day;
+  if (date !== lastCivil.date) lastCivil = { date, days: daysFromCivil(year, month, day) };
+  return lastCivil.days;
 }
 
 /** Days since 1970-01-01 in the Gregorian calendar, whose years are counted from March here: the odd day comes last. */

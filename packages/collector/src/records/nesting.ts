@@ -14,9 +14,15 @@ export interface RunLinks {
   parentRunOf(eventId: string): string | null | undefined;
   /** The runs that are nested in this record, each once. */
   readonly children: readonly string[];
-  /** The runs of the circle that this run is part of, itself included; empty when it is nested properly or not at all. */
+  /**
+   * The runs of the circle that this run is part of, at most MOST_OF_A_CIRCLE; empty when it is nested properly or not
+   * at all.
+   */
   readonly cycle: readonly string[];
 }
+
+/** Each run of a circle tells of the others, so to tell of all would be the square of their number. */
+const MOST_OF_A_CIRCLE = 100;
 
 /** For a record whose events name no event outside it, and that no run is nested in. */
 export const UNLINKED: RunLinks = { parentRunOf: () => undefined, children: [], cycle: [] };
@@ -53,14 +59,22 @@ export class Nesting {
     this.#findCycles(parents);
   }
 
+  /** The records that others are nested in, and those that are nested in each other in a circle. */
+  *linked(): Generator<RecordKey> {
+    yield* this.#children.keys();
+    yield* this.#cycles.keys();
+  }
+
+  /** The run of an event; null when it is of none, undefined when the log has no such event. */
+  runOf(eventId: string): string | null | undefined {
+    const record = this.#recordOf(eventId);
+    return record === undefined ? undefined : runIdOf(record);
+  }
+
   /** What the record of this key has to know. */
   linksOf(key: RecordKey): RunLinks {
-    const recordOf = this.#recordOf;
     return {
-      parentRunOf: (eventId) => {
-        const record = recordOf(eventId);
-        return record === undefined ? undefined : runIdOf(record);
-      },
+      parentRunOf: (eventId) => this.runOf(eventId),
       children: this.#children.get(key) ?? [],
       cycle: this.#cycles.get(key) ?? [],
     };
@@ -84,7 +98,10 @@ export class Nesting {
         circle.push(next);
       }
       // Only runs have parents, so there are only runs in a circle.
-      const runIds = circle.map((key) => runIdOf(key) ?? '').sort();
+      const runIds = circle
+        .map((key) => runIdOf(key) ?? '')
+        .sort()
+        .slice(0, MOST_OF_A_CIRCLE);
       for (const key of circle) this.#cycles.set(key, runIds);
     }
   }

@@ -3,7 +3,7 @@ import type { RecordedEvent, RecordMetadata } from '@clinical-events/protocol';
 import type { TimedEvent } from './canonical-order.js';
 import { completenessOf } from './completeness.js';
 import { conflictsOf } from './conflicts.js';
-import { millisecondsBetween } from './instant.js';
+import { cutTo, fractionDigits, millisecondsBetween } from './instant.js';
 import type { RunLinks } from './nesting.js';
 import type { Parentage } from './parentage.js';
 
@@ -124,6 +124,9 @@ function latencyOf(events: readonly TimedEvent[], start: TimedEvent | undefined)
   const [first] = outputs;
   if (first === undefined || start?.body === undefined) return null;
   if (outputs.some(({ body }) => body === undefined)) return null;
-  const latency = millisecondsBetween(start.at, first.at);
+  // Where one clock tells whole seconds, both are taken so: half of all sub-second latencies would else be negative.
+  const isCoarse = [start, first].some(({ body }) => fractionDigits(body?.timestamp ?? '') === 0);
+  const [from, to] = isCoarse ? [cutTo(start.at, 0), cutTo(first.at, 0)] : [start.at, first.at];
+  const latency = millisecondsBetween(from, to);
   return latency < 0 ? null : latency;
 }

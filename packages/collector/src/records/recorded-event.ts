@@ -39,7 +39,7 @@ export function recordedEventOf(timed: TimedEvent, isStart: boolean, hasParent: 
     system_metadata: body?.system_metadata ?? null,
     key_id: event.keyId,
     profile: event.profile,
-    extra: body === undefined ? NOTHING : extraOf(body, event.kind),
+    extra: body === undefined ? NOTHING : extraWith(event, extraOf(body, event.kind), body),
   };
   if (event.payloadState !== 'plain') return { ...entry, payload: event.payloadState };
   if (event.kind !== 'inference-start' || isStart || body === undefined) return entry;
@@ -60,6 +60,11 @@ function extraOf(body: BaseEvent, kind: EventKind): ExtraFields {
     else Object.defineProperty(extra, name, { value: body[name], enumerable: true });
   }
   return extra ?? NOTHING;
+}
+
+/** The nil UUID names no run (RFC 9562), and is kept where it is not lost. */
+function extraWith({ runId }: TimedEvent['event'], extra: ExtraFields, { run_id }: BaseEvent): ExtraFields {
+  return runId === undefined && run_id !== undefined ? { ...extra, run_id } : extra;
 }
 
 function startObjectsOf(body: BaseEvent): SecondStart {

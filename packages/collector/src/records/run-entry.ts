@@ -10,6 +10,8 @@
  *       30     1  flags
  *       31     1  zero
  */
+import { randomInt } from 'node:crypto';
+
 export const ENTRY_BYTES = 32;
 /** Run id, organisation, and whether it is a run: what entries of one record have in common. */
 const ID_BYTES = 16;
@@ -61,15 +63,20 @@ export function entryFlags(source: Buffer, at: number): number {
   return source[at + 30] ?? 0;
 }
 
+export function setOrganisation(target: Buffer, at: number, organisation: number): void {
+  target.writeUInt16LE(organisation, at + 28);
+}
+
 export function setFlag(target: Buffer, at: number, flag: number): void {
   target[at + 30] = entryFlags(target, at) | flag;
 }
 
-/** The same for the entries of one record, and for no others. */
-export function entryKey(source: Buffer, at: number): string {
-  const runless = entryFlags(source, at) & FLAG.runless;
+/** Whether two entries are of one record. */
+export function isSameRecord(source: Buffer, a: number, b: number): boolean {
+  for (let i = 0; i < ID_BYTES; i++) if (source[a + i] !== source[b + i]) return false;
   return (
-    source.toString('latin1', at, at + ID_BYTES) + String.fromCharCode(entryOrganisation(source, at), runless)
+    entryOrganisation(source, a) === entryOrganisation(source, b) &&
+    ((entryFlags(source, a) ^ entryFlags(source, b)) & FLAG.runless) === 0
   );
 }
 
@@ -77,4 +84,32 @@ export function entryKey(source: Buffer, at: number): string {
 export function entryId(source: Buffer, at: number): string {
   const hex = source.toString('hex', at, at + ID_BYTES);
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+/** Senders choose the ids, and must not be able to choose their hashes. */
+export const HASH_SEED = randomInt(2 ** 32);
+
+/** They count in some of their bytes: all have to make a difference. */
+export function idHash(id: Buffer, at: number, seed = HASH_SEED): number {
+  let hash = seed;
+  for (let word = at; word < at + ID_BYTES; word += 4) {
+    const bits =
+      (id[word] ?? 0) |
+      ((id[word + 1] ?? 0) << 8) |
+      ((id[word + 2] ?? 0) << 16) |
+      ((id[word + 3] ?? 0) << 24);
+    hash = Math.imul(hash ^ bits, 0x9e37_79b1);
+    hash ^= hash >>> 15;
+  }
+  return hash >>> 0;
+}
+
+/** @param id in its text form. */
+export function idBytes(id: string): Buffer {
+  return Buffer.from(id.replaceAll('-', ''), 'hex');
+}
+
+export function isNoId(source: Buffer, at: number): boolean {
+  for (let i = 0; i < ID_BYTES; i++) if (source[at + i] !== 0) return false;
+  return true;
 }

@@ -33,11 +33,16 @@ export class SpillFile {
     return this.#buffer;
   }
 
-  append(entries: Buffer): void {
-    for (let at = 0; at < entries.length; at += ENTRY_BYTES) {
-      const place = this.next();
-      entries.copy(this.#buffer, place, at, at + ENTRY_BYTES);
-    }
+  /** Adds one entry. */
+  append(source: Buffer, at: number): void {
+    const place = this.next();
+    source.copy(this.#buffer, place, at, at + ENTRY_BYTES);
+  }
+
+  /** Writes what is left. The file is for {@link takeEntries} then. */
+  close(): void {
+    this.#flush();
+    fs.closeSync(this.#fd);
   }
 
   /** All entries, in memory. */
@@ -64,13 +69,25 @@ export class SpillFile {
   }
 
   #flush(): void {
-    for (let done = 0; done < this.#filled;) {
-      const position = this.#written + done;
-      done += fs.writeSync(this.#fd, this.#buffer, done, this.#filled - done, position);
+    try {
+      for (let done = 0; done < this.#filled;) {
+        const position = this.#written + done;
+        done += fs.writeSync(this.#fd, this.#buffer, done, this.#filled - done, position);
+      }
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+      throw new Error(`the temporary file ${this.file} cannot be written (${code})`, { cause: error });
     }
     this.#written += this.#filled;
     this.#filled = 0;
   }
+}
+
+/** All entries of a file that was closed, which is gone then. */
+export function takeEntries(file: string): Buffer {
+  const entries = fs.readFileSync(file);
+  fs.rmSync(file);
+  return entries;
 }
 
 function readAt(fd: number, target: Buffer, position: number): Buffer {

@@ -12,7 +12,7 @@ import { spawn } from 'node:child_process';
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import fs from 'node:fs';
 import { formatNote } from '@clinical-events/protocol/verify';
-import { type NoteKey, verifierKeyOf } from '../integrity/note-signing.js';
+import { noteKey, type NoteKey, verifierKeyOf } from '../integrity/note-signing.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
 import { assertNotBegun, beginHistory, checkOrigin, hasHistory, readHistory } from './key-history.js';
 
@@ -99,7 +99,7 @@ export class CommandSigner implements CheckpointSigner {
   }
 
   /** @throws SigningCommandFailed when there is no signature, or not one of this text by the log's key. */
-  async sign(text: string): Promise<string> {
+  async sign(text: string, name = this.origin): Promise<string> {
     const printed = await outputOf(this.program, 'sign', text, this.timeLimitMs);
     // base64(1) breaks its lines at 76 characters, and the signature has 88.
     const encoded = printed.replace(/\s/g, '');
@@ -114,7 +114,8 @@ export class CommandSigner implements CheckpointSigner {
         `the signing command ${this.program} printed a signature that does not verify with ${this.key.vkey}`,
       );
     }
-    return formatNote(text, [{ name: this.key.name, keyId: this.key.keyId, signature }]);
+    const { keyId } = noteKey(verifierKeyOf(name, this.key.publicKey));
+    return formatNote(text, [{ name, keyId, signature }]);
   }
 }
 

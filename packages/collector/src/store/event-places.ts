@@ -11,6 +11,28 @@ export interface EventPlace {
   readonly size: number;
 }
 
+/** What the collector says of a stored event. Each is a string or a number: none is a view into a buffer. */
+export type EventFacts = Pick<
+  StoredEvent,
+  | 'sequence'
+  | 'kind'
+  | 'profile'
+  | 'organisation'
+  | 'keyId'
+  | 'receivedAt'
+  | 'eventId'
+  | 'runId'
+  | 'payloadState'
+>;
+
+/** Events that were read again. Valid until others are read. */
+export interface ReadEvents {
+  /** @param index as in the places that were asked for. */
+  facts(index: number): EventFacts;
+  /** What its sender wrote; undefined when the payload is encrypted or retired. */
+  body(index: number): string | undefined;
+}
+
 /** An event that a pass has come to. The same object for each, valid until the next is asked for. */
 export interface PassedEvent extends EventPlace {
   readonly sequence: number;
@@ -22,8 +44,8 @@ export interface PassedEvent extends EventPlace {
   readonly eventIdAt: number;
   /** All zero when the event names no run and opens none. */
   readonly runIdAt: number;
-  /** The event with all that it says. */
-  decode(): StoredEvent;
+  /** What its sender wrote; undefined when the payload is encrypted or retired. */
+  body(): Buffer | undefined;
 }
 
 export const ID_BYTES = 16;
@@ -34,26 +56,38 @@ export interface FoundEvent extends EventPlace {
   readonly runId: string | undefined;
 }
 
+/** By addresses; `to` is infinite for the last part, and else the `from` of the next. */
+export interface LogPart {
+  readonly from: number;
+  readonly to: number;
+}
+
 export interface EventPlaces {
   /** How much there is to pass, about: a running collector adds to it. */
   readonly bytes: number;
   /**
-   * Passes every event once, in the order of their sequences, each checked against its checksum.
+   * Parts that make up the log, at most so many, about as large as each other. All but the last one can be passed by
+   * somebody else: what {@link find} has to learn from a pass is in the last.
+   */
+  parts(most: number): LogPart[];
+  /**
+   * Passes every event of a part once, by default of all, in the order of their sequences, each checked against its checksum.
    * @returns the sequence behind the last one.
    * @throws StoreDamaged at the first place that does not hold what was written.
    */
-  pass(): Generator<PassedEvent, number>;
+  pass(part?: LogPart): Generator<PassedEvent, number>;
   /**
-   * Reads events again, each checked once more. Neighbours are read with one call.
-   * @param places by address.
-   * @param take is told of each event, in that order, with its place in `places`; the event is valid only then.
+   * Reads events again, in any order, each checked once more. Neighbours are read with one call. All are in memory at
+   * once.
    * @throws StoreDamaged.
    */
-  read(places: readonly EventPlace[], take: (event: StoredEvent, index: number) => void): void;
+  read(places: readonly EventPlace[]): ReadEvents;
   /**
    * Finds an event among those passed. Ask only after a pass has ended.
    * @param eventId lower-case text form.
    */
   find(organisation: string, eventId: string): FoundEvent | undefined;
+  /** On return all that a pass has shown is on stable storage: a batch may have been on its way there. */
+  flush(): void;
   close(): Promise<void>;
 }

@@ -28,6 +28,8 @@ export interface ApiKey {
   /** The profile that the key's events are checked against; undefined means the collector's own. */
   readonly profile: Profile | undefined;
   readonly rateLimit: RateLimit | undefined;
+  /** The name in the client certificate without which the key is refused: `dns:` or `uri:` and the name. */
+  readonly clientCertificate: string | undefined;
   readonly note: string;
   readonly createdAt: number;
   /** The first instant at which the key is no longer accepted. */

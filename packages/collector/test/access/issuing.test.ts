@@ -18,6 +18,7 @@ const GRANTS: Grants = {
   permissions: ['outcome'],
   profile: 'full',
   rateLimit: { perSecond: 5, burst: 9 },
+  clientCertificate: 'uri:spiffe://example.org/ward-7',
   expiresAt: NOW + 10_000,
   note: 'first',
 };
@@ -41,6 +42,7 @@ describe('creating', () => {
     ['an organisation of 65 characters', { organisation: 'x'.repeat(65) }],
     ['no permission', { permissions: [] }],
     ['an expiry that is now', { expiresAt: NOW }],
+    ['a certificate whose name is spelt otherwise', { clientCertificate: 'dns:App.example.org' }],
     ['a note of 201 characters', { note: 'x'.repeat(201) }],
     ['a note that moves the cursor', { note: 'good\u001b[1A' }],
     ['a note over two lines', { note: 'a\nb' }],

@@ -62,6 +62,9 @@ test('every row that can be written is read back the same, in the order of creat
       }),
       { nil: undefined },
     ),
+    clientCertificate: fc.option(fc.constantFrom('dns:app.example.org', 'uri:spiffe://example.org/app'), {
+      nil: undefined,
+    }),
     note: fc.string({ unit: 'grapheme', maxLength: 200 }),
     createdAt: fc.integer({ min: 0, max: 253_402_300_799_999 }),
     expiresAt: instant,
@@ -79,6 +82,41 @@ test('every row that can be written is read back the same, in the order of creat
     }),
     { numRuns: 20 },
   );
+});
+
+describe('a file that the first collectors made', () => {
+  /** Their table had no column for the certificate. */
+  function oldFile(): string {
+    const dataDir = scratchDirectory();
+    const database = new DatabaseSync(keyDatabasePath(dataDir));
+    database.exec(`
+      CREATE TABLE api_key (
+        created_order INTEGER PRIMARY KEY AUTOINCREMENT, key_id TEXT NOT NULL UNIQUE,
+        hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32), organisation TEXT NOT NULL, permissions TEXT NOT NULL,
+        profile TEXT, rate_per_second REAL, rate_burst INTEGER, note TEXT NOT NULL, created_at INTEGER NOT NULL,
+        expires_at INTEGER, revoked_at INTEGER, rotated_from TEXT REFERENCES api_key (key_id),
+        replaced_by TEXT REFERENCES api_key (key_id), CHECK ((rate_per_second IS NULL) = (rate_burst IS NULL))
+      ) STRICT;
+      INSERT INTO api_key (key_id, hash, organisation, permissions, note, created_at)
+        VALUES ('aaaaaaaaaaaa', zeroblob(32), 'o', 'all', 'an old one', ${NOW});
+      PRAGMA user_version = 1`);
+    database.close();
+    return dataDir;
+  }
+  const old = { keyId: 'aaaaaaaaaaaa', note: 'an old one', clientCertificate: undefined };
+
+  test('keeps its keys when it is brought up to date, and takes bound ones [R-822]', async () => {
+    const keys = openKeys(oldFile());
+    await createKey(keys, { organisation: 'o', permissions: 'all', clientCertificate: 'dns:app' }, NOW);
+    expect(await keys.list()).toMatchObject([old, { clientCertificate: 'dns:app' }]);
+  });
+
+  test('is read as it is where nothing may be written', async () => {
+    const dataDir = oldFile();
+    const keys = KeyDatabase.openReadOnly(dataDir);
+    expect(await keys.list()).toMatchObject([old]);
+    await keys.close();
+  });
 });
 
 test('revoking again keeps the first instant, and revoking an unknown key says so', async () => {

@@ -232,12 +232,17 @@ describe('a running ring on the file that another process writes', () => {
   });
 });
 
-test('the ring remembers when each key was last accepted', async () => {
+test('the ring remembers when, and how often, each key was accepted', async () => {
   const { store, ring, text, key } = await ringWith();
   await createKey(store, ALL, NOW);
   await ring.refresh();
-  expect([...ring.lastUsed()]).toEqual([]);
+  const used = () => [...ring.uses()].map(({ lastUsedAt, uses }) => ({ lastUsedAt, uses }));
+  const never = { lastUsedAt: undefined, uses: 0 };
+  expect(used()).toEqual([never, never]);
+  ring.authenticate(text, NOW + 4);
   ring.authenticate(text, NOW + 5);
   ring.authenticate(newKeyText(key.keyId), NOW + 9);
-  expect([...ring.lastUsed()]).toEqual([[key.keyId, NOW + 5]]);
+  expect(used()).toEqual([{ lastUsedAt: NOW + 5, uses: 2 }, never]);
+  await ring.refresh();
+  expect([...ring.uses()][0]).toMatchObject({ key: { keyId: key.keyId }, uses: 2, overRate: 0 });
 });

@@ -90,12 +90,12 @@ test('the summary is readable, and names a run of each scenario', async () => {
   expect(stdout).toMatch(/^ {2}(\d+) of \1 conflicts refused, as is right$/m);
   expect(stdout.match(/^ {4}collector records --run [0-9a-f-]{36}/gm)?.length).toBeGreaterThanOrEqual(4);
   expect(stdout).toMatch(
-    /^The same events again: collector demo --runs 60 --days 30 --seed \S+ --until \S+Z$/m,
+    /^The same events again: collector demo --runs 60 --days 30 --seed \S+ --until \S+Z --url http:\S+ --data-dir '\S+'$/m,
   );
   expect(stdout).not.toContain('cek_');
   const shown = /^One run, as its record has it:\n\nRun +([0-9a-f-]{36})\n/m.exec(stdout);
   expect(stdout).toContain(`collector records --run ${shown?.[1]}`);
-  expect(stdout).toMatch(/^\+\S.* +human-output +\S/m);
+  expect(stdout).toMatch(/^[+-]\S.* +human-output +\S/m);
   const accesses = fs.readFileSync(path.join(one.dataDir, 'access.log'), 'utf8');
   expect(accesses).toContain(`"command":"demo","filter":{"run":"${shown?.[1]}"`);
 });

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
@@ -51,6 +52,14 @@ describe('collector doctor on the proof', () => {
       ],
     });
   });
+
+  test('[R-903] waits for nobody at a pipe among the checkpoints', async () => {
+    fs.rmSync(inData('checkpoints', 'access-log'));
+    execFileSync('mkfifo', [inData('checkpoints', 'access-log')]);
+    const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir]);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toContain(`${inData('checkpoints', 'access-log')} is no regular file, and was not opened`);
+  }, 15_000);
 
   test('[R-905] warns of a key that others can read, or that is gone', async () => {
     const file = signingKeyFile();

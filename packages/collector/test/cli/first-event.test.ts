@@ -1,8 +1,10 @@
 import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import { EVENT_KINDS, EVENT_PATHS, PROFILES, validateEvent } from '@clinical-events/protocol';
 import { expect, test } from 'vitest';
 import { newKeyId, newKeyText } from '../../src/access/key-text.js';
 import { firstEventCurl } from '../../src/cli/first-event.js';
+import { Authority } from '../running/certificates.js';
 
 const KEY = newKeyText(newKeyId());
 
@@ -33,6 +35,39 @@ test('two lines post two events', () => {
   const lines = [1, 2].map(() => firstEventCurl({ host: '127.0.0.1', port: 8080 }, KEY, 'outcome'));
   expect(lines[0]).not.toBe(lines[1]);
 });
+
+test('a collector that speaks TLS is called by https [R-505]', () => {
+  const listening = { host: 'collector.example', port: 8443, tls: true };
+  expect(firstEventCurl(listening, KEY, 'outcome')).toContain('https://collector.example:8443/');
+});
+
+test.each([
+  [
+    ['dns:collector.example'],
+    '127.0.0.1',
+    ['--resolve', 'collector.example:8443:127.0.0.1'],
+    'collector.example',
+  ],
+  [['dns:*.example', 'dns:a b', 'dns:c.example'], '::', ['--resolve', 'c.example:8443:[::1]'], 'c.example'],
+  [['dns:collector.example'], 'localhost', [], 'collector.example'],
+  [['dns:collector.example', 'ip:127.0.0.1'], '0.0.0.0', [], '127.0.0.1'],
+  [['dns:*.example'], 'collector.example', [], 'collector.example'],
+  [['dns:*.example', 'uri:spiffe://example.org/c'], '10.0.0.1', [], '10.0.0.1'],
+  [[], '10.0.0.1', [], '10.0.0.1'],
+])(
+  'with a certificate for %j on %s it is called by a name that curl will find there',
+  (names, host, more, called) => {
+    const issued = new Authority().issue({ commonName: 'collector', names });
+    const certificate = new X509Certificate(issued.certificate);
+    const words = pasted(firstEventCurl({ host, port: 8443, tls: true, certificate }, KEY, 'outcome'));
+    expect(words.slice(1, words.indexOf('-H'))).toEqual([
+      '-X',
+      'POST',
+      ...more,
+      `https://${called}:8443/event/outcome`,
+    ]);
+  },
+);
 
 test.each([
   ['0.0.0.0', 'http://127.0.0.1:1/'],

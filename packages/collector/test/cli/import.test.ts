@@ -377,16 +377,60 @@ describe('collector import [R-714]', () => {
     expect(JSON.parse(own.stdout)).toMatchObject({ refused: 1, passed: 1 });
   });
 
-  test('is noted in the access log before it begins and at its end', async () => {
-    const input = file([...outcomes(2), '{']);
+  test('[R-716] is noted in the access log before it begins and at its end, with what became of each file', async () => {
+    const lines = [...outcomes(2), '{'];
+    const input = file([...lines, lines[0] ?? '']);
     expect((await told(input, '--kind', 'outcome', '--organisation', 'icu')).code).toBe(7);
     expect(noted()).toMatchObject([
       {
         ...{ state: 'begun', command: 'import' },
         filter: { files: [input], kind: 'outcome', organisation: 'icu', rejects: `${input}.rejects.ndjson` },
       },
-      { state: 'ended', command: 'import', events: 2, complete: true },
+      {
+        ...{ state: 'ended', command: 'import', events: 2, complete: true },
+        files: [
+          {
+            ...{ file: input, lines: 4, stored: 2, repeats: 1, refused: 1 },
+            ...{ bytes: fs.statSync(input).size, sha256: hash('sha256', fs.readFileSync(input)) },
+          },
+        ],
+      },
     ]);
+    // The end is signed as well.
+    const signed = fs.readFileSync(path.join(dataDir, 'checkpoints', 'access-log'), 'utf8');
+    expect(signed.split('\n')[1]).toBe('2');
+  });
+
+  test('[R-716] of more than a thousand files is noted with one hash over those that are not listed', async () => {
+    const inputs = Array.from({ length: 1002 }, (_, i) => {
+      const input = path.join(scratch, `${i}.ndjson`);
+      fs.writeFileSync(input, i < 1000 ? '' : '{');
+      return input;
+    });
+    const { stdout } = await importFiles(...inputs, '--kind', 'outcome', '--json');
+    const { files } = JSON.parse(stdout) as { files: readonly object[] };
+    const lines = (items: readonly unknown[]) => items.map((item) => `${JSON.stringify(item)}\n`).join('');
+    const names = hash('sha256', lines(inputs.slice(1000)));
+    const sums = { count: 2, lines: 2, stored: 0, repeats: 0, refused: 2 };
+    expect(noted()).toMatchObject([
+      { state: 'begun', filter: { files: inputs.slice(0, 1000), more_files: { count: 2, sha256: names } } },
+      {
+        ...{ state: 'ended', files: files.slice(0, 1000) },
+        more_files: { ...sums, sha256: hash('sha256', lines(files.slice(1000))) },
+      },
+    ]);
+  });
+
+  test('is not begun where its rejects would go through a link', async () => {
+    const rejects = path.join(scratch, 'linked');
+    fs.symlinkSync(path.join(scratch, 'elsewhere'), rejects);
+    const { code, stderr } = await importFiles(file(outcomes(1)), '--kind', 'outcome', '--rejects', rejects);
+    expect([code, stderr]).toEqual([
+      2,
+      `collector: ${rejects} is a link, and was not followed. Name another by --rejects\n`,
+    ]);
+    expect(fs.readdirSync(scratch)).not.toContain('elsewhere');
+    expect(fs.existsSync(path.join(dataDir, 'ledger'))).toBe(false);
   });
 
   test('is not begun where it cannot be noted', async () => {
@@ -413,7 +457,10 @@ describe('collector import [R-714]', () => {
     );
     expect(noted().filter(({ command }) => command === 'import')).toMatchObject([
       { state: 'begun' },
-      { state: 'ended', events: 4, complete: false },
+      {
+        ...{ state: 'ended', events: 4, complete: false },
+        files: [{ file: '-', lines: 4, stored: 4, repeats: 0, refused: 0, bytes: null, sha256: null }],
+      },
     ]);
     await expectWhole(dataDir);
     expect(await told(file(lines), '--kind', 'outcome')).toMatchObject({ code: 0, stored: 6, repeats: 4 });

@@ -64,6 +64,35 @@ describe('create', () => {
     }
   });
 
+  test('prints the line with https for a collector with a certificate [R-821]', async () => {
+    const tls = ['--tls-cert', '/etc/collector/tls.crt', '--tls-key', '/etc/collector/tls.key'];
+    const options = ['--data-dir', scratchDirectory(), '--permissions', 'all', '--host', 'collector.example'];
+    const { stdout } = await collector(['keys', 'create', ...options, ...tls]);
+    expect(stdout).toContain('https://collector.example:8080/event/inference-start');
+  });
+
+  test('binds a key to a client certificate, which list shows and rotate keeps [R-822]', async () => {
+    const dataDir = scratchDirectory();
+    const bound = await create(
+      dataDir,
+      '--permissions',
+      'all',
+      '--client-certificate',
+      'dns:App.Example.org',
+    );
+    expect(bound['client_certificate']).toBe('dns:app.example.org');
+    const rotated = await collector(['keys', 'rotate', bound.key_id, '--data-dir', dataDir, '--json']);
+    expect(JSON.parse(rotated.stdout)).toMatchObject({ client_certificate: 'dns:app.example.org' });
+    await create(dataDir, '--permissions', 'all');
+    expect(await list(dataDir)).toMatchObject([
+      { client_certificate: 'dns:app.example.org' },
+      { client_certificate: 'dns:app.example.org' },
+      { client_certificate: null },
+    ]);
+    const table = await collector(['keys', 'list', '--data-dir', dataDir]);
+    expect(table.stdout).toContain('dns:app.example.org');
+  });
+
   test('[R-503] takes every grant', async () => {
     const dataDir = scratchDirectory();
     const grants = ['--organisation', 'ward-7', '--permissions', 'outcome,human-output', '--profile', 'full'];
@@ -102,6 +131,8 @@ describe('create', () => {
     [['--expires', '90'], 'is neither an instant'],
     [['--expires', '99999999d'], 'is neither an instant'],
     [['--rate-limit', '100'], 'is not of the form 100/s'],
+    [['--client-certificate', 'app.example.org'], 'is neither like dns:app.example.org nor like uri:'],
+    [['--client-certificate', 'dns:*.example.org'], 'is neither like dns:app.example.org nor like uri:'],
     [['--profile', 'maximum'], 'Allowed choices are minimum, full.'],
     [['--organisation', 'ward 7'], 'an organisation is 1 to 64 characters'],
     [['--note', 'two\nlines'], 'a note is at most 200 characters'],
@@ -151,6 +182,7 @@ describe('list', () => {
       'PERMISSIONS',
       'PROFILE',
       'RATE LIMIT',
+      'CERTIFICATE',
       'CREATED',
       'EXPIRES',
       'STATE',

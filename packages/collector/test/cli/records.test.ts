@@ -113,6 +113,32 @@ describe('collector records [R-711]', () => {
     expect(lines.stdout).not.toContain('\u001b[2J');
   });
 
+  test('does not go on from behind the end of the log, which may have been cut since [R-713]', async () => {
+    await fill();
+    const { code, stderr } = await records('--after', '7');
+    expect([code, stderr]).toEqual([2, expect.stringContaining('behind the end of the log, which is 6')]);
+  });
+
+  test('notes what somebody had who did not read to the end [R-716]', async () => {
+    await fill(Array.from({ length: 3000 }, (_, n) => odd(n + 1, 'outcome', { run: 501 + n })));
+    const reader = launch(['records', '--data-dir', dataDir]);
+    await once(reader.process.stdout ?? process.stdin, 'data');
+    reader.process.stdout?.destroy();
+    await reader.exited;
+    const lines = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8').trim().split('\n');
+    expect((JSON.parse(lines.at(-1) ?? '') as { events: number }).events).toBeGreaterThan(0);
+  });
+
+  test('can be stopped while nobody reads', async () => {
+    await fill(Array.from({ length: 3000 }, (_, n) => odd(n + 1, 'outcome', { run: 501 + n })));
+    const reader = launch(['records', '--data-dir', dataDir]);
+    reader.process.stdout?.pause();
+    await sleep(1500);
+    reader.process.kill('SIGINT');
+    reader.process.stdout?.resume();
+    expect(await reader.exited).toBe(130);
+  });
+
   test('says what is wrong with what is asked, and reads nothing', async () => {
     await fill();
     const faults: readonly (readonly [readonly string[], RegExp])[] = [
@@ -144,6 +170,42 @@ describe('collector records [R-711]', () => {
     expect(code).toBe(3);
     expect(stderr).toMatch(/does not hold what was written/);
     expect(fs.readdirSync(scratch)).toEqual(['data']);
+  });
+
+  test('finds a parent in another run, however its name is written', async () => {
+    const spelt = (n: number, name: string) => {
+      const event = odd(n, 'outcome', { parent: 3, run: 501 });
+      const body = stored(event).body.toString().replace('"parent_event_id":', name);
+      return candidate({ eventId: id(n), runId: id(501), receivedAt: stored(event).receivedAt, body });
+    };
+    const spellings = [spelt(7, '"parent_event_id" :'), spelt(8, String.raw`"parent\u005fevent_id": `)];
+    await fillDirectory(dataDir, [LOG.map(stored), spellings]);
+    const [first] = parsed((await records()).stdout);
+    expect(first?.metadata.conflicts).toContainEqual({
+      kind: 'parent_in_other_run',
+      event_ids: [id(7), id(8)],
+    });
+  });
+
+  test('gives the same of a log that several threads pass, and says where it is damaged [R-713]', async () => {
+    const large = (n: number) => {
+      const event = stored(odd(n, 'outcome', { run: null, parent: 1 + (n % 6) }));
+      const body = `${event.body.toString().slice(0, -1)},"filler":"${'x'.repeat(1 << 20)}"}`;
+      return candidate({ eventId: id(n), receivedAt: event.receivedAt, body });
+    };
+    const more = [odd(7, 'outcome', { organisation: 'ward-8' }), odd(8, 'outcome', { parent: 70 })];
+    const batches = [LOG, more].map((events) => events.map(stored));
+    const filler = Array.from({ length: 70 }, (_, i) => [large(i + 9)]);
+    await fillDirectory(dataDir, [...filler, ...batches, [large(100)]], 1 << 20);
+    const { code, stdout, stderr } = await records();
+    expect(code, stderr).toBe(0);
+    const naive = [...naiveRecords(dataDir).values()].map((each) => toJson(each));
+    expect(stdout.split('\n').slice(0, -1).sort()).toEqual(naive.sort());
+    flipBit(segmentPaths(dataDir)[1] ?? '', 9000);
+    expect(await records('--out', place('r.ndjson'))).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('where event 2 is due') as string,
+    });
   });
 
   test('needs little memory for many runs', async () => {

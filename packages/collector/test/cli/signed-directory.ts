@@ -2,8 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
+import { AccessLogTree } from '../../src/ledger/access-log-tree.js';
 import { LedgerTree } from '../../src/ledger/ledger-tree.js';
 import { SigningKeys } from '../../src/signing/key-directory.js';
+import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
 import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
 import { EventReader } from '../../src/store/embedded/event-reader.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
@@ -21,7 +23,7 @@ export function loggedEvent(
 }
 
 /**
- * Stores the batches, on top of what is there; on return a checkpoint covers all of it.
+ * Stores the batches, on top of what is there; on return a checkpoint covers all of it, and one the readings.
  * @param origin of a new log.
  */
 export async function fillSigned(
@@ -50,6 +52,24 @@ export async function fillSigned(
   for (const batch of batches) tree.add(batch, await store.append(batch));
   await tree.close();
   await store.close();
+  await signReadings(dataDir);
+}
+
+/** On return a checkpoint covers all readings that were noted, as after the start of a collector. */
+export async function signReadings(dataDir: string): Promise<void> {
+  const onTrouble = (what: string, error: unknown) => {
+    throw new Error(what, { cause: error });
+  };
+  const readings = await AccessLogTree.open({
+    store: AccessLogFile.open(dataDir, nodeFiles),
+    signer: SigningKeys.open({ dataDir, directory: path.join(dataDir, 'signing-keys'), onTrouble }),
+    adoptionLine: undefined,
+    intervalMs: 3_600_000,
+    onCheckpoint: () => undefined,
+    onTrouble,
+    onAltered: (reason) => onTrouble('the access log was changed', reason),
+  });
+  await readings.close();
 }
 
 /** The verifier key that the log began with. */

@@ -41,6 +41,11 @@ beforeEach(() => {
   fs.cpSync(master, dataDir, { recursive: true });
 });
 
+const NO_READING = {
+  ...{ lines: 0, unsigned_lines: 0, unended: 0, torn: 0, last_reading: null },
+  not_covered_before: null,
+};
+
 interface Report {
   readonly intact: boolean;
   readonly events: number;
@@ -83,7 +88,7 @@ describe('collector verify', () => {
       code: 0,
       report: {
         ...{ intact: true, events: 60, origin: ORIGIN, size: 60, root, checkpoints_checked: 4 },
-        checkpoints_given: 0,
+        ...{ checkpoints_given: 0, access_log: NO_READING },
         ...{ keys_from: 'data-dir', unsigned_events: 0, findings: [], findings_not_listed: 0 },
       },
     });
@@ -95,6 +100,7 @@ Log         ${ORIGIN}
 Events      60
 Checkpoint  60 events, root ${root}
 Checked     4 checkpoints, by the keys in the data directory
+Access log  no reading was noted
 
 The keys are those that the directory itself holds; give yours by --key.
 No checkpoint from elsewhere was compared (--against): a log that was rebuilt as a whole looks the same.
@@ -344,6 +350,7 @@ describe('collector verify and the keys of a log', () => {
           "checkpoints/latest is signed by a key from before those given, and by none of them; give the log's first " +
           'key, or wait for the next checkpoint',
       },
+      { kind: 'checkpoint_invalid', file: 'checkpoints/access-log' },
       { kind: 'note' },
     ]);
   });
@@ -361,8 +368,9 @@ describe('collector verify and the keys of a log', () => {
           'checkpoints/latest is not a checkpoint of this log: none of the known keys has signed the note; the same ' +
           'goes for 2 more',
       },
+      { kind: 'checkpoint_invalid', file: 'checkpoints/access-log' },
     ]);
-    expect(report.findings).toHaveLength(1);
+    expect(report.findings).toHaveLength(2);
   });
 
   test('[R-907] tells a rotation note that is missing or was changed', async () => {
@@ -383,6 +391,7 @@ describe('collector verify and the keys of a log', () => {
         file: 'checkpoints/latest',
         message: expect.stringMatching('none of the known keys .*; the same goes for 1 more$') as string,
       },
+      { kind: 'checkpoint_invalid', file: 'checkpoints/access-log' },
       { kind: 'note', message: expect.stringContaining('under no checkpoint yet') as string },
     ]);
     fs.rmSync(path.join(notes, '0002.note'));
@@ -390,6 +399,7 @@ describe('collector verify and the keys of a log', () => {
     expect(missing.code).toBe(3);
     expect(missing.report.findings).toMatchObject([
       { kind: 'checkpoint_invalid', file: 'checkpoints/latest' },
+      { kind: 'checkpoint_invalid', file: 'checkpoints/access-log' },
       { kind: 'note', message: expect.stringContaining('under no checkpoint yet') as string },
     ]);
     // It may have been kept elsewhere.

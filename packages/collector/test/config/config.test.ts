@@ -9,6 +9,7 @@ import {
   configTable,
   loadConfig,
   optionsOf,
+  readConfig,
   showsStacks,
 } from '../../src/config.js';
 
@@ -51,6 +52,16 @@ const DEFAULTS: Config = {
   logOrigin: '',
   checkpointIntervalMs: 1000,
   checkpointSink: '',
+  tlsCert: '',
+  tlsKey: '',
+  tlsClientCa: '',
+  tlsClientAuth: 'required',
+  trustedProxies: '',
+  corsOrigins: '',
+  management: 'on',
+  managementHost: '127.0.0.1',
+  managementPort: 8081,
+  managementTokenFile: '',
   logLevel: 'info',
 };
 
@@ -88,6 +99,28 @@ describe('a value', () => {
   test('cannot be changed afterwards', () => {
     expect(Object.isFrozen(loadConfig({}, {}))).toBe(true);
   });
+});
+
+test('[R-841] each value says where it comes from, also beside others that are faulty', () => {
+  const config = file({ port: 1, host: 'file' });
+  const { settings, faults, config: whole } = readConfig({ port: '3', config }, { COLLECTOR_PROFILE: 'ful' });
+  const found = Object.fromEntries(settings.map(({ name, from, source }) => [name, [from, source]]));
+  expect(found).toMatchObject({
+    port: ['command line', '--port'],
+    host: ['file', `${config}, "host"`],
+    'queue-bytes': ['default', '--queue-bytes'],
+  });
+  expect(settings.find(({ name }) => name === 'queue-bytes')).toMatchObject({
+    ...{ value: 67_108_864, shown: '64MiB', reloadable: false },
+  });
+  expect(faults).toEqual([expect.objectContaining({ source: 'COLLECTOR_PROFILE' })]);
+  expect(whole).toBeUndefined();
+});
+
+test('a list is not repeated in a fault: it may hold a password', () => {
+  expect(faultsOf({ 'checkpoint-sink': 'https://u:secret@witness.example\n' })).toEqual([
+    '--checkpoint-sink: what is given is not a usable list',
+  ]);
 });
 
 test('the file may be named by the environment, and the command line names another', () => {
@@ -202,14 +235,14 @@ test('the help and the table name every option with its variable and default', (
   expect(serve).toHaveLength(Object.keys(DEFAULTS).length + 1);
   expect(optionsOf('keys').map(({ name }) => name)).toEqual(['config', 'data-dir', 'log-level']);
   expect(optionsOf('issuing').map(({ name }) => name)).toEqual([
-    ...['config', 'host', 'port', 'data-dir', 'log-level'],
+    ...['config', 'host', 'port', 'data-dir', 'tls-cert', 'tls-key', 'log-level'],
   ]);
   const lines = configTable().split('\n');
   expect(lines).toHaveLength(serve.length + 2);
   expect(lines).toContain(
-    '| `--max-body-bytes` | `COLLECTOR_MAX_BODY_BYTES` | `1MiB` | 1KiB to 64MiB | largest event, before and after decompression |',
+    '| `--max-body-bytes` | `COLLECTOR_MAX_BODY_BYTES` | `1MiB` | 1KiB to 64MiB |  | largest event, before and after decompression |',
   );
-  for (const line of lines) expect(line.match(/\|/g)).toHaveLength(6);
+  for (const line of lines) expect(line.match(/\|/g)).toHaveLength(7);
 });
 
 test('stacks are shown at log level debug and trace, the option going before the variable', () => {

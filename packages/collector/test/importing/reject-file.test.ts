@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Refusal } from '../../src/importing/line-fault.js';
-import { RejectFile, RejectsExist } from '../../src/importing/reject-file.js';
+import { RejectFile, RejectsExist, RejectsUnsafe } from '../../src/importing/reject-file.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 
 let file: string;
@@ -81,6 +81,25 @@ describe('a reject file [R-714]', () => {
     expect(() => RejectFile.open(file)).toThrow(RejectsExist);
     expect(() => RejectFile.open(path.dirname(file))).toThrow(RejectsExist);
     expect(fs.readFileSync(file, 'utf8')).toBe('of yesterday');
+  });
+
+  test('is not written through a link, nor into a file with another name', () => {
+    const elsewhere = path.join(path.dirname(file), 'elsewhere');
+    fs.symlinkSync(elsewhere, file);
+    expect(() => RejectFile.open(file)).toThrow(RejectsUnsafe);
+    expect(fs.existsSync(elsewhere)).toBe(false);
+    fs.writeFileSync(elsewhere, '');
+    expect(() => RejectFile.open(file)).toThrow(`${file} is a link`);
+    fs.rmSync(file);
+    fs.linkSync(elsewhere, file);
+    expect(() => RejectFile.open(file)).toThrow(RejectsUnsafe);
+  });
+
+  test.skipIf(process.getuid?.() !== 0)('of root is not one that another user has put there', () => {
+    fs.writeFileSync(file, '');
+    fs.chownSync(file, 65_534, 65_534);
+    expect(() => RejectFile.open(file)).toThrow(`${file} exists, and belongs to another user`);
+    expect(fs.statSync(file).uid).toBe(65_534);
   });
 
   test('takes any number of lines', () => {

@@ -31,7 +31,10 @@ test('a key may hold anything while there is room, and its part when there is li
   expect(shares.extend(modest, 1)).toBe(false);
   shares.settle(greedy, 600);
   expect(shares.reserve(greedy, 250)).toBe(true);
-  expect(greedy).toEqual({ bytes: 250, events: 1 });
+  expect(greedy).toMatchObject({ bytes: 250, events: 1 });
+  shares.shrink(greedy, 50);
+  expect(shares.extend(greedy, 50)).toBe(true);
+  expect(shares.extend(greedy, 1)).toBe(false);
 });
 
 test('[R-803] a key that announces large bodies and does not send them leaves room for other keys', async () => {

@@ -106,6 +106,8 @@ const ODD_HEADERS: readonly (readonly [string, string | readonly string[] | unde
 
 function mutatedText(random: Random, text: string): string {
   const values = [...text.matchAll(/:("(?:[^"\\]|\\.)*"|-?\d+|\{|\})/g)];
+  // What earlier faults left may have no value more.
+  if (values.length === 0) return text;
   const { index, 0: found } = random.of(values);
   switch (random.below(5)) {
     case 0: // another value

@@ -9,6 +9,7 @@ import {
   type Leaves,
   type LedgerState,
 } from '../../src/ledger/ledger.js';
+import { createCounterMemory, LedgerCounters } from '../../src/ledger/ledger-counters.js';
 import { createRingMemory, RingReader, RingWriter, type Answer } from '../../src/ledger/ring.js';
 import {
   CommitUnknown,
@@ -45,6 +46,7 @@ class Bench {
       return Promise.resolve();
     },
   };
+  readonly counters = new LedgerCounters(createCounterMemory());
   readonly ledger: Ledger;
   readonly running: Promise<void>;
   readonly #writers: RingWriter<string>[] = [];
@@ -78,6 +80,7 @@ class Bench {
     };
     this.ledger = new Ledger({
       ...{ store, leaves: this.leaves, rings, maxDepth: 64, doorbell: new Int32Array(doorbell) },
+      counters: this.counters,
       onState: (state, cause) => this.states.push([state, cause]),
     });
     this.running = this.ledger.run();
@@ -143,6 +146,25 @@ describe('the ledger', () => {
     ]);
     await bench.stop();
     expect(bench.closed).toBe(true);
+    const { fates, batches } = bench.counters.read();
+    expect(fates).toEqual({
+      ...{ accepted: 2, duplicate: 1, conflict: 1, unreadable: 1, faulty: 2, notCommitted: 0, unknown: 0 },
+    });
+    expect(batches.sum).toBe(7);
+  });
+
+  test('counts what was not stored, and what nobody knows of', async () => {
+    let error: Error = new NotCommitted('full');
+    const bench = new Bench(() => {
+      throw error;
+    });
+    expect(await bench.ask('a', 'b')).toEqual(['notCommitted', 'notCommitted']);
+    error = new CommitUnknown('gone');
+    expect(await bench.ask('c')).toEqual(['unknown']);
+    // After that the store is not asked any more.
+    expect(await bench.ask('d', 'e')).toEqual(['unknown', 'unknown']);
+    expect(bench.counters.read().fates).toMatchObject({ accepted: 0, notCommitted: 2, unknown: 3 });
+    await bench.stop();
   });
 
   test('asks the store for nothing when no event passed its examination', async () => {

@@ -283,7 +283,7 @@ describe('a ring', () => {
     expect(Atomics.load(bell, 0)).toBe(2);
   });
 
-  test('is crowded while bodies that are being received hold more than half of it, in bytes or in number', () => {
+  test('is crowded while more than half of it is promised or taken, in bytes or in number', () => {
     const pair = new Pair(1 << 20, 16, 1000);
     expect(pair.writer.crowded).toBe(false);
     pair.writer.reserve(600_000);
@@ -293,6 +293,14 @@ describe('a ring', () => {
     expect(pair.writer.crowded).toBe(false);
     pair.writer.reserve(1);
     expect(pair.writer.crowded).toBe(true);
+    // Until the answer, not until the event has come.
+    push(pair, 0, body(0, 1));
+    expect(pair.writer.crowded).toBe(true);
+    pair.reader.take();
+    pair.reader.answer('accepted');
+    pair.reader.send();
+    pair.deliver();
+    expect(pair.writer.crowded).toBe(false);
   });
 
   test('sends nothing when nothing was answered, and one message for many answers', () => {

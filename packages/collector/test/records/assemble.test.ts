@@ -144,16 +144,18 @@ describe('events out of order', () => {
     expect(metadata.conflicts).toEqual([]);
   });
 
-  test('of the same instant stand in the order of their receipt, then of their ids [R-205]', () => {
+  test('of the same instant stand in the order of their kinds, then of their ids, whenever they came [R-205]', () => {
     const at = '2026-03-02T09:31:00+01:00';
     const received = '2026-03-02T08:31:00Z';
     const { metadata } = assembleRecord([
       event({ kind: 'outcome', n: 9, at, received }),
       event({ kind: 'outcome', n: 8, at: '2026-03-02T08:31:00.000Z', received }),
       event({ kind: 'outcome', n: 7, at, received: '2026-03-02T08:31:00.001Z' }),
-      event({ kind: 'outcome', n: 6, at: '2026-03-02T08:31:00.0000001Z', received: '2026-03-02T08:30:00Z' }),
+      event({ kind: 'human-output', n: 6, at, received: '2026-03-02T08:31:00.001Z' }),
+      event({ kind: 'inference-start', n: 5, at, received: '2026-03-02T08:31:09Z' }),
+      event({ kind: 'outcome', n: 4, at: '2026-03-02T08:31:00.0000001Z', received: '2026-03-02T08:30:00Z' }),
     ]);
-    expect(metadata.events.map(({ event_id }) => event_id)).toEqual([8, 9, 7, 6].map(id));
+    expect(metadata.events.map(({ event_id }) => event_id)).toEqual([5, 6, 7, 8, 9, 4].map(id));
   });
 
   test('that come months late, or before the start, are of the run like any other [R-203] [R-205]', () => {
@@ -299,6 +301,15 @@ describe('nested runs', () => {
   });
 });
 
+test('a run_id that names no run, the nil UUID, is not lost [R-206]', () => {
+  const nil = '00000000-0000-0000-0000-000000000000';
+  const alone = event({ kind: 'outcome', n: 6, run: null });
+  const { body } = alone;
+  if (body === undefined) throw new Error('an event of the tests without a body');
+  const { metadata } = assembleRecord([{ ...alone, body: { ...body, run_id: nil } }]);
+  expect(metadata).toMatchObject({ run_id: null, events: [{ extra: { run_id: nil } }] });
+});
+
 describe('a payload that cannot be read', () => {
   test.each(['encrypted', 'retired'] as const)(
     '%s: the event is listed, and its payload is not [R-206]',
@@ -350,9 +361,16 @@ describe('the latency', () => {
     expect(assembleRecord(events).metadata.latency_ms).toBe(1519.5);
   });
 
+  test('is in whole seconds where one of the clocks tells no more [R-206]', () => {
+    expect(assembleRecord([start, output(3, '2026-03-02T08:31:01Z')]).metadata.latency_ms).toBe(0);
+    expect(assembleRecord([start, output(3, '2026-03-02T08:31:03Z')]).metadata.latency_ms).toBe(2000);
+    const coarse = event({ kind: 'inference-start', n: 1, at: '2026-03-02T08:31:01Z' });
+    expect(assembleRecord([coarse, output(3, '2026-03-02T08:31:01.9Z')]).metadata.latency_ms).toBe(0);
+  });
+
   test('is not known without either, nor when the output is the earlier one [R-206]', () => {
     expect(assembleRecord([start]).metadata.latency_ms).toBe(null);
     expect(assembleRecord([output(3, '2026-03-02T08:31:02Z')]).metadata.latency_ms).toBe(null);
-    expect(assembleRecord([start, output(3, '2026-03-02T08:31:01Z')]).metadata.latency_ms).toBe(null);
+    expect(assembleRecord([start, output(3, '2026-03-02T08:31:01.0Z')]).metadata.latency_ms).toBe(null);
   });
 });

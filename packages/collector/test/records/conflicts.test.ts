@@ -86,6 +86,16 @@ describe('clock disorder', () => {
     ]);
   });
 
+  test('is told by no more digits than the event’s own clock shows [R-207]', () => {
+    const parent = event({ kind: 'inference-start', n: 1, at: '2026-03-02T08:31:03.250Z' });
+    const child = (n: number, at: string) => event({ kind: 'outcome', n, parent: id(1), at });
+    const whole = child(2, '2026-03-02T08:31:03Z');
+    const tenths = child(3, '2026-03-02T08:31:03.2Z');
+    expect(conflicts([parent, whole, tenths])).toEqual([]);
+    const early = [child(4, '2026-03-02T08:31:02Z'), child(5, '2026-03-02T08:31:03.20Z')];
+    expect(conflicts([parent, ...early])[1]?.event_ids).toEqual([id(4), id(5)]);
+  });
+
   test('is a timestamp more than five minutes later than its receipt [R-207]', () => {
     const [at, received] = ['2026-03-02T08:40:00.000Z', '2026-03-02T08:35:00.000Z'];
     expect(conflicts([event({ kind: 'outcome', n: 6, at, received })])).toEqual([]);

@@ -2,7 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   compareInstants,
+  cutTo,
   epochMilliseconds,
+  fractionDigits,
   instantOf,
   millisecondsBetween,
   readInstant,
@@ -60,6 +62,16 @@ describe('compareInstants', () => {
   ])('%s is %s', (a, b) => {
     expect(compareInstants(readInstant(a), readInstant(b))).toBe(0);
   });
+});
+
+test('cutTo gives what a clock of so many digits would have shown', () => {
+  const cut = (text: string, digits: number) => cutTo(readInstant(text), digits);
+  expect(cut('2026-03-02T08:31:03.1204Z', 3)).toEqual(readInstant('2026-03-02T08:31:03.12Z'));
+  expect(cut('2026-03-02T08:31:03.1204Z', 0)).toEqual(readInstant('2026-03-02T08:31:03Z'));
+  expect(cut('2016-12-31T23:59:60.75Z', 1)).toEqual(readInstant('2016-12-31T23:59:60.7Z'));
+  expect(['10:00:00Z', '10:00:00.50+01:00'].map((time) => fractionDigits(`2026-03-02T${time}`))).toEqual([
+    0, 2,
+  ]);
 });
 
 test('a time of the collector is the instant that its text is', () => {

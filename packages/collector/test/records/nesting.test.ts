@@ -47,6 +47,15 @@ describe('a run', () => {
     expect(linksOf(3).children).toEqual([id(1), id(5)]);
   });
 
+  test('of a large circle is told of a hundred of its runs [R-207]', () => {
+    const starts = Array.from({ length: 150 }, (_, n) => ({
+      runId: id(n + 1),
+      parentEventId: id(((n + 1) % 150) + 1),
+    }));
+    const nesting = new Nesting(starts, (eventId) => `run:${eventId}`);
+    expect(nesting.linksOf(`run:${id(150)}`).cycle).toEqual(starts.slice(0, 100).map(({ runId }) => runId));
+  });
+
   test('has the same links in whatever order the starts come [R-205]', () => {
     const starts = [start(1, 3), start(3, 2), start(2, 1), start(4, 3), start(5, 4)];
     const [forwards, backwards] = [nest(...starts), nest(...starts.reverse())];

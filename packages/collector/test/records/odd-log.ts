@@ -91,7 +91,8 @@ export function naiveRecords(dataDir: string): Map<string, ClinicalRecord> {
   return records;
 }
 
-function recordsOf(log: readonly RunEvent[]): Map<RecordKey, ClinicalRecord> {
+/** Every record of one organisation's events, by its key. */
+export function recordsOf(log: readonly RunEvent[]): Map<RecordKey, ClinicalRecord> {
   const runs = new Map(log.map(({ event }) => [event.eventId, event.runId]));
   const placed = placeRunless(
     log

@@ -4,8 +4,11 @@ import type { ClinicalRecord } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { recordsOf, windowsOf } from '../../src/records/record-windows.js';
+import { LogPass, type PassSettings } from '../../src/records/log-pass.js';
+import type { PassElsewhere } from '../../src/records/group-maker.js';
 import { RunGroups, type RunSelection } from '../../src/records/run-groups.js';
 import { toJson } from '../../src/records/raw-json.js';
+import type { LogPart } from '../../src/store/event-places.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
 import { LogPlaces } from '../../src/store/embedded/log-places.js';
 import { temporaryDirectory } from '../running/collector-process.js';
@@ -35,12 +38,27 @@ interface Grouped {
   readonly next: number;
 }
 
+/** Passes parts as threads do, one after the other. */
+function elsewhere(dataDir: string): PassElsewhere {
+  const passed = async (part: LogPart, number: number, settings: PassSettings) => {
+    const log = LogPlaces.forPassing(dataDir, nodeFiles);
+    const made = await new LogPass(number, settings).run(log, part, () => undefined);
+    await log.close();
+    return structuredClone(made);
+  };
+  return {
+    threads: 2,
+    pass: (parts, settings) => parts.map((part, number) => passed(part, number, structuredClone(settings))),
+  };
+}
+
 /** The records of a directory as the command makes them, with several files for so little. */
 async function grouped(dataDir: string, selection: RunSelection = {}): Promise<Grouped> {
   const log = new LogPlaces(dataDir, nodeFiles);
   const own = fs.mkdtempSync(path.join(scratch, 'grouping-'));
   try {
-    const groups = await RunGroups.of(log, selection, { scratch: own, bytesPerFile: 2 << 10 });
+    const options = { scratch: own, bytesPerFile: 2 << 10, elsewhere: elsewhere(dataDir) };
+    const groups = await RunGroups.of(log, selection, options);
     const records = [...windowsOf(groups.runs())].flatMap((window) =>
       recordsOf(log, window, (run) => groups.linksOf(window[run])),
     );

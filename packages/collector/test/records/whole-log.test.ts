@@ -1,12 +1,8 @@
 /** Membership, nesting and assembly together, on logs of several runs and of events that name none. */
-import { EVENT_KINDS, type ClinicalRecord } from '@clinical-events/protocol';
+import { EVENT_KINDS } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { assembleRecord } from '../../src/records/assemble.js';
-import { inCanonicalOrder } from '../../src/records/canonical-order.js';
-import { placeRunless, type RecordKey } from '../../src/records/membership.js';
-import { Nesting } from '../../src/records/nesting.js';
-import type { RunEvent } from '../../src/records/run-event.js';
+import { recordsOf } from './odd-log.js';
 import { event, id } from './run-events.js';
 
 const EVENTS = 12;
@@ -29,33 +25,6 @@ const anyLog = fc
       return event({ kind, n, run: opened, parent, at: `2026-03-02T08:31:0${second}Z` });
     }),
   );
-
-/** Every record of the log, by its key. */
-function recordsOf(log: readonly RunEvent[]): Map<RecordKey, ClinicalRecord> {
-  const runs = new Map(log.map(({ event: { eventId, runId } }) => [eventId, runId]));
-  const placed = placeRunless(
-    log
-      .filter(({ event: { runId } }) => runId === undefined)
-      .map(({ event: { eventId }, body }) => ({ eventId, parentEventId: body?.parent_event_id ?? null })),
-    (eventId) => runs.get(eventId),
-  );
-  const recordOf = (eventId: string): RecordKey | undefined => {
-    const runId = runs.get(eventId);
-    return runId === undefined ? placed.get(eventId) : `run:${runId}`;
-  };
-  const groups = Map.groupBy(log, ({ event: { eventId } }) => recordOf(eventId));
-  const starts = [...groups.values()].flatMap((events) => {
-    const start = inCanonicalOrder(events).find(({ event: { kind } }) => kind === 'inference-start');
-    const runId = start?.event.runId;
-    return runId === undefined ? [] : [{ runId, parentEventId: start?.parentId ?? null }];
-  });
-  const nesting = new Nesting(starts, recordOf);
-  const records = new Map<RecordKey, ClinicalRecord>();
-  for (const [key, events] of groups) {
-    if (key !== undefined) records.set(key, assembleRecord(events, nesting.linksOf(key)));
-  }
-  return records;
-}
 
 test('every event of a log is in exactly one record, and the record is known by its key [R-203] [R-204]', () => {
   fc.assert(

@@ -7,10 +7,16 @@ import path from 'node:path';
 
 const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
 
-/** The environment without the settings, and the wish for colours, of whoever runs the tests. */
-const ENVIRONMENT = Object.fromEntries(
-  Object.entries(process.env).filter(([name]) => !name.startsWith('COLLECTOR_') && name !== 'FORCE_COLOR'),
-);
+/**
+ * The environment without the settings, and the wish for colours, of whoever runs the tests. Tests run side by side, so
+ * that no two collectors may want the same management port.
+ */
+const ENVIRONMENT = {
+  ...Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^(COLLECTOR_|OTEL_|FORCE_COLOR$)/.test(name)),
+  ),
+  COLLECTOR_MANAGEMENT_PORT: '0',
+};
 
 export function temporaryDirectory(): string {
   return fs.mkdtempSync(path.join(os.tmpdir(), 'collector-'));
@@ -64,9 +70,10 @@ export async function start(
   dataDir: string,
   args: readonly string[] = [],
   nodeArgs: readonly string[] = [],
+  env: NodeJS.ProcessEnv = {},
 ): Promise<Running> {
   const command = [...nodeArgs, MAIN, 'serve', '--port', '0', '--data-dir', dataDir, ...args];
-  const child = spawn(process.execPath, command, { env: ENVIRONMENT });
+  const child = spawn(process.execPath, command, { env: { ...ENVIRONMENT, ...env } });
   const output = { stdout: '', stderr: '' };
   const exited = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));

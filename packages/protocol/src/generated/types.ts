@@ -320,7 +320,7 @@ export interface Conflict {
   readonly rule?: "before_start" | "before_parent" | "ahead_of_receipt";
   /** The events concerned, by id, in canonical order. */
   readonly event_ids: readonly string[];
-  /** With run_cycle: the runs that go round, by id. */
+  /** With run_cycle: the runs that go round, by id; of more than 100, the first 100. */
   readonly run_ids?: readonly string[];
   readonly [name: string]: unknown;
 }

@@ -3,8 +3,9 @@
  * row: their number is there, and of outputs, outcomes and feedback what the last one says.
  *
  * A spreadsheet takes a text that begins with = + - @ for a formula, and a formula can send what is beside it to
- * somebody else. Such a text, which anybody with an API key may have written, gets an apostrophe before it. So this is
- * not the format to read back by a program: NDJSON and Parquet have what was sent.
+ * somebody else. Such a text, which anybody with an API key may have written, gets an apostrophe before it; so does what
+ * stands behind a semicolon, a tab or a line break, because spreadsheets of many countries split there. So this is not
+ * the format to read back by a program: NDJSON and Parquet have what was sent.
  */
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import {
@@ -55,7 +56,9 @@ const LIST_COLUMNS: readonly RecordColumn[] = [
 
 export const CSV_COLUMNS: readonly RecordColumn[] = [...RECORD_COLUMNS, ...LIST_COLUMNS];
 
-const FORMULA = /^[=+\-@\t\r]/;
+/** Also in the full width of East Asian scripts. */
+const FORMULA = /(^|[;\t\r\n])(?=[=+\-@\uff1d\uff0b\uff0d\uff20])/g;
+const BLANK = /^(?=[\t\r\n])/;
 const QUOTED = /[",\r\n]/;
 const LINE_END = '\r\n';
 
@@ -91,6 +94,6 @@ function utcOf(time: string): string {
 }
 
 function quoted(text: string): string {
-  const harmless = FORMULA.test(text) ? `'${text}` : text;
+  const harmless = text.replace(FORMULA, "$1'").replace(BLANK, "'");
   return QUOTED.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }

@@ -13,8 +13,8 @@ interface Column<Type extends string, Value, Of> {
   readonly of: (source: Of) => Value | undefined;
 }
 
-/** A column of values that `of` finds in a record, or in an entry of one of its lists. */
-export type ValueColumn<Of> =
+/** A column of values that `of` finds in a record. */
+type ValueColumn<Of> =
   | Column<'text', string, Of>
   | Column<'number', number, Of>
   | Column<'count', number, Of>
@@ -32,9 +32,11 @@ export function textIn(value: unknown): string | undefined {
 
 /** A date-time in a field that the protocol does not check. */
 export function timeIn(value: unknown): string | undefined {
-  return typeof value === 'string' && DATE_TIME.test(value) && !Number.isNaN(Date.parse(value))
-    ? value
-    : undefined;
+  if (typeof value !== 'string' || !DATE_TIME.test(value) || Number.isNaN(Date.parse(value)))
+    return undefined;
+  // Date takes 30 February for 2 March.
+  const day = value.slice(0, 'YYYY-MM-DD'.length);
+  return new Date(day).toISOString().startsWith(day) ? value : undefined;
 }
 
 /** Milliseconds since 1970 UTC, rounded down. */

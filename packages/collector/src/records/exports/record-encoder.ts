@@ -52,24 +52,57 @@ export function lines({ document }: Pick<RecordFormat, 'document'>): FileFormat 
   return textFormat({ head: '', between: '\n', tail: '\n', empty: '', text: document });
 }
 
+/** In UTF-16 units. */
+const ENCODE_FROM = 4 << 20;
+
 class TextBuilder implements PieceBuilder {
   #text = '';
+  #encoded: Buffer[] = [];
   #records = 0;
 
   constructor(private readonly parts: TextParts) {}
 
+  /** @throws RangeError that names the record when its text is longer than a string can be. */
   add(record: ClinicalRecord): void {
     if (this.#records > 0) this.#text += this.parts.between;
-    this.#text += this.parts.text(record);
+    this.#text += this.#textOf(record);
     this.#records++;
+    // A string has a greatest length, which some large runs together could reach.
+    if (this.#text.length >= ENCODE_FROM) this.#encode();
   }
 
   take(): Piece {
-    const bytes = new TextEncoder().encode(this.#text);
+    this.#encode();
+    // Not of Node's pool, which belongs to no piece alone and cannot be posted.
+    const bytes = new Uint8Array(this.#encoded.reduce((sum, { length }) => sum + length, 0));
+    let at = 0;
+    for (const part of this.#encoded) {
+      bytes.set(part, at);
+      at += part.length;
+    }
     const records = this.#records;
-    this.#text = '';
+    this.#encoded = [];
     this.#records = 0;
     return { bytes, records };
+  }
+
+  #textOf(record: ClinicalRecord): string {
+    try {
+      return this.parts.text(record);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      const { record_id, events } = record.metadata;
+      throw new RangeError(
+        `the record ${record_id} of ${events.length} events is too large for one text: export it as Parquet, or the others without it`,
+        { cause: error },
+      );
+    }
+  }
+
+  #encode(): void {
+    if (this.#text === '') return;
+    this.#encoded.push(Buffer.from(this.#text));
+    this.#text = '';
   }
 }
 

@@ -24,7 +24,7 @@ import {
   plausibleSize,
 } from './frame.js';
 import { IdIndexReader } from './id-index/id-index-reader.js';
-import { IdIndex } from './id-index/id-index.js';
+import { IdIndex, type IdIndexStats } from './id-index/id-index.js';
 import { SegmentLog, type TornTail } from './segment-log.js';
 
 export interface EmbeddedStoreOptions {
@@ -36,12 +36,16 @@ export interface EmbeddedStoreOptions {
   readonly files?: Files;
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
+  /** Told after each batch that was flushed how long the flush took, in milliseconds, and what the log holds now. */
+  readonly onFlushed?: (milliseconds: number, events: number, bytes: number) => void;
 }
 
 /** What opening found and did. */
 export interface Opened {
   readonly events: number;
   readonly segments: number;
+  /** Of all frames. */
+  readonly bytes: number;
   /** Random, the same for the life of the ledger; 32 hexadecimal digits. */
   readonly ledgerId: string;
   /** Events that were read again because the index did not cover them. */
@@ -66,7 +70,7 @@ export class EmbeddedStore implements Store {
   private constructor(
     log: SegmentLog,
     index: IdIndex,
-    private readonly onTrouble: EmbeddedStoreOptions['onTrouble'],
+    private readonly options: EmbeddedStoreOptions,
     readonly opened: Opened,
   ) {
     this.#log = log;
@@ -114,9 +118,10 @@ export class EmbeddedStore implements Store {
       if (++replayed % COMMIT_EVERY === 0) index.commit(address + size);
     }
     index.commit(log.end);
-    return new EmbeddedStore(log, index, onTrouble, {
+    return new EmbeddedStore(log, index, options, {
       events: log.nextSequence - 1,
       segments: log.segments.length,
+      bytes: log.end,
       ledgerId: log.ledgerId,
       replayed,
       tornTail: log.tornTail,
@@ -131,6 +136,11 @@ export class EmbeddedStore implements Store {
     const room = this.#log.makeRoom(this.#staged);
     if (room !== undefined) return room.then(() => this.#commit(outcomes));
     return this.#commit(outcomes);
+  }
+
+  /** How the id index fares. */
+  indexStats(): IdIndexStats {
+    return this.#index.stats();
   }
 
   /** A second call only waits for the first: by then the descriptor may belong to another file. */
@@ -165,6 +175,7 @@ export class EmbeddedStore implements Store {
     this.#log.commit(this.#staging, this.#staged, count);
     for (let i = 0; i < count; i++) this.#index.add(high[i] ?? 0, low[i] ?? 0, start + (place[i] ?? 0));
     this.#index.commit(this.#log.end);
+    this.options.onFlushed?.(this.#log.flushMs, this.#log.nextSequence - 1, this.#log.end);
     return outcomes;
   }
 
@@ -203,7 +214,7 @@ export class EmbeddedStore implements Store {
       trouble = error;
     }
     const { file, offset } = this.#log.placeOf(address);
-    this.onTrouble(
+    this.options.onTrouble(
       `a stored event cannot be read in ${file} at byte ${offset}; see collector doctor`,
       trouble,
     );

@@ -5,6 +5,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { appendTo } from './appended-line.js';
 
 export interface Files {
   open(path: string, flags: 'r' | 'r+' | 'wx+'): number;
@@ -36,6 +37,12 @@ export interface Files {
    * either them or what it held before. By the thread pool.
    */
   replace(path: string, bytes: Uint8Array): Promise<void>;
+  /**
+   * On return the line is the last one of the file, which is made if it is not there, on stable storage under its name;
+   * after a throw any part may have been written. Other processes append too.
+   * @param line without a line feed.
+   */
+  appendLine(path: string, line: string): void;
 }
 
 /**
@@ -122,5 +129,8 @@ export const nodeFiles: Files = {
     } finally {
       await directory.close();
     }
+  },
+  appendLine(file, line) {
+    if (appendTo(file, line)) this.syncDirectory(path.dirname(file));
   },
 };

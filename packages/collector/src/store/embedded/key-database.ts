@@ -16,7 +16,7 @@ import {
 } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { backup, DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
 import {
@@ -46,6 +46,7 @@ const MIGRATIONS = [
      replaced_by     TEXT REFERENCES api_key (key_id),
      CHECK ((rate_per_second IS NULL) = (rate_burst IS NULL))
    ) STRICT`,
+  'ALTER TABLE api_key ADD COLUMN client_certificate TEXT',
 ];
 
 /**
@@ -210,6 +211,32 @@ export class KeyDatabase implements KeyStore {
     });
   }
 
+  /**
+   * Writes all keys as they are at one moment to a new file, beside whoever is writing; its last bytes may not be on
+   * stable storage on return. The same keys make the same bytes.
+   * @throws KeyStoreDamaged when the copy is not sound, because this file is not.
+   */
+  async copyTo(file: string): Promise<void> {
+    closeSync(openSync(file, 'wx', 0o600));
+    try {
+      await backup(this.#database, file);
+    } catch (error) {
+      if (isOneOf(DAMAGE_CODES, error)) throw unusable(this.#file, error);
+      throw error;
+    }
+    const copy = openWithoutWriting(file);
+    try {
+      const found = copy.prepare('PRAGMA integrity_check').get()?.['integrity_check'];
+      if (found === 'ok') return;
+      throw new KeyStoreDamaged(`the API keys in ${this.#file} cannot be used: the file is damaged`);
+    } catch (error) {
+      if (!isOneOf(DAMAGE_CODES, error)) throw error;
+      throw unusable(this.#file, error);
+    } finally {
+      copy.close();
+    }
+  }
+
   close(): Promise<void> {
     return this.#settle(() => {
       if (this.#database.isOpen) this.#database.close();
@@ -225,6 +252,7 @@ export class KeyDatabase implements KeyStore {
       profile: key.profile ?? null,
       rate_per_second: key.rateLimit?.perSecond ?? null,
       rate_burst: key.rateLimit?.burst ?? null,
+      client_certificate: key.clientCertificate ?? null,
       note: key.note,
       created_at: key.createdAt,
       expires_at: key.expiresAt ?? null,
@@ -348,8 +376,12 @@ function unusable(file: string, error: unknown): KeyStoreError {
 
 /** A row as the contract wants it. What this version would never write is refused, not guessed at. */
 function apiKey(row: Row): ApiKey {
-  const text = (name: string): string | undefined => (row[name] === null ? undefined : String(row[name]));
-  const number = (name: string): number | undefined => (row[name] === null ? undefined : Number(row[name]));
+  // A file of an older collector, opened for reading only, lacks the newer columns.
+  const value = (name: string) => row[name] ?? undefined;
+  const text = (name: string): string | undefined =>
+    value(name) === undefined ? undefined : String(value(name));
+  const number = (name: string): number | undefined =>
+    value(name) === undefined ? undefined : Number(value(name));
   const keyId = text('key_id') ?? '';
   const oneOf = <Name extends string>(known: readonly Name[], name: string): Name => {
     const found = known.find((candidate) => candidate === name);
@@ -368,6 +400,7 @@ function apiKey(row: Row): ApiKey {
       permissions === 'all' ? 'all' : permissions.split(',').map((kind) => oneOf(EVENT_KINDS, kind)),
     profile: profile === undefined ? undefined : oneOf(PROFILES, profile),
     rateLimit: perSecond === undefined ? undefined : { perSecond, burst: number('rate_burst') ?? 1 },
+    clientCertificate: text('client_certificate'),
     note: text('note') ?? '',
     createdAt: number('created_at') ?? 0,
     expiresAt: number('expires_at'),

@@ -4,18 +4,22 @@
  * bytes an event, of the newest in a running collector, and of all in a directory whose index was lost.
  */
 import path from 'node:path';
-import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import type { EventPlace, EventPlaces, FoundEvent, PassedEvent } from '../event-places.js';
-import { StoreDamaged, type StoredEvent } from '../store.js';
+import type {
+  EventPlace,
+  EventPlaces,
+  FoundEvent,
+  LogPart,
+  PassedEvent,
+  ReadEvents,
+} from '../event-places.js';
+import { StoreDamaged } from '../store.js';
+import { uuidText } from '../uuid-text.js';
 import { EventReader } from './event-reader.js';
 import { exists, type Files } from './files.js';
 import {
   checksumHolds,
-  decodeFrame,
   frameEventId,
-  frameKind,
   frameOrganisation,
-  frameReceivedAt,
   frameRunId,
   frameSequence,
   HEADER_BYTES,
@@ -24,12 +28,12 @@ import {
 import { IdIndexError } from './id-index/id-index-error.js';
 import { IdIndexReader } from './id-index/id-index-reader.js';
 import { RecentTable } from './id-index/recent-table.js';
+import { PassedFrame } from './passed-frame.js';
+import { ReadFrames } from './read-frames.js';
 import { listSegments, SEGMENT_HEADER_BYTES, type Segment } from './segment.js';
 
-/** Neighbours with no more than this between them are read by one call. */
-const GAP_BYTES = 16 << 10;
-/** One call reads no more, but for an event that is larger. */
-const READ_BYTES = 4 << 20;
+/** Neighbours with no more than this between them are read by one call: to copy it takes less than to call again. */
+const GAP_BYTES = 4 << 10;
 /** Organisation and key id behind a frame's header. */
 const SENDER_BYTES = 512;
 const TABLE_SLOTS = 1 << 18;
@@ -45,7 +49,8 @@ export class LogPlaces implements EventPlaces {
   readonly #newer: RecentTable[] = [];
   readonly #descriptors = new Map<Segment, number>();
   readonly #found: number[] = [];
-  #window: Buffer = Buffer.allocUnsafe(READ_BYTES);
+  #window: Buffer = Buffer.allocUnsafe(HEADER_BYTES + SENDER_BYTES);
+  #read = Buffer.alloc(0);
 
   constructor(
     dataDirectory: string,
@@ -67,45 +72,87 @@ export class LogPlaces implements EventPlaces {
     return new LogPlaces(dataDirectory, files, false);
   }
 
-  *pass(): Generator<PassedEvent, number> {
-    const frames = this.#reader.frames(this.#segments);
+  /** For who passes a part that is not the last. */
+  static forPassing(dataDirectory: string, files: Files): Pick<LogPlaces, 'pass' | 'close'> {
+    return new LogPlaces(dataDirectory, files);
+  }
+
+  parts(most: number): LogPart[] {
+    // A part is some segments; what the index does not cover is noted by who passes the last.
+    const froms = [0];
+    for (const { base } of this.#segments) {
+      if (base > this.#coveredTo || froms.length >= most) break;
+      if (base >= (froms.length * this.bytes) / most) froms.push(base);
+    }
+    return froms.map((from, i) => ({ from, to: froms[i + 1] ?? Infinity }));
+  }
+
+  *pass({ from, to }: LogPart = { from: 0, to: Infinity }): Generator<PassedEvent, number> {
+    const frames = this.#reader.frames(this.#segments.filter(({ base }) => base >= from));
     const passed = new PassedFrame();
-    for (;;) {
-      const next = frames.next();
-      if (next.done) return next.value.nextSequence;
-      const { buffer, offset, size, address } = next.value;
-      passed.come(buffer, offset, size, address);
-      if (address >= this.#coveredTo) this.#note(passed);
-      yield passed;
+    try {
+      for (;;) {
+        const next = frames.next();
+        if (next.done) return next.value.nextSequence;
+        const { buffer, offset, size, address } = next.value;
+        if (address >= to) return frameSequence(buffer, offset);
+        passed.come(buffer, offset, size, address);
+        if (address >= this.#coveredTo) this.#note(passed);
+        yield passed;
+      }
+    } finally {
+      // Closes the file that it was in.
+      frames.return(ABANDONED);
     }
   }
 
-  read(places: readonly EventPlace[], take: (event: StoredEvent, index: number) => void): void {
-    for (let first = 0; first < places.length;) {
-      const start = places[first];
-      if (start === undefined) return;
-      const segment = this.#segmentOf(start.address);
-      const limit = this.#endOf(segment);
-      let last = first;
-      let end = start.address + start.size;
-      for (let next = places[last + 1]; next !== undefined; next = places[last + 1]) {
-        const nextEnd = next.address + next.size;
-        const near = next.address - end <= GAP_BYTES && nextEnd - start.address <= READ_BYTES;
-        if (!near || nextEnd > limit) break;
-        end = nextEnd;
-        last++;
+  read(places: readonly EventPlace[]): ReadEvents {
+    const order = Uint32Array.from(places, (_, index) => index);
+    const placeOf = (index: number) => places[index] ?? NOWHERE;
+    order.sort((a, b) => placeOf(a).address - placeOf(b).address);
+    const offsets = new Float64Array(places.length);
+    const stretches: Stretch[] = [];
+    let filled = 0;
+    for (let first = 0; first < order.length;) {
+      const stretch = this.#stretch(order, first, placeOf);
+      stretches.push(stretch);
+      for (; first < stretch.end; first++) {
+        const index = order[first] ?? 0;
+        offsets[index] = filled + placeOf(index).address - stretch.address;
       }
-      const bytes = this.#read(segment, start.address, end - start.address);
-      for (; first <= last; first++) {
-        const place = places[first];
-        if (place === undefined) break;
-        const at = place.address - start.address;
-        if (plausibleSize(bytes, at, bytes.length) !== place.size || !checksumHolds(bytes, at, place.size)) {
-          throw this.#damaged(segment, place.address);
-        }
-        take(decodeFrame(bytes, at), first);
+      filled += stretch.size;
+    }
+    if (filled > this.#read.length) this.#read = Buffer.allocUnsafeSlow(filled);
+    let at = 0;
+    for (const { segment, address, size } of stretches) {
+      const offset = address - segment.base + SEGMENT_HEADER_BYTES;
+      const held = this.files.read(this.#open(segment), this.#read, at, size, offset);
+      if (held < size) throw this.#damaged(segment, address);
+      at += size;
+    }
+    for (const [index, { address, size }] of places.entries()) {
+      const offset = offsets[index] ?? 0;
+      if (plausibleSize(this.#read, offset, filled) !== size || !checksumHolds(this.#read, offset, size)) {
+        throw this.#damaged(this.#segmentOf(address), address);
       }
     }
+    return new ReadFrames(this.#read, offsets);
+  }
+
+  /** What to read with one call from this place on. */
+  #stretch(order: Uint32Array, first: number, placeOf: (index: number) => EventPlace): Stretch {
+    const { address, size } = placeOf(order[first] ?? 0);
+    const segment = this.#segmentOf(address);
+    const limit = this.#endOf(segment);
+    let to = address + size;
+    let end = first + 1;
+    for (; end < order.length; end++) {
+      const next = placeOf(order[end] ?? 0);
+      const nextTo = next.address + next.size;
+      if (next.address - to > GAP_BYTES || nextTo > limit) break;
+      to = Math.max(to, nextTo);
+    }
+    return { segment, address, size: to - address, end };
   }
 
   find(organisation: string, eventId: string): FoundEvent | undefined {
@@ -113,13 +160,25 @@ export class LogPlaces implements EventPlaces {
     if (id.length !== 16) return undefined;
     for (const address of this.#candidates(organisation, id)) {
       const segment = this.#segmentOf(address);
-      const header = this.#read(segment, address, HEADER_BYTES + SENDER_BYTES);
+      const header = this.#readHeader(segment, address);
       const size = plausibleSize(header, 0, header.length);
       if (size === 0) throw this.#damaged(segment, address);
       if (!frameEventId(header, 0).equals(id) || frameOrganisation(header, 0) !== organisation) continue;
       return { address, size, runId: uuidOrNone(frameRunId(header, 0)) };
     }
     return undefined;
+  }
+
+  flush(): void {
+    const last = this.#segments.at(-1);
+    if (last === undefined) return;
+    try {
+      this.files.datasync(this.#open(last));
+    } catch (error) {
+      // Where nothing can be written, nothing waits to be.
+      if (!(error instanceof Error && 'code' in error && (error.code === 'EROFS' || error.code === 'EINVAL')))
+        throw error;
+    }
   }
 
   async close(): Promise<void> {
@@ -166,7 +225,7 @@ export class LogPlaces implements EventPlaces {
     for (const { hi, lo, address } of this.#index.newestOfRuns()) {
       const segment = this.#segments.findLast(({ base }) => base <= address);
       if (segment === undefined) return false;
-      const header = this.#read(segment, address, HEADER_BYTES + SENDER_BYTES);
+      const header = this.#readHeader(segment, address);
       if (plausibleSize(header, 0, header.length) === 0) return false;
       this.#index.fingerprint(frameOrganisation(header, 0), frameEventId(header, 0), 0);
       if (this.#index.hi !== hi || this.#index.lo !== lo) return false;
@@ -175,10 +234,9 @@ export class LogPlaces implements EventPlaces {
   }
 
   /** Valid until the next call; shorter only where the file ends. */
-  #read(segment: Segment, address: number, length: number): Buffer {
-    if (length > this.#window.length) this.#window = Buffer.allocUnsafe(length);
+  #readHeader(segment: Segment, address: number): Buffer {
     const offset = address - segment.base + SEGMENT_HEADER_BYTES;
-    const held = this.files.read(this.#open(segment), this.#window, 0, length, offset);
+    const held = this.files.read(this.#open(segment), this.#window, 0, this.#window.length, offset);
     return this.#window.subarray(0, held);
   }
 
@@ -229,6 +287,17 @@ export class LogPlaces implements EventPlaces {
 }
 
 const MOST_OPEN = 256;
+const ABANDONED = { address: 0, offset: 0, nextSequence: 0, tail: { state: 'clean' } } as const;
+const NOWHERE: EventPlace = { address: 0, size: 0 };
+
+/** Neighbours in a segment. */
+interface Stretch {
+  readonly segment: Segment;
+  readonly address: number;
+  readonly size: number;
+  /** The place behind the last one, in the order of addresses. */
+  readonly end: number;
+}
 
 /** Where there is no index, any directory without runs will do. */
 function indexDirectory(dataDirectory: string, otherwise: string): string {
@@ -236,53 +305,6 @@ function indexDirectory(dataDirectory: string, otherwise: string): string {
   return exists(directory) ? directory : otherwise;
 }
 
-class PassedFrame implements PassedEvent {
-  source: Buffer = Buffer.alloc(0);
-  address = 0;
-  size = 0;
-  eventIdAt = 0;
-  runIdAt = 0;
-  #offset = 0;
-
-  come(source: Buffer, offset: number, size: number, address: number): void {
-    this.source = source;
-    this.address = address;
-    this.size = size;
-    this.#offset = offset;
-    this.eventIdAt = offset + EVENT_ID_AT;
-    this.runIdAt = offset + RUN_ID_AT;
-  }
-
-  get sequence(): number {
-    return frameSequence(this.source, this.#offset);
-  }
-
-  get kind(): EventKind {
-    const kind = EVENT_KINDS[frameKind(this.source, this.#offset)];
-    if (kind === undefined) throw new RangeError('a frame written by a later version of the collector');
-    return kind;
-  }
-
-  get organisation(): string {
-    return frameOrganisation(this.source, this.#offset);
-  }
-
-  get receivedAt(): number {
-    return frameReceivedAt(this.source, this.#offset);
-  }
-
-  decode(): StoredEvent {
-    return decodeFrame(this.source, this.#offset);
-  }
-}
-
-/** Where the ids stand in a frame, as frame.ts has it. */
-const PROBE = Buffer.alloc(HEADER_BYTES);
-const EVENT_ID_AT = frameEventId(PROBE, 0).byteOffset - PROBE.byteOffset;
-const RUN_ID_AT = frameRunId(PROBE, 0).byteOffset - PROBE.byteOffset;
-
 function uuidOrNone(bytes: Buffer): string | undefined {
-  const hex = bytes.toString('hex');
-  if (/^0+$/.test(hex)) return undefined;
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+  return bytes.every((byte) => byte === 0) ? undefined : uuidText(bytes);
 }

@@ -56,6 +56,8 @@ export class SegmentLog {
   /** The sequence that the next event gets. */
   nextSequence: number;
   readonly tornTail: TornTail | undefined;
+  /** How long the last flush of a batch took, in milliseconds. */
+  flushMs = 0;
   readonly #options: SegmentLogOptions;
   #fd: number;
   /** Offset in the current segment's file where the next frame goes. */
@@ -146,12 +148,14 @@ export class SegmentLog {
       this.#undo(bytes, error);
       throw new NotCommitted('the batch could not be written', { cause: error });
     }
+    const begun = performance.now();
     try {
       files.datasync(this.#fd);
     } catch (error) {
       // After a failed flush the kernel may drop the pages and call them clean: no later flush proves anything.
       throw this.#breakWith('the flush of a batch failed', error);
     }
+    this.flushMs = performance.now() - begun;
     this.#offset += bytes;
     this.end += bytes;
     this.nextSequence += events;

@@ -82,12 +82,17 @@ function readSegmentHeader(files: Files, file: string): Segment {
 
 /**
  * The segments in a directory, oldest first.
+ * @param isWanted by its name, whether a segment is to be looked at; all are when nothing is said.
  * @throws StoreDamaged when a header does not hold, or a segment of another ledger stands among them.
  */
-export function listSegments(files: Files, directory: string): Segment[] {
+export function listSegments(
+  files: Files,
+  directory: string,
+  isWanted: (name: string) => boolean = () => true,
+): Segment[] {
   const segments = files
     .list(directory)
-    .filter((name) => NAME.test(name))
+    .filter((name) => NAME.test(name) && isWanted(name))
     .map((name) => readSegmentHeader(files, path.join(directory, name)));
   segments.forEach((segment, i) => {
     const before = segments[i - 1];

@@ -74,6 +74,15 @@ test('any records make as many rows, and no cell begins as a formula does [R-712
   );
 });
 
+test('no text is a formula where a spreadsheet splits it once more [R-712]', () => {
+  const record = plainRecord();
+  const texts = ['x;=1+1', 'x\n@SUM', 'x\t-1', '\n=2', '＝3', 'a;b - c'];
+  const prompts = rowsOf(texts.map((prompt) => ({ ...record, inputs: { prompt } }))).map(
+    ({ prompt }) => prompt,
+  );
+  expect(prompts).toEqual(["x;'=1+1", "x\n'@SUM", "x\t'-1", "'\n'=2", "'＝3", 'a;b - c']);
+});
+
 test('no records make the heading alone [R-712]', () => {
   expect(rowsOf([])).toEqual([]);
 });

@@ -54,7 +54,29 @@ describe('the id index of an embedded store', () => {
     const again = await open();
     const { ledgerId } = store.opened;
     expect(ledgerId).toMatch(/^[0-9a-f]{32}$/);
-    expect(again.opened).toEqual({ events: 10, segments: 1, ledgerId, replayed: 0, tornTail: undefined });
+    const found = { events: 10, segments: 1, ledgerId, replayed: 0, tornTail: undefined };
+    expect(again.opened).toEqual({ ...found, bytes: again.opened.bytes });
+    expect(again.opened.bytes).toBeGreaterThan(10 * 100);
+  });
+
+  test('tells after each flush what the log holds then, as the next start finds it', async () => {
+    const told: [number, number][] = [];
+    const onFlushed = (milliseconds: number, count: number, bytes: number) => {
+      expect(milliseconds).toBeGreaterThan(0);
+      told.push([count, bytes]);
+    };
+    const store = await EmbeddedStore.open({
+      ...{ directory, segmentBytes: SEGMENT_BYTES, onTrouble: () => undefined, onFlushed },
+    });
+    const batch = events(3);
+    await store.append(batch);
+    // Repeats alone are not flushed.
+    await store.append(batch);
+    await store.append(events(2));
+    await store.close();
+    expect(told.map(([count]) => count)).toEqual([3, 5]);
+    const { opened } = await open();
+    expect(told.at(-1)).toEqual([opened.events, opened.bytes]);
   });
 
   test('is made anew when it is of another ledger, or of a copy that went on differently [R-606]', async () => {

@@ -1,0 +1,101 @@
+/** How fast `collector records` puts the events of a large log together as Parquet, and in how much memory. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
+import { requireRoom } from '../lib/disk.mjs';
+import { figuresTable } from '../lib/figures.mjs';
+import { decimals, mebibytes, whole } from '../lib/numbers.mjs';
+import { table } from '../lib/table.mjs';
+import { timedCommand } from '../lib/timed-command.mjs';
+
+/** What `collector demo` makes of a run, on average. */
+const EVENTS_TO_A_RUN = 4.845;
+/** A line of the file, and a frame with its place in the index. */
+const LINE_BYTES = 780;
+const STORED_BYTES = 960;
+const ROOM_LEFT = 3 * 2 ** 30;
+
+/** A ledger of made-up runs of all five scenarios, as an import leaves it. Resolves with its directory. */
+async function demoLedger({ options, say }) {
+  const directory = options.dataDir ?? temporaryDirectory(options.scratch, 'records');
+  if (fs.existsSync(path.join(directory, 'ledger'))) {
+    say('taking the ledger that is there');
+    return directory;
+  }
+  requireRoom(options.scratch, options.events * (LINE_BYTES + STORED_BYTES) + ROOM_LEFT);
+  fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const lines = path.join(directory, 'demo.ndjson');
+  const rejects = path.join(directory, 'rejects.ndjson');
+  const runs = Math.ceil(options.events / EVENTS_TO_A_RUN);
+  say(`making ${whole(runs)} runs`);
+  await timedCommand('demo', ['--runs', `${runs}`, '--days', '90', '--seed', '4', '--to-file', lines]);
+  say('importing them');
+  // 7: there are conflicts among them, which are sent on purpose.
+  const into = ['--data-dir', directory, '--organisation', 'demo', '--rejects', rejects];
+  await timedCommand('import', [...into, lines], { codes: [0, 7] });
+  for (const file of [lines, rejects]) fs.rmSync(file, { force: true });
+  return directory;
+}
+
+/** What a reader that is not ours counts in the file. */
+async function countedIn(file) {
+  const instance = await DuckDBInstance.create(':memory:');
+  const duckdb = await instance.connect();
+  const counted = await duckdb.runAndReadAll(
+    `SELECT count(*)::DOUBLE AS records, sum(event_count)::DOUBLE AS events,
+       sum(len(artifacts) + len(outputs) + len(outcomes) + len(feedback))::DOUBLE AS entries,
+       count(model)::DOUBLE AS starts FROM '${file}'`,
+  );
+  duckdb.closeSync();
+  instance.closeSync();
+  return counted.getRowObjectsJS()[0];
+}
+
+async function exportOnce(directory, scratch) {
+  const file = path.join(scratch, 'records.parquet');
+  const args = ['--data-dir', directory, '--format', 'parquet', '--out', file, '--temp-dir', scratch];
+  const { seconds, cpuSeconds, peakBytes } = await timedCommand('records', args);
+  const counted = await countedIn(file);
+  const fileBytes = fs.statSync(file).size;
+  fs.rmSync(file);
+  return { ...counted, seconds, cpuSeconds, peakBytes, fileBytes, rate: counted.events / seconds };
+}
+
+/** One row an export. `rounds` are pairs of what the round is called and what was measured. */
+export function recordsTable(rounds) {
+  const rows = rounds.map(([title, { events, records, seconds, cpuSeconds, rate, peakBytes, fileBytes }]) => [
+    title,
+    whole(events),
+    whole(records),
+    decimals(seconds),
+    decimals(cpuSeconds),
+    whole(rate),
+    mebibytes(peakBytes),
+    whole(fileBytes / 1e6),
+  ]);
+  return table([
+    ['Round', 'events', 'records', 's', 'CPU s', 'events/s', 'peak RSS MiB', 'file MB'],
+    ...rows,
+  ]);
+}
+
+export async function records({ options, say, print }) {
+  const directory = await demoLedger({ options, say });
+  const scratch = temporaryDirectory(options.scratch, 'exports');
+  const rounds = [];
+  for (let i = 0; i < options.rounds; i++) {
+    say(`records, round ${i + 1} of ${options.rounds}`);
+    rounds.push(await exportOnce(directory, scratch));
+    if (rounds[i].events !== rounds[0].events) throw new Error('two exports of one log differ');
+  }
+  removeDirectory(scratch);
+  if (options.dataDir === undefined) removeDirectory(directory);
+  print(`\n${recordsTable(rounds.map((round, i) => [`${i + 1}`, round]))}`);
+  const figures = {
+    'records/rate': rounds.map(({ rate }) => rate),
+    'records/rss': rounds.map(({ peakBytes }) => peakBytes / (1 << 20)),
+  };
+  print(`\n${figuresTable(figures)}`);
+  return { rounds, figures, failures: 0 };
+}

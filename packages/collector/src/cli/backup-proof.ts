@@ -1,0 +1,93 @@
+/** Whether a back-up, without being laid out, holds the log that was signed. */
+import path from 'node:path';
+import type { BackupFiles } from '../backup/backup-files.js';
+import type { CatalogueEntry } from '../backup/catalogue.js';
+import type { Manifest } from '../backup/manifest.js';
+import { GrowingTree } from '../integrity/growing-tree.js';
+import { keyChain } from '../integrity/key-chain.js';
+import { commitmentOf, HASH_BYTES, leafHash } from '../integrity/merkle.js';
+import { nodeFiles } from '../store/embedded/files.js';
+import {
+  frameCommitment,
+  frameEnvelope,
+  framePayloadState,
+  frameSalted,
+  frameSequence,
+} from '../store/embedded/frame.js';
+import { readFrames } from '../store/embedded/segment-reader.js';
+import { listSegments } from '../store/embedded/segment.js';
+import { StoreDamaged } from '../store/store.js';
+import { checkpointIn } from './log-checkpoints.js';
+
+const PLAIN = 0;
+const CHUNK = 4096;
+
+/**
+ * Reads every event of the back-up. The keys are those that it holds itself.
+ * @param onEvents how many were read so far.
+ * @returns what is wrong, in words; undefined when the events are those that were signed.
+ */
+export function contradictionIn(
+  files: BackupFiles,
+  manifest: Manifest,
+  onEvents: (events: number) => void,
+): string | undefined {
+  const listed = files.catalogue(manifest);
+  try {
+    const { size, root } = signedCheckpoint(files, listed, manifest);
+    const names = new Set([...listed.map(({ file }) => file), manifest.segment.file]);
+    // Of another segment a run that was ended may have written nothing yet but its name.
+    const segments = listSegments(nodeFiles, path.join(files.root, 'ledger'), (name) =>
+      names.has(`ledger/${name}`),
+    );
+    const tree = GrowingTree.at({ hashes: () => Buffer.alloc(0) }, 0);
+    const hashes = Buffer.alloc(CHUNK * HASH_BYTES);
+    let [held, events] = [0, 0];
+    let signed: Buffer | undefined = size === 0 ? tree.root() : undefined;
+    const flush = () => {
+      tree.append(hashes, held);
+      tree.drain();
+      onEvents(tree.size);
+      held = 0;
+      if (tree.size === size) signed = tree.root();
+    };
+    if (manifest.events > 0) {
+      for (const frame of readFrames(nodeFiles, segments)) {
+        const { buffer, offset, size: bytes } = frame;
+        const commitment = frameCommitment(buffer, offset);
+        const isPlain = framePayloadState(buffer, offset) === PLAIN;
+        if (isPlain && !commitmentOf(frameSalted(buffer, offset, bytes)).equals(commitment)) {
+          return `event ${frameSequence(buffer, offset)} is not the one that was received`;
+        }
+        leafHash(frameEnvelope(buffer, offset), commitment, hashes, held++ * HASH_BYTES);
+        events++;
+        if (held === CHUNK || events === size || events === manifest.events) flush();
+        if (events === manifest.events) break;
+      }
+    }
+    if (events < manifest.events) {
+      return `the log can be read up to event ${events}, and ${manifest.events} were backed up`;
+    }
+    if (signed?.equals(Buffer.from(root)) === true) return undefined;
+    return `the first ${size} events are not those that its checkpoint was signed over`;
+  } catch (error) {
+    if (error instanceof StoreDamaged) return error.message;
+    throw error;
+  }
+}
+
+/** @throws when it is not signed by a key of the log. */
+function signedCheckpoint(files: BackupFiles, listed: readonly CatalogueEntry[], manifest: Manifest) {
+  const text = (entry: CatalogueEntry) => {
+    const pieces: Buffer[] = [];
+    files.read(entry, (piece) => pieces.push(Buffer.from(piece)));
+    return Buffer.concat(pieces).toString();
+  };
+  const first = listed.find(({ file }) => file === 'checkpoints/origin.vkey');
+  const rotations = listed
+    .filter(({ file }) => file.startsWith('checkpoints/rotations/'))
+    .sort((a, b) => (a.file < b.file ? -1 : 1))
+    .map(text);
+  const { keys } = keyChain(first === undefined ? '' : text(first).trimEnd(), rotations);
+  return checkpointIn(manifest.checkpoint, { keys, origin: manifest.origin });
+}

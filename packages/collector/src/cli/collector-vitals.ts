@@ -1,0 +1,167 @@
+/** What the parts of a running collector tell the management listener, gathered while they come into being. */
+import fs from 'node:fs';
+import path from 'node:path';
+import type { KeyRing, KeyUse } from '../access/key-ring.js';
+import type { Ingest } from '../ingest/ingest.js';
+import type { Listener } from '../ingest/listener.js';
+import { LedgerCounters, type LedgerCounts } from '../ledger/ledger-counters.js';
+import type {
+  CertificateState,
+  CheckpointState,
+  DiskSpace,
+  IndexState,
+  Phase,
+  VerifyState,
+  Vitals,
+} from '../management/vitals.js';
+import { readCheckpointTrouble, type CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
+import { checkpointOf } from '../publishing/log-view.js';
+import type { Publisher, SinkView } from '../publishing/publisher.js';
+import { readVerifyResult } from '../publishing/verify-result.js';
+import { exposureOf } from '../store/embedded/exposure.js';
+import type { LedgerWorker } from './ledger-worker.js';
+import { version } from './version.js';
+
+export interface CollectorParts {
+  readonly dataDir: string;
+  readonly keys: KeyRing;
+  readonly ingest: Ingest;
+  readonly publisher: Publisher;
+  /** What the ledger's thread counts in. */
+  readonly counters: SharedArrayBuffer;
+}
+
+/** Small files are looked at so often at most, in milliseconds, however often somebody asks. */
+const FILES_EVERY_MS = 1000;
+
+export class CollectorVitals implements Vitals {
+  readonly version = version();
+  readonly startedAt = Date.now();
+  readonly ingest: Ingest;
+  /** Set once there is one. */
+  thread: LedgerWorker | undefined;
+  listener: Listener | undefined;
+  #phase: Phase = 'starting';
+  #checkpoint: CheckpointState | undefined;
+  readonly #parts: CollectorParts;
+  readonly #counters: LedgerCounters;
+  readonly #files: Recent<{
+    readonly trouble: CheckpointTroubleState | undefined;
+    readonly verify: VerifyState | undefined;
+    readonly exposed: boolean;
+  }>;
+
+  constructor(parts: CollectorParts) {
+    this.#parts = parts;
+    this.ingest = parts.ingest;
+    this.#counters = new LedgerCounters(parts.counters);
+    const { dataDir } = parts;
+    this.#files = new Recent(() => ({
+      trouble: unlessUnreadable(() => readCheckpointTrouble(dataDir)),
+      verify: unlessUnreadable(() => verifyStateOf(dataDir)),
+      exposed: unlessUnreadable(() => exposureOf(dataDir)) !== undefined,
+    }));
+  }
+
+  phase(): Phase {
+    return this.#phase;
+  }
+
+  entered(phase: Phase): void {
+    this.#phase = phase;
+  }
+
+  /** A checkpoint is the newest one now. The first may have been signed by the collector before. */
+  noteCheckpoint(note: string): void {
+    const { size: events } = checkpointOf(note);
+    const signedBefore =
+      this.#checkpoint === undefined
+        ? unlessUnreadable(() => fs.statSync(path.join(this.#parts.dataDir, 'checkpoints', 'latest')).mtimeMs)
+        : undefined;
+    this.#checkpoint = { events, at: signedBefore ?? Date.now() };
+  }
+
+  ledger(): LedgerCounts {
+    return this.#counters.read();
+  }
+
+  askLedger(): void {
+    this.thread?.ask();
+  }
+
+  ledgerLivedAt(): number | undefined {
+    return this.thread?.livedAt;
+  }
+
+  index(): IndexState | undefined {
+    return this.thread?.index;
+  }
+
+  keys(): Iterable<KeyUse> {
+    return this.#parts.keys.uses();
+  }
+
+  keysCurrent(): boolean {
+    return this.#parts.keys.current;
+  }
+
+  sinks(): readonly SinkView[] {
+    return this.#parts.publisher.sinks;
+  }
+
+  checkpoint(): CheckpointState | undefined {
+    return this.#checkpoint;
+  }
+
+  checkpointTrouble(): CheckpointTroubleState | undefined {
+    return this.#files.get().trouble;
+  }
+
+  certificates(): readonly CertificateState[] {
+    const tls = this.listener?.tls;
+    return tls === undefined ? [] : [{ name: 'ingest', notAfter: tls.certificateExpiresAt }];
+  }
+
+  lastVerify(): VerifyState | undefined {
+    return this.#files.get().verify;
+  }
+
+  exposed(): boolean {
+    return this.#files.get().exposed;
+  }
+
+  async lookAtDisk(): Promise<DiskSpace> {
+    const { bsize, bavail, blocks } = await fs.promises.statfs(this.#parts.dataDir);
+    return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
+  }
+}
+
+function verifyStateOf(dataDir: string): VerifyState | undefined {
+  const result = readVerifyResult(dataDir);
+  return result === undefined ? undefined : { ...result, at: Date.parse(result.at) };
+}
+
+/** A value that is read again when it was asked for a while after the last time. */
+class Recent<T> {
+  #value: T | undefined;
+  #until = 0;
+
+  constructor(private readonly read: () => T) {}
+
+  get(): T {
+    if (this.#value === undefined || performance.now() >= this.#until) {
+      this.#value = this.read();
+      this.#until = performance.now() + FILES_EVERY_MS;
+    }
+    return this.#value;
+  }
+}
+
+/** What cannot be read is told elsewhere, by the part whose it is. */
+function unlessUnreadable<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,164 @@
+/** The last five minutes: events a second, and how long an acknowledgement took. */
+import { legend, plot, SPAN_SECONDS, type Step } from './chart.js';
+import type { Second } from './console-state.js';
+import { h, type Child, type Element } from './element.js';
+import { milliseconds, NONE, rate } from './format.js';
+import { card, table, takenAt, type View } from './view.js';
+
+const ROW_SECONDS = 10;
+
+/** A second, and how many seconds before the end of the charts it ended. */
+type Past = Second & { readonly ago: number };
+
+export function traffic(view: View): Element {
+  const end = endOf(view);
+  const seconds = view.state.traffic.seconds.map((second): Past => ({
+    ...second,
+    ago: (end - Date.parse(second.at)) / 1000,
+  }));
+  const steps = (value: (second: Second) => number | null): Step[] =>
+    seconds.map((second) => ({ ago: second.ago, seconds: second.ms / 1000, value: value(second) }));
+  const accepted = steps(acceptedRate);
+  const refused = steps(refusedRate);
+  const p50 = steps(({ p50_ms }) => p50_ms);
+  const p99 = steps(({ p99_ms }) => p99_ms);
+  const shown = secondAt(seconds, view.marked);
+  const when =
+    view.marked === undefined || shown === undefined ? 'now' : view.timeOfDay(Date.parse(shown.at));
+  const { marked } = view;
+  return card(
+    'traffic',
+    'Last five minutes',
+    [marked === undefined ? 'second by second' : `at ${when}`],
+    h(
+      'div',
+      { class: 'charts' },
+      h(
+        'figure',
+        {},
+        h(
+          'figcaption',
+          {},
+          h('h3', {}, 'Events a second'),
+          legend([
+            { className: 'accepted', name: 'accepted', value: valueOf(shown && acceptedRate(shown), rate) },
+            { className: 'refused', name: 'refused', value: valueOf(shown && refusedRate(shown), rate) },
+          ]),
+        ),
+        plot({
+          label: `Accepted events a second over the last five minutes, at most ${rate(mostOf(accepted))}; refused, at most ${rate(mostOf(refused))}.`,
+          series: [
+            { className: 'accepted', area: true, steps: accepted },
+            // No line along the axis where nothing was refused: it would hide the other.
+            {
+              className: 'refused',
+              area: true,
+              steps: refused.map((step) => ({ ...step, value: step.value === 0 ? null : step.value })),
+            },
+          ],
+          format: rate,
+          least: 2,
+          marked,
+        }),
+      ),
+      h(
+        'figure',
+        {},
+        h(
+          'figcaption',
+          {},
+          h('h3', {}, 'Time to the acknowledgement'),
+          legend([
+            { className: 'p50', name: 'half within', value: valueOf(shown?.p50_ms, milliseconds) },
+            { className: 'p99', name: '99 % within', value: valueOf(shown?.p99_ms, milliseconds) },
+          ]),
+        ),
+        plot({
+          label: `Milliseconds to the acknowledgement over the last five minutes: the 99th percentile was at most ${milliseconds(mostOf(p99))}.`,
+          series: [
+            { className: 'p99', area: false, steps: p99 },
+            { className: 'p50', area: false, steps: p50 },
+          ],
+          format: milliseconds,
+          least: 2,
+          marked,
+        }),
+      ),
+    ),
+    h(
+      'details',
+      { class: 'same' },
+      h('summary', {}, 'The same as a table'),
+      rowsTable(seconds, (ago) => view.timeOfDay(end - ago * 1000)),
+    ),
+  );
+}
+
+/** Where the charts end: at the last second, or when it was looked at if that is long ago. */
+function endOf(view: View): number {
+  const at = view.state.traffic.seconds.at(-1)?.at;
+  const now = takenAt(view);
+  return at === undefined || now - Date.parse(at) > 2000 ? now : Date.parse(at);
+}
+
+/** The second that is pointed at, or the last one. */
+function secondAt(seconds: readonly Past[], marked: number | undefined): Past | undefined {
+  if (marked === undefined) return seconds.at(-1);
+  return seconds.find(({ ago, ms }) => ago <= marked && ago + ms / 1000 >= marked);
+}
+
+function rowsTable(seconds: readonly Past[], timeOfDay: (ago: number) => string): Element {
+  const inRows = Map.groupBy(seconds, ({ ago }) => Math.floor(ago / ROW_SECONDS));
+  const rows: Child[][] = [];
+  for (let row = 0; row < SPAN_SECONDS / ROW_SECONDS; row++) {
+    const inRow = inRows.get(row);
+    if (inRow === undefined) continue;
+    const ms = sum(inRow.map((second) => second.ms));
+    const perSecond = (value: (second: Second) => number) => rate((sum(inRow.map(value)) * 1000) / ms);
+    const most = (value: (second: Second) => number | null) =>
+      valueOf(mostKnown(inRow.map(value)), milliseconds);
+    rows.push([
+      timeOfDay(row * ROW_SECONDS),
+      perSecond(({ accepted }) => accepted),
+      perSecond(({ refused }) => refused),
+      most(({ p50_ms }) => p50_ms),
+      most(({ p99_ms }) => p99_ms),
+    ]);
+  }
+  return h(
+    'div',
+    { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'The last five minutes as a table' },
+    table(
+      'The ten seconds until then, newest first. Of times, the longest second.',
+      ['Until', 'Accepted a second', 'Refused a second', 'Half within', '99 % within'].map((name, i) =>
+        i === 0 ? { name } : { name, className: 'number' },
+      ),
+      rows,
+    ),
+  );
+}
+
+function acceptedRate({ accepted, ms }: Second): number {
+  return (accepted * 1000) / ms;
+}
+
+function refusedRate({ refused, ms }: Second): number {
+  return (refused * 1000) / ms;
+}
+
+function valueOf(value: number | null | undefined, format: (value: number) => string): string {
+  return value === null || value === undefined ? NONE : format(value);
+}
+
+function mostOf(steps: readonly Step[]): number {
+  return Math.max(0, ...steps.map(({ value }) => value ?? 0));
+}
+
+function mostKnown(values: readonly (number | null)[]): number | undefined {
+  const known = values.filter((value) => value !== null);
+  return known.length === 0 ? undefined : Math.max(...known);
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}

@@ -1,0 +1,102 @@
+/**
+ * What the ledger's thread counts, in memory that the main thread reads when somebody asks.
+ *
+ * One writer, any number of readers. Each word is 64 bits wide and is written and read whole (Atomics), so that none is
+ * ever seen half changed; two words may stand a batch apart. Every call is one for a batch, never one for an event.
+ */
+import type { Outcome } from '../store/store.js';
+import { bucketOf, SIZE_BOUNDS, TIME_BOUNDS_MS } from './buckets.js';
+
+const OUTCOMES = ['accepted', 'duplicate', 'conflict', 'unreadable'] as const satisfies readonly Outcome[];
+/** What an event can come to that was not handed back by the store as an outcome. */
+const FAILURES = ['faulty', 'notCommitted', 'unknown'] as const;
+
+/** What became of an event in the ledger's thread. `faulty` is one that its examination refused. */
+export type Fate = (typeof OUTCOMES)[number] | (typeof FAILURES)[number];
+export const FATES: readonly Fate[] = [...OUTCOMES, ...FAILURES];
+
+const EVENTS = 0;
+const BYTES = 1;
+const BATCHES_EVENTS = 2;
+const FLUSH_NANOSECONDS = 3;
+const FIRST_FATE = 4;
+const FIRST_SIZE = FIRST_FATE + FATES.length;
+const FIRST_TIME = FIRST_SIZE + SIZE_BOUNDS.length + 1;
+const WORDS = FIRST_TIME + TIME_BOUNDS_MS.length + 1;
+
+/** Counts since the start; the first two since the ledger began. */
+export interface LedgerCounts {
+  /** Events in the log. */
+  readonly events: number;
+  /** Bytes of frames in the log. */
+  readonly bytes: number;
+  readonly fates: Readonly<Record<Fate, number>>;
+  /** Events taken from the queue at once: one count a bucket of {@link SIZE_BOUNDS}, and their sum. */
+  readonly batches: { readonly counts: readonly number[]; readonly sum: number };
+  /** Flushes of batches to the disk: one count a bucket of {@link TIME_BOUNDS_MS}, and their sum in milliseconds. */
+  readonly flushes: { readonly counts: readonly number[]; readonly sum: number };
+}
+
+export class LedgerCounters {
+  readonly #words: BigInt64Array;
+  readonly #tally = new Int32Array(OUTCOMES.length);
+
+  /** @param memory from {@link createCounterMemory}, the same in both threads. */
+  constructor(memory: SharedArrayBuffer) {
+    this.#words = new BigInt64Array(memory);
+  }
+
+  /** A batch of so many events was taken from the queue, so many of them faulty. */
+  taken(events: number, faulty: number): void {
+    this.#add(FIRST_SIZE + bucketOf(SIZE_BOUNDS, events), 1);
+    this.#add(BATCHES_EVENTS, events);
+    this.#add(FIRST_FATE + FATES.indexOf('faulty'), faulty);
+  }
+
+  decided(outcomes: readonly Outcome[]): void {
+    this.#tally.fill(0);
+    for (const outcome of outcomes) {
+      const place = OUTCOMES.indexOf(outcome);
+      this.#tally[place] = (this.#tally[place] ?? 0) + 1;
+    }
+    this.#tally.forEach((count, place) => this.#add(FIRST_FATE + place, count));
+  }
+
+  /** So many events were not stored, or nobody knows. */
+  failed(how: 'notCommitted' | 'unknown', events: number): void {
+    this.#add(FIRST_FATE + FATES.indexOf(how), events);
+  }
+
+  /** The log holds so much, all of it durable. */
+  holds(events: number, bytes: number): void {
+    Atomics.store(this.#words, EVENTS, BigInt(events));
+    Atomics.store(this.#words, BYTES, BigInt(bytes));
+  }
+
+  flushed(milliseconds: number): void {
+    this.#add(FIRST_TIME + bucketOf(TIME_BOUNDS_MS, milliseconds), 1);
+    this.#add(FLUSH_NANOSECONDS, Math.round(milliseconds * 1e6));
+  }
+
+  read(): LedgerCounts {
+    const row = (first: number, length: number) =>
+      Array.from({ length }, (_, i) => Number(Atomics.load(this.#words, first + i)));
+    const [events = 0, bytes = 0, sum = 0, nanoseconds = 0] = row(0, FIRST_FATE);
+    const fates = row(FIRST_FATE, FATES.length);
+    return {
+      events,
+      bytes,
+      fates: Object.fromEntries(FATES.map((fate, i) => [fate, fates[i] ?? 0])) as Record<Fate, number>,
+      batches: { counts: row(FIRST_SIZE, SIZE_BOUNDS.length + 1), sum },
+      flushes: { counts: row(FIRST_TIME, TIME_BOUNDS_MS.length + 1), sum: nanoseconds / 1e6 },
+    };
+  }
+
+  #add(word: number, count: number): void {
+    if (count > 0) Atomics.add(this.#words, word, BigInt(count));
+  }
+}
+
+export function createCounterMemory(): SharedArrayBuffer {
+  return new SharedArrayBuffer(WORDS * BigInt64Array.BYTES_PER_ELEMENT);
+}

@@ -1,0 +1,80 @@
+/** What the management listener may know of the collector: everything here is a count, an instant, a state or a name. */
+import type { KeyUse } from '../access/key-ring.js';
+import type { IngestCounters } from '../ingest/ingest-counters.js';
+import type { QueueState, StorageState } from '../ingest/ingest.js';
+import type { LedgerCounts } from '../ledger/ledger-counters.js';
+import type { CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
+import type { SinkView } from '../publishing/publisher.js';
+
+/** `starting`: the ledger is being opened. `running`: events are taken. `stopping`: no new ones are. */
+export type Phase = 'starting' | 'running' | 'stopping';
+
+/** The newest checkpoint. */
+export interface CheckpointState {
+  /** How many events it covers. */
+  readonly events: number;
+  /** When it was signed, in milliseconds since 1970 UTC. */
+  readonly at: number;
+}
+
+/** The id index as its driver tells of it. */
+export interface IndexState {
+  readonly entries: number;
+  readonly runs: number;
+  /** Full tables in memory that wait to be written. */
+  readonly frozenTables: number;
+  readonly diskBytes: number;
+  readonly memoryBytes: number;
+}
+
+export interface DiskSpace {
+  /** What the collector's user may still write. */
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+}
+
+/** A certificate that the collector presents. */
+export interface CertificateState {
+  /** Which one, in the collector's own words: never a path, never anything out of the certificate. */
+  readonly name: string;
+  /** The last instant of its validity, in milliseconds since 1970 UTC. */
+  readonly notAfter: number;
+}
+
+/** What `collector verify` found when it ran last on this data directory. */
+export interface VerifyState {
+  readonly at: number;
+  readonly intact: boolean;
+  readonly events: number;
+}
+
+/** Asked again each time, on the thread that speaks HTTP. No call waits for anything or touches a disk that may hang. */
+export interface Vitals {
+  readonly version: string;
+  /** When the collector started, in milliseconds since 1970 UTC. */
+  readonly startedAt: number;
+  readonly ingest: {
+    readonly counters: IngestCounters;
+    readonly queue: QueueState;
+    readonly storage: StorageState;
+  };
+  phase(): Phase;
+  ledger(): LedgerCounts;
+  /** Asks the ledger's thread to say that it lives. */
+  askLedger(): void;
+  /** When it last said so, on the monotonic clock in milliseconds; undefined while it is being opened. */
+  ledgerLivedAt(): number | undefined;
+  index(): IndexState | undefined;
+  keys(): Iterable<KeyUse>;
+  /** Whether the keys could be read the last time. */
+  keysCurrent(): boolean;
+  sinks(): readonly SinkView[];
+  checkpoint(): CheckpointState | undefined;
+  checkpointTrouble(): CheckpointTroubleState | undefined;
+  certificates(): readonly CertificateState[];
+  lastVerify(): VerifyState | undefined;
+  /** Whether other users of the host may enter the data directory. */
+  exposed(): boolean;
+  /** Looks at the file system of the data directory; may take as long as it likes, or reject. */
+  lookAtDisk(): Promise<DiskSpace>;
+}

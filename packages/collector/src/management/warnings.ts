@@ -1,0 +1,256 @@
+/**
+ * What an operator should look at, and what to do about it: pure functions of what is known. The ids are a promise,
+ * because alerts and run books name them.
+ *
+ * A title may name a key's id, a sink by its number and kind, a count or a time; never a path, and nothing of an event.
+ */
+import type { KeyUse } from '../access/key-ring.js';
+import type { QueueState, StorageState } from '../ingest/ingest.js';
+import type { SinkView } from '../publishing/publisher.js';
+import { isUsable } from './shown-keys.js';
+import type { ClockStep } from './watch.js';
+import type { CertificateState, CheckpointState, DiskSpace, VerifyState } from './vitals.js';
+
+export const WARNING_IDS = [
+  'storage_unavailable',
+  'disk_full_soon',
+  'queue_nearly_full',
+  'checkpoint_old',
+  'checkpoints_fail',
+  'sink_forked',
+  'sink_down',
+  'verify_found_damage',
+  'key_expires_soon',
+  'keys_unreadable',
+  'certificate_expires_soon',
+  'clock_stepped',
+  'data_directory_exposed',
+] as const;
+type WarningId = (typeof WARNING_IDS)[number];
+
+export interface Warning {
+  readonly id: WarningId;
+  /** `critical`: events are being lost to senders, or will be within a day, or the ledger is contradicted. */
+  readonly severity: 'critical' | 'warning';
+  readonly title: string;
+  readonly what_to_do: string;
+}
+
+/** All that the warnings are made of. Instants are milliseconds since 1970 UTC. */
+export interface Facts {
+  readonly now: number;
+  readonly storage: StorageState;
+  readonly queue: QueueState;
+  readonly disk: DiskSpace | undefined;
+  readonly daysUntilFull: number | undefined;
+  /** In the log. */
+  readonly events: number;
+  readonly checkpoint: CheckpointState | undefined;
+  readonly checkpointTroubleSince: number | undefined;
+  readonly sinks: readonly SinkView[];
+  readonly lastVerify: VerifyState | undefined;
+  readonly keys: readonly KeyUse[];
+  readonly keysCurrent: boolean;
+  readonly certificates: readonly CertificateState[];
+  readonly clockStep: ClockStep | undefined;
+  readonly exposed: boolean;
+}
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+const SOON_DAYS = 14;
+const CHECKPOINT_OLD_MS = MINUTE_MS;
+const CLOCK_STEP_SHOWN_MS = DAY_MS;
+
+/** Critical ones first; within a severity in the order of {@link WARNING_IDS}. */
+export function warningsOf(facts: Facts): Warning[] {
+  const found = [
+    ...storage(facts),
+    ...disk(facts),
+    ...queue(facts),
+    ...checkpoints(facts),
+    ...sinks(facts),
+    ...verify(facts),
+    ...keys(facts),
+    ...certificates(facts),
+    ...clock(facts),
+    ...exposure(facts),
+  ];
+  return [
+    ...found.filter(({ severity }) => severity === 'critical'),
+    ...found.filter(({ severity }) => severity === 'warning'),
+  ];
+}
+
+function* storage({ storage: { state } }: Facts): Generator<Warning> {
+  if (state === 'open') return;
+  yield {
+    id: 'storage_unavailable',
+    severity: 'critical',
+    title: state === 'failed' ? 'The ledger has failed' : 'Events cannot be stored',
+    what_to_do:
+      state === 'failed'
+        ? 'The collector ends with exit code 4. Look at the disk and the log, then start it again: it reads what is stored.'
+        : 'Senders are told to retry and lose nothing as long as they do. Make space on the disk of the data directory; the log says what failed.',
+  };
+}
+
+function* disk({ disk: space, daysUntilFull: days = Infinity }: Facts): Generator<Warning> {
+  if (space === undefined) return;
+  const part = space.freeBytes / space.totalBytes;
+  const critical = part < 0.05 || days < 1;
+  if (!critical && part >= 0.1 && days >= SOON_DAYS) return;
+  const when =
+    days < SOON_DAYS ? `, and will be full in ${counted(Math.max(1, Math.ceil(days)), 'day')}` : '';
+  yield {
+    id: 'disk_full_soon',
+    severity: critical ? 'critical' : 'warning',
+    title: `The disk of the data directory has ${Math.floor(part * 100)} % left${when}`,
+    what_to_do: 'Make it larger, or move what else is on it. Nothing may be deleted from the ledger.',
+  };
+}
+
+function* queue({ queue: { events, bytes, maxEvents, maxBytes } }: Facts): Generator<Warning> {
+  const part = Math.max(events / maxEvents, bytes / maxBytes);
+  if (part < 0.8) return;
+  yield {
+    id: 'queue_nearly_full',
+    severity: 'warning',
+    title: `The queue to the disk is ${Math.min(100, Math.floor(part * 100))} % full`,
+    what_to_do:
+      'More events come than the disk takes. Look at the time of a flush and at who sends; give a greedy key a rate limit.',
+  };
+}
+
+function* checkpoints({ now, events, checkpoint, checkpointTroubleSince: since }: Facts): Generator<Warning> {
+  if (since !== undefined) {
+    yield {
+      id: 'checkpoints_fail',
+      severity: 'warning',
+      title: `No checkpoint could be made for ${duration(now - since)}`,
+      what_to_do:
+        'Events are stored, but what came since is not yet signed. collector doctor says why: the signing command, the signing key or the disk.',
+    };
+  } else if (
+    checkpoint !== undefined &&
+    checkpoint.events < events &&
+    now - checkpoint.at > CHECKPOINT_OLD_MS
+  ) {
+    yield {
+      id: 'checkpoint_old',
+      severity: 'warning',
+      title: `${counted(events - checkpoint.events, 'event')} not under a checkpoint, the newest of which is ${duration(now - checkpoint.at)} old`,
+      what_to_do: 'Look at the log for why none is made. It is tried again by itself.',
+    };
+  }
+}
+
+function* sinks({ now, sinks: views }: Facts): Generator<Warning> {
+  for (const [i, { kind, state }] of views.entries()) {
+    if (state === undefined || state.state === 'ok') continue;
+    const name = `Sink ${i + 1} (${kind})`;
+    const since =
+      state.failing_since === undefined ? '' : ` for ${duration(now - Date.parse(state.failing_since))}`;
+    if (state.state === 'forked') {
+      yield {
+        id: 'sink_forked',
+        severity: 'critical',
+        title: `${name} holds a checkpoint that contradicts this ledger`,
+        what_to_do:
+          'Somebody may have changed the log, or an old copy was started again. Keep everything as it is, and run collector verify --against what the sink holds; see docs/INTEGRITY.md.',
+      };
+    } else {
+      yield {
+        id: 'sink_down',
+        severity: 'warning',
+        title: `${name} has taken no checkpoint${since}`,
+        what_to_do: 'Nothing waits for it and nothing is lost. collector doctor says what is wrong with it.',
+      };
+    }
+  }
+}
+
+function* verify({ lastVerify }: Facts): Generator<Warning> {
+  if (lastVerify === undefined || lastVerify.intact) return;
+  yield {
+    id: 'verify_found_damage',
+    severity: 'critical',
+    title: `The log was found not intact on ${new Date(lastVerify.at).toISOString()}`,
+    what_to_do: 'Keep the data directory as it is, and follow docs/INTEGRITY.md, "When something is found".',
+  };
+}
+
+function* keys({ now, keys: uses, keysCurrent }: Facts): Generator<Warning> {
+  for (const { key } of uses) {
+    const { keyId, expiresAt, replacedBy } = key;
+    // One that was rotated is meant to expire.
+    if (!isUsable(key, now) || expiresAt === undefined || replacedBy !== undefined) continue;
+    if (expiresAt - now > SOON_DAYS * DAY_MS) continue;
+    yield {
+      id: 'key_expires_soon',
+      severity: 'warning',
+      title: `The key ${keyId} expires in ${duration(expiresAt - now)}`,
+      what_to_do: `Rotate it, and give the new one to its sender: collector keys rotate ${keyId}`,
+    };
+  }
+  if (keysCurrent) return;
+  yield {
+    id: 'keys_unreadable',
+    severity: 'warning',
+    title: 'The API keys cannot be read',
+    what_to_do:
+      'Those last read stay valid, so a key that is revoked now still works. Look at keys.db in the data directory.',
+  };
+}
+
+function* certificates({ now, certificates: states }: Facts): Generator<Warning> {
+  for (const { name, notAfter } of states) {
+    if (notAfter - now > SOON_DAYS * DAY_MS) continue;
+    const over = notAfter <= now;
+    yield {
+      id: 'certificate_expires_soon',
+      severity: notAfter - now < DAY_MS ? 'critical' : 'warning',
+      title: over
+        ? `The certificate ${name} has expired`
+        : `The certificate ${name} expires in ${duration(notAfter - now)}`,
+      what_to_do: 'Put a new one in its place; the collector takes it without a restart.',
+    };
+  }
+}
+
+function* clock({ now, clockStep }: Facts): Generator<Warning> {
+  if (clockStep === undefined || now - clockStep.at > CLOCK_STEP_SHOWN_MS) return;
+  yield {
+    id: 'clock_stepped',
+    severity: 'warning',
+    title: `The clock was set ${clockStep.by > 0 ? 'forward' : 'back'} by ${duration(Math.abs(clockStep.by))} on ${new Date(clockStep.at).toISOString()}`,
+    what_to_do:
+      'Order and dedup do not depend on it, but received_at does. Have the clock follow a time server that slews it.',
+  };
+}
+
+function* exposure({ exposed }: Facts): Generator<Warning> {
+  if (!exposed) return;
+  yield {
+    id: 'data_directory_exposed',
+    severity: 'warning',
+    title: 'Other users of the host can enter the data directory',
+    what_to_do: 'It holds patient data: chmod 700. If a group reads it for a back-up, that may be meant.',
+  };
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+const UNITS = [
+  [DAY_MS, 'day'],
+  [60 * MINUTE_MS, 'hour'],
+  [MINUTE_MS, 'minute'],
+] as const;
+
+/** Coarsely, in words. */
+function duration(ms: number): string {
+  for (const [unit, name] of UNITS) if (ms >= unit) return counted(Math.floor(ms / unit), name);
+  return counted(Math.max(0, Math.floor(ms / 1000)), 'second');
+}

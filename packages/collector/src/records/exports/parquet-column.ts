@@ -1,0 +1,244 @@
+/**
+ * A column chunk of Parquet in the making. Values go straight into the bytes of a page, for which hyparquet-writer
+ * wants arrays of values, of levels and of encoded texts first; page headers and the coding of levels are its own.
+ *
+ * Pages are of version 2, so each begins with a row. All is used again for the next row group.
+ */
+import { zstdCompressSync, constants } from 'node:zlib';
+import { ByteWriter, type ParquetWriter } from 'hyparquet-writer';
+import { writePageHeader } from 'hyparquet-writer/src/datapage.js';
+import { writeRleBitPackedHybrid } from 'hyparquet-writer/src/encoding.js';
+import { GrowingBytes } from './growing-bytes.js';
+import { leafOf, type ValueType } from './parquet-table.js';
+
+/** A page ends with the row that fills it. */
+const PAGE_BYTES = 1 << 20;
+/** For fewer bytes a compressor's frame is no gain. */
+const COMPRESSED_FROM = 64;
+const ZSTD_PARAMS = { [constants.ZSTD_c_compressionLevel]: 1 };
+const NOTHING = new Uint8Array(0);
+
+/** The library's own. */
+export type RowGroup = ParquetWriter['row_groups'][number];
+type ColumnMetaData = NonNullable<RowGroup['columns'][number]['meta_data']>;
+type PageHeader = Parameters<typeof writePageHeader>[1];
+type Statistics = NonNullable<ColumnMetaData['statistics']>;
+type EncodingStats = NonNullable<ColumnMetaData['encoding_stats']>;
+export type Bounds = Pick<Statistics, 'min_value' | 'max_value'>;
+
+/** The slots of a column, one a value, null or empty list: the same for all members of one list. */
+export class Slots {
+  /** How many rows have begun. */
+  rows = 0;
+  /** Whether a row begins with the newest slot. */
+  begins = true;
+  readonly #repetitions: GrowingBytes | undefined;
+  #encoded: { from: number; to: number; bytes: Uint8Array } | undefined;
+
+  constructor(repeated: boolean) {
+    this.#repetitions = repeated ? new GrowingBytes() : undefined;
+  }
+
+  /** Comes before what the columns are given for the slot. */
+  next(begins: boolean): void {
+    this.begins = begins;
+    if (begins) this.rows++;
+    this.#repetitions?.byte(begins ? 0 : 1);
+  }
+
+  clear(): void {
+    this.rows = 0;
+    this.#repetitions?.clear();
+    this.#encoded = undefined;
+  }
+
+  /** The repetition levels of some slots, as they stand in a page. */
+  encoded(from: number, to: number): Uint8Array {
+    if (this.#repetitions === undefined) return NOTHING;
+    if (this.#encoded?.from !== from || this.#encoded.to !== to) {
+      this.#encoded = { from, to, bytes: hybrid(this.#repetitions.bytes().subarray(from, to), 1) };
+    }
+    return this.#encoded.bytes;
+  }
+}
+
+export interface ColumnPlace {
+  /** Its name behind those of the groups that it is in. */
+  readonly path: readonly string[];
+  readonly type: ValueType;
+  readonly slots: Slots;
+  /** The definition level of a value. That of a null is one lower, and that of an empty list 0. */
+  readonly defined: number;
+}
+
+/** A finished chunk; its offsets are from where its bytes begin. */
+export interface Chunk {
+  readonly bytes: Uint8Array;
+  readonly metadata: ColumnMetaData;
+}
+
+/** What a page has besides its levels. */
+export interface PageValues {
+  readonly encoding: ColumnMetaData['encodings'][number];
+  readonly bytes: Uint8Array;
+}
+
+export abstract class Column {
+  protected readonly slots: Slots;
+  readonly #place: ColumnPlace;
+  readonly #definitions = new GrowingBytes();
+  readonly #pages = new ByteWriter();
+  #encodingStats: EncodingStats = [];
+  #nulls = 0;
+  #uncompressed = 0;
+  // Where the page in the making begins.
+  #fromSlot = 0;
+  #fromRow = 0;
+  #fromNulls = 0;
+
+  constructor(place: ColumnPlace) {
+    this.#place = place;
+    this.slots = place.slots;
+  }
+
+  putNull(): void {
+    this.#nulls++;
+    this.#definitions.byte(this.#place.defined - 1);
+  }
+
+  putEmptyList(): void {
+    this.#nulls++;
+    this.#definitions.byte(0);
+  }
+
+  /** @returns what was put since the last time, and begins anew. */
+  take(): Chunk {
+    this.#endPage(this.slots.rows);
+    const dictionary = this.dictionary();
+    const head = new ByteWriter();
+    if (dictionary !== undefined) this.#writeDictionary(head, dictionary.texts, dictionary.bytes);
+    const bytes = Buffer.concat([head.getBytes(), this.#pages.getBytes()]);
+    const { type } = leafOf('', this.#place.type);
+    if (type === undefined) throw new RangeError('a column without a type');
+    const metadata: ColumnMetaData = {
+      type,
+      encodings: [...new Set(this.#encodingStats.map(({ encoding }) => encoding))],
+      path_in_schema: [...this.#place.path],
+      codec: 'ZSTD',
+      num_values: BigInt(this.#definitions.length),
+      total_uncompressed_size: BigInt(this.#uncompressed),
+      total_compressed_size: BigInt(bytes.length),
+      data_page_offset: BigInt(head.offset),
+      ...(dictionary !== undefined && { dictionary_page_offset: 0n }),
+      statistics: { ...this.bounds(), null_count: BigInt(this.#nulls) },
+      encoding_stats: this.#encodingStats,
+    };
+    this.#clear();
+    return { bytes, metadata };
+  }
+
+  /** Comes before a value. */
+  protected define(): void {
+    this.#definitions.byte(this.#place.defined);
+  }
+
+  /** Ends the page with the row before the newest slot, which begins one and has not been put. */
+  protected endPage(): void {
+    this.#endPage(this.slots.rows - 1);
+  }
+
+  /** Whether a page with so many bytes of values should end before the newest slot. */
+  protected isFull(bytes: number): boolean {
+    return bytes >= PAGE_BYTES && this.slots.begins;
+  }
+
+  /** What was put since the last page. */
+  protected abstract values(): PageValues;
+  protected abstract clearPage(): void;
+  protected abstract clearChunk(): void;
+  protected abstract dictionary(): { readonly texts: number; readonly bytes: Uint8Array } | undefined;
+  protected abstract bounds(): Bounds;
+
+  #endPage(toRow: number): void {
+    const slots = this.#definitions.length;
+    if (slots === this.#fromSlot) return;
+    const { encoding, bytes } = this.values();
+    const { defined } = this.#place;
+    const repetitions = this.slots.encoded(this.#fromSlot, slots);
+    const definitions = hybrid(this.#definitions.bytes().subarray(this.#fromSlot), defined > 1 ? 2 : 1);
+    const compressed = compress(bytes);
+    const header: PageHeader['data_page_header_v2'] = {
+      num_values: slots - this.#fromSlot,
+      num_nulls: this.#nulls - this.#fromNulls,
+      num_rows: toRow - this.#fromRow,
+      encoding,
+      definition_levels_byte_length: definitions.length,
+      repetition_levels_byte_length: repetitions.length,
+      is_compressed: compressed !== bytes,
+    };
+    const levels = repetitions.length + definitions.length;
+    const begin = this.#pages.offset;
+    writePageHeader(this.#pages, {
+      type: 'DATA_PAGE_V2',
+      uncompressed_page_size: levels + bytes.length,
+      compressed_page_size: levels + compressed.length,
+      data_page_header_v2: header,
+    });
+    this.#uncompressed += this.#pages.offset - begin + levels + bytes.length;
+    for (const part of [repetitions, definitions, compressed]) this.#pages.appendBytes(part);
+    this.#count('DATA_PAGE_V2', encoding);
+    this.#fromSlot = slots;
+    this.#fromRow = toRow;
+    this.#fromNulls = this.#nulls;
+    this.clearPage();
+  }
+
+  #writeDictionary(writer: ByteWriter, texts: number, bytes: Uint8Array): void {
+    // The header of a dictionary cannot say that it is not compressed.
+    const compressed = zstd(bytes);
+    writePageHeader(writer, {
+      type: 'DICTIONARY_PAGE',
+      uncompressed_page_size: bytes.length,
+      compressed_page_size: compressed.length,
+      dictionary_page_header: { num_values: texts, encoding: 'PLAIN' },
+    });
+    this.#uncompressed += writer.offset + bytes.length;
+    writer.appendBytes(compressed);
+    this.#count('DICTIONARY_PAGE', 'PLAIN');
+  }
+
+  #count(page_type: PageHeader['type'], encoding: PageValues['encoding']): void {
+    const known = this.#encodingStats.find(
+      (each) => each.page_type === page_type && each.encoding === encoding,
+    );
+    if (known === undefined) this.#encodingStats.push({ page_type, encoding, count: 1 });
+    else known.count++;
+  }
+
+  #clear(): void {
+    this.#definitions.clear();
+    this.#pages.index = 0;
+    this.#pages.offset = 0;
+    this.#encodingStats = [];
+    this.#nulls = this.#fromNulls = 0;
+    this.#uncompressed = 0;
+    this.#fromSlot = this.#fromRow = 0;
+    this.clearChunk();
+  }
+}
+
+/** Small whole numbers in the coding of levels and of places in a dictionary (Encodings.md, RLE). */
+export function hybrid(values: ArrayLike<number>, bitWidth: number): Uint8Array {
+  const writer = new ByteWriter();
+  writeRleBitPackedHybrid(writer, values as number[], bitWidth);
+  return writer.getBytes();
+}
+
+function compress(bytes: Uint8Array): Uint8Array {
+  return bytes.length < COMPRESSED_FROM ? bytes : zstd(bytes);
+}
+
+function zstd(bytes: Uint8Array): Uint8Array {
+  // Room for all at once: a chunk of its own for every 16 KiB costs a fifth of the time.
+  return zstdCompressSync(bytes, { params: ZSTD_PARAMS, chunkSize: Math.max(1024, bytes.length >> 1) });
+}

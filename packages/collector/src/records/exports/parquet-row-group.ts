@@ -1,0 +1,213 @@
+/**
+ * Rows as a Parquet file: a piece is a row group, which a thread can make for itself. hyparquet-writer makes of the row
+ * groups a file: its schema, its index and its frame.
+ */
+import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
+import { Slots, type Chunk, type Column, type RowGroup } from './parquet-column.js';
+import { schemaOf, type Field, type Structs, type Table, type Texts, type Value } from './parquet-table.js';
+import { NumberColumn, TextColumn } from './parquet-values.js';
+import type { Piece, PieceJoiner } from './record-encoder.js';
+
+const NOTHING = new Uint8Array(0);
+
+/** Puts one field of each row into its columns. */
+interface Filler<Row> {
+  readonly slots: Slots;
+  readonly columns: readonly Column[];
+  add(row: Row): void;
+}
+
+/** The library's own, but for `put`, which has its bytes. Offsets are from where the bytes of the piece begin. */
+export class RowGroupBuilder<Row> {
+  readonly #fillers: readonly Filler<Row>[];
+  #rows = 0;
+
+  constructor(table: Table<Row>) {
+    this.#fillers = table.fields.map((field) => fillerOf(field));
+  }
+
+  add(row: Row): void {
+    for (const filler of this.#fillers) filler.add(row);
+    this.#rows++;
+  }
+
+  take(): Piece {
+    const records = this.#rows;
+    if (records === 0) return { bytes: NOTHING, records };
+    const chunks = this.#fillers.flatMap(({ columns }) => columns.map((column) => column.take()));
+    for (const { slots } of this.#fillers) slots.clear();
+    this.#rows = 0;
+    const bytes = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.bytes.length, 0));
+    const columns: RowGroup['columns'] = [];
+    let uncompressed = 0n;
+    let at = 0;
+    for (const { bytes: own, metadata } of chunks) {
+      bytes.set(own, at);
+      columns.push(chunkAt(metadata, BigInt(at)));
+      uncompressed += metadata.total_uncompressed_size;
+      at += own.length;
+    }
+    const index: RowGroup = {
+      columns,
+      total_byte_size: uncompressed,
+      num_rows: BigInt(records),
+      total_compressed_size: BigInt(at),
+    };
+    return { bytes, records, index };
+  }
+}
+
+export class RowGroupJoiner<Row> implements PieceJoiner {
+  readonly #bytes = new ByteWriter();
+  readonly #file: ParquetWriter;
+
+  constructor(table: Table<Row>) {
+    this.#file = new ParquetWriter({
+      writer: this.#bytes,
+      schema: schemaOf(table),
+      codec: 'ZSTD',
+      createdBy: 'clinical-events collector',
+    });
+  }
+
+  join({ bytes, records, index }: Piece): Uint8Array {
+    if (records === 0) return NOTHING;
+    const file = this.#file;
+    const group = index as RowGroup;
+    const begin = BigInt(file.writer.offset);
+    const columns = group.columns.map(({ meta_data }) => {
+      if (meta_data === undefined) throw new TypeError('a piece that is no row group');
+      return chunkAt(meta_data, begin);
+    });
+    file.row_groups.push({ ...group, columns });
+    file.num_rows += group.num_rows;
+    file.writer.appendBytes(bytes);
+    return this.#taken();
+  }
+
+  finish(): Uint8Array {
+    // It answers with a promise where its writer has to wait; a ByteWriter does not.
+    if (this.#file.finish() !== undefined) throw new Error('hyparquet-writer did not write at once');
+    return this.#taken();
+  }
+
+  #taken(): Uint8Array {
+    const writer = this.#bytes;
+    const bytes = writer.getBytes().slice();
+    // What was taken need not stay in memory; the writer counts its bytes on (ByteWriter, `index`).
+    writer.index = 0;
+    return bytes;
+  }
+}
+
+/** A chunk so much further behind. */
+function chunkAt(metadata: Chunk['metadata'], begin: bigint): RowGroup['columns'][number] {
+  const { data_page_offset, dictionary_page_offset } = metadata;
+  const moved = { ...metadata, data_page_offset: data_page_offset + begin };
+  if (dictionary_page_offset !== undefined) moved.dictionary_page_offset = dictionary_page_offset + begin;
+  return { file_offset: moved.dictionary_page_offset ?? moved.data_page_offset, meta_data: moved };
+}
+
+function fillerOf<Row>(field: Field<Row>): Filler<Row> {
+  switch (field.type) {
+    case 'texts':
+      return new TextsFiller(field);
+    case 'structs':
+      return new StructsFiller(field);
+    default:
+      return new ValueFiller(field);
+  }
+}
+
+class ValueFiller<Row> implements Filler<Row> {
+  readonly slots = new Slots(false);
+  readonly columns: readonly [Column];
+  readonly #put: (row: Row) => void;
+
+  constructor(value: Value<Row>) {
+    const { put, column } = putterOf(value, [value.name], this.slots, 1);
+    this.columns = [column];
+    this.#put = put;
+  }
+
+  add(row: Row): void {
+    this.slots.next(true);
+    this.#put(row);
+  }
+}
+
+class TextsFiller<Row> implements Filler<Row> {
+  readonly slots = new Slots(true);
+  readonly columns: readonly [TextColumn];
+
+  constructor(private readonly texts: Texts<Row>) {
+    const path = [texts.name, 'list', 'element'];
+    this.columns = [new TextColumn({ path, type: 'text', slots: this.slots, defined: 1 })];
+  }
+
+  add(row: Row): void {
+    const [column] = this.columns;
+    const texts = this.texts.of(row) ?? [];
+    if (texts.length === 0) {
+      this.slots.next(true);
+      column.putEmptyList();
+    }
+    for (let i = 0; i < texts.length; i++) {
+      this.slots.next(i === 0);
+      column.put(texts[i] ?? '');
+    }
+  }
+}
+
+class StructsFiller<Row> implements Filler<Row> {
+  readonly slots = new Slots(true);
+  readonly columns: readonly Column[];
+  readonly #of: (row: Row) => readonly never[];
+  readonly #puts: readonly ((entry: never) => void)[];
+
+  constructor({ name, of, members }: Structs<Row>) {
+    const putters = members.map((value) =>
+      putterOf(value, [name, 'list', 'element', value.name], this.slots, 2),
+    );
+    this.columns = putters.map(({ column }) => column);
+    this.#puts = putters.map(({ put }) => put);
+    this.#of = of;
+  }
+
+  add(row: Row): void {
+    const entries = this.#of(row);
+    if (entries.length === 0) {
+      this.slots.next(true);
+      for (const column of this.columns) column.putEmptyList();
+    }
+    for (let i = 0; i < entries.length; i++) {
+      this.slots.next(i === 0);
+      for (const put of this.#puts) put(entries[i] as never);
+    }
+  }
+}
+
+function putterOf<Source>(
+  { type, of }: Value<Source>,
+  path: readonly string[],
+  slots: Slots,
+  defined: number,
+): { column: Column; put: (source: Source) => void } {
+  const place = { path, type, slots, defined };
+  if (type === 'text') {
+    const column = new TextColumn(place);
+    const put = (source: Source) => {
+      const text = of(source);
+      if (text === undefined) column.putNull();
+      else column.put(text as string);
+    };
+    return { column, put };
+  }
+  const column = new NumberColumn(place);
+  const put = (source: Source) => {
+    const value = of(source);
+    if (value === undefined) column.putNull();
+    else column.put(value as number);
+  };
+  return { column, put };
+}

@@ -1,0 +1,87 @@
+/** What each number on the page counts, for who has to defend it. */
+import type { ReportNumbers } from '../report-numbers.js';
+import { html, type Html } from './html.js';
+import { instantText } from './wording.js';
+
+export function countingNotes({ clock, log }: ReportNumbers): Html {
+  const ends =
+    log.ends_at === null ? 'it has none' : `the newest was received on ${instantText(log.ends_at)}`;
+  return html`<ol class="notes">
+    <li>
+      <strong>Days</strong> are those of UTC, weeks begin on Monday.
+      ${
+        clock === 'collector'
+          ? 'The clock is the collector’s: an event is counted when the collector had it, and a run begins with its first event there.'
+          : 'The clock is the senders’: an event is counted at its own timestamp, and a run begins with its inference-start. A sender whose clock is wrong is counted where its clock says.'
+      }
+      Where the first or the last step is only partly within the period, only that part is counted.
+    </li>
+    <li>
+      <strong>Runs</strong> are counted once, in the period in which they began, with all that is known of
+      them at the end of the log: an outcome is counted also when it came after the period. Events without a
+      run count as one each with those that hang on them. <strong>Events</strong> are counted when they came,
+      those of runs that began at another time included.
+    </li>
+    <li>
+      <strong>Age</strong> is from the beginning of a run to the end of the log; ${ends}. A run of yesterday
+      has hardly had the time to get an outcome, so compare runs of one age: a version that is new has only
+      young runs, and what is found out late about it is not known yet.
+    </li>
+    <li>
+      <strong>Last outcome:</strong> a run with several outcomes is counted by the latest; runs whose outcomes
+      are not all the same are told separately. Nothing is decided by the collector: an outcome is what a
+      sender reported.
+    </li>
+    <li>
+      <strong>Contradicted</strong> is a share of the judged runs: those whose last outcome is validated,
+      partial or contradicted; runs without an outcome, unknown ones and those in other words are in neither
+      number. If outcomes are reported rather when something went wrong, the share is too high, and no
+      interval shows that.
+    </li>
+    <li>
+      <strong>95 % intervals</strong> are Wilson’s score intervals (E. B. Wilson, J. Am. Stat. Assoc. 22,
+      1927, 209–212). They take runs to be independent of each other, which runs of one patient are not: take
+      them for the least uncertainty. Intervals that do not overlap are a reason to look, and no proof of a
+      cause.
+    </li>
+    <li>
+      <strong>Until the outcome:</strong> the estimate of E. L. Kaplan and P. Meier (J. Am. Stat. Assoc. 53,
+      1958, 457–481) in whole days, in which a run without an outcome counts for as long as it is old. A curve
+      ends where fewer than ten runs are left. An outcome from before the start of its run counts for the
+      first day.
+    </li>
+    <li>
+      <strong>Latency</strong> is from the inference-start to the first output by the senders’ clocks; where
+      one is missing or the output is the earlier one, there is none. Percentiles are at the nearest rank and
+      right to half a per cent of their value (a sketch after C. Masson and others, PVLDB 12, 2019,
+      2195–2205). p95 is told from 20 runs on, p99 from 100.
+    </li>
+    <li>
+      <strong>Feedback</strong> is counted by how often it was given, not by run. A thumb counts as up or down
+      where the sender wrote it as <code>direction</code>, which the protocol does not name. Ratings are
+      rounded for the distribution and not for the mean.
+    </li>
+    <li>
+      <strong>Other words</strong> are what senders wrote in place of the protocol’s vocabulary, or left out,
+      which profile minimum allows. They are counted and never shown. <strong>Unreadable</strong> is a payload
+      that is encrypted or retired.
+    </li>
+    <li>
+      <strong>Completeness</strong> and <strong>conflicts</strong> are those of the records: minimum is the
+      usual state of a young run. A run counts once for each kind of conflict that it has.
+    </li>
+    <li>
+      <strong>A new version</strong> is one whose first run in the period came after the first run of another
+      version of the model there. It may have run before the period.
+    </li>
+    <li>
+      <strong>To begin with</strong> names every new version, with its contradicted share against that of the
+      version before, and with its p95 where that differs by a quarter or more; runs of 30 days and more
+      without an outcome; incomplete records; conflicts.
+    </li>
+    <li>
+      All counts are exact. Of organisations the first 200 are told apart, of models and versions the first
+      500 pairs, each by the first 120 characters of its name; what is beyond is summed.
+    </li>
+  </ol>`;
+}

@@ -1,0 +1,197 @@
+/**
+ * The page of a report: one HTML file that asks the network for nothing and runs no script, made of nothing but its
+ * numbers. The same numbers make the same page.
+ */
+import type { ModelNumbers, ReportNumbers } from '../report-numbers.js';
+import { arrivals, stepEnds } from './arrivals.js';
+import { PATTERNS } from './chart-marks.js';
+import { countingNotes } from './counting-notes.js';
+import { findingsOf } from './findings.js';
+import { groupFigures, type NamedGroup } from './group-figures.js';
+import { groupTable } from './group-table.js';
+import { html, Html, NOTHING } from './html.js';
+import { STYLE } from './page-style.js';
+import { versionOverview } from './version-overview.js';
+import {
+  countOf,
+  countText,
+  dateText,
+  instantText,
+  intervalText,
+  modelText,
+  ofText,
+  percent,
+  periodText,
+  versionText,
+} from './wording.js';
+
+const POLICY = new Html("default-src 'none'; style-src 'unsafe-inline'");
+/** Models with charts of their own, by how many runs they have; and their newest versions. */
+const MOST_MODELS = 12;
+const MOST_VERSIONS = 6;
+const DIFFERS = new Html(' <span class="new">differs</span>');
+
+export function reportPage(numbers: ReportNumbers): string {
+  const title = `Clinical AI in use, ${periodText(numbers.since, numbers.until)}`;
+  const page = html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta http-equiv="Content-Security-Policy" content="${POLICY}" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="robots" content="noindex" />
+        <title>${title}</title>
+        <style>
+          ${STYLE}
+        </style>
+      </head>
+      <body>
+        ${PATTERNS}
+        <div class="page">
+          ${header(numbers)}
+          <main>${numbers.all.runs + numbers.all.events === 0 ? emptiness(numbers) : contents(numbers)}</main>
+          ${footer(numbers)}
+        </div>
+      </body>
+    </html> `;
+  return page.text;
+}
+
+function header(numbers: ReportNumbers): Html {
+  const { organisation, model } = numbers.asked_for;
+  const only = [
+    ...(organisation === null ? [] : [`organisation ${organisation}`]),
+    ...(model === null ? [] : [`model ${model}`]),
+  ];
+  return html`<header>
+    <h1>Clinical AI in use</h1>
+    <p class="period">
+      ${periodText(numbers.since, numbers.until)}, by the
+      ${numbers.clock === 'collector' ? 'collector’s clock' : 'senders’ clocks'}, days of
+      UTC${only.length === 0 ? '' : `; only ${only.join(', ')}`}
+    </p>
+  </header>`;
+}
+
+function emptiness({ log }: ReportNumbers): Html {
+  return html`<p class="lead">There is no run in this period.</p>
+    <p>
+      ${
+        log.events === 0
+          ? 'The log has no event at all.'
+          : `The log has ${countOf(log.events, 'event')}, the newest of ${instantText(log.ends_at ?? '')}. Another period, another clock or fewer conditions may show runs.`
+      }
+    </p>`;
+}
+
+function contents(numbers: ReportNumbers): Html {
+  const shown = numbers.models.slice(0, MOST_MODELS);
+  const ends = stepEnds(numbers);
+  const { unit } = numbers.steps;
+  return html`${summary(numbers)}
+    <nav aria-label="Parts of the report">
+      <ul>
+        <li><a href="#arrived">What arrived</a></li>
+        <li><a href="#versions">Models and versions</a></li>
+        <li><a href="#all">All runs</a></li>
+        ${shown.map((model, i) => html`<li><a href="#model-${i}">${modelText(model)}</a></li>`)}
+        <li><a href="#notes">How it is counted</a></li>
+      </ul>
+    </nav>
+    ${arrivals(numbers, ends)} ${versionOverview(numbers)}
+    <section class="model" id="all" aria-labelledby="all-title">
+      <h2 id="all-title">All runs</h2>
+      <p>
+        Models that do different work are added up here. Whether something has changed shows in the parts on
+        each model.
+      </p>
+      ${groupFigures([{ name: 'all runs', numbers: numbers.all }], { unit, ends })}
+      ${groupTable([{ name: 'all runs', numbers: numbers.all }], 'All runs, in numbers', 'all-table')}
+    </section>
+    ${shown.map((model, i) => modelPart(model, i, { unit, ends }))}
+    ${
+      numbers.models.length > shown.length
+        ? html`<p>
+            ${countOf(numbers.models.length - shown.length, 'more model')} with fewer runs: see the table of
+            models and versions.
+          </p>`
+        : NOTHING
+    }
+    <section id="notes" aria-labelledby="notes-title">
+      <h2 id="notes-title">How it is counted</h2>
+      ${countingNotes(numbers)}
+    </section>`;
+}
+
+function summary(numbers: ReportNumbers): Html {
+  const { all } = numbers;
+  const known = numbers.models.filter(({ model_id: id }) => id !== null).length;
+  const judged =
+    all.contradicted.of === 0
+      ? 'No outcome says yet whether a run was right.'
+      : `Of ${countText(all.contradicted.of)} judged runs, ${countText(all.contradicted.count)} (${percent(all.contradicted.share)}) were contradicted by what happened.`;
+  const findings = findingsOf(numbers);
+  const tile = (name: string, number: string, more: string) =>
+    html`<div>
+      <dt>${name}</dt>
+      <dd class="number">${number}</dd>
+      <dd class="more">${more}</dd>
+    </div>`;
+  return html`<p class="lead">
+      ${countOf(all.runs, 'run')} of ${countOf(known, 'model')}; ${percent(all.with_outcome.share)} have an
+      outcome. ${judged}
+    </p>
+    <dl class="tiles">
+      ${tile('Runs', countText(all.runs), countOf(all.events, 'event'))}
+      ${tile('With an outcome', percent(all.with_outcome.share), `${ofText(all.with_outcome)} runs`)}
+      ${tile('Contradicted', percent(all.contradicted.share), all.contradicted.of === 0 ? 'no judged run' : `${ofText(all.contradicted)} judged runs; 95 % interval ${intervalText(all.contradicted)}`)}
+      ${tile('Thumbs up', percent(all.thumbs_up.share), all.thumbs_up.of === 0 ? 'no thumbs' : ofText(all.thumbs_up))}
+      ${tile('Full records', all.runs === 0 ? '–' : percent(all.completeness.full / all.runs), `${countText(all.completeness.incomplete)} incomplete`)}
+      ${tile('With a conflict', percent(all.with_conflict.share), `${ofText(all.with_conflict)} runs`)}
+    </dl>
+    ${
+      findings.length === 0
+        ? NOTHING
+        : html`<section aria-labelledby="findings-title">
+            <h2 id="findings-title">To begin with</h2>
+            <ul class="findings">
+              ${findings.map(
+                ({ about, says, differs = false }) =>
+                  html`<li><strong>${about}.</strong>${differs ? DIFFERS : NOTHING} ${says.join(' ')}</li>`,
+              )}
+            </ul>
+          </section>`
+    }`;
+}
+
+function modelPart(model: ModelNumbers, i: number, steps: { unit: string; ends: Html }): Html {
+  const shown = model.versions.slice(-MOST_VERSIONS);
+  const groups = shown.map((version): NamedGroup => ({ name: versionText(version), numbers: version }));
+  const all: NamedGroup[] = model.versions.length > 1 ? [{ name: 'all versions', numbers: model.all }] : [];
+  const older = model.versions.length - shown.length;
+  const newest = shown.filter(({ is_new }) => is_new);
+  return html`<section class="model" id="model-${i}" aria-labelledby="model-${i}-title">
+    <h2 id="model-${i}-title">${modelText(model)}</h2>
+    <p>
+      ${countOf(model.all.runs, 'run')}.
+      ${newest.map((version) => `Version ${versionText(version)} is first seen on ${dateText(version.first_run)}. `)}${
+        older > 0 ? `${countOf(older, 'version')} that came before these are in “all versions” only.` : ''
+      }
+    </p>
+    ${groupFigures(groups, steps)}
+    ${groupTable([...groups, ...all], `${modelText(model)}, version by version`, `model-${i}-table`)}
+  </section>`;
+}
+
+function footer({ made_at, log }: ReportNumbers): Html {
+  return html`<footer>
+    <p>
+      Made on ${instantText(made_at)} by <code>collector report</code> from a log of
+      ${countOf(log.events, 'event')}${
+        log.ends_at === null ? '' : `, the newest received on ${instantText(log.ends_at)}`
+      }.
+      It holds counts only: no payload, and no id of a person. Model names and versions are as senders wrote
+      them.
+    </p>
+  </footer>`;
+}

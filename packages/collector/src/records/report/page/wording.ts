@@ -1,0 +1,146 @@
+/** How numbers, times and the words of the vocabularies read on the page. */
+import type { FeedbackWord, OutcomeWord } from '../closed-words.js';
+import type { ModelNumbers, VersionNumbers } from '../report-numbers.js';
+import type { ConflictWord, Missing } from '../run-tally.js';
+import type { Share } from '../wilson.js';
+
+/** Between a number and its unit, so that no line breaks there. */
+const NARROW = '\u202f';
+const NONE = '–';
+
+const MONTHS = [
+  ...['January', 'February', 'March', 'April', 'May', 'June', 'July'],
+  ...['August', 'September', 'October', 'November', 'December'],
+];
+
+export const OUTCOME_TEXT: Readonly<Record<OutcomeWord, string>> = {
+  validated: 'validated',
+  partial: 'partial',
+  contradicted: 'contradicted',
+  unknown: 'unknown',
+  other_words: 'other words',
+  unreadable: 'unreadable',
+  none: 'none yet',
+};
+
+export const FEEDBACK_TEXT: Readonly<Record<FeedbackWord, string>> = {
+  rating: 'rating',
+  thumbs: 'thumbs',
+  text: 'text',
+  survey: 'survey',
+  other_words: 'other words',
+  unreadable: 'unreadable',
+};
+
+export const MISSING_TEXT: Readonly<Record<Missing, string>> = {
+  'inference-start': 'the start: nobody said which model ran',
+  model: 'model',
+  user: 'who called it',
+  target: 'whom it is about',
+  inputs: 'inputs',
+  output: 'output',
+  output_uri: 'where what was shown is kept',
+  outcome: 'outcome',
+  feedback: 'feedback',
+  parent: 'an event that another expands on',
+  payload: 'a payload: encrypted or retired',
+};
+
+export const CONFLICT_TEXT: Readonly<Record<ConflictWord, string>> = {
+  second_start: 'two starts',
+  parent_cycle: 'events that expand on each other in a circle',
+  run_cycle: 'runs nested in each other in a circle',
+  parent_in_other_run: 'an event that expands on one of another run',
+  before_start: 'an event earlier than its start',
+  before_parent: 'an event earlier than the one that it expands on',
+  ahead_of_receipt: 'a timestamp more than five minutes after its receipt',
+};
+
+export function countText(count: number): string {
+  return String(count).replace(/\B(?=(\d{3})+$)/g, ',');
+}
+
+/** Said of a count of things: `1 run`, `1,204 runs`. */
+export function countOf(count: number, one: string): string {
+  return `${countText(count)} ${count === 1 ? one : `${one}s`}`;
+}
+
+export function percent(share: number | null): string {
+  if (share === null) return NONE;
+  return `${percentNumber(share)}${NARROW}%`;
+}
+
+function percentNumber(share: number): string {
+  const hundredths = share * 100;
+  return share === 0 || share === 1 ? String(hundredths) : hundredths.toFixed(1);
+}
+
+export function intervalText({ low, high }: Share): string {
+  if (low === null || high === null) return NONE;
+  return `${percentNumber(low)} to ${percent(high)}`;
+}
+
+export function ofText({ count, of }: Share): string {
+  return `${countText(count)} of ${countText(of)}`;
+}
+
+export function decimal(value: number | null, digits: number): string {
+  return value === null ? NONE : value.toFixed(digits);
+}
+
+/** To three digits. */
+export function durationText(milliseconds: number | null): string {
+  if (milliseconds === null) return NONE;
+  const [value, unit] =
+    milliseconds < 1000
+      ? [milliseconds, 'ms']
+      : milliseconds < 60_000
+        ? [milliseconds / 1000, 's']
+        : milliseconds < 3_600_000
+          ? [milliseconds / 60_000, 'min']
+          : milliseconds < 86_400_000
+            ? [milliseconds / 3_600_000, 'h']
+            : [milliseconds / 86_400_000, 'd'];
+  return `${threeDigits(value)}${NARROW}${unit}`;
+}
+
+function threeDigits(value: number): string {
+  if (value >= 100 || value === 0) return String(Math.round(value));
+  return value.toFixed(value >= 10 ? 1 : 2);
+}
+
+/** @param text as `toISOString` has it. */
+export function dateText(text: string | null): string {
+  if (text === null) return NONE;
+  const [year = '', month, day] = text.slice(0, text.indexOf('T')).split('-');
+  return `${Number(day)} ${MONTHS[Number(month) - 1] ?? ''} ${year}`;
+}
+
+export function shortDateText(text: string): string {
+  const [day, month = '', year = ''] = dateText(text).split(' ');
+  return `${day ?? ''} ${month.slice(0, 3)} ${year}`;
+}
+
+export function instantText(text: string): string {
+  return `${dateText(text)}, ${text.slice(text.indexOf('T') + 1, -'.000Z'.length)} UTC`;
+}
+
+/** @param until the end of the period, which is not part of it. */
+export function periodText(since: string, until: string): string {
+  const [first, last] = [dateText(since), dateText(new Date(Date.parse(until) - 1).toISOString())];
+  return first === last ? first : `${first} to ${last}`;
+}
+
+export function modelText({ model_id }: Pick<ModelNumbers, 'model_id'>): string {
+  return model_id ?? 'model not known';
+}
+
+export function versionText({ model_version }: Pick<VersionNumbers, 'model_version'>): string {
+  return model_version ?? 'version not known';
+}
+
+/** `less than 1 day`, `7 to 30 days`, `90 days and more`. */
+export function ageText({ from_days, to_days }: { from_days: number; to_days: number | null }): string {
+  if (to_days === null) return `${from_days} days and more`;
+  return from_days === 0 ? `less than ${to_days} day` : `${from_days} to ${to_days} days`;
+}

@@ -1,0 +1,225 @@
+/** The numbers of a report, as `--json` prints them and as the page shows them: nothing else is on the page. */
+import type { EventKind } from '@clinical-events/protocol';
+import { FEEDBACK_WORDS, OUTCOME_WORDS, type FeedbackWord, type OutcomeWord } from './closed-words.js';
+import type { WaitingDay } from './outcome-waiting.js';
+import { RELATIVE_ERROR } from './quantile-sketch.js';
+import type { StepUnit } from './period-steps.js';
+import type { Clock } from './run-moments.js';
+import type { RunReport, VersionTally } from './run-report.js';
+import { AGES, RunTally, type ConflictWord, type Missing } from './run-tally.js';
+import { shareOf, type Share } from './wilson.js';
+
+export const MISSING_WORDS: readonly Missing[] = [
+  ...(['inference-start', 'model', 'user', 'target', 'inputs', 'output', 'output_uri'] as const),
+  ...(['outcome', 'feedback', 'parent', 'payload'] as const),
+];
+export const CONFLICT_WORDS: readonly ConflictWord[] = [
+  ...(['second_start', 'parent_cycle', 'run_cycle', 'parent_in_other_run'] as const),
+  ...(['before_start', 'before_parent', 'ahead_of_receipt'] as const),
+];
+
+/** What is known of some runs. Counts are exact. */
+export interface GroupNumbers {
+  readonly runs: number;
+  /** In the period, of these and of other runs of the group. */
+  readonly events: number;
+  /** When the first and the last of the runs began; null without one. */
+  readonly first_run: string | null;
+  readonly last_run: string | null;
+  readonly runs_by_step: readonly number[];
+  readonly completeness: Readonly<Record<'full' | 'minimum' | 'incomplete', number>>;
+  readonly missing: Readonly<Record<Missing, number>>;
+  /** Each run once, by its last outcome. */
+  readonly outcomes: Readonly<Record<OutcomeWord, number>>;
+  readonly with_outcome: Share;
+  /** Of the runs whose last outcome is validated, partial or contradicted. */
+  readonly contradicted: Share;
+  readonly changed_outcomes: number;
+  readonly without_outcome_by_age: readonly (Share & {
+    readonly from_days: number;
+    /** Null: no end. */
+    readonly to_days: number | null;
+  })[];
+  readonly days_to_outcome: {
+    /** The day by which half of the runs have one; null when that is not known. */
+    readonly median: number | null;
+    readonly curve: readonly WaitingDay[];
+  };
+  readonly feedback: Readonly<Record<FeedbackWord, number>>;
+  readonly thumbs_up: Share;
+  readonly ratings: {
+    readonly count: number;
+    readonly mean: number | null;
+    /** How often 0, 1, … 5. */
+    readonly distribution: readonly number[];
+  };
+  readonly latency_ms: {
+    readonly runs: number;
+    readonly p50: number | null;
+    readonly p95: number | null;
+    readonly p99: number | null;
+    /** What a percentile may be off by, of its value. */
+    readonly relative_error: number;
+  };
+  readonly with_conflict: Share;
+  readonly conflicts: Readonly<Record<ConflictWord, number>>;
+}
+
+export interface VersionNumbers extends GroupNumbers {
+  readonly model_version: string | null;
+  /** Whether another version of the model had run before, in the period. */
+  readonly is_new: boolean;
+}
+
+export interface ModelNumbers {
+  readonly model_id: string | null;
+  readonly all: GroupNumbers;
+  /** In the order of their first run. */
+  readonly versions: readonly VersionNumbers[];
+}
+
+export interface ReportNumbers {
+  /** Of this form. */
+  readonly report: 1;
+  readonly made_at: string;
+  readonly asked_for: { readonly organisation: string | null; readonly model: string | null };
+  readonly clock: Clock;
+  readonly since: string;
+  readonly until: string;
+  readonly log: { readonly events: number; readonly ends_at: string | null };
+  readonly steps: { readonly unit: StepUnit; readonly starts: readonly string[] };
+  readonly events_by_step: Readonly<Record<EventKind, readonly number[]>>;
+  readonly other_runs: { readonly runs: number; readonly events: number };
+  readonly organisations: readonly {
+    readonly name: string;
+    readonly runs: number;
+    readonly events: number;
+  }[];
+  readonly organisations_not_told_apart: { readonly runs: number; readonly events: number };
+  readonly all: GroupNumbers;
+  /** By how many runs they have, and then by name; the runs of which no model is known come last. */
+  readonly models: readonly ModelNumbers[];
+  readonly models_not_told_apart: GroupNumbers;
+}
+
+export interface ReportOccasion {
+  readonly madeAt: number;
+  readonly organisation: string | undefined;
+  readonly model: string | undefined;
+  /** How many events the log has, and whether it has any. */
+  readonly logged: number;
+}
+
+export function numbersOf(report: RunReport, occasion: ReportOccasion): ReportNumbers {
+  const { since, until, clock, asOf } = report.period;
+  const { unit, starts } = report.steps;
+  return {
+    report: 1,
+    made_at: timeText(occasion.madeAt),
+    asked_for: { organisation: occasion.organisation ?? null, model: occasion.model ?? null },
+    clock,
+    since: timeText(since),
+    until: timeText(until),
+    log: { events: occasion.logged, ends_at: occasion.logged === 0 ? null : timeText(asOf) },
+    steps: { unit, starts: starts.map(timeText) },
+    events_by_step: report.eventsBySteps,
+    other_runs: { runs: report.otherRuns, events: report.otherRunsEvents },
+    organisations: [...report.organisations]
+      .map(([name, counts]) => ({ name, ...counts }))
+      .sort((a, b) => b.runs - a.runs || byText(a.name, b.name)),
+    organisations_not_told_apart: report.untoldOrganisations,
+    all: groupNumbers(report.all),
+    models: modelsOf(report),
+    models_not_told_apart: groupNumbers(report.untold),
+  };
+}
+
+function modelsOf(report: RunReport): ModelNumbers[] {
+  const models = Map.groupBy(report.versions, ({ modelId }) => modelId);
+  return [...models]
+    .map(([modelId, versions]) => {
+      const all = new RunTally(report.steps.starts.length);
+      for (const { tally } of versions) all.merge(tally);
+      return { model_id: modelId, all: groupNumbers(all), versions: versionsOf(versions) };
+    })
+    .sort(
+      (a, b) =>
+        Number(a.model_id === null) - Number(b.model_id === null) ||
+        b.all.runs - a.all.runs ||
+        byText(a.model_id ?? '', b.model_id ?? ''),
+    );
+}
+
+function versionsOf(versions: readonly VersionTally[]): VersionNumbers[] {
+  // A version with events and no run of the period began before it.
+  const inOrder = [...versions].sort(
+    (a, b) => begun(a) - begun(b) || byText(a.version ?? '', b.version ?? ''),
+  );
+  return inOrder.map(({ version, tally }, i) => ({
+    model_version: version,
+    is_new: i > 0 && tally.runs > 0,
+    ...groupNumbers(tally),
+  }));
+}
+
+function begun({ tally }: VersionTally): number {
+  return tally.runs === 0 ? -1 : tally.first;
+}
+
+/** The numbers of several groups of one report taken together cannot be had from theirs; this is for a tally. */
+function groupNumbers(tally: RunTally): GroupNumbers {
+  const outcomes = countsOf(OUTCOME_WORDS, (word) => tally.outcomes.of(word));
+  const { validated, partial, contradicted, none } = outcomes;
+  const rated = tally.ratings.reduce((sum, count) => sum + count, 0);
+  const { thumbs, latency } = tally;
+  return {
+    runs: tally.runs,
+    events: tally.events,
+    first_run: tally.runs === 0 ? null : timeText(tally.first),
+    last_run: tally.runs === 0 ? null : timeText(tally.last),
+    runs_by_step: tally.bySteps,
+    completeness: tally.levels,
+    missing: countsOf(MISSING_WORDS, (word) => tally.missing.of(word)),
+    outcomes,
+    with_outcome: shareOf(tally.runs - none, tally.runs),
+    contradicted: shareOf(contradicted, validated + partial + contradicted),
+    changed_outcomes: tally.changedOutcomes,
+    without_outcome_by_age: tally.byAge.map(({ runs, without }, i) => ({
+      from_days: i === 0 ? 0 : (AGES[i - 1] ?? 0),
+      to_days: AGES[i] === Infinity ? null : (AGES[i] ?? null),
+      ...shareOf(without, runs),
+    })),
+    days_to_outcome: { median: tally.waiting.medianDays(), curve: tally.waiting.curve() },
+    feedback: countsOf(FEEDBACK_WORDS, (word) => tally.feedback.of(word)),
+    thumbs_up: shareOf(thumbs.up, thumbs.up + thumbs.down),
+    ratings: {
+      count: rated,
+      mean: rated === 0 ? null : tally.ratingSum / rated,
+      distribution: tally.ratings,
+    },
+    latency_ms: {
+      runs: latency.count,
+      p50: latency.quantile(0.5),
+      p95: latency.quantile(0.95),
+      p99: latency.quantile(0.99),
+      relative_error: RELATIVE_ERROR,
+    },
+    with_conflict: shareOf(tally.contradictory, tally.runs),
+    conflicts: countsOf(CONFLICT_WORDS, (word) => tally.conflicts.of(word)),
+  };
+}
+
+function countsOf<Word extends string>(
+  words: readonly Word[],
+  of: (word: Word) => number,
+): Record<Word, number> {
+  return Object.fromEntries(words.map((word) => [word, of(word)])) as Record<Word, number>;
+}
+
+function timeText(milliseconds: number): string {
+  return new Date(milliseconds).toISOString();
+}
+
+function byText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,156 @@
+/**
+ * What a report counts of some runs: all of them, those of a model, those of one of its versions. Of a bounded size
+ * whatever it has counted, and two tallies make the one of all their runs.
+ */
+import type { ClinicalRecord, Completeness, Conflict } from '@clinical-events/protocol';
+import { numberOf } from '../raw-json.js';
+import { feedbackWord, outcomeWord, type FeedbackWord, type OutcomeWord } from './closed-words.js';
+import { OutcomeWaiting } from './outcome-waiting.js';
+import { DAY_MS } from './period-steps.js';
+import { QuantileSketch } from './quantile-sketch.js';
+import type { RunMoments } from './run-moments.js';
+
+export type Missing = Completeness['missing'][number];
+/** A kind of conflict, or a rule of clock_disorder. */
+export type ConflictWord = Exclude<Conflict['kind'], 'clock_disorder'> | NonNullable<Conflict['rule']>;
+
+/** Upper ends of the ages that runs are told apart by, in days. */
+export const AGES = [1, 7, 30, 90, Infinity] as const;
+/** */
+const MOST_RATING = 5;
+
+export class RunTally {
+  runs = 0;
+  events = 0;
+  /** When the first and the last of the runs began. */
+  first = Infinity;
+  last = -Infinity;
+  readonly bySteps: number[];
+  readonly levels = { full: 0, minimum: 0, incomplete: 0 };
+  readonly missing = new Counts<Missing>();
+  /** Each run once, by its last outcome. */
+  readonly outcomes = new Counts<OutcomeWord>();
+  /** Runs whose outcomes are not all of one word. */
+  changedOutcomes = 0;
+  readonly waiting = new OutcomeWaiting();
+  readonly byAge = AGES.map(() => ({ runs: 0, without: 0 }));
+  readonly feedback = new Counts<FeedbackWord>();
+  readonly thumbs = { up: 0, down: 0 };
+  /** How often 0, 1, … 5 was given, rounded; and the sum as given. */
+  readonly ratings: number[] = new Array<number>(MOST_RATING + 1).fill(0);
+  ratingSum = 0;
+  readonly latency = new QuantileSketch();
+  /** Runs with a conflict, and with each kind. */
+  contradictory = 0;
+  readonly conflicts = new Counts<ConflictWord>();
+
+  constructor(steps: number) {
+    this.bySteps = new Array<number>(steps).fill(0);
+  }
+
+  /**
+   * @param step in which the run began.
+   * @param asOf when the log ends.
+   */
+  addRun(record: ClinicalRecord, { began, outcome }: RunMoments, step: number, asOf: number): void {
+    const { completeness, conflicts, latency_ms } = record.metadata;
+    this.runs++;
+    this.bySteps[step] = (this.bySteps[step] ?? 0) + 1;
+    this.first = Math.min(this.first, began);
+    this.last = Math.max(this.last, began);
+    this.levels[completeness.level]++;
+    for (const missing of completeness.missing) this.missing.add(missing);
+    this.#addOutcome(record);
+    const age = Math.max(0, asOf - began) / DAY_MS;
+    if (outcome === undefined) this.waiting.addNone(age);
+    else this.waiting.addOutcome((outcome - began) / DAY_MS);
+    const ages = this.byAge[AGES.findIndex((end) => age < end)];
+    if (ages !== undefined) {
+      ages.runs++;
+      if (outcome === undefined) ages.without++;
+    }
+    this.#addFeedback(record);
+    if (latency_ms !== null) this.latency.add(latency_ms);
+    if (conflicts.length > 0) this.contradictory++;
+    for (const { kind, rule } of conflicts) {
+      if (kind !== 'clock_disorder') this.conflicts.add(kind);
+      else if (rule !== undefined) this.conflicts.add(rule);
+    }
+  }
+
+  merge(other: RunTally): void {
+    this.runs += other.runs;
+    this.events += other.events;
+    this.first = Math.min(this.first, other.first);
+    this.last = Math.max(this.last, other.last);
+    addTo(this.bySteps, other.bySteps);
+    for (const level of ['full', 'minimum', 'incomplete'] as const) this.levels[level] += other.levels[level];
+    this.missing.merge(other.missing);
+    this.outcomes.merge(other.outcomes);
+    this.changedOutcomes += other.changedOutcomes;
+    this.waiting.merge(other.waiting);
+    for (const [age, { runs, without }] of other.byAge.entries()) {
+      const ages = this.byAge[age];
+      if (ages === undefined) continue;
+      ages.runs += runs;
+      ages.without += without;
+    }
+    this.feedback.merge(other.feedback);
+    this.thumbs.up += other.thumbs.up;
+    this.thumbs.down += other.thumbs.down;
+    addTo(this.ratings, other.ratings);
+    this.ratingSum += other.ratingSum;
+    this.latency.merge(other.latency);
+    this.contradictory += other.contradictory;
+    this.conflicts.merge(other.conflicts);
+  }
+
+  #addOutcome({ outcomes, metadata }: ClinicalRecord): void {
+    const last = metadata.events.findLast(({ kind }) => kind === 'outcome');
+    const read = outcomes.at(-1);
+    if (last === undefined) this.outcomes.add('none');
+    else if (read?.event_id !== last.event_id) this.outcomes.add('unreadable');
+    else this.outcomes.add(outcomeWord(read.outcome['outcome_type']));
+    const words = new Set(outcomes.map(({ outcome }) => outcomeWord(outcome['outcome_type'])));
+    if (words.size > 1) this.changedOutcomes++;
+  }
+
+  #addFeedback({ feedback, metadata }: ClinicalRecord): void {
+    for (const { feedback: said } of feedback) {
+      const word = feedbackWord(said['feedback_type']);
+      this.feedback.add(word);
+      const rating = numberOf(said['rating_value']);
+      if (rating !== undefined && rating >= 0 && rating <= MOST_RATING) {
+        const rounded = Math.round(rating);
+        this.ratings[rounded] = (this.ratings[rounded] ?? 0) + 1;
+        this.ratingSum += rating;
+      }
+      if (word !== 'thumbs') continue;
+      if (said['direction'] === 'up') this.thumbs.up++;
+      else if (said['direction'] === 'down') this.thumbs.down++;
+    }
+    const all = metadata.events.filter(({ kind }) => kind === 'user-feedback').length;
+    this.feedback.add('unreadable', all - feedback.length);
+  }
+}
+
+/** How often each of some words was counted. */
+class Counts<Word extends string> {
+  readonly #counts = new Map<Word, number>();
+
+  add(word: Word, times = 1): void {
+    this.#counts.set(word, this.of(word) + times);
+  }
+
+  of(word: Word): number {
+    return this.#counts.get(word) ?? 0;
+  }
+
+  merge(other: Counts<Word>): void {
+    for (const [word, times] of other.#counts) this.add(word, times);
+  }
+}
+
+function addTo(sums: number[], more: readonly number[]): void {
+  for (const [i, each] of more.entries()) sums[i] = (sums[i] ?? 0) + each;
+}

@@ -1,0 +1,212 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { configWarnings } from '../../src/cli/config-warnings.js';
+import { readConfig } from '../../src/config.js';
+import { run, temporaryDirectory } from '../running/collector-process.js';
+import { Authority, writePair } from '../running/certificates.js';
+import { contents } from '../running/directory-contents.js';
+
+function scratch(): string {
+  const directory = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+function fileIn(directory: string, content: unknown): string {
+  const name = path.join(directory, 'collector.json');
+  fs.writeFileSync(name, JSON.stringify(content), { mode: 0o600 });
+  return name;
+}
+
+interface Answer {
+  readonly usable: boolean;
+  readonly faults: readonly { source: string; message: string }[];
+  readonly warnings: readonly { source: string; message: string }[];
+  readonly settings: readonly Record<string, unknown>[];
+}
+
+describe('[R-841] collector config check', () => {
+  test('prints every value and who said it', async () => {
+    const directory = scratch();
+    const config = fileIn(directory, { port: 9000, 'log-level': 'debug' });
+    const args = ['config', 'check', '--config', config, '--data-dir', directory];
+    const { code, stdout, stderr } = await run(args, { env: { COLLECTOR_PROFILE: 'full' } });
+    expect(stderr).toBe('');
+    expect(code).toBe(0);
+    const lines = stdout.split('\n').map((line) => line.replace(/ {2,}/g, ' | '));
+    expect(lines).toContain('host | 127.0.0.1 | default');
+    expect(lines).toContain(`port | 9000 | ${config}, "port"`);
+    expect(lines).toContain(`data-dir | ${directory} | command line`);
+    expect(lines).toContain('profile | full | COLLECTOR_PROFILE | yes');
+    expect(lines).toContain(`log-level | debug | ${config}, "log-level" | yes`);
+    expect(lines).toContain('max-body-bytes | 1MiB | default');
+  });
+
+  test('says every fault with its source and ends with exit code 2', async () => {
+    const directory = scratch();
+    const config = fileIn(directory, { prot: 1, 'checkpoint-sink': 'ftp:x' });
+    const { code, stdout, stderr } = await run(['config', 'check', '--config', config, '--port', 'x'], {
+      env: { COLLECTOR_QUEUE_EVENT: '1' },
+    });
+    expect(code).toBe(2);
+    expect(stdout).toBe('');
+    expect(stderr.trimEnd().split('\n')).toEqual([
+      'collector: COLLECTOR_QUEUE_EVENT: no such setting; did you mean "COLLECTOR_QUEUE_EVENTS"?',
+      `collector: ${config}, "prot": no such setting; did you mean "port"?`,
+      'collector: --port: "x" is not a whole number',
+      expect.stringContaining(`collector: ${config}, "checkpoint-sink": "ftp:x" does not begin with`),
+    ]);
+  });
+
+  test('answers in JSON with faults, warnings and the sound settings, and shows no password', async () => {
+    const sink = 'https://user:hunter2@witness.example#a';
+    const { code, stdout, stderr } = await run(
+      ['config', 'check', '--json', '--port', '70000', '--checkpoint-sink', sink],
+      { env: { COLLECTOR_HOST: '0.0.0.0' } },
+    );
+    expect(code).toBe(2);
+    const answer = JSON.parse(stdout) as Answer;
+    expect(answer.usable).toBe(false);
+    expect(answer.faults.map(({ source }) => source)).toEqual(['--port', '--checkpoint-sink']);
+    expect(answer.warnings).toContainEqual({
+      source: 'COLLECTOR_HOST',
+      message: '0.0.0.0 is reached from other machines, and keys and events travel in the clear',
+    });
+    const names = answer.settings.map(({ name }) => name);
+    expect(names).toContain('host');
+    expect(names).not.toContain('checkpoint-sink');
+    expect(stdout + stderr).not.toContain('hunter2');
+  });
+
+  test('makes nothing and changes nothing', async () => {
+    const directory = scratch();
+    const config = fileIn(directory, { 'data-dir': path.join(directory, 'data') });
+    const before = contents(directory);
+    const { code, stdout } = await run(['config', 'check', '--config', config]);
+    expect(code).toBe(0);
+    expect(stdout).toContain('is not there; a start would make it, and begin a new log');
+    expect(contents(directory)).toEqual(before);
+    expect(fs.readdirSync(directory)).toEqual(['collector.json']);
+  });
+
+  test('looks at the certificate as a start does', async () => {
+    const directory = scratch();
+    const authority = new Authority();
+    const check = ['config', 'check', '--json', '--host', '0.0.0.0', '--data-dir', directory];
+    const pair = writePair(directory, authority.issue({ days: 5 }));
+    fs.chmodSync(path.join(directory, 'tls.key'), 0o644);
+    const sound = await run([...check, ...pair]);
+    const { usable, warnings } = JSON.parse(sound.stdout) as Answer;
+    expect(usable).toBe(true);
+    const told = warnings.map(({ source, message }) => `${source}: ${message}`);
+    expect(told.filter((line) => /^--(tls|host)/.test(line))).toEqual([
+      expect.stringMatching(/^--tls-key: every user may read .*tls.key: chmod 600$/),
+      expect.stringMatching(/^--tls-cert: the certificate ends on 2/),
+    ]);
+    writePair(directory, { ...authority.issue(), key: authority.issue().key });
+    const { code, stdout } = await run([...check, ...pair]);
+    expect(code).toBe(2);
+    const [fault] = (JSON.parse(stdout) as Answer).faults;
+    expect(fault?.source).toBe('TLS');
+    expect(fault?.message).toContain('is not that of the first certificate');
+  });
+
+  test('looks at the operator token as a start does, and says where it was named', async () => {
+    const directory = scratch();
+    const token = path.join(directory, 'token');
+    fs.writeFileSync(token, 'short');
+    const config = fileIn(directory, { 'management-token-file': token });
+    const { code, stderr } = await run(['config', 'check', '--config', config, '--data-dir', directory]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(
+      /^collector: .*collector.json, "management-token-file": .*token can be read by every/,
+    );
+  });
+
+  test('finds a data directory that is a file', async () => {
+    const file = fileIn(scratch(), {});
+    const { code, stderr } = await run(['config', 'check', '--data-dir', file]);
+    expect(code).toBe(2);
+    expect(stderr).toBe(`collector: --data-dir: ${file} is not a directory\n`);
+  });
+});
+
+/** What is said of the options, without those that a test has nothing to do with. */
+function warningsOf(given: Record<string, string>): string[] {
+  return configWarnings(readConfig(given, {})).map(({ source, message }) => `${source}: ${message}`);
+}
+
+describe('[R-841] a warning is given of', () => {
+  const quiet = (): Record<string, string> => {
+    const directory = scratch();
+    fs.mkdirSync(path.join(directory, 'data'), { mode: 0o700 });
+    // Another file system than the one for temporary files, wherever there is one.
+    return { 'data-dir': path.join(directory, 'data'), 'checkpoint-sink': 'dir:/dev/shm' };
+  };
+
+  test('nothing when nothing is unwise', () => {
+    expect(warningsOf(quiet()).filter((line) => !line.includes('same file system'))).toEqual([]);
+  });
+
+  test.each(['127.0.0.1', '127.1.2.3', '::1', 'localhost'])(
+    'no address that only this host has: %s',
+    (host) => {
+      expect(warningsOf({ ...quiet(), host }).join()).not.toContain('in the clear');
+    },
+  );
+
+  test.each(['0.0.0.0', '::', '10.0.0.1', 'collector.example', '128.0.0.1', 'localhost.example'])(
+    'an address that others have, in the clear: %s',
+    (host) => {
+      expect(warningsOf({ ...quiet(), host }).join()).toContain(`--host: ${host} is reached from other`);
+    },
+  );
+
+  test('an operator token that travels in the clear', () => {
+    const given = { ...quiet(), 'management-host': '0.0.0.0', 'management-token-file': '/etc/token' };
+    expect(warningsOf(given).join()).toContain('--management-host: 0.0.0.0 is reached from other machines');
+    expect(warningsOf({ ...given, management: 'off' }).join()).not.toContain('management');
+  });
+
+  test('a data directory that other users may enter', () => {
+    const given = quiet();
+    fs.chmodSync(given['data-dir'] ?? '', 0o755);
+    expect(warningsOf(given).join()).toContain('can be entered by other users');
+  });
+
+  test('checkpoints that stay on the host, and a key that lies beside the events', () => {
+    const { 'data-dir': dataDir = '' } = quiet();
+    expect(warningsOf({ 'data-dir': dataDir })).toEqual([
+      expect.stringMatching(
+        /^--checkpoint-sink: no checkpoint leaves this host, and the key that signs them/,
+      ),
+    ]);
+    expect(warningsOf({ 'data-dir': dataDir, 'signing-keys': '/etc/collector/keys' })).toEqual([
+      expect.stringMatching(/^--checkpoint-sink: no checkpoint leaves this host: /),
+    ]);
+  });
+
+  test('a sink that is lost with the data', () => {
+    const given = quiet();
+    const within = path.join(given['data-dir'] ?? '', 'sink');
+    expect(warningsOf({ ...given, 'checkpoint-sink': `dir:${within}` })).toEqual([
+      `--checkpoint-sink: dir:${within} is in the data directory, and is lost with it`,
+    ]);
+    const beside = path.join(given['data-dir'] ?? '', '..', 'sink', 'deep');
+    expect(warningsOf({ ...given, 'checkpoint-sink': `file:${beside}` })).toEqual([
+      expect.stringContaining('is on the same file system as the data'),
+    ]);
+  });
+
+  test('a signing program that is not there, and a log that says nothing', () => {
+    const given = { ...quiet(), 'signing-command': '/no/such/program', 'log-level': 'silent' };
+    expect(warningsOf(given).join()).toMatch(/nothing will be logged.*\/no\/such\/program is not there/);
+  });
+
+  test('a configuration file that others may write', () => {
+    const config = fileIn(scratch(), {});
+    fs.chmodSync(config, 0o622);
+    expect(warningsOf({ ...quiet(), config }).join()).toContain(`${config}: other users may write it`);
+  });
+});

@@ -1,0 +1,210 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import {
+  createKey,
+  outcomeEvent,
+  run,
+  start,
+  storedEvents,
+  temporaryDirectory,
+} from '../running/collector-process.js';
+import { contents } from '../running/directory-contents.js';
+import { post } from '../running/load.js';
+import { segmentPaths } from '../store/embedded/filled-directory.js';
+import { fillSigned, firstKey, loggedEvent } from './signed-directory.js';
+import { changed, framesIn, putFrames, rebuild } from './tampering.js';
+
+let scratch: string;
+let dataDir: string;
+let backups: string;
+let target: string;
+
+beforeEach(() => {
+  scratch = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
+  dataDir = path.join(scratch, 'data');
+  backups = path.join(scratch, 'backups');
+  target = path.join(scratch, 'restored');
+});
+
+function events(count: number): ReturnType<typeof loggedEvent>[] {
+  return Array.from({ length: count }, (_, i) => loggedEvent(`${i} ${'x'.repeat(900)}`));
+}
+
+async function backUp(...args: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await run(['backup', backups, '--data-dir', dataDir, '--json', ...args]);
+  expect([code, stderr]).toEqual([0, '']);
+  return (JSON.parse(stdout) as { manifest: string }).manifest;
+}
+
+function restore(...args: readonly string[]) {
+  return run(['restore', backups, '--to', target, ...args]);
+}
+
+/** As a sink outside would have kept it. */
+function keptOutside(name: string): string {
+  const file = path.join(scratch, name);
+  fs.copyFileSync(path.join(dataDir, 'checkpoints', 'latest'), file);
+  return file;
+}
+
+describe('[R-812] a restored data directory', () => {
+  test('is verified against checkpoints and a key from elsewhere, and says what is there', async () => {
+    await fillSigned(dataDir, [events(100)]);
+    const manifest = await backUp();
+    const given = ['--against', keptOutside('outside'), '--key', firstKey(dataDir)];
+    const { code, stdout, stderr } = await restore(...given);
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(
+      new RegExp(
+        `^${target} holds the 100 events of the back-up of 20.*Z \\(${manifest}\\), the last of them received`,
+      ),
+    );
+    expect(stdout).toContain('What came later is not there.');
+    expect(stdout).toContain('INTACT: the 100 events of the log are those that were signed');
+    expect(stdout).toContain('1 given');
+    expect(stdout).toContain('bring them back before a collector is started');
+    const lines = fs.readFileSync(path.join(target, 'access.log'), 'utf8');
+    expect(lines).toMatch(/"command":"restore".*\n.*"events":100,"complete":true\}\n$/);
+    expect(fs.existsSync(path.join(target, 'lock'))).toBe(false);
+    fs.rmSync(target, { recursive: true });
+    const { stdout: json } = await restore(...given, '--json');
+    expect(JSON.parse(json)).toMatchObject({
+      ...{ directory: target, manifest, events: 100, newest_checkpoint_given: null, newer_backups: 0 },
+      verified: { intact: true, checkpoints_given: 1, keys_from: 'given' },
+    });
+  });
+
+  test('goes on with the keys and the rotations that it had, and can be backed up to the same place', async () => {
+    const key = await createKey(dataDir);
+    const revoked = await createKey(dataDir);
+    const revoke = ['keys', 'revoke', revoked.slice(4, 16), '--data-dir', dataDir];
+    expect((await run(revoke)).code).toBe(0);
+    const first = await start(dataDir, ['--checkpoint-interval-ms', '100']);
+    onTestFinished(() => first.kill());
+    const body = JSON.stringify(outcomeEvent());
+    expect((await post(first.port, key, body)).status).toBe(201);
+    expect((await run(['signing-key', 'rotate', '--data-dir', dataDir])).code).toBe(0);
+    expect((await post(first.port, key, JSON.stringify(outcomeEvent()))).status).toBe(201);
+    await backUp('--with-signing-keys');
+    await first.kill();
+    expect((await restore('--key', firstKey(dataDir))).code).toBe(0);
+    const names = (directory: string) => fs.readdirSync(path.join(directory, 'checkpoints', 'rotations'));
+    expect(names(target)).toEqual(names(dataDir));
+
+    const again = await start(target, ['--checkpoint-interval-ms', '100']);
+    onTestFinished(() => again.kill());
+    expect((await post(again.port, key, body)).status).toBe(201);
+    expect((await post(again.port, revoked, body)).status).toBe(401);
+    expect((await post(again.port, key, JSON.stringify(outcomeEvent()))).status).toBe(201);
+    expect(await again.stop()).toBe(0);
+    expect((await storedEvents(target)).length).toBe(3);
+    expect((await run(['verify', '--data-dir', target, '--key', firstKey(dataDir)])).code).toBe(0);
+    expect((await run(['doctor', '--data-dir', target])).code).toBe(0);
+    dataDir = target;
+    await backUp();
+  }, 60_000);
+
+  test('is not made where something is, and nothing of it is changed', async () => {
+    await fillSigned(dataDir, [events(3)]);
+    await backUp();
+    fs.mkdirSync(target);
+    fs.writeFileSync(path.join(target, 'thesis.txt'), 'all of it');
+    const { code, stdout, stderr } = await restore();
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain(`${target} is not empty, it holds thesis.txt`);
+    expect(contents(target).size).toBe(1);
+    for (const to of [backups, path.join(backups, 'here'), scratch]) {
+      expect(await run(['restore', backups, '--to', to])).toMatchObject({ code: 2, stdout: '' });
+    }
+    expect(fs.existsSync(path.join(backups, 'here'))).toBe(false);
+  });
+
+  test('is that of a time or of a manifest, and says that newer ones are there', async () => {
+    await fillSigned(dataDir, [events(3)]);
+    const first = await backUp();
+    const between = new Date().toISOString();
+    await fillSigned(dataDir, [events(2)]);
+    await backUp();
+    for (const at of [first, path.join(backups, 'manifests', first), between]) {
+      const { code, stdout } = await restore('--at', at);
+      expect([code, stdout]).toEqual([0, expect.stringContaining('holds the 3 events')]);
+      expect(stdout).toContain('1 newer back-up in the directory');
+      expect(stdout).toContain('a key that was revoked since is valid again'.replace('a key', 'API key'));
+      fs.rmSync(target, { recursive: true });
+    }
+    expect((await restore('--at', '2020-01-01')).code).toBe(6);
+    expect((await restore('--at', '20200101T000000000Z-1.json')).code).toBe(6);
+    expect((await restore('--at', 'yesterday')).code).toBe(2);
+    expect(fs.existsSync(target)).toBe(false);
+  });
+
+  test('that lacks events of which a checkpoint is known says so, and ends with 7', async () => {
+    await fillSigned(dataDir, [events(30)]);
+    await backUp();
+    await fillSigned(dataDir, [events(12)]);
+    const given = ['--against', keptOutside('outside'), '--key', firstKey(dataDir)];
+    const { code, stdout } = await restore(...given);
+    expect([code, stdout]).toEqual([
+      7,
+      expect.stringContaining('WARNING: checkpoints over 42 events have left'),
+    ]);
+    expect(stdout).toContain('So 12 that were acknowledged are missing');
+    fs.rmSync(target, { recursive: true });
+    const { stdout: json } = await restore(...given, '--json');
+    expect(JSON.parse(json)).toMatchObject({ events: 30, newest_checkpoint_given: 42 });
+  });
+
+  test('is not called intact when the log was rebuilt before it was backed up', async () => {
+    await fillSigned(dataDir, [events(30)], { segmentBytes: 1 << 20 });
+    const given = ['--against', keptOutside('outside'), '--key', firstKey(dataDir)];
+    const [segment = ''] = segmentPaths(dataDir);
+    putFrames(
+      segment,
+      framesIn(segment).map((frame, i) => (i === 7 ? changed(frame, 40) : frame)),
+    );
+    await rebuild(dataDir);
+    await backUp();
+    const { code, stdout } = await restore(...given);
+    expect([code, stdout]).toEqual([3, expect.stringContaining('NOT INTACT')]);
+    expect(fs.existsSync(path.join(target, 'ledger'))).toBe(true);
+  });
+
+  test('is not there when a byte of the back-up has changed', async () => {
+    await fillSigned(dataDir, [events(30)]);
+    await backUp();
+    const [segment = ''] = segmentPaths(backups);
+    fs.truncateSync(segment, 1000);
+    const { code, stdout, stderr } = await restore();
+    expect([code, stdout]).toEqual([3, '']);
+    expect(stderr).toContain('ledger/0000000000000001.segment in the back-up');
+    expect(fs.existsSync(target)).toBe(false);
+  });
+
+  test('is none that a collector starts on, when a restore was killed before its end', async () => {
+    await fillSigned(dataDir, [events(30)]);
+    await backUp('--with-signing-keys');
+    expect((await restore()).code).toBe(0);
+    // What is written last.
+    fs.rmSync(path.join(target, 'checkpoints', 'latest'));
+    const { code } = await run(['serve', '--port', '0', '--data-dir', target]);
+    expect(code).toBe(3);
+    fs.rmSync(path.join(target, 'checkpoints'), { recursive: true });
+    expect((await run(['serve', '--port', '0', '--data-dir', target])).code).toBe(3);
+    expect((await restore()).code).toBe(2);
+  });
+
+  test('needs a directory of back-ups, with one in it', async () => {
+    expect((await restore()).code).toBe(6);
+    fs.mkdirSync(backups);
+    expect((await restore()).code).toBe(2);
+    await fillSigned(dataDir, [events(1)]);
+    await backUp();
+    fs.rmSync(path.join(backups, 'manifests'), { recursive: true });
+    expect((await restore()).code).toBe(6);
+    expect((await run(['restore', backups])).code).toBe(2);
+    expect((await restore('--against', path.join(scratch, 'nothing'))).code).toBe(6);
+    expect(fs.existsSync(target)).toBe(false);
+  });
+});

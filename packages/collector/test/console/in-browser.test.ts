@@ -1,0 +1,328 @@
+/** The console in a real browser, before a real collector. */
+import { randomBytes } from 'node:crypto';
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { launchBrowser } from '../../../../test/chromium.js';
+import type { ConsoleState } from '../../src/console/console-state.js';
+import type { Node } from '../../src/console/element.js';
+import { freePort, get, managementPort } from '../management/managed.js';
+import { start, temporaryDirectory } from '../running/collector-process.js';
+import { issueKey } from '../running/issued-keys.js';
+import { post } from '../running/load.js';
+import { oneCollector } from '../running/one-collector.js';
+import { sampleEvent } from '../running/sample-events.js';
+import { busy, fresh, wrong } from './sample-state.js';
+
+const HOSTILE = `"><img src=x onerror="document.title='taken'"><script>alert(1)</script>&lt;b&gt;`;
+/** Some looks of the page. */
+const SOON = { timeout: 10_000 };
+const collector = oneCollector([], async (dataDir) => {
+  await issueKey(dataDir, { note: HOSTILE, organisation: 'a-clinic' });
+});
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+});
+afterAll(() => browser.close());
+
+interface Opened {
+  readonly page: Page;
+  /** What the browser found wrong, and what it asked for elsewhere. */
+  readonly complaints: string[];
+}
+
+/** @param state what the page is told instead of the collector's own. */
+async function open(
+  url: string,
+  options: BrowserContextOptions = {},
+  state?: () => ConsoleState,
+): Promise<Opened> {
+  const context = await browser.newContext(options);
+  onTestFinished(() => context.close());
+  if (state !== undefined)
+    await context.route('**/console/state.json', (route) => route.fulfill({ json: state() }));
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('dialog', (dialog) => {
+    complaints.push(`dialog: ${dialog.message()}`);
+    dialog.dismiss().catch(() => undefined);
+  });
+  page.on('request', (request) => {
+    if (!request.url().startsWith(new URL(url).origin) && !request.url().startsWith('data:'))
+      complaints.push(`request: ${request.url()}`);
+  });
+  await page.goto(url);
+  return { page, complaints };
+}
+
+const origin = () => `http://127.0.0.1:${managementPort(collector.running)}`;
+const isLive = (page: Page) => page.getByText('live', { exact: true }).waitFor();
+
+/** The console as it shows this state. */
+async function openWith(state: () => ConsoleState, options: BrowserContextOptions = {}): Promise<Page> {
+  const { page } = await open(`${origin()}/console`, options, state);
+  await page.getByText(`version ${state().version}`).waitFor();
+  await page.getByText('live', { exact: true }).waitFor();
+  return page;
+}
+
+/** A row of a table by its heading, its cells in plain spaces. */
+async function cells(page: Page, heading: string): Promise<string[]> {
+  const row = page.locator('tr', { has: page.getByRole('rowheader', { name: heading, exact: true }) });
+  const texts = await row.first().getByRole('cell').allInnerTexts();
+  return texts.map((text) => text.replaceAll('\u00a0', ' ').trim());
+}
+
+test('[R-835] the console shows by itself what was accepted and refused since it was opened', async () => {
+  const { page, complaints } = await open(origin());
+  await isLive(page);
+  expect(await page.title()).not.toBe('taken');
+  await page.evaluate('globalThis.sameDocument = true');
+  const sent: Readonly<Record<EventKind, number>> = {
+    ...{ 'inference-start': 7, 'internal-artifact': 5, 'human-output': 4 },
+    ...{ outcome: 3, 'user-feedback': 1 },
+  };
+  const { port, key } = collector;
+  for (const kind of EVENT_KINDS) {
+    for (let i = 0; i < sent[kind]; i++)
+      expect((await post(port, key, JSON.stringify(sampleEvent(kind)), { kind })).status).toBe(201);
+  }
+  const twice = JSON.stringify(sampleEvent());
+  for (let i = 0; i < 2; i++) expect((await post(port, key, twice)).status).toBe(201);
+  for (let i = 0; i < 6; i++) await post(port, 'nobody', '{}');
+  for (let i = 0; i < 2; i++) await post(port, key, '{}');
+  await expect.poll(() => cells(page, 'outcome'), SOON).toEqual(['5', '23 %']);
+  await expect.poll(() => cells(page, 'validation_failed'), SOON).toEqual(['2', '25 %']);
+  expect(await cells(page, 'inference-start')).toEqual(['7', '32 %']);
+  expect(await cells(page, 'user-feedback')).toEqual(['1', '4.5 %']);
+  expect(await cells(page, 'key_invalid')).toEqual(['6', '75 %']);
+  await page.getByText('Among them 1 repeat').waitFor();
+  await expect.poll(() => page.locator('#overview').innerText(), SOON).toMatch(/Events stored\s+21\s/);
+  await expect
+    .poll(
+      () =>
+        page.evaluate("[...document.querySelectorAll('.plot path')].map((path) => path.getAttribute('d'))"),
+      SOON,
+    )
+    .toEqual(Array.from({ length: 4 }, () => expect.stringMatching(/^M.*\d$|Z$/) as unknown));
+  // The key that sent is seen to be used, and the other is there with its note as it was written.
+  const keyId = key.slice(4, 16);
+  await expect.poll(async () => (await cells(page, keyId)).slice(4, 5), SOON).toEqual(['24']);
+  expect(await page.getByText(HOSTILE, { exact: true }).count()).toBe(1);
+  expect(await page.locator('img, #console script').count()).toBe(0);
+  expect(await page.evaluate('globalThis.sameDocument')).toBe(true);
+  expect(complaints).toEqual([]);
+});
+
+test('[R-835] the page is held to its own files by a strict policy', async () => {
+  for (const at of ['/', '/console']) {
+    const { status, headers, body } = await get(managementPort(collector.running), at);
+    expect([status, headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
+    expect(headers['content-security-policy']).toMatch(
+      /^default-src 'none'; script-src 'self'; style-src 'self'/,
+    );
+    expect(headers['content-security-policy']).not.toContain('unsafe');
+    // Nothing inline, and nothing by an absolute address.
+    expect(body).not.toMatch(/ style=| on\w+="|<style|https?:\/\/(?!www\.w3\.org)/);
+  }
+});
+
+test('[R-835] without scripts the numbers are there, and the page is loaded anew', async () => {
+  await post(collector.port, collector.key, JSON.stringify(sampleEvent('human-output')), {
+    kind: 'human-output',
+  });
+  await sleep(300);
+  const { page, complaints } = await open(origin(), { javaScriptEnabled: false });
+  const [number] = await cells(page, 'human-output');
+  expect(Number(number)).toBeGreaterThanOrEqual(1);
+  expect(await page.locator('noscript meta[http-equiv=refresh]').count()).toBe(1);
+  await page.getByText(/^as of \d\d:\d\d:\d\d UTC$/).waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test('[R-835] when the collector goes away the page keeps what it had, says since when, and finds it again', async () => {
+  const dataDir = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+  const { text: key } = await issueKey(dataDir);
+  const args = ['--management-port', String(await freePort())];
+  const first = await start(dataDir, args);
+  onTestFinished(() => first.kill());
+  const { page } = await open(`http://127.0.0.1:${managementPort(first)}`);
+  await post(first.port, key, JSON.stringify(sampleEvent()));
+  await expect.poll(() => cells(page, 'outcome'), SOON).toEqual(['1', '100 %']);
+  await first.kill();
+  const status = page.getByRole('status');
+  await expect.poll(() => status.innerText(), SOON).toMatch(/^No answer since \d\d:\d\d:\d\d/);
+  expect(await page.title()).toMatch(/^No answer/);
+  expect(await page.locator('.page.stale').count()).toBe(1);
+  expect(await cells(page, 'outcome')).toEqual(['1', '100 %']);
+  const second = await start(dataDir, args);
+  onTestFinished(() => second.kill());
+  await expect.poll(() => status.innerText(), { timeout: 20_000 }).toMatch(/^Taking events/);
+  expect(await page.locator('.page.stale').count()).toBe(0);
+  expect(await cells(page, 'outcome')).toEqual(['0', '0 %']);
+  expect(await page.locator('#overview').innerText()).toMatch(/Events stored\s+1\s/);
+}, 60_000);
+
+test('[R-835] a browser that was given the operator token sees the console, another one does not', async () => {
+  const directory = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+  const token = randomBytes(24).toString('base64url');
+  const file = path.join(directory, 'token');
+  fs.writeFileSync(file, token, { mode: 0o600 });
+  const guarded = await start(path.join(directory, 'data'), ['--management-token-file', file]);
+  onTestFinished(() => guarded.kill());
+  const port = managementPort(guarded);
+  const { page, complaints } = await open(`http://127.0.0.1:${port}/console`, {
+    httpCredentials: { username: 'operator', password: token },
+  });
+  await isLive(page);
+  expect(complaints.filter((complaint) => !complaint.includes('401'))).toEqual([]);
+  for (const at of ['/', '/console', '/console/live.js', '/console/style.css', '/console/state.json'])
+    expect((await get(port, at)).status, at).toBe(401);
+});
+
+test('[R-835] a tab that nobody sees asks for nothing, and asks at once when it is seen', async () => {
+  const { page } = await open(origin());
+  await isLive(page);
+  let asked = 0;
+  page.on('request', () => asked++);
+  const hide = (hidden: boolean) =>
+    page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));`);
+  await hide(true);
+  // One may have been under way.
+  await sleep(500);
+  asked = 0;
+  await sleep(2500);
+  expect(asked).toBe(0);
+  await hide(false);
+  await sleep(500);
+  expect(asked).toBe(1);
+  await sleep(2000);
+  expect(asked).toBeLessThanOrEqual(4);
+});
+
+describe('[R-835] what is made anew every second', () => {
+  test('leaves the focus, what is folded open, and what is scrolled as they were', async () => {
+    let events = 1000;
+    const page = await openWith(() => ({ ...wrong(), ledger: { ...wrong().ledger, events: ++events } }));
+    await page.getByText('118 more of the same kind').click();
+    const keys = "document.querySelector('#keys .scroll')";
+    await page.evaluate(`${keys}.scrollTop = 777; ${keys}.focus()`);
+    const before = events;
+    await expect.poll(() => events, SOON).toBeGreaterThan(before + 2);
+    const kept = `[${keys}.scrollTop, document.activeElement === ${keys}, document.querySelector('.alert details').open]`;
+    expect(await page.evaluate(kept)).toEqual([777, true, true]);
+  });
+
+  test('is what it would be if it were made for the first time', async () => {
+    const { page } = await open(origin());
+    const text = fc.oneof(fc.string(), fc.constantFrom('<b>', '&amp;', '"\'>'));
+    const attributes = fc.dictionary(fc.constantFrom('class', 'title', 'hidden'), text);
+    const shape = fc.record({ tag: fc.constantFrom('path', 'rect'), attributes, children: fc.constant([]) });
+    const { node } = fc.letrec<{ node: Node; element: Node }>((tie) => ({
+      node: fc.oneof(
+        { depthSize: 'small', withCrossShrink: true },
+        text.filter((characters) => characters !== ''),
+        fc.record({ tag: fc.constant('svg'), attributes, children: fc.array(shape, { maxLength: 3 }) }),
+        tie('element'),
+      ),
+      element: fc.record({
+        tag: fc.constantFrom('div', 'ul', 'span'),
+        attributes,
+        children: fc.array(tie('node'), { maxLength: 5 }),
+      }),
+    }));
+    const root = fc
+      .array(node, { maxLength: 6 })
+      .map((children) => ({ tag: 'div', attributes: {}, children: children.map(identified) }));
+    const trees = fc.sample(root, 300);
+    const differing: unknown = await page.evaluate(`(async (trees) => {
+      const { LiveTree } = await import('/console/live-tree.js');
+      const { toHtml } = await import('/console/html.js');
+      const shown = document.createElement('div');
+      const live = new LiveTree(shown);
+      return trees.find((tree) => {
+        live.show(tree);
+        const made = document.createElement('div');
+        made.innerHTML = toHtml(tree);
+        const copy = shown.cloneNode(true);
+        // Two texts side by side are one when they are parsed.
+        copy.normalize();
+        return !copy.isEqualNode(made);
+      });
+    })(${JSON.stringify(trees)})`);
+    expect(differing).toBeUndefined();
+  });
+});
+
+/** Some of the children have ids, which are theirs alone. */
+function identified(node: Node, i: number): Node {
+  if (typeof node === 'string' || i % 2 === 0) return node;
+  return { ...node, attributes: { ...node.attributes, id: `id-${Math.floor(Math.random() * 4) * 10 + i}` } };
+}
+
+describe('[R-835] on every screen, in both themes', () => {
+  const axe = fs.readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+  const WIDTHS = [390, 820, 1100, 1440];
+
+  /** What the rules of WCAG and good practice that a program can check find. */
+  const faultsOf = (page: Page): Promise<unknown> =>
+    page.evaluate(`${axe}; axe.run().then(({ violations }) =>
+      violations.map(({ id, nodes }) => id + ': ' + nodes.slice(0, 3).map(({ html }) => html).join(' ')))`);
+
+  test.each([
+    ['a busy collector', busy],
+    ['a fresh one', fresh],
+    ['200 keys, long names and many warnings', wrong],
+  ])('nothing of %s sticks out', async (_name, state) => {
+    const page = await openWith(state);
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 900 });
+      expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth'), String(width)).toBe(0);
+    }
+  });
+
+  test.each([
+    ['a busy collector', busy],
+    ['a fresh one', fresh],
+    ['one with everything wrong', () => wrong(8)],
+  ])('%s can be read by everybody', async (_name, state) => {
+    const page = await openWith(state);
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      for (const width of [390, 1440]) {
+        await page.setViewportSize({ width, height: 900 });
+        expect(await faultsOf(page), `${colorScheme} ${width}`).toEqual([]);
+      }
+    }
+  });
+
+  test.each(['light', 'dark'] as const)('old values stay legible, %s', async (colorScheme) => {
+    const page = await openWith(() => wrong(8), { colorScheme });
+    await page.context().route('**/console/state.json', (route) => route.abort());
+    await page.locator('.stale').waitFor();
+    expect(await faultsOf(page)).toEqual([]);
+  });
+
+  test('a page that stays open for years takes the script of the version that it finds', async () => {
+    let version = '1.0.0';
+    const page = await openWith(() => busy({ version }));
+    await page.evaluate('globalThis.sameDocument = true');
+    version = '1.0.1';
+    await page.getByText('version 1.0.1').waitFor();
+    expect(await page.evaluate('globalThis.sameDocument')).toBeUndefined();
+  });
+});

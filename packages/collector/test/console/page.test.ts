@@ -1,0 +1,124 @@
+import { expect, test } from 'vitest';
+import type { ConsoleState } from '../../src/console/console-state.js';
+import { documentOf } from '../../src/console/document.js';
+import type { Element, Node } from '../../src/console/element.js';
+import { page } from '../../src/console/page.js';
+import { AT, busy, fresh, key, wrong } from './sample-state.js';
+
+const timeOfDay = (at: number) => new Date(at).toISOString().slice(11, 19);
+
+function shown(state: ConsoleState, marked?: number): Element {
+  return page({ state, connection: 'live', marked, timeOfDay });
+}
+
+function textOf(node: Node): string {
+  return typeof node === 'string' ? node : node.children.map(textOf).join(' ');
+}
+
+/** What the part with this id says, in plain spaces. */
+function part(tree: Element, id: string): string {
+  const found = [...elements(tree)].find(({ attributes }) => attributes['id'] === id);
+  if (found === undefined) throw new Error(`there is no ${id}`);
+  return textOf(found).replace(/[\s\u00a0]+/g, ' ');
+}
+
+function* elements(node: Node): Generator<Element> {
+  if (typeof node === 'string') return;
+  yield node;
+  for (const child of node.children) yield* elements(child);
+}
+
+test('[R-835] the figures are those of the state', () => {
+  const tree = shown(busy());
+  expect(part(tree, 'overview')).toContain('Accepted 1,204 /s None refused');
+  expect(part(tree, 'overview')).toContain(
+    'Acknowledged in 4.5 ms 99 % in the slowest of 10 s; half in 1.2 ms',
+  );
+  expect(part(tree, 'overview')).toContain('Events stored 917.43 million 1.2 TiB; 4,212,009 more an hour');
+  expect(part(tree, 'overview')).toContain('Disk full in 18 days 2.4 TiB free of 4 TiB');
+  expect(part(tree, 'overview')).toContain('Last checkpoint just now 621 events since');
+  expect(part(tree, 'accepted')).toMatch(/15,000 since the start.*human-output 3,000 20 %.*120 repeats/);
+  // The most frequent first.
+  expect(part(tree, 'refused')).toMatch(/19 since the start.*validation_failed 17 89 %.*key_invalid 2 11 %/);
+  expect(part(tree, 'proof')).toMatch(
+    /917,436,350 events covered, 621 since.*2 days ago intact.*1 witness ok/,
+  );
+  expect(part(tree, 'keys')).toMatch(
+    /1 usable of 2.*keyaaaaaaaa1 radiology Gateway 1 usable 3 s ago 1,001 0 never/,
+  );
+  expect(part(tree, 'attention')).toContain('Nothing needs attention.');
+});
+
+test('[R-835] what is wrong comes first, the most severe before all else, with what to do', () => {
+  const tree = shown(wrong());
+  const text = textOf(tree);
+  const order = [
+    'Not taking events',
+    'Events cannot be stored',
+    'Make space',
+    'contradicts',
+    'key0',
+    'chmod 700',
+  ];
+  const places = order.map((part) => text.indexOf(part.replace('key0', 'The key ')));
+  expect(places.every((place) => place >= 0)).toBe(true);
+  expect(places).toEqual([...places].sort((a, b) => a - b));
+  expect(places.at(-1)).toBeLessThan(text.indexOf('At a glance'));
+  // One kind of warning a hundred times over does not bury the next.
+  expect(part(tree, 'attention')).toContain('118 more of the same kind');
+  expect(part(tree, 'proof')).toMatch(/none can be made for 28 h.*not intact.*forked.*12,033.*not tried yet/);
+  expect(part(tree, 'keys')).toContain('37 keys not listed');
+});
+
+test('[R-835] a collector that has just started shows what it does not know yet as such', () => {
+  const text = textOf(shown(fresh()));
+  expect(text).toContain('No event has come yet');
+  expect(text).toContain('Nothing was refused');
+  expect(text).toContain('There is no key, so nobody can send');
+  expect(text).toContain('The disk has not answered');
+  expect(text).toContain('told once ten minutes were watched');
+  expect(text).not.toMatch(/NaN|Infinity|undefined|null/);
+  for (const state of [busy(), wrong(), fresh()]) {
+    const html = documentOf(state);
+    expect(html).not.toMatch(/NaN|Infinity|undefined|>null/);
+  }
+});
+
+test('the document lists a hundred keys at most, and says that there are more', () => {
+  const html = documentOf(busy({ keys: Array.from({ length: 1000 }, (_, i) => key(i)), keys_not_listed: 5 }));
+  expect(html.match(/<code>keya/g)).toHaveLength(100);
+  expect(html).toContain('905 keys not listed');
+});
+
+test('a key that expires soon says so; one that has expired or was revoked does not', () => {
+  const soon = new Date(AT + 9.5 * 86_400_000).toISOString();
+  const over = new Date(AT - 1000).toISOString();
+  const state = busy({
+    keys: [
+      key(1, { expires_at: soon }),
+      key(2, { expires_at: soon, state: 'revoked' }),
+      key(3, { expires_at: over, state: 'expired' }),
+    ],
+  });
+  expect(part(shown(state), 'keys').match(/20\d\d-\d\d-\d\d( in 9 days| over)?/g)).toEqual([
+    ...['2026-03-17 in 9 days', '2026-03-17', '2026-03-07'],
+  ]);
+});
+
+test('the second that is pointed at is read out', () => {
+  const state = busy();
+  const spike = state.traffic.seconds.map((second, i) =>
+    i === 199 ? { ...second, accepted: 7, p99_ms: 321 } : second,
+  );
+  const tree = shown({ ...state, traffic: { ...state.traffic, seconds: spike } }, 100);
+  expect(part(tree, 'traffic')).toMatch(/at 11:58:20.*accepted 7 .*99 % within 321 ms/);
+});
+
+test('[R-835] all that a state says goes into the document as text', () => {
+  const markup = `"><img src=x onerror=alert(1)><script>alert(2)</script>'&amp;`;
+  const html = documentOf(busy({ version: markup, keys: [key(1, { note: markup, organisation: markup })] }));
+  expect(html).not.toContain('<img');
+  expect(html.match(/<script/g)).toHaveLength(1);
+  expect(html).toContain('&quot;&gt;&lt;img src=x onerror=alert(1)&gt;');
+  expect(html).toContain('&amp;amp;');
+});

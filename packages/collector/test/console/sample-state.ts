@@ -1,0 +1,180 @@
+/** States of a collector as the console gets them: a busy one that is well, and one where everything is wrong. */
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import type { ConsoleState, Key, Second } from '../../src/console/console-state.js';
+
+/** Saturday, 7 March 2026, 12:00 UTC. */
+export const AT = Date.UTC(2026, 2, 7, 12);
+const DAY_MS = 86_400_000;
+
+function instant(beforeMs: number): string {
+  return new Date(AT - beforeMs).toISOString();
+}
+
+export function key(i: number, more: Partial<Key> = {}): Key {
+  return {
+    key_id: `key${String(i).padStart(9, 'a')}`,
+    organisation: 'radiology',
+    note: `Gateway ${i}`,
+    state: 'usable',
+    created_at: instant(30 * DAY_MS),
+    expires_at: null,
+    last_used_at: instant(3000),
+    requests: 1000 + i,
+    over_rate: 0,
+    ...more,
+  };
+}
+
+/** The last so many seconds. */
+function seconds(number: number, more: (ago: number) => Partial<Second> = () => ({})): Second[] {
+  return Array.from({ length: number }, (_, i) => {
+    const ago = number - 1 - i;
+    const second = {
+      at: instant(ago * 1000),
+      ms: 1000,
+      accepted: 1200,
+      refused: 0,
+      p50_ms: 1.2,
+      p99_ms: 4.5,
+    };
+    return { ...second, ...more(ago) };
+  });
+}
+
+export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
+  const checks = ['startup', 'shutdown', 'ledger_thread', 'storage'];
+  return {
+    at: instant(0),
+    version: '0.0.1',
+    node: 'v24.0.0',
+    started_at: instant(12 * DAY_MS),
+    health: { live: true, ready: true, checks: checks.map((name) => ({ name, ok: true, reason: null })) },
+    traffic: { accepted_per_second: 1204.4, refused_per_second: 0, seconds: seconds(300) },
+    totals: {
+      accepted: Object.fromEntries(EVENT_KINDS.map((kind, i) => [kind, 1000 * (i + 1)])),
+      refused: { key_invalid: 2, validation_failed: 17 },
+      repeats: 120,
+      conflicts: 0,
+    },
+    queue: { events: 12, bytes: 18_220, max_events: 8192, max_bytes: 64 << 20 },
+    keys: [key(1), key(2, { state: 'revoked' })],
+    keys_not_listed: 0,
+    ledger: {
+      state: 'open',
+      events: 917_436_971,
+      bytes: 1.31e12,
+      events_per_hour: 4_212_009,
+      bytes_per_hour: 5.9e9,
+      watched_seconds: 86_400,
+    },
+    disk: { free_bytes: 2.66e12, total_bytes: 4.4e12, days_until_full: 18.2 },
+    index: { entries: 917_436_971, unwritten_tables: 0 },
+    checkpoint: { events: 917_436_350, at: instant(700), events_behind: 621 },
+    checkpoints_fail_since: null,
+    sinks: [
+      {
+        ...{ number: 1, kind: 'witness', state: 'ok', events: 917_436_350, at: instant(700) },
+        ...{ failing_since: null, waiting: 0, dropped: 0 },
+      },
+    ],
+    last_verify: { at: instant(2.3 * DAY_MS), intact: true, events: 720_101_220 },
+    certificates: [{ name: 'of the listener for events', not_after: instant(-61 * DAY_MS) }],
+    warnings: [],
+    ...more,
+  };
+}
+
+/** Also long names, and warnings of one kind for more than half of the keys. */
+export function wrong(numberOfKeys = 200): ConsoleState {
+  const state = busy();
+  const failing = { at: instant(3 * DAY_MS), events: 1, failing_since: instant(2 * DAY_MS) };
+  const keys = Array.from({ length: numberOfKeys }, (_, i) => key(i));
+  return {
+    ...state,
+    health: {
+      live: false,
+      ready: false,
+      checks: state.health.checks.map(({ name }) => ({
+        name,
+        ok: false,
+        reason: `${name} does not do its work`,
+      })),
+    },
+    traffic: {
+      accepted_per_second: 0,
+      refused_per_second: 812.4,
+      seconds: seconds(300, (ago) =>
+        ago < 70 ? { accepted: 0, refused: 800, p50_ms: null, p99_ms: null } : {},
+      ),
+    },
+    queue: { ...state.queue, events: 8192 },
+    keys: [
+      key(1000, { organisation: 'x'.repeat(64), note: 'W'.repeat(200), over_rate: 12_345_678 }),
+      key(1001, { note: 'word '.repeat(40), expires_at: instant(-9.5 * DAY_MS) }),
+      ...keys,
+    ],
+    keys_not_listed: 37,
+    ledger: { ...state.ledger, state: 'refusing' },
+    disk: { free_bytes: 0, total_bytes: 4.4e12, days_until_full: 0 },
+    index: { entries: 917_436_971, unwritten_tables: 3 },
+    checkpoint: { events: 1, at: instant(1.2 * DAY_MS), events_behind: 917_436_970 },
+    checkpoints_fail_since: instant(1.2 * DAY_MS),
+    sinks: [
+      { number: 1, kind: 'directory', state: 'forked', waiting: 8, dropped: 0, ...failing },
+      { number: 2, kind: 'witness', state: 'failing', waiting: 64, dropped: 12_033, ...failing },
+      { number: 3, kind: 'file', state: 'untried', waiting: 0, dropped: 0, ...failing, at: null },
+    ],
+    last_verify: { at: instant(DAY_MS / 5), intact: false, events: 917_000_000 },
+    certificates: [{ name: 'of the listener for events', not_after: instant(DAY_MS) }],
+    warnings: [
+      {
+        id: 'storage_unavailable',
+        severity: 'critical',
+        title: 'Events cannot be stored',
+        what_to_do: 'Make space on the disk of the data directory.',
+      },
+      {
+        id: 'sink_forked',
+        severity: 'critical',
+        title: 'Sink 1 (directory) holds a checkpoint that contradicts this ledger',
+        what_to_do: 'Keep everything as it is.',
+      },
+      ...keys.slice(0, numberOfKeys * 0.6).map(({ key_id }) => ({
+        id: 'key_expires_soon',
+        severity: 'warning' as const,
+        title: `The key ${key_id} expires in 9 days`,
+        what_to_do: `Rotate it: collector keys rotate ${key_id}`,
+      })),
+      {
+        id: 'data_directory_exposed',
+        severity: 'warning',
+        title: 'Other users of the host can enter the data directory',
+        what_to_do: 'It holds patient data: chmod 700.',
+      },
+    ],
+  };
+}
+
+/** A collector that has just started for the first time. */
+export function fresh(): ConsoleState {
+  const state = busy();
+  const none = Object.fromEntries(EVENT_KINDS.map((kind) => [kind, 0]));
+  return {
+    ...state,
+    started_at: instant(1500),
+    traffic: { accepted_per_second: 0, refused_per_second: 0, seconds: [] },
+    totals: { accepted: none, refused: {}, repeats: 0, conflicts: 0 },
+    queue: { ...state.queue, events: 0, bytes: 0 },
+    keys: [],
+    ledger: {
+      ...{ state: 'open', events: 0, bytes: 0, events_per_hour: null, bytes_per_hour: null },
+      watched_seconds: 1,
+    },
+    disk: { free_bytes: null, total_bytes: null, days_until_full: null },
+    index: null,
+    checkpoint: null,
+    sinks: [],
+    last_verify: null,
+    certificates: [],
+  };
+}

@@ -1,0 +1,195 @@
+import fs from 'node:fs';
+import https from 'node:https';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EVENT_PATHS } from '@clinical-events/protocol';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Authority, writePair, type Issued } from '../running/certificates.js';
+import { start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { issueKey } from '../running/issued-keys.js';
+import { send } from '../running/raw-http.js';
+import { sampleEvent } from '../running/sample-events.js';
+import { post, resume, type Answer, type Sender } from '../running/tls-client.js';
+
+const URI = 'uri:spiffe://example.org/triage';
+const DNS = 'dns:triage.example.org';
+
+const authority = new Authority();
+const clients = new Authority('Client CA');
+/** Nobody has told the collector of these, though the second bears the name of one that it knows. */
+const strangers = new Authority('Stranger CA');
+const forgers = new Authority('Client CA');
+
+/** What a client may come with. */
+const COMING = {
+  nothing: undefined,
+  'its own certificate': clients.issue({ names: [URI, DNS] }),
+  'a renewed one': clients.issue({ commonName: 'renewed', names: ['dns:other.example.org', URI, DNS] }),
+  'that of another': clients.issue({
+    names: ['uri:spiffe://example.org/triage2', 'dns:a.triage.example.org'],
+  }),
+  'the name in the subject alone': clients.issue({ commonName: 'triage.example.org' }),
+  'the name as part of another': clients.issue({
+    names: [`dns:x, URI:${URI.slice(4)}`, 'dns:*.example.org'],
+  }),
+  'one of a strange authority': strangers.issue({ names: [URI, DNS] }),
+  'an expired one': clients.issue({ names: [URI, DNS], days: -1 }),
+} as const satisfies Record<string, Issued | undefined>;
+type Coming = keyof typeof COMING;
+const GOOD: readonly Coming[] = ['its own certificate', 'a renewed one'];
+const VERIFIED: readonly Coming[] = [
+  ...GOOD,
+  'that of another',
+  'the name in the subject alone',
+  'the name as part of another',
+];
+
+const directory = temporaryDirectory();
+const keys = { unbound: '', uri: '', dns: '', noPermission: '' };
+const running: Record<'required' | 'optional', Running | undefined> = {
+  required: undefined,
+  optional: undefined,
+};
+
+beforeAll(async () => {
+  const pair = writePair(directory, authority.issue({ names: ['dns:collector.test'] }));
+  const ca = path.join(directory, 'clients.crt');
+  fs.writeFileSync(ca, clients.certificate);
+  for (const auth of ['required', 'optional'] as const) {
+    const dataDir = path.join(directory, auth);
+    if (auth === 'required') {
+      keys.unbound = (await issueKey(dataDir)).text;
+      keys.uri = (await issueKey(dataDir, { clientCertificate: URI })).text;
+      keys.dns = (await issueKey(dataDir, { clientCertificate: DNS })).text;
+      keys.noPermission = (
+        await issueKey(dataDir, { permissions: ['human-output'], clientCertificate: URI })
+      ).text;
+    } else fs.cpSync(path.join(directory, 'required'), dataDir, { recursive: true });
+  }
+  for (const auth of ['required', 'optional'] as const) {
+    const options = [...pair, '--tls-client-ca', ca, '--tls-client-auth', auth, '--segment-bytes', '2MiB'];
+    running[auth] = await start(path.join(directory, auth), options);
+  }
+});
+afterAll(async () => {
+  for (const collector of Object.values(running)) await collector?.stop();
+  fs.rmSync(directory, { recursive: true, force: true });
+});
+
+function sender(coming: Coming): Sender {
+  return { ca: authority.certificate, client: COMING[coming] };
+}
+
+function postTo(auth: 'required' | 'optional', key: string, coming: Coming): Promise<Answer | 'turned away'> {
+  return post(running[auth]?.port ?? 0, key, sender(coming)).catch(() => 'turned away' as const);
+}
+
+const accepted = { status: 201, code: undefined };
+const required = { status: 401, code: 'certificate_required' };
+
+describe.each(Object.keys(COMING) as Coming[])('a client with %s [R-822]', (coming) => {
+  const verified = VERIFIED.includes(coming);
+  const good = GOOD.includes(coming);
+
+  test('is let in, or turned away in the handshake, where one is required', async () => {
+    expect(await postTo('required', keys.unbound, coming)).toEqual(verified ? accepted : 'turned away');
+  });
+
+  test('is let in with a key that is not bound where one is optional', async () => {
+    expect(await postTo('optional', keys.unbound, coming)).toEqual(accepted);
+  });
+
+  test.each(['uri', 'dns'] as const)(
+    'may use a key that is bound to its %s only if it has that name',
+    async (key) => {
+      expect(await postTo('optional', keys[key], coming)).toEqual(good ? accepted : required);
+      const strict = good ? accepted : verified ? required : 'turned away';
+      expect(await postTo('required', keys[key], coming)).toEqual(strict);
+    },
+  );
+
+  test('needs a key, whatever it is that it has', async () => {
+    expect(await postTo('optional', 'cek', coming)).toEqual({ status: 401, code: 'key_invalid' });
+  });
+});
+
+test('an authority of the same name is another one [R-822]', async () => {
+  const forged: Sender = { ca: authority.certificate, client: forgers.issue({ names: [URI, DNS] }) };
+  for (const auth of ['required', 'optional'] as const) {
+    for (const key of [keys.uri, keys.dns]) {
+      const answer = await post(running[auth]?.port ?? 0, key, forged).catch(() => undefined);
+      expect(answer?.status).not.toBe(201);
+    }
+    expect(await postTo(auth, keys.uri, 'its own certificate')).toEqual(accepted);
+  }
+});
+
+test('the certificate is asked for with the key, before the permission [R-822] [R-313]', async () => {
+  expect(await postTo('optional', keys.noPermission, 'nothing')).toEqual(required);
+  expect(await postTo('optional', keys.noPermission, 'its own certificate')).toEqual({
+    status: 403,
+    code: 'permission_denied',
+  });
+});
+
+test('who has not proven the key learns nothing of its certificate [R-822]', async () => {
+  const wrong = `${keys.uri.slice(0, -4)}AAAA`;
+  expect(await postTo('optional', wrong, 'nothing')).toEqual({ status: 401, code: 'key_invalid' });
+});
+
+test('a refusal for the lack of it is logged with the id of the key [R-822]', async () => {
+  await postTo('optional', keys.uri, 'that of another');
+  // Not each of them: so many lines a second and no more.
+  const line = new RegExp(`"code":"certificate_required".*"keyId":"${keys.uri.slice(4, 16)}"`);
+  await expect.poll(() => running.optional?.output.stderr).toMatch(line);
+  expect(running.optional?.output.stderr).not.toContain(keys.uri.slice(17));
+});
+
+test('a connection may outlive its certificate, and a bound key is refused on it from then on [R-822]', async () => {
+  const seconds = 3;
+  const client = clients.issue({ names: [URI], days: seconds / 86_400 });
+  const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
+  const own: Sender = { ca: authority.certificate, client, agent };
+  const port = running.required?.port ?? 0;
+  expect(await post(port, keys.uri, own)).toEqual(accepted);
+  await sleep(seconds * 1000);
+  expect(await post(port, keys.uri, own)).toEqual(required);
+  expect(await post(port, keys.unbound, own)).toEqual(accepted);
+  agent.destroy();
+});
+
+test('authorities that are exchanged count from the next connection on [R-822]', async () => {
+  const collector = running.required;
+  const use = async (ca: Authority) => {
+    const told = () => collector?.output.stderr.match(/TLS certificate in use/g)?.length ?? 0;
+    const before = told();
+    fs.writeFileSync(path.join(directory, 'clients.crt'), ca.certificate);
+    collector?.process.kill('SIGHUP');
+    await expect.poll(told).toBe(before + 1);
+  };
+  await use(strangers);
+  expect(await postTo('required', keys.uri, 'one of a strange authority')).toEqual(accepted);
+  expect(await postTo('required', keys.uri, 'its own certificate')).toBe('turned away');
+  await use(clients);
+  expect(await postTo('required', keys.uri, 'its own certificate')).toEqual(accepted);
+});
+
+test('a session is not taken up again: every connection proves its certificate [R-822]', async () => {
+  const port = running.optional?.port ?? 0;
+  const client = sender('its own certificate');
+  const { session } = await resume(port, client);
+  expect((await resume(port, client, session)).resumed).toBe(false);
+  const older: Sender = { ...client, options: { maxVersion: 'TLSv1.2' } };
+  expect((await resume(port, older, (await resume(port, older)).session)).resumed).toBe(false);
+});
+
+test('where no TLS is spoken a bound key is refused [R-822]', async () => {
+  const dataDir = temporaryDirectory();
+  const { text } = await issueKey(dataDir, { clientCertificate: DNS });
+  const plain = await start(dataDir);
+  const parts = { target: EVENT_PATHS.outcome, key: text, body: JSON.stringify(sampleEvent()) };
+  const answer = await send(plain.port, parts);
+  expect([answer.status, answer.error().code]).toEqual([401, 'certificate_required']);
+  await plain.stop();
+  fs.rmSync(dataDir, { recursive: true });
+});

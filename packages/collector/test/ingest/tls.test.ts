@@ -1,0 +1,291 @@
+import fs from 'node:fs';
+import https from 'node:https';
+import net from 'node:net';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { SecureVersion, TLSSocket } from 'node:tls';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Authority, writePair } from '../running/certificates.js';
+import { run, start, storedEvents, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { issueKey } from '../running/issued-keys.js';
+import { RawConnection, requestBytes } from '../running/raw-http.js';
+import { handshake, post, resume, shownName, type Sender } from '../running/tls-client.js';
+
+const HEADERS_MS = 1000;
+/** Node looks for late requests twice a second; and the machine may be busy. */
+const LATE_MS = 2500;
+const MAX_CONNECTIONS = 40;
+const NAMES = ['dns:collector.test', 'ip:127.0.0.1'];
+
+const authority = new Authority();
+const sender: Sender = { ca: authority.certificate };
+const certificates = temporaryDirectory();
+const dataDir = temporaryDirectory();
+let key: string;
+let running: Running;
+
+function renew(commonName: string, days = 90): string[] {
+  return writePair(certificates, authority.issue({ commonName, names: NAMES, days }));
+}
+
+/** What it logged under this message. */
+function logged(message: string, of = running): Record<string, unknown>[] {
+  return of.output.stderr
+    .split('\n')
+    .filter((line) => line.startsWith('{') && line.endsWith('}'))
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+    .filter(({ msg }) => msg === message);
+}
+
+beforeAll(async () => {
+  key = (await issueKey(dataDir)).text;
+  running = await start(dataDir, [
+    ...renew('first'),
+    ...['--headers-timeout-ms', `${HEADERS_MS}ms`, '--max-connections', String(MAX_CONNECTIONS)],
+    ...['--segment-bytes', '2MiB'],
+  ]);
+});
+afterAll(async () => {
+  await running.stop();
+  for (const directory of [dataDir, certificates]) fs.rmSync(directory, { recursive: true, force: true });
+});
+
+describe('a handshake [R-821]', () => {
+  const only = (version: SecureVersion, more = {}): Sender => ({
+    ...sender,
+    options: { minVersion: version, maxVersion: version, ...more },
+  });
+
+  test.each(['TLSv1.2', 'TLSv1.3'] as const)('in %s leads to an event that is stored', async (version) => {
+    expect(await post(running.port, key, only(version))).toEqual({ status: 201, code: undefined });
+  });
+
+  test.each(['TLSv1', 'TLSv1.1'] as const)('in %s is refused', async (version) => {
+    // The client's own OpenSSL would not offer it otherwise.
+    const old = only(version, { ciphers: 'DEFAULT@SECLEVEL=0' });
+    await expect(handshake(running.port, old)).rejects.toThrow(/protocol version/);
+  });
+
+  test.each([
+    ['AES in CBC', 'ECDHE-ECDSA-AES128-SHA256:ECDHE-ECDSA-AES256-SHA384:ECDHE-ECDSA-AES128-SHA'],
+    ['CCM with a short tag', 'ECDHE-ECDSA-AES128-CCM8:@SECLEVEL=0'],
+    ['a key that is sent instead of agreed', 'AES128-GCM-SHA256:AES256-GCM-SHA384'],
+  ])('with %s is refused', async (_what, ciphers) => {
+    await expect(handshake(running.port, only('TLSv1.2', { ciphers }))).rejects.toThrow(/handshake failure/);
+  });
+
+  test('agrees on HTTP/1.1, and not on a protocol that is not spoken', async () => {
+    const both = await handshake(running.port, { ...sender, options: { ALPNProtocols: ['h2', 'http/1.1'] } });
+    expect(both.alpnProtocol).toBe('http/1.1');
+    both.destroy();
+    const h2 = handshake(running.port, { ...sender, options: { ALPNProtocols: ['h2'] } });
+    await expect(h2).rejects.toThrow(/no application protocol/);
+  });
+
+  test('is not repeated when a client asks for it, which costs the collector more than the client', async () => {
+    const socket = await handshake(running.port, only('TLSv1.2'));
+    const refused = new Promise((resolve) => socket.once('error', resolve));
+    socket.renegotiate({}, () => undefined);
+    expect(String(await refused)).toMatch(/no renegotiation/);
+  });
+});
+
+describe('a client that is no good [R-821]', () => {
+  test('and speaks plain HTTP is closed without a byte, and noted', async () => {
+    const refusals = logged('refused').length;
+    const connection = await RawConnection.open(running.port);
+    connection.write(requestBytes({ key, body: '{}' }));
+    expect(await connection.ending()).not.toBe('open');
+    expect(connection.rest).toBe('');
+    await expect
+      .poll(() => logged('TLS connection failed').map(({ reason }) => reason))
+      .toContain('plain_http');
+    expect(running.output.stderr).not.toContain(key.slice(17));
+    expect(logged('refused')).toHaveLength(refusals);
+  });
+
+  test.each([
+    ['says nothing', []],
+    ['stops in its first message', [0x16, 0x03, 0x01, 0x02, 0x00, 0x01]],
+  ])('and %s is cut off in time', async (_what, bytes) => {
+    const begun = performance.now();
+    const connection = await RawConnection.open(running.port);
+    connection.write(Uint8Array.from(bytes));
+    expect(await connection.ending()).not.toBe('open');
+    expect(performance.now() - begun).toBeGreaterThan(HEADERS_MS - 100);
+    expect(performance.now() - begun).toBeLessThan(HEADERS_MS + LATE_MS);
+  });
+
+  test('and is done with the handshake has to send its request in time as well', async () => {
+    const socket = await handshake(running.port, sender);
+    let text = '';
+    socket.setEncoding('utf8').on('data', (piece: string) => (text += piece));
+    await new Promise((resolve) => socket.once('close', resolve));
+    expect(text).toMatch(/^HTTP\/1\.1 408 /);
+  });
+
+  test('and sends bytes of its own below the encryption harms nobody', async () => {
+    const socket = net.connect(running.port, '127.0.0.1');
+    socket.on('error', () => undefined);
+    const secure = await new Promise<TLSSocket>((resolve, reject) => {
+      handshake(running.port, { ...sender, options: { socket } }).then(resolve, reject);
+    });
+    secure.on('error', () => undefined);
+    socket.write(Buffer.alloc(100, 0x17));
+    await new Promise((resolve) => socket.once('close', resolve));
+    expect((await post(running.port, key, sender)).status).toBe(201);
+  });
+
+  test('counts as a connection before its handshake', async () => {
+    const silent = await Promise.all(
+      Array.from({ length: MAX_CONNECTIONS }, () => RawConnection.open(running.port)),
+    );
+    await expect(handshake(running.port, sender)).rejects.toThrow();
+    for (const connection of silent) connection.close();
+    await expect.poll(() => post(running.port, key, sender).then(({ status }) => status, String)).toBe(201);
+  });
+});
+
+describe('the certificate [R-821]', () => {
+  test('is told at the start, and nothing of its key', () => {
+    expect(logged('TLS certificate in use')[0]).toMatchObject({
+      subject: 'CN=first',
+      issuer: 'CN=Test CA',
+      names: 'DNS:collector.test, IP Address:127.0.0.1',
+      expiresAt: expect.stringMatching(/^\d{4}-.*Z$/) as string,
+    });
+    expect(running.output.stderr).not.toContain('PRIVATE');
+  });
+
+  test('is renewed under load without a failed request, and connections go on', async () => {
+    const agent = new https.Agent({ keepAlive: true, maxSockets: 4 });
+    const failed: unknown[] = [];
+    let sent = 0;
+    let stopped = false;
+    const senders = Array.from({ length: 12 }, async (_, i) => {
+      // Four go on with the connections that they have; the others open one for each event.
+      const own = i < 4 ? { ...sender, agent } : sender;
+      while (!stopped) {
+        const status = await post(running.port, key, own).then(({ status }) => status, String);
+        if (status === 201) sent++;
+        else failed.push(status);
+      }
+    });
+    const kept = await handshake(running.port, sender);
+    kept.on('error', () => undefined);
+    renew('second');
+    await expect.poll(() => shownName(running.port, sender), { timeout: 15_000 }).toBe('second');
+    await sleep(200);
+    stopped = true;
+    await Promise.all(senders);
+    agent.destroy();
+    kept.destroy();
+    expect(failed).toEqual([]);
+    expect((await storedEvents(dataDir)).length).toBeGreaterThanOrEqual(sent);
+  });
+
+  test('whose key does not fit is kept out and told once; the next good one is taken', async () => {
+    const before = await shownName(running.port, sender);
+    const troubles = () =>
+      logged('the TLS certificate has changed and cannot be used; the old one stays in use');
+    const { length } = troubles();
+    fs.writeFileSync(path.join(certificates, 'tls.key'), authority.issue().key);
+    await expect.poll(() => troubles().length, { timeout: 15_000 }).toBe(length + 1);
+    expect(await shownName(running.port, sender)).toBe(before);
+    expect((await post(running.port, key, sender)).status).toBe(201);
+    renew('third');
+    await expect.poll(() => shownName(running.port, sender), { timeout: 15_000 }).toBe('third');
+    expect(troubles()).toHaveLength(length + 1);
+  });
+
+  test('is read at once on SIGHUP', async () => {
+    renew('fourth');
+    running.process.kill('SIGHUP');
+    await expect.poll(() => shownName(running.port, sender), { timeout: 1500, interval: 20 }).toBe('fourth');
+  });
+});
+
+test('a session is taken up again, but not past a renewed certificate [R-821]', async () => {
+  const first = await resume(running.port, sender);
+  expect((await resume(running.port, sender, first.session)).resumed).toBe(true);
+  const before = logged('TLS certificate in use').length;
+  running.process.kill('SIGHUP');
+  await expect.poll(() => logged('TLS certificate in use').length).toBe(before + 1);
+  expect((await resume(running.port, sender, first.session)).resumed).toBe(false);
+});
+
+describe('a start [R-821]', () => {
+  async function startWith(
+    args: readonly string[],
+    work: (collector: Running) => Promise<void>,
+  ): Promise<number | null> {
+    const directory = temporaryDirectory();
+    const collector = await start(directory, args);
+    try {
+      await work(collector);
+      return await collector.stop();
+    } finally {
+      await collector.kill();
+      fs.rmSync(directory, { recursive: true, force: true });
+    }
+  }
+
+  test('with a certificate that ends soon warns', async () => {
+    await startWith(renew('soon', 12.5), (collector) => {
+      expect(logged('the TLS certificate expires soon', collector)).toMatchObject([{ days: 12 }]);
+      return Promise.resolve();
+    });
+  });
+
+  test('with one that has expired says so and listens, for a client that does not look at it loses nothing', async () => {
+    const code = await startWith(renew('past', -1), async (collector) => {
+      expect(
+        logged('the TLS certificate has expired: clients that check it stay away', collector),
+      ).toHaveLength(1);
+      const careless = { ...sender, options: { rejectUnauthorized: false } };
+      expect((await post(collector.port, 'cek', careless)).status).toBe(401);
+    });
+    expect(code).toBe(0);
+  });
+
+  test('prints a curl line with https', async () => {
+    await startWith(renew('line'), async (collector) => {
+      const line = `curl -sS -X POST https://127.0.0.1:${collector.port}/event/inference-start`;
+      await expect.poll(() => collector.output.stdout).toContain(line);
+    });
+  });
+
+  test('is ended in order, and without waiting for them, while handshakes are open', async () => {
+    let asked = 0;
+    const open: RawConnection[] = [];
+    const code = await startWith(renew('ending'), async (collector) => {
+      for (const bytes of [[], [0x16, 0x03, 0x01, 0x02, 0x00]]) {
+        const connection = await RawConnection.open(collector.port);
+        connection.write(Uint8Array.from(bytes));
+        open.push(connection);
+      }
+      await handshake(collector.port, sender);
+      asked = performance.now();
+    });
+    expect(code).toBe(0);
+    expect(performance.now() - asked).toBeLessThan(5000);
+    for (const connection of open) connection.close();
+  });
+
+  test.each([
+    [['--tls-cert', 'tls.crt'], 'needs --tls-key as well'],
+    [['--tls-key', 'tls.key'], 'needs --tls-cert as well'],
+    [['--tls-client-ca', 'ca.crt'], 'needs --tls-cert and --tls-key as well'],
+    [['--tls-client-auth', 'optional'], 'needs --tls-client-ca as well'],
+    [
+      ['--tls-cert', '/nonexistent.crt', '--tls-key', '/nonexistent.key'],
+      '/nonexistent.crt cannot be read: ENOENT',
+    ],
+  ])('with %j does not begin', async (options, why) => {
+    const directory = temporaryDirectory();
+    const { code, stderr } = await run(['serve', '--port', '0', '--data-dir', directory, ...options]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(why)]);
+    expect(fs.readdirSync(directory)).toEqual([]);
+    fs.rmSync(directory, { recursive: true });
+  });
+});

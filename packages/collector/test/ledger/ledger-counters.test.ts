@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { SIZE_BOUNDS, TIME_BOUNDS_MS } from '../../src/ledger/buckets.js';
+import { createCounterMemory, LedgerCounters } from '../../src/ledger/ledger-counters.js';
+
+test('what one side counts the other reads, without a number lost to its size', () => {
+  const memory = createCounterMemory();
+  const written = new LedgerCounters(memory);
+  const read = new LedgerCounters(memory);
+  written.holds(2 ** 40, 2 ** 50 + 1);
+  written.taken(1, 0);
+  written.taken(1024, 24);
+  written.decided(['accepted', 'duplicate', 'accepted', 'conflict']);
+  written.decided(['unreadable']);
+  written.failed('notCommitted', 5);
+  written.failed('unknown', 6);
+  written.flushed(0.2);
+  written.flushed(1.5);
+  written.flushed(60_000);
+  const { events, bytes, fates, batches, flushes } = read.read();
+  expect({ events, bytes }).toEqual({ events: 2 ** 40, bytes: 2 ** 50 + 1 });
+  expect(fates).toEqual({
+    ...{ accepted: 2, duplicate: 1, conflict: 1, unreadable: 1, faulty: 24, notCommitted: 5, unknown: 6 },
+  });
+  expect(batches.sum).toBe(1025);
+  expect(batches.counts.length).toBe(SIZE_BOUNDS.length + 1);
+  expect([batches.counts[0], batches.counts.at(-1)]).toEqual([1, 1]);
+  expect(flushes.sum).toBeCloseTo(60_001.7, 6);
+  expect(flushes.counts[TIME_BOUNDS_MS.indexOf(0.2)]).toBe(1);
+  expect(flushes.counts[TIME_BOUNDS_MS.indexOf(1.6)]).toBe(1);
+  expect(flushes.counts.at(-1)).toBe(1);
+});

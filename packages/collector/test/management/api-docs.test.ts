@@ -1,0 +1,38 @@
+import type { Browser, ConsoleMessage } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { launchBrowser } from '../../../../test/chromium.js';
+import { oneCollector } from '../running/one-collector.js';
+import { managementPort } from './managed.js';
+
+const collector = oneCollector();
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+});
+afterAll(() => browser.close());
+
+test('[R-831] a browser shows the interface from what the collector serves itself, within a strict policy', async () => {
+  const origin = `http://127.0.0.1:${managementPort(collector.running)}`;
+  const page = await browser.newPage();
+  const elsewhere: string[] = [];
+  const complaints: string[] = [];
+  page.on('request', (request) => {
+    if (!request.url().startsWith(origin) && !request.url().startsWith('data:'))
+      elsewhere.push(request.url());
+  });
+  page.on('console', (message: ConsoleMessage) => {
+    if (message.type() === 'error') complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(error.message));
+  await page.goto(`${origin}/docs`);
+  await page.getByText('/event/inference-start').first().waitFor();
+  expect(await page.locator('.opblock').count()).toBe(5);
+  await page.getByText('/event/inference-start').first().click();
+  await page.getByText('event_id_conflict').first().waitFor();
+  // Events go to another port: there is nothing to try out here.
+  expect(await page.getByText('Try it out').count()).toBe(0);
+  expect(await page.getByText('Authorize').count()).toBe(0);
+  expect(elsewhere).toEqual([]);
+  expect(complaints).toEqual([]);
+}, 60_000);

@@ -1,0 +1,113 @@
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import { expect, onTestFinished, test } from 'vitest';
+import { outcomeEvent, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { issueKey } from '../running/issued-keys.js';
+import { post } from '../running/load.js';
+import { RawConnection, requestBytes } from '../running/raw-http.js';
+import { sampleEvent } from '../running/sample-events.js';
+import { freePort, get, managementPort, Scrape } from './managed.js';
+
+async function scratch(): Promise<{ dataDir: string; key: string }> {
+  const dataDir = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+  return { dataDir, key: (await issueKey(dataDir)).text };
+}
+
+async function running(...args: Parameters<typeof start>): Promise<Running> {
+  const collector = await start(...args);
+  onTestFinished(() => collector.kill());
+  return collector;
+}
+
+/** The checks that fail, as /readyz tells them; none when it is ready. */
+async function notReady(port: number): Promise<string[]> {
+  const { status, body } = await get(port, '/readyz');
+  if (status === 200) {
+    expect(body).toBe('ok');
+    return [];
+  }
+  expect(status).toBe(503);
+  const { message, code, details } = JSON.parse(body) as {
+    message: string;
+    code: string;
+    details: { reasons: { check: string; reason: string }[] };
+  };
+  expect(message).toContain('Not ready');
+  expect(['storage_unavailable', 'shutting_down']).toContain(code);
+  return details.reasons.map(({ check }) => check);
+}
+
+async function live(port: number): Promise<boolean> {
+  const { status, body } = await get(port, '/livez');
+  return status === 200 && body === 'ok';
+}
+
+test('[R-832] it lives and is not ready while the ledger is being opened', async () => {
+  const { dataDir } = await scratch();
+  const port = await freePort();
+  // The ledger's thread takes its time.
+  const slow = `
+    import { isMainThread } from 'node:worker_threads';
+    if (!isMainThread) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500);
+  `;
+  const preload = ['--import', `data:text/javascript,${encodeURIComponent(slow)}`];
+  const starting = running(dataDir, ['--management-port', String(port)], preload);
+  await expect.poll(() => notReady(port).catch(() => []), { timeout: 20_000 }).toEqual(['startup']);
+  expect(await live(port)).toBe(true);
+  expect((await get(port, '/readyz?verbose')).body).toContain(
+    '[-]startup failed: the ledger is being opened',
+  );
+  expect((await Scrape.of(port)).value('collector_ready')).toBe(0);
+  await starting;
+  await expect.poll(() => notReady(port)).toEqual([]);
+  expect((await get(port, '/readyz?verbose')).body).toContain('[+]startup ok');
+});
+
+test('[R-832] while events cannot be stored it lives and is not ready, and says when they can be again', async () => {
+  const { dataDir, key } = await scratch();
+  const collector = await running(dataDir, ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB']);
+  const port = managementPort(collector);
+  const large = () => JSON.stringify(outcomeEvent({ note: 'x'.repeat(100_000) }));
+  expect(await notReady(port)).toEqual([]);
+  const { pid } = collector.process;
+  execFileSync('prlimit', ['--pid', String(pid), `--fsize=${(1 << 20) - 1}:`]);
+  await expect
+    .poll(async () => (await post(collector.port, key, large())).status, { timeout: 10_000 })
+    .toBe(503);
+  await expect.poll(() => notReady(port)).toEqual(['storage']);
+  expect(await live(port)).toBe(true);
+  const scrape = await Scrape.of(port);
+  expect(scrape.value('collector_ledger_state', { state: 'refusing' })).toBe(1);
+  expect(scrape.value('collector_warnings', { id: 'storage_unavailable' })).toBe(1);
+  expect(scrape.value('collector_events_total', { outcome: 'not_committed' })).toBeGreaterThan(0);
+  execFileSync('prlimit', ['--pid', String(pid), '--fsize=unlimited:']);
+  await expect
+    .poll(async () => (await post(collector.port, key, large())).status, { timeout: 5000 })
+    .toBe(201);
+  await expect.poll(() => notReady(port)).toEqual([]);
+});
+
+test('[R-832] told to stop it is not ready at once, while what was begun is finished', async () => {
+  const { dataDir, key } = await scratch();
+  const collector = await running(dataDir);
+  const port = managementPort(collector);
+  const probe = new http.Agent({ keepAlive: true });
+  expect((await get(port, '/readyz', { agent: probe })).status).toBe(200);
+  const bytes = requestBytes({ key, body: JSON.stringify(sampleEvent()) });
+  const sending = await RawConnection.open(collector.port);
+  sending.write(bytes.subarray(0, -1));
+  await expect.poll(async () => (await Scrape.of(port)).value('collector_queue_events')).toBe(1);
+  collector.process.kill('SIGTERM');
+  // Also for a probe that keeps its connection, and for one that comes anew.
+  await expect.poll(() => notReady(port)).toEqual(['shutdown']);
+  expect((await get(port, '/readyz', { agent: probe })).status).toBe(503);
+  expect(await live(port)).toBe(true);
+  expect(collector.process.exitCode).toBeNull();
+  sending.write(bytes.subarray(-1));
+  expect((await sending.answer())?.status).toBe(201);
+  sending.close();
+  expect(await collector.exited).toBe(0);
+  probe.destroy();
+});

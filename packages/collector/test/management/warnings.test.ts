@@ -1,0 +1,155 @@
+import { expect, test } from 'vitest';
+import type { KeyUse } from '../../src/access/key-ring.js';
+import type { SinkState } from '../../src/publishing/sink-state.js';
+import { warningsOf, WARNING_IDS, type Facts } from '../../src/management/warnings.js';
+
+const NOW = Date.parse('2026-03-04T12:00:00Z');
+const DAY = 86_400_000;
+
+const WELL: Facts = {
+  now: NOW,
+  storage: { state: 'open', failedAt: 0 },
+  queue: { events: 0, bytes: 0, maxEvents: 100, maxBytes: 1000 },
+  disk: { freeBytes: 500e9, totalBytes: 1000e9 },
+  daysUntilFull: 400,
+  events: 10,
+  checkpoint: { events: 10, at: NOW - 3 * DAY },
+  checkpointTroubleSince: undefined,
+  sinks: [{ kind: 'directory', shown: 'dir:/mnt/worm', state: sink('ok'), waiting: 0 }],
+  lastVerify: { at: NOW - DAY, intact: true, events: 10 },
+  keys: [use({}), use({ expiresAt: NOW + 15 * DAY })],
+  keysCurrent: true,
+  certificates: [{ name: 'ingest', notAfter: NOW + 15 * DAY }],
+  clockStep: undefined,
+  exposed: false,
+};
+
+function sink(state: SinkState['state'], failingSince?: number): SinkState {
+  const since = failingSince === undefined ? {} : { failing_since: new Date(failingSince).toISOString() };
+  return { sink: 'dir:/mnt/worm', state, ...since, message: '/mnt/worm is not there' };
+}
+
+function use(key: Partial<KeyUse['key']>): KeyUse {
+  return {
+    key: {
+      keyId: 'abcdefghijkl',
+      hash: new Uint8Array(32),
+      organisation: 'default',
+      permissions: 'all',
+      profile: undefined,
+      rateLimit: undefined,
+      note: 'the note of an operator',
+      createdAt: 0,
+      expiresAt: undefined,
+      revokedAt: undefined,
+      rotatedFrom: undefined,
+      replacedBy: undefined,
+      ...key,
+    } as KeyUse['key'],
+    lastUsedAt: undefined,
+    uses: 0,
+    overRate: 0,
+  };
+}
+
+function ids(facts: Partial<Facts>): string[] {
+  return warningsOf({ ...WELL, ...facts }).map(({ id, severity }) => `${severity} ${id}`);
+}
+
+test('[R-834] where all is well nothing is warned of', () => {
+  expect(warningsOf(WELL)).toEqual([]);
+  // What is not known yet is no trouble either.
+  expect(
+    ids({
+      disk: undefined,
+      daysUntilFull: undefined,
+      checkpoint: undefined,
+      lastVerify: undefined,
+      sinks: [],
+    }),
+  ).toEqual([]);
+  expect(ids({ sinks: [{ kind: 'witness', shown: '', state: undefined, waiting: 1 }] })).toEqual([]);
+});
+
+const open = { events: 10, at: NOW - 61_000 };
+const down = (state: 'failing' | 'forked', since?: number) => [
+  { kind: 'witness', shown: 'https://witness.test/secret', state: sink(state, since), waiting: 3 } as const,
+];
+
+test.each<[string, Partial<Facts>, string[]]>([
+  ['refusing', { storage: { state: 'refusing', failedAt: 1 } }, ['critical storage_unavailable']],
+  ['failed', { storage: { state: 'failed', failedAt: 1 } }, ['critical storage_unavailable']],
+  ['9 % left', { disk: { freeBytes: 9, totalBytes: 100 } }, ['warning disk_full_soon']],
+  ['4 % left', { disk: { freeBytes: 4, totalBytes: 100 } }, ['critical disk_full_soon']],
+  ['13 days left', { daysUntilFull: 13 }, ['warning disk_full_soon']],
+  ['half a day left', { daysUntilFull: 0.5 }, ['critical disk_full_soon']],
+  ['nothing grows', { daysUntilFull: Infinity }, []],
+  [
+    'many queued',
+    { queue: { events: 80, bytes: 0, maxEvents: 100, maxBytes: 1000 } },
+    ['warning queue_nearly_full'],
+  ],
+  [
+    'much queued',
+    { queue: { events: 1, bytes: 900, maxEvents: 100, maxBytes: 1000 } },
+    ['warning queue_nearly_full'],
+  ],
+  ['behind', { events: 11, checkpoint: open }, ['warning checkpoint_old']],
+  ['just behind', { events: 11, checkpoint: { events: 10, at: NOW - 59_000 } }, []],
+  [
+    'no signer',
+    { events: 11, checkpoint: open, checkpointTroubleSince: NOW - DAY },
+    ['warning checkpoints_fail'],
+  ],
+  ['sink down', { sinks: down('failing', NOW - DAY) }, ['warning sink_down']],
+  ['sink forked', { sinks: down('forked') }, ['critical sink_forked']],
+  ['damage', { lastVerify: { at: NOW, intact: false, events: 1 } }, ['critical verify_found_damage']],
+  ['key ends', { keys: [use({ expiresAt: NOW + 13 * DAY })] }, ['warning key_expires_soon']],
+  ['rotated key ends', { keys: [use({ expiresAt: NOW + DAY, replacedBy: 'x' })] }, []],
+  ['revoked key ends', { keys: [use({ expiresAt: NOW + DAY, revokedAt: 1 })] }, []],
+  ['ended key', { keys: [use({ expiresAt: NOW - 1 })] }, []],
+  ['keys gone', { keysCurrent: false }, ['warning keys_unreadable']],
+  [
+    'certificate ends',
+    { certificates: [{ name: 'ingest', notAfter: NOW + 13 * DAY }] },
+    ['warning certificate_expires_soon'],
+  ],
+  [
+    'certificate over',
+    { certificates: [{ name: 'ingest', notAfter: NOW - 1 }] },
+    ['critical certificate_expires_soon'],
+  ],
+  ['clock', { clockStep: { at: NOW - 1000, by: -7_200_000 } }, ['warning clock_stepped']],
+  ['clock long ago', { clockStep: { at: NOW - 2 * DAY, by: -7_200_000 } }, []],
+  ['exposed', { exposed: true }, ['warning data_directory_exposed']],
+])('[R-834] %s', (_name, facts, expected) => {
+  expect(ids(facts)).toEqual(expected);
+  for (const { title, what_to_do } of warningsOf({ ...WELL, ...facts })) {
+    expect(what_to_do.length).toBeGreaterThan(20);
+    expect(title).toMatch(/^[A-Z0-9]/);
+    // No path, no message of a sink, no words that came from outside.
+    expect(title + what_to_do).not.toMatch(/\/mnt|witness\.test|note of an operator|undefined|NaN|Infinity/);
+  }
+});
+
+test('[R-834] the gravest come first, and all at once are told', () => {
+  const found = warningsOf({
+    ...WELL,
+    storage: { state: 'refusing', failedAt: 1 },
+    disk: { freeBytes: 0, totalBytes: 100 },
+    queue: { events: 100, bytes: 1000, maxEvents: 100, maxBytes: 1000 },
+    events: 12,
+    checkpoint: open,
+    sinks: [...down('failing'), ...down('forked')],
+    lastVerify: { at: NOW, intact: false, events: 1 },
+    keys: [use({ expiresAt: NOW + DAY })],
+    keysCurrent: false,
+    certificates: [{ name: 'ingest', notAfter: NOW + 2 * DAY }],
+    clockStep: { at: NOW, by: 5000 },
+    exposed: true,
+  });
+  const firstMild = found.findIndex(({ severity }) => severity === 'warning');
+  expect(found.slice(firstMild).every(({ severity }) => severity === 'warning')).toBe(true);
+  const missing = WARNING_IDS.filter((id) => !found.some((warning) => warning.id === id));
+  expect(missing).toEqual(['checkpoints_fail']);
+});

@@ -1,0 +1,92 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { reportPage } from '../../../src/records/report/page/report-page.js';
+import { reported, SECRETS, type WantedRun } from './report-runs.js';
+
+/** Two versions of a model, the newer one contradicted far more often. */
+const CHANGE: readonly WantedRun[] = Array.from({ length: 200 }, (_, i) => {
+  const newer = i >= 100;
+  const contradicted = i % 10 < (newer ? 6 : 1);
+  return {
+    n: i + 1,
+    day: Math.floor(i / 10),
+    version: newer ? '5.0.0' : '4.2.0',
+    outcomes: i % 5 === 4 ? [] : [contradicted ? 'contradicted' : 'validated'],
+    feedback: [{ feedback_type: 'thumbs', direction: newer ? 'down' : 'up' }],
+    latencyMs: newer ? 900 : 300,
+  };
+});
+
+/** What stands between the tags. */
+function textOf(page: string): string {
+  return page
+    .replace(/<style>[^]*?<\/style>/, '')
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/[ \n]+/g, ' ');
+}
+
+describe('the page of a report [R-715]', () => {
+  test('says at the top what a new version has changed', () => {
+    const text = textOf(reportPage(reported(CHANGE)));
+    expect(text).toContain('200 runs of 1 model; 80.0\u202f% have an outcome.');
+    expect(text).toMatch(
+      /sepsis-risk 5\.0\.0\. differs First seen on 11 March 2026, after 4\.2\.0\. Contradicted: 62\.5.% of 80 judged runs \(51\.5 to 72\.3.%\); with 4\.2\.0: 12\.5.% of 80 \(6\.9 to 21\.5.%\)\. The intervals do not overlap\. Latency p95: 90\d.ms; with 4\.2\.0: 30\d.ms\./,
+    );
+  });
+
+  test('is the same for the same numbers, and asks for nothing and runs nothing', () => {
+    const page = reportPage(reported(CHANGE));
+    expect(reportPage(reported(CHANGE))).toBe(page);
+    expect(page).toContain(
+      `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"`,
+    );
+    expect(page).not.toMatch(/<script|<link|<img|<iframe|\son\w+=|@import|https?:/i);
+    expect([...page.matchAll(/url\(([^)]*)\)/g)].every(([, target]) => target?.startsWith('#'))).toBe(true);
+  });
+
+  test('has nothing of a payload, and other words only as a number', () => {
+    const words = ['He was <b>angry</b>', 'sent home'];
+    const page = reportPage(
+      reported([
+        ...CHANGE,
+        { n: 900, outcomes: [words[0]], feedback: [{ feedback_type: words[1], direction: words[1] }] },
+      ]),
+    );
+    for (const secret of [...SECRETS, ...words, 'angry', 'abcdef00-']) expect(page).not.toContain(secret);
+    expect(textOf(page)).toContain('other words');
+  });
+
+  test('shows names of models as text, whatever they are', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 20 }), (name) => {
+        const page = reportPage(reported([{ n: 1, model: `<i>"'&${name}`, version: `\u202e${name}</h2>` }]));
+        expect(page).toContain('&lt;i&gt;&quot;&#39;&amp;');
+        expect(page).not.toContain('<i>');
+        expect(page).not.toMatch(/[\p{Cc}\u202e](?<!\n)/u);
+        expect(page.match(/<h2/g)?.length).toBe(page.match(/<\/h2>/g)?.length);
+      }),
+      { numRuns: 10 },
+    );
+  });
+
+  test('says so when there is no run, and when there is no event at all', () => {
+    const none = textOf(reportPage(reported([{ n: 1, day: 60 }])));
+    expect(none).toContain(
+      'There is no run in this period. The log has 1 event, the newest of 10 April 2026',
+    );
+    expect(textOf(reportPage(reported([])))).toContain('The log has no event at all.');
+  });
+
+  test('stays small whatever there is to show', () => {
+    const runs = Array.from({ length: 600 }, (_, i) => ({
+      n: i + 1,
+      model: `model-${i % 40}`,
+      version: `v${i % 15}`,
+    }));
+    const page = reportPage(reported(runs));
+    expect(page.length).toBeLessThan(1 << 20);
+    const text = textOf(page);
+    expect(text).toMatch(/28 more models with fewer runs/);
+    expect(text).toMatch(/60 more versions with \d+ runs/);
+  });
+});

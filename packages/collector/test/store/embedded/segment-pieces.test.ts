@@ -1,0 +1,74 @@
+import fs from 'node:fs';
+import { expect, onTestFinished, test } from 'vitest';
+import { nodeFiles } from '../../../src/store/embedded/files.js';
+import { SEGMENT_HEADER_BYTES, listSegments } from '../../../src/store/embedded/segment.js';
+import { segmentPieces } from '../../../src/store/embedded/segment-pieces.js';
+import { StoreDamaged } from '../../../src/store/store.js';
+import { temporaryDirectory } from '../../running/collector-process.js';
+import { candidate } from '../candidate.js';
+import { fillDirectory, flipBit, frameOffset } from './filled-directory.js';
+
+const EVENTS = [900, 3 << 20, 10, 600_000, 600_000, 20, 50_000, 30].map((bytes) =>
+  candidate({ body: { text: 'x'.repeat(bytes) } }),
+);
+
+/** Two segments, the first one with seven of the eight events. */
+async function filled() {
+  const dataDir = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+  const batches = EVENTS.map((event) => [event]);
+  await fillDirectory(dataDir, batches.slice(0, 7), 5 << 20);
+  await fillDirectory(dataDir, batches.slice(7), 64 << 10);
+  const segments = listSegments(nodeFiles, `${dataDir}/ledger`);
+  const [first, last] = segments;
+  if (first === undefined || last === undefined) throw new Error('not two segments');
+  expect(segments.length).toBe(2);
+  return { first, last };
+}
+
+function read(pieces: Iterable<Uint8Array>): Buffer {
+  return Buffer.concat([...pieces].map((piece) => Buffer.from(piece)));
+}
+
+test('[R-811] the pieces of a segment are its bytes, up to where it is to end', async () => {
+  const { first, last } = await filled();
+  const bytes = fs.readFileSync(first.path);
+  expect(read(copies(segmentPieces(nodeFiles, first, last, last.base))).equals(bytes)).toBe(true);
+  const third = frameOffset(first.path, EVENTS, 4);
+  const until = first.base + third - SEGMENT_HEADER_BYTES;
+  expect(read(copies(segmentPieces(nodeFiles, first, last, until))).equals(bytes.subarray(0, third))).toBe(
+    true,
+  );
+  const header = read(copies(segmentPieces(nodeFiles, last, undefined, last.base)));
+  expect(header.equals(fs.readFileSync(last.path).subarray(0, SEGMENT_HEADER_BYTES))).toBe(true);
+});
+
+/** Each piece is valid until the next is asked for. */
+function* copies(pieces: Iterable<Uint8Array>): Generator<Uint8Array> {
+  for (const piece of pieces) yield Buffer.from(piece);
+}
+
+test('[R-811] a byte that has changed anywhere in a segment is found before it is given out', async () => {
+  const { first, last } = await filled();
+  const sound = fs.readFileSync(first.path);
+  const places = [3, 9, 20, 30, 39, 45, 60, 64, 70, 100, 500, 40_000, 3 << 20, sound.length - 1];
+  for (const place of places) {
+    flipBit(first.path, place);
+    let given = 0;
+    expect(() => {
+      for (const piece of segmentPieces(nodeFiles, first, last, last.base)) given += piece.length;
+    }, `byte ${place}`).toThrow(StoreDamaged);
+    expect(given).toBeLessThanOrEqual(place);
+    fs.writeFileSync(first.path, sound);
+  }
+});
+
+test('[R-811] a segment that ends before it should is found, also the last one', async () => {
+  const { first, last } = await filled();
+  const whole = () => read(segmentPieces(nodeFiles, last, undefined, last.base + 300));
+  expect(whole).toThrow('a frame does not hold what was written');
+  fs.truncateSync(first.path, frameOffset(first.path, EVENTS, 3));
+  expect(() => read(segmentPieces(nodeFiles, first, last, last.base))).toThrow(
+    `in 0000000000000001.segment at byte ${frameOffset(first.path, EVENTS, 3)}, where event 3 is due`,
+  );
+});

@@ -1,0 +1,38 @@
+// Puts what runs, and nothing else, into a directory that can be copied to a host or into an image:
+//
+//   npm ci && npm run build
+//   node scripts/assemble.mjs <directory>
+//
+// The packages as npm would publish them, and what they need to run as the lock file says. No package's install
+// script is run: none of them needs one.
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+
+const [, , target] = process.argv;
+if (target === undefined) throw new Error('usage: node scripts/assemble.mjs <directory>');
+if (existsSync(target) && readdirSync(target).length > 0) throw new Error(`${target} is not empty`);
+
+const root = path.dirname(import.meta.dirname);
+const { workspaces } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+
+function copy(file) {
+  const to = path.join(target, file);
+  mkdirSync(path.dirname(to), { recursive: true });
+  cpSync(path.join(root, file), to, {
+    recursive: true,
+    // For the compiler, not for what runs.
+    filter: (source) => !source.endsWith('.tsbuildinfo'),
+  });
+}
+
+for (const file of ['package.json', 'package-lock.json', '.npmrc', 'LICENSE']) copy(file);
+for (const workspace of workspaces) {
+  const { files } = JSON.parse(readFileSync(path.join(root, workspace, 'package.json'), 'utf8'));
+  for (const file of ['package.json', ...files.filter((name) => !name.startsWith('!'))]) {
+    copy(path.join(workspace, file));
+  }
+}
+const npm = ['ci', '--omit=dev', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'];
+const { status } = spawnSync('npm', npm, { cwd: target, stdio: ['ignore', 2, 2] });
+process.exit(status ?? 1);

@@ -1,0 +1,105 @@
+import { spawnSync } from 'node:child_process';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { WARNING_IDS } from '../../packages/collector/src/management/warnings.js';
+import { measure, type Measured, unknownIn } from './measured.js';
+import { selectorsIn } from './promql.js';
+import { configFrom, ROOT, textOf, yamlOf } from './repository.js';
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly labels: { readonly severity: string };
+  readonly annotations: { readonly summary: string; readonly description: string; readonly runbook: string };
+}
+
+const { groups } = yamlOf('deploy/prometheus/rules.yaml') as { groups: { name: string; rules: Rule[] }[] };
+const rules = groups.flatMap((group) => group.rules);
+const operations = textOf('docs/OPERATIONS.md');
+const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
+
+/** The alert that fires for what the console warns of. */
+const ALERT_OF: Readonly<Record<(typeof WARNING_IDS)[number], string>> = {
+  storage_unavailable: 'CollectorNotReady',
+  disk_full_soon: 'CollectorDiskFills',
+  queue_nearly_full: 'CollectorQueueFull',
+  checkpoint_old: 'CollectorCheckpointOld',
+  checkpoints_fail: 'CollectorCheckpointOld',
+  sink_forked: 'CollectorSinkForked',
+  sink_down: 'CollectorSinkDown',
+  verify_found_damage: 'CollectorDamage',
+  key_expires_soon: 'CollectorKeyExpires',
+  keys_unreadable: 'CollectorKeysUnreadable',
+  certificate_expires_soon: 'CollectorCertificateExpires',
+  clock_stepped: 'CollectorClockStepped',
+  data_directory_exposed: 'CollectorExposed',
+};
+
+let measured: Measured;
+beforeAll(async () => {
+  measured = await measure();
+});
+
+describe('[R-844] the alerts', () => {
+  test.each(rules.map(({ alert, expr }) => [alert, expr]))(
+    '%s asks for what a collector measures',
+    (_, expr) => {
+      const selectors = selectorsIn(expr);
+      expect(selectors).not.toEqual([]);
+      expect(unknownIn(selectors, measured)).toEqual([]);
+    },
+  );
+
+  test('would be found wrong if they asked for anything else', () => {
+    expect(() => selectorsIn('sum by (rate(x[5m])')).toThrow('no PromQL');
+    expect(unknownIn(selectorsIn('collector_raedy == 0'), measured)).toEqual(['collector_raedy']);
+    expect(unknownIn(selectorsIn('collector_sink_state{state="down"} == 1'), measured)).toHaveLength(1);
+  });
+
+  test('have a name each, a severity, and words for whoever is woken', () => {
+    expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
+    for (const { alert, labels, annotations } of rules) {
+      expect(alert).toMatch(/^Collector[A-Z]\w+$/);
+      expect(['critical', 'warning']).toContain(labels.severity);
+      expect(annotations.summary.length, alert).toBeGreaterThan(10);
+      expect(annotations.description.length, alert).toBeGreaterThan(10);
+    }
+  });
+
+  test('each lead to a page of the run book, and each page to an alert', () => {
+    const pages = [...operations.matchAll(/^#+ (Collector\w+)$/gm)].map(([, name]) => name);
+    expect(pages).toEqual(rules.map(({ alert }) => alert));
+    for (const { alert, annotations } of rules) {
+      expect(annotations.runbook).toBe(`docs/OPERATIONS.md#${alert.toLowerCase()}`);
+    }
+  });
+
+  test('fire for everything that the console warns of', () => {
+    const names = rules.map(({ alert }) => alert);
+    for (const id of WARNING_IDS) expect(names, id).toContain(ALERT_OF[id]);
+  });
+
+  test.skipIf(!hasPromtool)('are understood by Prometheus, and fire when they should', () => {
+    const args = [
+      ['check', 'rules', 'rules.yaml'],
+      ['check', 'config', '--syntax-only', 'prometheus.yaml'],
+      ['test', 'rules', 'rules.test.yaml'],
+    ];
+    for (const each of args) {
+      const { status, stdout, stderr } = spawnSync('promtool', each, {
+        ...{ cwd: `${ROOT}/deploy/prometheus`, encoding: 'utf8' },
+      });
+      expect(status, stdout + stderr).toBe(0);
+    }
+  });
+});
+
+test('[R-844] Prometheus asks the management port, for the job that the alerts name', () => {
+  const { scrape_configs: jobs } = yamlOf('deploy/prometheus/prometheus.yaml') as {
+    scrape_configs: { job_name: string; static_configs: { targets: string[] }[] }[];
+  };
+  const selected = rules.flatMap(({ expr }) => selectorsIn(expr).flatMap(({ equal }) => equal));
+  const named = new Set(selected.filter(([label]) => label === 'job').map(([, value]) => value));
+  expect([...named]).toEqual(jobs.map(({ job_name }) => job_name));
+  const targets = jobs.flatMap(({ static_configs }) => static_configs.flatMap((each) => each.targets));
+  expect(targets).toEqual([expect.stringMatching(new RegExp(`:${configFrom({}).managementPort}$`))]);
+});
