@@ -27,7 +27,8 @@ async function startCollector() {
   const keys = ['keys', 'create', '--data-dir', dataDir, '--json', '--organisation', 'default'];
   const printed = execFileSync(process.execPath, [COLLECTOR, ...keys, '--permissions', 'all']).toString();
   const apiKey = /cek_[a-z2-7]{12}_[\w-]{43}/.exec(printed)[0];
-  const child = spawn(process.execPath, [COLLECTOR, 'serve', '--port', '0', '--data-dir', dataDir]);
+  const where = ['--port', '0', '--data-dir', dataDir, '--management', 'off'];
+  const child = spawn(process.execPath, [COLLECTOR, 'serve', ...where]);
   let said = '';
   for await (const piece of child.stderr) {
     said += piece;

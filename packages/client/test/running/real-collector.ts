@@ -36,7 +36,8 @@ export async function realCollector(): Promise<RealCollector> {
   let port = 0;
   let running: { kill: () => Promise<void> } | undefined;
   const start = async () => {
-    const child = spawn(process.execPath, [MAIN, 'serve', '--port', String(port), '--data-dir', dataDir]);
+    const where = ['--port', String(port), '--data-dir', dataDir, '--management', 'off'];
+    const child = spawn(process.execPath, [MAIN, 'serve', ...where]);
     const exited = new Promise<void>((resolve) => child.on('exit', () => resolve()));
     running = {
       kill: () => {
