@@ -102,6 +102,12 @@ module.exports = {
       to: { path: clientRoom('spool'), pathNot: ['^packages/client/src/spool/spool\\.ts$'] },
     },
     {
+      name: 'nobody-imports-the-cli-of-the-client',
+      severity: 'error',
+      from: { path: '^packages/client/src/', pathNot: clientRoom('cli') },
+      to: { path: clientRoom('cli') },
+    },
+    {
       name: 'only-cli-names-a-driver',
       severity: 'error',
       from: { path: '^packages/collector/src/', pathNot: ['^packages/collector/src/(cli|store)/'] },

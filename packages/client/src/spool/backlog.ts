@@ -209,7 +209,7 @@ export class Backlog {
       `${lost.size} bytes at ${lost.offset} of segment ${segment.name} are no whole frame` +
       (lost.atEnd ? ', nor is what is behind them' : '');
     try {
-      const file = await this.#damaged.keep(segment, fd, lost);
+      const file = await this.#damaged.keep(segment.name, fd, lost);
       this.#onTrouble(`${what}; ${file === undefined ? 'they are zeros' : `kept in ${file}`}`, undefined);
     } catch (error) {
       segment.keep = true;

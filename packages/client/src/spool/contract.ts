@@ -4,6 +4,7 @@
  */
 import type { EventKind } from '@clinical-events/protocol';
 import type { SpoolFiles } from './files.js';
+import type { OnTrouble } from './trouble.js';
 
 /**
  * When an append resolves: with `fsync` once the event is on stable storage; with `os` once the operating system has
@@ -24,8 +25,8 @@ export interface SpoolOptions {
   readonly maxBytes?: number;
   /** The file layer; tests put another one here. */
   readonly files?: SpoolFiles;
-  /** Told of all that went wrong and that no call could report. Never given anything of an event. */
-  readonly onTrouble?: (what: string, error: unknown) => void;
+  /** Told of all that went wrong and that no call could report, each time. Never given anything of an event. */
+  readonly onTrouble?: OnTrouble;
 }
 
 /** Where an event stands. Opaque; within one segment, later events have higher offsets. */

@@ -2,7 +2,6 @@
 import path from 'node:path';
 import type { SpoolFiles } from './files.js';
 import type { LostBytes } from './segment-reader.js';
-import type { WaitingSegment } from './waiting-segment.js';
 
 const CHUNK_BYTES = 1 << 20;
 
@@ -16,11 +15,16 @@ export class DamagedBytes {
   }
 
   /**
-   * On return the bytes are durable in a file named by segment and offset, unless they are all zeros.
+   * On return the bytes are durable in a file named by where they were, unless they are all zeros.
+   * @param name of the segment, or of the file, in which they are.
    * @returns its path.
    */
-  async keep(segment: WaitingSegment, fd: number, lost: LostBytes): Promise<string | undefined> {
-    const file = path.join(this.directory, `${segment.name}-${lost.offset}.bytes`);
+  async keep(
+    name: string,
+    fd: number,
+    lost: Pick<LostBytes, 'offset' | 'size'>,
+  ): Promise<string | undefined> {
+    const file = path.join(this.directory, `${name}-${lost.offset}.bytes`);
     let copy: number | undefined;
     try {
       for (let done = 0; done < lost.size; done += CHUNK_BYTES) {

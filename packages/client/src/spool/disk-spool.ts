@@ -22,7 +22,7 @@ import { Quarantine } from './quarantine.js';
 import { KEY_BYTES } from './sealing.js';
 import { Takers } from './takers.js';
 import type { TakenEvent } from './taken-event.js';
-import { seldom, type OnTrouble } from './trouble.js';
+import type { OnTrouble } from './trouble.js';
 import type { WaitingSegment } from './waiting-segment.js';
 
 const SEGMENT_BYTES = 16 << 20;
@@ -83,7 +83,7 @@ export class DiskSpool implements Spool {
       throw new RangeError('the sizes of a spool are from 1 byte on, and of a segment below 4 GiB');
     }
     const root = path.resolve(directory);
-    const onTrouble = seldom(options.onTrouble ?? (() => undefined));
+    const { onTrouble = () => undefined } = options;
     await preparePrivate(files, root);
     const neighbours = new Neighbours(files, root, onTrouble);
     // Before anything is made or moved: with the wrong key nothing is touched.

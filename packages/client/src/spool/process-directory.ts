@@ -2,7 +2,8 @@
  * Each opened spool writes in a sub-directory of its own, so that no two processes ever write to one file:
  *
  *   <spool>/<series>/lock       the socket that its holder listens on (lock.ts)
- *   <spool>/<series>/owner      the host of the holder; touched every 10 seconds; removed when the spool is closed
+ *   <spool>/<series>/owner      the host of the holder, and for people its process id; touched every 10 seconds; removed
+ *                               when the spool is closed
  *   <spool>/<series>/*.segment, *.done
  *
  * It is made under another name and renamed once the lock is held: under its name it is never seen without. One that is
@@ -80,7 +81,7 @@ export class ProcessDirectory {
       lock = await files.holdLock(path.join(draft, LOCK));
       const fd = await files.open(path.join(draft, OWNER), 'new');
       try {
-        await files.write(fd, Buffer.from(files.host), 0);
+        await files.write(fd, Buffer.from(`${files.host}\n${process.pid}\n`), 0);
       } finally {
         await files.close(fd);
       }
@@ -155,8 +156,9 @@ export class Neighbours {
 
   async #isAbandoned(directory: string): Promise<boolean> {
     const owner = path.join(directory, OWNER);
-    const host = await readText(this.#files, owner);
-    if (host === undefined) return true;
+    const holder = await readOwner(this.#files, directory);
+    if (holder === undefined) return true;
+    const { host } = holder;
     const state = await this.#files.lockState(path.join(directory, LOCK));
     if (state === 'free' && host === this.#files.host) return true;
     // A lock that is missing may have been swept away under a living process.
@@ -184,17 +186,25 @@ export async function removeEmptied(files: SpoolFiles, directory: string): Promi
   await files.removeDirectory(directory);
 }
 
-async function readText(files: SpoolFiles, file: string): Promise<string | undefined> {
+/** Who holds the directory, or held it last; undefined when nobody does. The process id is only a word of its host. */
+export async function readOwner(
+  files: SpoolFiles,
+  directory: string,
+): Promise<{ host: string; pid: number | undefined } | undefined> {
   let fd: number;
   try {
-    fd = await files.open(file, 'read');
+    fd = await files.open(path.join(directory, OWNER), 'read');
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
   }
   try {
     const bytes = Buffer.alloc(256);
-    return bytes.subarray(0, await files.read(fd, bytes, 0)).toString();
+    const [host = '', pid = ''] = bytes
+      .subarray(0, await files.read(fd, bytes, 0))
+      .toString()
+      .split('\n');
+    return { host, pid: /^\d{1,10}$/.test(pid) ? Number(pid) : undefined };
   } finally {
     await files.close(fd);
   }

@@ -6,7 +6,8 @@
  *
  * `event` is the exact text of the body; a body that is no UTF-8 stands in `event_base64` instead. With a key the line
  * is {"at": …, "sealed": base64 of sealing.ts's sealed text, which is the object above}, because a reason may tell of
- * the event too. The file is opened for each line: a line that could not be written whole is cut off again.
+ * the event too. The file is opened for each line: a line that could not be written whole is cut off again, and one that
+ * went into a file that somebody has moved away meanwhile (requeuing.ts) is written again.
  */
 import { isUtf8 } from 'node:buffer';
 import path from 'node:path';
@@ -47,28 +48,52 @@ export class Quarantine {
   }
 
   async #write(line: Buffer): Promise<void> {
-    const { files, durable } = this.#options;
     try {
-      await files.makeDirectory(path.dirname(this.path));
-      const fd = await files.open(this.path, 'write');
-      try {
-        const end = await files.size(fd);
-        try {
-          await files.write(fd, line, end);
-          if (durable) await files.datasync(fd);
-        } catch (error) {
-          await files.truncate(fd, end);
-          throw error;
-        }
-        if (durable && end === 0) await files.syncDirectory(path.dirname(this.path));
-      } finally {
-        await files.close(fd);
-      }
+      await this.#options.files.makeDirectory(path.dirname(this.path));
+      while (!(await this.#append(line)));
     } catch (error) {
       const message = 'an event could not be put into quarantine';
       throw ['ENOSPC', 'EDQUOT', 'EFBIG'].includes(errorCode(error) ?? '')
         ? new SpoolFull(message, { cause: error })
         : new SpoolUnwritable(message, { cause: error });
+    }
+  }
+
+  /** @returns false when the file was moved away before the line was in it, so that whoever did may not have seen it. */
+  async #append(line: Buffer): Promise<boolean> {
+    const { files, durable } = this.#options;
+    const fd = await files.open(this.path, 'write');
+    try {
+      const end = await files.size(fd);
+      try {
+        await files.write(fd, line, end);
+        if (durable) await files.datasync(fd);
+        if (!(await this.#stands(line, end))) return false;
+      } catch (error) {
+        await files.truncate(fd, end);
+        throw error;
+      }
+      if (durable && end === 0) await files.syncDirectory(path.dirname(this.path));
+      return true;
+    } finally {
+      await files.close(fd);
+    }
+  }
+
+  async #stands(line: Buffer, offset: number): Promise<boolean> {
+    const { files } = this.#options;
+    let fd: number;
+    try {
+      fd = await files.open(this.path, 'read');
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return false;
+      throw error;
+    }
+    try {
+      const found = Buffer.alloc(line.length);
+      return (await files.read(fd, found, offset)) === line.length && found.equals(line);
+    } finally {
+      await files.close(fd);
     }
   }
 }
@@ -87,7 +112,7 @@ function quarantineLine(event: SpooledEvent, refusal: Refusal, key: Uint8Array |
 }
 
 /** What stands in one line of a quarantine file. */
-interface QuarantinedEvent {
+export interface QuarantinedEvent {
   readonly kind: EventKind;
   /** RFC 3339. */
   readonly capturedAt: string;
