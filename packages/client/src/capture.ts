@@ -51,6 +51,8 @@ export class Capture {
   #spool: Spool | undefined;
   #closed = false;
   readonly #pending = new Set<Promise<unknown>>();
+  /** Of each content that is being stored: what gives it up. */
+  readonly #storing = new Set<() => void>();
 
   constructor(parts: CaptureParts) {
     this.#parts = parts;
@@ -97,6 +99,12 @@ export class Capture {
   /** On return everything that was captured before is in the spool or refused. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#pending);
+  }
+
+  /** Refuses what still waits for its content. On return everything that was captured is in the spool or refused. */
+  async giveUp(): Promise<void> {
+    for (const refuse of this.#storing) refuse();
+    await this.settled();
   }
 
   /** Up to the first `await` it runs within the caller's call. */
@@ -153,9 +161,22 @@ export class Capture {
     const { store } = this.#parts;
     if (!store) throw new ContentNotStored('the client was made without a place for content');
     try {
-      await store.put(bytes, sha256);
+      await this.#unlessGivenUp(store.put(bytes, sha256));
     } catch (cause) {
       throw new ContentNotStored('the content that the event refers to could not be stored', { cause });
+    }
+  }
+
+  async #unlessGivenUp(stored: Promise<void>): Promise<void> {
+    let refuse: () => void = () => undefined;
+    const givenUp = new Promise<never>((_, reject) => {
+      refuse = () => reject(new Error('the client was closed before it was'));
+    });
+    this.#storing.add(refuse);
+    try {
+      await Promise.race([stored, givenUp]);
+    } finally {
+      this.#storing.delete(refuse);
     }
   }
 

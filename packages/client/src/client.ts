@@ -52,6 +52,7 @@ export interface SendingPace {
   readonly backoff?: Backoff | undefined;
   readonly slowMs?: number | undefined;
   readonly patienceMs?: number | undefined;
+  readonly settleMs?: number | undefined;
 }
 
 export interface ClientState extends SpoolState {
@@ -62,6 +63,8 @@ export interface ClientState extends SpoolState {
 const CONCURRENCY = 64;
 const FLUSH_MS = 30_000;
 const CLOSE_MS = 5000;
+/** So long `close` waits, beside that, for what was captured before it to be in the spool: for a slow bucket, say. */
+const SETTLE_MS = 5000;
 /** What sampling left out is told after so long, even when no event comes that could carry it. */
 const SUMMARY_MS = 60_000;
 
@@ -69,6 +72,7 @@ export class Client<P extends Profile = 'minimum'> {
   readonly #capture: Capture;
   readonly #opening: Promise<Spool>;
   readonly #summing: NodeJS.Timeout | undefined;
+  readonly #settleMs: number;
   #spool: Spool | undefined;
   #sender: Sender | undefined;
   #closing: Promise<{ waiting: number }> | undefined;
@@ -89,7 +93,8 @@ export class Client<P extends Profile = 'minimum'> {
     const maker = new EventMaker(options.app ?? {}, options.validate ?? 'minimum');
     const sampler = sampling && new Sampler(sampling, { onTrouble });
     const store = contentStore(options.content);
-    const { patienceMs, backoff, slowMs } = pace;
+    const { patienceMs, backoff, slowMs, settleMs = SETTLE_MS } = pace;
+    this.#settleMs = settleMs;
     this.#opening = openSpool(place, onTrouble);
     this.#capture = new Capture({ maker, sampler, store, spool: this.#opening, onRefused });
     this.#opening.then(
@@ -132,7 +137,8 @@ export class Client<P extends Profile = 'minimum'> {
 
   /**
    * Refuses what comes from now on, and gives the collector so many milliseconds to take what waits. What still waits
-   * then stays in the spool, for the next client on the directory. Does not reject.
+   * then stays in the spool, for the next client on the directory. What was captured before is in the spool then, or was
+   * refused: also for content that could not be stored within five seconds more. Does not reject.
    * @returns how many events still wait.
    */
   close({ timeoutMs = CLOSE_MS }: { readonly timeoutMs?: number } = {}): Promise<{ waiting: number }> {
@@ -151,7 +157,11 @@ export class Client<P extends Profile = 'minimum'> {
     this.#capture.sampler?.end();
     this.#capture.summarise();
     await this.#drain(timeoutMs);
+    await this.#opening.catch(() => undefined);
+    await within(this.#settleMs, this.#capture.settled());
+    await this.#capture.giveUp();
     await this.#sender?.stop();
+    await this.#spool?.flush();
     const waiting = this.#spool?.state.waiting ?? 0;
     await this.#spool?.close();
     return { waiting };
@@ -159,13 +169,8 @@ export class Client<P extends Profile = 'minimum'> {
 
   async #drain(timeoutMs: number): Promise<{ waiting: number }> {
     const timeout = new AbortController();
-    const passed = new Promise<void>((resolve) => {
-      timeout.signal.addEventListener('abort', () => resolve());
-    });
-    // With a timer that keeps the process alive: whoever waits here is not to see it end.
-    const timer = setTimeout(() => timeout.abort(), timeoutMs);
-    await Promise.race([this.#delivered(timeout.signal), passed]);
-    clearTimeout(timer);
+    await within(timeoutMs, this.#delivered(timeout.signal));
+    timeout.abort();
     return { waiting: this.#spool?.state.waiting ?? 0 };
   }
 
@@ -190,6 +195,15 @@ export class Client<P extends Profile = 'minimum'> {
  */
 export function createClient<P extends Profile = 'minimum'>(options: ClientOptions<P>): Client<P> {
   return new Client(options);
+}
+
+/** Resolves with the promise, or after so long. */
+async function within(milliseconds: number, done: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  // A timer that keeps the process alive: whoever waits here is not to see it end.
+  const passed = new Promise<void>((resolve) => (timer = setTimeout(resolve, milliseconds)));
+  await Promise.race([done, passed]);
+  clearTimeout(timer);
 }
 
 function endpointUrl(url: string | URL): URL {

@@ -247,6 +247,30 @@ test('[R-861] an application that looks at nothing never sees an unhandled rejec
   expect(log.state.refused).toBeGreaterThan(15);
 });
 
+test('[R-861] what was captured before close is in the spool, however little time close is given', async () => {
+  const directory = temporaryDirectory();
+  const options = { url: 'http://127.0.0.1:9', spool: directory, content: `${directory}-content` };
+  const { log, refusals } = hurriedClient(options);
+  const run = log.startRun({ model: MODEL }, { content: 'the whole question' });
+  run.output({ summary: 's' }, { content: 'the whole answer' });
+  expect(await log.close({ timeoutMs: 0 })).toEqual({ waiting: 2 });
+  expect(refusals).toEqual([]);
+  const next = hurriedClient(options);
+  await next.log.ready();
+  expect(next.log.state.waiting).toBe(2);
+});
+
+test('[R-864] content that nobody stores does not keep close waiting: its event is refused', async () => {
+  const never = { put: () => new Promise<void>(() => undefined) };
+  const { log, refusals } = hurriedClient(
+    { url: 'http://127.0.0.1:9', spool: temporaryDirectory(), content: never },
+    { settleMs: 50 },
+  );
+  const run = log.startRun({ model: MODEL }, { content: 'c' });
+  expect(await log.close({ timeoutMs: 0 })).toEqual({ waiting: 0 });
+  expect(refusals).toMatchObject([{ eventId: run.startEventId, error: { name: 'ContentNotStored' } }]);
+});
+
 test('[R-861] what comes after close is refused clearly, and close may be called again', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
