@@ -6,14 +6,15 @@ import type { Captured } from '../src/index.js';
 import { faultyRoad } from './running/faulty-road.js';
 import { hurriedClient, temporaryDirectory } from './running/hurried-client.js';
 import { realCollector } from './running/real-collector.js';
+import { canMount, inSmallFileSystem } from './spool/small-file-system.js';
 
 const SCRIPT = path.join(import.meta.dirname, 'running/capturing-process.mjs');
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-function startProcess(wish: Readonly<Record<string, unknown>>) {
-  const child = spawn(process.execPath, [SCRIPT, JSON.stringify(wish)], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+/** @param before what the command begins with, for a process that is restricted. */
+function startProcess(wish: Readonly<Record<string, unknown>>, before: readonly string[] = []) {
+  const words = [...before, process.execPath, SCRIPT, JSON.stringify(wish)];
+  const child = spawn(words[0] ?? '', words.slice(1), { stdio: ['ignore', 'pipe', 'pipe'] });
   const said = { lines: [] as string[], errors: '' };
   let rest = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -38,8 +39,8 @@ test('[R-862] on a road where everything fails every event arrives once, and wha
     const run = log.startRun({ model: { model_id: 'm' }, inputs: { prompt: `${i}` } });
     captured.push(run.started, run.output({ summary: `${i}` }), log.run(run.id).feedback({ rating: i }));
     if (i % 10 === 0) refused.push(run.output({ summary: i } as unknown as { summary: string }).eventId);
-    if (i === 60) await collector.kill();
-    if (i === 90) await collector.start();
+    if (i % 50 === 20) await collector.kill();
+    if (i % 50 === 30) await collector.start();
     await sleep(5);
   }
   road.share = 0.1;
@@ -138,3 +139,29 @@ test('[R-862] a process that closes its client while the collector is away ends 
   expect(await end.ended).toBe(0);
   expect(end.said.errors).toBe('');
 });
+
+test.runIf(canMount)(
+  '[R-852] on a full disk what was captured arrives, and what does not was refused to its caller',
+  async () => {
+    const collector = await realCollector();
+    const { url, apiKey } = collector;
+    await collector.kill();
+    const { child, said, ended } = startProcess(
+      { url, apiKey, spool: { directory: 'spool', durability: 'os' }, do: 'fill' },
+      inSmallFileSystem(),
+    );
+    const of = (mark: string) => said.lines.filter((line) => line.startsWith(mark));
+    while (of('full').length === 0 && child.exitCode === null) await sleep(5);
+    await collector.start();
+    expect(await ended).toBe(0);
+    expect(said.errors).toBe('');
+    // Once there is room again events are captured again.
+    expect(said.lines.at(-1)).toMatch(/^[+]/);
+    const captured = of('+').map((line) => line.slice(1));
+    expect(captured.length).toBeGreaterThan(100);
+    expect(of('!').length).toBeGreaterThan(100);
+    expect(new Set(of('!'))).toEqual(new Set(['!SpoolFull']));
+    expect([...(await collector.stored()).keys()].sort()).toEqual(captured.sort());
+  },
+  120_000,
+);

@@ -1,5 +1,6 @@
 // A process with a client, for tests to end: node capturing-process.mjs '{"url": …, "apiKey": …, "spool": …, "do": …}'
 // Tells on standard output, a line each: "+<event id>" is durable, "!<error>" refused, "=<events>" waiting at the end.
+import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import { createClient } from '../../dist/index.js';
 
@@ -26,6 +27,19 @@ if (wish === 'end') {
   log.startRun(start);
   const { waiting } = await log.close({ timeoutMs: 300 });
   say(`=${waiting}`);
+} else if (wish === 'fill') {
+  // More than there is room for, and once some of it has gone, one more.
+  const summary = 'x'.repeat(1000);
+  const all = [];
+  for (let i = 0; i < 2000; i++) {
+    all.push(told(log.run(randomUUID()).output({ summary })).catch(() => undefined));
+    if (i % 20 === 0) await Promise.all(all);
+  }
+  await Promise.all(all);
+  say('full');
+  await log.flush(60_000);
+  await told(log.run(randomUUID()).output({ summary }));
+  await log.close();
 } else {
   // Until it is killed.
   for (let worker = 0; worker < 4; worker++) {
