@@ -1,5 +1,5 @@
 // The rooms of the collector and the doors between them (docs/ARCHITECTURE.md, "Rooms").
-// Anything that is not a door listed here fails the build.
+// Anything that is not a door listed here fails the build. Below them, those of the client.
 const room = (name) => `^packages/collector/src/${name}/`;
 // What every room may ask; it imports nothing.
 const SYSTEM_CODE = '^packages/collector/src/system-code\\.ts$';
@@ -20,6 +20,23 @@ const only = (from, to) => ({
     ],
   },
 });
+const clientRoom = (name) => `^packages/client/src/${name}/`;
+const clientOnly = (from, to, contracts = []) => ({
+  name: `client-${from}-imports-only`,
+  severity: 'error',
+  comment: `the client's ${from}/ may import ${['protocol', ...to, ...contracts].join(', ')} and nothing else of ours`,
+  from: { path: clientRoom(from) },
+  to: {
+    path: '^packages/',
+    pathNot: [
+      '/node_modules/',
+      '^packages/protocol/',
+      clientRoom(from),
+      ...to.map(clientRoom),
+      ...contracts.map((name) => `^packages/client/src/${name}\\.ts$`),
+    ],
+  },
+});
 
 module.exports = {
   forbidden: [
@@ -30,7 +47,10 @@ module.exports = {
       name: 'not-to-dev-dependencies',
       severity: 'error',
       from: { path: '^packages/[^/]+/src/' },
-      to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['type-only'] },
+      to: {
+        dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'],
+        dependencyTypesNot: ['type-only', 'npm-peer'],
+      },
     },
     {
       name: 'protocol-imports-nothing',
@@ -58,6 +78,38 @@ module.exports = {
     only('records', ['integrity', 'store']),
     only('demo', []),
     only('backup', []),
+    clientOnly('spool', []),
+    clientOnly('sending', [], ['spool/spool']),
+    clientOnly('sampling', []),
+    clientOnly('content', []),
+    clientOnly('instrumentation', [], ['index']),
+    {
+      name: 'nobody-imports-instrumentation',
+      severity: 'error',
+      comment:
+        'each file of instrumentation/ is a door of the package: what it wraps is installed only where it is used',
+      from: { path: '^packages/client/src/', pathNot: clientRoom('instrumentation') },
+      to: { path: clientRoom('instrumentation') },
+    },
+    {
+      name: 'the-collector-knows-no-client',
+      severity: 'error',
+      from: { path: '^packages/collector/src/' },
+      to: { path: '^packages/client/' },
+    },
+    {
+      name: 'the-spool-by-its-door',
+      severity: 'error',
+      comment: 'outside of spool/, only the command that looks into a spool may know how it lies on the disk',
+      from: { path: '^packages/client/src/', pathNot: ['^packages/client/src/(spool|cli)/'] },
+      to: { path: clientRoom('spool'), pathNot: ['^packages/client/src/spool/spool\\.ts$'] },
+    },
+    {
+      name: 'nobody-imports-the-cli-of-the-client',
+      severity: 'error',
+      from: { path: '^packages/client/src/', pathNot: clientRoom('cli') },
+      to: { path: clientRoom('cli') },
+    },
     {
       name: 'only-cli-names-a-driver',
       severity: 'error',

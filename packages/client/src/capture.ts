@@ -1,0 +1,211 @@
+/**
+ * From a call to the spool: sampling decides, the bytes are made, what the event refers to is stored, and the event is
+ * appended. All of it that costs time happens after the call has returned, but for making the bytes: from then on
+ * nothing that the caller does to its objects changes the event.
+ */
+import type { EventKind, ModelInstance } from '@clinical-events/protocol';
+import { Captured, type Fate } from './captured.js';
+import { contentUri, sha256Of, type ContentStore } from './content/content-store.js';
+import type { EventDetails, EventMaker } from './event.js';
+import type { RefusedCapture } from './listeners.js';
+import { ClientClosed, ContentNotStored, EventInvalid } from './refusals.js';
+import type { SampledRun, Sampler } from './sampling/sampler.js';
+import type { JudgedEvent, NotCaptured } from './sampling/sampling.js';
+import type { Spool } from './spool/spool.js';
+
+type Payload = Readonly<Record<string, unknown>>;
+
+export interface NewEvent {
+  readonly kind: EventKind;
+  readonly eventId: string;
+  readonly runId: string | undefined;
+  readonly model: ModelInstance;
+  readonly sampled: SampledRun | undefined;
+  readonly details: EventDetails;
+  /** What the event refers to: stored before the event is captured. */
+  readonly content: string | Uint8Array | undefined;
+  /** The payload, with the URI of the content in its place when there is one. */
+  readonly payload: (contentUri: string | undefined) => Payload;
+}
+
+export interface CaptureParts {
+  readonly maker: EventMaker;
+  readonly sampler: Sampler | undefined;
+  readonly store: ContentStore | undefined;
+  /** Rejects when there will be none. */
+  readonly spool: Promise<Spool>;
+  readonly onRefused: (refused: RefusedCapture) => void;
+}
+
+interface Content {
+  readonly bytes: Uint8Array;
+  readonly sha256: string;
+}
+
+export class Capture {
+  readonly maker: EventMaker;
+  readonly sampler: Sampler | undefined;
+  /** Events that were not captured. */
+  refused = 0;
+  readonly #parts: CaptureParts;
+  #spool: Spool | undefined;
+  #closed = false;
+  readonly #pending = new Set<Promise<unknown>>();
+  /** Of each content that is being stored: what gives it up. */
+  readonly #storing = new Set<() => void>();
+
+  constructor(parts: CaptureParts) {
+    this.#parts = parts;
+    this.maker = parts.maker;
+    this.sampler = parts.sampler;
+    parts.spool.then(
+      (spool) => (this.#spool = spool),
+      () => undefined,
+    );
+  }
+
+  capture(event: NewEvent): Captured {
+    const fate = this.#closed
+      ? Promise.reject(new ClientClosed('the client is closed and captures nothing more'))
+      : this.#decide(event);
+    return new Captured(event.eventId, this.#watched(event, fate));
+  }
+
+  /** Tells what was left out in an event of its own, if there is anything to tell. */
+  summarise(): void {
+    const { sampler, maker } = this;
+    if (!sampler?.omissions.some) return;
+    const eventId = maker.newId();
+    const artifact = {
+      artifact_type: 'other',
+      artifact_uri: `urn:uuid:${eventId}`,
+      description: 'How many runs and events sampling has left out: see system_metadata of this event.',
+    };
+    const event = { kind: 'internal-artifact' as const, eventId };
+    const notCaptured = sampler.omissions.take();
+    const summary = { ...event, runId: undefined, payload: { artifact }, details: {} };
+    const told = this.#withCounts(notCaptured, () => {
+      const body = maker.finish({ ...summary, marks: { not_captured: notCaptured } });
+      return this.#append(event.kind, body, undefined);
+    });
+    this.#watched(event, told).catch(() => undefined);
+  }
+
+  /** Refuses what comes from now on. */
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** On return everything that was captured before is in the spool or refused. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#pending);
+  }
+
+  /** Refuses what still waits for its content. On return everything that was captured is in the spool or refused. */
+  async giveUp(): Promise<void> {
+    for (const refuse of this.#storing) refuse();
+    await this.settled();
+  }
+
+  /** Up to the first `await` it runs within the caller's call. */
+  async #decide(event: NewEvent): Promise<Fate> {
+    const { kind, eventId, runId, model, sampled, details } = event;
+    const content = contentOf(event.content);
+    const payload = payloadOf(event, content && contentUri(content.sha256));
+    const judged = { kind, eventId, runId: runId ?? eventId, model, payload } as JudgedEvent;
+    const { fate, marks: sampling } = this.sampler?.judge(sampled, judged) ?? { fate: 'captured' };
+    const finish = (more: Payload) =>
+      this.maker.finish({
+        ...{ kind, eventId, runId, payload, details },
+        marks: { ...(sampling && { sampling }), ...more },
+      });
+    if (fate === 'captured') {
+      const { omissions } = this.sampler ?? {};
+      if (!omissions?.some) return this.#append(kind, finish({}), content);
+      const notCaptured = omissions.take();
+      return this.#withCounts(notCaptured, () =>
+        this.#append(kind, finish({ not_captured: notCaptured }), content),
+      );
+    }
+    // What is left out is checked like the rest: a fault of the host's should not wait for its turn to be found.
+    const body = finish({});
+    if (fate === 'held' && sampled) {
+      const bytes = body.length + (content?.bytes.length ?? 0);
+      const release = () => {
+        this.#watched(event, this.#append(kind, body, content)).catch(() => undefined);
+      };
+      this.sampler?.hold(sampled, judged, bytes, release);
+      return 'held';
+    }
+    this.sampler?.leaveOut(judged);
+    return 'left out';
+  }
+
+  /** The counts that an event carries have not been told when the event is not captured. */
+  async #withCounts(counts: NotCaptured, act: () => Promise<Fate>): Promise<Fate> {
+    try {
+      return await act();
+    } catch (error) {
+      this.sampler?.omissions.putBack(counts);
+      throw error;
+    }
+  }
+
+  async #append(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Fate> {
+    if (content) await this.#store(content);
+    await (this.#spool ?? (await this.#parts.spool)).append(kind, body);
+    return 'durable';
+  }
+
+  async #store({ bytes, sha256 }: Content): Promise<void> {
+    const { store } = this.#parts;
+    if (!store) throw new ContentNotStored('the client was made without a place for content');
+    try {
+      await this.#unlessGivenUp(store.put(bytes, sha256));
+    } catch (cause) {
+      throw new ContentNotStored('the content that the event refers to could not be stored', { cause });
+    }
+  }
+
+  async #unlessGivenUp(stored: Promise<void>): Promise<void> {
+    let refuse: () => void = () => undefined;
+    const givenUp = new Promise<never>((_, reject) => {
+      refuse = () => reject(new Error('the client was closed before it was'));
+    });
+    this.#storing.add(refuse);
+    try {
+      await Promise.race([stored, givenUp]);
+    } finally {
+      this.#storing.delete(refuse);
+    }
+  }
+
+  #watched(event: Pick<NewEvent, 'kind' | 'eventId'>, fate: Promise<Fate>): Promise<Fate> {
+    this.#pending.add(fate);
+    fate.then(
+      () => this.#pending.delete(fate),
+      (error: unknown) => {
+        this.#pending.delete(fate);
+        this.refused++;
+        this.#parts.onRefused({ kind: event.kind, eventId: event.eventId, error });
+      },
+    );
+    return fate;
+  }
+}
+
+/** @throws EventInvalid in place of what the caller's objects may throw, which may name values. */
+function payloadOf(event: NewEvent, uri: string | undefined): Payload {
+  try {
+    return event.payload(uri);
+  } catch {
+    throw new EventInvalid('not_json', 'the payload of the event cannot be read');
+  }
+}
+
+function contentOf(content: string | Uint8Array | undefined): Content | undefined {
+  if (content === undefined) return undefined;
+  // A copy of the bytes: the caller may write over its own before they are stored.
+  const bytes = typeof content === 'string' ? Buffer.from(content) : Buffer.from(content);
+  return { bytes, sha256: sha256Of(bytes) };
+}

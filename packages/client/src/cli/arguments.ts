@@ -1,0 +1,138 @@
+/** The command line of `collector-spool`: what may stand in it, and what it says. */
+import fs from 'node:fs';
+import { parseArgs } from 'node:util';
+import { CommandFailure, EXIT } from './exit-codes.js';
+
+export const USAGE = `Usage: collector-spool COMMAND DIRECTORY [options]
+
+Looks into the spool of @clinical-events/client, also while applications run on it.
+
+Commands:
+  show        what waits, since when and for whom, what was refused and why
+  list        the events that wait, one a line
+  quarantine  the events that the collector refused, one a line
+  requeue     puts those back among the ones that wait
+  drain       sends now what waits and no living process holds
+  verify      reads every byte, and says what is damaged
+
+Options:
+  --json               for scripts; list and quarantine print one object a line
+  --contents           list, quarantine: also the events themselves, and the collector's words. Patient data
+  --key-file FILE      the key that the spool is sealed by: 32 bytes, or those in hex or base64
+  --url URL            drain: where the collector is; or COLLECTOR_URL
+  --api-key-file FILE  drain: the API key; or COLLECTOR_KEY
+  --timeout SECONDS    drain: gives up then; without it, goes on until nothing waits
+  -h, --help           print this help
+  --version            print the version
+
+Exit codes:
+  0    done
+  1    failed for an unexpected reason
+  2    the command line or a key is wrong; nothing was done
+  3    something in the spool is damaged (verify)
+  6    there is no spool
+  7    some of the events still wait, or were refused; all the rest was done (drain)
+  130  a signal ended it; what was sent is done (drain)
+`;
+
+const COMMANDS = ['show', 'list', 'quarantine', 'requeue', 'drain', 'verify'] as const;
+export type CommandName = (typeof COMMANDS)[number];
+
+export interface Request {
+  readonly directory: string;
+  readonly json: boolean;
+  readonly contents: boolean;
+  /** 32 bytes. */
+  readonly key: Uint8Array | undefined;
+  readonly url: string | undefined;
+  readonly apiKey: string | undefined;
+  readonly timeoutMs: number | undefined;
+}
+
+const OPTIONS = {
+  json: { type: 'boolean' },
+  contents: { type: 'boolean' },
+  'key-file': { type: 'string' },
+  url: { type: 'string' },
+  'api-key-file': { type: 'string' },
+  timeout: { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean' },
+} as const;
+
+/** The options that only some commands have. */
+const ONLY: Readonly<Record<string, readonly CommandName[]>> = {
+  contents: ['list', 'quarantine'],
+  url: ['drain'],
+  'api-key-file': ['drain'],
+  timeout: ['drain'],
+};
+
+/** @throws CommandFailure for a command line that makes no sense, or a key that cannot be read. */
+export function readArguments(
+  args: readonly string[],
+): { command: CommandName; request: Request } | 'help' | 'version' {
+  const { values, positionals } = parsed(args);
+  if (values.help) return 'help';
+  if (values.version) return 'version';
+  const [name, directory, ...more] = positionals;
+  const command = COMMANDS.find((each) => each === name);
+  if (name === undefined) throw usage('which command? One of: ' + COMMANDS.join(', '));
+  if (!command) throw usage(`there is no command ${name}; there are ${COMMANDS.join(', ')}`);
+  if (directory === undefined) throw usage(`${command} needs the directory of a spool`);
+  if (more.length > 0) throw usage(`${command} takes one directory`);
+  for (const [option, commands] of Object.entries(ONLY)) {
+    if (option in values && !commands.includes(command)) {
+      throw usage(`--${option} is for ${commands.join(' and ')}`);
+    }
+  }
+  const { json = false, contents = false, url = process.env['COLLECTOR_URL'], timeout } = values;
+  const { 'key-file': keyFile, 'api-key-file': apiKeyFile } = values;
+  return {
+    command,
+    request: {
+      ...{ directory, json, contents, url },
+      apiKey: apiKeyFile === undefined ? process.env['COLLECTOR_KEY'] : bytesIn(apiKeyFile).toString().trim(),
+      key: keyFile === undefined ? undefined : spoolKeyIn(keyFile),
+      timeoutMs: timeout === undefined ? undefined : millisecondsIn(timeout),
+    },
+  };
+}
+
+function parsed(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
+  } catch (error) {
+    // Node explains at length how such an argument could be meant for something else.
+    throw usage(error instanceof Error ? (error.message.split(/[.,] To specify| \. /)[0] ?? '') : '');
+  }
+}
+
+/** @throws CommandFailure */
+function bytesIn(file: string): Buffer {
+  try {
+    return fs.readFileSync(file);
+  } catch (cause) {
+    const why = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown';
+    throw new CommandFailure(`${file} cannot be read (${why})`, EXIT.usage, { cause });
+  }
+}
+
+function spoolKeyIn(file: string): Uint8Array {
+  const bytes = bytesIn(file);
+  if (bytes.length === 32) return bytes;
+  const text = bytes.toString().trim();
+  if (/^[0-9a-fA-F]{64}$/.test(text)) return Buffer.from(text, 'hex');
+  if (/^[A-Za-z0-9+/]{43}=$/.test(text)) return Buffer.from(text, 'base64');
+  throw usage(`${file} holds no key: that is 32 bytes, or those in hex or base64`);
+}
+
+function millisecondsIn(seconds: string): number {
+  const milliseconds = /^\d{1,6}(\.\d{1,3})?$/.test(seconds) ? 1000 * Number(seconds) : NaN;
+  if (!(milliseconds > 0)) throw usage('--timeout is a number of seconds above 0');
+  return milliseconds;
+}
+
+function usage(message: string): CommandFailure {
+  return new CommandFailure(message, EXIT.usage);
+}

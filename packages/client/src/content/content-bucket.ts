@@ -1,0 +1,88 @@
+/**
+ * Content in a bucket that speaks the interface of S3, each under `<prefix><hash>`. A bucket shows an object whole or
+ * not at all, and checks it against the hash that was signed with it.
+ */
+import http from 'node:http';
+import https from 'node:https';
+import { signForS3, type AwsCredentials } from './aws-signature.js';
+import type { ContentStore } from './content-store.js';
+
+export interface BucketOptions {
+  readonly bucket: string;
+  /** Where the service is, such as https://s3.eu-central-1.amazonaws.com. The bucket becomes the first part of the path. */
+  readonly endpoint: string | URL;
+  readonly region: string;
+  /** A function is asked before every request: temporary credentials expire. */
+  readonly credentials: AwsCredentials | (() => AwsCredentials | Promise<AwsCredentials>);
+  /** What the names of the objects begin with. */
+  readonly prefix?: string | undefined;
+}
+
+const ATTEMPTS = 5;
+const FIRST_PAUSE_MS = 100;
+const PATIENCE_MS = 30_000;
+
+export class ContentBucket implements ContentStore {
+  readonly #options: BucketOptions;
+  readonly #base: URL;
+  readonly #client: typeof http | typeof https;
+  readonly #agent: http.Agent;
+
+  /** @throws TypeError for an endpoint that is no URL of http or https. */
+  constructor(options: BucketOptions) {
+    this.#options = options;
+    this.#base = new URL(options.endpoint);
+    if (!/^https?:$/.test(this.#base.protocol)) throw new TypeError('a bucket is reached by http or https');
+    this.#client = this.#base.protocol === 'https:' ? https : http;
+    this.#agent = new this.#client.Agent({ keepAlive: true, maxSockets: 8 });
+  }
+
+  /** See `ContentStore.put`. Tries a few times within some seconds. @throws Error when the bucket did not take it. */
+  async put(content: Uint8Array, sha256: string): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const failure = await this.#try(content, sha256);
+      if (failure === undefined) return;
+      if (attempt === ATTEMPTS || !failure.passing) throw failure.error;
+      const longest = FIRST_PAUSE_MS * 4 ** (attempt - 1);
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * longest));
+    }
+  }
+
+  async #try(content: Uint8Array, sha256: string): Promise<{ error: Error; passing: boolean } | undefined> {
+    const { credentials } = this.#options;
+    let status: number;
+    try {
+      const current = typeof credentials === 'function' ? await credentials() : credentials;
+      status = await this.#send(content, sha256, current);
+    } catch (cause) {
+      return { error: new Error('the bucket could not be reached', { cause }), passing: true };
+    }
+    if (status === 200) return undefined;
+    const passing = status >= 500 || status === 408 || status === 429;
+    return { error: new Error(`the bucket answered ${status}`), passing };
+  }
+
+  #send(content: Uint8Array, sha256: string, credentials: AwsCredentials): Promise<number> {
+    const { bucket, prefix = '', region } = this.#options;
+    const url = new URL(this.#base);
+    url.pathname = `${url.pathname.replace(/\/+$/, '')}/${bucket}/${prefix}${sha256}`;
+    const headers = { 'content-type': 'application/octet-stream' };
+    const signed = signForS3({ method: 'PUT', url, headers, sha256 }, credentials, region, new Date());
+    return new Promise((resolve, reject) => {
+      const request = this.#client.request(url, {
+        method: 'PUT',
+        agent: this.#agent,
+        headers: { ...signed, 'content-length': String(content.length) },
+        signal: AbortSignal.timeout(PATIENCE_MS),
+      });
+      request.on('error', reject);
+      request.on('close', () => reject(new Error('the connection was closed without an answer')));
+      request.on('response', (response) => {
+        response.on('error', reject);
+        response.on('end', () => resolve(response.statusCode ?? 0));
+        response.resume();
+      });
+      request.end(content);
+    });
+  }
+}

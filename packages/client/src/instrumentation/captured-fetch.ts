@@ -1,0 +1,165 @@
+/** The fetch of a library, with the calls of models that go through it captured. */
+import { fields, GrowingAnswer, list, text, type Fields } from './answer.js';
+import { EventStream } from './event-stream.js';
+import { ModelCall, quietly, type Begun, type InstrumentationOptions, type RunsIn } from './model-call.js';
+import { watchedStream, type Watcher } from './watched-stream.js';
+
+export interface FetchOptions extends InstrumentationOptions {
+  /** What makes the requests; the global `fetch` when it is not given. */
+  readonly fetch?: typeof fetch | undefined;
+}
+
+/** How answers of one address are read. */
+export interface AnswerReader {
+  /** An answer in one piece. */
+  whole(answer: GrowingAnswer, body: Fields): void;
+  /** An event of an answer in a stream. */
+  piece(answer: GrowingAnswer, event: Fields): void;
+}
+
+export interface Dialect {
+  readonly provider: string;
+  /** Undefined when no model answers on this path. */
+  readerFor(path: string): AnswerReader | undefined;
+  /** What the request is made of, without words. */
+  inputs(request: Fields): Begun['inputs'];
+}
+
+/** More characters than an answer has; beyond them it is passed on and not looked at any more. */
+const MOST_CHARACTERS = 16 << 20;
+
+/**
+ * A fetch that captures what goes to and comes from a model, and leaves all else alone. Each attempt is a run of its
+ * own. The request is under way before anything is captured, and a stream is passed on as it comes.
+ */
+export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dialect): typeof fetch {
+  return async (input, init) => {
+    const make = options.fetch ?? fetch;
+    const startedAt = performance.now();
+    const answering = make(input, init);
+    const reader = quietly(() => readerOf(dialect, input, init));
+    if (!reader) return answering;
+    const request = quietly(() => fields(JSON.parse(text(init?.body) ?? '{}'))) ?? {};
+    const attempt = Number(quietly(() => new Headers(init?.headers).get('x-stainless-retry-count')) ?? 0);
+    const { provider } = dialect;
+    const call = new ModelCall(runs, options, {
+      ...{ by: provider, provider, model: text(request['model']), request, startedAt },
+      inputs: quietly(() => dialect.inputs(request)) ?? {},
+      ...(attempt > 0 && { marks: { attempt: attempt + 1 } }),
+    });
+    let response: Response;
+    try {
+      response = await answering;
+    } catch (error) {
+      const ending = wasAborted(init, error) ? 'aborted' : 'failed';
+      call.end({ ending, error, answer: new GrowingAnswer() });
+      throw error;
+    }
+    const watched = quietly(() => watchedResponse(response, call, reader, init));
+    if (!watched) call.end({ ending: 'not read', answer: new GrowingAnswer() });
+    return watched ?? response;
+  };
+}
+
+function readerOf(dialect: Dialect, ...[input, init]: Parameters<typeof fetch>): AnswerReader | undefined {
+  const [url, method] = input instanceof Request ? [input.url, input.method] : [input, 'GET'];
+  if ((init?.method ?? method).toUpperCase() !== 'POST') return undefined;
+  return dialect.readerFor(new URL(url).pathname);
+}
+
+function watchedResponse(
+  response: Response,
+  call: ModelCall,
+  reader: AnswerReader,
+  init: RequestInit | undefined,
+): Response {
+  const { status, statusText, headers, body } = response;
+  const answer = new GrowingAnswer();
+  if (!response.ok) {
+    call.end({ ending: 'failed', status, answer });
+    return response;
+  }
+  const type = headers.get('content-type') ?? '';
+  const isStream = type.startsWith('text/event-stream');
+  // A fetch of the application's own may give bodies of another make.
+  if (!(body instanceof ReadableStream) || !(isStream || type.includes('json')) || response.bodyUsed) {
+    call.end({ ending: 'not read', answer });
+    return response;
+  }
+  const watcher = new BodyWatcher(call, answer, reader, isStream, init);
+  const Made = response.constructor as typeof Response;
+  const passed = new Made(watchedStream(body, watcher), { status, statusText, headers });
+  for (const name of ['url', 'redirected', 'type'] as const) {
+    Object.defineProperty(passed, name, { value: response[name] });
+  }
+  return passed;
+}
+
+class BodyWatcher implements Watcher<Uint8Array> {
+  readonly #call: ModelCall;
+  readonly #answer: GrowingAnswer;
+  readonly #reader: AnswerReader;
+  readonly #init: RequestInit | undefined;
+  readonly #decoder = new TextDecoder();
+  readonly #events: EventStream | undefined;
+  #whole = '';
+  #characters = 0;
+
+  constructor(
+    call: ModelCall,
+    answer: GrowingAnswer,
+    reader: AnswerReader,
+    isStream: boolean,
+    init: RequestInit | undefined,
+  ) {
+    this.#call = call;
+    this.#answer = answer;
+    this.#reader = reader;
+    this.#init = init;
+    if (isStream) this.#events = new EventStream((data) => this.#event(data));
+  }
+
+  seen(chunk: Uint8Array): void {
+    if (this.#characters > MOST_CHARACTERS) return;
+    const piece = this.#decoder.decode(chunk, { stream: true });
+    this.#characters += piece.length;
+    if (this.#events) this.#events.push(piece);
+    else this.#whole += piece;
+  }
+
+  over(how: 'read' | 'failed' | 'cancelled', error?: unknown): void {
+    const answer = this.#answer;
+    if (!this.#events && how === 'read')
+      quietly(() => this.#reader.whole(answer, fields(JSON.parse(this.#whole))));
+    this.#call.end({ ending: this.#ending(how, error), answer, ...(how === 'failed' && { error }) });
+  }
+
+  #ending(how: 'read' | 'failed' | 'cancelled', error: unknown) {
+    const { complete, failed } = this.#answer;
+    // Whoever stops reading after the last word has read it all.
+    if (failed) return 'failed';
+    if (complete) return 'complete';
+    if (how === 'cancelled' || (how === 'failed' && wasAborted(this.#init, error))) return 'aborted';
+    if (how === 'failed') return 'failed';
+    return this.#events && this.#characters <= MOST_CHARACTERS ? 'cut off' : 'not read';
+  }
+
+  #event(data: string): void {
+    if (data === '[DONE]') this.#answer.complete = true;
+    else quietly(() => this.#reader.piece(this.#answer, fields(JSON.parse(data))));
+  }
+}
+
+function wasAborted(init: RequestInit | undefined, error: unknown): boolean {
+  return init?.signal?.aborted === true || (error instanceof Error && error.name === 'AbortError');
+}
+
+/** What both dialects have in common of a request. */
+export function counts(request: Fields, messages: unknown): Begun['inputs'] {
+  const number = Array.isArray(messages) ? messages.length : 1;
+  return {
+    message_count: number,
+    tool_count: list(request['tools']).length,
+    streamed: request['stream'] === true,
+  };
+}

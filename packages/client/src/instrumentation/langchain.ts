@@ -1,0 +1,192 @@
+/** Captures what LangChain.js and LangGraph.js run: a callback handler. */
+import { BaseCallbackHandler } from '@langchain/core/callbacks/base';
+import { fields, GrowingAnswer, list, text, type Fields } from './answer.js';
+import {
+  ModelCall,
+  quietly,
+  type Begun,
+  type Ended,
+  type InstrumentationOptions,
+  type RunsIn,
+} from './model-call.js';
+import { OpenCalls } from './open-calls.js';
+
+export type { Answer, ToolCall, Usage } from './answer.js';
+export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
+
+interface AskedModel extends Fields {
+  readonly count: number;
+  readonly extra: unknown;
+  readonly model: unknown;
+}
+
+/** What LangChain tells of a beginning beside what begins. */
+type Told = [tags?: string[], metadata?: Record<string, unknown>, runName?: string];
+
+/**
+ * For the `callbacks` of a call, so that all within it inherits them. A call of a model becomes a run; so does the
+ * outermost chain or agent, and one that a tool runs; what runs within is nested in it. What a retriever has found
+ * becomes an artifact. The application sees what it would see without it. Does not throw.
+ */
+export class RunCallbackHandler extends BaseCallbackHandler {
+  override readonly name = 'clinical-events';
+  /** Or else a process that ends after its answer could end before the answer is captured. */
+  override awaitHandlers = true;
+  readonly #runs: RunsIn;
+  readonly #options: InstrumentationOptions;
+  readonly #open = new OpenCalls();
+  readonly #answers = new WeakMap<ModelCall, GrowingAnswer>();
+
+  /** @param runs the client, a run that the calls belong to, or a function that gives one of them. */
+  constructor(runs: RunsIn, options: InstrumentationOptions = {}) {
+    super();
+    this.#runs = runs;
+    this.#options = options;
+  }
+
+  override handleChatModelStart(
+    model: unknown,
+    messages: readonly (readonly unknown[])[],
+    id: string,
+    parent?: string,
+    extra?: Record<string, unknown>,
+    ...told: Told
+  ): void {
+    this.#beginModel({ model, messages, extra, count: messages[0]?.length ?? 0 }, id, parent, told);
+  }
+
+  override handleLLMStart(
+    model: unknown,
+    prompts: readonly string[],
+    id: string,
+    parent?: string,
+    extra?: Record<string, unknown>,
+    ...told: Told
+  ): void {
+    this.#beginModel({ model, prompts, extra, count: prompts.length }, id, parent, told);
+  }
+
+  /** Only for a call that breaks off: how far it came. */
+  override handleLLMNewToken(token: unknown, _indices: unknown, id: string): void {
+    const call = this.#open.get(id)?.own;
+    const answer = call && this.#answers.get(call);
+    if (answer) answer.text += text(token) ?? '';
+  }
+
+  override handleLLMEnd(result: unknown, id: string): void {
+    const answer = new GrowingAnswer();
+    quietly(() => takeResult(answer, fields(result)));
+    this.#end(id, { ending: 'complete', answer });
+  }
+
+  override handleLLMError(error: unknown, id: string): void {
+    this.#fail(id, error);
+  }
+
+  /** The order of what LangChain gives, which is not the one that its types declare. */
+  override handleChainStart(
+    chain: unknown,
+    inputs: unknown,
+    id: string,
+    parent?: string,
+    _tags?: string[],
+    _metadata?: Record<string, unknown>,
+    _type?: string,
+    name?: string,
+  ): void {
+    const outer = this.#open.get(parent);
+    if (parent === undefined || outer?.isTool) {
+      this.#begin(id, parent, {
+        ...{ provider: 'langchain', model: name ?? text(list(fields(chain)['id']).at(-1)) },
+        ...{ request: inputs, inputs: {} },
+      });
+    } else if (outer) this.#open.begin(id, { within: outer.within });
+  }
+
+  override handleChainEnd(outputs: unknown, id: string): void {
+    const answer = new GrowingAnswer();
+    quietly(() => {
+      const { output, messages } = fields(outputs);
+      answer.text = text(output) ?? text(fields(output ?? list(messages).at(-1) ?? outputs)['text']) ?? '';
+    });
+    // The answer of the model within is the output already.
+    this.#end(id, { ending: 'complete', answer, shown: false });
+  }
+
+  override handleChainError(error: unknown, id: string): void {
+    this.#fail(id, error);
+  }
+
+  override handleToolStart(_tool: unknown, _input: string, id: string, parent?: string): void {
+    this.#open.begin(id, { within: this.#open.get(parent)?.within, isTool: true });
+  }
+
+  override handleToolEnd(_output: unknown, id: string): void {
+    this.#open.end(id);
+  }
+
+  override handleToolError(_error: unknown, id: string): void {
+    this.#open.end(id);
+  }
+
+  override handleRetrieverEnd(documents: unknown, _id: string, parent?: string): void {
+    const within = this.#open.get(parent)?.within;
+    quietly(() => within?.artifact('text_chunk', { documents: list(documents).length }));
+  }
+
+  #beginModel(
+    { count, ...request }: AskedModel,
+    id: string,
+    parent: string | undefined,
+    [, metadata]: Told,
+  ): void {
+    const { ls_provider, ls_model_name } = metadata ?? {};
+    const asked = fields(fields(request.extra)['invocation_params']);
+    this.#begin(id, parent, {
+      provider: text(ls_provider) ?? 'langchain',
+      model: text(ls_model_name) ?? text(asked['model']) ?? text(list(fields(request.model)['id']).at(-1)),
+      request,
+      inputs: { message_count: count, tool_count: list(asked['tools']).length },
+    });
+  }
+
+  #begin(id: string, parent: string | undefined, begun: Omit<Begun, 'by'>): void {
+    const within = this.#open.get(parent)?.within;
+    const call = new ModelCall(within?.run ?? this.#runs, this.#options, { by: 'langchain', ...begun });
+    this.#answers.set(call, new GrowingAnswer());
+    this.#open.begin(id, { within: call, own: call });
+  }
+
+  #end(id: string, ended: Ended): void {
+    this.#open.end(id)?.own?.end(ended);
+  }
+
+  #fail(id: string, error: unknown): void {
+    const call = this.#open.get(id)?.own;
+    const answer = (call && this.#answers.get(call)) ?? new GrowingAnswer();
+    const aborted = error instanceof Error && /^(Model)?AbortError$/.test(error.name);
+    this.#end(id, { ending: aborted ? 'aborted' : 'failed', error, answer });
+  }
+}
+
+function takeResult(answer: GrowingAnswer, { generations, llmOutput }: Fields): void {
+  const generation = fields(list(list(generations)[0])[0]);
+  const message = fields(generation['message']);
+  const { response_metadata, usage_metadata, tool_calls, id } = message;
+  const said = { ...fields(generation['generationInfo']), ...fields(response_metadata) };
+  answer.id = text(id);
+  answer.model = text(said['model_name']) ?? text(said['model']);
+  answer.finishReason = text(said['finish_reason']) ?? text(said['stop_reason']);
+  answer.text = text(message['text']) ?? text(generation['text']) ?? '';
+  const { promptTokens, completionTokens } = fields(fields(llmOutput)['tokenUsage']);
+  answer.count(promptTokens, completionTokens);
+  const { input_tokens, output_tokens } = fields(usage_metadata);
+  answer.count(input_tokens, output_tokens);
+  for (const [at, called] of list(tool_calls).entries()) {
+    const { id: callId, name, args } = fields(called);
+    const call = answer.toolCall(at);
+    call.id = text(callId);
+    call.name = text(name);
+    if (args !== undefined) call.input = JSON.stringify(args);
+  }
+}

@@ -1,0 +1,49 @@
+/** A stream seen while it passes: chunk by chunk as it comes, none early, none late, and none read for its own sake. */
+import { quietly } from './model-call.js';
+
+export interface Watcher<T> {
+  /** Before the chunk is passed on, and only to look at it. */
+  seen(chunk: T): void;
+  /** It was read to its end; it failed; or its reader wanted no more. Called once. */
+  over(how: 'read' | 'failed' | 'cancelled', error?: unknown): void;
+}
+
+/**
+ * Gives what the stream gives, and asks it only when it is asked itself: a tee would read ahead of a slow reader, and
+ * would not pass a cancellation on. What a watcher throws goes nowhere.
+ */
+export function watchedStream<T>(stream: ReadableStream<T>, watcher: Watcher<T>): ReadableStream<T> {
+  // Not locked before somebody reads: until then the stream can still be given to the application as it is.
+  let locked: ReadableStreamDefaultReader<T> | undefined;
+  const reader = () => (locked ??= stream.getReader());
+  let cancelled = false;
+  return new ReadableStream<T>(
+    {
+      async pull(controller) {
+        let next: Awaited<ReturnType<ReadableStreamDefaultReader<T>['read']>>;
+        try {
+          next = await reader().read();
+        } catch (error) {
+          quietly(() => watcher.over('failed', error));
+          controller.error(error);
+          return;
+        }
+        if (cancelled) return;
+        if (next.done) {
+          quietly(() => watcher.over('read'));
+          controller.close();
+        } else {
+          const { value } = next;
+          quietly(() => watcher.seen(value));
+          controller.enqueue(value);
+        }
+      },
+      async cancel(reason) {
+        cancelled = true;
+        quietly(() => watcher.over('cancelled', reason));
+        await reader().cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

@@ -1,0 +1,75 @@
+/** Those in the host application who are told what no call can report. */
+import type { EventKind } from '@clinical-events/protocol';
+import type { Refusal } from './spool/spool.js';
+
+export interface RefusedCapture {
+  readonly kind: EventKind;
+  readonly eventId: string;
+  /** EventInvalid, ContentNotStored, ClientClosed, SpoolFull or SpoolUnwritable. */
+  readonly error: unknown;
+}
+
+export interface QuarantinedEvent {
+  readonly kind: EventKind;
+  readonly eventId: string | undefined;
+  readonly refusal: Refusal;
+}
+
+/** What one of these throws goes nowhere: it is called where nobody could act on it. */
+export interface Listeners {
+  /** An event was not captured, whether or not somebody awaits it. */
+  readonly onRefused?: ((refused: RefusedCapture) => void) | undefined;
+  /** The collector will never take an event; it stands in the quarantine of the spool. */
+  readonly onQuarantine?: ((quarantined: QuarantinedEvent) => void) | undefined;
+  /**
+   * All else, as sentences without values of events, the same one once a minute at most. A warning of the process when
+   * it is not given. Refusals and quarantine are told here when nobody else is told of them.
+   */
+  readonly onTrouble?: ((what: string, error: unknown) => void) | undefined;
+}
+
+const SILENCE_MS = 60_000;
+
+type Told = { readonly [Name in keyof Listeners]-?: NonNullable<Listeners[Name]> };
+
+/** The listeners as the client calls them: each is there, and none throws. */
+export function listening({ onRefused, onQuarantine, onTrouble = warn }: Listeners): Told {
+  const told = new Map<string, number>();
+  const trouble = (what: string, error: unknown) => {
+    const now = performance.now();
+    if (now - (told.get(what) ?? -Infinity) < SILENCE_MS) return;
+    for (const [old, at] of told) if (now - at >= SILENCE_MS) told.delete(old);
+    told.set(what, now);
+    onTrouble(what, error);
+  };
+  return {
+    onTrouble: silent(trouble),
+    onRefused: silent(
+      onRefused ??
+        (({ kind, error }) => trouble(`an event (${kind}) was not captured: ${nameOf(error)}`, error)),
+    ),
+    onQuarantine: silent(
+      onQuarantine ??
+        (({ kind, refusal }) => trouble(`an event (${kind}) was refused: ${refusal.status}`, undefined)),
+    ),
+  };
+}
+
+function silent<Told extends readonly unknown[]>(tell: (...told: Told) => void): (...told: Told) => void {
+  return (...told) => {
+    try {
+      tell(...told);
+    } catch {
+      // See `Listeners`.
+    }
+  };
+}
+
+function warn(what: string, error: unknown): void {
+  const cause = error instanceof Error ? `: ${error.message}` : '';
+  process.emitWarning(`${what}${cause}`, 'ClinicalEventsWarning');
+}
+
+function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : 'unknown';
+}

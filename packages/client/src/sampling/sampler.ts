@@ -1,0 +1,182 @@
+/**
+ * Decides event by event: capture, hold or leave out. A run and the runs nested in it share one decision. Chance
+ * decides at the start; a risk, an outcome or feedback may turn it later, and then what is held of the run follows.
+ * Outcomes and feedback themselves are always captured: what became of a patient is never left to chance.
+ */
+import type { ModelInstance } from '@clinical-events/protocol';
+import { ModelChanges } from './model-changes.js';
+import { Omissions } from './omissions.js';
+import type { JudgedEvent, Sampling } from './sampling.js';
+
+const WINDOW = { runs: 1000, ms: 600_000, bytes: 16 << 20 };
+
+/** What a held event takes beside its bytes, about. */
+const HELD_OVERHEAD_BYTES = 512;
+
+interface Held {
+  readonly event: Pick<JudgedEvent, 'kind' | 'model'>;
+  readonly bytes: number;
+  /** Captures it after all. */
+  readonly release: () => void;
+}
+
+/** A run with the runs nested in it, as far as sampling is concerned. */
+export interface SampledRun {
+  /** The outermost run's first. */
+  readonly runIds: string[];
+  /** Of the outermost run. */
+  readonly model: ModelInstance;
+  readonly startedAt: number;
+  /** What its starts carry. */
+  readonly marks: Readonly<Record<string, unknown>>;
+  state: 'captured' | 'held' | 'left out';
+  risky: boolean;
+  held: Held[];
+}
+
+export interface Decision {
+  readonly fate: SampledRun['state'];
+  /** What goes into system_metadata under `sampling`. */
+  readonly marks: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** For runs of which nothing is known here, such as those of an earlier process. */
+const ALWAYS: Decision = { fate: 'captured', marks: undefined };
+
+export interface SamplerParts {
+  readonly onTrouble: (what: string, error: unknown) => void;
+  /** From 0 to below 1. */
+  readonly random?: () => number;
+  /** A clock that is never set, in milliseconds. */
+  readonly now?: () => number;
+}
+
+export class Sampler {
+  readonly omissions = new Omissions();
+  readonly #sampling: Sampling;
+  readonly #window: typeof WINDOW;
+  readonly #parts: Required<SamplerParts>;
+  readonly #changes: ModelChanges;
+  /** Runs that a risk, an outcome or feedback may still bring in whole, selected ones among them; oldest first. */
+  readonly #inWindow = new Set<SampledRun>();
+  readonly #byRunId = new Map<string, SampledRun>();
+  #heldBytes = 0;
+
+  /** @throws RangeError for a rate that is none, or a window without a size. */
+  constructor(sampling: Sampling, parts: SamplerParts) {
+    const { rate = 1, afterModelChange, window } = sampling;
+    for (const share of [rate, afterModelChange?.rate ?? 1]) {
+      if (!(share >= 0 && share <= 1)) throw new RangeError('a rate of sampling is from 0 to 1');
+    }
+    this.#sampling = sampling;
+    this.#window = { ...WINDOW, ...window };
+    if (!Object.values(this.#window).every((size) => size >= 0)) {
+      throw new RangeError('the sizes of a sampling window are from 0 on');
+    }
+    this.#parts = { random: Math.random, now: () => performance.now(), ...parts };
+    this.#changes = new ModelChanges(this.#parts.now);
+  }
+
+  /** A run begins, perhaps nested in another: then that one's decision is its own. */
+  begin(runId: string, model: ModelInstance, outer?: SampledRun): SampledRun {
+    const run = outer ?? this.#decide(model);
+    // Without a predicate nothing would ask for what is held but an outcome or feedback, and those mostly come too late.
+    if (this.#sampling.risk && !outer) this.#inWindow.add(run);
+    if (this.#inWindow.has(run)) {
+      run.runIds.push(runId);
+      this.#byRunId.set(runId, run);
+    }
+    return run;
+  }
+
+  /** The run with this id, if it is in the window: what is said of it by its id alone belongs to it. */
+  runInWindow(runId: string): SampledRun | undefined {
+    return this.#byRunId.get(runId);
+  }
+
+  /** Decides about an event. One that is to be held is then given to `hold`, one that is left out to `leaveOut`. */
+  judge(run: SampledRun | undefined, event: JudgedEvent): Decision {
+    this.expire();
+    if (!run) return ALWAYS;
+    const { kind } = event;
+    const start = kind === 'inference-start' ? run.marks : undefined;
+    const turned = !run.risky && this.#isRisky(event);
+    if (turned) run.risky = true;
+    if (!turned && kind !== 'outcome' && kind !== 'user-feedback') return { fate: run.state, marks: start };
+    // Marked in a run that chance has selected too, for as long as it would have brought in one that was not: such
+    // runs are captured all, and others in proportion.
+    const marks = this.#inWindow.has(run) ? { ...start, trigger: turned ? 'risk' : kind } : start;
+    this.#capture(run);
+    return { fate: 'captured', marks };
+  }
+
+  /** Keeps an event of so many bytes until its run is captured or has to go. */
+  hold(run: SampledRun, { kind, model }: JudgedEvent, bytes: number, release: () => void): void {
+    const held = { event: { kind, model }, bytes: bytes + HELD_OVERHEAD_BYTES, release };
+    run.held.push(held);
+    this.#heldBytes += held.bytes;
+    this.expire();
+  }
+
+  leaveOut({ kind, model }: Pick<JudgedEvent, 'kind' | 'model'>): void {
+    this.omissions.add(kind, model);
+  }
+
+  /** Lets go of the runs that the window has no room for any more, and counts what is left out. */
+  expire(): void {
+    const { runs, ms, bytes } = this.#window;
+    const now = this.#parts.now();
+    for (const run of this.#inWindow) {
+      if (this.#inWindow.size <= runs && this.#heldBytes <= bytes && now - run.startedAt < ms) break;
+      this.#drop(run);
+    }
+  }
+
+  /** Lets go of all runs, and counts what is left out. */
+  end(): void {
+    for (const run of this.#inWindow) this.#drop(run);
+  }
+
+  #decide(model: ModelInstance): SampledRun {
+    const { rate = 1, afterModelChange, risk } = this.#sampling;
+    const changed = afterModelChange !== undefined && this.#changes.ageOf(model) < afterModelChange.ms;
+    const share = changed ? (afterModelChange.rate ?? 1) : rate;
+    const selected = this.#parts.random() < share;
+    return {
+      ...{ runIds: [], model, startedAt: this.#parts.now() },
+      marks: { rate: share, selected, ...(changed && { after_model_change: true }) },
+      state: selected ? 'captured' : risk ? 'held' : 'left out',
+      risky: false,
+      held: [],
+    };
+  }
+
+  #isRisky(event: JudgedEvent): boolean {
+    try {
+      return this.#sampling.risk?.(event) ?? false;
+    } catch {
+      // Not the error itself: it may name values of the event.
+      this.#parts.onTrouble('the predicate of risk has thrown; the run is captured', undefined);
+      return true;
+    }
+  }
+
+  #capture(run: SampledRun): void {
+    run.state = 'captured';
+    for (const { release } of this.#letGo(run)) release();
+  }
+
+  #drop(run: SampledRun): void {
+    if (run.state === 'held') run.state = 'left out';
+    for (const { event } of this.#letGo(run)) this.leaveOut(event);
+  }
+
+  #letGo(run: SampledRun): readonly Held[] {
+    this.#inWindow.delete(run);
+    for (const runId of run.runIds) this.#byRunId.delete(runId);
+    const { held } = run;
+    run.held = [];
+    for (const { bytes } of held) this.#heldBytes -= bytes;
+    return held;
+  }
+}

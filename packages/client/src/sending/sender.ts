@@ -1,0 +1,242 @@
+/**
+ * Sends what waits in the spool, a few events at a time, for as long as it takes. Nothing leaves the spool but what was
+ * answered with 201 or stands in the quarantine.
+ *
+ * Two things hold it back. The gate is for all events: it shuts when a collector does not answer or has no room, for
+ * longer every time, and while it fails one event at a time is tried. A retry is for one event: so one that the
+ * collector fails on does not hold up those behind it.
+ *
+ * Nothing of it keeps the process running but requests that are under way.
+ */
+import type { EventKind } from '@clinical-events/protocol';
+import type { Refusal, Spool, SpooledEvent } from '../spool/spool.js';
+import { verdictOn, type Answer } from './answer.js';
+import { BACKOFF, pauseAfter, type Backoff } from './backoff.js';
+import type { Endpoint } from './endpoint.js';
+import { Retries } from './retries.js';
+
+export interface SenderOptions {
+  readonly spool: Spool;
+  readonly endpoint: Endpoint;
+  readonly concurrency: number;
+  /** An event stands in the quarantine. */
+  readonly onQuarantine: (event: SpooledEvent, refusal: Refusal) => void;
+  readonly onTrouble: (what: string, error: unknown) => void;
+  readonly backoff?: Backoff | undefined;
+  /** The longest pause when key or address are at fault. */
+  readonly slowMs?: number | undefined;
+}
+
+const BATCH_EVENTS = 256;
+const BATCH_BYTES = 1 << 20;
+const SLOW_MS = 60_000;
+/** A Retry-After beyond this is not believed. */
+const LONGEST_RETRY_AFTER_MS = 600_000;
+
+export class Sender {
+  readonly #options: SenderOptions;
+  readonly #backoff: Backoff;
+  readonly #slowMs: number;
+  readonly #retries = new Retries();
+  readonly #stopping = new AbortController();
+  /** Taken and not sent yet; those from #next on. */
+  #fresh: SpooledEvent[] = [];
+  #next = 0;
+  #taking: Promise<void> | undefined;
+  #underWay = 0;
+  /** Failures in a row that spoke of the collector and not of one event. */
+  #failures = 0;
+  /** How often the gate was shut: what was sent before that does not shut it again. */
+  #round = 0;
+  #shutUntil = 0;
+  readonly #kindShutUntil = new Map<EventKind, number>();
+  #timer: NodeJS.Timeout | undefined;
+  #timerAt = Infinity;
+  readonly #settled = new Set<() => void>();
+
+  constructor(options: SenderOptions) {
+    this.#options = options;
+    this.#backoff = options.backoff ?? BACKOFF;
+    this.#slowMs = options.slowMs ?? SLOW_MS;
+    this.#go();
+  }
+
+  /** Resolves when nothing waits in the spool, or with the signal. */
+  idle(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const look = () => {
+        if (!signal.aborted && this.#options.spool.state.waiting > 0) return;
+        this.#settled.delete(look);
+        signal.removeEventListener('abort', look);
+        resolve();
+      };
+      this.#settled.add(look);
+      signal.addEventListener('abort', look);
+      look();
+    });
+  }
+
+  /** On return nothing is sent any more; what had no answer waits in the spool. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    clearTimeout(this.#timer);
+    this.#options.endpoint.close();
+    await this.#taking;
+    while (this.#underWay > 0) await new Promise<void>((resolve) => setImmediate(resolve));
+    const { spool } = this.#options;
+    for (const event of this.#fresh.slice(this.#next)) spool.giveBack(event);
+    for (const { event } of this.#retries.takeAll()) spool.giveBack(event);
+  }
+
+  /** Sends as much as may be sent now, and sees to it that it is called again when more may. */
+  #go(): void {
+    if (this.#stopping.signal.aborted) return;
+    const now = performance.now();
+    if (now < this.#shutUntil) return this.#wakeAt(this.#shutUntil);
+    const most = this.#failures > 0 ? 1 : this.#options.concurrency;
+    while (this.#underWay < most) {
+      const retry = this.#retries.takeDue(now);
+      const event = retry?.event ?? this.#takeFresh();
+      if (!event) break;
+      const kindShutUntil = this.#kindShutUntil.get(event.kind) ?? 0;
+      const attempts = retry?.attempts ?? 0;
+      if (now < kindShutUntil) this.#retries.add({ event, attempts, dueAt: kindShutUntil });
+      else {
+        this.#send(event, attempts).catch((error: unknown) => {
+          this.#options.onTrouble('the sender has a fault; an event waits for the next start', error);
+        });
+      }
+    }
+    if (this.#retries.earliest !== Infinity) this.#wakeAt(this.#retries.earliest);
+  }
+
+  #takeFresh(): SpooledEvent | undefined {
+    const event = this.#fresh[this.#next];
+    if (event) {
+      this.#next++;
+      return event;
+    }
+    if (!this.#retries.full) this.#taking ??= this.#take();
+    return undefined;
+  }
+
+  async #take(): Promise<void> {
+    const { spool, onTrouble } = this.#options;
+    try {
+      this.#fresh = await spool.take(BATCH_EVENTS, BATCH_BYTES, this.#stopping.signal);
+      this.#next = 0;
+      this.#taking = undefined;
+      // None: the spool is closed.
+      if (this.#fresh.length > 0) this.#go();
+    } catch (error) {
+      onTrouble('the spool gave no events to send', error);
+      this.#taking = undefined;
+      this.#shut(pauseAfter(++this.#failures, this.#backoff));
+      this.#go();
+    }
+  }
+
+  async #send(event: SpooledEvent, attempts: number): Promise<void> {
+    const round = this.#round;
+    this.#underWay++;
+    let answer: Answer | undefined;
+    let failure: unknown;
+    try {
+      answer = await this.#options.endpoint.post(event.kind, event.body);
+    } catch (error) {
+      failure = error;
+    }
+    try {
+      if (answer) await this.#answered(event, attempts, answer, round);
+      else if (!this.#stopping.signal.aborted) {
+        this.#options.onTrouble('the collector did not answer', failure);
+        this.#later(event, attempts, round, 0);
+      } else this.#options.spool.giveBack(event);
+    } finally {
+      this.#underWay--;
+    }
+    this.#go();
+    // Not after every event: it costs something to tell how many wait.
+    if (this.#underWay === 0) for (const look of this.#settled) look();
+  }
+
+  async #answered(event: SpooledEvent, attempts: number, answer: Answer, round: number): Promise<void> {
+    const { spool, onTrouble } = this.#options;
+    const { status, code } = answer;
+    const verdict = verdictOn(status);
+    if (verdict === 'stored') {
+      this.#failures = 0;
+      spool.done(event);
+    } else if (verdict === 'later') {
+      onTrouble(`the collector answered ${status}`, undefined);
+      this.#later(event, attempts, round, answer.retryAfterMs ?? 0);
+    } else if (verdict === 'unwelcome') {
+      onTrouble(`${said(answer)}: the key or the address is at fault; events are kept`, undefined);
+      this.#later(event, attempts, round, this.#slowPause());
+    } else if (verdict === 'not permitted') {
+      this.#failures = 0;
+      onTrouble(`the key may not send ${event.kind} (${said(answer)}); such events are kept`, undefined);
+      const dueAt = performance.now() + this.#slowPause();
+      this.#kindShutUntil.set(event.kind, dueAt);
+      this.#retries.add({ event, attempts: attempts + 1, dueAt });
+    } else {
+      this.#failures = 0;
+      const { message, details } = answer;
+      await this.#refused(event, attempts, {
+        ...{ status, at: new Date().toISOString() },
+        ...(code !== undefined && { code }),
+        ...(message !== undefined && { message }),
+        ...(details !== undefined && { details }),
+      });
+    }
+  }
+
+  async #refused(event: SpooledEvent, attempts: number, refusal: Refusal): Promise<void> {
+    const { spool, onQuarantine, onTrouble } = this.#options;
+    try {
+      await spool.quarantine(event, refusal);
+    } catch (error) {
+      onTrouble('an event that was refused could not be put into quarantine; it is tried again', error);
+      const dueAt = performance.now() + pauseAfter(attempts + 1, this.#backoff);
+      this.#retries.add({ event, attempts: attempts + 1, dueAt });
+      return;
+    }
+    onQuarantine(event, refusal);
+  }
+
+  /** The event is sent again, and all others wait too: at least so long as was asked for. */
+  #later(event: SpooledEvent, attempts: number, round: number, leastMs: number): void {
+    const least = Math.min(leastMs, LONGEST_RETRY_AFTER_MS);
+    const dueAt = performance.now() + least + pauseAfter(attempts + 1, this.#backoff);
+    this.#retries.add({ event, attempts: attempts + 1, dueAt });
+    if (round === this.#round || least > 0) {
+      if (round === this.#round) this.#failures++;
+      this.#shut(least + pauseAfter(this.#failures, this.#backoff));
+    }
+  }
+
+  #shut(milliseconds: number): void {
+    this.#round++;
+    this.#shutUntil = Math.max(this.#shutUntil, performance.now() + milliseconds);
+  }
+
+  #slowPause(): number {
+    return this.#slowMs * (0.5 + Math.random() / 2);
+  }
+
+  #wakeAt(moment: number): void {
+    if (this.#timerAt <= moment) return;
+    clearTimeout(this.#timer);
+    this.#timerAt = moment;
+    const wait = Math.max(1, Math.ceil(moment - performance.now()));
+    this.#timer = setTimeout(() => {
+      this.#timerAt = Infinity;
+      this.#go();
+    }, wait).unref();
+  }
+}
+
+function said({ status, code }: Answer): string {
+  // It goes into a log: nothing but a word like those of the protocol's table.
+  return code !== undefined && /^[a-z_]{1,40}$/.test(code) ? `${status} ${code}` : String(status);
+}

@@ -1,0 +1,225 @@
+/** Taking over the segments of a spool that is no more. */
+import path from 'node:path';
+import { SpoolKeyWrong, SpoolUnwritable } from './contract.js';
+import { errorCode } from './error-code.js';
+import type { SpoolFiles } from './files.js';
+import {
+  decodeFrame,
+  eventsOf,
+  FRAME_HEADER_BYTES,
+  frameCapturedAt,
+  frameSize,
+  LATEST,
+  plausibleSize,
+} from './frame.js';
+import { loadMarks } from './marks-file.js';
+import { LOCK, OWNER, removeEmptied } from './process-directory.js';
+import type { Seal } from './sealing.js';
+import { SegmentReader } from './segment-reader.js';
+import {
+  decodeSegmentHeader,
+  marksFile,
+  SEGMENT_HEADER_BYTES,
+  segmentFile,
+  segmentNameOf,
+  sealOf,
+} from './segment.js';
+import type { OnTrouble } from './trouble.js';
+import { WaitingSegment } from './waiting-segment.js';
+
+interface LeftSegment {
+  readonly name: string;
+  readonly id: Buffer;
+  readonly seal: Seal | undefined;
+  readonly damagedHeader: boolean;
+}
+
+export interface Abandoned {
+  readonly directory: string;
+  readonly segments: readonly LeftSegment[];
+}
+
+/**
+ * Looks at the segments of an abandoned directory, and changes nothing.
+ * @throws SpoolKeyWrong when the key does not open one of them; SpoolUnwritable when a later version wrote one.
+ */
+export async function examine(
+  files: SpoolFiles,
+  directory: string,
+  key: Uint8Array | undefined,
+): Promise<Abandoned> {
+  const segments: LeftSegment[] = [];
+  for (const file of await listed(files, directory)) {
+    const name = segmentNameOf(file);
+    if (name === undefined) continue;
+    const bytes = await readHead(files, path.join(directory, file));
+    if (!bytes) continue;
+    const header = decodeSegmentHeader(bytes);
+    if (header === 'later')
+      throw new SpoolUnwritable(`a later version of the client wrote ${directory}/${file}`);
+    if (header === 'damaged') {
+      const id = Buffer.from(name, 'hex');
+      segments.push({
+        name,
+        id,
+        seal: key && sealOf(key, id),
+        damagedHeader: bytes.length === SEGMENT_HEADER_BYTES,
+      });
+      continue;
+    }
+    const seal = header.keyCheck && key ? sealOf(key, header.id) : undefined;
+    if (header.keyCheck && !seal) throw new SpoolKeyWrong(`${directory} is sealed, and no key was given`);
+    if (header.keyCheck && !seal?.check.equals(header.keyCheck)) {
+      throw new SpoolKeyWrong(`${directory} is sealed by another key than the one given`);
+    }
+    segments.push({ name, id: header.id, seal, damagedHeader: false });
+  }
+  return { directory, segments };
+}
+
+/**
+ * On return the segments lie in `target`, and the directory that they came from is gone. Those that somebody else took
+ * meanwhile are left out.
+ */
+export async function adopt(
+  files: SpoolFiles,
+  abandoned: Abandoned,
+  target: string,
+  onTrouble: OnTrouble,
+): Promise<WaitingSegment[]> {
+  const adopted: WaitingSegment[] = [];
+  /** Whether nobody else is adopting from here, as far as that shows. */
+  let alone = true;
+  for (const { name, id, seal, damagedHeader } of abandoned.segments) {
+    const move = (file: string) =>
+      moved(files, path.join(abandoned.directory, file), path.join(target, file));
+    try {
+      if (!(await move(segmentFile(name)))) {
+        alone = false;
+        continue;
+      }
+    } catch (error) {
+      onTrouble(`segment ${name} could not be taken over`, error);
+      continue;
+    }
+    if (damagedHeader) {
+      onTrouble(`the header of segment ${name} is damaged; it is read by its name`, undefined);
+    }
+    const segment = new WaitingSegment(target, id, seal, name);
+    try {
+      // Only now: the marks are for whoever has won the segment.
+      await move(marksFile(name));
+      await survey(files, segment);
+    } catch (error) {
+      onTrouble(`what waits in segment ${name} could not be counted`, error);
+    }
+    adopted.push(segment);
+  }
+  try {
+    await files.syncDirectory(target);
+    for (const file of alone ? await listed(files, abandoned.directory) : []) {
+      // Its segment is gone.
+      if (file.endsWith(marksFile(''))) await files.remove(path.join(abandoned.directory, file));
+    }
+    await removeEmptied(files, abandoned.directory);
+  } catch (error) {
+    if (alone && errorCode(error) !== 'ENOENT')
+      onTrouble(`${abandoned.directory} could not be removed`, error);
+  }
+  return adopted;
+}
+
+/**
+ * Counts what waits in the segment: by the frame that ends it, or else by reading all of it. On return the segment
+ * counts as read when nothing waits in it and nothing is damaged.
+ */
+export async function survey(files: SpoolFiles, segment: WaitingSegment): Promise<void> {
+  const done = await loadMarks(files, segment);
+  const doneBytes = [...done.values()].reduce((sum, size) => sum + size, 0);
+  const fd = await files.open(segment.path, 'read');
+  try {
+    segment.end = Math.max(SEGMENT_HEADER_BYTES, await files.size(fd));
+    segment.firstCapturedAt = await firstCapturedAt(files, fd);
+    const end = await readEnd(files, fd, segment);
+    if (end) {
+      const bytes = segment.end - SEGMENT_HEADER_BYTES - end.size - doneBytes;
+      segment.unread = { events: Math.max(0, end.events - done.size), bytes: Math.max(0, bytes) };
+      segment.readToEnd = segment.unread.events === 0 && bytes === 0;
+      return;
+    }
+    let whole = true;
+    const reader = new SegmentReader(files, fd, segment.context);
+    for (let step = reader.step(segment.end); step !== 'end'; step = reader.step(segment.end)) {
+      if (step === 'more') await reader.more(segment.end);
+      else if (!step.frame) whole = false;
+      else if (step.frame.kind !== undefined && !done.has(step.offset)) {
+        segment.unread.events++;
+        segment.unread.bytes += step.size;
+      }
+    }
+    segment.readToEnd = segment.unread.events === 0 && whole;
+  } finally {
+    await files.close(fd);
+  }
+}
+
+/** How many events the segment has, by the frame that ends it, and the size of that; undefined when it has none. */
+async function readEnd(
+  files: SpoolFiles,
+  fd: number,
+  segment: WaitingSegment,
+): Promise<{ events: number; size: number } | undefined> {
+  const size = frameSize(4, segment.context);
+  if (segment.end < SEGMENT_HEADER_BYTES + size) return undefined;
+  const bytes = Buffer.alloc(size);
+  if ((await files.read(fd, bytes, segment.end - size)) < size) return undefined;
+  if (plausibleSize(bytes, 0, size) !== size) return undefined;
+  const frame = decodeFrame(bytes, 0, size, segment.context);
+  return frame && frame.kind === undefined ? { events: eventsOf(frame), size } : undefined;
+}
+
+/** When its first event was captured, if that can be read; without looking at whether its frame is damaged. */
+async function firstCapturedAt(files: SpoolFiles, fd: number): Promise<number | undefined> {
+  const bytes = Buffer.alloc(FRAME_HEADER_BYTES);
+  const got = await files.read(fd, bytes, SEGMENT_HEADER_BYTES);
+  if (got < bytes.length || plausibleSize(bytes, 0, Infinity) === 0) return undefined;
+  const capturedAt = frameCapturedAt(bytes, 0);
+  return capturedAt <= LATEST ? capturedAt : undefined;
+}
+
+/** Up to SEGMENT_HEADER_BYTES of the file; undefined when it is not there any more. */
+async function readHead(files: SpoolFiles, file: string): Promise<Buffer | undefined> {
+  let fd: number;
+  try {
+    fd = await files.open(file, 'read');
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+  try {
+    const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
+    return bytes.subarray(0, await files.read(fd, bytes, 0));
+  } finally {
+    await files.close(fd);
+  }
+}
+
+async function listed(files: SpoolFiles, directory: string): Promise<string[]> {
+  try {
+    return (await files.list(directory)).filter((name) => name !== LOCK && name !== OWNER);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+/** @returns false when it is not there. */
+async function moved(files: SpoolFiles, from: string, to: string): Promise<boolean> {
+  try {
+    await files.rename(from, to);
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return false;
+    throw error;
+  }
+}

@@ -1,0 +1,270 @@
+/**
+ * All that waits: the segments in the order in which they are read, the events that were given out, and what is done.
+ * Of events that nobody has taken it holds nothing but their number, so a million of them take no memory.
+ */
+import type { SpooledEvent } from './contract.js';
+import { DamagedBytes } from './damaged-bytes.js';
+import { DoneNotes } from './done-notes.js';
+import type { SpoolFiles } from './files.js';
+import { loadMarks } from './marks-file.js';
+import { SegmentReader, type FoundFrame, type LostBytes } from './segment-reader.js';
+import { TakenEvent } from './taken-event.js';
+import type { OnTrouble } from './trouble.js';
+import type { WaitingSegment } from './waiting-segment.js';
+
+interface Reading {
+  readonly segment: WaitingSegment;
+  readonly fd: number;
+  readonly reader: SegmentReader;
+  /** Done before this spool read it: not given out. */
+  readonly done: ReadonlyMap<number, number>;
+}
+
+/** What a call of `collect` has gathered, and how much more it takes. */
+interface Batch {
+  readonly events: TakenEvent[];
+  readonly count: number;
+  bytes: number;
+}
+
+const hasRoom = ({ events, count, bytes }: Batch) => events.length < count && bytes > 0;
+
+const NONE: ReadonlyMap<number, number> = new Map();
+
+export class Backlog {
+  waiting = 0;
+  waitingBytes = 0;
+  /** Of all segments, those done among them that are still there. */
+  storedBytes = 0;
+  readonly #files: SpoolFiles;
+  readonly #damaged: DamagedBytes;
+  readonly #onTrouble: OnTrouble;
+  /** Not read to the end; the first one is being read. */
+  readonly #toRead: WaitingSegment[] = [];
+  #reading: Reading | undefined;
+  /** Of the event that was read last. */
+  #readAt: number | undefined;
+  readonly #taken = new Set<TakenEvent>();
+  /** Given back, oldest first. */
+  #back: TakenEvent[] = [];
+  #backFirst = false;
+  readonly notes: DoneNotes;
+
+  constructor(files: SpoolFiles, root: string, onTrouble: OnTrouble) {
+    this.#files = files;
+    this.#damaged = new DamagedBytes(files, root);
+    this.#onTrouble = onTrouble;
+    this.notes = new DoneNotes(files, onTrouble);
+  }
+
+  /** No event that waits was captured before, as far as that can be told; undefined when none waits. */
+  get oldest(): number | undefined {
+    if (this.waiting === 0) return undefined;
+    let oldest = Infinity;
+    for (const event of this.#taken) oldest = Math.min(oldest, event.capturedAt);
+    for (const event of this.#back) oldest = Math.min(oldest, event.capturedAt);
+    const unread = this.#toRead.find((segment) => segment.unread.events > 0);
+    const begun = unread === this.#reading?.segment ? this.#readAt : undefined;
+    oldest = Math.min(oldest, begun ?? unread?.firstCapturedAt ?? Infinity);
+    return Number.isFinite(oldest) ? oldest : undefined;
+  }
+
+  /** A segment that will be read behind all others, and may still grow. */
+  begin(segment: WaitingSegment): void {
+    this.#toRead.push(segment);
+    this.storedBytes += segment.end;
+  }
+
+  /** Segments that other spools have left: they are read before what this spool has begun and not come to yet. */
+  adopt(segments: readonly WaitingSegment[]): void {
+    for (const segment of segments) {
+      this.storedBytes += segment.end;
+      this.waiting += segment.unread.events;
+      this.waitingBytes += segment.unread.bytes;
+    }
+    this.#toRead.splice(this.#reading ? 1 : 0, 0, ...segments);
+    for (const segment of segments) this.#finish(segment);
+  }
+
+  /** Events have been appended to the segment and are durable. */
+  appended(segment: WaitingSegment, events: number, bytes: number): void {
+    segment.end += bytes;
+    segment.events += events;
+    segment.unread.events += events;
+    segment.unread.bytes += bytes;
+    this.waiting += events;
+    this.waitingBytes += bytes;
+    this.storedBytes += bytes;
+  }
+
+  /** Nothing more will be appended to the segment. */
+  complete(segment: WaitingSegment): void {
+    segment.complete = true;
+    this.#finish(segment);
+  }
+
+  /**
+   * The next events, as many as there are now: see `Spool.take`. Those given back come first every other time, so that
+   * neither they nor the new ones wait for ever. One call at a time.
+   */
+  async collect(count: number, bytes: number): Promise<TakenEvent[]> {
+    const batch: Batch = { events: [], count, bytes };
+    this.#backFirst = !this.#backFirst;
+    if (this.#backFirst) this.#collectBack(batch);
+    await this.#collectUnread(batch);
+    if (!this.#backFirst) this.#collectBack(batch);
+    return batch.events;
+  }
+
+  /** @returns false when the event was not out: done, or given back, before. */
+  done(event: TakenEvent): boolean {
+    if (!this.#taken.delete(event)) return false;
+    const { segment, size } = event;
+    this.waiting--;
+    this.waitingBytes -= size;
+    segment.left--;
+    this.notes.add(segment, { offset: event.position.offset, size });
+    this.#finish(segment);
+    return true;
+  }
+
+  giveBack(event: TakenEvent): boolean {
+    if (!this.#taken.delete(event)) return false;
+    this.#back.push(event);
+    return true;
+  }
+
+  isOut(event: SpooledEvent): event is TakenEvent {
+    return event instanceof TakenEvent && this.#taken.has(event);
+  }
+
+  /** Takes no more notice of anything. On return all files are closed, and what is done is noted. */
+  async close(): Promise<void> {
+    await this.notes.written();
+    const reading = this.#reading;
+    this.#reading = undefined;
+    if (reading) await this.#close(reading.fd);
+  }
+
+  #collectBack(batch: Batch): void {
+    let given = 0;
+    while (given < this.#back.length && hasRoom(batch)) this.#give(batch, this.#back[given++] as TakenEvent);
+    if (given > 0) this.#back = this.#back.slice(given);
+  }
+
+  async #collectUnread(batch: Batch): Promise<void> {
+    while (hasRoom(batch)) {
+      const segment = this.#toRead[0];
+      if (!segment || (segment.own && !segment.complete && segment.unread.events === 0)) return;
+      const reading = this.#reading ?? (await this.#open(segment));
+      if (!reading) continue;
+      const step = reading.reader.step(segment.end);
+      if (step === 'more') await reading.reader.more(segment.end);
+      else if (step === 'end') {
+        if (!segment.complete) return;
+        await this.#endReading(reading);
+      } else if (step.frame) {
+        const event = this.#met(reading, step);
+        if (event) this.#give(batch, event);
+      } else await this.#setAside(reading, step);
+    }
+  }
+
+  #give(batch: Batch, event: TakenEvent): void {
+    this.#taken.add(event);
+    batch.events.push(event);
+    batch.bytes -= event.body.length;
+  }
+
+  async #open(segment: WaitingSegment): Promise<Reading | undefined> {
+    let fd: number | undefined;
+    try {
+      fd = await this.#files.open(segment.path, 'read');
+      const done = segment.own ? NONE : await loadMarks(this.#files, segment);
+      const reader = new SegmentReader(this.#files, fd, segment.context);
+      this.#readAt = undefined;
+      this.#reading = { segment, fd, reader, done };
+      return this.#reading;
+    } catch (error) {
+      // Whatever is wrong with this one, what is behind it goes on. The next spool on the directory tries again.
+      this.#onTrouble(`segment ${segment.name} cannot be opened; its events wait for the next start`, error);
+      if (fd !== undefined) await this.#close(fd);
+      this.#toRead.shift();
+      this.#forget(segment);
+      return undefined;
+    }
+  }
+
+  #met({ segment, done }: Reading, { frame, offset, size }: FoundFrame): TakenEvent | undefined {
+    if (frame.kind === undefined || done.has(offset)) return undefined;
+    this.#readAt = frame.capturedAt;
+    segment.unread.events--;
+    segment.unread.bytes -= size;
+    segment.left++;
+    return new TakenEvent(segment, offset, size, frame.kind, frame.body, frame.capturedAt);
+  }
+
+  async #setAside({ segment, fd }: Reading, lost: LostBytes): Promise<void> {
+    const what =
+      `${lost.size} bytes at ${lost.offset} of segment ${segment.name} are no whole frame` +
+      (lost.atEnd ? ', nor is what is behind them' : '');
+    try {
+      const file = await this.#damaged.keep(segment.name, fd, lost);
+      this.#onTrouble(`${what}; ${file === undefined ? 'they are zeros' : `kept in ${file}`}`, undefined);
+    } catch (error) {
+      segment.keep = true;
+      this.#onTrouble(`${what}; the segment is left for the next start`, error);
+    }
+  }
+
+  async #endReading({ segment, fd, reader }: Reading): Promise<void> {
+    this.#reading = undefined;
+    this.#toRead.shift();
+    segment.readToEnd = true;
+    // Whatever the disk could not read now, it may at the next start.
+    if (reader.unreadable !== undefined) segment.keep = true;
+    const { events, bytes } = segment.unread;
+    this.waiting -= events;
+    this.waitingBytes -= bytes;
+    segment.unread = { events: 0, bytes: 0 };
+    if (events > 0) {
+      this.#onTrouble(`${events} events of segment ${segment.name} cannot be read`, reader.unreadable);
+    }
+    // Before anything is awaited: meanwhile its last event may be done.
+    this.#finish(segment);
+    await this.#close(fd);
+  }
+
+  /** Forgets the segment when nothing in it is needed any more, and has its files removed. */
+  #finish(segment: WaitingSegment): void {
+    if (!segment.finished) return;
+    this.storedBytes -= segment.end;
+    if (!segment.keep) this.notes.drop(segment);
+    const next = this.#toRead.indexOf(segment);
+    if (next >= 0) this.#toRead.splice(next, 1);
+    const reading = this.#reading?.segment === segment ? this.#reading : undefined;
+    if (reading) this.#reading = undefined;
+    this.notes.chore(`segment ${segment.name}, which is done, could not be removed`, async () => {
+      if (reading) await this.#close(reading.fd);
+      if (segment.keep) return;
+      // In this order: marks without a segment mean nothing.
+      await this.#files.remove(segment.path);
+      await this.#files.remove(segment.marksPath);
+    });
+  }
+
+  /** Of a file that was only read, so that nothing can be lost by it. */
+  async #close(fd: number): Promise<void> {
+    try {
+      await this.#files.close(fd);
+    } catch (error) {
+      this.#onTrouble('a segment could not be closed', error);
+    }
+  }
+
+  #forget(segment: WaitingSegment): void {
+    this.storedBytes -= segment.end;
+    this.waiting -= segment.unread.events;
+    this.waitingBytes -= segment.unread.bytes;
+  }
+}

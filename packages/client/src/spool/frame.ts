@@ -1,0 +1,155 @@
+/**
+ * The frame: one event in a segment, no padding; little-endian.
+ *
+ *   offset  size  field
+ *        0     4  CRC-32 of the segment's id followed by bytes 4 up to the end of the frame
+ *        4     4  marker FF 5A CE FE
+ *        8     4  size of the whole frame in bytes
+ *       12     1  kind: its place in EVENT_KINDS; 255: the segment ends here, and the body is how many events it has
+ *       13     1  flags: bit 0 sealed
+ *       14     2  zero
+ *       16     8  captured at, Unix time in milliseconds
+ *       24     8  number: no two frames of a series have the same, nor has one that could not be written
+ *       32     B  body; when sealed, the ciphertext and then the tag of 16 bytes
+ *
+ * Sealed with the nonce of four zeros and then the number, and with bytes 4 to 31 authenticated. The byte FF is in no
+ * UTF-8 text, so the marker is in no event: behind damage the next frame is found by it. The id in the checksum tells
+ * a frame of this segment from one that lay in the same blocks of the disk before.
+ */
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { crc32 } from './crc32.js';
+import { TAG_BYTES, type Seal } from './sealing.js';
+
+export const FRAME_HEADER_BYTES = 32;
+export const MARKER = Buffer.from([0xff, 0x5a, 0xce, 0xfe]);
+export const MARKER_OFFSET = 4;
+const SEALED = 1;
+const END_OF_SEGMENT = 255;
+/** Times and numbers stay below 2^53, so that a double holds them exactly. */
+const HIGH = 0x1_0000_0000;
+/** The last time that a Date can hold. */
+export const LATEST = 8.64e15;
+
+/** What all frames of a segment have in common. */
+export interface FrameContext {
+  /** CRC-32 of the segment's id. */
+  readonly checksumStart: number;
+  readonly seal: Seal | undefined;
+}
+
+export interface Frame {
+  /** Undefined for the frame that ends a segment. */
+  readonly kind: EventKind | undefined;
+  readonly capturedAt: number;
+  /** Memory of its own. */
+  readonly body: Buffer;
+}
+
+/** The size of the frame of a body of so many bytes. */
+export function frameSize(bodyBytes: number, context: FrameContext): number {
+  return FRAME_HEADER_BYTES + bodyBytes + (context.seal ? TAG_BYTES : 0);
+}
+
+/** Writes a frame into `target` at `offset`. The number must never have been used in the segment. */
+export function encodeFrame(
+  target: Buffer,
+  offset: number,
+  context: FrameContext,
+  kind: EventKind,
+  capturedAt: number,
+  number: number,
+  body: Uint8Array,
+): void {
+  encode(target, offset, context, EVENT_KINDS.indexOf(kind), capturedAt, number, body);
+}
+
+/** The frame that ends a segment of so many events. */
+export function encodeEnd(context: FrameContext, events: number, capturedAt: number, number: number): Buffer {
+  const body = Buffer.alloc(4);
+  body.writeUInt32LE(events);
+  const frame = Buffer.alloc(frameSize(body.length, context));
+  encode(frame, 0, context, END_OF_SEGMENT, capturedAt, number, body);
+  return frame;
+}
+
+function encode(
+  target: Buffer,
+  offset: number,
+  context: FrameContext,
+  kind: number,
+  capturedAt: number,
+  number: number,
+  body: Uint8Array,
+): void {
+  const size = frameSize(body.length, context);
+  const start = offset + FRAME_HEADER_BYTES;
+  target.set(MARKER, offset + MARKER_OFFSET);
+  target.writeUInt32LE(size, offset + 8);
+  target[offset + 12] = kind;
+  target[offset + 13] = context.seal ? SEALED : 0;
+  target.writeUInt16LE(0, offset + 14);
+  writeUint64(target, capturedAt, offset + 16);
+  writeUint64(target, number, offset + 24);
+  if (context.seal) {
+    const header = target.subarray(offset + 4, start);
+    context.seal.sealInto(target, start, nonceOf(target, offset), header, body);
+  } else {
+    target.set(body, start);
+  }
+  target.writeUInt32LE(crc32(target.subarray(offset + 4, offset + size), context.checksumStart), offset);
+}
+
+/**
+ * The size of the frame at `offset`, when the bytes there can be a frame's header at all; there are at least
+ * FRAME_HEADER_BYTES of them.
+ * @param room how many bytes of the segment are left.
+ * @returns 0 when they cannot.
+ */
+export function plausibleSize(source: Buffer, offset: number, room: number): number {
+  if (source.compare(MARKER, 0, MARKER.length, offset + MARKER_OFFSET, offset + 8) !== 0) return 0;
+  const size = source.readUInt32LE(offset + 8);
+  return size >= FRAME_HEADER_BYTES && size <= room ? size : 0;
+}
+
+/** Reads the `size` bytes at `offset`; undefined when they are not a frame of this segment, or do not open. */
+export function decodeFrame(
+  source: Buffer,
+  offset: number,
+  size: number,
+  context: FrameContext,
+): Frame | undefined {
+  const checksum = crc32(source.subarray(offset + 4, offset + size), context.checksumStart);
+  if (checksum !== source.readUInt32LE(offset)) return undefined;
+  const [code, flags] = [source[offset + 12], source[offset + 13]];
+  const kind = code === undefined ? undefined : EVENT_KINDS[code];
+  if (kind === undefined && code !== END_OF_SEGMENT) return undefined;
+  const capturedAt = frameCapturedAt(source, offset);
+  if (capturedAt > LATEST) return undefined;
+  const start = offset + FRAME_HEADER_BYTES;
+  const content = source.subarray(start, offset + size);
+  if (flags === 0) return { kind, capturedAt, body: Buffer.from(content) };
+  if (flags !== SEALED) return undefined;
+  const body = context.seal?.open(nonceOf(source, offset), source.subarray(offset + 4, start), content);
+  return body && { kind, capturedAt, body };
+}
+
+/** When the event in the frame was captured, Unix time in milliseconds. */
+export function frameCapturedAt(source: Buffer, offset: number): number {
+  return source.readUInt32LE(offset + 20) * HIGH + source.readUInt32LE(offset + 16);
+}
+
+/** How many events the segment has, by the frame that ends it. */
+export function eventsOf(end: Frame): number {
+  return end.body.length === 4 ? end.body.readUInt32LE() : 0;
+}
+
+function nonceOf(frame: Buffer, offset: number): Buffer {
+  const nonce = Buffer.alloc(12);
+  frame.copy(nonce, 4, offset + 24, offset + 32);
+  return nonce;
+}
+
+function writeUint64(target: Buffer, value: number, offset: number): void {
+  target.writeUInt32LE(value % HIGH, offset);
+  target.writeUInt32LE(Math.floor(value / HIGH), offset + 4);
+}

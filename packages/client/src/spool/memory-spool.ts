@@ -1,0 +1,126 @@
+/**
+ * The spool without a disk: what waits when the process ends is lost, however it ends; so is what is put into
+ * quarantine, which is told. For tests, and for hosts that may not write.
+ */
+import type { EventKind } from '@clinical-events/protocol';
+import {
+  SpoolClosed,
+  SpoolFull,
+  type Refusal,
+  type Spool,
+  type SpooledEvent,
+  type SpoolOptions,
+  type SpoolState,
+} from './contract.js';
+import { Takers } from './takers.js';
+import type { OnTrouble } from './trouble.js';
+
+const MAX_BYTES = 64 << 20;
+/** What an event takes beside its body, about. */
+const OVERHEAD_BYTES = 256;
+
+export class MemorySpool implements Spool {
+  readonly #maxBytes: number;
+  readonly #onTrouble: OnTrouble;
+  readonly #out = new Set<SpooledEvent>();
+  /** From #next on they wait. */
+  #events: SpooledEvent[] = [];
+  #next = 0;
+  #back: SpooledEvent[] = [];
+  #bytes = 0;
+  #quarantined = 0;
+  #appended = 0;
+  #closed = false;
+  readonly #takers: Takers<SpooledEvent>;
+
+  constructor(options: SpoolOptions) {
+    this.#maxBytes = options.maxBytes ?? MAX_BYTES;
+    this.#onTrouble = options.onTrouble ?? (() => undefined);
+    this.#takers = new Takers({
+      collect: (count, bytes) => Promise.resolve(this.#collect(count, bytes)),
+      giveBack: (event) => this.giveBack(event),
+    });
+  }
+
+  append(kind: EventKind, body: Uint8Array): Promise<void> {
+    if (this.#closed) return Promise.reject(new SpoolClosed('the spool is closed'));
+    const bytes = body.length + OVERHEAD_BYTES;
+    if (this.#bytes + bytes > this.#maxBytes) {
+      return Promise.reject(new SpoolFull(`the spool holds ${this.#maxBytes} bytes and takes no more`));
+    }
+    this.#bytes += bytes;
+    const position = { segment: 'memory', offset: this.#appended++ };
+    this.#events.push({ position, kind, body: Buffer.from(body), capturedAt: Date.now() });
+    this.#takers.serve();
+    return Promise.resolve();
+  }
+
+  take(count: number, bytes: number, signal?: AbortSignal): Promise<SpooledEvent[]> {
+    return this.#takers.take(count, bytes, signal);
+  }
+
+  done(event: SpooledEvent): void {
+    if (this.#out.delete(event)) this.#bytes -= event.body.length + OVERHEAD_BYTES;
+  }
+
+  giveBack(event: SpooledEvent): void {
+    if (!this.#out.delete(event)) return;
+    this.#back.push(event);
+    this.#takers.serve();
+  }
+
+  quarantine(event: SpooledEvent, refusal: Refusal): Promise<void> {
+    if (!this.#out.has(event)) return Promise.resolve();
+    this.#quarantined++;
+    this.done(event);
+    this.#onTrouble(
+      `an event was refused (${refusal.status}) and dropped: a spool in memory has no quarantine`,
+      undefined,
+    );
+    return Promise.resolve();
+  }
+
+  get state(): SpoolState {
+    const waiting = this.#events.length - this.#next + this.#back.length + this.#out.size;
+    const held = [...this.#out, ...this.#back, ...this.#events.slice(this.#next, this.#next + 1)];
+    const oldest = held.reduce((least, event) => Math.min(least, event.capturedAt), Infinity);
+    return {
+      waiting,
+      waitingBytes: this.#bytes,
+      quarantined: this.#quarantined,
+      ...(waiting > 0 && { oldest: new Date(oldest).toISOString() }),
+    };
+  }
+
+  flush(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#takers.close();
+    const { waiting } = this.state;
+    if (waiting > 0) this.#onTrouble(`${waiting} events are lost: the spool was in memory only`, undefined);
+  }
+
+  #collect(count: number, bytes: number): SpooledEvent[] {
+    const events: SpooledEvent[] = [];
+    for (let left = bytes; events.length < count && left > 0;) {
+      const event = this.#back.shift() ?? this.#events[this.#next++];
+      if (!event) {
+        this.#events = [];
+        this.#next = 0;
+        break;
+      }
+      this.#out.add(event);
+      events.push(event);
+      left -= event.body.length;
+    }
+    if (this.#next > 1024 && this.#next * 2 > this.#events.length) {
+      this.#events = this.#events.slice(this.#next);
+      this.#next = 0;
+    }
+    return events;
+  }
+}

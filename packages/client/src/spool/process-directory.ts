@@ -1,0 +1,211 @@
+/**
+ * Each opened spool writes in a sub-directory of its own, so that no two processes ever write to one file:
+ *
+ *   <spool>/<series>/lock       the socket that its holder listens on (lock.ts)
+ *   <spool>/<series>/owner      the host of the holder, and for people its process id; touched every 10 seconds; removed
+ *                               when the spool is closed
+ *   <spool>/<series>/*.segment, *.done
+ *
+ * It is made under another name and renamed once the lock is held: under its name it is never seen without. One that is
+ * abandoned may be adopted by anybody: its segments are renamed into the directory of the adopter, one by one, and a
+ * rename has one winner.
+ *
+ * Abandoned is one without an owner, or one of this host on whose lock nobody listens. About one of another host this
+ * kernel cannot tell: it is abandoned when its owner has not been touched for three minutes by the clock of whoever
+ * looks on. That takes in another boot of this host, and it holds on NFS as long as no living process stands still for
+ * so long.
+ */
+import path from 'node:path';
+import { SpoolUnwritable } from './contract.js';
+import { errorCode } from './error-code.js';
+import type { SpoolFiles } from './files.js';
+import type { HeldLock } from './lock.js';
+import { newSeries, SERIES_NAME } from './segment.js';
+import type { OnTrouble } from './trouble.js';
+
+export const HEARTBEAT_MS = 10_000;
+/** Longer than a client of NFS keeps the times of a file by itself (acregmax, 60 seconds). */
+const PATIENCE_MS = 180_000;
+const DRAFT = 'new-';
+export const LOCK = 'lock';
+export const OWNER = 'owner';
+
+/**
+ * On return the directory exists and nobody but its owner, who is the user of this process, can write to it.
+ * @throws SpoolUnwritable
+ */
+export async function preparePrivate(files: SpoolFiles, directory: string): Promise<void> {
+  let owner: { uid: number; mode: number };
+  try {
+    await files.makeDirectory(directory);
+    owner = await files.ownerOf(directory);
+  } catch (error) {
+    throw new SpoolUnwritable(`${directory} cannot be used as a spool`, { cause: error });
+  }
+  const user = process.geteuid?.();
+  if (user !== undefined && owner.uid !== user) {
+    throw new SpoolUnwritable(
+      `${directory} belongs to user ${owner.uid}, and this process runs as ${user}: a spool is for one user`,
+    );
+  }
+  if ((owner.mode & 0o022) !== 0) {
+    throw new SpoolUnwritable(
+      `others can write to ${directory} (mode ${owner.mode.toString(8)}): remove that, or name a directory inside it`,
+    );
+  }
+}
+
+export class ProcessDirectory {
+  readonly series: string;
+  readonly path: string;
+  readonly #files: SpoolFiles;
+  readonly #lock: HeldLock;
+
+  private constructor(files: SpoolFiles, root: string, series: string, lock: HeldLock) {
+    this.#files = files;
+    this.series = series;
+    this.path = path.join(root, series);
+    this.#lock = lock;
+  }
+
+  /**
+   * On return this thread holds a new directory in `root`.
+   * @throws SpoolUnwritable
+   */
+  static async create(files: SpoolFiles, root: string): Promise<ProcessDirectory> {
+    const series = newSeries();
+    const draft = path.join(root, `${DRAFT}${series}`);
+    let lock: HeldLock | undefined;
+    try {
+      await files.makeDirectory(draft);
+      lock = await files.holdLock(path.join(draft, LOCK));
+      const fd = await files.open(path.join(draft, OWNER), 'new');
+      try {
+        await files.write(fd, Buffer.from(`${files.host}\n${process.pid}\n`), 0);
+      } finally {
+        await files.close(fd);
+      }
+      await files.rename(draft, path.join(root, series));
+      await files.syncDirectory(root);
+      return new ProcessDirectory(files, root, series, lock);
+    } catch (error) {
+      await lock?.release();
+      await removeEmptied(files, draft).catch(() => undefined);
+      throw new SpoolUnwritable(`nothing can be made in ${root}`, { cause: error });
+    }
+  }
+
+  /** Shows that this thread lives. @throws when the directory is not there any more. */
+  async touch(): Promise<void> {
+    await this.#files.touch(path.join(this.path, OWNER));
+  }
+
+  /** On return it may be adopted, or is gone if nothing is in it. */
+  async release(): Promise<void> {
+    await this.#files.remove(path.join(this.path, OWNER));
+    await this.#lock.release();
+    await removeEmptied(this.#files, this.path).catch(() => undefined);
+  }
+}
+
+/** Looks for directories in the spool that nobody holds any more. */
+export class Neighbours {
+  readonly #files: SpoolFiles;
+  readonly #root: string;
+  readonly #onTrouble: OnTrouble;
+  readonly #patienceMs: number;
+  /** Of those about which only waiting tells: when they were last seen to change, by the monotonic clock. */
+  readonly #watched = new Map<string, { touchedAt: number; since: number }>();
+
+  constructor(files: SpoolFiles, root: string, onTrouble: OnTrouble, patienceMs = PATIENCE_MS) {
+    this.#files = files;
+    this.#root = root;
+    this.#onTrouble = onTrouble;
+    this.#patienceMs = patienceMs;
+  }
+
+  /**
+   * The paths of abandoned directories, the oldest first, but for `own`. What cannot be looked at is told.
+   * @throws SpoolUnwritable when that goes for all of them.
+   */
+  async abandoned(own?: string): Promise<string[]> {
+    const found: string[] = [];
+    const names = await this.#files.list(this.#root).catch((error: unknown) => {
+      throw new SpoolUnwritable(`${this.#root} cannot be read`, { cause: error });
+    });
+    for (const directory of this.#watched.keys()) {
+      if (!names.includes(path.basename(directory))) this.#watched.delete(directory);
+    }
+    for (const name of names) {
+      const directory = path.join(this.#root, name);
+      if (directory === own) continue;
+      try {
+        if (SERIES_NAME.test(name)) {
+          if (await this.#isAbandoned(directory)) found.push(directory);
+        } else if (name.startsWith(DRAFT) && (await this.#isQuiet(directory, directory))) {
+          // Its maker ended before it was done: nothing was ever put in it.
+          await removeEmptied(this.#files, directory);
+        }
+      } catch (error) {
+        // Somebody else was faster.
+        if (errorCode(error) !== 'ENOENT') this.#onTrouble(`${directory} cannot be looked at`, error);
+      }
+    }
+    return found;
+  }
+
+  async #isAbandoned(directory: string): Promise<boolean> {
+    const owner = path.join(directory, OWNER);
+    const holder = await readOwner(this.#files, directory);
+    if (holder === undefined) return true;
+    const { host } = holder;
+    const state = await this.#files.lockState(path.join(directory, LOCK));
+    if (state === 'free' && host === this.#files.host) return true;
+    // A lock that is missing may have been swept away under a living process.
+    if (state === 'held' && host === this.#files.host) return false;
+    return this.#isQuiet(directory, owner);
+  }
+
+  async #isQuiet(directory: string, file: string): Promise<boolean> {
+    const touchedAt = await this.#files.touchedAt(file);
+    const watched = this.#watched.get(directory);
+    if (watched?.touchedAt !== touchedAt) {
+      this.#watched.set(directory, { touchedAt, since: performance.now() });
+      return this.#patienceMs === 0;
+    }
+    return performance.now() - watched.since >= this.#patienceMs;
+  }
+}
+
+/** On return the directory is gone. @throws when anything is in it but a lock and the name of its owner. */
+export async function removeEmptied(files: SpoolFiles, directory: string): Promise<void> {
+  const others = (await files.list(directory)).filter((name) => name !== LOCK && name !== OWNER);
+  if (others.length > 0) throw new Error(`${directory} is not empty`);
+  await files.remove(path.join(directory, OWNER));
+  await files.remove(path.join(directory, LOCK));
+  await files.removeDirectory(directory);
+}
+
+/** Who holds the directory, or held it last; undefined when nobody does. The process id is only a word of its host. */
+export async function readOwner(
+  files: SpoolFiles,
+  directory: string,
+): Promise<{ host: string; pid: number | undefined } | undefined> {
+  let fd: number;
+  try {
+    fd = await files.open(path.join(directory, OWNER), 'read');
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+  try {
+    const bytes = Buffer.alloc(256);
+    const [host = '', pid = ''] = bytes
+      .subarray(0, await files.read(fd, bytes, 0))
+      .toString()
+      .split('\n');
+    return { host, pid: /^\d{1,10}$/.test(pid) ? Number(pid) : undefined };
+  } finally {
+    await files.close(fd);
+  }
+}

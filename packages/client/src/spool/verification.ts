@@ -1,0 +1,107 @@
+/** Whether every byte of a spool is what was written; nothing is changed, and nobody is held up. */
+import path from 'node:path';
+import { examine, type Abandoned } from './adoption.js';
+import { SpoolUnwritable } from './contract.js';
+import { eventsOf } from './frame.js';
+import { nodeFiles, type SpoolFiles } from './files.js';
+import { partsOf } from './inspection.js';
+import { Neighbours } from './process-directory.js';
+import { quarantinedLines, quarantineFiles } from './quarantined.js';
+import { walk } from './segment-walk.js';
+import { WaitingSegment } from './waiting-segment.js';
+
+interface SpoolFinding {
+  /** Of the file or directory that it is about. */
+  readonly path: string;
+  readonly message: string;
+}
+
+export interface VerifiedSpool {
+  readonly segments: number;
+  /** Events whose frames hold, and how many of them are done. */
+  readonly events: number;
+  readonly done: number;
+  /** Events in quarantine, and how many of them the key does not open. */
+  readonly quarantined: number;
+  readonly sealed: number;
+  readonly findings: readonly SpoolFinding[];
+}
+
+type Sums = { -readonly [K in keyof VerifiedSpool]: VerifiedSpool[K] } & {
+  readonly findings: SpoolFinding[];
+};
+
+/**
+ * Reads all of it.
+ * @throws SpoolKeyWrong when the key does not open all segments; the errors of the file system, but for those of reading
+ * a segment, which are findings.
+ */
+export async function verifySpool(
+  directory: string,
+  key: Uint8Array | undefined,
+  files: SpoolFiles = nodeFiles,
+): Promise<VerifiedSpool> {
+  const root = path.resolve(directory);
+  const sums: Sums = { segments: 0, events: 0, done: 0, quarantined: 0, sealed: 0, findings: [] };
+  for (const part of await partsOf(root, files)) {
+    let examined: Abandoned;
+    try {
+      examined = await examine(files, part, key);
+    } catch (error) {
+      if (!(error instanceof SpoolUnwritable)) throw error;
+      sums.findings.push({ path: part, message: error.message });
+      continue;
+    }
+    for (const { name, id, seal, damagedHeader } of examined.segments) {
+      const segment = new WaitingSegment(part, id, seal, name);
+      if (damagedHeader) sums.findings.push({ path: segment.path, message: 'its header is damaged' });
+      await verifySegment(files, root, part, segment, sums);
+    }
+  }
+  for (const file of await quarantineFiles(files, root)) {
+    for await (const { event, offset, size } of quarantinedLines(files, file, key)) {
+      if (event === undefined) {
+        const message = `${size} bytes at ${offset} are no line of a quarantine`;
+        sums.findings.push({ path: file, message });
+      } else sums.quarantined++;
+      if (event === 'sealed') sums.sealed++;
+    }
+  }
+  return sums;
+}
+
+async function verifySegment(
+  files: SpoolFiles,
+  root: string,
+  part: string,
+  segment: WaitingSegment,
+  sums: Sums,
+): Promise<void> {
+  let events = 0;
+  let promised = 0;
+  const lost: { message: string; atEnd: boolean }[] = [];
+  const walked = await walk(files, segment, (found, done) => {
+    if (!found.frame) {
+      const message = `${found.size} bytes at ${found.offset} are no whole frame`;
+      const torn = ', nor is what is behind them: damage, or what a crash in the middle of a write leaves';
+      lost.push({ message: message + (found.atEnd ? torn : ''), atEnd: found.atEnd });
+    } else if (found.frame.kind === undefined) promised = eventsOf(found.frame);
+    else {
+      events++;
+      if (done.has(found.offset)) sums.done++;
+    }
+  });
+  if (!walked) return;
+  sums.segments++;
+  sums.events += events;
+  const tell = (message: string) => sums.findings.push({ path: segment.path, message });
+  // The end of a segment that is being written may be half of a frame.
+  const held = lost.at(-1)?.atEnd === true && (await isHeld(files, root, part));
+  for (const { message, atEnd } of lost) if (!(atEnd && held)) tell(message);
+  if (events < promised) tell(`${promised - events} of its ${promised} events are missing`);
+  if (walked.unreadable !== undefined) tell('some of it cannot be read');
+}
+
+async function isHeld(files: SpoolFiles, root: string, part: string): Promise<boolean> {
+  return !(await new Neighbours(files, root, () => undefined).abandoned()).includes(part);
+}

@@ -1,0 +1,295 @@
+/** The built command, on spools on the disk. Needs packages/client/dist. */
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { Spool, type SpoolOptions } from '../../src/spool/spool.js';
+import { answer, fakeCollector } from '../running/fake-collector.js';
+import { temporaryDirectory } from '../running/hurried-client.js';
+
+const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
+const KEY = Buffer.alloc(32, 4);
+const SECRET = 'Mrs Example has a rash';
+/** Clears a screen, and turns what follows around. */
+const HOSTILE = '\u001b[2J\u009b2J\u202e';
+const REFUSAL = { status: 400, code: `validation${HOSTILE}`, message: SECRET, at: '2026-01-01T00:00:00Z' };
+
+interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** @param act what happens to the process while it runs. */
+async function command(
+  args: readonly string[],
+  { env = {}, act }: { env?: Record<string, string>; act?: (child: ReturnType<typeof spawn>) => void } = {},
+): Promise<Ended> {
+  const child = spawn(process.execPath, [MAIN, ...args], { env: { PATH: process.env['PATH'], ...env } });
+  const ended = { stdout: '', stderr: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (ended.stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (ended.stderr += text));
+  act?.(child);
+  const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
+  // Whatever is printed, and of whatever it speaks.
+  // eslint-disable-next-line no-control-regex
+  expect(ended.stdout + ended.stderr).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+  return { code, ...ended };
+}
+
+const event = (id: number) => Buffer.from(JSON.stringify({ event_id: `${id}`, words: SECRET + HOSTILE }));
+
+/** A spool that nobody holds, with three events that wait and two in quarantine. */
+async function leftSpool(options: Partial<SpoolOptions> = {}): Promise<string> {
+  const directory = temporaryDirectory();
+  const spool = await Spool.open({ directory, durability: 'os', ...options });
+  for (let id = 0; id < 5; id++) await spool.append('outcome', event(id));
+  for (const taken of await spool.take(2, 1e6)) await spool.quarantine(taken, REFUSAL);
+  await spool.close();
+  return directory;
+}
+
+function keyFile(key: Uint8Array | string): string {
+  const file = path.join(path.dirname(temporaryDirectory()), 'spool.key');
+  fs.writeFileSync(file, key);
+  return file;
+}
+
+async function shown(directory: string, ...more: readonly string[]) {
+  const { code, stdout } = await command(['show', directory, '--json', ...more]);
+  expect(code).toBe(0);
+  return JSON.parse(stdout) as {
+    waiting: number;
+    oldest: string;
+    parts_not_counted: number;
+    parts: { held: boolean; holder: object | null; waiting: number | null }[];
+    quarantine: { events: number; sealed: number; reasons: object[] };
+    damaged: object[];
+  };
+}
+
+const filesIn = (directory: string) =>
+  fs
+    .readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => {
+      const file = path.join(entry.parentPath, entry.name);
+      return [file, fs.readFileSync(file, 'hex')];
+    });
+
+test('[R-866] show tells what waits, who holds it and what was refused, and nothing of an event', async () => {
+  const directory = await leftSpool();
+  const before = filesIn(directory);
+  const { code, stdout, stderr } = await command(['show', directory]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(stdout).toMatch(/^3 events wait \(.* B\), the oldest since 20/);
+  expect(stdout).toContain('nobody');
+  expect(stdout).toContain('2 events in quarantine.');
+  expect(stdout).toContain('validation\\u001b[2J');
+  expect(stdout).not.toContain(SECRET);
+  const json = await shown(directory);
+  expect(json).toMatchObject({
+    ...{ waiting: 3, parts: [{ held: false, holder: null, waiting: 3 }], damaged: [] },
+    quarantine: { events: 2, sealed: 0, reasons: [{ status: '400', events: 2 }] },
+  });
+  expect(filesIn(directory)).toEqual(before);
+});
+
+test('[R-866] show names the process that holds a part', async () => {
+  const directory = temporaryDirectory();
+  const spool = await Spool.open({ directory, durability: 'os' });
+  onTestFinished(() => spool.close());
+  await spool.append('outcome', event(1));
+  expect((await command(['show', directory])).stdout).toContain(`process ${process.pid}  1 `);
+  const { parts } = await shown(directory);
+  expect(parts).toMatchObject([{ held: true, holder: { pid: process.pid, this_host: true }, waiting: 1 }]);
+  expect((await command(['verify', directory])).code).toBe(0);
+});
+
+test('[R-866] list and quarantine show events one a line, and their words only when asked', async () => {
+  const directory = await leftSpool();
+  for (const [name, count] of [['list', 3] as const, ['quarantine', 2] as const]) {
+    const { code, stdout } = await command([name, directory]);
+    expect(code).toBe(0);
+    expect(stdout.trimEnd().split('\n')).toHaveLength(count);
+    expect(stdout).toContain('outcome');
+    expect(stdout).not.toContain('Mrs');
+    const quiet = await command([name, directory, '--json']);
+    expect(quiet.stdout).not.toContain('Mrs');
+    expect((await command([name, directory, '--contents'])).stdout).toContain(SECRET);
+    const told = await command([name, directory, '--contents', '--json']);
+    const events = told.stdout.trimEnd().split('\n');
+    const bodies = events.map((line) => (JSON.parse(line) as { event: string }).event);
+    expect(bodies.sort()).toEqual((name === 'list' ? [2, 3, 4] : [0, 1]).map((id) => event(id).toString()));
+  }
+});
+
+test('[R-866] a reader that has seen enough ends the command quietly', async () => {
+  const directory = temporaryDirectory();
+  const spool = await Spool.open({ directory, durability: 'os' });
+  for (let id = 0; id < 200; id++) await spool.append('outcome', Buffer.alloc(4000, 'x'));
+  await spool.close();
+  const { code, stderr } = await command(['list', directory, '--contents'], {
+    act: (child) => child.stdout?.destroy(),
+  });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+});
+
+test('[R-866] drain sends what waits, and requeue what was refused before', async () => {
+  const collector = await fakeCollector();
+  const directory = await leftSpool();
+  const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'cek_secret' };
+  const drained = await command(['drain', directory], { env });
+  expect(drained).toMatchObject({ code: 0, stderr: '' });
+  expect(drained.stdout).toBe('3 events found; 0 still waiting, 0 refused.\n');
+  expect(collector.accepted.map(({ apiKey }) => apiKey)).toEqual(Array(3).fill('cek_secret'));
+  const requeued = await command(['requeue', directory]);
+  expect(requeued.code).toBe(0);
+  expect(requeued.stdout).toContain('2 events put back.');
+  expect(await shown(directory)).toMatchObject({ waiting: 2, quarantine: { events: 0 } });
+  const apiKey = keyFile('cek_other\n');
+  const json = await command([
+    'drain',
+    directory,
+    '--url',
+    collector.url,
+    '--api-key-file',
+    apiKey,
+    '--json',
+  ]);
+  expect(JSON.parse(json.stdout)).toEqual({ found: 2, waiting: 0, refused: 0, held_by_others: 0 });
+  const texts = collector.accepted.map(({ text }) => text);
+  expect(texts.sort()).toEqual([0, 1, 2, 3, 4].map((id) => event(id).toString()));
+  expect((await command(['show', directory])).stdout).toMatch(/^0 events wait/);
+});
+
+test('[R-866] drain leaves alone what a living process holds, and says so', async () => {
+  const collector = await fakeCollector();
+  const directory = temporaryDirectory();
+  const spool = await Spool.open({ directory, durability: 'os' });
+  onTestFinished(() => spool.close());
+  await spool.append('outcome', event(1));
+  const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'key' };
+  const { code, stdout } = await command(['drain', directory], { env });
+  expect(code).toBe(0);
+  expect(stdout).toContain('1 event left to the processes that hold them.');
+  expect(collector.accepted).toEqual([]);
+});
+
+test('[R-866] drain puts what is refused into quarantine, and gives up in time', async () => {
+  const collector = await fakeCollector(({ event: { event_id: id } }, response) =>
+    id === '2' ? answer(response, 400, { message: 'm', code: 'validation_failed' }) : answer(response, 503),
+  );
+  const directory = await leftSpool();
+  const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'key' };
+  let { waiting, refused } = { waiting: 3, refused: 0 };
+  while (refused === 0) {
+    const { code, stdout, stderr } = await command(['drain', directory, '--timeout', '1', '--json'], { env });
+    expect(code).toBe(7);
+    expect(stderr).toContain('the collector answered 503');
+    ({ waiting, refused } = JSON.parse(stdout) as { waiting: number; refused: number });
+  }
+  expect({ waiting, refused }).toEqual({ waiting: 2, refused: 1 });
+  expect(await shown(directory)).toMatchObject({ waiting: 2, quarantine: { events: 3 } });
+});
+
+test('[R-866] a signal ends drain in order', async () => {
+  let signal: () => void = () => undefined;
+  const collector = await fakeCollector((_event, response) => {
+    signal();
+    return answer(response, 503);
+  });
+  const directory = await leftSpool();
+  const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'key' };
+  const { code } = await command(['drain', directory], {
+    env,
+    act: (child) => (signal = () => void child.kill('SIGTERM')),
+  });
+  expect(code).toBe(130);
+  expect(await shown(directory)).toMatchObject({ waiting: 3, parts: [{ held: false }] });
+});
+
+test('[R-866] a sealed spool needs its key, in any of three spellings', async () => {
+  const directory = await leftSpool({ key: KEY });
+  const blind = await shown(directory);
+  expect(blind).toMatchObject({
+    ...{ waiting: 0, parts_not_counted: 1, parts: [{ waiting: null }] },
+    quarantine: { events: 2, sealed: 2, reasons: [] },
+  });
+  for (const name of ['list', 'requeue', 'verify']) {
+    const { code, stdout, stderr } = await command([name, directory]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain('--key-file');
+  }
+  const other = keyFile(Buffer.alloc(32, 9));
+  expect((await command(['list', directory, '--key-file', other])).code).toBe(2);
+  for (const key of [KEY, KEY.toString('hex'), `${KEY.toString('base64')}\n`]) {
+    const sealed = await shown(directory, '--key-file', keyFile(key));
+    expect(sealed).toMatchObject({ waiting: 3, quarantine: { sealed: 0, reasons: [{ events: 2 }] } });
+  }
+  const listed = await command(['quarantine', directory, '--contents', '--key-file', keyFile(KEY)]);
+  expect(listed.stdout).toContain(SECRET);
+});
+
+test('[R-866] verify finds a byte that has changed', async () => {
+  const directory = await leftSpool();
+  const intact = await command(['verify', directory]);
+  expect(intact).toMatchObject({ code: 0, stderr: '' });
+  expect(intact.stdout).toContain('Every byte is as it was written.');
+  const [file = ''] = fs.globSync(path.join(directory, '*/*.segment'));
+  const bytes = fs.readFileSync(file);
+  bytes[120] = (bytes[120] as number) ^ 1;
+  fs.writeFileSync(file, bytes);
+  const { code, stdout } = await command(['verify', directory, '--json']);
+  expect(code).toBe(3);
+  const { findings, ...figures } = JSON.parse(stdout) as { intact: boolean; findings: { path: string }[] };
+  expect(figures).toMatchObject({ intact: false, events: 4, quarantined: 2 });
+  expect(findings).toMatchObject([{ path: file }, { path: file, message: '1 of its 5 events are missing' }]);
+});
+
+test('[R-866] what makes no sense is said in one line, and nothing is made', async () => {
+  const directory = await leftSpool();
+  const missing = temporaryDirectory();
+  const wrong: [readonly string[], number][] = [
+    [[], 2],
+    [['show'], 2],
+    [['shwo', directory], 2],
+    [['show', directory, directory], 2],
+    [['show', directory, '--contents'], 2],
+    [['show', directory, `--${HOSTILE}`], 2],
+    [['show', directory, '--key-file', missing], 2],
+    [['show', directory, '--key-file', keyFile('too short')], 2],
+    [['drain', directory, '--url', 'http://127.0.0.1:9'], 2],
+    [['drain', directory, '--url', 'file:///', '--api-key-file', keyFile('k')], 2],
+    [['drain', directory, '--timeout', 'soon'], 2],
+    [['show', missing], 6],
+    [['requeue', missing], 6],
+    [['show', `${missing}${HOSTILE}`], 6],
+    [['list', path.dirname(MAIN)], 6],
+    [['verify', MAIN], 6],
+  ];
+  for (const [args, expected] of wrong) {
+    const { code, stdout, stderr } = await command(args);
+    expect({ code, stdout }, args.join(' ')).toEqual({ code: expected, stdout: '' });
+    expect(stderr).toMatch(/^collector-spool: .+\n$/);
+  }
+  expect(fs.existsSync(missing)).toBe(false);
+});
+
+test('[R-866] the help names every command and option', async () => {
+  const { code, stdout } = await command(['--help']);
+  expect(code).toBe(0);
+  for (const word of [
+    'show',
+    'list',
+    'quarantine',
+    'requeue',
+    'drain',
+    'verify',
+    '--key-file',
+    '--timeout',
+  ]) {
+    expect(stdout).toContain(word);
+  }
+  expect((await command(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+});

@@ -1,0 +1,307 @@
+import os from 'node:os';
+import { validateEvent } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { createClient, EventInvalid } from '../src/index.js';
+import { fakeCollector } from './running/fake-collector.js';
+import { hurriedClient, temporaryDirectory } from './running/hurried-client.js';
+import { realCollector } from './running/real-collector.js';
+
+const MODEL = { model_id: 'triage', model_version: '2.1' };
+
+test('[R-861] a run becomes events that share its id and say where they come from', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: `${collector.url}/base/`, app: { app_name: 'ward-chat' } });
+  const run = log.startRun({
+    model: MODEL,
+    user: { caller_id: 'u1' },
+    target: { target_id: 't1' },
+    inputs: { prompt: 'p' },
+  });
+  run.artifact({ artifact_type: 'tool_call', artifact_uri: 'urn:x:1' });
+  run.output({ output_uri: 'urn:x:2', summary: 's' });
+  run.outcome({ outcome_type: 'validated' });
+  run.feedback({ comment: 'good' }, { more: { ward: 7 }, metadata: { region: 'north' } });
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(collector.accepted.map(({ path }) => path).sort()).toEqual([
+    '/base/event/human-output',
+    '/base/event/inference-start',
+    '/base/event/internal-artifact',
+    '/base/event/outcome',
+    '/base/event/user-feedback',
+  ]);
+  for (const { event, apiKey } of collector.accepted) {
+    expect(apiKey).toBe('key');
+    expect(event).toMatchObject({ run_id: run.id, protocol_version: '0.0.1' });
+    expect(event.system_metadata).toMatchObject({
+      ...{ hostname: os.hostname(), app_name: 'ward-chat', proc_id: String(process.pid) },
+    });
+    expect(Math.abs(Date.parse(event.timestamp) - Date.now())).toBeLessThan(10_000);
+  }
+  const byPath = new Map(collector.accepted.map(({ path, event }) => [path.slice(12), event]));
+  expect(run.id).toBe(run.startEventId);
+  expect(byPath.get('inference-start')).toMatchObject({
+    event_id: run.startEventId,
+    model_instance: MODEL,
+    user_identity: { caller_id: 'u1' },
+    target_identity: { target_id: 't1' },
+    inputs: { prompt: 'p' },
+  });
+  expect(byPath.get('user-feedback')).toMatchObject({ ward: 7, system_metadata: { region: 'north' } });
+});
+
+test('[R-861] an output says how long it took since its run began, and an event that was told late does not', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  const run = log.startRun({ model: MODEL });
+  await new Promise((resolve) => setTimeout(resolve, 40));
+  const ids = [
+    run.output({ summary: 'measured' }),
+    run.output({ summary: 'given' }, { latencyMs: 7 }),
+    run.output({ summary: 'told late' }, { timestamp: '2026-01-01T00:00:00Z' }),
+    log.run(run.id).output({ summary: 'by id' }),
+    run.artifact({ artifact_type: 'other', artifact_uri: 'urn:x:1' }),
+  ].map(({ eventId }) => eventId);
+  await log.flush();
+  const latency = new Map(
+    collector.accepted.map(({ event }) => [event.event_id, event.system_metadata['latency_ms']]),
+  );
+  const [measured, ...others] = ids.map((id) => latency.get(id));
+  expect(measured).toBeGreaterThanOrEqual(39);
+  expect(measured).toBeLessThan(5000);
+  expect(Number.isInteger(measured)).toBe(true);
+  expect(others).toEqual([7, undefined, undefined, undefined]);
+});
+
+test('[R-861] a nested run names the start of the outer one as its parent', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  const outer = log.startRun({ model: MODEL });
+  const inner = outer.startRun({ model: { model_id: 'retriever' } });
+  const innermost = inner.startRun({}, { runId: '0190aabb-ccdd-7102-8304-050607000000' });
+  await log.flush();
+  const parents = new Map(collector.accepted.map(({ event }) => [event.run_id, event.parent_event_id]));
+  expect(parents.get(outer.id)).toBeUndefined();
+  expect(parents.get(inner.id)).toBe(outer.startEventId);
+  expect(parents.get('0190aabb-ccdd-7102-8304-050607000000')).toBe(inner.startEventId);
+  expect(innermost.id).not.toBe(innermost.startEventId);
+});
+
+test('[R-861] what the application adds of its own never stands in for what the client fills in', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  const more = { event_id: 'x', run_id: 'x', timestamp: 'x', outcome: 'x', system_metadata: 'x', ward: 7 };
+  const run = log.startRun({});
+  const { eventId } = run.outcome({ outcome_type: 'partial' }, { more, metadata: { hostname: 'other' } });
+  await log.flush();
+  expect(collector.accepted.map(({ event }) => event)).toContainEqual(
+    expect.objectContaining({
+      ...{ event_id: eventId, run_id: run.id, outcome: { outcome_type: 'partial' }, ward: 7 },
+      system_metadata: { hostname: 'other', proc_id: String(process.pid) },
+    }),
+  );
+});
+
+test('[R-861] what is awaited is durable, and says under which id', async () => {
+  const collector = await fakeCollector((_event, response) => {
+    response.destroy();
+    return true;
+  });
+  const directory = temporaryDirectory();
+  const { log } = hurriedClient({ url: collector.url, spool: { directory, durability: 'fsync' } });
+  const run = log.startRun({ model: MODEL });
+  const captured = run.output({ summary: 's' });
+  expect(captured.eventId).toMatch(/^[0-9a-f-]{36}$/);
+  expect(await captured).toBe('durable');
+  expect(log.state).toMatchObject({ waiting: 2, refused: 0 });
+});
+
+test('[R-861] the bytes are those of the moment of the call', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  const output = { summary: 'before' };
+  log.startRun({ model: MODEL }).output(output);
+  output.summary = 'after';
+  await log.flush();
+  expect(collector.accepted.map(({ event }) => event['output'])).toContainEqual({ summary: 'before' });
+});
+
+test('[R-861] a faulty event is refused to its caller with the issues that the collector would name', async () => {
+  const collector = await realCollector();
+  const { log, refusals } = hurriedClient({ url: collector.url, apiKey: collector.apiKey });
+  const faulty = { output_uri: 5, summary: ['x'] } as unknown as { summary: string };
+  const captured = log
+    .startRun({})
+    .output(faulty, { timestamp: 'yesterday', latencyMs: 1.5, parentEventId: 'x' });
+  const error: unknown = await captured.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(EventInvalid);
+  const body = JSON.stringify({
+    ...{ event_id: crypto.randomUUID(), run_id: crypto.randomUUID(), parent_event_id: 'x' },
+    ...{ timestamp: 'yesterday', protocol_version: '0.0.1', system_metadata: { latency_ms: 1.5 } },
+    output: faulty,
+  });
+  const response = await fetch(`${collector.url}/event/human-output`, {
+    ...{ method: 'POST', body },
+    headers: { 'Content-Type': 'application/json', 'X-API-Key': collector.apiKey },
+  });
+  const { details } = (await response.json()) as { details: { issues: unknown[] } };
+  expect((error as EventInvalid).issues).toEqual(details.issues);
+  expect(details.issues).toHaveLength(5);
+  expect(String(error)).not.toContain('yesterday');
+  expect(refusals).toMatchObject([{ kind: 'human-output', eventId: captured.eventId, error }]);
+  expect(log.state.refused).toBe(1);
+});
+
+test('[R-861] under the profile full an event is held to it', async () => {
+  const collector = await fakeCollector();
+  const { log, refusals } = hurriedClient({ url: collector.url, validate: 'full' });
+  const run = log.startRun({
+    ...{ model: MODEL, user: { caller_type: 'clinician' }, inputs: {} },
+    target: { target_type: 'none' },
+  });
+  run.output({ output_uri: 'urn:x:1' });
+  run.output({} as { output_uri: string });
+  await log.flush();
+  expect(collector.accepted).toHaveLength(2);
+  expect(refusals).toHaveLength(1);
+  expect((refusals[0]?.error as EventInvalid).issues).toEqual([
+    { pointer: '/output/output_uri', rule: 'required', message: 'is required' },
+  ]);
+});
+
+test('[R-861] nothing that is captured is an event that the collector would not take', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  const run = log.startRun({ model: MODEL });
+  await fc.assert(
+    fc.asyncProperty(fc.anything(), fc.anything(), async (outcome, more) => {
+      const captured = run.outcome(outcome as Record<string, unknown>, {
+        more: more as Record<string, unknown>,
+      });
+      const fate = await captured.then(
+        (settled) => settled,
+        (error: unknown) => {
+          expect(error).toBeInstanceOf(EventInvalid);
+          return 'refused';
+        },
+      );
+      await log.flush();
+      const sent = collector.accepted.find(({ event }) => event.event_id === captured.eventId);
+      expect(sent !== undefined).toBe(fate === 'durable');
+      if (sent) expect(validateEvent('outcome', 'minimum', sent.event)).toBeUndefined();
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test('[R-861] what is no JSON, or is too large, is refused to its caller and leaves the rest alone', async () => {
+  const collector = await fakeCollector();
+  const { log, refusals } = hurriedClient({ url: collector.url });
+  const run = log.startRun({ model: MODEL });
+  const cyclic: Record<string, unknown> = {};
+  cyclic['self'] = cyclic;
+  const throws = {
+    toJSON: () => {
+      throw new Error('patient 4711');
+    },
+  };
+  for (const outcome of [cyclic, { big: 1n }, throws as Record<string, unknown>]) run.outcome(outcome);
+  const hostile = Object.defineProperty({}, 'x', { enumerable: true, get: throws.toJSON });
+  run.outcome(hostile, { content: 'evidence' });
+  run.outcome({ description: 'x'.repeat(1 << 20) });
+  await log.flush();
+  expect(refusals.map(({ error }) => (error as EventInvalid).code)).toEqual([
+    ...['not_json', 'not_json', 'not_json', 'not_json', 'body_too_large'],
+  ]);
+  expect(refusals.map(({ error }) => String(error)).join()).not.toContain('4711');
+  expect(collector.accepted).toHaveLength(1);
+});
+
+test('[R-861] an application that looks at nothing never sees an unhandled rejection', async () => {
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown) => unhandled.push(reason);
+  process.on('unhandledRejection', note);
+  const log = createClient({
+    ...{ url: 'http://127.0.0.1:9', apiKey: 'key', spool: { durability: 'memory', maxBytes: 2000 } },
+    onTrouble: () => {
+      throw new Error('a listener that is broken');
+    },
+    onRefused: () => {
+      throw new Error('and another one');
+    },
+  });
+  const run = log.startRun({ model: MODEL });
+  run.output({ output_uri: 5 } as unknown as { output_uri: string });
+  for (let i = 0; i < 20; i++) run.output({ summary: 'x'.repeat(500) });
+  run.output({ summary: 'content' }, { content: 'nowhere to be put' });
+  await log.close({ timeoutMs: 20 });
+  run.output({ summary: 'too late' });
+  log.run('no uuid').feedback({});
+  log.startRun({ model: MODEL });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  process.off('unhandledRejection', note);
+  expect(unhandled).toEqual([]);
+  expect(log.state.refused).toBeGreaterThan(15);
+});
+
+test('[R-861] what was captured before close is in the spool, however little time close is given', async () => {
+  const directory = temporaryDirectory();
+  const options = { url: 'http://127.0.0.1:9', spool: directory, content: `${directory}-content` };
+  const { log, refusals } = hurriedClient(options);
+  const run = log.startRun({ model: MODEL }, { content: 'the whole question' });
+  run.output({ summary: 's' }, { content: 'the whole answer' });
+  expect(await log.close({ timeoutMs: 0 })).toEqual({ waiting: 2 });
+  expect(refusals).toEqual([]);
+  const next = hurriedClient(options);
+  await next.log.ready();
+  expect(next.log.state.waiting).toBe(2);
+});
+
+test('[R-864] content that nobody stores does not keep close waiting: its event is refused', async () => {
+  const never = { put: () => new Promise<void>(() => undefined) };
+  const { log, refusals } = hurriedClient(
+    { url: 'http://127.0.0.1:9', spool: temporaryDirectory(), content: never },
+    { settleMs: 50 },
+  );
+  const run = log.startRun({ model: MODEL }, { content: 'c' });
+  expect(await log.close({ timeoutMs: 0 })).toEqual({ waiting: 0 });
+  expect(refusals).toMatchObject([{ eventId: run.startEventId, error: { name: 'ContentNotStored' } }]);
+});
+
+test('[R-861] what comes after close is refused clearly, and close may be called again', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  const run = log.startRun({ model: MODEL });
+  expect(await log.close()).toEqual({ waiting: 0 });
+  expect(await log.close()).toEqual({ waiting: 0 });
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  await expect(run.output({ summary: 's' })).rejects.toThrow('the client is closed');
+  await expect(log.run(run.id).outcome({})).rejects.toMatchObject({ name: 'ClientClosed' });
+  expect(collector.accepted).toHaveLength(1);
+});
+
+test('[R-861] a spool that cannot be used is told, and every event is refused to its caller', async () => {
+  const { log, troubles, refusals } = hurriedClient({ url: 'http://127.0.0.1:9', spool: '/dev/null/spool' });
+  await expect(log.ready()).rejects.toMatchObject({ name: 'SpoolUnwritable' });
+  await expect(log.startRun({}).started).rejects.toMatchObject({ name: 'SpoolUnwritable' });
+  expect(troubles).toEqual(['the spool cannot be used; nothing is captured']);
+  expect(refusals).toHaveLength(1);
+  expect(await log.close()).toEqual({ waiting: 0 });
+});
+
+test.each([
+  ['a URL of another scheme', { url: 'ftp://collector' }, TypeError],
+  ['a URL with a password', { url: 'http://user:secret@collector' }, TypeError],
+  ['no URL', { url: 'collector' }, TypeError],
+  ['a key with a line break', { apiKey: 'secret\r\nX-Other: 1' }, TypeError],
+  ['half a request at a time', { concurrency: 0.5 }, RangeError],
+  ['a rate above all', { sampling: { rate: 2 } }, RangeError],
+])('%s is refused when the client is made, without repeating it', (_what, wrong, kind) => {
+  const options = { url: 'http://127.0.0.1:9', apiKey: 'key', spool: { durability: 'memory' as const } };
+  const make = () => createClient({ ...options, ...wrong });
+  expect(make).toThrow(kind);
+  expect(make).not.toThrow(/secret/);
+});

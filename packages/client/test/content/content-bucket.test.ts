@@ -1,0 +1,87 @@
+import { createHash } from 'node:crypto';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { signForS3 } from '../../src/content/aws-signature.js';
+import { ContentBucket } from '../../src/content/content-bucket.js';
+import { fakeCollector } from '../running/fake-collector.js';
+import { hurriedClient } from '../running/hurried-client.js';
+
+const CREDENTIALS = { accessKeyId: 'id', secretAccessKey: 'secret' };
+const sha256 = (content: Uint8Array | string) => createHash('sha256').update(content).digest('hex');
+
+/** A bucket service that knows the signature's secret and checks what it is sent. `statuses` are given first. */
+async function bucketService(statuses: number[] = []) {
+  const objects = new Map<string, string>();
+  const server = http.createServer((request, response) => {
+    const pieces: Buffer[] = [];
+    request.on('data', (piece: Buffer) => pieces.push(piece));
+    request.on('end', () => {
+      const body = Buffer.concat(pieces);
+      const given = request.headers as Record<string, string>;
+      const names = /SignedHeaders=([^,]+)/.exec(given['authorization'] ?? '')?.[1]?.split(';') ?? [];
+      const generated = /^(host|x-amz-content-sha256|x-amz-date|x-amz-security-token)$/;
+      const headers = names.filter((name) => !generated.test(name)).map((name) => [name, given[name]]);
+      const at = given['x-amz-date']?.replace(/(....)(..)(..T..)(..)(..Z)/, '$1-$2-$3:$4:$5') ?? '';
+      const expected = signForS3(
+        {
+          ...{ method: request.method ?? '', url: new URL(request.url ?? '', `http://${given['host']}`) },
+          ...{ headers: Object.fromEntries(headers) as Record<string, string>, sha256: sha256(body) },
+        },
+        CREDENTIALS,
+        'eu-central-1',
+        new Date(at),
+      );
+      const signed = expected['authorization'] === given['authorization'];
+      const status = statuses.shift() ?? (signed ? 200 : 403);
+      if (status === 200) objects.set(request.url ?? '', body.toString());
+      response.writeHead(status).end(status === 200 ? '' : '<Error/>');
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { objects, options: { endpoint, bucket: 'evidence', region: 'eu-central-1' } };
+}
+
+test('[R-864] content goes into a bucket under its hash, signed', async () => {
+  const { objects, options } = await bucketService();
+  const collector = await fakeCollector();
+  const content = { ...options, prefix: 'ward 7/', credentials: () => Promise.resolve(CREDENTIALS) };
+  const { log } = hurriedClient({ url: collector.url, content });
+  await log.startRun({}).output({}, { content: 'the text' });
+  await log.flush();
+  expect([...objects]).toEqual([[`/evidence/ward%207/${sha256('the text')}`, 'the text']]);
+  expect(collector.accepted.map(({ event }) => event['output'])).toContainEqual({
+    output_uri: `sha256:${sha256('the text')}`,
+  });
+});
+
+test('[R-864] a bucket that fails for a moment is tried again', async () => {
+  const { objects, options } = await bucketService([503, 500]);
+  const store = new ContentBucket({ ...options, credentials: CREDENTIALS });
+  await store.put(Buffer.from('x'), sha256('x'));
+  expect(objects.size).toBe(1);
+});
+
+test('[R-864] a bucket that refuses says so at once', async () => {
+  const { options } = await bucketService();
+  const wrong = { ...CREDENTIALS, secretAccessKey: 'another' };
+  const store = new ContentBucket({ ...options, credentials: wrong });
+  await expect(store.put(Buffer.from('x'), sha256('x'))).rejects.toThrow('the bucket answered 403');
+});
+
+test('[R-864] a bucket that cannot be reached is given up after some seconds', async () => {
+  const store = new ContentBucket({
+    ...{ endpoint: 'http://127.0.0.1:9', bucket: 'b', region: 'r', credentials: CREDENTIALS },
+  });
+  await expect(store.put(Buffer.from('x'), sha256('x'))).rejects.toThrow('the bucket could not be reached');
+}, 60_000);
+
+test('a bucket is reached by http or https', () => {
+  const options = { endpoint: 'ftp://x', bucket: 'b', region: 'r', credentials: CREDENTIALS };
+  expect(() => new ContentBucket(options)).toThrow(TypeError);
+});

@@ -1,0 +1,51 @@
+/** What is packed for npm: all that an entry point leads to, and nothing else. Needs packages/client/dist. */
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+
+const PACKAGE = path.resolve(import.meta.dirname, '..');
+
+type Targets = string | { readonly [condition: string]: Targets };
+
+function leaves(targets: Targets): string[] {
+  return typeof targets === 'string' ? [path.normalize(targets)] : Object.values(targets).flatMap(leaves);
+}
+
+/** The files that these import, and so on. */
+function reachable(entries: readonly string[]): Set<string> {
+  const found = new Set<string>();
+  const open = [...entries];
+  for (let file = open.pop(); file !== undefined; file = open.pop()) {
+    if (found.has(file)) continue;
+    found.add(file);
+    if (!/\.(js|ts)$/.test(file)) continue;
+    const code = fs.readFileSync(path.join(PACKAGE, file), 'utf8');
+    for (const [, named = ''] of code.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)) {
+      const imported = path.join(path.dirname(file), named);
+      open.push(file.endsWith('.d.ts') ? imported.replace(/\.js$/, '.d.ts') : imported);
+    }
+  }
+  return found;
+}
+
+/** The compiler leaves what it built from files that are no more. */
+function isOfThisTree(file: string): boolean {
+  const source = file.replace(/^dist\//, 'src/').replace(/(\.d)?\.(ts|js)$/, '.ts');
+  return !file.startsWith('dist/') || fs.existsSync(path.join(PACKAGE, source));
+}
+
+test('the packed package has every file that it needs, and no other', () => {
+  const packed = JSON.parse(
+    execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+      ...{ cwd: PACKAGE, encoding: 'utf8' as const, stdio: ['ignore', 'pipe', 'ignore'] },
+    }),
+  ) as readonly [{ readonly files: readonly { readonly path: string }[] }];
+  const { exports, bin } = JSON.parse(fs.readFileSync(path.join(PACKAGE, 'package.json'), 'utf8')) as {
+    readonly exports: Targets;
+    readonly bin: Targets;
+  };
+  const needed = ['README.md', 'package.json', ...reachable([...leaves(exports), ...leaves(bin)])];
+  const packedNow = packed[0].files.map((file) => file.path).filter(isOfThisTree);
+  expect(packedNow.sort()).toEqual([...new Set(needed)].sort());
+});

@@ -1,0 +1,236 @@
+import type { EventKind } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { Sampler, type SampledRun } from '../../src/sampling/sampler.js';
+import type { JudgedEvent, Sampling } from '../../src/sampling/sampling.js';
+
+const MODEL = { model_id: 'm', model_version: '1' };
+
+/** A sampler in a world that stands still. */
+function sampled(sampling: Sampling) {
+  const world = { now: 0, chance: 0.5 };
+  const troubles: string[] = [];
+  const sampler = new Sampler(sampling, {
+    onTrouble: (what) => troubles.push(what),
+    random: () => world.chance,
+    now: () => world.now,
+  });
+  let count = 0;
+  const captured: string[] = [];
+  /** Offers an event as `Capture` does. */
+  const offer = (run: SampledRun | undefined, kind: EventKind, payload = {}, bytes = 100, model = MODEL) => {
+    const eventId = `${kind}-${++count}`;
+    const event = { kind, eventId, runId: 'r', model, payload } as JudgedEvent;
+    const decision = sampler.judge(run, event);
+    if (decision.fate === 'captured') captured.push(eventId);
+    else if (decision.fate === 'left out') sampler.leaveOut(event);
+    else if (run) sampler.hold(run, event, bytes, () => captured.push(eventId));
+    return decision;
+  };
+  return { world, sampler, offer, captured, troubles };
+}
+
+test('[R-863] chance decides for a whole run, and for those nested in it', () => {
+  const { sampler, offer, world } = sampled({ rate: 0.3 });
+  world.chance = 0.29;
+  const chosen = sampler.begin('a', MODEL);
+  expect(offer(chosen, 'inference-start')).toEqual({
+    fate: 'captured',
+    marks: { rate: 0.3, selected: true },
+  });
+  world.chance = 0.3;
+  const other = sampler.begin('b', MODEL);
+  expect(sampler.begin('c', MODEL, chosen)).toBe(chosen);
+  expect(offer(other, 'inference-start').fate).toBe('left out');
+  expect(offer(other, 'human-output').fate).toBe('left out');
+  expect(sampler.omissions.take()).toMatchObject({
+    ...{ runs: 1, events: 2 },
+    models: [{ model_id: 'm', model_version: '1', runs: 1, events: 2 }],
+  });
+});
+
+test('[R-863] a risk brings the whole run, with what came before it, and says that it did', () => {
+  const { sampler, offer, captured } = sampled({
+    rate: 0,
+    risk: ({ payload }) => 'dose' in payload && payload.dose === 'high',
+  });
+  const run = sampler.begin('a', MODEL);
+  expect(offer(run, 'inference-start')).toEqual({ fate: 'held', marks: { rate: 0, selected: false } });
+  offer(run, 'internal-artifact');
+  expect(captured).toEqual([]);
+  expect(offer(run, 'human-output', { dose: 'high' })).toEqual({
+    fate: 'captured',
+    marks: { trigger: 'risk' },
+  });
+  expect(offer(run, 'outcome')).toEqual({ fate: 'captured', marks: undefined });
+  expect([...captured].sort()).toEqual([
+    ...['human-output-3', 'inference-start-1', 'internal-artifact-2', 'outcome-4'],
+  ]);
+  expect(sampler.omissions.some).toBe(false);
+});
+
+test('[R-863] a risk is also marked in a run that chance has chosen, so that its weight is known', () => {
+  const { sampler, offer } = sampled({ rate: 0.6, risk: () => true });
+  expect(offer(sampler.begin('a', MODEL), 'inference-start').marks).toEqual({
+    ...{ rate: 0.6, selected: true },
+    trigger: 'risk',
+  });
+});
+
+test('[R-863] a trigger is marked for as long as it would have brought in a run that was not selected', () => {
+  const { sampler, offer, world } = sampled({ rate: 0.6, risk: () => false, window: { ms: 1000 } });
+  const selected = sampler.begin('a', MODEL);
+  offer(selected, 'inference-start');
+  expect(offer(sampler.runInWindow('a'), 'outcome').marks).toEqual({ trigger: 'outcome' });
+  expect(offer(selected, 'outcome').marks, 'once').toBeUndefined();
+  const late = sampler.begin('b', MODEL);
+  world.now = 1000;
+  expect(offer(late, 'user-feedback')).toEqual({ fate: 'captured', marks: undefined });
+});
+
+test('[R-863] a predicate that throws has seen a risk, and what it threw goes nowhere', () => {
+  const { sampler, offer, troubles } = sampled({
+    rate: 0,
+    risk: () => {
+      throw new Error('patient 4711');
+    },
+  });
+  expect(offer(sampler.begin('a', MODEL), 'inference-start').fate).toBe('captured');
+  expect(troubles).toEqual(['the predicate of risk has thrown; the run is captured']);
+});
+
+test('[R-863] outcomes and feedback are never left out, and bring a run that is still held', () => {
+  const { sampler, offer, captured, world } = sampled({
+    ...{ rate: 0, risk: () => false },
+    window: { ms: 1000 },
+  });
+  offer(sampler.begin('a', MODEL), 'inference-start');
+  offer(sampler.begin('b', MODEL), 'inference-start');
+  offer(sampler.runInWindow('a'), 'user-feedback');
+  expect(captured).toEqual(['inference-start-1', 'user-feedback-3']);
+  world.now = 1000;
+  expect(sampler.runInWindow('b')).toBeDefined();
+  sampler.expire();
+  expect(sampler.runInWindow('b')).toBeUndefined();
+  offer(sampler.runInWindow('b'), 'outcome');
+  expect(captured).toHaveLength(3);
+  expect(sampler.omissions.take()).toMatchObject({ runs: 1, events: 1 });
+});
+
+test('[R-863] for some time after a version was first seen another share is captured', () => {
+  const { sampler, world } = sampled({ rate: 0.1, afterModelChange: { ms: 1000 } });
+  const stateOf = (model_version: string) => sampler.begin('r', { model_id: 'm', model_version });
+  expect(stateOf('1')).toMatchObject({
+    ...{ state: 'captured', marks: { rate: 1, selected: true, after_model_change: true } },
+  });
+  world.now = 999;
+  expect(stateOf('1').state).toBe('captured');
+  world.now = 1000;
+  expect(stateOf('1')).toMatchObject({ state: 'left out', marks: { rate: 0.1, selected: false } });
+  expect(stateOf('2').state).toBe('captured');
+  expect(stateOf('1').state, 'a version that comes back').toBe('left out');
+});
+
+test.each([
+  ['runs', { runs: 2 }],
+  ['bytes', { bytes: 1500 }],
+])('[R-863] the window is bounded in %s, and the oldest run goes first', (_what, window) => {
+  const { sampler, offer } = sampled({ rate: 0, risk: () => false, window });
+  for (const id of ['a', 'b', 'c']) offer(sampler.begin(id, MODEL), 'inference-start', {}, 100);
+  expect(['a', 'b', 'c'].map((id) => sampler.runInWindow(id) !== undefined)).toEqual([false, true, true]);
+  expect(sampler.omissions.take()).toMatchObject({ runs: 1, events: 1 });
+});
+
+test('[R-863] what could not be told is told later, with the time since when', () => {
+  const { sampler, offer } = sampled({ rate: 0 });
+  offer(sampler.begin('a', MODEL), 'inference-start');
+  const { omissions } = sampler;
+  const first = omissions.take();
+  expect(omissions.some).toBe(false);
+  offer(sampler.begin('b', MODEL), 'inference-start');
+  omissions.putBack(first);
+  expect(omissions.take()).toMatchObject({
+    ...{ since: first.since, runs: 2, events: 2 },
+    models: [{ runs: 2, events: 2 }],
+  });
+});
+
+test('[R-863] models beyond the first 32 count in the sums', () => {
+  const { sampler, offer } = sampled({ rate: 0 });
+  for (let i = 0; i < 40; i++) {
+    const model = { model_id: 'm', model_version: String(i) };
+    offer(sampler.begin(`r${i}`, model), 'inference-start', {}, 100, model);
+  }
+  const told = sampler.omissions.take();
+  expect(told).toMatchObject({ runs: 40, events: 40 });
+  expect(told.models).toHaveLength(32);
+});
+
+test('[R-863] whatever happens, every event is captured or counted, once', () => {
+  const step = fc.record({
+    run: fc.nat({ max: 5 }),
+    kind: fc.constantFrom<EventKind>('internal-artifact', 'human-output', 'outcome', 'user-feedback'),
+    risky: fc.boolean(),
+    chance: fc.double({ min: 0, max: 0.999, noNaN: true }),
+    later: fc.nat({ max: 400 }),
+    bytes: fc.nat({ max: 3000 }),
+  });
+  const window = { ms: 1000, runs: 3, bytes: 5000 };
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 100 }), fc.boolean(), (steps, hasRisk) => {
+      const risk = ({ payload }: { payload: object }) => 'risky' in payload;
+      const { sampler, offer, captured, world } = sampled({ rate: 0.2, window, ...(hasRisk && { risk }) });
+      const runs = new Map<number, SampledRun>();
+      let offered = 0;
+      for (const { run, kind, risky, chance, later, bytes } of steps) {
+        world.now += later;
+        world.chance = chance;
+        let known = runs.get(run);
+        if (!known) {
+          known = sampler.begin(`run ${run}`, MODEL, runs.get(run - 1));
+          runs.set(run, known);
+          offer(known, 'inference-start', {}, bytes);
+          offered++;
+        }
+        offer(known, kind, risky ? { risky } : {}, bytes);
+        offered++;
+      }
+      sampler.end();
+      expect(new Set(captured).size).toBe(captured.length);
+      expect(captured.length + sampler.omissions.take().events).toBe(offered);
+    }),
+  );
+});
+
+test('[R-863] what is estimated from the captured runs is what was true of all of them', () => {
+  const { sampler, offer, captured, world } = sampled({
+    ...{ rate: 0.1, window: { ms: 500 } },
+    risk: ({ payload }) => 'risky' in payload,
+  });
+  const weights = new Map<string, { rate: number; triggered: boolean; harmed: boolean }>();
+  let seed = 1;
+  const chance = () => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
+  let harmed = 0;
+  for (let i = 0; i < 20_000; i++) {
+    world.now += 100;
+    world.chance = chance();
+    const run = sampler.begin(`run ${i}`, MODEL);
+    const id = `inference-start-${i * 2 + 1}`;
+    const isHarmed = chance() < 0.3;
+    harmed += Number(isHarmed);
+    offer(run, 'inference-start');
+    // Harm is what the predicate mostly sees, and sometimes too late.
+    const seen = chance() < (isHarmed ? 0.6 : 0.05);
+    world.now += chance() < 0.2 ? 600 : 0;
+    const { marks } = offer(run, 'human-output', seen ? { risky: true } : {});
+    weights.set(id, { rate: 0.1, triggered: marks?.['trigger'] !== undefined, harmed: isHarmed });
+  }
+  const there = captured.filter((id) => id.startsWith('inference-start'));
+  let estimate = 0;
+  for (const id of there) {
+    const weight = weights.get(id);
+    if (weight?.harmed) estimate += weight.triggered ? 1 : 1 / weight.rate;
+  }
+  expect(there.length).toBeLessThan(8000);
+  expect(Math.abs(estimate / harmed - 1)).toBeLessThan(0.1);
+});

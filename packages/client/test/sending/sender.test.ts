@@ -1,0 +1,296 @@
+import net from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { onTestFinished, expect, test } from 'vitest';
+import type { Client } from '../../src/client.js';
+import { Endpoint } from '../../src/sending/endpoint.js';
+import { Sender } from '../../src/sending/sender.js';
+import { Spool, SpoolFull } from '../../src/spool/spool.js';
+import { answer, fakeCollector, type FakeCollector } from '../running/fake-collector.js';
+import { hurriedClient, temporaryDirectory } from '../running/hurried-client.js';
+
+/** Captures so many events, and returns their ids. */
+async function captureSome(log: Client, count = 20): Promise<Set<string>> {
+  const run = log.startRun({ model: { model_id: 'm' } });
+  const outputs = Array.from({ length: count - 1 }, (_, i) => run.output({ summary: `${i}` }));
+  await Promise.all(outputs);
+  return new Set([run.startEventId, ...outputs.map(({ eventId }) => eventId)]);
+}
+
+const idsOf = (collector: FakeCollector) => new Set(collector.accepted.map(({ event }) => event.event_id));
+
+async function rawServer(answered: (socket: net.Socket) => void): Promise<string> {
+  const sockets = new Set<net.Socket>();
+  const server = net.createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    socket.once('data', () => answered(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test.each([408, 429, 500, 502, 503])('[R-862] after %i the same bytes are sent again', async (status) => {
+  const bodies = new Map<string, Set<string>>();
+  const collector = await fakeCollector(({ event, text }, response) => {
+    const known = bodies.get(event.event_id);
+    bodies.set(event.event_id, (known ?? new Set()).add(text));
+    return known === undefined && answer(response, status, { message: 'm' });
+  });
+  const { log, quarantined } = hurriedClient({ url: collector.url });
+  const ids = await captureSome(log);
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(idsOf(collector)).toEqual(ids);
+  expect([...bodies.values()].every(({ size }) => size === 1)).toBe(true);
+  expect(quarantined).toEqual([]);
+});
+
+test('[R-862] Retry-After is waited for, by all events', async () => {
+  const collector = await fakeCollector(
+    (_event, response, request) => request === 1 && answer(response, 503, '', { 'Retry-After': '1' }),
+  );
+  const { log } = hurriedClient({ url: collector.url, concurrency: 1 });
+  await captureSome(log, 5);
+  await log.flush();
+  const [first = 0, second = 0] = collector.requests;
+  expect(second - first).toBeGreaterThan(950);
+  expect(collector.accepted).toHaveLength(5);
+});
+
+test('[R-862] while the collector fails one event at a time is tried, and ever more seldom', async () => {
+  const collector = await fakeCollector((_event, response) => answer(response, 503));
+  const { log } = hurriedClient({ url: collector.url, concurrency: 8 });
+  await captureSome(log, 50);
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  // 8 at once, then about one in 50 ms.
+  expect(collector.requests.length).toBeGreaterThan(8);
+  expect(collector.requests.length).toBeLessThan(80);
+  collector.behave = () => false;
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(collector.accepted).toHaveLength(50);
+});
+
+test('[R-862] an event that the collector fails on does not hold up the others', async () => {
+  let poison = '';
+  const collector = await fakeCollector(
+    ({ event }, response) => event.event_id === poison && answer(response, 500),
+  );
+  const { log } = hurriedClient({ url: collector.url, concurrency: 2 });
+  poison = log.startRun({}).startEventId;
+  const ids = await captureSome(log, 200);
+  await log.flush(2000);
+  expect(idsOf(collector)).toEqual(ids);
+  expect(log.state.waiting).toBe(1);
+  poison = '';
+  expect(await log.flush()).toEqual({ waiting: 0 });
+});
+
+test.each([400, 409, 413, 415])(
+  '[R-862] an event that is answered %i goes into quarantine with the reason, and the callback is told',
+  async (status) => {
+    const refusal = { code: 'some_code', message: 'Why.', details: { issues: [{ pointer: '/x' }] } };
+    let bad = '';
+    const collector = await fakeCollector(
+      ({ event }, response) => event.event_id === bad && answer(response, status, refusal),
+    );
+    const { log, quarantined } = hurriedClient({ url: collector.url, spool: temporaryDirectory() });
+    bad = log.startRun({}).startEventId;
+    const ids = await captureSome(log);
+    expect(await log.flush()).toEqual({ waiting: 0 });
+    expect(idsOf(collector)).toEqual(ids);
+    expect(quarantined).toMatchObject([
+      { kind: 'inference-start', eventId: bad, refusal: { status, ...refusal } },
+    ]);
+    expect(log.state.quarantined).toBe(1);
+  },
+);
+
+test('[R-862] a key that is not valid loses nothing: events wait, the operator is told, and a new key goes on', async () => {
+  const collector = await fakeCollector(
+    ({ apiKey }, response) => apiKey !== 'new' && answer(response, 401, { code: 'key_expired' }),
+  );
+  let apiKey = 'old';
+  const { log, quarantined, troubles } = hurriedClient({ url: collector.url, apiKey: () => apiKey });
+  const ids = await captureSome(log);
+  await log.flush(300);
+  expect(log.state).toMatchObject({ waiting: 20, quarantined: 0 });
+  expect(collector.requests.length).toBeLessThan(40);
+  expect(troubles).toEqual(['401 key_expired: the key or the address is at fault; events are kept']);
+  apiKey = 'new';
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(idsOf(collector)).toEqual(ids);
+  expect(quarantined).toEqual([]);
+});
+
+test('[R-862] a key that lacks one permission sends all else', async () => {
+  let permitted = false;
+  const collector = await fakeCollector(
+    ({ path }, response) =>
+      path.endsWith('inference-start') &&
+      !permitted &&
+      answer(response, 403, { code: 'permission_denied', message: 'm' }),
+  );
+  const { log, quarantined, troubles } = hurriedClient({ url: collector.url });
+  for (let run = 0; run < 5; run++) await captureSome(log, 10);
+  await log.flush(500);
+  expect(collector.accepted).toHaveLength(45);
+  expect(log.state.waiting).toBe(5);
+  expect(troubles).toEqual([
+    'the key may not send inference-start (403 permission_denied); such events are kept',
+  ]);
+  permitted = true;
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(quarantined).toEqual([]);
+});
+
+test.each([200, 204, 301, 302, 307, 404])(
+  '[R-862] %i is no acceptance: it is not followed, and nothing is lost',
+  async (status) => {
+    const elsewhere = await fakeCollector();
+    const collector = await fakeCollector((_event, response) =>
+      answer(response, status, '', { Location: `${elsewhere.url}/event/outcome` }),
+    );
+    const { log, quarantined } = hurriedClient({ url: collector.url });
+    await captureSome(log, 10);
+    await log.flush(300);
+    expect(log.state.waiting).toBe(10);
+    expect(elsewhere.requests).toEqual([]);
+    collector.behave = () => false;
+    expect(await log.flush()).toEqual({ waiting: 0 });
+    expect(quarantined).toEqual([]);
+  },
+);
+
+test.each([
+  ['what is no HTTP', (socket: net.Socket) => socket.end('SSH-2.0-OpenSSH\r\n')],
+  ['half an answer', (socket: net.Socket) => socket.end('HTTP/1.1 20')],
+  ['a body cut short', (socket: net.Socket) => socket.end('HTTP/1.1 503 x\r\nContent-Length: 99\r\n\r\n{')],
+  [
+    'headers without an end',
+    (socket: net.Socket) => socket.write(`HTTP/1.1 201 x\r\nX: ${'x'.repeat(99_999)}`),
+  ],
+  [
+    'a wish to speak another protocol',
+    (socket: net.Socket) => socket.write('HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
+  ],
+  ['nothing', (socket: net.Socket) => socket.end()],
+  ['a reset', (socket: net.Socket) => socket.resetAndDestroy()],
+  ['silence', () => undefined],
+  [
+    'an Error body without an end',
+    (socket: net.Socket) => {
+      socket.write('HTTP/1.1 400 x\r\nTransfer-Encoding: chunked\r\n\r\n');
+      const drip = () => void socket.write(`10000\r\n${'x'.repeat(0x10000)}\r\n`);
+      for (let i = 0; i < 20; i++) drip();
+    },
+  ],
+] as const)(
+  '[R-862] a server that answers %s has not taken the event, nor refused it',
+  async (_what, act) => {
+    const url = await rawServer(act);
+    const { log, troubles, quarantined } = hurriedClient({ url, concurrency: 4 }, { patienceMs: 100 });
+    await captureSome(log, 5);
+    await log.flush(400);
+    expect(log.state).toMatchObject({ waiting: 5, quarantined: 0 });
+    expect(troubles).toEqual(['the collector did not answer']);
+    expect(quarantined).toEqual([]);
+    expect(await log.close({ timeoutMs: 0 })).toEqual({ waiting: 5 });
+  },
+);
+
+test('[R-862] 201 is enough, whatever becomes of the rest of the answer', async () => {
+  const url = await rawServer((socket) => {
+    socket.write('HTTP/1.1 201 Created\r\nContent-Length: 21\r\n\r\n{"sta');
+    setTimeout(() => socket.resetAndDestroy(), 5);
+  });
+  const { log } = hurriedClient({ url, concurrency: 4 });
+  await captureSome(log, 5);
+  expect(await log.flush(3000)).toEqual({ waiting: 0 });
+});
+
+test('[R-862] as many requests as agreed are under way, and connections are used again', async () => {
+  let [now, most] = [0, 0];
+  const sockets = new Set<unknown>();
+  const collector = await fakeCollector(async (_event, response) => {
+    sockets.add(response.socket);
+    most = Math.max(most, ++now);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    now--;
+    return false;
+  });
+  const { log } = hurriedClient({ url: collector.url, concurrency: 5 });
+  await captureSome(log, 200);
+  await log.flush();
+  expect(most).toBe(5);
+  expect(sockets.size).toBe(5);
+});
+
+test('[R-862] an idle connection that the server has closed is no failure', async () => {
+  const collector = await fakeCollector();
+  const { log, troubles } = hurriedClient({ url: collector.url });
+  for (let round = 0; round < 3; round++) {
+    await captureSome(log, 5);
+    await log.flush();
+    collector.closeIdle();
+  }
+  expect(collector.accepted).toHaveLength(15);
+  expect(troubles).toEqual([]);
+});
+
+test('[R-862] many events that cannot be sent take a bounded part of the memory, and wait in the spool', async () => {
+  const collector = await fakeCollector(({ path }, response) =>
+    path.endsWith('human-output') ? answer(response, 403) : false,
+  );
+  const { log } = hurriedClient({ url: collector.url, spool: temporaryDirectory() });
+  for (let batch = 0; batch < 15; batch++) await captureSome(log, 201);
+  await log.flush(1000);
+  expect(log.state.waiting).toBeGreaterThanOrEqual(3000);
+  collector.behave = () => false;
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(idsOf(collector).size).toBe(15 * 201);
+});
+
+test('[R-862] close gives the collector some time, and leaves the rest to the next client', async () => {
+  const spool = temporaryDirectory();
+  const collector = await fakeCollector((_event, response) => answer(response, 503));
+  const first = hurriedClient({ url: collector.url, spool });
+  const ids = await captureSome(first.log);
+  const before = performance.now();
+  expect(await first.log.close({ timeoutMs: 200 })).toEqual({ waiting: 20 });
+  expect(performance.now() - before).toBeLessThan(1500);
+  collector.behave = () => false;
+  const second = hurriedClient({ url: collector.url, spool });
+  await second.log.flush();
+  expect(idsOf(collector)).toEqual(ids);
+});
+
+test('[R-862] an event that cannot be put into quarantine is kept, and tried again', async () => {
+  const collector = await fakeCollector((_event, response) => answer(response, 400));
+  const spool = await Spool.open({ directory: undefined, durability: 'memory' });
+  const quarantine = spool.quarantine.bind(spool);
+  let full = true;
+  spool.quarantine = (event, refusal) =>
+    full ? Promise.reject(new SpoolFull('there is no room on the disk')) : quarantine(event, refusal);
+  const told: string[] = [];
+  const sender = new Sender({
+    ...{ spool, concurrency: 4, backoff: { firstMs: 5, longestMs: 50 } },
+    endpoint: new Endpoint({ url: new URL(collector.url), apiKey: 'key', connections: 4 }),
+    onQuarantine: () => told.push('quarantine'),
+    onTrouble: (what) => told.push(what),
+  });
+  await spool.append('outcome', Buffer.from('{}'));
+  await sender.idle(AbortSignal.timeout(200));
+  expect(spool.state).toMatchObject({ waiting: 1, quarantined: 0 });
+  expect(collector.requests.length).toBeGreaterThan(1);
+  full = false;
+  await sender.idle(AbortSignal.timeout(5000));
+  expect(spool.state).toMatchObject({ waiting: 0, quarantined: 1 });
+  expect(new Set(told)).toEqual(
+    new Set(['an event that was refused could not be put into quarantine; it is tried again', 'quarantine']),
+  );
+  await sender.stop();
+  await spool.close();
+});

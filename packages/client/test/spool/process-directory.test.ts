@@ -1,0 +1,212 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { nodeFiles, type SpoolFiles } from '../../src/spool/files.js';
+import { holdLock, lockState } from '../../src/spool/lock.js';
+import { Neighbours, ProcessDirectory } from '../../src/spool/process-directory.js';
+import { Spool, SpoolUnwritable } from '../../src/spool/spool.js';
+import { MemoryDisk } from './memory-disk.js';
+import { scratchDirectory } from './spool-processes.js';
+import { textOf } from './spooled-segments.js';
+
+const ROOT = '/spool';
+const event = Buffer.from('{"an":"event"}');
+
+describe('the lock', () => {
+  const lockIn = (...deep: string[]) => {
+    const directory = path.join(scratchDirectory(), ...deep);
+    fs.mkdirSync(directory, { recursive: true });
+    return path.join(directory, 'lock');
+  };
+
+  test('is held until it is released', async () => {
+    const file = lockIn();
+    expect(await lockState(file)).toBe('missing');
+    const lock = await holdLock(file);
+    expect(await lockState(file)).toBe('held');
+    await lock.release();
+    expect(await lockState(file)).not.toBe('held');
+  });
+
+  test('stays held when its directory is renamed', async () => {
+    const file = lockIn('a');
+    const lock = await holdLock(file);
+    fs.renameSync(path.dirname(file), path.join(file, '../../b'));
+    expect(await lockState(path.join(file, '../../b/lock'))).toBe('held');
+    await lock.release();
+  });
+
+  test.runIf(process.platform === 'linux')('works below a path of any length', async () => {
+    const file = lockIn(...Array.from({ length: 10 }, () => 'd'.repeat(50)));
+    const open = fs.readdirSync('/proc/self/fd').length;
+    const lock = await holdLock(file);
+    expect(await lockState(file)).toBe('held');
+    await lock.release();
+    expect(await lockState(file)).not.toBe('held');
+    expect(fs.readdirSync('/proc/self/fd')).toHaveLength(open);
+  });
+});
+
+describe('a neighbour', () => {
+  const neighboursOf = (files: SpoolFiles, patienceMs?: number) =>
+    new Neighbours(files, ROOT, () => undefined, patienceMs);
+
+  async function onDisk(change: Partial<SpoolFiles> = {}) {
+    const disk = new MemoryDisk();
+    disk.directories.add(ROOT);
+    const process = disk.process();
+    const home = await ProcessDirectory.create(Object.assign(process.files, change), ROOT);
+    return { disk, process, home, others: disk.process().files };
+  }
+
+  test('[R-854] that lives is left alone, and one that has ended or released its directory is not', async () => {
+    const { home, process, others } = await onDisk();
+    expect(await neighboursOf(others, 0).abandoned()).toEqual([]);
+    process.end();
+    expect(await neighboursOf(others).abandoned()).toEqual([home.path]);
+    const closed = await onDisk();
+    await closed.others.makeDirectory(closed.home.path);
+    closed.disk.put(path.join(closed.home.path, 'something'), Buffer.from('left'));
+    await closed.home.release();
+    expect(await neighboursOf(closed.others).abandoned()).toEqual([closed.home.path]);
+  });
+
+  test.each([
+    ['of another host', { host: 'another-host' }, false],
+    ['whose lock was swept away', {}, true],
+  ])('[R-854] %s is given up once it has shown no sign of life for minutes', async (_who, change, swept) => {
+    const { disk, home, process, others } = await onDisk(change);
+    if (swept) await others.remove(path.join(home.path, 'lock'));
+    else process.end();
+    vi.useFakeTimers({ toFake: ['performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const neighbours = neighboursOf(others);
+    const look = async (seconds: number) => {
+      vi.advanceTimersByTime(seconds * 1000);
+      return (await neighbours.abandoned()).length;
+    };
+    expect(await look(0)).toBe(0);
+    expect(await look(170)).toBe(0);
+    // A sign of life.
+    process.ended = false;
+    await home.touch();
+    expect(await look(11)).toBe(0);
+    expect(await look(179)).toBe(0);
+    expect(await look(2)).toBe(1);
+    expect(disk.files(home.path)).not.toEqual([]);
+  });
+
+  test('[R-854] that ended before its directory was made leaves nothing for ever', async () => {
+    const { disk, home, others } = await onDisk();
+    const draft = path.join(ROOT, 'new-0123');
+    disk.directories.add(draft);
+    disk.put(path.join(draft, 'lock'), Buffer.alloc(0));
+    await neighboursOf(others).abandoned();
+    expect(disk.directories.has(draft)).toBe(true);
+    await neighboursOf(others, 0).abandoned();
+    expect(disk.directories.has(draft)).toBe(false);
+    expect(disk.directories.has(home.path)).toBe(true);
+  });
+});
+
+describe('a spool that starts', () => {
+  test('[R-854] is not held up by a directory that cannot be looked at', async () => {
+    const disk = new MemoryDisk();
+    const dead = disk.process();
+    const left = await Spool.open({ directory: ROOT, durability: 'os', files: dead.files });
+    await left.append('outcome', event);
+    dead.end();
+    const process = disk.process();
+    process.fate = (operation) => (operation === 'lockState' ? 'before' : undefined);
+    const troubles: string[] = [];
+    const onTrouble = (what: string) => troubles.push(what);
+    const spool = await Spool.open({ directory: ROOT, durability: 'os', files: process.files, onTrouble });
+    expect(spool.state.waiting).toBe(0);
+    expect(troubles).toEqual([expect.stringMatching(/cannot be looked at/)]);
+    await spool.append('outcome', event);
+    await spool.close();
+  });
+});
+
+describe('a spool that runs', () => {
+  test('[R-854] looks every ten seconds for what others have left', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const disk = new MemoryDisk();
+    const dying = disk.process();
+    const left = await Spool.open({ directory: ROOT, durability: 'os', files: dying.files });
+    await left.append('outcome', event);
+    const spool = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+    const taken = spool.take(1, 1000);
+    dying.end();
+    await left.close();
+    await vi.advanceTimersByTimeAsync(10_001);
+    expect((await taken).map(textOf)).toEqual([event.toString()]);
+    await spool.close();
+  });
+
+  test('[R-854] refuses events once its directory was taken away', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const directory = scratchDirectory();
+    const troubles: string[] = [];
+    const onTrouble = (what: string) => troubles.push(what);
+    const spool = await Spool.open({ directory, durability: 'os', onTrouble });
+    await spool.append('outcome', event);
+    fs.rmSync(directory, { recursive: true });
+    vi.advanceTimersByTime(10_001);
+    await vi.waitFor(() => expect(troubles).toHaveLength(1));
+    await expect(spool.append('outcome', event)).rejects.toThrow(/was taken away/);
+    await spool.close();
+  });
+});
+
+describe('the directory', () => {
+  const open = (directory: string) => Spool.open({ directory, durability: 'os' });
+
+  test('is made for its owner alone, and so is all in it', async () => {
+    const directory = scratchDirectory();
+    const before = process.umask(0);
+    const spool = await open(directory).finally(() => process.umask(before));
+    await spool.append('outcome', event);
+    const [taken] = await spool.take(1, 1000);
+    if (taken) await spool.quarantine(taken, { status: 400, at: '2026-01-01T00:00:00Z' });
+    await spool.append('outcome', event);
+    const modes = fs
+      .readdirSync(directory, { recursive: true, withFileTypes: true })
+      .filter((entry) => !entry.isSocket())
+      .map((entry) => fs.statSync(path.join(entry.parentPath, entry.name)).mode & 0o777);
+    expect(new Set(modes)).toEqual(new Set([0o700, 0o600]));
+    expect(fs.statSync(directory).mode & 0o777).toBe(0o700);
+    await spool.close();
+  });
+
+  test.each([0o777, 0o1777, 0o770])('is refused when others can write to it (mode %o)', async (mode) => {
+    const directory = scratchDirectory();
+    fs.mkdirSync(directory);
+    fs.chmodSync(directory, mode);
+    await expect(open(directory)).rejects.toThrow(/others can write to/);
+    expect(fs.readdirSync(directory)).toEqual([]);
+  });
+
+  test.runIf(process.geteuid?.() === 0)('is refused when it belongs to somebody else', async () => {
+    const directory = scratchDirectory();
+    fs.mkdirSync(directory, { mode: 0o700 });
+    fs.chownSync(directory, 12_345, 12_345);
+    await expect(open(directory)).rejects.toThrow(/belongs to user 12345/);
+  });
+
+  test('is refused when it cannot be made, or nothing can be made in it', async () => {
+    const directory = scratchDirectory();
+    fs.writeFileSync(directory, 'a file');
+    await expect(open(directory)).rejects.toThrow(SpoolUnwritable);
+    await expect(open(path.join(directory, 'below'))).rejects.toThrow(SpoolUnwritable);
+    const readOnly: SpoolFiles = {
+      ...nodeFiles,
+      holdLock: () => Promise.reject(new Error('EROFS: read-only file system')),
+    };
+    const files = Spool.open({ directory: `${directory}.2`, durability: 'os', files: readOnly });
+    await expect(files).rejects.toThrow(/nothing can be made in/);
+    expect(fs.readdirSync(`${directory}.2`)).toEqual([]);
+  });
+});

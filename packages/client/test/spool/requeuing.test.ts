@@ -1,0 +1,151 @@
+import { expect, test } from 'vitest';
+import { requeue } from '../../src/spool/requeuing.js';
+import { Spool, SpoolFull, SpoolKeyWrong, type SpoolOptions } from '../../src/spool/spool.js';
+import { quarantinedLines, quarantineFiles } from '../../src/spool/quarantined.js';
+import { MemoryDisk, type Manner } from './memory-disk.js';
+import { ROOT, textOf } from './spooled-segments.js';
+
+const KEY = Buffer.alloc(32, 4);
+const REFUSAL = { status: 400, code: 'validation_failed', at: '2026-01-01T00:00:00Z' };
+const TEXTS = ['one', 'two\nlines', 'three \u202e', '{"four":4}'];
+
+type Options = Partial<SpoolOptions>;
+
+/** A disk on which the events stand in the quarantine of a spool that is closed. */
+async function quarantined(texts: readonly string[], options: Options = {}): Promise<MemoryDisk> {
+  const disk = new MemoryDisk();
+  const spool = await open(disk, options);
+  for (const text of texts) await spool.append('outcome', Buffer.from(text));
+  for (const event of await spool.take(texts.length, 1e6)) await spool.quarantine(event, REFUSAL);
+  await spool.close();
+  return disk;
+}
+
+function open(disk: MemoryDisk, options: Options = {}): Promise<Spool> {
+  return Spool.open({ directory: ROOT, durability: 'fsync', files: disk.process().files, ...options });
+}
+
+/** What a new spool on the disk gives out. */
+async function waiting(disk: MemoryDisk, options: Options = {}): Promise<string[]> {
+  const spool = await open(disk, options);
+  const { waiting: count } = spool.state;
+  const events = count === 0 ? [] : await spool.take(count, 1e6);
+  await spool.close();
+  return events.map(textOf);
+}
+
+async function inQuarantine(disk: MemoryDisk): Promise<string[]> {
+  const { files } = disk.process();
+  const texts: string[] = [];
+  for (const file of await quarantineFiles(files, ROOT)) {
+    for await (const { event } of quarantinedLines(files, file, undefined)) {
+      if (typeof event === 'object') texts.push(textOf(event));
+    }
+  }
+  return texts;
+}
+
+test.each([undefined, KEY])(
+  '[R-866] what was in quarantine waits again, byte for byte, and is there no more',
+  async (key) => {
+    const options = key ? { key } : {};
+    const disk = await quarantined(TEXTS, options);
+    const { files } = disk.process();
+    const spool = await open(disk, options);
+    expect(await requeue(ROOT, key, spool, files)).toEqual({ events: 4, unreadable: [] });
+    await spool.close();
+    expect(disk.files(`${ROOT}/quarantine`)).toEqual([]);
+    expect((await waiting(disk, options)).sort()).toEqual([...TEXTS].sort());
+  },
+);
+
+test('[R-866] wherever requeuing is stopped, each event waits or is in quarantine', async () => {
+  for (const manner of ['before', 'partly', 'after'] satisfies Manner[]) {
+    let completed = false;
+    for (let calls = 0; !completed; calls++) {
+      const disk = await quarantined(TEXTS);
+      const stopped = disk.process();
+      const spool = await Spool.open({ directory: ROOT, durability: 'fsync', files: stopped.files });
+      stopped.endIn = { calls, manner };
+      completed = await requeue(ROOT, undefined, spool, stopped.files).then(
+        () => true,
+        () => false,
+      );
+      stopped.end();
+      await spool.close();
+      const found = new Set([...(await inQuarantine(disk)), ...(await waiting(disk))]);
+      expect([...found].sort()).toEqual([...TEXTS].sort());
+      // The next try brings in what the first one has left.
+      const again = await open(disk);
+      await requeue(ROOT, undefined, again, disk.process().files);
+      await again.close();
+      expect(await inQuarantine(disk)).toEqual([]);
+      expect([...new Set(await waiting(disk))].sort()).toEqual([...TEXTS].sort());
+    }
+  }
+});
+
+test('[R-866] a line that is written while its file is moved away is not lost', async () => {
+  const disk = new MemoryDisk();
+  const writer = disk.process();
+  const spool = await Spool.open({ directory: ROOT, durability: 'fsync', files: writer.files });
+  for (const text of ['early', 'late']) await spool.append('outcome', Buffer.from(text));
+  const [early, late] = await spool.take(2, 1e6);
+  if (!early || !late) throw new Error('not all were given out');
+  await spool.quarantine(early, REFUSAL);
+  // The second line is about to be written when the file is moved away.
+  const write = writer.files.write.bind(writer.files);
+  let goOn: () => void = () => undefined;
+  const reached = new Promise<void>((resolve) => {
+    writer.files.write = async (fd, source, position) => {
+      if (textOf({ body: source }).includes('"refusal"')) {
+        writer.files.write = write;
+        resolve();
+        await new Promise<void>((go) => (goOn = go));
+      }
+      await write(fd, source, position);
+    };
+  });
+  const second = spool.quarantine(late, REFUSAL);
+  await reached;
+  const other = await open(disk);
+  expect(await requeue(ROOT, undefined, other, disk.process().files)).toMatchObject({ events: 1 });
+  goOn();
+  await second;
+  expect(await inQuarantine(disk)).toEqual(['late']);
+  await other.close();
+  await spool.close();
+});
+
+test('[R-866] with the wrong key, or none, nothing is touched', async () => {
+  const disk = await quarantined(TEXTS, { key: KEY });
+  const before = disk.files(ROOT);
+  for (const key of [undefined, Buffer.alloc(32, 5)]) {
+    const spool = await open(disk, key && { key });
+    await expect(requeue(ROOT, key, spool, disk.process().files)).rejects.toThrow(SpoolKeyWrong);
+    await spool.close();
+    expect(disk.files(ROOT)).toEqual(before);
+  }
+});
+
+test('[R-866] a line that cannot be read is kept, and the others wait', async () => {
+  const disk = await quarantined(TEXTS);
+  const [file = ''] = disk.files(`${ROOT}/quarantine`);
+  const bytes = Buffer.from(disk.bytesOf(file));
+  const torn = Buffer.from('{"at":"2026');
+  disk.put(file, Buffer.concat([bytes, torn]));
+  const spool = await open(disk);
+  const { events, unreadable } = await requeue(ROOT, undefined, spool, disk.process().files);
+  await spool.close();
+  expect(events).toBe(4);
+  expect(unreadable).toHaveLength(1);
+  expect(disk.bytesOf(unreadable[0] ?? '')).toEqual(torn);
+});
+
+test('[R-866] what finds no room in the spool stays in quarantine', async () => {
+  const disk = await quarantined(TEXTS);
+  const spool = await open(disk, { maxBytes: 100 });
+  await expect(requeue(ROOT, undefined, spool, disk.process().files)).rejects.toThrow(SpoolFull);
+  await spool.close();
+  expect((await inQuarantine(disk)).sort()).toEqual([...TEXTS].sort());
+});

@@ -1,0 +1,86 @@
+/** Real processes with a spool, and a directory for it. */
+import { spawn, type ChildProcessByStdio } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import type { Readable } from 'node:stream';
+import { onTestFinished } from 'vitest';
+import { Spool, type SpooledEvent, type SpoolOptions } from '../../src/spool/spool.js';
+
+const SCRIPT = path.join(import.meta.dirname, 'spool-process.mjs');
+
+export function scratchDirectory(): string {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'spool-'));
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+  return path.join(directory, 'spool');
+}
+
+export interface SpoolProcess {
+  readonly child: ChildProcessByStdio<null, Readable, Readable>;
+  /** Everything it has said so far. */
+  readonly lines: string[];
+  /** Resolves once it has said a line that begins so. */
+  said(start: string): Promise<void>;
+  readonly ended: Promise<number | null>;
+}
+
+/** @param before what the command begins with, for a process that is restricted. */
+export function startProcess(
+  wish: Readonly<Record<string, unknown>>,
+  before: readonly string[] = [],
+): SpoolProcess {
+  const words = [...before, process.execPath, SCRIPT, JSON.stringify(wish)];
+  const child = spawn(words[0] ?? '', words.slice(1), { stdio: ['ignore', 'pipe', 'pipe'] });
+  const lines: string[] = [];
+  let rest = '';
+  const listeners = new Set<() => void>();
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    const parts = (rest + text).split('\n');
+    rest = parts.pop() ?? '';
+    lines.push(...parts);
+    for (const listener of listeners) listener();
+  });
+  const errors: string[] = [];
+  child.stderr.setEncoding('utf8').on('data', (text: string) => errors.push(text));
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.on('error', reject).on('close', (code) => resolve(code));
+  });
+  const said = (start: string) =>
+    new Promise<void>((resolve, reject) => {
+      const look = () => {
+        if (!lines.some((line) => line.startsWith(start))) return;
+        listeners.delete(look);
+        resolve();
+      };
+      listeners.add(look);
+      ended.then(() => reject(new Error(`it ended without "${start}": ${errors.join('')}`))).catch(reject);
+      look();
+    });
+  return { child, lines, said, ended };
+}
+
+export const nameOf = (event: SpooledEvent) =>
+  (JSON.parse(Buffer.from(event.body).toString()) as { name: string }).name;
+
+/** Takes all that waits in the directory, says that it is done, and closes it. */
+export async function drain(
+  directory: string,
+  more: Partial<SpoolOptions> = {},
+): Promise<{ names: string[]; troubles: string[] }> {
+  const troubles: string[] = [];
+  const spool = await Spool.open({
+    ...{ directory, durability: 'os' },
+    onTrouble: (what, error) => troubles.push(`${what}${error instanceof Error ? `: ${error.message}` : ''}`),
+    ...more,
+  });
+  const names: string[] = [];
+  while (spool.state.waiting > 0) {
+    for (const event of await spool.take(1000, 1 << 20)) {
+      names.push(nameOf(event));
+      spool.done(event);
+    }
+  }
+  await spool.take(1, 1, AbortSignal.timeout(20));
+  await spool.close();
+  return { names, troubles };
+}

@@ -1,0 +1,73 @@
+/** Segments on a disk in memory, made by a spool, and what another spool makes of them. */
+import { expect } from 'vitest';
+import { Spool, type SpooledEvent, type SpoolOptions } from '../../src/spool/spool.js';
+import { MemoryDisk } from './memory-disk.js';
+
+export const ROOT = '/spool';
+const DAMAGED = '/spool/damaged';
+
+export const textOf = (event: { body: Uint8Array }) => Buffer.from(event.body).toString();
+
+/** The segment of a spool that was closed, or else killed, with these events in it. */
+export async function segmentWith(
+  texts: readonly string[],
+  how: 'closed' | 'killed',
+  options: Partial<SpoolOptions> = {},
+): Promise<{ name: string; bytes: Buffer }> {
+  const disk = new MemoryDisk();
+  const process = disk.process();
+  const spool = await Spool.open({ directory: ROOT, durability: 'os', files: process.files, ...options });
+  for (const text of texts) await spool.append('outcome', Buffer.from(text));
+  if (how === 'killed') process.end();
+  await spool.close();
+  const [file = ''] = disk.files(ROOT, '.segment');
+  return { name: file.slice(-40, -8), bytes: Buffer.from(disk.bytesOf(file)) };
+}
+
+/** Aborted once all that a disk in memory can give has been given. */
+function soon(): AbortSignal {
+  const controller = new AbortController();
+  setImmediate(() => setImmediate(() => controller.abort()));
+  return controller.signal;
+}
+
+interface Found {
+  readonly texts: string[];
+  readonly troubles: string[];
+  /** What was put aside, by file name. */
+  readonly damaged: Map<string, Buffer>;
+  readonly disk: MemoryDisk;
+}
+
+/** What a spool gives out that finds these files in the directory of one that was closed; it does all of it. */
+export async function read(
+  files: Readonly<Record<string, Uint8Array>>,
+  options: Partial<SpoolOptions> = {},
+): Promise<Found> {
+  const disk = new MemoryDisk();
+  const series = '0'.repeat(26);
+  for (const at of [ROOT, `${ROOT}/${series}`]) disk.directories.add(at);
+  for (const [name, bytes] of Object.entries(files)) disk.put(`${ROOT}/${series}/${name}`, bytes);
+  const troubles: string[] = [];
+  const spool = await Spool.open({
+    ...{ directory: ROOT, durability: 'os', files: disk.process().files },
+    onTrouble: (what) => troubles.push(what),
+    ...options,
+  });
+  const texts: string[] = [];
+  // In the end there is nothing left to wait for, but the last segment has been looked through for damage.
+  let events: SpooledEvent[];
+  do {
+    events = await spool.take(3, 300, soon());
+    for (const event of events) {
+      texts.push(textOf(event));
+      spool.done(event);
+    }
+  } while (events.length > 0);
+  expect(spool.state.waiting).toBe(0);
+  await spool.close();
+  const damaged = new Map(
+    disk.files(DAMAGED).map((file) => [file.slice(DAMAGED.length + 1), Buffer.from(disk.bytesOf(file))]),
+  );
+  return { texts, troubles, damaged, disk };
+}
