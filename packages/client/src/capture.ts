@@ -111,7 +111,8 @@ export class Capture {
       if (this.#closed) throw new ClientClosed('the client is closed and captures nothing more');
       return this.#decided(event);
     } catch (error) {
-      return Promise.reject(error);
+      const refusal = error as Error;
+      return Promise.reject(refusal);
     }
   }
 
