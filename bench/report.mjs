@@ -11,6 +11,7 @@ import { decimals, gibibytes, mebibytes, spread, whole, withSpread } from './lib
 import { PEERS } from './lib/peers.mjs';
 import { startsTable } from './lib/starts.mjs';
 import { table } from './lib/table.mjs';
+import { captureTable, drainTable } from './scenarios/client.mjs';
 import { memoryTable, slowClientsLine } from './scenarios/memory.mjs';
 import { treeTable } from './scenarios/tree.mjs';
 import { pinnedLine, treeStartsTable, verifyTable } from './scenarios/verify.mjs';
@@ -22,6 +23,7 @@ const COMMANDS = {
   memory: 'npm run bench -- --scenario memory --json bench/results/memory-1.json',
   tree: 'npm run bench -- --scenario tree --json bench/results/tree-1.json',
   verify: 'npm run bench -- --scenario verify --json bench/results/verify-1.json',
+  client: 'npm run bench -- --scenario client --rounds 1 --json bench/results/client-1.json',
 };
 
 const { values: options, positionals: files } = parseArgs({
@@ -189,6 +191,21 @@ function verifying() {
   return [verifyTable(titledRounds(runs)), pinned, anew, startRows].join('\n\n');
 }
 
+function client() {
+  const runs = of('client');
+  if (runs.length === 0) return notMeasured('client');
+  const rounds = titledRounds(runs);
+  const { options: load } = runs[0];
+  const how =
+    'Events of 1,200 bytes. A call of capture at 5,000 events/s in `os` mode, with no collector there and while one ' +
+    'takes them; 20,000 events/s offered in `fsync` mode; and a backlog that is captured at full speed with no ' +
+    'collector there:';
+  const drain =
+    `The backlog is then sent by a new process to a collector. Its rate is that of wrk (${load.connections} ` +
+    `connections, ${load.seconds} s) before and behind it, on average:`;
+  return [how, captureTable(rounds), drain, drainTable(rounds)].join('\n\n');
+}
+
 function notes() {
   const text = options.out !== undefined && existsSync(options.out) ? readFileSync(options.out, 'utf8') : '';
   const at = text.indexOf(`${NOTES}\n`);
@@ -227,6 +244,10 @@ ${treeCost()}
 ## verify
 
 ${verifying()}
+
+## The client
+
+${client()}
 
 ## Memory
 

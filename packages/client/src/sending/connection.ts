@@ -7,8 +7,8 @@ import { AnswerReader } from './answer-reader.js';
 import type { Requester } from './endpoint.js';
 
 export interface Request {
-  /** Up to and with the empty line. */
-  readonly head: Buffer;
+  /** Up to and with the empty line; ASCII. */
+  readonly head: string;
   readonly body: Uint8Array;
   readonly requester: Requester;
 }
@@ -67,13 +67,13 @@ export class Connection {
     const length = head.length + body.length;
     if (length > SMALL) {
       this.#socket.cork();
-      this.#socket.write(head);
+      this.#socket.write(head, 'latin1');
       this.#socket.write(body);
       this.#socket.uncork();
       return;
     }
     if (this.#buffer.length < length) this.#buffer = Buffer.allocUnsafeSlow(Math.min(2 * length, SMALL));
-    this.#buffer.set(head);
+    this.#buffer.write(head, 'latin1');
     this.#buffer.set(body, head.length);
     this.#socket.write(this.#buffer.subarray(0, length));
   }

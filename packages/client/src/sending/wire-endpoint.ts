@@ -80,7 +80,7 @@ export class WireEndpoint implements Endpoint, ConnectionOwner {
     connection.send(request);
   }
 
-  #head(kind: EventKind, length: number): Buffer {
+  #head(kind: EventKind, length: number): string {
     const key = keyOf(this.#options);
     if (key !== this.#headsFor) this.#heads.clear();
     this.#headsFor = key;
@@ -92,7 +92,7 @@ export class WireEndpoint implements Endpoint, ConnectionOwner {
         `Content-Type: application/json\r\nX-API-Key: ${key}\r\nContent-Length: `;
       this.#heads.set(kind, head);
     }
-    return Buffer.from(`${head}${length}\r\n\r\n`, 'latin1');
+    return `${head}${length}\r\n\r\n`;
   }
 
   #sweep(): boolean {
