@@ -11,6 +11,7 @@ import { decimals, gibibytes, mebibytes, spread, whole, withSpread } from './lib
 import { PEERS } from './lib/peers.mjs';
 import { startsTable } from './lib/starts.mjs';
 import { table } from './lib/table.mjs';
+import { captureTable, drainTable } from './scenarios/client.mjs';
 import { memoryTable, slowClientsLine } from './scenarios/memory.mjs';
 import { metricsTable } from './scenarios/metrics.mjs';
 import { boundLine, overloadTable, overloadUsageTable } from './scenarios/overload.mjs';
@@ -27,6 +28,7 @@ const COMMANDS = {
   overload: 'npm run bench -- --scenario overload --rounds 1 --json bench/results/overload-1.json',
   verify: 'npm run bench -- --scenario verify --json bench/results/verify-1.json',
   records: 'npm run bench -- --scenario records --events 1000000 --json bench/results/records-1.json',
+  client: 'npm run bench -- --scenario client --rounds 1 --json bench/results/client-1.json',
 };
 
 const { values: options, positionals: files } = parseArgs({
@@ -224,6 +226,21 @@ function verifying() {
   return [verifyTable(titledRounds(runs)), pinned, anew, startRows].join('\n\n');
 }
 
+function client() {
+  const runs = of('client');
+  if (runs.length === 0) return notMeasured('client');
+  const rounds = titledRounds(runs);
+  const { options: load } = runs[0];
+  const how =
+    'Events of 1,200 bytes. A call of capture at 5,000 events/s in `os` mode, with no collector there and while one ' +
+    'takes them; 20,000 events/s offered in `fsync` mode; and a backlog that is captured at full speed with no ' +
+    'collector there:';
+  const drain =
+    `The backlog is then sent by a new process to a collector. Its rate is that of wrk (${load.connections} ` +
+    `connections, ${load.seconds} s) before and behind it, on average:`;
+  return [how, captureTable(rounds), drain, drainTable(rounds)].join('\n\n');
+}
+
 function notes() {
   const text = options.out !== undefined && existsSync(options.out) ? readFileSync(options.out, 'utf8') : '';
   const at = text.indexOf(`${NOTES}\n`);
@@ -274,6 +291,10 @@ ${verifying()}
 ## Records
 
 ${await records()}
+
+## The client
+
+${client()}
 
 ## Memory
 

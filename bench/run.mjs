@@ -16,13 +16,15 @@ const HELP = `npm run bench -- [options]
                       overload: three times the load that it can take, and a modest sender beside it
                       verify: how fast a filled ledger is checked, memory, the tree made anew
                       records: how fast events become records in a Parquet file, memory
+                      client: what a capture costs, memory while events wait, how fast a backlog is sent
   --rounds <n>        how often everything is repeated (default 3)
   --seconds <n>       length of one measurement (default 8; memory: 40; overload: 20)
   --warmup <n>        seconds before it (default 2)
   --connections <n>   keep-alive connections (default 256)
   --peers <names>     rate: which ones, with commas (default collector,raw,fastify-pg,express-sqlite)
   --events <n>        stored, start, verify: how many events the ledger holds (default 10000000, about 14 GB;
-                      verify: 1000000); records: about so many (default 10000000, 10 GB and 8 GB while it is made)
+                      verify: 1000000); records: about so many (default 10000000, 10 GB and 8 GB while it is made);
+                      client: how many wait (default 1000000, 3 GB)
   --data-dir <path>   the same four: where the filled ledger is, or is made and kept (default: made and removed)
   --cold              stored, start: have the kernel forget the ledger's files before each timed start
   --sockets <n>       memory, overload: how many connections, and how many slow clients (default 2000)
@@ -62,6 +64,7 @@ const SCENARIOS = {
   overload: { seconds: 20 },
   verify: { events: 1_000_000 },
   records: { events: 10_000_000 },
+  client: { seconds: 8, events: 1_000_000 },
 };
 
 function readOptions() {
@@ -133,6 +136,8 @@ function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers,
       return common;
     case 'overload':
       return { rounds, seconds, warmup, sockets };
+    case 'client':
+      return { ...common, events };
     case 'verify':
     case 'records':
       return { rounds, events };

@@ -78,6 +78,25 @@ export const FIGURES = {
     judgedBy: 'median',
     places: 0,
   },
+  'client/drain': {
+    title: "Client: backlog drained / the collector's rate",
+    atLeast: 0.7,
+    judgedBy: 'median',
+  },
+  'client/backlog': {
+    title: 'Client: RSS with a backlog, growth, MiB',
+    atMost: 64,
+    judgedBy: 'max',
+    places: 0,
+  },
+  'client/p50': { title: 'Client: a capture, p50, us', atMost: 30, judgedBy: 'max', places: 1 },
+  'client/p99': { title: 'Client: a capture, p99, us', atMost: 300, judgedBy: 'max', places: 1 },
+  'client/fsync': {
+    title: 'Client: durable events/s of 20,000 offered, fsync',
+    atLeast: 19_900,
+    judgedBy: 'median',
+    places: 0,
+  },
   'records/rss': { title: 'records to Parquet, peak RSS, MiB', atMost: 1024, judgedBy: 'max', places: 0 },
 };
 

@@ -37,10 +37,15 @@ export interface CaptureParts {
   readonly onRefused: (refused: RefusedCapture) => void;
 }
 
+type Watched = Pick<NewEvent, 'kind' | 'eventId'>;
+
 interface Content {
   readonly bytes: Uint8Array;
   readonly sha256: string;
 }
+
+const HELD: Promise<Fate> = Promise.resolve('held');
+const LEFT_OUT: Promise<Fate> = Promise.resolve('left out');
 
 export class Capture {
   readonly maker: EventMaker;
@@ -53,6 +58,8 @@ export class Capture {
   readonly #pending = new Set<Promise<unknown>>();
   /** Of each content that is being stored: what gives it up. */
   readonly #storing = new Set<() => void>();
+  /** Events that are written together have one fate: what is remembered of each is what would be told of it. */
+  #together: { readonly fate: Promise<Fate>; readonly events: Watched[] } | undefined;
 
   constructor(parts: CaptureParts) {
     this.#parts = parts;
@@ -65,10 +72,9 @@ export class Capture {
   }
 
   capture(event: NewEvent): Captured {
-    const fate = this.#closed
-      ? Promise.reject(new ClientClosed('the client is closed and captures nothing more'))
-      : this.#decide(event);
-    return new Captured(event.eventId, this.#watched(event, fate));
+    const fate = this.#decide(event);
+    this.#watch(event, fate);
+    return new Captured(event.eventId, fate);
   }
 
   /** Tells what was left out in an event of its own, if there is anything to tell. */
@@ -88,7 +94,7 @@ export class Capture {
       const body = maker.finish({ ...summary, marks: { not_captured: notCaptured } });
       return this.#append(event.kind, body, undefined);
     });
-    this.#watched(event, told).catch(() => undefined);
+    this.#watch(event, told);
   }
 
   /** Refuses what comes from now on. */
@@ -107,8 +113,18 @@ export class Capture {
     await this.settled();
   }
 
-  /** Up to the first `await` it runs within the caller's call. */
-  async #decide(event: NewEvent): Promise<Fate> {
+  /** All of it that makes the event runs within the caller's call. */
+  #decide(event: NewEvent): Promise<Fate> {
+    try {
+      if (this.#closed) throw new ClientClosed('the client is closed and captures nothing more');
+      return this.#decided(event);
+    } catch (error) {
+      const refusal = error as Error;
+      return Promise.reject(refusal);
+    }
+  }
+
+  #decided(event: NewEvent): Promise<Fate> {
     const { kind, eventId, runId, model, sampled, details } = event;
     const content = contentOf(event.content);
     const payload = payloadOf(event, content && contentUri(content.sha256));
@@ -132,13 +148,13 @@ export class Capture {
     if (fate === 'held' && sampled) {
       const bytes = body.length + (content?.bytes.length ?? 0);
       const release = () => {
-        this.#watched(event, this.#append(kind, body, content)).catch(() => undefined);
+        this.#watch({ kind, eventId }, this.#append(kind, body, content));
       };
       this.sampler?.hold(sampled, judged, bytes, release);
-      return 'held';
+      return HELD;
     }
     this.sampler?.leaveOut(judged);
-    return 'left out';
+    return LEFT_OUT;
   }
 
   /** The counts that an event carries have not been told when the event is not captured. */
@@ -151,10 +167,15 @@ export class Capture {
     }
   }
 
-  async #append(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Fate> {
+  #append(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Fate> {
+    // Nothing of its own for each event where there is nothing to wait for but the disk.
+    if (this.#spool && !content) return this.#spool.append(kind, body);
+    return this.#appendLater(kind, body, content);
+  }
+
+  async #appendLater(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Fate> {
     if (content) await this.#store(content);
-    await (this.#spool ?? (await this.#parts.spool)).append(kind, body);
-    return 'durable';
+    return (this.#spool ?? (await this.#parts.spool)).append(kind, body);
   }
 
   async #store({ bytes, sha256 }: Content): Promise<void> {
@@ -180,17 +201,25 @@ export class Capture {
     }
   }
 
-  #watched(event: Pick<NewEvent, 'kind' | 'eventId'>, fate: Promise<Fate>): Promise<Fate> {
+  #watch({ kind, eventId }: Watched, fate: Promise<Fate>): void {
+    if (fate === this.#together?.fate) {
+      this.#together.events.push({ kind, eventId });
+      return;
+    }
+    const watched = { fate, events: [{ kind, eventId }] };
+    const settled = () => {
+      this.#pending.delete(fate);
+      if (this.#together === watched) this.#together = undefined;
+    };
+    this.#together = watched;
     this.#pending.add(fate);
-    fate.then(
-      () => this.#pending.delete(fate),
-      (error: unknown) => {
-        this.#pending.delete(fate);
+    fate.then(settled, (error: unknown) => {
+      settled();
+      for (const refused of watched.events) {
         this.refused++;
-        this.#parts.onRefused({ kind: event.kind, eventId: event.eventId, error });
-      },
-    );
-    return fate;
+        this.#parts.onRefused({ ...refused, error });
+      }
+    });
   }
 }
 

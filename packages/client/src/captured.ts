@@ -13,10 +13,10 @@ export class Captured implements PromiseLike<Fate> {
   readonly eventId: string;
   readonly #fate: Promise<Fate>;
 
+  /** @param fate whose rejection somebody else takes notice of too; events may share one. */
   constructor(eventId: string, fate: Promise<Fate>) {
     this.eventId = eventId;
     this.#fate = fate;
-    fate.catch(() => undefined);
   }
 
   /**

@@ -11,8 +11,10 @@ import { Run, RunHandle, type RunDetails, type RunStart } from './run.js';
 import { Sampler } from './sampling/sampler.js';
 import type { Sampling } from './sampling/sampling.js';
 import type { Backoff } from './sending/backoff.js';
-import { Endpoint } from './sending/endpoint.js';
+import { AgentEndpoint } from './sending/agent-endpoint.js';
+import { isApiKey } from './sending/endpoint.js';
 import { Sender } from './sending/sender.js';
+import { WireEndpoint } from './sending/wire-endpoint.js';
 import { Spool, type Durability, type SpooledEvent, type SpoolState } from './spool/spool.js';
 
 export interface SpoolPlace {
@@ -41,7 +43,7 @@ export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners 
   readonly sampling?: Sampling | undefined;
   /** Where the content is kept that events refer to: a directory, a bucket, or a store of one's own. */
   readonly content?: string | BucketOptions | ContentStore | undefined;
-  /** How many events are sent at a time; 64. */
+  /** How many events are sent at a time; 128. */
   readonly concurrency?: number | undefined;
   /** For a proxy, or certificates of one's own. */
   readonly agent?: Agent | undefined;
@@ -60,7 +62,7 @@ export interface ClientState extends SpoolState {
   readonly refused: number;
 }
 
-const CONCURRENCY = 64;
+const CONCURRENCY = 128;
 const FLUSH_MS = 30_000;
 const CLOSE_MS = 5000;
 /** So long `close` waits, beside that, for what was captured before it to be in the spool: for a slow bucket, say. */
@@ -81,7 +83,7 @@ export class Client<P extends Profile = 'minimum'> {
   constructor(options: ClientOptions<P>, pace: SendingPace = {}) {
     const url = endpointUrl(options.url);
     const { apiKey, concurrency = CONCURRENCY, sampling, agent } = options;
-    if (typeof apiKey !== 'function' && !/^[\x21-\x7e]+$/.test(apiKey)) {
+    if (typeof apiKey !== 'function' && !isApiKey(apiKey)) {
       throw new TypeError('an API key is a text of printable characters');
     }
     if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
@@ -100,7 +102,8 @@ export class Client<P extends Profile = 'minimum'> {
     this.#opening.then(
       (spool) => {
         this.#spool = spool;
-        const endpoint = new Endpoint({ url, apiKey, connections: concurrency, agent, patienceMs });
+        const common = { url, apiKey, patienceMs };
+        const endpoint = agent ? new AgentEndpoint({ ...common, agent }) : new WireEndpoint(common);
         this.#sender = new Sender({
           ...{ spool, endpoint, concurrency, onTrouble, backoff, slowMs },
           onQuarantine: ({ kind, body }, refusal) =>

@@ -12,7 +12,7 @@ import type { EventKind } from '@clinical-events/protocol';
 import type { Refusal, Spool, SpooledEvent } from '../spool/spool.js';
 import { verdictOn, type Answer } from './answer.js';
 import { BACKOFF, pauseAfter, type Backoff } from './backoff.js';
-import type { Endpoint } from './endpoint.js';
+import type { Endpoint, Requester } from './endpoint.js';
 import { Retries } from './retries.js';
 
 export interface SenderOptions {
@@ -40,8 +40,10 @@ export class Sender {
   readonly #retries = new Retries();
   readonly #stopping = new AbortController();
   /** Taken and not sent yet; those from #next on. */
-  #fresh: SpooledEvent[] = [];
+  #fresh: readonly SpooledEvent[] = [];
   #next = 0;
+  /** Taken while those before are sent, so that nobody waits for the disk. */
+  #ahead: readonly SpooledEvent[] = [];
   #taking: Promise<void> | undefined;
   #underWay = 0;
   /** Failures in a row that spoke of the collector and not of one event. */
@@ -85,6 +87,7 @@ export class Sender {
     while (this.#underWay > 0) await new Promise<void>((resolve) => setImmediate(resolve));
     const { spool } = this.#options;
     for (const event of this.#fresh.slice(this.#next)) spool.giveBack(event);
+    for (const event of this.#ahead) spool.giveBack(event);
     for (const { event } of this.#retries.takeAll()) spool.giveBack(event);
   }
 
@@ -102,32 +105,31 @@ export class Sender {
       const attempts = retry?.attempts ?? 0;
       if (now < kindShutUntil) this.#retries.add({ event, attempts, dueAt: kindShutUntil });
       else {
-        this.#send(event, attempts).catch((error: unknown) => {
-          this.#options.onTrouble('the sender has a fault; an event waits for the next start', error);
-        });
+        this.#underWay++;
+        const delivery = new Delivery(this, event, attempts, this.#round);
+        this.#options.endpoint.post(event.kind, event.body, delivery);
       }
     }
     if (this.#retries.earliest !== Infinity) this.#wakeAt(this.#retries.earliest);
   }
 
   #takeFresh(): SpooledEvent | undefined {
-    const event = this.#fresh[this.#next];
-    if (event) {
-      this.#next++;
-      return event;
+    if (this.#next === this.#fresh.length && this.#ahead.length > 0) {
+      [this.#fresh, this.#ahead, this.#next] = [this.#ahead, [], 0];
     }
-    if (!this.#retries.full) this.#taking ??= this.#take();
-    return undefined;
+    if (this.#ahead.length === 0 && !this.#retries.full) this.#taking ??= this.#take();
+    const event = this.#fresh[this.#next];
+    if (event) this.#next++;
+    return event;
   }
 
   async #take(): Promise<void> {
     const { spool, onTrouble } = this.#options;
     try {
-      this.#fresh = await spool.take(BATCH_EVENTS, BATCH_BYTES, this.#stopping.signal);
-      this.#next = 0;
+      this.#ahead = await spool.take(BATCH_EVENTS, BATCH_BYTES, this.#stopping.signal);
       this.#taking = undefined;
       // None: the spool is closed.
-      if (this.#fresh.length > 0) this.#go();
+      if (this.#ahead.length > 0) this.#go();
     } catch (error) {
       onTrouble('the spool gave no events to send', error);
       this.#taking = undefined;
@@ -136,38 +138,43 @@ export class Sender {
     }
   }
 
-  async #send(event: SpooledEvent, attempts: number): Promise<void> {
-    const round = this.#round;
-    this.#underWay++;
-    let answer: Answer | undefined;
-    let failure: unknown;
-    try {
-      answer = await this.#options.endpoint.post(event.kind, event.body);
-    } catch (error) {
-      failure = error;
+  /** @internal Of a delivery. */
+  answered(delivery: Delivery, answer: Answer): void {
+    if (verdictOn(answer.status) === 'stored') {
+      this.#failures = 0;
+      this.#options.spool.done(delivery.event);
+      this.#settle();
+    } else {
+      this.#refusedOrLater(delivery, answer)
+        .catch((error: unknown) => {
+          this.#options.onTrouble('the sender has a fault; an event waits for the next start', error);
+        })
+        .finally(() => this.#settle());
     }
-    try {
-      if (answer) await this.#answered(event, attempts, answer, round);
-      else if (!this.#stopping.signal.aborted) {
-        this.#options.onTrouble('the collector did not answer', failure);
-        this.#later(event, attempts, round, 0);
-      } else this.#options.spool.giveBack(event);
-    } finally {
-      this.#underWay--;
+  }
+
+  /** @internal Of a delivery. */
+  failed({ event, attempts, round }: Delivery, error: unknown): void {
+    if (this.#stopping.signal.aborted) this.#options.spool.giveBack(event);
+    else {
+      this.#options.onTrouble('the collector did not answer', error);
+      this.#later(event, attempts, round, 0);
     }
+    this.#settle();
+  }
+
+  #settle(): void {
+    this.#underWay--;
     this.#go();
     // Not after every event: it costs something to tell how many wait.
     if (this.#underWay === 0) for (const look of this.#settled) look();
   }
 
-  async #answered(event: SpooledEvent, attempts: number, answer: Answer, round: number): Promise<void> {
-    const { spool, onTrouble } = this.#options;
+  async #refusedOrLater({ event, attempts, round }: Delivery, answer: Answer): Promise<void> {
+    const { onTrouble } = this.#options;
     const { status, code } = answer;
     const verdict = verdictOn(status);
-    if (verdict === 'stored') {
-      this.#failures = 0;
-      spool.done(event);
-    } else if (verdict === 'later') {
+    if (verdict === 'later') {
       onTrouble(`the collector answered ${status}`, undefined);
       this.#later(event, attempts, round, answer.retryAfterMs ?? 0);
     } else if (verdict === 'unwelcome') {
@@ -233,6 +240,31 @@ export class Sender {
       this.#timerAt = Infinity;
       this.#go();
     }, wait).unref();
+  }
+}
+
+/** An event on its way. */
+class Delivery implements Requester {
+  readonly #sender: Sender;
+  readonly event: SpooledEvent;
+  /** How often it was sent in vain before. */
+  readonly attempts: number;
+  /** Of the gate, when it was sent. */
+  readonly round: number;
+
+  constructor(sender: Sender, event: SpooledEvent, attempts: number, round: number) {
+    this.#sender = sender;
+    this.event = event;
+    this.attempts = attempts;
+    this.round = round;
+  }
+
+  answered(answer: Answer): void {
+    this.#sender.answered(this, answer);
+  }
+
+  failed(error: unknown): void {
+    this.#sender.failed(this, error);
   }
 }
 

@@ -28,8 +28,8 @@ class Group {
   buffer: Buffer;
   bytes = 0;
   events = 0;
-  readonly settled: Promise<void>;
-  resolve!: () => void;
+  readonly settled: Promise<'durable'>;
+  resolve!: (fate: 'durable') => void;
   reject!: (error: Error) => void;
 
   constructor(segment: WaitingSegment, buffer: Buffer) {
@@ -89,7 +89,7 @@ export class Appender {
   }
 
   /** See `Spool.append`. */
-  append(kind: EventKind, body: Uint8Array): Promise<void> {
+  append(kind: EventKind, body: Uint8Array): Promise<'durable'> {
     if (this.#refusal) return Promise.reject(this.#refusal);
     const { maxBytes, backlog } = this.#options;
     // 64 bytes more than needed at most: the seal is not known yet.
@@ -193,7 +193,7 @@ export class Appender {
         group.reject(failure);
       } else {
         this.#options.backlog.appended(group.segment, group.events, group.bytes);
-        group.resolve();
+        group.resolve('durable');
         this.#options.onAppended();
       }
       if (group.buffer.length <= GROUP_BYTES) this.#spare ??= group.buffer;

@@ -68,10 +68,11 @@ export interface SpoolState {
 
 export interface Spool {
   /**
-   * Resolves once the event is durable as the mode says. What it costs the caller before it returns is one copy.
+   * Resolves once the event is durable as the mode says. What it costs the caller before it returns is one copy. Events
+   * that are written together get the same promise.
    * @throws SpoolFull, SpoolClosed, SpoolUnwritable; then the event is not in the spool, unless `uncertain` says so.
    */
-  append(kind: EventKind, body: Uint8Array): Promise<void>;
+  append(kind: EventKind, body: Uint8Array): Promise<'durable'>;
   /**
    * The next events that are durable and nobody has taken, in order, and those that were given back: at most `count` and
    * about `bytes`, and at least one whatever its size. Waits until there is one.

@@ -95,7 +95,7 @@ export class DiskSpool implements Spool {
     return spool;
   }
 
-  append(kind: EventKind, body: Uint8Array): Promise<void> {
+  append(kind: EventKind, body: Uint8Array): Promise<'durable'> {
     return this.#appender.append(kind, body);
   }
 

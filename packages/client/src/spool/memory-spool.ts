@@ -42,7 +42,7 @@ export class MemorySpool implements Spool {
     });
   }
 
-  append(kind: EventKind, body: Uint8Array): Promise<void> {
+  append(kind: EventKind, body: Uint8Array): Promise<'durable'> {
     if (this.#closed) return Promise.reject(new SpoolClosed('the spool is closed'));
     const bytes = body.length + OVERHEAD_BYTES;
     if (this.#bytes + bytes > this.#maxBytes) {
@@ -52,7 +52,7 @@ export class MemorySpool implements Spool {
     const position = { segment: 'memory', offset: this.#appended++ };
     this.#events.push({ position, kind, body: Buffer.from(body), capturedAt: Date.now() });
     this.#takers.serve();
-    return Promise.resolve();
+    return Promise.resolve('durable');
   }
 
   take(count: number, bytes: number, signal?: AbortSignal): Promise<SpooledEvent[]> {

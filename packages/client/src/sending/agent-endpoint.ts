@@ -1,0 +1,137 @@
+/** Requests by `node:http` and an agent of the application's own, which alone knows how to connect. */
+import http from 'node:http';
+import https from 'node:https';
+import { EVENT_PATHS, type EventKind } from '@clinical-events/protocol';
+import { readErrorBody, readRetryAfter } from './answer.js';
+import {
+  keyOf,
+  LONGEST_ANSWER,
+  PATIENCE_MS,
+  Sweeper,
+  type AgentOptions,
+  type Endpoint,
+  type Requester,
+} from './endpoint.js';
+
+interface Open {
+  /** When it is given up, by performance.now(). */
+  readonly until: number;
+  readonly fail: (error: Error) => void;
+}
+
+export class AgentEndpoint implements Endpoint {
+  readonly #options: AgentOptions;
+  readonly #request: typeof http.request;
+  readonly #target: http.RequestOptions;
+  readonly #patienceMs: number;
+  /** Requests without an answer, oldest first. */
+  readonly #open = new Map<http.ClientRequest, Open>();
+  readonly #sweeper: Sweeper;
+
+  constructor(options: AgentOptions) {
+    const { url, agent, patienceMs = PATIENCE_MS } = options;
+    this.#options = options;
+    this.#request = (url.protocol === 'https:' ? https : http).request;
+    this.#target = {
+      protocol: url.protocol,
+      // An IPv6 address stands in brackets in a URL, and without them here.
+      hostname: url.hostname.replace(/^\[|\]$/g, ''),
+      ...{ port: url.port, method: 'POST', agent },
+    };
+    this.#patienceMs = patienceMs;
+    this.#sweeper = new Sweeper(patienceMs, () => this.#sweep());
+  }
+
+  post(kind: EventKind, body: Uint8Array, requester: Requester): void {
+    this.#post(kind, body, requester, true);
+  }
+
+  close(): void {
+    this.#sweeper.stop();
+    for (const [request, { fail }] of this.#open) {
+      fail(new Error('the client is closing'));
+      request.destroy();
+    }
+  }
+
+  #post(kind: EventKind, body: Uint8Array, requester: Requester, again: boolean): void {
+    const { url } = this.#options;
+    let request: http.ClientRequest;
+    try {
+      request = this.#request({
+        ...this.#target,
+        path: url.pathname.replace(/\/+$/, '') + EVENT_PATHS[kind],
+        // As a list, which Node writes as it is: cheaper than an object.
+        headers: [
+          ...['Host', url.host, 'Content-Type', 'application/json'],
+          ...['Content-Length', String(body.length)],
+          ...['X-API-Key', keyOf(this.#options)],
+        ],
+      });
+    } catch (error) {
+      setImmediate(() => requester.failed(error));
+      return;
+    }
+    let answered = false;
+    let told = false;
+    const tell = (act: () => void) => {
+      if (told) return;
+      told = true;
+      act();
+    };
+    const fail = (error: Error) => {
+      tell(() => {
+        // A connection that the other side closed while it was idle: that says nothing of the collector.
+        if (again && !answered && request.reusedSocket && isReset(error))
+          this.#post(kind, body, requester, false);
+        else requester.failed(error);
+      });
+    };
+    this.#open.set(request, { until: performance.now() + this.#patienceMs, fail });
+    this.#sweeper.start();
+    request.on('error', fail);
+    // The last event of every request, and the only one of an answer that changes the protocol.
+    request.on('close', () => {
+      this.#open.delete(request);
+      fail(new Error('the connection was closed without an answer'));
+    });
+    request.on('response', (response) => {
+      answered = true;
+      const status = response.statusCode ?? 0;
+      const pieces: Buffer[] = [];
+      let length = 0;
+      response.on('data', (piece: Buffer) => {
+        length += piece.length;
+        if (length > LONGEST_ANSWER) response.destroy(new Error('the answer is too long'));
+        else if (status !== 201) pieces.push(piece);
+      });
+      response.on('error', fail);
+      // Whatever happens to the rest of it: the event is stored.
+      if (status === 201) return tell(() => requester.answered({ status }));
+      response.on('end', () => {
+        const retryAfterMs = readRetryAfter(response.headers['retry-after'], Date.now());
+        const text = Buffer.concat(pieces).toString();
+        const answer = {
+          status,
+          ...readErrorBody(text),
+          ...(retryAfterMs !== undefined && { retryAfterMs }),
+        };
+        tell(() => requester.answered(answer));
+      });
+    });
+    request.end(body);
+  }
+
+  #sweep(): boolean {
+    const now = performance.now();
+    for (const [request, { until }] of this.#open) {
+      if (until > now) break;
+      request.destroy(new Error(`no answer within ${this.#patienceMs / 1000} s`));
+    }
+    return this.#open.size > 0;
+  }
+}
+
+function isReset(error: Error): boolean {
+  return 'code' in error && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
+}

@@ -1,0 +1,196 @@
+/**
+ * Reads answers from the bytes of a connection as they come, in pieces of any size. Bounded in all that the other side
+ * may send.
+ */
+import { AnswerMalformed, readAnswerHead, type AnswerHead } from './answer-head.js';
+import { readErrorBody, readRetryAfter, type Answer } from './answer.js';
+import { LONGEST_ANSWER } from './endpoint.js';
+
+/** All heads of an answer together: there may be some of status 1xx in front. */
+const LONGEST_HEAD = 16 << 10;
+/** Of the lines around chunks, each. */
+const LONGEST_LINE = 1024;
+const HEAD_END = Buffer.from('\r\n\r\n');
+const CHUNK_SIZE = /^([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/;
+const STORED: Answer = { status: 201 };
+
+type Phase =
+  'head' | 'bytes' | 'chunk size' | 'chunk' | 'behind chunk' | 'trailer' | 'until closed' | 'whole';
+
+/** The heads of a collector's answers are the same for a second each: read once. */
+let latest: { text: string; head: AnswerHead } | undefined;
+
+function headOf(text: string): AnswerHead {
+  if (latest?.text !== text) latest = { text, head: readAnswerHead(text) };
+  return latest.head;
+}
+
+export class AnswerReader {
+  #phase: Phase = 'head';
+  #head: AnswerHead | undefined;
+  /** Of a head or a line that has not come whole. */
+  #partial = '';
+  #headBytes = 0;
+  /** Bytes still to come of the body or the chunk. */
+  #left = 0;
+  #bodyBytes = 0;
+  #body: Buffer[] = [];
+  #keepsOpen = false;
+
+  /** Whether nothing has come of the answer. */
+  get untouched(): boolean {
+    return this.#phase === 'head' && this.#headBytes === 0 && this.#partial === '';
+  }
+
+  /** Whether the event is stored: so it is as soon as the head says it, whatever becomes of the rest. */
+  get stored(): boolean {
+    return this.#head?.status === 201;
+  }
+
+  /** Whether the connection may be used again, once the answer is whole. */
+  get keepsOpen(): boolean {
+    return this.#keepsOpen;
+  }
+
+  /**
+   * Takes what has come. `bytes` may be written over afterwards.
+   * @returns whether the answer is whole.
+   * @throws AnswerMalformed
+   */
+  take(bytes: Buffer): boolean {
+    let at = 0;
+    while (at < bytes.length && this.#phase !== 'whole')
+      at += this.#step(at === 0 ? bytes : bytes.subarray(at));
+    // Nobody asked for more: what it belongs to cannot be told.
+    if (at < bytes.length) this.#keepsOpen = false;
+    return this.#phase === 'whole';
+  }
+
+  /** Whether the answer is whole when the other side ends the connection now. */
+  get ended(): boolean {
+    return this.#phase === 'until closed';
+  }
+
+  /** What was answered, once it is whole or `stored`; then the next answer may come. */
+  answer(): Answer {
+    const head = this.#head as AnswerHead;
+    const body = this.#body;
+    [this.#phase, this.#head, this.#headBytes, this.#partial] = ['head', undefined, 0, ''];
+    if (head.status === 201) return STORED;
+    this.#body = [];
+    const retryAfterMs = readRetryAfter(head.retryAfter, Date.now());
+    return {
+      status: head.status,
+      ...readErrorBody(Buffer.concat(body).toString()),
+      ...(retryAfterMs !== undefined && { retryAfterMs }),
+    };
+  }
+
+  /** @returns how many of the bytes it has used: one at least. */
+  #step(bytes: Buffer): number {
+    switch (this.#phase) {
+      case 'head':
+        return this.#takeHead(bytes);
+      case 'bytes':
+      case 'chunk':
+        return this.#takeSized(bytes);
+      case 'until closed':
+        this.#keep(bytes);
+        return bytes.length;
+      default:
+        return this.#takeLine(bytes);
+    }
+  }
+
+  #takeHead(bytes: Buffer): number {
+    // A head in pieces is rare, so it may cost: each piece is looked at again from three characters before it on.
+    const before = this.#partial;
+    const end = before === '' ? bytes.indexOf(HEAD_END) : -1;
+    let text: string;
+    let used: number;
+    if (end >= 0) {
+      text = bytes.toString('latin1', 0, end);
+      used = end + HEAD_END.length;
+    } else {
+      const all = before + bytes.toString('latin1', 0, Math.min(bytes.length, LONGEST_HEAD));
+      const found = before === '' ? -1 : all.indexOf('\r\n\r\n', Math.max(0, before.length - 3));
+      if (found < 0) {
+        if (this.#headBytes + all.length >= LONGEST_HEAD) {
+          throw new AnswerMalformed('the head of the answer is too long');
+        }
+        this.#partial = all;
+        return bytes.length;
+      }
+      text = all.slice(0, found);
+      used = found + HEAD_END.length - before.length;
+    }
+    this.#partial = '';
+    this.#headBytes += text.length + HEAD_END.length;
+    if (this.#headBytes > LONGEST_HEAD) throw new AnswerMalformed('the head of the answer is too long');
+    this.#begin(headOf(text));
+    return used;
+  }
+
+  #begin(head: AnswerHead): void {
+    const { status, body } = head;
+    if (status === 101) throw new AnswerMalformed('the answer is of another protocol');
+    // 100 Continue, 102, 103: the answer is still to come.
+    if (status < 200) return;
+    this.#head = head;
+    this.#keepsOpen = head.keepsOpen;
+    this.#bodyBytes = 0;
+    if (body === 'chunked') this.#phase = 'chunk size';
+    else if (body === 'until closed') this.#phase = 'until closed';
+    else {
+      this.#left = body;
+      this.#phase = body === 0 ? 'whole' : 'bytes';
+    }
+  }
+
+  #takeSized(bytes: Buffer): number {
+    const used = Math.min(this.#left, bytes.length);
+    this.#keep(used === bytes.length ? bytes : bytes.subarray(0, used));
+    this.#left -= used;
+    if (this.#left === 0) this.#phase = this.#phase === 'bytes' ? 'whole' : 'behind chunk';
+    return used;
+  }
+
+  /** Bytes of the body: of one that nobody reads only their number counts. */
+  #keep(bytes: Buffer): void {
+    this.#bodyBytes += bytes.length;
+    if (this.#bodyBytes > LONGEST_ANSWER) throw new AnswerMalformed('the answer is too long');
+    if (!this.stored) this.#body.push(Buffer.from(bytes));
+  }
+
+  #takeLine(bytes: Buffer): number {
+    const end = bytes.indexOf(10);
+    const used = end < 0 ? bytes.length : end + 1;
+    const line = this.#partial + bytes.toString('latin1', 0, Math.min(used, LONGEST_LINE + 1));
+    if (line.length > LONGEST_LINE) throw new AnswerMalformed('a line of the answer is too long');
+    if (end < 0) {
+      this.#partial = line;
+      return used;
+    }
+    this.#partial = '';
+    if (!line.endsWith('\r\n')) throw new AnswerMalformed('a line of the answer does not end as one');
+    this.#endLine(line.slice(0, -2));
+    return used;
+  }
+
+  #endLine(line: string): void {
+    if (this.#phase === 'behind chunk') {
+      if (line !== '') throw new AnswerMalformed('a chunk of the answer is longer than it says');
+      this.#phase = 'chunk size';
+    } else if (this.#phase === 'chunk size') {
+      const size = CHUNK_SIZE.exec(line)?.[1];
+      if (size === undefined) throw new AnswerMalformed('a chunk of the answer has no size');
+      this.#left = parseInt(size, 16);
+      this.#phase = this.#left === 0 ? 'trailer' : 'chunk';
+    } else if (line === '') this.#phase = 'whole';
+    else {
+      // A field behind the body: nobody reads it.
+      this.#headBytes += line.length;
+      if (this.#headBytes > LONGEST_HEAD) throw new AnswerMalformed('the head of the answer is too long');
+    }
+  }
+}

@@ -1,0 +1,233 @@
+import net from 'node:net';
+import type { AddressInfo } from 'node:net';
+import tls from 'node:tls';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { Authority } from '../../../collector/test/running/certificates.js';
+import type { Answer } from '../../src/sending/answer.js';
+import type { EndpointOptions } from '../../src/sending/endpoint.js';
+import { WireEndpoint } from '../../src/sending/wire-endpoint.js';
+import { rawServer } from '../running/raw-server.js';
+
+const CREATED = 'HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}';
+const BODY = Buffer.from('{"event_id":"é"}');
+
+function endpointAt(url: string, more: Partial<EndpointOptions> = {}): WireEndpoint {
+  const endpoint = new WireEndpoint({ url: new URL(url), apiKey: 'key', patienceMs: 10_000, ...more });
+  onTestFinished(() => endpoint.close());
+  return endpoint;
+}
+
+function post(endpoint: WireEndpoint, body: Uint8Array = BODY): Promise<Answer> {
+  return new Promise((answered, failed) => endpoint.post('outcome', body, { answered, failed }));
+}
+
+test('[R-862] a request is what HTTP/1.1 wants of it, with the key of the moment and the exact bytes', async () => {
+  const requests: string[] = [];
+  const { url } = await rawServer((socket, request) => {
+    requests.push(Buffer.from(request, 'latin1').toString());
+    socket.write(CREATED);
+  });
+  let key = 'first';
+  const endpoint = endpointAt(`${url}/base/`, { apiKey: () => key });
+  await post(endpoint);
+  key = 'second';
+  const large = Buffer.alloc(100_000, 'x');
+  await post(endpoint, large);
+  const head = (of: string, length: number) =>
+    `POST /base/event/outcome HTTP/1.1\r\nHost: ${new URL(url).host}\r\nContent-Type: application/json\r\n` +
+    `X-API-Key: ${of}\r\nContent-Length: ${length}\r\n\r\n`;
+  expect(requests).toEqual([
+    `${head('first', 17)}${String(BODY)}`,
+    `${head('second', 100_000)}${String(large)}`,
+  ]);
+});
+
+test('[R-862] a connection has one request at a time, and is used again for the next', async () => {
+  const open = new Map<net.Socket, number>();
+  let most = 0;
+  const { url, sockets } = await rawServer((socket) => {
+    open.set(socket, (open.get(socket) ?? 0) + 1);
+    most = Math.max(most, ...open.values());
+    setTimeout(() => {
+      open.set(socket, 0);
+      socket.write(CREATED);
+    }, 1);
+  });
+  const endpoint = endpointAt(url);
+  const one = async () => {
+    for (let i = 0; i < 20; i++) expect(await post(endpoint)).toEqual({ status: 201 });
+  };
+  await Promise.all([one(), one(), one()]);
+  expect([most, sockets.length]).toEqual([1, 3]);
+});
+
+test('[R-862] an answer that nobody asked for is taken for no other event', async () => {
+  const { url, sockets } = await rawServer((socket, _request, connection) => {
+    if (connection > 1) socket.write('HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n');
+    else {
+      socket.write(CREATED);
+      setTimeout(() => socket.write(CREATED), 5);
+    }
+  });
+  const endpoint = endpointAt(url);
+  expect(await post(endpoint)).toEqual({ status: 201 });
+  await expect.poll(() => sockets[0]?.destroyed).toBe(true);
+  expect(await post(endpoint)).toEqual({ status: 503 });
+  const twice = await rawServer((socket, _request, connection) => {
+    socket.write(connection > 1 ? 'HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n' : CREATED + CREATED);
+  });
+  const other = endpointAt(twice.url);
+  expect([await post(other), await post(other)]).toEqual([{ status: 201 }, { status: 503 }]);
+});
+
+test('[R-862] a request that is answered before it was read is answered, and its connection is not used again', async () => {
+  const connections: net.Socket[] = [];
+  const server = net.createServer((socket) => {
+    connections.push(socket.on('error', () => undefined).pause());
+    socket.write('HTTP/1.1 413 x\r\nContent-Length: 0\r\n\r\n');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  onTestFinished(() => {
+    for (const socket of connections) socket.destroy();
+    server.close();
+  });
+  const endpoint = endpointAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  // More than the buffers of the two sockets take.
+  const large = Buffer.alloc(64 << 20);
+  expect(await post(endpoint, large)).toEqual({ status: 413 });
+  expect(await post(endpoint, large)).toEqual({ status: 413 });
+  expect(connections).toHaveLength(2);
+});
+
+test('[R-862] a connection that was closed while it was idle is replaced, and only once', async () => {
+  let refusing = false;
+  const { url, sockets } = await rawServer((socket) => {
+    if (refusing) socket.resetAndDestroy();
+    else socket.write(CREATED);
+  });
+  const endpoint = endpointAt(url);
+  await Promise.all([post(endpoint), post(endpoint)]);
+  for (const socket of sockets) socket.resetAndDestroy();
+  expect(await post(endpoint)).toEqual({ status: 201 });
+  const before = sockets.length;
+  refusing = true;
+  await expect(post(endpoint)).rejects.toThrow();
+  expect(sockets.length).toBe(before + 1);
+});
+
+test('[R-862] 201 counts when the rest of its answer never comes', async () => {
+  const { url } = await rawServer((socket) => socket.write(CREATED.slice(0, -1)));
+  expect(await post(endpointAt(url, { patienceMs: 50 }))).toEqual({ status: 201 });
+  const endpoint = endpointAt(url);
+  const answer = post(endpoint);
+  setTimeout(() => endpoint.close(), 50);
+  expect(await answer).toEqual({ status: 201 });
+});
+
+test('[R-862] silence is given up, and is no reason to ask again at once', async () => {
+  let requests = 0;
+  const { url } = await rawServer((socket) => {
+    if (++requests === 1) socket.write(CREATED);
+  });
+  const endpoint = endpointAt(url, { patienceMs: 60 });
+  await post(endpoint);
+  await expect(post(endpoint)).rejects.toThrow('no answer within 0.06 s');
+  expect(requests).toBe(2);
+});
+
+test('[R-862] a connection that nobody needs is closed after some seconds', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { url, sockets } = await rawServer((socket) => socket.write(CREATED));
+  await post(endpointAt(url));
+  vi.advanceTimersByTime(2000);
+  expect(sockets[0]?.readableEnded).toBe(false);
+  vi.advanceTimersByTime(3000);
+  await expect.poll(() => sockets[0]?.readableEnded).toBe(true);
+});
+
+test.each([
+  [
+    'throws',
+    () => {
+      throw new Error('no key yet');
+    },
+  ],
+  ['gives nothing', () => undefined as unknown as string],
+  ['gives more than a key', () => 'secret\r\nX-Other: 1'],
+])(
+  '[R-862] a function that %s in place of a key fails the request, and the key is not told',
+  async (_what, apiKey) => {
+    let requests = 0;
+    const { url } = await rawServer(() => requests++);
+    const error: unknown = await post(endpointAt(url, { apiKey })).catch((failure: unknown) => failure);
+    expect(error).toBeInstanceOf(Error);
+    expect(String(error)).not.toContain('secret');
+    expect(requests).toBe(0);
+  },
+);
+
+interface TlsServer {
+  readonly url: string;
+  readonly authority: Authority;
+  /** Of each request: the name it was sent to, and whether its connection went on with a session. */
+  readonly requests: { readonly servername: string | false; readonly reused: boolean }[];
+  readonly closeAll: () => void;
+}
+
+/** Its certificate is for `localhost`. */
+async function tlsServer(): Promise<TlsServer> {
+  const authority = new Authority();
+  const { certificate, key } = authority.issue({ names: ['dns:localhost'] });
+  const requests: TlsServer['requests'] = [];
+  const sockets: tls.TLSSocket[] = [];
+  const server = tls.createServer({ cert: certificate, key, ALPNProtocols: ['http/1.1'] }, (socket) => {
+    sockets.push(socket);
+    socket.on('error', () => undefined);
+    const reused = socket.isSessionReused();
+    socket.on('data', () => {
+      requests.push({ servername: socket.servername ?? false, reused });
+      socket.write(CREATED);
+    });
+  });
+  const closeAll = () => {
+    for (const socket of sockets) socket.destroy();
+  };
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  onTestFinished(() => {
+    closeAll();
+    server.close();
+  });
+  return {
+    url: `https://localhost:${(server.address() as AddressInfo).port}`,
+    authority,
+    requests,
+    closeAll,
+  };
+}
+
+function trust(certificates: readonly string[]): void {
+  const before = tls.getCACertificates('default');
+  tls.setDefaultCACertificates([...before, ...certificates]);
+  onTestFinished(() => tls.setDefaultCACertificates(before));
+}
+
+test('[R-862] a collector behind TLS is reached by its name, and by sessions that go on', async () => {
+  const { url, authority, requests, closeAll } = await tlsServer();
+  trust([authority.certificate]);
+  const endpoint = endpointAt(url);
+  expect(await post(endpoint)).toEqual({ status: 201 });
+  expect(await post(endpoint)).toEqual({ status: 201 });
+  closeAll();
+  expect(await post(endpoint)).toEqual({ status: 201 });
+  const servername = 'localhost';
+  expect(requests).toEqual([false, false, true].map((reused) => ({ servername, reused })));
+});
+
+test('[R-862] a collector whose certificate nobody vouches for, or is for another name, gets neither key nor event', async () => {
+  const { url, authority, requests } = await tlsServer();
+  await expect(post(endpointAt(url))).rejects.toThrow(/certificate/);
+  trust([authority.certificate]);
+  await expect(post(endpointAt(url.replace('localhost', '127.0.0.1')))).rejects.toThrow(/altnames/);
+  expect(requests).toEqual([]);
+});
