@@ -31,14 +31,14 @@ export default tseslint.config(
   },
   {
     files: ['packages/*/src/**/*.ts'],
-    ignores: ['packages/collector/src/config.ts'],
+    ignores: ['packages/collector/src/config/**'],
     rules: {
       'no-restricted-properties': [
         'error',
         {
           object: 'process',
           property: 'env',
-          message: 'src/config.ts is the only reader of the environment.',
+          message: 'src/config/ is the only reader of the environment.',
         },
       ],
     },
