@@ -52,7 +52,10 @@ function getSecurely(port: number, at: string): Promise<{ status: number; body: 
     });
     request.on('error', reject);
     request.on('response', (response) => {
-      const { subject } = (response.socket as tls.TLSSocket).getPeerCertificate();
+      const { subject } =
+        response.socket instanceof tls.TLSSocket
+          ? response.socket.getPeerCertificate()
+          : { subject: { CN: '' } };
       let body = '';
       response.setEncoding('utf8').on('data', (piece: string) => (body += piece));
       response.on('end', () => resolve({ status: response.statusCode ?? 0, body, name: String(subject.CN) }));
