@@ -71,10 +71,6 @@ export function configWarnings({ settings, file }: Reading, edge?: Edge): Config
   for (const sink of sinks) {
     if (sink.kind !== 'witness') warn('checkpoint-sink', sinkTrouble(sink, dataDir));
   }
-  const program = textOf('signing-command');
-  if (program !== '' && !may(program, fs.constants.X_OK)) {
-    warn('signing-command', `${program} is not there, or this user may not run it`);
-  }
   return warnings;
 }
 

@@ -9,7 +9,9 @@ import { edgeOf } from './edge.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { operatorTokenOf } from './management-listener.js';
 import { printable, printableJson } from './printable.js';
+import { startFaults } from './start-faults.js';
 import { alignedTable } from './table.js';
+import { telemetryWarnings } from './telemetry.js';
 
 const EXAMPLES = `
 Takes the options of collector serve and reads the same environment and the same file. It says everything that is
@@ -43,7 +45,13 @@ async function report(reading: Reading, json: boolean): Promise<number> {
   const { config } = reading;
   const edge = config && (await refusalAmong(faults, settings, () => edgeOf(config)));
   if (config) await refusalAmong(faults, settings, () => operatorTokenOf(config));
-  const warnings = configWarnings(reading, edge);
+  // Each in a directory that is one.
+  if (config && faults.length === 0) {
+    for (const { option, message } of await startFaults(config)) {
+      faults.push({ source: settings.find(({ name }) => name === option)?.source ?? option, message });
+    }
+  }
+  const warnings = [...configWarnings(reading, edge), ...(await telemetryWarnings())];
   if (json) {
     const told = settings
       // A faulty list of sinks may hold a password.

@@ -1,6 +1,6 @@
 /** Telemetry as the standard variables of OpenTelemetry want it (telemetry/settings.ts). */
 import type { Logger } from 'pino';
-import { openTelemetryVariables } from '../config.js';
+import { openTelemetryVariables, type ConfigFault } from '../config.js';
 import type { Ingest } from '../ingest/ingest.js';
 import type { Vitals } from '../management/vitals.js';
 import { systemCode } from '../system-code.js';
@@ -10,6 +10,22 @@ import { telemetrySettings } from '../telemetry/settings.js';
 export interface OpenTelemetry extends AsyncDisposable {
   /** To be told of each answer; undefined when no traces are wanted. */
   readonly observer: Ingest['observer'];
+}
+
+/** What the variables say that is not understood, and is taken as if it were not there; with the variable's name. */
+export async function telemetryWarnings(): Promise<ConfigFault[]> {
+  const variables = openTelemetryVariables();
+  const settings = telemetrySettings(variables);
+  const warnings = [...settings.warnings];
+  const signals = (['traces', 'metrics'] as const).filter((signal) => settings[signal] !== undefined);
+  if (signals.length > 0) {
+    const { targetOf } = await import('../telemetry/target.js');
+    for (const signal of signals) targetOf(signal, variables, (warning) => warnings.push(warning));
+  }
+  return [...new Set(warnings)].map((warning) => {
+    const [, source = 'OTEL', message = warning] = /^(OTEL_\w+):? ([^]*)$/.exec(warning) ?? [];
+    return { source, message };
+  });
 }
 
 /** On return telemetry is exported, if it is wanted and can be: a collector never fails to start for it. */

@@ -35,7 +35,8 @@ function belowTraffic(view: View): readonly Element[] {
   if (made === undefined) {
     made = [
       h('div', { class: 'row three' }, acceptedByKind(view), refusedByReason(view), runs(view)),
-      h('div', { class: 'row three' }, health(view), storage(view), proof(view)),
+      h('div', { class: 'row two' }, health(view), storage(view)),
+      proof(view),
       keys(view),
     ];
     below.set(view.state, made);

@@ -3,7 +3,10 @@ import { h, type Child, type Element } from './element.js';
 import { count, counted, day, percent } from './format.js';
 import { bar, card, facts, table, type View } from './view.js';
 
-export function runs({ state: { runs: found } }: View): Element {
+/** It is always a moment behind; worth a word is more than has come in so many seconds. */
+const BEHIND_SECONDS = 10;
+
+export function runs({ state: { runs: found, traffic } }: View): Element {
   if (found === null) {
     return card(
       'runs',
@@ -39,7 +42,7 @@ export function runs({ state: { runs: found } }: View): Element {
           : 'their run has no start, or the event that they follow is not there; outcomes and feedback may be of earlier runs and are not counted',
       },
     ]),
-    found.events_behind > 0 &&
+    found.events_behind > BEHIND_SECONDS * traffic.accepted_per_second &&
       h('p', { class: 'more' }, `${counted(found.events_behind, 'event')} still to be looked at.`),
   );
 }

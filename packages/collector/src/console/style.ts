@@ -289,12 +289,11 @@ export const STYLE = css`
   .empty {
     color: var(--soft);
   }
-  .three,
-  .two {
+  .three {
     grid-template-columns: repeat(3, minmax(0, 1fr));
   }
-  .two > :last-child {
-    grid-column: span 2;
+  .two {
+    grid-template-columns: repeat(2, minmax(0, 1fr));
   }
 
   /* Charts. */
@@ -630,13 +629,10 @@ export const STYLE = css`
     .tile:nth-child(n + 4) {
       grid-column: span 3;
     }
-    .three,
-    .two {
+    .three {
       grid-template-columns: repeat(2, minmax(0, 1fr));
     }
-    .three > :last-child,
-    .two > :first-child,
-    .two > :last-child {
+    .three > :last-child {
       grid-column: 1 / -1;
     }
     .charts {

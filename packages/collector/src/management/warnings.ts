@@ -109,7 +109,7 @@ function* disk({ disk: space, daysUntilFull: days = Infinity }: Facts): Generato
   const critical = part < 0.05 || days < 1;
   if (!critical && part >= 0.1 && days >= SOON_DAYS) return;
   const when =
-    days < SOON_DAYS ? `, and will be full in ${counted(Math.max(1, Math.ceil(days)), 'day')}` : '';
+    days < SOON_DAYS ? `, and will be full in ${counted(Math.max(1, Math.floor(days)), 'day')}` : '';
   yield {
     id: 'disk_full_soon',
     severity: critical ? 'critical' : 'warning',
@@ -223,7 +223,7 @@ function* keys({ now, keys: uses, keysCurrent }: Facts): Generator<Warning> {
         id: 'key_expires_soon',
         severity: 'warning',
         title: `The key ${keyId} was replaced, is still in use, and expires in ${duration(expiresAt - now)}`,
-        what_to_do: `Give its sender the new one, ${replacedBy}. From then on what comes with the old one is refused.`,
+        what_to_do: `Give its sender the new one, ${replacedBy}, before that: afterwards what comes with the old one is refused.`,
       };
     }
   }

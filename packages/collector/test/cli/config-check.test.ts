@@ -6,6 +6,7 @@ import { readConfig } from '../../src/config.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';
 import { Authority, writePair } from '../running/certificates.js';
 import { contents } from '../running/directory-contents.js';
+import { fillSigned, loggedEvent, ORIGIN } from './signed-directory.js';
 
 function scratch(): string {
   const directory = temporaryDirectory();
@@ -17,6 +18,12 @@ function fileIn(directory: string, content: unknown): string {
   const name = path.join(directory, 'collector.json');
   fs.writeFileSync(name, JSON.stringify(content), { mode: 0o600 });
   return name;
+}
+
+function tokenIn(directory: string): string {
+  const file = path.join(directory, 'operator-token');
+  fs.writeFileSync(file, 'x'.repeat(40), { mode: 0o600 });
+  return file;
 }
 
 interface Answer {
@@ -124,6 +131,46 @@ describe('[R-841] collector config check', () => {
     );
   });
 
+  test('finds what a start would refuse for the log, its keys and the addresses', async () => {
+    const directory = scratch();
+    const dataDir = path.join(directory, 'data');
+    await fillSigned(dataDir, [[loggedEvent('one')]]);
+    const check = (...args: readonly string[]) =>
+      run(['config', 'check', '--data-dir', dataDir, '--port', '0', '--management-port', '0', ...args]);
+    expect((await check()).code).toBe(0);
+    expect((await check('--log-origin', ORIGIN)).code).toBe(0);
+    const elsewhere = path.join(directory, 'no keys');
+    fs.mkdirSync(elsewhere);
+    for (const [args, fault] of [
+      [['--log-origin', 'other.example/log'], /--log-origin: this log began as .*, and its name stays/],
+      [['--signing-keys', elsewhere], /--signing-keys: .*no keys/],
+      [['--signing-command', path.join(directory, 'none')], /--signing-command: there is no such program/],
+      [['--host', '192.0.2.1'], /--host: cannot listen on 192\.0\.2\.1: .*EADDRNOTAVAIL/],
+      [
+        ['--management-host', 'no-such-host.invalid', '--management-token-file', tokenIn(directory)],
+        /--management-host: cannot listen/,
+      ],
+    ] as const) {
+      const { code, stderr } = await check(...args);
+      expect([code, stderr]).toEqual([2, expect.stringMatching(fault)]);
+    }
+    const before = contents(directory);
+    await check();
+    expect(contents(directory)).toEqual(before);
+  });
+
+  test('warns of what the variables of OpenTelemetry say in vain, without their values', async () => {
+    const env = {
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318',
+      ...{ OTEL_TRACES_SAMPLER: 'hunter2', OTEL_EXPORTER_OTLP_TIMEOUT: 'hunter3' },
+    };
+    const { code, stdout } = await run(['config', 'check', '--data-dir', scratch()], { env });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^warning: OTEL_TRACES_SAMPLER: /m);
+    expect(stdout).toMatch(/^warning: OTEL_EXPORTER_OTLP_TIMEOUT: /m);
+    expect(stdout).not.toContain('hunter');
+  });
+
   test('finds a data directory that is a file', async () => {
     const file = fileIn(scratch(), {});
     const { code, stderr } = await run(['config', 'check', '--data-dir', file]);
@@ -199,9 +246,16 @@ describe('[R-841] a warning is given of', () => {
     ]);
   });
 
-  test('a signing program that is not there, and a log that says nothing', () => {
-    const given = { ...quiet(), 'signing-command': '/no/such/program', 'log-level': 'silent' };
-    expect(warningsOf(given).join()).toMatch(/nothing will be logged.*\/no\/such\/program is not there/);
+  test('a log that says nothing', () => {
+    expect(warningsOf({ ...quiet(), 'log-level': 'silent' }).join()).toContain('nothing will be logged');
+  });
+
+  test('an operator token that travels in the clear, unless there is a certificate', () => {
+    const given = { ...quiet(), 'management-host': '0.0.0.0', 'management-token-file': '/etc/token' };
+    expect(warningsOf(given).join()).toContain('the operator token travels in the clear');
+    expect(
+      warningsOf({ ...given, 'tls-cert': '/etc/tls.crt', 'tls-key': '/etc/tls.key' }).join(),
+    ).not.toContain('in the clear');
   });
 
   test('a configuration file that others may write', () => {

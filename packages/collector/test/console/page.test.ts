@@ -57,10 +57,13 @@ test('[R-836] runs are told by completeness, since when, and what was not yet lo
   expect(part(shown(busy()), 'runs')).toMatch(
     /242,493 began since 2026-02-05.*full 180,204 74 %.*minimum 61,977 26 %.*incomplete 312 0\.1 %.*no outcome yet 44,120 18 %.*Orphan events 1,804.*not counted/,
   );
-  const behind = { ...runs, from_beginning: true, orphan_events: 0, events_behind: 1 };
+  const behind = { ...runs, from_beginning: true, orphan_events: 0, events_behind: 20_000 };
   const text = part(shown(busy({ runs: behind })), 'runs');
-  expect(text).toContain('1 event still to be looked at');
+  expect(text).toContain('20,000 events still to be looked at');
   expect(text).not.toContain('not counted');
+  // It is always a moment behind.
+  const moment = { ...behind, events_behind: 2000 };
+  expect(part(shown(busy({ runs: moment })), 'runs')).not.toContain('still to be');
   expect(part(shown(fresh()), 'runs')).toContain('Not counted yet');
 });
 

@@ -1,0 +1,76 @@
+/** What the environment and the configuration file say, by option name: still text, and not yet understood. */
+import { readFileSync } from 'node:fs';
+import { jsonFaultAt } from '../json-fault.js';
+import { didYouMean } from '../nearest-name.js';
+import type { ConfigFault } from './config-error.js';
+import { ENTRIES } from './options.js';
+import { CONFIG_VARIABLE, PREFIX, variable } from './variable.js';
+
+export interface Given {
+  readonly text: string;
+  readonly source: string;
+}
+
+/** Values from the environment, by option name. Every variable with our prefix has to be one of ours. */
+export function fromEnvironment(env: NodeJS.ProcessEnv, faults: ConfigFault[]): Map<string, Given> {
+  const given = new Map<string, Given>();
+  const names = new Map(ENTRIES.map(([name]) => [variable(name), name]));
+  for (const [source, text] of Object.entries(env)) {
+    if (!source.startsWith(PREFIX) || text === undefined || source === CONFIG_VARIABLE) continue;
+    const name = names.get(source);
+    if (name !== undefined) given.set(name, { text, source });
+    else
+      faults.push({
+        source,
+        message: `no such setting${kubernetesHint(source) || didYouMean(source, [CONFIG_VARIABLE, ...names.keys()])}`,
+      });
+  }
+  return given;
+}
+
+/** Kubernetes gives every pod variables for each Service: one named "collector" takes our prefix. */
+function kubernetesHint(name: string): string {
+  const fromService = /^COLLECTOR_(SERVICE_(HOST|PORT)|PORT_\d+_(TCP|UDP))/.test(name);
+  return fromService
+    ? '; Kubernetes sets it for a Service named "collector": set enableServiceLinks to false'
+    : '';
+}
+
+/** Values from the configuration file, by option name. */
+export function fromFile(file: Given | undefined, faults: ConfigFault[]): Map<string, Given> {
+  const given = new Map<string, Given>();
+  if (file === undefined) return given;
+  let text: string;
+  try {
+    text = readFileSync(file.text, 'utf8');
+  } catch (error) {
+    faults.push({
+      source: file.source,
+      message: `cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+    });
+    return given;
+  }
+  const fault = jsonFaultAt(text);
+  if (fault !== undefined) {
+    const place = `line ${fault.line}, column ${fault.column}`;
+    faults.push({ source: file.source, message: `${file.text} is not JSON: see ${place}` });
+    return given;
+  }
+  const content: unknown = JSON.parse(text);
+  if (typeof content !== 'object' || content === null || Array.isArray(content)) {
+    faults.push({ source: file.source, message: `${file.text} does not hold a JSON object` });
+    return given;
+  }
+  const options = new Map(ENTRIES);
+  const known = [...options.keys()];
+  for (const [name, value] of Object.entries(content)) {
+    const source = `${file.text}, "${name}"`;
+    const option = options.get(name);
+    const numeric = option !== undefined && 'min' in option;
+    if (option === undefined) faults.push({ source, message: `no such setting${didYouMean(name, known)}` });
+    else if (typeof value !== 'string' && !(numeric && typeof value === 'number')) {
+      faults.push({ source, message: numeric ? 'must be a string or a number' : 'must be a string' });
+    } else given.set(name, { text: String(value), source });
+  }
+  return given;
+}

@@ -1,0 +1,59 @@
+/** The value of an option as text: how it is read, and how it is shown. */
+import path from 'node:path';
+import { didYouMean } from '../nearest-name.js';
+import { formatByteSize, formatDuration, parseByteSize, parseDuration } from '../quantity.js';
+import type { Option } from './option.js';
+
+/** What no value may contain: a path may hold spaces, an address may not. */
+const UNUSABLE = { text: /[\s\p{Cc}]/u, path: /\p{Cc}/u, list: /\p{Cc}/u };
+
+export function shown(option: Option, value: string | number): string {
+  if (value === '' && 'otherwise' in option) return option.otherwise ?? '';
+  if (typeof value === 'string') return value;
+  if (option.type === 'bytes') return formatByteSize(value);
+  return option.type === 'duration' ? formatDuration(value) : String(value);
+}
+
+/** What an option accepts, in words. */
+export function domain(option: Option): string {
+  if (option.type === 'choice') return option.choices.join(', ');
+  if (!('min' in option)) return option.type;
+  return `${shown(option, option.min)} to ${shown(option, option.max)}`;
+}
+
+/** @returns the value, or the reason why the text is none. */
+export function parse(option: Option, text: string): { value: string | number } | { reason: string } {
+  if ('choices' in option) {
+    if (option.choices.includes(text)) return { value: text };
+    return {
+      reason: `${JSON.stringify(text)} is not one of ${domain(option)}${didYouMean(text, option.choices)}`,
+    };
+  }
+  if (!('min' in option)) {
+    if (text === '' || UNUSABLE[option.type].test(text)) {
+      // A list may hold an address with a password in it.
+      const said = option.type === 'list' ? 'what is given' : JSON.stringify(text);
+      return { reason: `${said} is not a usable ${option.type}` };
+    }
+    return { value: option.type === 'path' ? path.resolve(text) : text };
+  }
+  const value =
+    option.type === 'integer'
+      ? /^-?\d{1,15}$/.test(text)
+        ? Number(text)
+        : undefined
+      : option.type === 'bytes'
+        ? parseByteSize(text)
+        : parseDuration(text);
+  if (value === undefined) {
+    const form = {
+      integer: 'a whole number',
+      bytes: 'a size such as 64KiB',
+      duration: 'a duration such as 10s',
+    };
+    return { reason: `${JSON.stringify(text)} is not ${form[option.type]}` };
+  }
+  if (value < option.min || value > option.max)
+    return { reason: `${text} is out of range: ${domain(option)}` };
+  return { value };
+}

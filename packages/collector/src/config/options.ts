@@ -1,0 +1,295 @@
+/**
+ * Every option, declared once: command line, environment, file, their help, the table in the README and what `config
+ * check` says all come from the table OPTIONS.
+ */
+import { PROFILES } from '@clinical-events/protocol';
+import type { CommandName, Option, TextOption } from './option.js';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const GIB = 1024 * MIB;
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const DAY = 24 * 60 * MINUTE;
+const SERVE: readonly CommandName[] = ['serve'];
+/** The commands that store events. */
+const STORING: readonly CommandName[] = ['serve', 'import'];
+const ADDRESS: readonly CommandName[] = ['serve', 'issuing'];
+const SIGNING: readonly CommandName[] = [...STORING, 'doctor', 'signing-key'];
+const EVERY: readonly CommandName[] = [
+  'serve',
+  'keys',
+  'issuing',
+  'events',
+  'records',
+  'report',
+  'import',
+  'doctor',
+  'signing-key',
+  'verify',
+  'proof',
+  'tiles',
+  'backup',
+];
+
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+
+/** An option's name is `--name` on the command line, `COLLECTOR_NAME` in the environment, `"name"` in the file. */
+const OPTIONS = {
+  host: {
+    type: 'text',
+    default: '127.0.0.1',
+    help: 'address to listen on, and in the curl line of a new key',
+    appliesTo: ADDRESS,
+  },
+  port: {
+    type: 'integer',
+    default: 8080,
+    min: 0,
+    max: 65_535,
+    help: 'port to listen on, and in the curl line of a new key; 0 takes any free one',
+    appliesTo: ADDRESS,
+  },
+  'data-dir': {
+    type: 'path',
+    default: './data',
+    help: 'directory of everything that is stored',
+    appliesTo: EVERY,
+  },
+  profile: {
+    type: 'choice',
+    default: 'minimum',
+    choices: PROFILES,
+    help: 'what an event must hold, unless its key says otherwise',
+    appliesTo: STORING,
+    reloadable: true,
+  },
+  'max-body-bytes': {
+    type: 'bytes',
+    default: MIB,
+    min: KIB,
+    max: 64 * MIB,
+    help: 'largest event, before and after decompression',
+    appliesTo: STORING,
+  },
+  'queue-bytes': {
+    type: 'bytes',
+    default: 64 * MIB,
+    min: 4 * KIB,
+    // The ring counts its bytes in 32-bit words (ledger/ring.ts).
+    max: GIB,
+    help: 'events in memory at most, in bytes; beyond it senders are told to retry',
+    appliesTo: SERVE,
+  },
+  'queue-events': {
+    type: 'integer',
+    default: 8192,
+    min: 1,
+    max: 1_000_000,
+    help: 'events in memory at most, in number',
+    appliesTo: SERVE,
+  },
+  'max-connections': {
+    type: 'integer',
+    default: 4096,
+    min: 1,
+    max: 1_000_000,
+    help: 'open connections at most',
+    appliesTo: SERVE,
+    reloadable: true,
+  },
+  'headers-timeout-ms': {
+    type: 'duration',
+    default: 10 * SECOND,
+    min: 100,
+    max: 10 * MINUTE,
+    help: "time for a request's headers to arrive",
+    appliesTo: SERVE,
+    reloadable: true,
+  },
+  'request-timeout-ms': {
+    type: 'duration',
+    default: 30 * SECOND,
+    min: 100,
+    max: 60 * MINUTE,
+    help: 'time for a whole request to arrive, body included',
+    appliesTo: SERVE,
+    reloadable: true,
+  },
+  'keep-alive-timeout-ms': {
+    type: 'duration',
+    default: 65 * SECOND,
+    min: SECOND,
+    max: 60 * MINUTE,
+    help: 'how long a connection may idle between requests',
+    appliesTo: SERVE,
+    reloadable: true,
+  },
+  'shutdown-timeout-ms': {
+    type: 'duration',
+    default: 10 * SECOND,
+    min: 100,
+    max: 10 * MINUTE,
+    help: 'time to finish what was begun when told to stop',
+    appliesTo: SERVE,
+    reloadable: true,
+  },
+  'max-nesting-depth': {
+    type: 'integer',
+    default: 64,
+    min: 8,
+    max: 1024,
+    help: 'objects and arrays within each other in an event',
+    appliesTo: STORING,
+  },
+  'segment-bytes': {
+    type: 'bytes',
+    default: 64 * MIB,
+    min: 64 * KIB,
+    max: GIB,
+    help: 'size at which the log goes on in a new file',
+    appliesTo: STORING,
+  },
+  'signing-keys': {
+    type: 'path',
+    default: '',
+    otherwise: '`signing-keys` in the data directory',
+    help: 'directory of the keys that sign checkpoints',
+    appliesTo: [...SIGNING, 'backup'],
+  },
+  'signing-command': {
+    type: 'path',
+    default: '',
+    otherwise: 'none',
+    help: 'program that signs checkpoints with a key that lives elsewhere',
+    appliesTo: SIGNING,
+  },
+  'log-origin': {
+    type: 'text',
+    default: '',
+    otherwise: '`collector/` and the ledger id',
+    help: 'name of the log in its checkpoints; the first start decides for ever',
+    appliesTo: STORING,
+  },
+  'checkpoint-interval-ms': {
+    type: 'duration',
+    default: SECOND,
+    min: 100,
+    max: 60 * MINUTE,
+    help: 'time between two checkpoints while events arrive',
+    appliesTo: STORING,
+  },
+  'checkpoint-sink': {
+    type: 'list',
+    default: '',
+    otherwise: 'none',
+    help: 'where each checkpoint goes: dir:, file:, or a witness, with commas',
+    appliesTo: SERVE,
+  },
+  'tls-cert': {
+    type: 'path',
+    default: '',
+    otherwise: 'none: plain HTTP',
+    help: 'certificate in PEM, with those that lead to its authority behind it; makes it HTTPS, and the management listener speak it too',
+    appliesTo: ADDRESS,
+  },
+  'tls-key': {
+    type: 'path',
+    default: '',
+    otherwise: 'none',
+    help: 'private key of the certificate in PEM, without a passphrase',
+    appliesTo: ADDRESS,
+  },
+  'tls-client-ca': {
+    type: 'path',
+    default: '',
+    otherwise: 'none: clients are not asked for one',
+    help: 'authorities in PEM whose client certificates are accepted',
+    appliesTo: SERVE,
+  },
+  'tls-client-auth': {
+    type: 'choice',
+    default: 'required',
+    choices: ['required', 'optional'],
+    help: 'with --tls-client-ca: whether a client without such a certificate is turned away',
+    appliesTo: SERVE,
+  },
+  'trusted-proxies': {
+    type: 'list',
+    default: '',
+    otherwise: 'none',
+    help: "addresses and networks whose word is taken for the client's address in the log, with commas",
+    appliesTo: SERVE,
+  },
+  'cors-origins': {
+    type: 'list',
+    default: '',
+    otherwise: 'none',
+    help: 'origins of the pages whose scripts may send events, with commas',
+    appliesTo: SERVE,
+  },
+  management: {
+    type: 'choice',
+    default: 'on',
+    choices: ['on', 'off'],
+    help: 'whether to listen for health, metrics and the console, on a port of their own',
+    appliesTo: SERVE,
+  },
+  'management-host': {
+    type: 'text',
+    default: '127.0.0.1',
+    help: 'address of the management listener; other than loopback needs --management-token-file, and should have --tls-cert',
+    appliesTo: SERVE,
+  },
+  'management-port': {
+    type: 'integer',
+    default: 8081,
+    min: 0,
+    max: 65_535,
+    help: 'port of the management listener; 0 takes any free one',
+    appliesTo: SERVE,
+  },
+  'management-token-file': {
+    type: 'path',
+    default: '',
+    otherwise: 'none: everybody on the host may look',
+    help: 'file with the operator token that the management listener asks for, health aside',
+    appliesTo: SERVE,
+  },
+  'backup-max-age-ms': {
+    type: 'duration',
+    default: DAY,
+    min: 0,
+    max: 366 * DAY,
+    help: 'age of the last `collector backup` from which the console and its alert warn; 0 when back-ups are made otherwise',
+    appliesTo: SERVE,
+    reloadable: true,
+  },
+  'log-level': {
+    type: 'choice',
+    default: 'info',
+    choices: LOG_LEVELS,
+    help: 'least severity that is logged; debug and trace also show where an error arose',
+    appliesTo: EVERY,
+    reloadable: true,
+  },
+} as const satisfies Record<string, Option>;
+
+export type Names = typeof OPTIONS;
+type CamelCase<Name extends string> = Name extends `${infer First}-${infer Rest}`
+  ? `${First}${Capitalize<CamelCase<Rest>>}`
+  : Name;
+type ValueOf<Declaration extends Option> = Declaration extends { readonly choices: readonly (infer Choice)[] }
+  ? Choice
+  : Declaration extends TextOption
+    ? string
+    : number;
+
+/** Every option's value, by its name in camel case: sizes in bytes, durations in milliseconds. Frozen. */
+export type Config = { readonly [Name in keyof Names as CamelCase<Name>]: ValueOf<Names[Name]> };
+
+export const ENTRIES: readonly (readonly [string, Option])[] = Object.entries(OPTIONS);
+
+export function camelCase(name: string): string {
+  return name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+}
