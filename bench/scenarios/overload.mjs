@@ -27,16 +27,23 @@ const accepted = ({ answers }) => answers['201']?.count ?? 0;
 const acceptedRate = ({ seconds, senders }) =>
   Object.values(senders).reduce((sum, sender) => sum + accepted(sender), 0) / seconds;
 
-/** The most events a second that were acknowledged at any rate offered, and what was seen on the way. */
-async function findBest(step) {
+/**
+ * The most events a second that were acknowledged at any rate offered, how many a second of processor time it made then,
+ * and what was seen on the way.
+ */
+async function findBest(step, cpuSeconds) {
   const steps = [];
   let below = 0;
   for (let rate = RAMP.from; below < 3; rate *= RAMP.by) {
-    const taken = acceptedRate(await step(RAMP.seconds, { greedy: rate }));
-    steps.push({ offered: rate, taken });
+    const before = cpuSeconds();
+    const result = await step(RAMP.seconds, { greedy: rate });
+    const taken = acceptedRate(result);
+    const perCpuSecond = (taken * result.seconds) / (cpuSeconds() - before);
+    steps.push({ offered: rate, taken, perCpuSecond });
     below = taken < 0.8 * rate ? below + 1 : 0;
   }
-  return { best: Math.max(...steps.map(({ taken }) => taken)), steps };
+  const best = steps.reduce((most, one) => (one.taken > most.taken ? one : most));
+  return { best: best.taken, bestPerCpuSecond: best.perCpuSecond, steps };
 }
 
 /** Seconds until a whole one in which nearly all that was offered was taken; as many as there were when none was. */
@@ -67,7 +74,8 @@ async function measureRound({ options, say }) {
     return result;
   };
   await step(options.warmup, { greedy: RAMP.from, modest: RAMP.from / 10 });
-  const { best, steps } = await findBest(step);
+  const cpuSeconds = () => usageOf(collector.pid).cpuSeconds;
+  const { best, bestPerCpuSecond, steps } = await findBest(step, cpuSeconds);
   say(`best rate ${whole(best)} events/s`);
   const at = (part) => ({ greedy: (part - MODEST) * best, modest: MODEST * best });
   const parts = { normal: NORMAL, over: TOO_MUCH + MODEST, impatient: TOO_MUCH + MODEST, recovery: NORMAL };
@@ -76,10 +84,10 @@ async function measureRound({ options, say }) {
   for (const [name, part] of Object.entries(parts)) {
     say(`${name}: ${decimals(part)} times the best rate`);
     const sampler = new RssSampler(collector.pid);
-    const before = usageOf(collector.pid).cpuSeconds;
+    const before = cpuSeconds();
     const seconds = name === 'recovery' ? RECOVERY_SECONDS : options.seconds;
     const result = await step(seconds, at(part), name !== 'impatient');
-    const cpu = (usageOf(collector.pid).cpuSeconds - before) / result.seconds;
+    const cpu = (cpuSeconds() - before) / result.seconds;
     const samples = sampler.stop();
     const half = samples.length >> 1;
     const highest = (list) => Math.max(...list.map(({ rss }) => rss));
@@ -96,7 +104,15 @@ async function measureRound({ options, say }) {
   const stored = await countByReading(directory);
   removeDirectory(directory);
   if (stored < acked) throw new Error(`${acked} events were acknowledged, and ${stored} are stored`);
-  return { best, ramp: steps, phases, acked, stored, recoverySeconds: recoverySeconds(phases.recovery) };
+  return {
+    best,
+    bestPerCpuSecond,
+    ramp: steps,
+    phases,
+    acked,
+    stored,
+    recoverySeconds: recoverySeconds(phases.recovery),
+  };
 }
 
 /** Two rows a phase. `rounds` are pairs of what a round is called and what was measured. */
@@ -125,11 +141,20 @@ export function overloadUsageTable(rounds) {
   const rows = rounds.flatMap(([title, { phases, best }]) =>
     Object.entries(phases).map(([phase, { cpu, generatorCpu, rss, ...rest }]) => [
       ...[title, phase, whole(best), whole(acceptedRate(rest)), decimals(acceptedRate(rest) / best)],
-      ...[decimals(cpu), decimals(generatorCpu)],
+      ...[decimals(cpu), decimals(generatorCpu), whole(acceptedRate(rest) / cpu)],
       ...[rss.start, rss.firstHalf, rss.secondHalf, rss.end].map(mebibytes),
     ]),
   );
-  const heading = ['Round', 'Phase', 'best 201/s', '201/s', 'of the best', 'cores', "generator's"];
+  const heading = [
+    'Round',
+    'Phase',
+    'best 201/s',
+    '201/s',
+    'of the best',
+    'cores',
+    "generator's",
+    '201 per core-second',
+  ];
   return table([[...heading, 'RSS MiB at start', '1st half', '2nd half', 'at end'], ...rows]);
 }
 
@@ -159,6 +184,9 @@ export async function overload({ options, say, print }) {
   const each = (figure) => rounds.map(({ phases, best }) => figure(phases, best));
   const figures = {
     'overload/rate': each(({ over }, best) => acceptedRate(over) / best),
+    'overload/work': rounds.map(
+      ({ phases: { over }, bestPerCpuSecond }) => acceptedRate(over) / over.cpu / bestPerCpuSecond,
+    ),
     'overload/p99': each(({ over, normal }) => p99(over.senders.greedy) / p99(normal.senders.greedy)),
     'overload/modest': each(({ over }) => share(over.senders.modest)),
     'overload/modest-p99': each(({ over, normal }) => p99(over.senders.modest) / p99(normal.senders.modest)),
