@@ -15,7 +15,7 @@ import { CommandFailure, EXIT } from './exit-codes.js';
 import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { noteReading } from './noted-reading.js';
 import { printableJson } from './printable.js';
-import { assertReadable } from './regular-files.js';
+import { assertReadable, LOG_DIRECTORIES } from './regular-files.js';
 import { unknownNames } from './unknown-names.js';
 
 const EXAMPLES = `
@@ -64,7 +64,7 @@ export function command(): Command {
 }
 
 async function print(config: Config, range: ScanRange, options: EventsOptions): Promise<void> {
-  assertReadable(config.dataDir);
+  assertReadable(config.dataDir, LOG_DIRECTORIES);
   const reader = new EventReader(config.dataDir, nodeFiles);
   // Asked first: a running collector goes on while the log is read.
   const claimed = claimedSize(TreeFiles.read(config.dataDir, nodeFiles));

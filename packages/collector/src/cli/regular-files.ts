@@ -6,14 +6,20 @@ import { CommandFailure, EXIT } from './exit-codes.js';
 
 /** Of what proves the log. */
 export const PROOF_DIRECTORIES = ['checkpoints', 'checkpoints/rotations', 'tree'] as const;
-const DIRECTORIES = ['ledger', 'index', ...PROOF_DIRECTORIES] as const;
+/** Of the log and its proof. */
+export const LOG_DIRECTORIES = ['ledger', ...PROOF_DIRECTORIES] as const;
+/** With what finds an event by its id. */
+const DIRECTORIES = [...LOG_DIRECTORIES, 'index'] as const;
 
-/** @throws CommandFailure when there is no log in the data directory, or one that a reader would wait at. */
-export function assertReadable(dataDir: string): void {
+/**
+ * @param directories that the command reads; it need not have the permission for others.
+ * @throws CommandFailure when there is no log in the data directory, or one that a reader would wait at.
+ */
+export function assertReadable(dataDir: string, directories: readonly string[] = DIRECTORIES): void {
   if (!exists(path.join(dataDir, 'ledger'))) {
     throw new CommandFailure(`${dataDir} holds no ledger`, EXIT.notFound);
   }
-  checkRegular(dataDir);
+  checkRegular(dataDir, directories);
 }
 
 /**

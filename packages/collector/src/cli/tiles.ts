@@ -9,7 +9,7 @@ import { usage } from './key-arguments.js';
 import { noteReading } from './noted-reading.js';
 import { printable } from './printable.js';
 import { ProgressBar } from './progress-bar.js';
-import { assertReadable } from './regular-files.js';
+import { assertReadable, LOG_DIRECTORIES } from './regular-files.js';
 import { NotATileDirectory, TileDirectory } from './tile-directory.js';
 import { exportTiles, type Exported } from './tile-export.js';
 
@@ -54,7 +54,7 @@ async function exportTo(
   options: { readonly json?: true },
   { dataDir }: Config,
 ): Promise<void> {
-  assertReadable(dataDir);
+  assertReadable(dataDir, LOG_DIRECTORIES);
   const givenOut = noteReading(dataDir, { command: 'tiles export', filter: { directory } });
   const wanted = options.json !== true && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS });

@@ -24,7 +24,9 @@ test.each(['checkpoints/latest', 'ledger/0000000000000002.segment', 'index/00000
       ['proof', eventId],
       ['tiles', 'export', path.join(elsewhere, 'tiles')],
     ];
-    for (const command of commands) {
+    // Two of them look up nothing by its id.
+    const readers = name.startsWith('index') ? commands.slice(1, 4) : commands;
+    for (const command of readers) {
       expect(await run([...command, '--data-dir', dataDir]), command[0]).toMatchObject({
         code: 1,
         stdout: '',

@@ -138,6 +138,7 @@ describe('the page of a report [R-715]', () => {
       'There is no run in this period. The log has 1 event, the newest of 10 April 2026',
     );
     expect(textOf(reportPage(reported([])))).toContain('The log has no event at all.');
+    expect(textOf(reportPage(reported([{ n: 1 }])))).toContain('Small counts are not hidden');
   });
 
   test('stays small whatever there is to show', () => {

@@ -85,7 +85,8 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
     </li>
     <li>
       All counts are exact. Of organisations the first 200 are told apart, of models and versions the first
-      500 pairs, each by the first 120 characters of its name; what is beyond is summed.
+      500 pairs, each by the first 120 characters of its name; what is beyond is summed. Small counts are not
+      hidden: who knows the ward may know a patient by a count of one, so think of who gets the page.
     </li>
   </ol>`;
 }
