@@ -36,8 +36,9 @@ export async function realCollector(): Promise<RealCollector> {
   let port = 0;
   let running: { kill: () => Promise<void> } | undefined;
   const start = async () => {
-    const where = ['--port', String(port), '--data-dir', dataDir, '--management', 'off'];
-    const child = spawn(process.execPath, [MAIN, 'serve', ...where]);
+    // Without the management listener, whose port is the same for all: tests run beside each other.
+    const args = ['serve', '--port', String(port), '--data-dir', dataDir, '--management', 'off'];
+    const child = spawn(process.execPath, [MAIN, ...args]);
     const exited = new Promise<void>((resolve) => child.on('exit', () => resolve()));
     running = {
       kill: () => {
