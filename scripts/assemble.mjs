@@ -19,19 +19,24 @@ const { workspaces } = JSON.parse(readFileSync(path.join(root, 'package.json'), 
 function copy(file) {
   const to = path.join(target, file);
   mkdirSync(path.dirname(to), { recursive: true });
-  cpSync(path.join(root, file), to, {
-    recursive: true,
-    // For the compiler, not for what runs.
-    filter: (source) => !source.endsWith('.tsbuildinfo'),
+  cpSync(path.join(root, file), to);
+}
+
+/** What npm would pack of a package. */
+function packed(workspace) {
+  const pack = ['pack', '--dry-run', '--json', '--ignore-scripts'];
+  const { status, stdout } = spawnSync('npm', pack, {
+    cwd: path.join(root, workspace),
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 2],
   });
+  if (status !== 0) throw new Error(`npm pack of ${workspace} ended with ${status}`);
+  return JSON.parse(stdout)[0].files.map((file) => file.path);
 }
 
 for (const file of ['package.json', 'package-lock.json', '.npmrc', 'LICENSE']) copy(file);
 for (const workspace of workspaces) {
-  const { files } = JSON.parse(readFileSync(path.join(root, workspace, 'package.json'), 'utf8'));
-  for (const file of ['package.json', ...files.filter((name) => !name.startsWith('!'))]) {
-    copy(path.join(workspace, file));
-  }
+  for (const file of packed(workspace)) copy(path.join(workspace, file));
 }
 const npm = ['ci', '--omit=dev', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'];
 const { status } = spawnSync('npm', npm, { cwd: target, stdio: ['ignore', 2, 2] });
