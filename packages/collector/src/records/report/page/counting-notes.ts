@@ -49,8 +49,8 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
     <li>
       <strong>Until the outcome:</strong> the estimate of E. L. Kaplan and P. Meier (J. Am. Stat. Assoc. 53,
       1958, 457–481) in whole days, in which a run without an outcome counts for as long as it is old. A curve
-      ends where fewer than ten runs are left. An outcome from before the start of its run counts for the
-      first day.
+      ends where fewer than ten runs are left, and half may not be reached by then. An outcome from before the
+      start of its run counts for the first day.
     </li>
     <li>
       <strong>Latency</strong> is from the inference-start to the first output by the senders’ clocks; where

@@ -182,7 +182,7 @@ function waitingFigure(groups: readonly NamedGroup[]): Html {
 }
 
 export function medianText({ days_to_outcome: { median } }: GroupNumbers): string {
-  if (median === null) return 'half not reached, as far as at least 10 runs are old enough';
+  if (median === null) return 'half not reached';
   return median === 0 ? 'half on the first day' : `half within ${countOf(median + 1, 'day')}`;
 }
 
