@@ -1,7 +1,7 @@
 /**
  * The thread that counts how complete the newest runs are (records/completeness-window.ts). It reads the log behind the
- * ledger's thread, which does nothing for it and never waits for it; at most a tenth of one processor is used, so while
- * more comes than that can look at, the counts are of a while ago, and say so.
+ * ledger's thread, which does nothing for it and never waits for it; it takes a small part of one processor (rest.ts), so
+ * while more comes than that can look at, the counts are of a while ago, and say so.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
@@ -9,6 +9,7 @@ import { LedgerCounters } from '../ledger/ledger-counters.js';
 import { CompletenessWindow, MOST_EVENTS, type RunCounts } from '../records/completeness-window.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { LogFollower } from '../store/embedded/log-follower.js';
+import { restAfter } from './rest.js';
 
 export interface RunCountData {
   readonly dataDir: string;
@@ -17,8 +18,6 @@ export interface RunCountData {
 }
 
 const SLICE_MS = 20;
-/** Time at rest for each millisecond of work. */
-const REST = 9;
 /** Between two looks for new events, once all are counted. */
 const EVERY_MS = 2000;
 /** The clock is asked after so many events. */
@@ -26,13 +25,17 @@ const EVENTS_AT_ONCE = 32;
 
 async function main(port: MessagePort, { dataDir, counters }: RunCountData): Promise<never> {
   const ledger = new LedgerCounters(counters);
-  const follower = new LogFollower(dataDir, nodeFiles, Math.max(1, ledger.read().events - MOST_EVENTS + 1));
-  const window = new CompletenessWindow();
+  let known = ledger.read().events;
+  let { follower, window } = newest(dataDir, known);
   let told: RunCounts | undefined;
   let toldAt = -Infinity;
+  let lookedAt = performance.now();
   for (;;) {
     const began = performance.now();
     const { events } = ledger.read();
+    // Nothing of what it remembers would be left once it had read so far, and it would never get there.
+    if (window.through > 0 && events - window.through > 2 * MOST_EVENTS)
+      ({ follower, window } = newest(dataDir, events));
     const isThrough = take(follower.read(events), window, began + SLICE_MS);
     // Days go by without events too.
     if (told === undefined || began - toldAt >= EVERY_MS) {
@@ -40,9 +43,18 @@ async function main(port: MessagePort, { dataDir, counters }: RunCountData): Pro
       toldAt = began;
       port.postMessage(told);
     }
-    const worked = performance.now() - began;
-    await sleep(isThrough ? Math.max(EVERY_MS, REST * worked) : REST * worked);
+    const ended = performance.now();
+    const rest = restAfter(ended - began, events - known, ended - lookedAt);
+    known = events;
+    lookedAt = ended;
+    await sleep(isThrough ? Math.max(EVERY_MS, rest) : rest);
   }
+}
+
+/** A reader of the newest events that can be remembered, and what is to remember them. */
+function newest(dataDir: string, events: number): { follower: LogFollower; window: CompletenessWindow } {
+  const from = Math.max(1, events - MOST_EVENTS + 1);
+  return { follower: new LogFollower(dataDir, nodeFiles, from), window: new CompletenessWindow() };
 }
 
 /** @returns whether there are no more. */

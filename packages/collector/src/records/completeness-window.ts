@@ -92,6 +92,11 @@ export class CompletenessWindow {
   /** @param most events that are kept, 16 at least. */
   constructor(private readonly most = MOST_EVENTS) {}
 
+  /** The sequence of the newest event that was looked at; 0 when there was none. */
+  get through(): number {
+    return this.#through;
+  }
+
   /** Takes the next event of the log. The first one that is given may be any. */
   add(event: PassedEvent): void {
     const { sequence, kind, organisation, receivedAt, source, eventIdAt, runIdAt } = event;

@@ -1,0 +1,17 @@
+/** How long a reader behind the log rests, so that it takes nothing that events need. */
+
+/** From so many events a second on, a collector may need all of its processors. */
+export const BUSY_EVENTS_A_SECOND = 5000;
+/** Time at rest for each millisecond of work: a tenth of one processor, and a hundredth while it is busy. */
+const REST = 9;
+const BUSY_REST = 99;
+
+/**
+ * @param workedMs time that the reader worked since its last rest.
+ * @param arrived events that were stored within `overMs`, that rest and the work included.
+ * @returns milliseconds.
+ */
+export function restAfter(workedMs: number, arrived: number, overMs: number): number {
+  const isBusy = arrived * 1000 > BUSY_EVENTS_A_SECOND * overMs;
+  return workedMs * (isBusy ? BUSY_REST : REST);
+}

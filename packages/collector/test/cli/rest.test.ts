@@ -1,0 +1,18 @@
+import { describe, expect, test } from 'vitest';
+import { BUSY_EVENTS_A_SECOND, restAfter } from '../../src/cli/rest.js';
+
+/** The share of one processor that is worked. */
+const share = (workedMs: number, arrived: number, overMs: number): number =>
+  workedMs / (workedMs + restAfter(workedMs, arrived, overMs));
+
+describe('[R-836] a reader behind the log', () => {
+  test('works a tenth of a processor while few events come', () => {
+    expect(share(20, 0, 200)).toBeCloseTo(0.1);
+    expect(share(35, BUSY_EVENTS_A_SECOND / 5, 200)).toBeCloseTo(0.1);
+  });
+
+  test('leaves nearly all of it to events while many come', () => {
+    expect(share(20, BUSY_EVENTS_A_SECOND / 5 + 1, 200)).toBeCloseTo(0.01);
+    expect(share(35, 100_000, 2000)).toBeCloseTo(0.01);
+  });
+});
