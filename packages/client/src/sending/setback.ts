@@ -27,6 +27,14 @@ export function setbackOf(error: unknown): Setback {
   if (CERTIFICATE.test(code)) {
     return { what: "the collector's certificate is not trusted; events are kept", error, lasting: 'all' };
   }
+  if (error instanceof Error && /wrong version number/.test(error.message)) {
+    // How OpenSSL says it.
+    return {
+      what: 'what answers at this address speaks no TLS; events are kept',
+      error: undefined,
+      lasting: 'all',
+    };
+  }
   if (TLS.test(code)) {
     return {
       what: `TLS with the collector fails (${code}); events are kept`,
