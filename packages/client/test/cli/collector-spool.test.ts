@@ -360,7 +360,7 @@ test('[R-866] verify finds a byte that has changed', async () => {
   const intact = await command(['verify', directory]);
   expect(intact).toMatchObject({ code: 0, stderr: '' });
   expect(intact.stdout).toContain('Every byte is as it was written.');
-  const [file = ''] = fs.globSync(path.join(directory, '*/*.segment'));
+  const [[file = ''] = []] = filesIn(directory).filter(([name = '']) => name.endsWith('.segment'));
   const bytes = fs.readFileSync(file);
   bytes[120] = (bytes[120] as number) ^ 1;
   fs.writeFileSync(file, bytes);
