@@ -9,7 +9,7 @@ import { answer, MODEL } from './model.mjs';
 const directory = path.resolve(process.argv[2] ?? 'chat-events');
 const log = createClient({
   url: process.env.COLLECTOR_URL ?? 'http://127.0.0.1:8080',
-  apiKey: process.env.COLLECTOR_KEY ?? 'cek_missing',
+  apiKey: process.env.COLLECTOR_KEY ?? '',
   spool: path.join(directory, 'spool'),
   content: path.join(directory, 'content'),
   app: { app_name: 'chat-example' },

@@ -11,10 +11,9 @@ import { Run, RunHandle, type RunDetails, type RunStart } from './run.js';
 import { Sampler } from './sampling/sampler.js';
 import type { Sampling } from './sampling/sampling.js';
 import type { Backoff } from './sending/backoff.js';
-import { AgentEndpoint } from './sending/agent-endpoint.js';
-import { isApiKey } from './sending/endpoint.js';
+import { checkDestination, endpointFor } from './sending/endpoint-for.js';
 import { Sender } from './sending/sender.js';
-import { WireEndpoint } from './sending/wire-endpoint.js';
+import { setbackOf, type Setback } from './sending/setback.js';
 import { Spool, type Durability, type SpooledEvent, type SpoolState } from './spool/spool.js';
 
 export interface SpoolPlace {
@@ -62,7 +61,6 @@ export interface ClientState extends SpoolState {
   readonly refused: number;
 }
 
-const CONCURRENCY = 128;
 const FLUSH_MS = 30_000;
 const CLOSE_MS = 5000;
 /** So long `close` waits, beside that, for what was captured before it to be in the spool: for a slow bucket, say. */
@@ -81,14 +79,8 @@ export class Client<P extends Profile = 'minimum'> {
 
   /** @internal See `createClient`. */
   constructor(options: ClientOptions<P>, pace: SendingPace = {}) {
-    const url = endpointUrl(options.url);
-    const { apiKey, concurrency = CONCURRENCY, sampling, agent } = options;
-    if (typeof apiKey !== 'function' && !isApiKey(apiKey)) {
-      throw new TypeError('an API key is a text of printable characters');
-    }
-    if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
-      throw new RangeError('concurrency is a whole number from 1 on');
-    }
+    checkChoices(options);
+    const { url, apiKey, agent, concurrency, sampling } = options;
     const listeners = listening(options);
     const { onTrouble, onRefused, onQuarantine } = listeners;
     const place = typeof options.spool === 'string' ? { directory: options.spool } : options.spool;
@@ -102,10 +94,16 @@ export class Client<P extends Profile = 'minimum'> {
     this.#opening.then(
       (spool) => {
         this.#spool = spool;
-        const common = { url, apiKey, patienceMs };
-        const endpoint = agent ? new AgentEndpoint({ ...common, agent }) : new WireEndpoint(common);
+        const endpoint = endpointFor({ url, apiKey, agent, patienceMs });
+        const onSetback = ({ what, error }: Setback) => onTrouble(what, error);
+        try {
+          checkDestination({ url, apiKey });
+        } catch (error) {
+          // At the start already, and not only when the first event cannot be sent.
+          onSetback(setbackOf(error));
+        }
         this.#sender = new Sender({
-          ...{ spool, endpoint, concurrency, onTrouble, backoff, slowMs },
+          ...{ spool, endpoint, concurrency, onSetback, onTrouble, backoff, slowMs },
           onQuarantine: ({ kind, body }, refusal) =>
             onQuarantine({ kind, eventId: eventIdIn(body), refusal }),
         });
@@ -194,7 +192,10 @@ export class Client<P extends Profile = 'minimum'> {
 /**
  * A client that captures events into a spool and sends them from there. Close it before the process ends; when that
  * does not happen, what is in a spool on the disk is sent by the next client on the same directory.
- * @throws TypeError, RangeError for options that make no sense. No other call throws.
+ *
+ * What a deployment sets and somebody can mend (address, key, directory, bucket) does not throw: it is told, and events
+ * wait, or are refused where they have no place to wait.
+ * @throws RangeError for a concurrency, durability, profile or sampling that does not exist. No other call throws.
  */
 export function createClient<P extends Profile = 'minimum'>(options: ClientOptions<P>): Client<P> {
   return new Client(options);
@@ -209,15 +210,17 @@ async function within(milliseconds: number, done: Promise<unknown>): Promise<voi
   clearTimeout(timer);
 }
 
-function endpointUrl(url: string | URL): URL {
-  const parsed = URL.canParse(String(url)) ? new URL(url) : undefined;
-  if (!parsed || !/^https?:$/.test(parsed.protocol)) {
-    throw new TypeError('the URL of a collector begins with http:// or https://');
+/** Those of the code, which are wrong at the first start or never. @throws RangeError */
+function checkChoices({ concurrency = 1, validate = 'minimum', spool }: ClientOptions<Profile>): void {
+  const durability = (typeof spool === 'object' && spool.durability) || 'fsync';
+  if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
+    throw new RangeError('concurrency is a whole number from 1 on');
   }
-  if (parsed.username || parsed.password || parsed.search || parsed.hash) {
-    throw new TypeError('the URL of a collector is an origin and a path, and nothing else');
+  if (!['minimum', 'full'].includes(validate)) throw new RangeError('validate is minimum or full');
+  // A slip must not weaken what is promised of an event.
+  if (!['fsync', 'os', 'memory'].includes(durability)) {
+    throw new RangeError('durability is fsync, os or memory');
   }
-  return parsed;
 }
 
 async function openSpool(

@@ -66,8 +66,15 @@ function silent<Told extends readonly unknown[]>(tell: (...told: Told) => void):
 }
 
 function warn(what: string, error: unknown): void {
-  const cause = error instanceof Error ? `: ${error.message}` : '';
-  process.emitWarning(`${what}${cause}`, 'ClinicalEventsWarning');
+  process.emitWarning(withReason(what, error), 'ClinicalEventsWarning');
+}
+
+/** The sentence, and behind it what the error says. */
+export function withReason(what: string, error: unknown): string {
+  if (!(error instanceof Error)) return what;
+  // Of several addresses that were tried in vain Node says nothing but the code.
+  const code = 'code' in error ? String(error.code) : error.name;
+  return `${what}: ${error.message || code}`;
 }
 
 function nameOf(error: unknown): string {

@@ -293,15 +293,51 @@ test('[R-861] a spool that cannot be used is told, and every event is refused to
 });
 
 test.each([
-  ['a URL of another scheme', { url: 'ftp://collector' }, TypeError],
-  ['a URL with a password', { url: 'http://user:secret@collector' }, TypeError],
-  ['no URL', { url: 'collector' }, TypeError],
-  ['a key with a line break', { apiKey: 'secret\r\nX-Other: 1' }, TypeError],
-  ['half a request at a time', { concurrency: 0.5 }, RangeError],
-  ['a rate above all', { sampling: { rate: 2 } }, RangeError],
-])('%s is refused when the client is made, without repeating it', (_what, wrong, kind) => {
+  ['half a request at a time', { concurrency: 0.5 }],
+  ['a rate above all', { sampling: { rate: 2 } }],
+  ['a slip in the durability', { spool: { directory: 'spool', durability: 'fysnc' as 'fsync' } }],
+  ['a slip in the profile', { validate: 'all' as 'full' }],
+])('%s is refused when the client is made', (_what, wrong) => {
   const options = { url: 'http://127.0.0.1:9', apiKey: 'key', spool: { durability: 'memory' as const } };
-  const make = () => createClient({ ...options, ...wrong });
-  expect(make).toThrow(kind);
-  expect(make).not.toThrow(/secret/);
+  expect(() => createClient({ ...options, ...wrong })).toThrow(RangeError);
+});
+
+test.each([
+  ['an empty key', { apiKey: '' }, 'there is no API key'],
+  ['no key', { apiKey: undefined as unknown as string }, 'there is no API key'],
+  ['a key with a line break', { apiKey: 'secret\r\nX-Other: 1' }, 'characters that no key has'],
+  ['no URL', { url: undefined as unknown as string }, 'begins with http'],
+  ['an empty URL', { url: '' }, 'begins with http'],
+  ['a URL of another scheme', { url: 'ftp://secret' }, 'begins with http'],
+  ['a URL with a password', { url: 'http://user:secret@collector' }, 'and nothing else'],
+])(
+  '[R-861] with %s events wait for a client that can send them, and it is told',
+  async (_what, wrong, why) => {
+    const collector = await fakeCollector();
+    const options = { url: collector.url, apiKey: 'key', spool: temporaryDirectory() };
+    const told: [string, unknown][] = [];
+    const onTrouble = (...trouble: [string, unknown]) => told.push(trouble);
+    const { log } = hurriedClient({ ...options, ...wrong, onTrouble });
+    await log.ready();
+    // Before there is any event.
+    expect(told).toEqual([['nothing can be sent; events are kept', expect.any(Error)]]);
+    expect(String(told[0]?.[1])).toContain(why);
+    expect(String(told[0]?.[1])).not.toContain('secret');
+    const { startEventId, started } = log.startRun({});
+    expect(await started).toBe('durable');
+    await log.flush(50);
+    expect(await log.close({ timeoutMs: 50 })).toEqual({ waiting: 1 });
+    expect(told).toHaveLength(1);
+    const later = hurriedClient(options);
+    expect(await later.log.flush()).toEqual({ waiting: 0 });
+    expect(collector.accepted.map(({ event }) => event.event_id)).toEqual([startEventId]);
+  },
+);
+
+test('[R-862] blanks around a key, such as the line break of its file, are not of it', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url, apiKey: 'key\n' });
+  log.startRun({});
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(collector.accepted.map(({ apiKey }) => apiKey)).toEqual(['key']);
 });

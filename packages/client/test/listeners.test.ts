@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { listening } from '../src/listeners.js';
+import { listening, withReason } from '../src/listeners.js';
 
 const refused = { kind: 'outcome', eventId: 'x', error: new RangeError('patient 4711') } as const;
 const quarantined = { kind: 'outcome', eventId: 'x', refusal: { status: 409, at: 'now' } } as const;
@@ -39,4 +39,11 @@ test('a listener that throws harms nobody', () => {
     onQuarantine(quarantined);
     onTrouble('trouble', undefined);
   }).not.toThrow();
+});
+
+test('an error without words is told by its code: Node has no more of several addresses tried in vain', () => {
+  const error = Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' });
+  expect(withReason('the collector did not answer', error)).toBe(
+    'the collector did not answer: ECONNREFUSED',
+  );
 });

@@ -45,7 +45,16 @@ test('the packed package has every file that it needs, and no other', () => {
     readonly exports: Targets;
     readonly bin: Targets;
   };
-  const needed = ['README.md', 'package.json', ...reachable([...leaves(exports), ...leaves(bin)])];
+  const needed = ['LICENSE', 'README.md', 'package.json', ...reachable([...leaves(exports), ...leaves(bin)])];
   const packedNow = packed[0].files.map((file) => file.path).filter(isOfThisTree);
   expect(packedNow.sort()).toEqual([...new Set(needed)].sort());
 });
+
+test.each(['client', 'protocol', 'collector'])(
+  'the package %s has the licence of the whole with it',
+  (name) => {
+    const root = path.join(PACKAGE, '../..');
+    const licence = fs.readFileSync(path.join(root, 'packages', name, 'LICENSE'));
+    expect(licence.equals(fs.readFileSync(path.join(root, 'LICENSE')))).toBe(true);
+  },
+);

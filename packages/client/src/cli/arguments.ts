@@ -21,9 +21,12 @@ Options:
   --key-file FILE      the key that the spool is sealed by: 32 bytes, or those in hex or base64
   --url URL            drain: where the collector is; or COLLECTOR_URL
   --api-key-file FILE  drain: the API key; or COLLECTOR_KEY
-  --timeout SECONDS    drain: gives up then; without it, goes on until nothing waits
+  --timeout SECONDS    drain: gives up when nothing was sent for so long; 60
   -h, --help           print this help
   --version            print the version
+
+drain stops at once when waiting does not help: the collector does not take the key, its certificate is not trusted
+(NODE_EXTRA_CA_CERTS=FILE names an authority of your own), or the address is not a collector's. Nothing is lost by it.
 
 Exit codes:
   0    done

@@ -19,6 +19,7 @@ export function printable(line: string): string {
 
 export class Output {
   #text = '';
+  #progressing = false;
 
   constructor() {
     // Told by each write too, where it can be acted on.
@@ -47,8 +48,30 @@ export class Output {
 
   /** On standard error: what goes wrong on the way. */
   tell(line: string): void {
+    this.#write(`${this.#cleared()}collector-spool: ${printable(line)}\n`);
+  }
+
+  /** How far it has come: the last line of a terminal, written over by the next one and gone with what is told. */
+  progress(line: string): void {
+    const columns = process.stderr.columns || 80;
+    const text = `${this.#cleared()}${printable(line).slice(0, columns - 1)}`;
+    this.#progressing = true;
+    this.#write(text);
+  }
+
+  endProgress(): void {
+    this.#write(this.#cleared());
+  }
+
+  #cleared(): string {
+    const progressing = this.#progressing;
+    this.#progressing = false;
+    return progressing ? '\r\u001b[K' : '';
+  }
+
+  #write(text: string): void {
     try {
-      writeSync(2, `collector-spool: ${printable(line)}\n`);
+      if (text !== '') writeSync(2, text);
     } catch {
       // Nobody is there to be told.
     }

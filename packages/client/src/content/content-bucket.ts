@@ -24,23 +24,25 @@ const PATIENCE_MS = 30_000;
 
 export class ContentBucket implements ContentStore {
   readonly #options: BucketOptions;
-  readonly #base: URL;
+  readonly #base: URL | undefined;
   readonly #client: typeof http | typeof https;
   readonly #agent: http.Agent;
 
-  /** @throws TypeError for an endpoint that is no URL of http or https. */
   constructor(options: BucketOptions) {
     this.#options = options;
-    this.#base = new URL(options.endpoint);
-    if (!/^https?:$/.test(this.#base.protocol)) throw new TypeError('a bucket is reached by http or https');
-    this.#client = this.#base.protocol === 'https:' ? https : http;
+    const endpoint = String(options.endpoint);
+    const base = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+    // Each content is refused then: a deployment that names no bucket must not end the application.
+    this.#base = base && /^https?:$/.test(base.protocol) ? base : undefined;
+    this.#client = this.#base?.protocol === 'https:' ? https : http;
     this.#agent = new this.#client.Agent({ keepAlive: true, maxSockets: 8 });
   }
 
   /** See `ContentStore.put`. Tries a few times within some seconds. @throws Error when the bucket did not take it. */
   async put(content: Uint8Array, sha256: string): Promise<void> {
+    if (!this.#base) throw new TypeError('the endpoint of a bucket begins with http:// or https://');
     for (let attempt = 1; ; attempt++) {
-      const failure = await this.#try(content, sha256);
+      const failure = await this.#try(this.#base, content, sha256);
       if (failure === undefined) return;
       if (attempt === ATTEMPTS || !failure.passing) throw failure.error;
       const longest = FIRST_PAUSE_MS * 4 ** (attempt - 1);
@@ -48,12 +50,16 @@ export class ContentBucket implements ContentStore {
     }
   }
 
-  async #try(content: Uint8Array, sha256: string): Promise<{ error: Error; passing: boolean } | undefined> {
+  async #try(
+    base: URL,
+    content: Uint8Array,
+    sha256: string,
+  ): Promise<{ error: Error; passing: boolean } | undefined> {
     const { credentials } = this.#options;
     let status: number;
     try {
       const current = typeof credentials === 'function' ? await credentials() : credentials;
-      status = await this.#send(content, sha256, current);
+      status = await this.#send(base, content, sha256, current);
     } catch (cause) {
       return { error: new Error('the bucket could not be reached', { cause }), passing: true };
     }
@@ -62,9 +68,9 @@ export class ContentBucket implements ContentStore {
     return { error: new Error(`the bucket answered ${status}`), passing };
   }
 
-  #send(content: Uint8Array, sha256: string, credentials: AwsCredentials): Promise<number> {
+  #send(base: URL, content: Uint8Array, sha256: string, credentials: AwsCredentials): Promise<number> {
     const { bucket, prefix = '', region } = this.#options;
-    const url = new URL(this.#base);
+    const url = new URL(base);
     url.pathname = `${url.pathname.replace(/\/+$/, '')}/${bucket}/${prefix}${sha256}`;
     const headers = { 'content-type': 'application/octet-stream' };
     const signed = signForS3({ method: 'PUT', url, headers, sha256 }, credentials, region, new Date());

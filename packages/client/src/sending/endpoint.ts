@@ -35,16 +35,37 @@ export const PATIENCE_MS = 30_000;
 /** More than this of an answer's body is not read. */
 export const LONGEST_ANSWER = 64 << 10;
 
-/** @throws TypeError for what must not stand in a header. Never repeats the key. */
-export function keyOf({ apiKey }: EndpointOptions): string {
-  if (typeof apiKey === 'string') return apiKey;
-  const key = apiKey();
-  if (typeof key !== 'string' || !isApiKey(key)) throw new TypeError('the function gave no API key');
+/** There is no key to send with, or no address to send to. The message repeats neither. */
+export class CannotSend extends Error {
+  override name = 'CannotSend';
+}
+
+/** @throws CannotSend */
+export function keyOf({ apiKey }: Pick<EndpointOptions, 'apiKey'>): string {
+  let given: unknown;
+  try {
+    given = typeof apiKey === 'function' ? apiKey() : apiKey;
+  } catch (cause) {
+    throw new CannotSend('the function for the API key has failed', { cause });
+  }
+  // Around it: a file's last line break, say.
+  const key = typeof given === 'string' ? given.trim() : '';
+  if (key === '') throw new CannotSend('there is no API key');
+  if (!/^[\x21-\x7e]+$/.test(key)) throw new CannotSend('the API key has characters that no key has');
   return key;
 }
 
-export function isApiKey(text: string): boolean {
-  return /^[\x21-\x7e]+$/.test(text);
+/** @throws CannotSend for what is no address of a collector. */
+export function collectorUrl(url: unknown): URL {
+  const text = String(url);
+  const parsed = URL.canParse(text) ? new URL(text) : undefined;
+  if (!parsed || !/^https?:$/.test(parsed.protocol)) {
+    throw new CannotSend('the URL of a collector begins with http:// or https://');
+  }
+  if (parsed.username || parsed.password || parsed.search || parsed.hash) {
+    throw new CannotSend('the URL of a collector is an origin and a path, and nothing else');
+  }
+  return parsed;
 }
 
 /** Asks seldom whether something has taken too long, for as long as there is something to ask about. */

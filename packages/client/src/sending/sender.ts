@@ -14,19 +14,24 @@ import { verdictOn, type Answer } from './answer.js';
 import { BACKOFF, pauseAfter, type Backoff } from './backoff.js';
 import type { Endpoint, Requester } from './endpoint.js';
 import { Retries } from './retries.js';
+import { setbackBy, setbackOf, type Setback } from './setback.js';
 
 export interface SenderOptions {
   readonly spool: Spool;
   readonly endpoint: Endpoint;
-  readonly concurrency: number;
+  /** How many events are sent at a time; 128. */
+  readonly concurrency?: number | undefined;
   /** An event stands in the quarantine. */
   readonly onQuarantine: (event: SpooledEvent, refusal: Refusal) => void;
+  /** Told each time that an event could not be sent. */
+  readonly onSetback: (setback: Setback) => void;
   readonly onTrouble: (what: string, error: unknown) => void;
   readonly backoff?: Backoff | undefined;
   /** The longest pause when key or address are at fault. */
   readonly slowMs?: number | undefined;
 }
 
+const CONCURRENCY = 128;
 const BATCH_EVENTS = 256;
 const BATCH_BYTES = 1 << 20;
 const SLOW_MS = 60_000;
@@ -34,7 +39,10 @@ const SLOW_MS = 60_000;
 const LONGEST_RETRY_AFTER_MS = 600_000;
 
 export class Sender {
+  /** Events that the collector has taken. */
+  sent = 0;
   readonly #options: SenderOptions;
+  readonly #concurrency: number;
   readonly #backoff: Backoff;
   readonly #slowMs: number;
   readonly #retries = new Retries();
@@ -58,6 +66,7 @@ export class Sender {
 
   constructor(options: SenderOptions) {
     this.#options = options;
+    this.#concurrency = options.concurrency ?? CONCURRENCY;
     this.#backoff = options.backoff ?? BACKOFF;
     this.#slowMs = options.slowMs ?? SLOW_MS;
     this.#go();
@@ -96,7 +105,7 @@ export class Sender {
     if (this.#stopping.signal.aborted) return;
     const now = performance.now();
     if (now < this.#shutUntil) return this.#wakeAt(this.#shutUntil);
-    const most = this.#failures > 0 ? 1 : this.#options.concurrency;
+    const most = this.#failures > 0 ? 1 : this.#concurrency;
     while (this.#underWay < most) {
       const retry = this.#retries.takeDue(now);
       const event = retry?.event ?? this.#takeFresh();
@@ -142,6 +151,7 @@ export class Sender {
   answered(delivery: Delivery, answer: Answer): void {
     if (verdictOn(answer.status) === 'stored') {
       this.#failures = 0;
+      this.sent++;
       this.#options.spool.done(delivery.event);
       this.#settle();
     } else {
@@ -157,7 +167,7 @@ export class Sender {
   failed({ event, attempts, round }: Delivery, error: unknown): void {
     if (this.#stopping.signal.aborted) this.#options.spool.giveBack(event);
     else {
-      this.#options.onTrouble('the collector did not answer', error);
+      this.#options.onSetback(setbackOf(error));
       this.#later(event, attempts, round, 0);
     }
     this.#settle();
@@ -171,18 +181,15 @@ export class Sender {
   }
 
   async #refusedOrLater({ event, attempts, round }: Delivery, answer: Answer): Promise<void> {
-    const { onTrouble } = this.#options;
     const { status, code } = answer;
     const verdict = verdictOn(status);
-    if (verdict === 'later') {
-      onTrouble(`the collector answered ${status}`, undefined);
-      this.#later(event, attempts, round, answer.retryAfterMs ?? 0);
-    } else if (verdict === 'unwelcome') {
-      onTrouble(`${said(answer)}: the key or the address is at fault; events are kept`, undefined);
-      this.#later(event, attempts, round, this.#slowPause());
-    } else if (verdict === 'not permitted') {
+    if (verdict === 'later' || verdict === 'unwelcome' || verdict === 'not permitted') {
+      this.#options.onSetback(setbackBy(verdict, answer, event.kind));
+    }
+    if (verdict === 'later') this.#later(event, attempts, round, answer.retryAfterMs ?? 0);
+    else if (verdict === 'unwelcome') this.#later(event, attempts, round, this.#slowPause());
+    else if (verdict === 'not permitted') {
       this.#failures = 0;
-      onTrouble(`the key may not send ${event.kind} (${said(answer)}); such events are kept`, undefined);
       const dueAt = performance.now() + this.#slowPause();
       this.#kindShutUntil.set(event.kind, dueAt);
       this.#retries.add({ event, attempts: attempts + 1, dueAt });
@@ -266,9 +273,4 @@ class Delivery implements Requester {
   failed(error: unknown): void {
     this.#sender.failed(this, error);
   }
-}
-
-function said({ status, code }: Answer): string {
-  // It goes into a log: nothing but a word like those of the protocol's table.
-  return code !== undefined && /^[a-z_]{1,40}$/.test(code) ? `${status} ${code}` : String(status);
 }

@@ -1,8 +1,11 @@
 /** The built command, on spools on the disk. Needs packages/client/dist. */
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
+import https from 'node:https';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { Authority } from '../../../collector/test/running/certificates.js';
 import { Spool, type SpoolOptions } from '../../src/spool/spool.js';
 import { answer, fakeCollector } from '../running/fake-collector.js';
 import { temporaryDirectory } from '../running/hurried-client.js';
@@ -12,6 +15,7 @@ const KEY = Buffer.alloc(32, 4);
 const SECRET = 'Mrs Example has a rash';
 /** Clears a screen, and turns what follows around. */
 const HOSTILE = '\u001b[2J\u009b2J\u202e';
+const REWOUND = '\r\u001b[K';
 const REFUSAL = { status: 400, code: `validation${HOSTILE}`, message: SECRET, at: '2026-01-01T00:00:00Z' };
 
 interface Ended {
@@ -23,17 +27,29 @@ interface Ended {
 /** @param act what happens to the process while it runs. */
 async function command(
   args: readonly string[],
-  { env = {}, act }: { env?: Record<string, string>; act?: (child: ReturnType<typeof spawn>) => void } = {},
+  {
+    env = {},
+    act,
+    terminal = false,
+  }: {
+    env?: Record<string, string>;
+    act?: (child: ReturnType<typeof spawn>) => void;
+    terminal?: boolean;
+  } = {},
 ): Promise<Ended> {
-  const child = spawn(process.execPath, [MAIN, ...args], { env: { PATH: process.env['PATH'], ...env } });
+  const node = terminal ? ['--import', 'data:text/javascript,process.stderr.isTTY=true'] : [];
+  const child = spawn(process.execPath, [...node, MAIN, ...args], {
+    env: { PATH: process.env['PATH'], ...env },
+  });
   const ended = { stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (text: string) => (ended.stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (ended.stderr += text));
   act?.(child);
   const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
-  // Whatever is printed, and of whatever it speaks.
+  // Whatever is printed, and of whatever it speaks; but for a line that is written over.
+  const printed = ended.stdout + (terminal ? ended.stderr.replaceAll(REWOUND, '') : ended.stderr);
   // eslint-disable-next-line no-control-regex
-  expect(ended.stdout + ended.stderr).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+  expect(printed).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
   return { code, ...ended };
 }
 
@@ -141,7 +157,9 @@ test('[R-866] drain sends what waits, and requeue what was refused before', asyn
   const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'cek_secret' };
   const drained = await command(['drain', directory], { env });
   expect(drained).toMatchObject({ code: 0, stderr: '' });
-  expect(drained.stdout).toBe('3 events found; 0 still waiting, 0 refused.\n');
+  expect(drained.stdout).toBe(
+    '3 events sent, 0 still waiting, 0 refused.\n2 events in quarantine: see collector-spool quarantine\n',
+  );
   expect(collector.accepted.map(({ apiKey }) => apiKey)).toEqual(Array(3).fill('cek_secret'));
   const requeued = await command(['requeue', directory]);
   expect(requeued.code).toBe(0);
@@ -157,7 +175,10 @@ test('[R-866] drain sends what waits, and requeue what was refused before', asyn
     apiKey,
     '--json',
   ]);
-  expect(JSON.parse(json.stdout)).toEqual({ found: 2, waiting: 0, refused: 0, held_by_others: 0 });
+  expect(JSON.parse(json.stdout)).toEqual({
+    ...{ found: 2, sent: 2, waiting: 0, refused: 0, in_quarantine: 0, held_by_others: 0 },
+    cause: null,
+  });
   const texts = collector.accepted.map(({ text }) => text);
   expect(texts.sort()).toEqual([0, 1, 2, 3, 4].map((id) => event(id).toString()));
   expect((await command(['show', directory])).stdout).toMatch(/^0 events wait/);
@@ -191,6 +212,109 @@ test('[R-866] drain puts what is refused into quarantine, and gives up in time',
   }
   expect({ waiting, refused }).toEqual({ waiting: 2, refused: 1 });
   expect(await shown(directory)).toMatchObject({ waiting: 2, quarantine: { events: 3 } });
+});
+
+test.each([
+  [
+    401,
+    { code: 'key_unknown', message: SECRET },
+    'the collector does not take the API key (401 key_unknown)',
+  ],
+  [404, {}, 'what answers at this address is no collector (404)'],
+  [200, '<html>', 'what answers at this address is no collector (200)'],
+])('[R-866] drain stops when waiting does not help: %i', async (status, body, cause) => {
+  const collector = await fakeCollector((_event, response) => answer(response, status, body));
+  const directory = await leftSpool();
+  const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'cek_secret' };
+  const { code, stdout, stderr } = await command(['drain', directory], { env });
+  expect({ code, stderr }).toEqual({
+    code: 7,
+    stderr: `collector-spool: nothing more is sent: ${cause}; events are kept\n`,
+  });
+  expect(stdout).toMatch(/^0 events sent, 3 still waiting, 0 refused\.\n2 events in quarantine/);
+  const json = await command(['drain', directory, '--json'], { env });
+  expect(JSON.parse(json.stdout)).toMatchObject({
+    ...{ found: 3, sent: 0, waiting: 3, refused: 0, in_quarantine: 2 },
+    cause: `${cause}; events are kept`,
+  });
+  expect(await shown(directory)).toMatchObject({ waiting: 3 });
+});
+
+test('[R-866] drain sends what the key may send, and stops at the rest', async () => {
+  const collector = await fakeCollector(
+    ({ path: to }, response) =>
+      to.endsWith('outcome') && answer(response, 403, { code: 'permission_denied' }),
+  );
+  const directory = await leftSpool();
+  const spool = await Spool.open({ directory, durability: 'os' });
+  await spool.append('user-feedback', event(9));
+  await spool.close();
+  const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'key' };
+  const { code, stdout, stderr } = await command(['drain', directory, '--timeout', '60'], { env });
+  expect(code).toBe(7);
+  expect(collector.accepted).toHaveLength(1);
+  expect(stdout).toContain('1 event sent, 3 still waiting');
+  expect(stderr).toContain('nothing more is sent: the key may not send outcome (403 permission_denied)');
+}, 30_000);
+
+test('[R-866] drain stops at a certificate that is not trusted, and NODE_EXTRA_CA_CERTS makes it so', async () => {
+  const authority = new Authority();
+  const { certificate, key } = authority.issue({ names: ['dns:localhost'] });
+  let requests = 0;
+  const server = https.createServer({ cert: certificate, key }, (_request, response) => {
+    requests++;
+    answer(response, 201);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  onTestFinished(() => void server.close());
+  const directory = await leftSpool();
+  const url = `https://localhost:${(server.address() as AddressInfo).port}`;
+  const env = { COLLECTOR_URL: url, COLLECTOR_KEY: 'key' };
+  const { code, stderr } = await command(['drain', directory], { env });
+  expect(code).toBe(7);
+  expect(stderr).toMatch(
+    /^collector-spool: nothing more is sent: the collector's certificate is not trusted; .+\n$/,
+  );
+  expect(requests).toBe(0);
+  const trusting = { ...env, NODE_EXTRA_CA_CERTS: keyFile(authority.certificate) };
+  expect(await command(['drain', directory], { env: trusting })).toMatchObject({ code: 0, stderr: '' });
+  expect(requests).toBe(3);
+  const plain = await fakeCollector();
+  const other = await leftSpool();
+  const noTls = { ...env, COLLECTOR_URL: plain.url.replace('http', 'https') };
+  const failed = await command(['drain', other], { env: noTls });
+  expect(failed.code).toBe(7);
+  expect(failed.stderr).toContain('nothing more is sent: what answers at this address speaks no TLS');
+});
+
+test('[R-866] drain tells a cause once, and gives up after so long without progress', async () => {
+  let refusals = 0;
+  const collector = await fakeCollector((_event, response, request) => {
+    if (request === 1) return false;
+    refusals++;
+    return answer(response, 503);
+  });
+  const directory = await leftSpool();
+  const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'key' };
+  const piped = await command(['drain', directory, '--timeout', '2'], { env });
+  expect(piped.code).toBe(7);
+  expect(refusals).toBeGreaterThan(1);
+  expect(piped.stderr.split('\n')).toEqual([
+    'collector-spool: the collector answered 503',
+    'collector-spool: given up after 2 s: the collector answered 503',
+    '',
+  ]);
+  expect(piped.stdout).toContain('1 event sent, 2 still waiting, 0 refused.');
+  const seen = await command(['drain', directory, '--timeout', '2'], { env, terminal: true });
+  // One line, that is written over and gone in the end.
+  expect(seen.stderr.split('\n')).toHaveLength(2);
+  expect(seen.stderr).toContain(`${REWOUND}0 of 2 events sent; the collector answered 503${REWOUND}`);
+  expect(seen.stderr).toContain(
+    `${REWOUND}collector-spool: given up after 2 s: the collector answered 503\n`,
+  );
+  // Scripts are shown none.
+  const json = await command(['drain', directory, '--timeout', '1', '--json'], { env, terminal: true });
+  expect(json.stderr).not.toContain(REWOUND);
 });
 
 test('[R-866] a signal ends drain in order', async () => {
@@ -236,7 +360,7 @@ test('[R-866] verify finds a byte that has changed', async () => {
   const intact = await command(['verify', directory]);
   expect(intact).toMatchObject({ code: 0, stderr: '' });
   expect(intact.stdout).toContain('Every byte is as it was written.');
-  const [file = ''] = fs.globSync(path.join(directory, '*/*.segment'));
+  const [[file = ''] = []] = filesIn(directory).filter(([name = '']) => name.endsWith('.segment'));
   const bytes = fs.readFileSync(file);
   bytes[120] = (bytes[120] as number) ^ 1;
   fs.writeFileSync(file, bytes);

@@ -7,6 +7,8 @@ import { promisify } from 'node:util';
 import { onTestFinished } from 'vitest';
 
 const MAIN = path.resolve(import.meta.dirname, '../../../collector/dist/cli/main.js');
+/** It needs Node.js 24; the client's tests may run on 20. */
+const NODE = path.resolve(import.meta.dirname, '../../../../node_modules/.bin/node');
 const run = promisify(execFile);
 
 export interface RealCollector {
@@ -26,7 +28,7 @@ export interface RealCollector {
 export async function realCollector(): Promise<RealCollector> {
   const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-'));
   const command = async (...args: readonly string[]) =>
-    (await run(process.execPath, [MAIN, ...args, '--data-dir', dataDir], { maxBuffer: 1 << 28 })).stdout;
+    (await run(NODE, [MAIN, ...args, '--data-dir', dataDir], { maxBuffer: 1 << 28 })).stdout;
   const createKey = async (...args: readonly string[]) => {
     const grants = ['--organisation', 'default', '--permissions', 'all'];
     const printed = await command('keys', 'create', '--json', ...(args.length > 0 ? args : grants));
@@ -38,7 +40,7 @@ export async function realCollector(): Promise<RealCollector> {
   const start = async () => {
     // Without the management listener, whose port is the same for all: tests run beside each other.
     const args = ['serve', '--port', String(port), '--data-dir', dataDir, '--management', 'off'];
-    const child = spawn(process.execPath, [MAIN, ...args]);
+    const child = spawn(NODE, [MAIN, ...args]);
     const exited = new Promise<void>((resolve) => child.on('exit', () => resolve()));
     running = {
       kill: () => {

@@ -118,7 +118,7 @@ test('[R-862] a key that is not valid loses nothing: events wait, the operator i
   await log.flush(300);
   expect(log.state).toMatchObject({ waiting: 20, quarantined: 0 });
   expect(collector.requests.length).toBeLessThan(40);
-  expect(troubles).toEqual(['401 key_expired: the key or the address is at fault; events are kept']);
+  expect(troubles).toEqual(['the collector does not take the API key (401 key_expired); events are kept']);
   apiKey = 'new';
   expect(await log.flush()).toEqual({ waiting: 0 });
   expect(idsOf(collector)).toEqual(ids);
@@ -279,6 +279,7 @@ test('[R-862] an event that cannot be put into quarantine is kept, and tried aga
     ...{ spool, concurrency: 4, backoff: { firstMs: 5, longestMs: 50 } },
     endpoint: new WireEndpoint({ url: new URL(collector.url), apiKey: 'key' }),
     onQuarantine: () => told.push('quarantine'),
+    onSetback: ({ what }) => told.push(what),
     onTrouble: (what) => told.push(what),
   });
   await spool.append('outcome', Buffer.from('{}'));
