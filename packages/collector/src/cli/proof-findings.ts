@@ -13,7 +13,8 @@ import { EventReader } from '../store/embedded/event-reader.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted, type Finding } from '../store/embedded/inspection.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
-import { accessCheckpointNote, accessLogText, checkAccessLog } from './access-log-check.js';
+import { accessCheckpointNote, checkAccessLog } from './access-log-check.js';
+import { accessLogText } from './access-log-text.js';
 import { checkpointIn } from './log-checkpoints.js';
 
 /** A running collector signs about once a second; an event that waits longer than this is a warning. */

@@ -44,7 +44,7 @@ export function describe(state: SinkState, now: number): string {
   const { sink, size, at, failing_since: since, message, dropped, also_holds: other } = state;
   const delivered =
     size === undefined || at === undefined
-      ? 'it never had one'
+      ? 'it has taken none from this directory yet'
       : `the last was of ${counted(size, state.log === undefined ? 'event' : 'line')}, ${ago(now - Date.parse(at))} ago`;
   const lost =
     dropped === undefined || dropped === 0
