@@ -34,8 +34,6 @@ export interface AccessLogState {
   readonly adopted: Adoption | undefined;
   /** The restores after which the log went on, the oldest first. */
   readonly restores: readonly Restored[];
-  /** How many lines of logs that other restores have begun were signed: nothing of them is here. */
-  readonly elsewhere: number;
   /** Notes among them. */
   readonly findings: readonly VerifyFinding[];
 }
@@ -147,7 +145,6 @@ class AccessLogCheck {
       last: this.#last,
       adopted: this.#adopted,
       restores: this.#restores,
-      elsewhere: Math.max(0, ...this.#unknown.map(({ checkpoint }) => checkpoint.size)),
       findings: this.#findings,
     };
   }
@@ -264,11 +261,11 @@ class AccessLogCheck {
       const message = `${own.source} was signed after a restore that ${LOG} does not tell of: its lines were altered or removed`;
       this.add('access_log_altered', message);
     }
-    const [first] = this.#unknown;
-    if (first === undefined) return;
-    const { checkpoint, source } = first;
+    const largest = this.#unknown.at(-1);
+    if (largest === undefined) return;
+    const { checkpoint, source } = largest;
     const message =
-      `${source} is a checkpoint of ${counted(checkpoint.size, 'reading line')} that were signed after a restore of which ` +
+      `${source} is a checkpoint of ${counted(checkpoint.size, 'line')} of readings, signed after a restore of which ` +
       `${LOG} does not tell: another copy of this log was restored and used, or lines were removed here`;
     this.add(this.#restores.length > 0 ? 'note' : 'access_log_altered', message);
   }

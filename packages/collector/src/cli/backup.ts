@@ -187,7 +187,7 @@ function report(done: Done): string {
   const unsigned = events === signed ? '' : ` ${events - signed} of them are under no checkpoint yet.`;
   const lines = [
     `${directory} holds ${counted(events, 'event')} of ${printable(origin)}${until}.${unsigned}`,
-    `${inMebibytes(written.bytes)} in ${counted(written.files, 'file')} written. ${segmentsText(copied, there)} This state ` +
+    `${inBinary(written.bytes)} in ${counted(written.files, 'file')} written. ${segmentsText(copied, there)} This state ` +
       `is ${name}; "collector restore" lays it out.`,
     keys.length === 0
       ? 'The private signing keys are not in it: a restored log goes on only with them, so keep a copy elsewhere, or ' +
@@ -206,18 +206,17 @@ function report(done: Done): string {
   return lines.map((line) => `${wrappedFor(process.stdout, line)}\n`).join('');
 }
 
-/** The log is files of one size (--segment-bytes); only the last one is copied in parts. */
+/** The log is files of one size (--segment-bytes), of which all but the newest are full. */
 function segmentsText(copied: number, there: number): string {
   if (copied + there === 0) return 'The log is one file so far, and was copied as far as it goes.';
-  const are = (count: number) => `${count} ${count === 1 ? 'was' : 'were'}`;
   return (
-    `Of the ${counted(copied + there, 'full file')} of the log ${are(copied)} copied now, and ${are(there)} in the back-up ` +
-    'already; of the last one, what came since.'
+    `Full files of the log: ${copied} copied now, ${there} in the back-up from before; of the newest, which still ` +
+    'grows, what came since.'
   );
 }
 
-function inMebibytes(bytes: number): string {
-  return `${(bytes / (1 << 20)).toFixed(1)} MiB`;
+function inBinary(bytes: number): string {
+  return bytes < 1 << 20 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
 }
 
 /** @returns the exit code. */
@@ -239,7 +238,7 @@ function check(directory: string, options: BackupOptions): number {
       ? [
           `INTACT: ${counted(backups, 'back-up')} from ${oldest?.time ?? ''} to ${newest?.time ?? ''}, ` +
             `the last of ${counted(newest?.events ?? 0, 'event')} of ${printable(newest?.origin ?? '')}. ` +
-            `${inMebibytes(bytes)} read: every byte is as it was written, and the events are those that were signed.`,
+            `${inBinary(bytes)} read: every byte is as it was written, and the events are those that were signed.`,
         ]
       : [
           `NOT INTACT: ${counted(faults.length, 'finding')}`,

@@ -242,7 +242,7 @@ function report(to: string, chosen: Chosen, verification: Verification, later: L
       ? 'Before a collector is started on it: docs/OPERATIONS.md, "Restore".'
       : `WARNING: checkpoints over ${later.size} events have left the old log, and this one has ${events}. So ` +
         `${later.size - events} that were acknowledged are missing, and a collector started here would sign others in ` +
-        'their place. docs/OPERATIONS.md, "Restore", says what to do first.';
+        'their place. docs/OPERATIONS.md, "When events are lost", says what to do instead.';
   const told = (text: string) => `${wrappedFor(process.stdout, text)}\n`;
   return `${paragraphs.map(told).join('')}\n${verificationReport(verification)}\n${told(warning)}`;
 }

@@ -47,7 +47,8 @@ export function describe(state: SinkState, now: number): string {
       ? 'it has taken none from this directory yet'
       : `the last was of ${counted(size, state.log === undefined ? 'event' : 'line')}, ${ago(now - Date.parse(at))} ago`;
   const lost =
-    dropped === undefined || dropped === 0
+    // A sink that contradicts the log gets no more, so that nothing newer will cover them there.
+    dropped === undefined || dropped === 0 || state.state === 'forked'
       ? ''
       : `; ${dropped} could not wait any longer, and the newest covers them`;
   const shared = other === undefined ? '' : `; it ${sharedPlace(other)}`;

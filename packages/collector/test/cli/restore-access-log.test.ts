@@ -82,18 +82,27 @@ async function doctor(dataDir: string) {
 }
 
 /** Runs a collector with the sink until that has its say, and through one more reading. */
-async function serveFor(dataDir: string, until: () => boolean) {
+async function serveFor(dataDir: string, until: (log: string) => boolean) {
   const management = ['--management', 'on', '--management-port', '0'];
   const serving = await start(dataDir, ['--checkpoint-sink', `dir:${at.worm}`, ...INTERVAL, ...management]);
   onTestFinished(() => serving.kill());
-  await expect.poll(until, { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => until(serving.output.stderr), { timeout: 10_000 }).toBe(true);
   const port = /"port":(\d+)[^\n]*"msg":"management listening"/.exec(serving.output.stderr)?.[1] ?? '';
   const state = await fetch(`http://127.0.0.1:${port}/console/state.json`);
-  const { warnings } = (await state.json()) as { warnings: { id: string; title: string }[] };
+  const { warnings, sinks } = (await state.json()) as {
+    warnings: { id: string; title: string }[];
+    sinks: { state: string }[];
+  };
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   expect(await serving.stop()).toBe(0);
   const lines = serving.output.stderr.trimEnd().split('\n');
   const errors = lines.map((line) => JSON.parse(line) as { level: number; msg: string });
-  return { warnings, errors: errors.filter(({ level }) => level >= 50).map(({ msg }) => msg) };
+  return {
+    warnings,
+    sinks,
+    metrics,
+    errors: errors.filter(({ level }) => level >= 50).map(({ msg }) => msg),
+  };
 }
 
 const states = (dataDir: string) => readSinkStates(dataDir).map(({ state }) => state);
@@ -236,5 +245,46 @@ describe('[R-812] [R-718] the access log of a restored directory', () => {
         message: expect.stringContaining('tells of a restore, and not of the lines') as string,
       }),
     );
+  }, 60_000);
+
+  test('[R-834] [R-906] that was put back by other means contradicts the sink, and everybody says which log it is', async () => {
+    withoutLateEvents();
+    await restore();
+    writeLines(at.dataDir, readLines(at.dataDir).slice(0, 3));
+    const checkpoint = path.join('checkpoints', 'access-log');
+    fs.copyFileSync(path.join(at.target, checkpoint), path.join(at.dataDir, checkpoint));
+    fs.rmSync(path.join(at.dataDir, 'checkpoints', 'sinks.json'));
+    const { errors, warnings, sinks, metrics } = await serveFor(at.dataDir, () =>
+      states(at.dataDir).includes('forked'),
+    );
+    expect(errors).toEqual([
+      expect.stringMatching(/^a checkpoint sink contradicts access\.log; events are not concerned/),
+    ]);
+    expect(warnings.filter(({ id }) => id.startsWith('sink'))).toEqual([
+      expect.objectContaining({
+        id: 'sink_forked',
+        title: expect.stringContaining('contradicts the access log') as string,
+      }),
+    ]);
+    expect(sinks.map(({ state }) => state)).toEqual(['forked']);
+    expect(metrics).toMatch(/^collector_sink_state\{.*state="forked"\} 1$/m);
+    const { code, damage } = await doctor(at.dataDir);
+    expect([code, damage.map(({ message }) => message)]).toEqual([
+      3,
+      [
+        expect.stringMatching(
+          /\(access log\) contradicts access\.log since .*; it has taken none from this directory yet$/,
+        ),
+      ],
+    ]);
+  }, 60_000);
+
+  test('[R-834] that was changed is a warning of the console too', async () => {
+    withoutLateEvents();
+    const lines = readLines(at.dataDir);
+    writeLines(at.dataDir, lines.with(0, lines[0]?.replace('begun', 'ended') ?? ''));
+    const { errors, warnings } = await serveFor(at.dataDir, (log) => log.includes('access.log was changed'));
+    expect(errors).toEqual([expect.stringContaining('access.log was changed')]);
+    expect(warnings.map(({ id }) => id)).toContain('access_log_altered');
   }, 60_000);
 });
