@@ -134,6 +134,12 @@ describe('[R-812] [R-718] the access log of a restored directory', () => {
     );
     expect([errors, warnings.filter(({ id }) => id.startsWith('sink'))]).toEqual([[], []]);
     expect(states(at.target)).toEqual(['ok', 'ok']);
+    // Nothing is given out in the old name any more: what was signed last in it is older than what the sink has.
+    const anew = fs.readdirSync(at.worm).filter((name) => /^access-log-\w{16}-/.test(name));
+    for (const name of anew) {
+      const note = fs.readFileSync(path.join(at.worm, name), 'utf8');
+      expect(note.split('\n')[0]).toMatch(new RegExp(`/access-log/${name.split('-')[2]}$`));
+    }
     expect(await doctor(at.target)).toEqual({ code: 0, damage: [] });
     expect(await verify(at.target)).toMatchObject({ code: 0, intact: true });
     const again = await run(['backup', at.backups, '--data-dir', at.target, '--json']);
