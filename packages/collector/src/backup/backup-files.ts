@@ -36,6 +36,9 @@ export const MANIFESTS = 'manifests';
 /** A manifest is a few kilobytes, and the marker less; a file larger than this is neither. */
 const MOST_TEXT = 16 << 20;
 
+/** Files of a back-up in the list, a hundred bytes each: more than two million, a hundred terabytes of log. */
+const MOST_CATALOGUE = 256 << 20;
+
 /** The beginning of a file, or all of it when no size is given. */
 type NotedOrWhole = Omit<Noted, 'bytes'> & { readonly bytes?: number };
 
@@ -80,6 +83,8 @@ export class BackupFiles {
 
   /** The files that do not change, as they were when the manifest was made. @throws BackupDamaged. */
   catalogue({ catalogue }: Pick<Manifest, 'catalogue'>): CatalogueEntry[] {
+    if (catalogue.bytes > MOST_CATALOGUE)
+      throw new BackupDamaged(`${catalogue.file} is too large to be one of ours`);
     const pieces: Buffer[] = [];
     this.read(catalogue, (piece) => pieces.push(Buffer.from(piece)));
     const { entries, bytes } = readCatalogue(Buffer.concat(pieces).toString('latin1'));

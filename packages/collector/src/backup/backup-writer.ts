@@ -22,6 +22,8 @@ import { grow, type Grown } from './growing-file.js';
 import { CATALOGUE, formatManifest, manifestName, type Manifest, type Noted } from './manifest.js';
 
 const DRAFTS = 'drafts';
+/** One run adds less to the catalogue than this. Lines further behind are written anew, if they were any. */
+const MOST_UNNOTED = 16 << 20;
 /** Made before the marker is. */
 const LOCK = 'lock';
 
@@ -201,7 +203,8 @@ export class BackupWriter {
     const noted = this.newest === undefined ? [] : this.files.catalogue(this.newest);
     const target = path.join(this.#root, CATALOGUE);
     if (!fs.existsSync(target)) return;
-    const { entries, bytes } = readCatalogue(fs.readFileSync(target, 'latin1'));
+    const most = (this.newest?.catalogue.bytes ?? 0) + MOST_UNNOTED;
+    const { entries, bytes } = readCatalogue(beginning(target, most).toString('latin1'));
     for (const { file, sha256 } of [...noted, ...entries]) this.#catalogue.set(file, sha256);
     this.#catalogueBytes = bytes;
     const file = DurableFile.open(target, 'there');
@@ -211,5 +214,15 @@ export class BackupWriter {
     } finally {
       file.close();
     }
+  }
+}
+
+/** At most so many bytes of a file. */
+function beginning(target: string, most: number): Buffer {
+  const file = DurableFile.open(target, 'there');
+  try {
+    return file.read(0, Math.min(file.bytes, most));
+  } finally {
+    file.close();
   }
 }

@@ -12,8 +12,11 @@ export class NotEmpty extends Error {
   override name = 'NotEmpty';
 }
 
-/** @throws NotEmpty; the system's error when it is no directory. */
+/** @throws NotEmpty, also of what is no directory; the system's error when it cannot be read. */
 export function assertEmpty(directory: string): void {
+  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() === false) {
+    throw new NotEmpty(`${directory} is no directory: give a new one or an empty one`);
+  }
   const other = namesIn(directory).find((name) => name !== 'lost+found');
   if (other === undefined) return;
   throw new NotEmpty(`${directory} is not empty, it holds ${other}: give a new directory or an empty one`);
@@ -23,6 +26,7 @@ export function assertEmpty(directory: string): void {
  * On return the directory holds what the manifest tells of, on stable storage, every byte of it as it was written.
  * Checkpoints are laid out last, and the newest of all: a collector does not start on what a kill leaves.
  * @param onProgress bytes that are there, and of how many.
+ * @param complete puts what is no part of the back-up beside what was laid out, before any checkpoint is there.
  * @throws NotEmpty; BackupDamaged, and whatever the system says: then what was laid out has been removed.
  */
 export function layOut(
@@ -30,6 +34,7 @@ export function layOut(
   manifest: Manifest,
   directory: string,
   onProgress: (bytes: number, of: number) => void,
+  complete: () => void = () => undefined,
 ): void {
   assertEmpty(directory);
   const contents = contentsOf(files, manifest);
@@ -59,6 +64,7 @@ export function layOut(
     for (const [name, note] of Object.entries(manifest.cosigned)) {
       write(`checkpoints/${name}`, (take) => take(Buffer.from(note)));
     }
+    complete();
     syncAll(directory);
     const { access_checkpoint: accessNote } = manifest;
     if (accessNote !== null) write('checkpoints/access-log', (take) => take(Buffer.from(accessNote)));

@@ -1,10 +1,11 @@
 /** Whether `access.log` is the one that was signed, for `verify` and `doctor`: reads it from its beginning to its end. */
 import fs from 'node:fs';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
-import { accessLogCheckpoint, accessLogKey } from '../integrity/access-log-keys.js';
+import { accessLogCheckpoint, accessLogKey, restoreIn } from '../integrity/access-log-keys.js';
 import { GrowingTree } from '../integrity/growing-tree.js';
 import { LineLeaves } from '../integrity/line-leaves.js';
 import type { NoteKey } from '../integrity/note-signing.js';
+import { restoreLineIn, type RestoreLine } from '../integrity/restore-line.js';
 import { AccessLogFile, accessLogPath } from '../store/embedded/access-log-file.js';
 import type { Files } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
@@ -31,6 +32,8 @@ export interface AccessLogState {
   readonly last: string | undefined;
   /** The last time that a collector took up lines whose checkpoint was missing. */
   readonly adopted: Adoption | undefined;
+  /** The restores after which the log went on, the oldest first. */
+  readonly restores: readonly Restored[];
   /** Notes among them. */
   readonly findings: readonly VerifyFinding[];
 }
@@ -43,6 +46,12 @@ interface Adoption {
   readonly lines: number;
   /** How many of these are proved all the same, by a checkpoint that was given. */
   readonly proved: number;
+}
+
+/** That the log went on from a back-up. */
+interface Restored extends RestoreLine {
+  /** The largest number of lines before it that a checkpoint given was signed over, when that is more than it has. */
+  signedBefore: number | undefined;
 }
 
 const LOG = 'access.log';
@@ -87,7 +96,7 @@ export function checkAccessLog(
     const message = `checkpoints over more lines of ${LOG} than ${newest.size} were given out (sinks.json says ${givenOut})`;
     check.add('checkpoint_missing', message, CHECKPOINT);
   }
-  for (const root of given) check.roots.push(root);
+  for (const root of given) check.roots.push({ ...root, own: false });
   if (stat === undefined || stat.isFile()) check.read(AccessLogFile.read(dataDir, files));
   else check.add('unreadable', `${LOG} is no regular file, and was not opened`);
   if (note === undefined && (hasBegun || check.state.lines > 0)) {
@@ -106,20 +115,12 @@ function isOf(note: string, keys: readonly NoteKey[]): boolean {
   }
 }
 
-/** On a line of a person's: how far the log is signed, and what is not known of its readings. */
-export function accessLogText({ lines, signed, unended, last, adopted }: AccessLogState): string {
-  if (lines === 0) return 'no reading was noted';
-  const unsigned = lines - signed;
-  return [
-    `${counted(lines, 'line')}${unsigned <= 0 ? '' : `, ${unsigned} of them under no checkpoint`}`,
-    ...(unended === 0 ? [] : [`${counted(unended, 'reading')} not noted to have ended`]),
-    ...(adopted === undefined ? [] : [`nothing proves those before ${adopted.at}`]),
-    ...(last === undefined ? [] : [`the last began at ${last}`]),
-  ].join('; ');
-}
-
 class AccessLogCheck {
-  readonly roots: AccessRoot[] = [];
+  /** Own: of the data directory, which was restored as a whole. */
+  readonly roots: (AccessRoot & { readonly own: boolean })[] = [];
+  readonly #restores: Restored[] = [];
+  /** Of logs that no restore here has begun. */
+  readonly #unknown: AccessRoot[] = [];
   readonly #findings: VerifyFinding[] = [];
   readonly #tree = GrowingTree.at({ hashes: () => Buffer.alloc(0) }, 0);
   #torn = 0;
@@ -143,6 +144,7 @@ class AccessLogCheck {
       torn: this.#torn,
       last: this.#last,
       adopted: this.#adopted,
+      restores: this.#restores,
       findings: this.#findings,
     };
   }
@@ -155,7 +157,7 @@ class AccessLogCheck {
   judge(note: string, keys: readonly NoteKey[], earlier: readonly NoteKey[]): Checkpoint | undefined {
     try {
       const checkpoint = accessLogCheckpoint(note, keys.map(accessLogKey));
-      this.roots.push({ checkpoint, source: CHECKPOINT });
+      this.roots.push({ checkpoint, source: CHECKPOINT, own: true });
       return checkpoint;
     } catch (error) {
       const reason = isOf(note, earlier)
@@ -180,13 +182,46 @@ class AccessLogCheck {
       if (piece.length === 0) break;
       at += piece.length;
       for (const { leaf, bytes } of lines.take(piece)) {
+        this.#restored(bytes);
         this.#tree.append(leaf, 1);
         this.#line(bytes);
         if (this.roots[next]?.checkpoint.size === this.#tree.size) next = this.#compare(next);
       }
       this.#tree.drain();
     }
-    this.#tell(this.roots.at(-1), lines.pending);
+    const beyond = this.roots.slice(next).filter((root) => this.#isHere(root));
+    this.#tellUnknown();
+    this.#tell(beyond.at(-1), lines.pending);
+  }
+
+  #restored(bytes: Buffer | undefined): void {
+    const line = restoreLineIn(bytes);
+    if (line === undefined) return;
+    const before = this.#tree.size;
+    if (line.lines === before && line.root.equals(this.#tree.root())) {
+      this.#restores.push({ ...line, signedBefore: undefined });
+      return;
+    }
+    const message = `line ${before + 1} of ${LOG} tells of a restore, and not of the lines before it: these were altered, or the line was put in`;
+    this.add('access_log_altered', message);
+  }
+
+  /**
+   * Whether the root speaks of the lines that stand here. One of before a restore may speak of more than the back-up had:
+   * they are lost, and no others stand in their place under its name.
+   */
+  #isHere({ checkpoint, own, ...root }: (typeof this.roots)[number]): boolean {
+    const restore = restoreIn(checkpoint.origin);
+    const begun = restore === undefined ? -1 : this.#restores.findIndex(({ log }) => log === restore);
+    if (restore !== undefined && begun < 0) {
+      if (own) return true;
+      this.#unknown.push({ checkpoint, ...root });
+      return false;
+    }
+    const next = this.#restores[begun + 1];
+    if (own || next === undefined || checkpoint.size <= next.lines) return true;
+    next.signedBefore = Math.max(next.signedBefore ?? 0, checkpoint.size);
+    return false;
   }
 
   #line(bytes: Buffer | undefined): void {
@@ -194,7 +229,8 @@ class AccessLogCheck {
     if (line === 'torn') this.#torn++;
     else if (line === 'foreign') {
       if (this.#foreign++ === 0) this.#firstForeign = this.#tree.size;
-    } else if (line.state === 'ended') this.#ended++;
+    } else if (line.state === 'restored') return;
+    else if (line.state === 'ended') this.#ended++;
     else if (line.state === 'adopted') {
       this.#adopted = { at: line.at, lines: this.#tree.size - 1, proved: this.#agrees };
     } else {
@@ -208,10 +244,30 @@ class AccessLogCheck {
     const below = this.#agrees;
     let at = from;
     for (let root = this.roots[at]; root?.checkpoint.size === this.#tree.size; root = this.roots[++at]) {
+      if (!this.#isHere(root)) continue;
       if (this.#tree.root().equals(root.checkpoint.root)) this.#agrees = this.#tree.size;
       else this.#contradicts ??= { root, still: below };
     }
     return at;
+  }
+
+  /** Once something was restored, another copy may have been in use before; else there is no reason for such a log. */
+  #tellUnknown(): void {
+    const own = this.roots.find(({ checkpoint, own }) => {
+      const restore = restoreIn(checkpoint.origin);
+      return own && restore !== undefined && !this.#restores.some(({ log }) => log === restore);
+    });
+    if (own !== undefined) {
+      const message = `${own.source} was signed after a restore that ${LOG} does not tell of: its lines were altered or removed`;
+      this.add('access_log_altered', message);
+    }
+    const largest = this.#unknown.at(-1);
+    if (largest === undefined) return;
+    const { checkpoint, source } = largest;
+    const message =
+      `${source} is a checkpoint of ${counted(checkpoint.size, 'line')} of readings, signed after a restore of which ` +
+      `${LOG} does not tell: another copy of this log was restored and used, or lines were removed here`;
+    this.add(this.#restores.length > 0 ? 'note' : 'access_log_altered', message);
   }
 
   #tell(largest: AccessRoot | undefined, pending: number): void {

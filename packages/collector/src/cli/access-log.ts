@@ -7,10 +7,12 @@
  *
  * A collector signs the lines (ledger/access-log-tree.ts), so none is ever changed or taken back, also not one that a
  * crash or a full disk has torn: the next begins behind it, on a line of its own. A collector that finds the lines without
- * the checkpoint that it should have adds one itself, which stays: that nothing proves those before it.
+ * the checkpoint that it should have adds one itself, which stays: that nothing proves those before it. A restore adds one
+ * behind the lines of the back-up (integrity/restore-line.ts).
  */
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import os from 'node:os';
+import { restoreLineIn, type RestoreLine } from '../integrity/restore-line.js';
 import { accessLogPath } from '../store/embedded/access-log-file.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { systemCode } from '../system-code.js';
@@ -64,6 +66,19 @@ export function adoptionLine(lines: number): string {
   return JSON.stringify({ at: new Date().toISOString(), state: 'adopted', ...user(), lines });
 }
 
+/**
+ * On return the log goes on from the back-up that it was laid out from, on stable storage.
+ * @throws {@link CommandFailure} that names the file.
+ */
+export function noteRestore(
+  dataDirectory: string,
+  { root, ...more }: Pick<RestoreLine, 'lines' | 'root' | 'backup' | 'events'>,
+): void {
+  const log = randomBytes(8).toString('hex');
+  const line = { at: new Date().toISOString(), state: 'restored', ...user(), log };
+  append(dataDirectory, { ...line, ...more, root: root.toString('base64') });
+}
+
 /** A user that the system has no name for has a number all the same, as in a container. */
 function user(): { uid: number; user: string | null } {
   try {
@@ -78,8 +93,8 @@ function user(): { uid: number; user: string | null } {
 export interface NotedLine {
   /** An instant, RFC 3339 in UTC. */
   readonly at: string;
-  /** Two are of a reading; `adopted` is no reading ({@link adoptionLine}). */
-  readonly state: 'begun' | 'ended' | 'adopted';
+  /** Two are of a reading; `adopted` is no reading ({@link adoptionLine}), and `restored` none ({@link noteRestore}). */
+  readonly state: 'begun' | 'ended' | 'adopted' | 'restored';
 }
 
 /** With what every line begins. */
@@ -101,7 +116,7 @@ export function lineIn(bytes: Buffer | undefined): NotedLine | 'torn' | 'foreign
     const written = text.replaceAll('\0', '');
     return written.startsWith(BEGINNING.slice(0, written.length)) ? 'torn' : 'foreign';
   }
-  return isNote(read) ? read : 'foreign';
+  return isNote(read) && (read.state !== 'restored' || restoreLineIn(bytes) !== undefined) ? read : 'foreign';
 }
 
 function isNote(value: unknown): value is NotedLine {
@@ -113,7 +128,8 @@ function isNote(value: unknown): value is NotedLine {
     new Date(at).toISOString() === at &&
     Number.isSafeInteger(uid) &&
     (typeof user === 'string' || user === null) &&
-    (state === 'adopted' ? Number.isSafeInteger(more['lines']) : isOfReading(state, more))
+    (state === 'restored' ||
+      (state === 'adopted' ? Number.isSafeInteger(more['lines']) : isOfReading(state, more)))
   );
 }
 

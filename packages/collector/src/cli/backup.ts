@@ -187,8 +187,8 @@ function report(done: Done): string {
   const unsigned = events === signed ? '' : ` ${events - signed} of them are under no checkpoint yet.`;
   const lines = [
     `${directory} holds ${counted(events, 'event')} of ${printable(origin)}${until}.${unsigned}`,
-    `${counted(copied, 'segment')} copied, ${there} were there; ${inMebibytes(written.bytes)} in ` +
-      `${counted(written.files, 'file')} written. This state is ${name}.`,
+    `${inBinary(written.bytes)} in ${counted(written.files, 'file')} written. ${segmentsText(copied, there)} This state ` +
+      `is ${name}; "collector restore" lays it out.`,
     keys.length === 0
       ? 'The private signing keys are not in it: a restored log goes on only with them, so keep a copy elsewhere, or ' +
         'give --with-signing-keys.'
@@ -199,37 +199,46 @@ function report(done: Done): string {
   }
   if (done.accessLogBegunAnew) {
     lines.push(
-      'access.log was begun anew since the last back-up; what was backed up of it is kept beside the new one.',
+      'access.log does not go on from the one that was backed up before, as after a restore, or because it was begun ' +
+        'anew; what was backed up of that is kept beside the new one.',
     );
   }
   return lines.map((line) => `${wrappedFor(process.stdout, line)}\n`).join('');
 }
 
-function inMebibytes(bytes: number): string {
-  return `${(bytes / (1 << 20)).toFixed(1)} MiB`;
+/** The log is files of one size (--segment-bytes), of which all but the newest are full. */
+function segmentsText(copied: number, there: number): string {
+  if (copied + there === 0) return 'The log is one file so far, and was copied as far as it goes.';
+  return (
+    `Full files of the log: ${copied} copied now, ${there} in the back-up from before; of the newest, which still ` +
+    'grows, what came since.'
+  );
+}
+
+function inBinary(bytes: number): string {
+  return bytes < 1 << 20 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
 }
 
 /** @returns the exit code. */
 function check(directory: string, options: BackupOptions): number {
-  const { manifests, bytes, faults } = inspect(directory, options);
-  const newest = manifests.at(-1);
+  const { backups, oldest, newest, bytes, faults } = inspect(directory, options);
   if (newest === undefined && faults.length === 0) {
     throw new CommandFailure(`${directory} holds no back-up that was finished`, EXIT.notFound);
   }
   const intact = faults.length === 0;
   if (options.json) {
     const told = {
-      ...{ directory, intact, backups: manifests.length, bytes_read: bytes, origin: newest?.origin ?? null },
+      ...{ directory, intact, backups, bytes_read: bytes, origin: newest?.origin ?? null },
       ...{ events: newest?.events ?? null, signed_events: newest?.signed_events ?? null },
-      ...{ oldest: manifests[0]?.time ?? null, newest: newest?.time ?? null, faults },
+      ...{ oldest: oldest?.time ?? null, newest: newest?.time ?? null, faults },
     };
     process.stdout.write(`${printableJson(JSON.stringify(told, undefined, 2))}\n`);
   } else {
     const lines = intact
       ? [
-          `INTACT: ${counted(manifests.length, 'back-up')} from ${manifests[0]?.time ?? ''} to ${newest?.time ?? ''}, ` +
+          `INTACT: ${counted(backups, 'back-up')} from ${oldest?.time ?? ''} to ${newest?.time ?? ''}, ` +
             `the last of ${counted(newest?.events ?? 0, 'event')} of ${printable(newest?.origin ?? '')}. ` +
-            `${inMebibytes(bytes)} read: every byte is as it was written, and the events are those that were signed.`,
+            `${inBinary(bytes)} read: every byte is as it was written, and the events are those that were signed.`,
         ]
       : [
           `NOT INTACT: ${counted(faults.length, 'finding')}`,
@@ -255,7 +264,7 @@ function inspect(directory: string, options: BackupOptions): BackupCheck {
     const files = new BackupFiles(directory);
     const checked = checkBackup(files, bar.show);
     bar.clear();
-    const newest = checked.manifests.at(-1);
+    const { newest } = checked;
     if (newest === undefined || checked.faults.length > 0) return checked;
     const fault = contradictionIn(files, newest, (done) => events.show(done, newest.events));
     return fault === undefined ? checked : { ...checked, faults: [fault] };

@@ -53,6 +53,7 @@ export class CollectorVitals implements Vitals {
   #checkpoint: CheckpointState | undefined;
   /** What the ledger's thread said last, in a list of one; none before it said anything. */
   #trouble: readonly [CheckpointTroubleState | undefined] | undefined;
+  #accessLogAltered = false;
   readonly #parts: CollectorParts;
   readonly #counters: LedgerCounters;
   readonly #files: Recent<{
@@ -139,6 +140,15 @@ export class CollectorVitals implements Vitals {
 
   checkpointTrouble(): CheckpointTroubleState | undefined {
     return this.#trouble === undefined ? this.#files.get().trouble : this.#trouble[0];
+  }
+
+  /** As {@link accessLogAltered}; it is so until the process ends. */
+  noteAccessLogAltered(): void {
+    this.#accessLogAltered = true;
+  }
+
+  accessLogAltered(): boolean {
+    return this.#accessLogAltered;
   }
 
   certificates(): readonly CertificateState[] {

@@ -23,9 +23,8 @@ export interface GivenNote {
 }
 
 const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
-/** Those of the log of readings lie beside those of the log in a sink. */
-const READINGS = 'access-log-';
-const KEPT = /^((?:access-log-)?(\d{16}))(-\d)?\.checkpoint$/;
+/** Those of the log of readings lie beside those of the log in a sink, those that a restore has begun by its id. */
+const KEPT = /^((access-log-(?:[0-9a-f]{16}-)?)?(\d{16}))(-\d)?\.checkpoint$/;
 /** What a collector puts beside checkpoints that is none. */
 const NO_CHECKPOINT = /^\.|\.(vkey|json|draft|unfinished|tmp)$/;
 /** A line as it stands below a text that was signed. */
@@ -61,7 +60,7 @@ export function notesOfDirectory(dataDir: string, newest: string | undefined): I
 }
 
 function promised(name: string): { size?: number } {
-  const digits = KEPT.exec(name)?.[2];
+  const digits = KEPT.exec(name)?.[3];
   return digits === undefined ? {} : { size: Number(digits) };
 }
 
@@ -110,8 +109,8 @@ export function notesElsewhere(given: string, passedOver: PassedOver): Iterable<
 }
 
 function* notesInDirectory(files: readonly Snapshot[], passedOver: PassedOver): Generator<GivenNote> {
-  const newest = [true, false].map((ofReadings) =>
-    files.findLast(({ name }) => KEPT.test(name) && name.startsWith(READINGS) === ofReadings),
+  const newest = new Map(
+    files.filter(({ name }) => KEPT.test(name)).map((each) => [KEPT.exec(each.name)?.[2], each]),
   );
   for (const each of files) {
     const { file, name } = each;
@@ -121,7 +120,8 @@ function* notesInDirectory(files: readonly Snapshot[], passedOver: PassedOver): 
       continue;
     }
     const note = textOf(each);
-    const cutBecause = () => (newest.includes(each) ? UNFINISHED : wholeBeside(each, note));
+    const cutBecause = () =>
+      newest.get(KEPT.exec(name)?.[2]) === each ? UNFINISHED : wholeBeside(each, note);
     yield { note, source: file, file, outside: true, ...promised(name), cutBecause };
   }
 }

@@ -23,6 +23,8 @@ export interface LedgerWorkerOptions {
   readonly onCheckpointTrouble: (trouble: CheckpointTroubleState | undefined) => void;
   /** The same as `onCheckpoint` of a checkpoint of the log of readings. */
   readonly onAccessCheckpoint: (note: string) => void;
+  /** The log of readings is not the one that was signed. */
+  readonly onAccessLogAltered: () => void;
 }
 
 export class LedgerWorker {
@@ -35,7 +37,8 @@ export class LedgerWorker {
   #closed = false;
 
   constructor(data: LedgerThreadData, options: LedgerWorkerOptions) {
-    const { log, ingest, onFailure, onCheckpoint, onCheckpointTrouble, onAccessCheckpoint } = options;
+    const { log, ingest, onFailure, onCheckpoint, onCheckpointTrouble } = options;
+    const { onAccessCheckpoint, onAccessLogAltered } = options;
     this.#worker = new Worker(new URL('./ledger-thread.js', import.meta.url), {
       workerData: data,
       transferList: [data.answers],
@@ -83,6 +86,7 @@ export class LedgerWorker {
             break;
           case 'alarm':
             log.error({ reason: message.reason }, message.what);
+            onAccessLogAltered();
             break;
           case 'notice':
             log.info(message.message);

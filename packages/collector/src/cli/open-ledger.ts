@@ -116,19 +116,26 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
 
 /**
  * Why the ledger cannot be opened. `damaged`: what is stored contradicts itself, and no start can succeed until somebody
- * has looked at it. `usage`: the configuration does not fit the log.
+ * has looked at it. `usage`: the configuration does not fit the log, or does not lead to its key; no start mends that.
  */
 export type Refusal = 'damaged' | 'usage' | 'failure';
 
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) return 'damaged';
   if (error instanceof SigningKeyFault && error.reason === 'broken') return 'damaged';
+  if (error instanceof SigningKeyFault && error.reason === 'key-missing') return 'usage';
   return error instanceof SigningCommandUnfit || error instanceof ConfigurationUnfit ? 'usage' : 'failure';
 }
 
 /** What to tell of it at the start. */
 export function refusedBecause(error: unknown): string {
-  return error instanceof SigningCommandUnfit ? `--signing-command: ${error.message}` : reasonOf(error);
+  if (error instanceof SigningCommandUnfit) return `--signing-command: ${error.message}`;
+  if (!(error instanceof SigningKeyFault) || error.reason !== 'key-missing') return reasonOf(error);
+  return (
+    `${error.message}, without which this log cannot be signed. A back-up has it only when it was made with ` +
+    '--with-signing-keys. Put the file back, or say where it is by --signing-keys, or which program signs by ' +
+    '--signing-command; if it is lost, see docs/OPERATIONS.md, "A signing key that is lost"'
+  );
 }
 
 /** The message of an error and of what caused it. */

@@ -1,4 +1,5 @@
 /** What `doctor` says of the tree, its newest checkpoint, the key that signs, the access log, and the sinks. */
+import fs from 'node:fs';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import type { Config } from '../config.js';
 import { rootAt, TilesIncomplete } from '../integrity/merkle.js';
@@ -13,7 +14,8 @@ import { EventReader } from '../store/embedded/event-reader.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted, type Finding } from '../store/embedded/inspection.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
-import { accessCheckpointNote, accessLogText, checkAccessLog } from './access-log-check.js';
+import { accessCheckpointNote, checkAccessLog } from './access-log-check.js';
+import { accessLogText } from './access-log-text.js';
 import { checkpointIn } from './log-checkpoints.js';
 
 /** A running collector signs about once a second; an event that waits longer than this is a warning. */
@@ -61,11 +63,11 @@ function keyFinding({ signingCommand, signingKeys }: Config, { current }: KeyHis
   const keys = new PrivateKeys(signingKeys);
   const file = keys.pathOf(current);
   if (!keys.isThere()) {
-    const message = `not in ${signingKeys}/; if it is behind a --signing-command, tell doctor so`;
+    const message = `not in ${signingKeys}/, and without it no collector starts: after a restore bring it back; if it is behind a --signing-command, tell doctor so`;
     return { severity: 'warning', subject, message };
   }
   if (!exists(file)) {
-    const message = `${file} is not there: without a --signing-command no checkpoint can be signed`;
+    const message = `${file} is not there, and without it or its --signing-command no collector starts; after a restore bring it back`;
     return { severity: 'warning', subject, message };
   }
   const exposure = keys.exposureOf(current);
@@ -125,8 +127,22 @@ function waitingFinding(
   return {
     severity: 'warning',
     subject,
-    message: `${said}; ${waiting} wait since ${new Date(since).toISOString()}: the collector cannot sign, and its log says why`,
+    message: `${said}; ${waiting} wait since ${new Date(since).toISOString()}: ${whyUnsigned(freeBytes(dataDir))}`,
   };
+}
+
+/** Less than this is no room for a checkpoint, nor for the note of why there is none. */
+const FULL_BYTES = 1 << 20;
+
+/** @param free bytes on the disk of the data directory. */
+export function whyUnsigned(free: number): string {
+  if (free >= FULL_BYTES) return 'the collector cannot sign, and its log says why';
+  return 'the disk is full, and a checkpoint needs room: make some, and the collector signs by itself';
+}
+
+function freeBytes(dataDir: string): number {
+  const { bavail, bsize } = fs.statfsSync(dataDir);
+  return bavail * bsize;
 }
 
 /** What the collector that runs, or ran last, has left of why it could make no checkpoint. */

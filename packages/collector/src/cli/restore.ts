@@ -4,8 +4,13 @@ import { Command } from 'commander';
 import { BackupFiles } from '../backup/backup-files.js';
 import type { Manifest, ManifestName } from '../backup/manifest.js';
 import { assertEmpty, layOut } from '../backup/restoration.js';
+import { GrowingTree } from '../integrity/growing-tree.js';
+import { LineLeaves } from '../integrity/line-leaves.js';
+import { AccessLogFile } from '../store/embedded/access-log-file.js';
+import { exposureOf } from '../store/embedded/exposure.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
+import { noteRestore } from './access-log.js';
 import { assertApart } from './backup.js';
 import { backupFailure } from './backup-faults.js';
 import { instantFrom } from './event-arguments.js';
@@ -40,6 +45,7 @@ written.`;
 /** Less is copied before anybody wonders, and fewer events verified. */
 const BAR_FROM_MEBIBYTES = 64;
 const BAR_FROM_EVENTS = 200_000;
+const PIECE_BYTES = 1 << 20;
 
 interface RestoreOptions {
   readonly to: string;
@@ -100,12 +106,16 @@ function restore(directory: string, to: string, options: RestoreOptions): ExitCo
     assertApart(to, directory, 'the back-ups');
     assertEmpty(to);
     chosen = choose(files, options.at);
-    layOut(files, chosen.manifest, to, bytes.show);
+    const { manifest, name } = chosen;
+    const complete = () => noteRestore(to, { ...readingsIn(to), backup: name, events: manifest.events });
+    layOut(files, manifest, to, bytes.show, complete);
   } catch (error) {
     throw backupFailure(error, directory, `nothing was restored to ${to}`);
   } finally {
     bytes.clear();
   }
+  const exposure = exposureOf(to);
+  if (exposure !== undefined) process.stderr.write(`collector: warning: ${printable(exposure)}\n`);
   // Whoever restored it has got at all that it holds.
   const givenOut = noteReading(to, { command: 'restore', filter: { directory, manifest: chosen.name } });
   const events = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
@@ -130,6 +140,19 @@ function restore(directory: string, to: string, options: RestoreOptions): ExitCo
     json ? asJson(to, chosen, verification, later.size) : report(to, chosen, verification, later),
   );
   return code;
+}
+
+/** The lines of the access log that the back-up held. */
+function readingsIn(dataDir: string): { lines: number; root: Buffer } {
+  const log = AccessLogFile.read(dataDir, nodeFiles);
+  const tree = GrowingTree.at({ hashes: () => Buffer.alloc(0) }, 0);
+  const leaves = new LineLeaves(0);
+  const end = log.size() ?? 0;
+  for (let at = 0; at < end; at += PIECE_BYTES) {
+    for (const { leaf } of leaves.take(log.read(at, PIECE_BYTES))) tree.append(leaf, 1);
+    tree.drain();
+  }
+  return { lines: tree.size, root: tree.root() };
 }
 
 function choose(files: BackupFiles, at: string | undefined): Chosen {
@@ -187,6 +210,8 @@ function asJson(
     last_received_at: manifest.last_received_at,
     signing_keys: manifest.signing_keys.length,
     newest_checkpoint_given: later ?? null,
+    access_log_lines: verification.readings?.restores.at(-1)?.lines ?? 0,
+    newest_access_checkpoint_given: verification.readings?.restores.at(-1)?.signedBefore ?? null,
     verified: verificationFields(verification),
   };
   return `${printableJson(JSON.stringify(told, undefined, 2))}\n`;
@@ -217,7 +242,7 @@ function report(to: string, chosen: Chosen, verification: Verification, later: L
       ? 'Before a collector is started on it: docs/OPERATIONS.md, "Restore".'
       : `WARNING: checkpoints over ${later.size} events have left the old log, and this one has ${events}. So ` +
         `${later.size - events} that were acknowledged are missing, and a collector started here would sign others in ` +
-        'their place. docs/OPERATIONS.md, "Restore", says what to do first.';
+        'their place. docs/OPERATIONS.md, "When events are lost", says what to do instead.';
   const told = (text: string) => `${wrappedFor(process.stdout, text)}\n`;
   return `${paragraphs.map(told).join('')}\n${verificationReport(verification)}\n${told(warning)}`;
 }

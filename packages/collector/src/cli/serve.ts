@@ -157,9 +157,17 @@ async function run(
     dataDir: config.dataDir,
     logKeys: () => readHistory(config.dataDir).keys,
     onTrouble: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink takes no checkpoints'),
-    onForked: (sink, reason) => log.error({ sink, reason }, 'a checkpoint sink contradicts this ledger'),
+    onForked: (sink, reason, of) =>
+      log.error(
+        { sink, reason },
+        of === 'events'
+          ? 'a checkpoint sink contradicts this ledger; docs/OPERATIONS.md, CollectorSinkForked, says what to do'
+          : 'a checkpoint sink contradicts access.log; events are not concerned. docs/OPERATIONS.md, CollectorSinkForked, says what to do',
+      ),
     onShared: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is shared with another log'),
     onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
+    onUnwritten: (reason) =>
+      log.warn({ reason }, 'how the checkpoint sinks do cannot be written down for doctor; they go on'),
   });
   const counters = createCounterMemory();
   const vitals = new CollectorVitals({
@@ -196,6 +204,7 @@ async function run(
       },
       onCheckpointTrouble: (trouble) => vitals.noteCheckpointTrouble(trouble),
       onAccessCheckpoint: (note) => publisher.publishReadings(note),
+      onAccessLogAltered: () => vitals.noteAccessLogAltered(),
     },
   );
   vitals.thread = thread;

@@ -1,6 +1,6 @@
 /** Which of the notes that `collector verify` was given are checkpoints of this log. */
 import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
-import { accessLogCheckpoint, accessLogKey } from '../integrity/access-log-keys.js';
+import { accessLogCheckpoint, accessLogKey, restoreIn } from '../integrity/access-log-keys.js';
 import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
 import type { SignedRoot } from '../integrity/rooted-tree.js';
 import { counted } from '../store/embedded/inspection.js';
@@ -121,7 +121,7 @@ export class SignedCheckpoints {
     const { note, source, file, outside } = given;
     let judged: { checkpoint: Checkpoint; earlier: boolean };
     try {
-      if (this.#readingKeys.some(({ name }) => note.startsWith(`${name}\n`))) {
+      if (this.#isOfReadings(note)) {
         this.readings.push({ checkpoint: this.#judgeReadings(given), source });
         passed.readings++;
         return;
@@ -172,6 +172,13 @@ export class SignedCheckpoints {
     const others = this.#earlier.length === 1 ? '' : ` and ${this.#earlier.length - 1} more`;
     const message = `${first}${others}: signed by keys from before those given, and held against the log all the same`;
     this.findings.add({ kind: 'note', message });
+  }
+
+  #isOfReadings(note: string): boolean {
+    const origin = note.slice(0, note.indexOf('\n'));
+    const restore = restoreIn(origin);
+    const first = restore === undefined ? origin : origin.slice(0, -restore.length - 1);
+    return this.#readingKeys.some(({ name }) => name === first);
   }
 
   /** @throws when none of the keys has signed it for the readings, in words that follow a colon. */

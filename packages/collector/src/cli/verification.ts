@@ -10,6 +10,7 @@ import { readSinkStates, type SinkState } from '../publishing/sink-state.js';
 import { counted } from '../store/embedded/inspection.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { accessCheckpointNote, checkAccessLog, type AccessLogState } from './access-log-check.js';
+import { restoreFindings } from './access-log-text.js';
 import { notesElsewhere, notesOfDirectory } from './given-checkpoints.js';
 import { LogReading, type ReadingOptions } from './log-reading.js';
 import { checkRegular, PROOF_DIRECTORIES } from './regular-files.js';
@@ -79,6 +80,7 @@ export function verifyLog(options: VerificationOptions): Verification {
       givenOut: sizesGivenOut.lines,
     });
     for (const finding of readings?.findings ?? []) findings.add(finding);
+    if (readings !== undefined) for (const finding of restoreFindings(readings)) findings.add(finding);
     return { findings, events, unsigned, keys, checkpoints, readings };
   } finally {
     tree.close();

@@ -8,7 +8,8 @@ import { writeVerifyResult } from '../publishing/verify-result.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
 import { checkpointDirectory } from '../store/embedded/tree-files.js';
-import { accessLogText, type AccessLogState } from './access-log-check.js';
+import type { AccessLogState } from './access-log-check.js';
+import { accessLogText } from './access-log-text.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { collect, keysFrom, rotationsIn } from './given-keys.js';
@@ -139,10 +140,14 @@ function asJson(verification: Verification): string {
   return `${printableJson(JSON.stringify(verificationFields(verification), undefined, 2))}\n`;
 }
 
-function accessLogOf({ lines, signed, unended, torn, last, adopted }: AccessLogState) {
+function accessLogOf({ lines, signed, unended, torn, last, adopted, restores }: AccessLogState) {
   return {
     ...{ lines, unsigned_lines: lines - signed, unended, torn, last_reading: last ?? null },
     not_covered_before: adopted?.at ?? null,
+    restores: restores.map(({ at, lines: before, backup, signedBefore }) => ({
+      ...{ at, backup, lines: before },
+      lines_lost: signedBefore === undefined ? null : signedBefore - before,
+    })),
   };
 }
 

@@ -7,15 +7,23 @@
  * and is not read again: so a line that is changed while a collector runs is never signed for, and the next start or
  * `collector verify` finds it. A start reads the log from its beginning; while its lines do not come to the root that
  * was signed, no checkpoint takes the place of the one that proves it. Where that one is missing, a line of its own says
- * so, and is signed with the others.
+ * so, and is signed with the others. A line by which a restore goes on from a back-up gives the log another name from
+ * there on (integrity/restore-line.ts), and nothing is given out in the old one any more.
  *
  * Nothing waits for any of this: it is done a piece at a time between batches of events, and no trouble with it is one
  * of the ledger's.
  */
 import { formatCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
-import { accessLogCheckpoint, accessLogKey, accessLogOrigin } from '../integrity/access-log-keys.js';
+import {
+  accessLogCheckpoint,
+  accessLogKey,
+  accessLogOrigin,
+  keysFor,
+  restoreIn,
+} from '../integrity/access-log-keys.js';
 import { GrowingTree } from '../integrity/growing-tree.js';
 import { LineLeaves } from '../integrity/line-leaves.js';
+import { LONGEST_RESTORE_LINE, restoreLineIn } from '../integrity/restore-line.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
 import type { AccessLogStore } from '../store/access-log-store.js';
 
@@ -61,6 +69,8 @@ export class AccessLogTree {
   #signedAs: string | undefined;
   /** Its note, until the log was seen to agree with it. */
   #doubted: string | undefined;
+  /** The restores that the lines tell of; before the first the log has its first name. */
+  readonly #restores: (string | undefined)[] = [undefined];
   /** Whether the line stands that says that the checkpoint was missing. */
   #adopted = false;
   #altered = false;
@@ -123,7 +133,9 @@ export class AccessLogTree {
     if (!this.#looked) this.#look();
     await this.#takeIn();
     if (this.#signed === undefined) await this.#adopt();
-    if (this.#doubted !== undefined) onCheckpoint(this.#doubted);
+    const origin = accessLogOrigin(signer.origin, this.#restores.at(-1));
+    // One of before a restore may be older than what was given out in the same name.
+    if (this.#doubted !== undefined && this.#signed?.origin === origin) onCheckpoint(this.#doubted);
     this.#doubted = undefined;
     const { size } = this.#tree;
     // A key that took over signs once more: readings are seldom, and who knows this key alone would wait for long.
@@ -132,7 +144,6 @@ export class AccessLogTree {
     // Or power that is lost could take lines that were signed for. It still can once a flush has failed, because the
     // kernel then forgets what it could not write: verify says that they are missing, and they are.
     if (size > 0) await store.flush();
-    const origin = accessLogOrigin(signer.origin);
     const note = await signer.sign(formatCheckpoint({ origin, size, root }), origin);
     await store.setCheckpoint(note);
     this.#signed = { origin, size, root };
@@ -156,7 +167,7 @@ export class AccessLogTree {
     const current = signer.keys.at(-1);
     const { signatures } = parseNote(note);
     if (current === undefined) return;
-    const { keyId } = accessLogKey(current);
+    const [{ keyId } = accessLogKey(current)] = keysFor(this.#signed.origin, [accessLogKey(current)]);
     if (signatures.some((signature) => signature.keyId === keyId)) this.#signedAs = current.vkey;
   }
 
@@ -181,18 +192,36 @@ export class AccessLogTree {
     if (before >= 0 && end > this.#bytes && store.read(before, 1)[0] !== LINE_FEED) {
       throw new Altered(`${FILE} was changed among the lines that were signed`);
     }
-    const lines = new LineLeaves(0);
+    const lines = new LineLeaves(LONGEST_RESTORE_LINE);
     for (let at = this.#bytes; at < end;) {
       const piece = store.read(at, Math.min(PIECE_BYTES, end - at));
       if (piece.length === 0) break;
       at += piece.length;
-      for (const { leaf, length } of lines.take(piece)) this.#add(leaf, length);
+      for (const { leaf, length, bytes } of lines.take(piece)) {
+        this.#restored(bytes);
+        this.#add(leaf, length);
+      }
       this.#tree.drain();
       await new Promise(setImmediate);
     }
     const { size } = this.#tree;
-    if (this.#doubted === undefined || this.#signed === undefined || size >= this.#signed.size) return;
-    throw new Altered(`${FILE} has ${size} whole lines, and ${this.#signed.size} were signed`);
+    if (this.#doubted === undefined || this.#signed === undefined) return;
+    if (size < this.#signed.size) {
+      throw new Altered(`${FILE} has ${size} whole lines, and ${this.#signed.size} were signed`);
+    }
+    if (this.#restores.includes(restoreIn(this.#signed.origin))) return;
+    throw new Altered(`${CHECKPOINT} was signed after a restore that ${FILE} does not tell of`);
+  }
+
+  /** The log goes on under another name when the line is that of a restore. */
+  #restored(bytes: Buffer | undefined): void {
+    const line = restoreLineIn(bytes);
+    if (line === undefined) return;
+    const { size } = this.#tree;
+    if (line.lines !== size || !line.root.equals(this.#tree.root())) {
+      throw new Altered(`line ${size + 1} of ${FILE} tells of a restore, and not of the lines before it`);
+    }
+    this.#restores.push(line.log);
   }
 
   #add(leaf: Buffer, length: number): void {

@@ -7,6 +7,7 @@
 import { collectDefaultMetrics, Registry, type Metric, type OpenMetricsContentType } from 'prom-client';
 import { SIZE_BOUNDS, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import { FATES, type LedgerCounts } from '../ledger/ledger-counters.js';
+import { worstOf } from '../publishing/publisher.js';
 import { healthOf, isReady } from './health.js';
 import { counter, gauge, histogram, labelled, register, type Family, type Labels } from './metric-family.js';
 import { shownKeys } from './shown-keys.js';
@@ -190,10 +191,10 @@ const FAMILIES: readonly Family<Reading>[] = [
   labelled(
     'gauge',
     'collector_sink_state',
-    'How a checkpoint sink does: 1 for its state, 0 for the others.',
+    'How a checkpoint sink does, the worse of events and access log: 1 for its state, 0 for the others.',
     ({ facts }) =>
-      sinkLines(facts, ({ state }, labels) =>
-        SINK_STATES.map((name) => [{ ...labels, state: name }, (state?.state ?? 'untried') === name]),
+      sinkLines(facts, (sink, labels) =>
+        SINK_STATES.map((name) => [{ ...labels, state: name }, worstOf(sink) === name]),
       ),
   ),
   labelled(

@@ -3,6 +3,7 @@ import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { KeyUse } from '../access/key-ring.js';
 import type { ConsoleState, Key } from '../console/console-state.js';
 import type { AnswerCount } from '../ingest/ingest-counters.js';
+import { worstOf } from '../publishing/publisher.js';
 import { daysUntilFull } from './growth.js';
 import { healthOf, isLive, isReady } from './health.js';
 import { isInUse, isUsable, shownKeys } from './shown-keys.js';
@@ -90,13 +91,13 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
             events_behind: Math.max(0, events - checkpoint.events),
           },
     checkpoints_fail_since: known(facts.checkpointTroubleSince),
-    sinks: facts.sinks.map(({ kind, state, waiting }, i) => ({
+    sinks: facts.sinks.map(({ kind, state, readings, waiting }, i) => ({
       number: i + 1,
       kind,
-      state: state?.state ?? 'untried',
+      state: worstOf({ state, readings }),
       events: state?.size ?? null,
       at: state?.at ?? null,
-      failing_since: state?.failing_since ?? null,
+      failing_since: state?.failing_since ?? readings?.failing_since ?? null,
       waiting,
       dropped: state?.dropped ?? 0,
     })),
@@ -134,6 +135,7 @@ export function factsOf(vitals: Vitals, watch: Watch, now: number): Facts {
     logBeganAt: vitals.logBeganAt(),
     keys: [...vitals.keys()],
     keysCurrent: vitals.keysCurrent(),
+    accessLogAltered: vitals.accessLogAltered(),
     certificates: vitals.certificates(),
     clockStep: watch.clockStep,
     tokenInClear: vitals.tokenInClear(),

@@ -97,6 +97,8 @@ export interface Vitals {
   sinks(): readonly SinkView[];
   checkpoint(): CheckpointState | undefined;
   checkpointTrouble(): CheckpointTroubleState | undefined;
+  /** Whether access.log was found not to be the one that was signed. */
+  accessLogAltered(): boolean;
   certificates(): readonly CertificateState[];
   lastVerify(): VerifyState | undefined;
   lastBackup(): BackupState | undefined;

@@ -19,6 +19,7 @@ export const WARNING_IDS = [
   'checkpoints_fail',
   'sink_forked',
   'sink_down',
+  'access_log_altered',
   'verify_found_damage',
   'backup_old',
   'key_expires_soon',
@@ -50,6 +51,7 @@ export interface Facts {
   readonly checkpoint: CheckpointState | undefined;
   readonly checkpointTroubleSince: number | undefined;
   readonly sinks: readonly SinkView[];
+  readonly accessLogAltered: boolean;
   readonly lastVerify: VerifyState | undefined;
   readonly lastBackup: BackupState | undefined;
   /** Milliseconds; 0: never too old. */
@@ -77,6 +79,7 @@ export function warningsOf(facts: Facts): Warning[] {
     ...queue(facts),
     ...checkpoints(facts),
     ...sinks(facts),
+    ...accessLog(facts),
     ...verify(facts),
     ...backup(facts),
     ...keys(facts),
@@ -154,28 +157,49 @@ function* checkpoints({ now, events, checkpoint, checkpointTroubleSince: since }
 }
 
 function* sinks({ now, sinks: views }: Facts): Generator<Warning> {
-  for (const [i, { kind, state }] of views.entries()) {
-    if (state === undefined || state.state === 'ok') continue;
+  for (const [i, { kind, state, readings }] of views.entries()) {
     const name = `Sink ${i + 1} (${kind})`;
-    const since =
-      state.failing_since === undefined ? '' : ` for ${duration(now - Date.parse(state.failing_since))}`;
-    if (state.state === 'forked') {
+    if (state?.state === 'forked') {
       yield {
         id: 'sink_forked',
         severity: 'critical',
         title: `${name} holds a checkpoint that contradicts this ledger`,
         what_to_do:
-          'Somebody may have changed the log, or an old copy was started again. Keep everything as it is, and run collector verify --against what the sink holds; see docs/INTEGRITY.md.',
+          'Somebody may have changed the log, or an old copy was started again. Keep everything as it is, and run collector verify --against what the sink holds; docs/OPERATIONS.md, CollectorSinkForked, and after a restore "When events are lost".',
       };
-    } else {
+    }
+    if (readings?.state === 'forked') {
+      yield {
+        id: 'sink_forked',
+        severity: 'critical',
+        title: `${name} holds a checkpoint that contradicts the access log`,
+        what_to_do:
+          'The events are not concerned. Somebody may have changed access.log, or an old copy was put back by other means than collector restore. Keep everything as it is, and run collector verify --against what the sink holds; docs/OPERATIONS.md, CollectorSinkForked.',
+      };
+    }
+    const failing = [state, readings].find((each) => each?.state === 'failing');
+    if (failing !== undefined) {
+      const { failing_since: from } = failing;
+      const since = from === undefined ? '' : ` for ${duration(now - Date.parse(from))}`;
       yield {
         id: 'sink_down',
         severity: 'warning',
-        title: `${name} has taken no checkpoint${since}`,
+        title: `${name} has taken no checkpoint${failing === state ? '' : ' of the access log'}${since}`,
         what_to_do: 'Nothing waits for it and nothing is lost. collector doctor says what is wrong with it.',
       };
     }
   }
+}
+
+function* accessLog({ accessLogAltered }: Facts): Generator<Warning> {
+  if (!accessLogAltered) return;
+  yield {
+    id: 'access_log_altered',
+    severity: 'critical',
+    title: 'The access log is not the one that was signed',
+    what_to_do:
+      'Events are taken, but no checkpoint of the access log is signed any more. Keep the data directory as it is; collector doctor says what was changed, and docs/INTEGRITY.md, "When the access log was changed", what to do.',
+  };
 }
 
 function* verify({ lastVerify }: Facts): Generator<Warning> {

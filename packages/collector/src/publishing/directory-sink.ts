@@ -30,8 +30,8 @@ export interface DirectorySinkOptions {
   readonly shown: string;
   readonly files: SinkFiles;
   readonly log: AnyLogView;
-  /** With what the names of files begin; nothing, but for the log of readings. */
-  readonly prefix?: string;
+  /** With what the names of files begin, by the name of the log; nothing when not given. */
+  readonly prefix?: (origin: string) => string;
 }
 
 export class DirectorySink implements Sink {
@@ -69,7 +69,7 @@ export class DirectorySink implements Sink {
       const there = await files.tail(this.#contradiction, LONGEST_NOTE);
       if (there !== undefined) await this.#compare(this.#contradiction, there, attempt);
     }
-    const names = `^${this.options.prefix ?? ''}\\d{${DIGITS}}(-\\d)?\\.checkpoint$`;
+    const names = `^${this.#prefix(attempt)}\\d{${DIGITS}}(-\\d)?\\.checkpoint$`;
     const found = await files.last(directory, names, LOOK_AT, () => attempt.progress());
     for (const { name, bytes } of found) {
       if (await this.#compare(path.join(directory, name), bytes, attempt)) break;
@@ -100,11 +100,15 @@ export class DirectorySink implements Sink {
     return held;
   }
 
+  #prefix({ newest }: Attempt): string {
+    return this.options.prefix?.(newest.origin) ?? '';
+  }
+
   /** On return the directory holds this note, or one of the same tree. */
   async #give({ note, checkpoint }: Published, attempt: Attempt): Promise<void> {
-    const { path: directory, files, prefix = '' } = this.options;
+    const { path: directory, files } = this.options;
     const bytes = Buffer.from(note);
-    const name = prefix + String(checkpoint.size).padStart(DIGITS, '0');
+    const name = this.#prefix(attempt) + String(checkpoint.size).padStart(DIGITS, '0');
     for (let k = 1; k <= MOST_NAMES; k++) {
       const file = path.join(directory, `${name}${k === 1 ? '' : `-${k}`}.checkpoint`);
       const there = await files.create(file, bytes);

@@ -3,7 +3,7 @@
  * changed this host could not change as well, so what lies there is believed, and the ledger is held against it.
  */
 import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
-import { accessLogOrigin } from '../integrity/access-log-keys.js';
+import { eventsOrigin } from '../integrity/access-log-keys.js';
 import { rootAt, TilesIncomplete, type HashSource } from '../integrity/merkle.js';
 import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
 import { systemCode } from '../system-code.js';
@@ -54,8 +54,9 @@ const LONGEST_NAME = 120;
 export function otherLog(note: string, origin: string): string | undefined {
   try {
     const { origin: other } = checkpointOf(note);
-    if (accessLogOrigin(other) === origin || other === accessLogOrigin(origin)) return undefined;
-    return other === origin ? undefined : other.replace(UNSHOWABLE, '?').slice(0, LONGEST_NAME);
+    return eventsOrigin(other) === eventsOrigin(origin)
+      ? undefined
+      : other.replace(UNSHOWABLE, '?').slice(0, LONGEST_NAME);
   } catch {
     return undefined;
   }

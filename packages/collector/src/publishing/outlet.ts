@@ -49,7 +49,7 @@ export class Outlet {
   /** Other logs in the same place. */
   readonly #others = new Set<string>();
   #controller: AbortController | undefined;
-  /** The trouble that was told of, until the recovery is. */
+  /** The trouble that was told of, until the recovery is: its message, or that it is a contradiction. */
   #told: string | undefined;
   #failures = 0;
   #running: Promise<void> | undefined;
@@ -207,8 +207,10 @@ export class Outlet {
     const before = this.#state;
     this.#enterTrouble(trouble.state, trouble.message);
     this.options.onState(before?.state !== trouble.state || before.message !== trouble.message);
-    if (this.#told === trouble.message) return;
-    this.#told = trouble.message;
+    // A contradiction stays the same one while the ledger grows, and its message has the ledger's size.
+    const what = trouble.state === 'forked' ? trouble.state : trouble.message;
+    if (this.#told === what) return;
+    this.#told = what;
     if (trouble.state === 'forked') this.options.onForked(trouble.message);
     else this.options.onTrouble(trouble.message);
   }

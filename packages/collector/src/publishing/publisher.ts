@@ -6,7 +6,7 @@
  * limit and its own retries; calls to disks that may hang are in a process of their own, which can be killed.
  */
 import path from 'node:path';
-import { accessLogKey } from '../integrity/access-log-keys.js';
+import { accessLogKey, keysFor, restoreIn } from '../integrity/access-log-keys.js';
 import type { HashSource } from '../integrity/merkle.js';
 import type { NoteKey } from '../integrity/note-signing.js';
 import { DirectorySink } from './directory-sink.js';
@@ -31,11 +31,13 @@ export interface PublisherOptions {
   readonly logKeys: () => readonly NoteKey[];
   /** Told when a sink's trouble begins, and when it becomes another one. */
   readonly onTrouble: (sink: string, message: string) => void;
-  /** Told instead when a sink has seen a checkpoint of this log that the ledger does not agree with. */
-  readonly onForked: (sink: string, message: string) => void;
+  /** Told instead when a sink has seen a checkpoint of this log that what is here does not agree with, and of which log. */
+  readonly onForked: (sink: string, message: string, log: PublishedLog) => void;
   /** Told once that checkpoints of another log lie in a sink's place; it is used all the same. */
   readonly onShared: (sink: string, message: string) => void;
   readonly onRecovered: (sink: string) => void;
+  /** How the sinks do cannot be written down for doctor, which is no trouble of theirs. Told until it can be again. */
+  readonly onUnwritten: (message: string) => void;
   readonly now?: () => number;
   readonly fetch?: typeof fetch;
   readonly patience?: Patience;
@@ -50,6 +52,8 @@ const PATIENCE: Patience = { firstMs: 1000, mostMs: 60_000, tryMs: 10_000 };
  */
 const STATES_EVERY_MS = 1000;
 
+export type PublishedLog = 'events' | 'access-log';
+
 /** A sink, and how it does. */
 export interface SinkView {
   readonly kind: SinkSpec['kind'];
@@ -57,16 +61,29 @@ export interface SinkView {
   readonly shown: string;
   /** Undefined before the first try has come to something. */
   readonly state: SinkState | undefined;
-  /** Checkpoints that it is still owed. */
+  /** The same of the checkpoints of the log of readings; undefined too for a sink that gets none. */
+  readonly readings?: SinkState | undefined;
+  /** Checkpoints of the ledger that it is still owed. */
   readonly waiting: number;
+}
+
+/** One word for both of what a sink takes: the worse. */
+export function worstOf({
+  state,
+  readings,
+}: Pick<SinkView, 'state' | 'readings'>): SinkState['state'] | 'untried' {
+  const states = [state?.state, readings?.state];
+  return (['forked', 'failing'] as const).find((each) => states.includes(each)) ?? state?.state ?? 'untried';
 }
 
 export class Publisher {
   readonly #options: PublisherOptions;
   /** One a sink. */
   readonly #outlets: readonly Outlet[];
-  /** One a sink that takes checkpoints of the log of readings as well. */
-  readonly #ofReadings: readonly Outlet[];
+  /** By the place of the sink, for those that take checkpoints of the log of readings as well. */
+  readonly #ofReadings: ReadonlyMap<number, Outlet>;
+  /** The name of the log of readings. */
+  #readingsOrigin = '';
   readonly #files: SinkFiles & { kill?(): void };
   #statesTimer: NodeJS.Timeout | undefined;
   #statesTold = false;
@@ -77,9 +94,11 @@ export class Publisher {
     this.#files = options.files ?? new RemoteSinkFiles();
     const before = statesBefore(options.dataDir);
     const sinks = options.sinks.map((spec) => this.#sinksOf(spec));
-    this.#outlets = sinks.map(([ofLedger]) => this.#outlet(ofLedger, before));
-    this.#ofReadings = sinks.flatMap(([, ...ofReadings]) =>
-      ofReadings.map((sink) => this.#outlet(sink, before)),
+    this.#outlets = sinks.map(([ofLedger]) => this.#outlet(ofLedger, 'events', before));
+    this.#ofReadings = new Map(
+      sinks.flatMap(([, ...ofReadings], i) =>
+        ofReadings.map((sink) => [i, this.#outlet(sink, 'access-log', before)] as const),
+      ),
     );
     if (options.sinks.length > 0 || before.length > 0) this.#writeStates();
   }
@@ -90,6 +109,7 @@ export class Publisher {
       kind,
       shown,
       state: this.#outlets[i]?.state,
+      readings: this.#ofReadings.get(i)?.state,
       waiting: this.#outlets[i]?.waiting ?? 0,
     }));
   }
@@ -101,7 +121,8 @@ export class Publisher {
 
   /** The same for a checkpoint of the log of readings. */
   publishReadings(note: string): void {
-    this.#offer(note, this.#ofReadings);
+    this.#readingsOrigin = note.slice(0, note.indexOf('\n'));
+    this.#offer(note, [...this.#ofReadings.values()]);
   }
 
   #offer(note: string, outlets: readonly Outlet[]): void {
@@ -125,7 +146,7 @@ export class Publisher {
     this.#closed = true;
     let timer: NodeJS.Timeout | undefined;
     const timeIsUp = new Promise((resolve) => (timer = setTimeout(resolve, timeoutMs)));
-    const outlets = [...this.#outlets, ...this.#ofReadings];
+    const outlets = [...this.#outlets, ...this.#ofReadings.values()];
     await Promise.race([Promise.all(outlets.map((outlet) => outlet.close())), timeIsUp]);
     clearTimeout(timer);
     for (const outlet of outlets) outlet.abandon();
@@ -133,7 +154,7 @@ export class Publisher {
     if (this.#outlets.length > 0) this.#writeStates();
   }
 
-  #outlet(sink: Sink, before: readonly SinkState[]): Outlet {
+  #outlet(sink: Sink, log: PublishedLog, before: readonly SinkState[]): Outlet {
     const options = this.#options;
     const { shown } = sink;
     return new Outlet(sink, {
@@ -141,7 +162,7 @@ export class Publisher {
       before: before.find((state) => state.sink === shown),
       now: options.now ?? Date.now,
       onTrouble: (message) => options.onTrouble(shown, message),
-      onForked: (message) => options.onForked(shown, message),
+      onForked: (message) => options.onForked(shown, message, log),
       onShared: (origin) => options.onShared(shown, sharedPlace(origin)),
       onRecovered: () => options.onRecovered(shown),
       onState: (changed) => this.#noteStates(changed),
@@ -159,14 +180,14 @@ export class Publisher {
     // Either finds what the other has put there.
     const logKeys = () => {
       const keys = this.#options.logKeys();
-      return [...keys, ...keys.map(accessLogKey)];
+      return [...keys, ...keysFor(this.#readingsOrigin, keys.map(accessLogKey))];
     };
     const turns = new Turns();
-    const sinkFor = (log: AnyLogView, shown: string, prefix = '') => {
-      const options = { ...spec, shown, files: this.#files, log, prefix };
+    const sinkFor = (log: AnyLogView, shown: string, prefix?: (origin: string) => string) => {
+      const options = { ...spec, shown, files: this.#files, log, ...(prefix && { prefix }) };
       return turns.of(spec.kind === 'directory' ? new DirectorySink(options) : new FileSink(options));
     };
-    const ofReadings = sinkFor({ rootAt, logKeys }, `${spec.shown} (access log)`, 'access-log-');
+    const ofReadings = sinkFor({ rootAt, logKeys }, `${spec.shown} (access log)`, readingsPrefix);
     return [sinkFor({ tiles, logKeys }, spec.shown), discreet(ofReadings)];
   }
 
@@ -181,22 +202,23 @@ export class Publisher {
     this.#statesTimer = undefined;
     try {
       const states = this.#outlets.flatMap(({ state }): SinkState[] => (state === undefined ? [] : [state]));
-      const ofReadings = this.#ofReadings.flatMap(({ state }): SinkState[] =>
+      const ofReadings = [...this.#ofReadings.values()].flatMap(({ state }): SinkState[] =>
         state === undefined ? [] : [{ ...state, log: 'access-log' }],
       );
       writeSinkStates(this.#options.dataDir, [...states, ...ofReadings]);
       this.#statesTold = false;
     } catch (error) {
       // The sinks go on without it.
-      if (!this.#statesTold) {
-        this.#options.onTrouble(
-          'sinks.json',
-          `what doctor shows of the sinks cannot be written: ${messageOf(error)}`,
-        );
-      }
+      if (!this.#statesTold) this.#options.onUnwritten(messageOf(error));
       this.#statesTold = true;
     }
   }
+}
+
+/** With what the files of its checkpoints begin: a log that a restore has begun counts its lines from the same zero. */
+function readingsPrefix(origin: string): string {
+  const restore = restoreIn(origin);
+  return restore === undefined ? 'access-log-' : `access-log-${restore}-`;
 }
 
 /**

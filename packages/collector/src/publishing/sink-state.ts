@@ -44,10 +44,11 @@ export function describe(state: SinkState, now: number): string {
   const { sink, size, at, failing_since: since, message, dropped, also_holds: other } = state;
   const delivered =
     size === undefined || at === undefined
-      ? 'it never had one'
+      ? 'it has taken none from this directory yet'
       : `the last was of ${counted(size, state.log === undefined ? 'event' : 'line')}, ${ago(now - Date.parse(at))} ago`;
   const lost =
-    dropped === undefined || dropped === 0
+    // A sink that contradicts the log gets no more, so that nothing newer will cover them there.
+    dropped === undefined || dropped === 0 || state.state === 'forked'
       ? ''
       : `; ${dropped} could not wait any longer, and the newest covers them`;
   const shared = other === undefined ? '' : `; it ${sharedPlace(other)}`;

@@ -71,11 +71,9 @@ export class PrivateKeys {
       pem = fs.readFileSync(file, 'utf8');
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw error;
-      // A first key is made together with its directory.
-      const hint = this.isThere() ? '' : '; was the collector started with --signing-command before?';
       throw new SigningKeyFault(
         'key-missing',
-        `${file} is not there: it holds the private key of ${key.vkey}${hint}`,
+        `${file} is not there: it holds the private key of ${key.vkey}`,
       );
     }
     const privateKey = privateKeyIn(pem);

@@ -302,6 +302,50 @@ describe('[R-812] a back-up that has changed', () => {
     expect(faults()).toEqual([expect.stringMatching(/is not as it was written, before byte 414$/)]);
   });
 
+  test('is found out by a check that takes its manifests one by one, and every file is looked at', async () => {
+    const log = new GrowingLog();
+    for (let i = 0; i < 5; i++) {
+      log.append(100);
+      if (i === 2) log.roll();
+      await run(log);
+    }
+    const found = (page?: number) => checkBackup(new BackupFiles(root), () => undefined, page);
+    for (const page of [1, 2, 5]) {
+      const { backups, oldest, newest, faults: none } = found(page);
+      expect([backups, none, newest?.events]).toEqual([5, [], found().newest?.events]);
+      expect(oldest).toEqual(found().oldest);
+    }
+    for (const [file, bytes] of filesBelow(root)) {
+      if (file === 'lock' || bytes === '') continue;
+      const full = path.join(root, file);
+      const whole = fs.readFileSync(full);
+      fs.writeFileSync(full, Buffer.concat([Buffer.of((whole[0] ?? 0) ^ 1), whole.subarray(1)]));
+      const told = [1, 2, undefined].map((page) => {
+        try {
+          return found(page).faults.length > 0;
+        } catch (error) {
+          return error instanceof NotThisBackup;
+        }
+      });
+      expect([file, ...told]).toEqual([file, true, true, true]);
+      fs.writeFileSync(full, whole);
+    }
+  });
+
+  test('[R-811] has a list of which no more is read than a run can have added', async () => {
+    const log = new GrowingLog();
+    log.append(350);
+    await run(log);
+    const list = path.join(root, 'files.sha256');
+    const { size } = fs.statSync(list);
+    // Sparse: more than can be a string.
+    fs.truncateSync(list, 3 * 2 ** 30);
+    log.append(10);
+    await run(log);
+    expect(fs.statSync(list).size).toBe(size);
+    expect(faults()).toEqual([]);
+  });
+
   test('is found out by a check when a file or a line is missing, or is no file', async () => {
     const log = new GrowingLog();
     log.append(350);

@@ -127,6 +127,11 @@ describe('[R-811] a back-up', () => {
     const whole = [...before.keys()].slice(0, -1);
     expect(whole.map((file) => modified().get(file))).toEqual(whole.map((file) => before.get(file)));
     expect((await idsIn(await restored())).size).toBe(310);
+    const { stdout } = await backUp();
+    const full = segmentPaths(dataDir).length - 1;
+    expect(stdout.replace(/\s+/g, ' ')).toContain(
+      `Full files of the log: 0 copied now, ${full} in the back-up from before; of`,
+    );
     expect((await idsIn(await restored('--at', first.manifest))).size).toBe(300);
   });
 
@@ -138,6 +143,7 @@ describe('[R-811] a back-up', () => {
       new RegExp(`^${backups} holds 3 events of ${ORIGIN}, the last of them received at 20`),
     );
     expect(stdout).toContain('The private signing keys are not in it');
+    expect(stdout).toContain('The log is one file so far, and was copied as far as it goes.');
     expect(stdout).toContain('It is on the same file system as the log');
     expect(stdout).not.toContain('secret');
     expect(fs.existsSync(path.join(backups, 'signing-keys'))).toBe(false);

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { whyUnsigned } from '../../src/cli/proof-findings.js';
 import { CheckpointTrouble } from '../../src/publishing/checkpoint-trouble.js';
 import { writeSinkStates } from '../../src/publishing/sink-state.js';
 import { createKey, run, start, temporaryDirectory } from '../running/collector-process.js';
@@ -70,7 +71,7 @@ describe('collector doctor on the proof', () => {
     fs.rmSync(file);
     const { code, lines } = await said();
     expect(lines[0]).toBe(
-      `signing key: warning: ${file} is not there: without a --signing-command no checkpoint can be signed`,
+      `signing key: warning: ${file} is not there, and without it or its --signing-command no collector starts; after a restore bring it back`,
     );
     expect(code).toBe(0);
   });
@@ -85,7 +86,7 @@ describe('collector doctor on the proof', () => {
       `signing key: ok: ${path.join(elsewhere, name)}, for its owner alone`,
     );
     expect((await said()).lines[0]).toBe(
-      `signing key: warning: not in ${inData('signing-keys')}/; if it is behind a --signing-command, tell doctor so`,
+      `signing key: warning: not in ${inData('signing-keys')}/, and without it no collector starts: after a restore bring it back; if it is behind a --signing-command, tell doctor so`,
     );
     const vkey = fs.readFileSync(inData('checkpoints', 'origin.vkey'), 'utf8').trim();
     expect((await said('--signing-command', process.execPath)).lines[0]).toBe(
@@ -175,6 +176,11 @@ describe('collector doctor on the proof', () => {
       `checkpoint: warning: over 300 events, signed as ${ORIGIN}; 1 event after them wait since ` +
         `${new Date(batch[0]?.receivedAt ?? 0).toISOString()}: the collector cannot sign, and its log says why`,
     );
+  });
+
+  test('[R-903] says that a full disk keeps checkpoints from being made, which nobody else could write down', () => {
+    expect(whyUnsigned(4096)).toMatch(/^the disk is full/);
+    expect(whyUnsigned(1 << 30)).toBe('the collector cannot sign, and its log says why');
   });
 
   test('[R-901] warns of a damaged tree, and the start of a collector makes it anew', async () => {

@@ -121,6 +121,45 @@ describe('[R-812] a restored data directory', () => {
     expect(fs.existsSync(path.join(backups, 'here'))).toBe(false);
   });
 
+  test('is made in no file, and in one that others may enter with a warning', async () => {
+    await fillSigned(dataDir, [events(3)]);
+    await backUp();
+    fs.writeFileSync(target, 'thesis');
+    expect(await restore()).toEqual({
+      ...{ code: 2, stdout: '' },
+      stderr: `collector: ${target} is no directory: give a new one or an empty one\n`,
+    });
+    expect(fs.readFileSync(target, 'utf8')).toBe('thesis');
+    fs.rmSync(target);
+    fs.mkdirSync(target);
+    fs.chmodSync(target, 0o777);
+    const { code, stderr } = await restore();
+    expect([code, stderr]).toEqual([
+      0,
+      `collector: warning: ${target} can be entered by other users; it holds patient data: chmod 700\n`,
+    ]);
+  });
+
+  test('[R-905] is not started on without its signing key, which is told, and is no matter of trying again', async () => {
+    await fillSigned(dataDir, [events(3)]);
+    await backUp();
+    expect((await restore()).code).toBe(0);
+    const { code, stderr } = await run([
+      'serve',
+      '--port',
+      '0',
+      '--data-dir',
+      target,
+      '--log-level',
+      'error',
+    ]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/signing-keys\/[0-9a-f]{8}\.pem is not there.*A back-up has it only when/);
+    fs.cpSync(path.join(dataDir, 'signing-keys'), path.join(target, 'signing-keys'), { recursive: true });
+    const serving = await start(target);
+    expect(await serving.stop()).toBe(0);
+  });
+
   test('is that of a time or of a manifest, and says that newer ones are there', async () => {
     await fillSigned(dataDir, [events(3)]);
     const first = await backUp();

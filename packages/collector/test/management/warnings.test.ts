@@ -6,6 +6,8 @@ import { warningsOf, WARNING_IDS, type Facts } from '../../src/management/warnin
 const NOW = Date.parse('2026-03-04T12:00:00Z');
 const DAY = 86_400_000;
 
+const WELL_SINK = { kind: 'directory', shown: 'dir:/mnt/worm', state: sink('ok'), waiting: 0 } as const;
+
 const WELL: Facts = {
   now: NOW,
   storage: { state: 'open', failedAt: 0 },
@@ -15,7 +17,8 @@ const WELL: Facts = {
   events: 10,
   checkpoint: { events: 10, at: NOW - 3 * DAY },
   checkpointTroubleSince: undefined,
-  sinks: [{ kind: 'directory', shown: 'dir:/mnt/worm', state: sink('ok'), waiting: 0 }],
+  sinks: [WELL_SINK],
+  accessLogAltered: false,
   lastVerify: { at: NOW - DAY, intact: true, events: 10 },
   lastBackup: { at: NOW - DAY + 1000, events: 9 },
   backupMaxAgeMs: DAY,
@@ -77,6 +80,7 @@ test('[R-834] where all is well nothing is warned of', () => {
   expect(ids({ sinks: [{ kind: 'witness', shown: '', state: undefined, waiting: 1 }] })).toEqual([]);
 });
 
+const ofReadings = (state: 'failing' | 'forked') => [{ ...WELL_SINK, readings: sink(state) }];
 const open = { events: 10, at: NOW - 61_000 };
 const down = (state: 'failing' | 'forked', since?: number) => [
   { kind: 'witness', shown: 'https://witness.test/secret', state: sink(state, since), waiting: 3 } as const,
@@ -109,6 +113,14 @@ test.each<[string, Partial<Facts>, string[]]>([
   ],
   ['sink down', { sinks: down('failing', NOW - DAY) }, ['warning sink_down']],
   ['sink forked', { sinks: down('forked') }, ['critical sink_forked']],
+  ['sink of readings forked', { sinks: ofReadings('forked') }, ['critical sink_forked']],
+  ['sink of readings down', { sinks: ofReadings('failing') }, ['warning sink_down']],
+  [
+    'sink down for both',
+    { sinks: [{ ...WELL_SINK, state: sink('failing'), readings: sink('failing') }] },
+    ['warning sink_down'],
+  ],
+  ['access log altered', { accessLogAltered: true }, ['critical access_log_altered']],
   ['damage', { lastVerify: { at: NOW, intact: false, events: 1 } }, ['critical verify_found_damage']],
   ['old back-up', { lastBackup: { at: NOW - DAY - 1, events: 9 } }, ['warning backup_old']],
   ['no back-up', { lastBackup: undefined }, ['warning backup_old']],
@@ -171,6 +183,7 @@ test('[R-834] the gravest come first, and all at once are told', () => {
     events: 12,
     checkpoint: open,
     sinks: [...down('failing'), ...down('forked')],
+    accessLogAltered: true,
     lastVerify: { at: NOW, intact: false, events: 1 },
     lastBackup: undefined,
     keys: [use({ expiresAt: NOW + DAY })],

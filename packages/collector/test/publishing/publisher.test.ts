@@ -22,7 +22,13 @@ const PATIENCE = { firstMs: 5, mostMs: 20, tryMs: 2000 };
 function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
   const dataDir = options.dataDir ?? scratchDirectory();
   const tell = () => vi.fn<(sink: string, message: string) => void>();
-  const told = { onTrouble: tell(), onForked: tell(), onShared: tell(), onRecovered: vi.fn() };
+  const told = {
+    onTrouble: tell(),
+    onForked: tell(),
+    onShared: tell(),
+    onRecovered: vi.fn(),
+    onUnwritten: vi.fn<(message: string) => void>(),
+  };
   const publisher = new Publisher({
     sinks: parseSinks(sinks),
     tiles: log.tiles,
@@ -268,6 +274,7 @@ describe('a publisher', () => {
         [
           `${kind}:${place} (access log)`,
           expect.stringMatching(/ is a checkpoint of 9 lines, and access\.log has 8: it was restored/),
+          'access-log',
         ],
       ]);
       const others = LINES.map((line, i) => (i === 2 ? log.tiles.hashes(0, 0, 1) : line));
@@ -282,6 +289,7 @@ describe('a publisher', () => {
         [
           `${kind}:${place} (access log)`,
           expect.stringContaining('9 lines that are not the first 9 of access.log'),
+          'access-log',
         ],
       ]);
       // The events have nothing to do with it.
@@ -315,11 +323,12 @@ describe('a publisher', () => {
     const worm = scratchDirectory();
     const dataDir = path.join(scratchDirectory(), 'file');
     fs.writeFileSync(dataDir, '');
-    const { publisher, onTrouble } = publisherTo(`dir:${worm}`, { dataDir });
+    const { publisher, onTrouble, onUnwritten } = publisherTo(`dir:${worm}`, { dataDir });
     for (const size of [10, 20]) publisher.publish(log.note(size));
     await publisher.close(1000);
     expect(fs.readdirSync(worm)).toHaveLength(2);
-    expect(onTrouble.mock.calls).toEqual([['sinks.json', expect.stringContaining('ENOTDIR')]]);
+    expect(onTrouble.mock.calls).toEqual([]);
+    expect(onUnwritten.mock.calls).toEqual([[expect.stringContaining('ENOTDIR')]]);
     const rubbish = scratchDirectory();
     fs.mkdirSync(path.join(rubbish, 'checkpoints'));
     fs.writeFileSync(path.join(rubbish, 'checkpoints', 'sinks.json'), '{');
