@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream';
 import type { ErrorCode } from '@clinical-events/protocol';
 import { endSocket, refuseOnSocket } from './answers.js';
 import type { Ingest } from './ingest.js';
+import { Places } from './places.js';
 import { Tls, type TlsOptions } from './tls.js';
 
 /** What a listener grants; may be changed while it listens. */
@@ -56,6 +57,7 @@ export class Listener {
   readonly tls: Tls | undefined;
   readonly #server: Server;
   readonly #connections = new Set<Socket>();
+  readonly #places: Places;
 
   constructor(
     private readonly ingest: Ingest,
@@ -73,7 +75,13 @@ export class Listener {
     this.tls = tls && new Tls(tls, options.headersTimeoutMs, settings);
     const server = this.tls?.server ?? createServer(settings);
     this.#server = server;
+    this.#places = new Places(options.maxConnections);
     this.limit(options);
+    // Before Node's own, so that one without a place costs no parser and no handshake.
+    const admitted = server.listeners('connection');
+    server.removeAllListeners('connection').on('connection', (socket: Socket) => {
+      if (this.#places.admit(socket)) for (const listener of admitted) listener.call(server, socket);
+    });
     server.on(this.tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
       this.#connections.add(socket);
       socket.once('close', () => this.#connections.delete(socket));
@@ -94,7 +102,7 @@ export class Listener {
   /** Takes other limits, for connections and requests from now on. */
   limit(limits: Limits): void {
     const server = this.#server;
-    server.maxConnections = limits.maxConnections;
+    this.#places.limit = limits.maxConnections;
     server.headersTimeout = limits.headersTimeoutMs;
     server.requestTimeout = limits.requestTimeoutMs;
     server.keepAliveTimeout = limits.keepAliveTimeoutMs;

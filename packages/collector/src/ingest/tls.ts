@@ -13,6 +13,7 @@ import type { Duplex } from 'node:stream';
 import { TLSSocket, type SecureContextOptions } from 'node:tls';
 import { CredentialWatch } from './credential-watch.js';
 import type { CredentialFiles, Credentials } from './credentials.js';
+import { standsFor } from './places.js';
 import { TlsFailures } from './tls-failures.js';
 import type { Log } from './refusal-log.js';
 
@@ -94,7 +95,12 @@ export class Tls {
       this.#handshakes.set(from, socket);
       socket.once('close', () => this.#handshakes.delete(from));
     });
-    this.server.on('secureConnection', (socket) => this.#handshakes.delete(addressOf(socket)));
+    this.server.on('secureConnection', (socket) => {
+      const from = addressOf(socket);
+      const connection = this.#handshakes.get(from);
+      if (connection !== undefined) standsFor(socket, connection);
+      this.#handshakes.delete(from);
+    });
     // Node's own hands it on as if it were the fault of a request.
     this.server.removeAllListeners('tlsClientError');
     this.server.on('tlsClientError', (error, socket) => this.#fail(error, socket));
@@ -186,8 +192,8 @@ export class Tls {
   }
 }
 
-function addressOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
+function addressOf({ remoteAddress, remotePort, localAddress }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
 
 /** Node gives a name with a line for each part. */
