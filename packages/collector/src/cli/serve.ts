@@ -34,6 +34,9 @@ import { RunCount } from './run-count.js';
 import { ServiceManager } from './service-manager.js';
 import { openTelemetry } from './telemetry.js';
 
+/** So long a stop waits for a reload that is under way, in milliseconds. */
+const RELOAD_END_MS = 1000;
+
 const STOPPING = ['SIGTERM', 'SIGINT'] as const;
 
 const EXAMPLES = `
@@ -82,6 +85,12 @@ async function serveUntilStopped(read: () => Config): Promise<number> {
   } finally {
     await keyDatabase.close();
     held.release();
+    // Nothing is left to be done. A file that is being read from a mount that is gone would keep the process for ever, and
+    // process.exit() would wait for it as well.
+    setTimeout(() => {
+      log.error('something hangs that cannot be ended, most likely a file system: killed by itself');
+      process.kill(process.pid, 'SIGKILL');
+    }, config.shutdownTimeoutMs).unref();
   }
 }
 
@@ -115,7 +124,7 @@ async function run(
     },
     sources: {
       'API keys': () => keys.refresh(),
-      'TLS certificate': (): Promise<void> | undefined => listener.tls?.reload(),
+      'TLS certificate': (): Promise<boolean> => listener.tls?.reload() ?? Promise.resolve(true),
     },
     onBegin: () => manager.reloading(),
     onEnd: () => manager.ready(status),
@@ -250,7 +259,7 @@ ${newKeyNotice({ host: config.host, port, tls: edge.tls !== undefined, certifica
   const { code, reason } = await ending.reached;
   log.info({ reason, pending: ingest.pending }, 'stopping');
   vitals.entered('stopping');
-  await reload.end();
+  await reload.end(Math.min(RELOAD_END_MS, reload.config.shutdownTimeoutMs));
   manager.stopping();
   ingest.stop();
   const { shutdownTimeoutMs } = reload.config;

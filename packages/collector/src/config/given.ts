@@ -1,6 +1,6 @@
 /** What the environment and the configuration file say, by option name: still text, and not yet understood. */
-import { readFileSync } from 'node:fs';
-import { jsonFaultAt } from '../json-fault.js';
+import { readFileSync, statSync } from 'node:fs';
+import { jsonFaultAt, repeatedNames } from '../json-fault.js';
 import { didYouMean } from '../nearest-name.js';
 import type { ConfigFault } from './config-error.js';
 import { ENTRIES } from './options.js';
@@ -42,6 +42,11 @@ export function fromFile(file: Given | undefined, faults: ConfigFault[]): Map<st
   if (file === undefined) return given;
   let text: string;
   try {
+    // Whoever opens a pipe that nobody writes to waits for ever; and what a device says is endless.
+    if (!statSync(file.text).isFile()) {
+      faults.push({ source: file.source, message: `${file.text} is not a regular file` });
+      return given;
+    }
     text = readFileSync(file.text, 'utf8');
   } catch (error) {
     faults.push({
@@ -60,6 +65,9 @@ export function fromFile(file: Given | undefined, faults: ConfigFault[]): Map<st
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
     faults.push({ source: file.source, message: `${file.text} does not hold a JSON object` });
     return given;
+  }
+  for (const name of repeatedNames(text)) {
+    faults.push({ source: `${file.text}, "${name}"`, message: 'is given more than once' });
   }
   const options = new Map(ENTRIES);
   const known = [...options.keys()];

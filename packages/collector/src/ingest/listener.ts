@@ -182,7 +182,9 @@ export class Listener {
   }
 
   #refuse(socket: Duplex, code: ErrorCode, headers?: string): void {
-    this.ingest.noteRefusal(code, socket instanceof Socket ? socket.remoteAddress : undefined);
+    // On a spare connection, as browsers open them, nobody has asked for anything.
+    const unused = code === 'request_timeout' && socket instanceof Socket && socket.bytesRead === 0;
+    if (!unused) this.ingest.noteRefusal(code, socket instanceof Socket ? socket.remoteAddress : undefined);
     refuseOnSocket(socket, code, headers);
   }
 }

@@ -131,8 +131,8 @@ export class Tls {
     this.#failures.flush();
   }
 
-  /** Reads the files now. On return they are in use for new connections, or the log says why not. */
-  reload(): Promise<void> {
+  /** Reads the files now. Resolves with whether they are in use for new connections; if not, the log says why. */
+  reload(): Promise<boolean> {
     return this.#watch.reload();
   }
 

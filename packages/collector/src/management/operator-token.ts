@@ -28,6 +28,7 @@ export class OperatorToken {
     try {
       const stat = fs.statSync(file);
       mode = stat.mode;
+      if (!stat.isFile()) throw new OperatorTokenUnfit(`${file} is not a regular file`);
       if (stat.size > MOST_BYTES) throw new OperatorTokenUnfit(`${file} is too long to hold a token`);
       text = fs.readFileSync(file, 'utf8');
     } catch (error) {

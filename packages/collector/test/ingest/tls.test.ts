@@ -122,6 +122,8 @@ describe('a client that is no good [R-821]', () => {
     socket.setEncoding('utf8').on('data', (piece: string) => (text += piece));
     await new Promise((resolve) => socket.once('close', resolve));
     expect(text).toMatch(/^HTTP\/1\.1 408 /);
+    // Nobody has asked for anything: browsers open spare connections.
+    expect(logged('refused').filter(({ code }) => code === 'request_timeout')).toEqual([]);
   });
 
   test('and sends bytes of its own below the encryption harms nobody', async () => {
@@ -209,9 +211,31 @@ test('a session is taken up again, but not past a renewed certificate [R-821]', 
   const first = await resume(running.port, sender);
   expect((await resume(running.port, sender, first.session)).resumed).toBe(true);
   const before = logged('TLS certificate in use').length;
+  renew('fifth');
   running.process.kill('SIGHUP');
   await expect.poll(() => logged('TLS certificate in use').length).toBe(before + 1);
   expect((await resume(running.port, sender, first.session)).resumed).toBe(false);
+});
+
+test('what was reloaded and did not change is not told again, and the last line says what came of it [R-842]', async () => {
+  const told = () =>
+    logged('TLS certificate in use').length + logged('the TLS certificate expires soon').length;
+  const reloads = () => logged('configuration reloaded').length;
+  renew('soon', 10);
+  running.process.kill('SIGHUP');
+  await expect.poll(() => logged('the TLS certificate expires soon').length).toBe(1);
+  await expect.poll(() => running.output.stderr).toMatch(/"configuration reloaded"}\n$/);
+  const [before, done] = [told(), reloads()];
+  running.process.kill('SIGHUP');
+  await expect.poll(reloads).toBe(done + 1);
+  expect(told()).toBe(before);
+  fs.writeFileSync(path.join(certificates, 'tls.key'), authority.issue().key);
+  running.process.kill('SIGHUP');
+  const failed = 'configuration reloaded, but not what is listed as kept';
+  await expect.poll(() => logged(failed)).toMatchObject([{ level: 50, kept: ['TLS certificate'] }]);
+  renew('good');
+  running.process.kill('SIGHUP');
+  await expect.poll(reloads).toBe(done + 2);
 });
 
 describe('a start [R-821]', () => {
