@@ -95,11 +95,11 @@ export class CredentialWatch {
       const { validFromDate, validToDate } = credentials.certificate;
       const now = Date.now();
       if (validToDate.getTime() <= now) {
-        throw new CredentialsUnusable(`the certificate in ${files.cert} has expired`);
+        throw unusable(`the certificate in ${files.cert} has expired`);
       }
       if (validFromDate.getTime() > now) {
         this.#notBefore = validFromDate.getTime();
-        throw new CredentialsUnusable(
+        throw unusable(
           `the certificate in ${files.cert} is not valid before ${validFromDate.toISOString()}; it is taken then`,
         );
       }
@@ -112,6 +112,10 @@ export class CredentialWatch {
       return false;
     }
   }
+}
+
+function unusable(message: string): CredentialsUnusable {
+  return new CredentialsUnusable([{ file: 'cert', message }]);
 }
 
 function isSame(one: Credentials, other: Credentials): boolean {
