@@ -23,7 +23,7 @@ import { TreeFiles } from '../store/embedded/tree-files.js';
 import { CollectorVitals } from './collector-vitals.js';
 import { addConfigOptions, configOf, readingOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { newKeyNotice } from './first-event.js';
+import { newKeyNotice, requiresCertificate } from './first-event.js';
 import { LedgerWorker } from './ledger-worker.js';
 import { isTokenInClear, openManagement } from './management-listener.js';
 import { type Provisions, provisionsOf } from './provisions.js';
@@ -225,9 +225,14 @@ async function run(
   keys.start();
   vitals.entered('running');
   if (firstKey !== undefined) {
+    const shown = tls && {
+      file: tls.files.cert,
+      certificate: tls.credentials.certificate,
+      clientShowsOne: requiresCertificate(config),
+    };
     process.stdout.write(`
 Your API key (organisation "default", all permissions):
-${newKeyNotice({ host: config.host, port, tls: tls !== undefined, certificate: tls?.credentials.certificate }, firstKey, 'inference-start')}
+${newKeyNotice({ host: config.host, port, tls: shown }, firstKey, 'inference-start')}
 `);
   }
   log.info(

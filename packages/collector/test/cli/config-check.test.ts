@@ -152,7 +152,7 @@ describe('[R-841] collector config check', () => {
         ...(more.length === 0 ? [] : [['--host', 'EADDRNOTAVAIL']]),
       ] as const;
       for (const [source, message] of expected)
-        expect(told).toContainEqual({ source, message: expect.stringContaining(message as string });
+        expect(told).toContainEqual({ source, message: expect.stringContaining(message) as string });
       expect(told).toHaveLength(expected.length);
       const started = await run(['serve', ...given, ...more]);
       const ofStart = told.filter(({ message }) => !message.includes('EADDRNOTAVAIL'));
