@@ -3,6 +3,7 @@ import { createServer, type Server, type ServerOptions, type ServerResponse } fr
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ErrorCode } from '@clinical-events/protocol';
+import { systemCode } from '../system-code.js';
 import { endSocket, refuseOnSocket } from './answers.js';
 import type { Ingest } from './ingest.js';
 import { Places } from './places.js';
@@ -89,7 +90,7 @@ export class Listener {
     server.on('request', (request, response) => this.#serve(request, response, 'none'));
     server.on('checkContinue', (request, response) => this.#serve(request, response, 'continue'));
     server.on('checkExpectation', (request, response) => this.#serve(request, response, 'unmet'));
-    server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#clientError(error, socket));
+    server.on('clientError', (error, socket) => this.#clientError(error, socket));
     // It asks for something else than HTTP on this connection; so does Upgrade, which a server may ignore.
     server.on('connect', (_request, socket) => {
       // Node has let go of the socket: an error that nobody listens for would end the process.
@@ -162,12 +163,12 @@ export class Listener {
    * one that is written while an earlier request waits would be taken for that request's answer. Where that could
    * be, the connection is closed instead: that tells nobody anything untrue, and a repeat is safe.
    */
-  #clientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+  #clientError(error: Error, socket: Duplex): void {
     // It was ended below, and is being left to the client to close.
     if (socket.writableEnded) return;
     if (this.tls?.breaks(error, socket) === true) return;
     const latest = latestOn(socket);
-    if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
+    if (systemCode(error) === 'ECONNRESET' || !socket.writable) socket.destroy();
     else if (latest === undefined || latest.req.complete) {
       // The fault is in a request that nobody has seen yet.
       if (this.#owesAnswer(socket)) socket.destroy();
@@ -189,6 +190,6 @@ export class Listener {
   }
 }
 
-function faultOf(error: NodeJS.ErrnoException): ErrorCode {
-  return PARSER_FAULTS[error.code ?? ''] ?? 'malformed_request';
+function faultOf(error: Error): ErrorCode {
+  return PARSER_FAULTS[systemCode(error) ?? ''] ?? 'malformed_request';
 }

@@ -11,6 +11,7 @@ import type { ServerOptions } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { TLSSocket, type SecureContextOptions } from 'node:tls';
+import { systemCode } from '../system-code.js';
 import { CredentialWatch } from './credential-watch.js';
 import type { CredentialFiles, Credentials } from './credentials.js';
 import { standsFor } from './places.js';
@@ -145,8 +146,8 @@ export class Tls {
    * Whether an error on a connection that spoke HTTP is one of the encryption below: nothing that were written there
    * would arrive. It is then noted, and the connection closed.
    */
-  breaks(error: NodeJS.ErrnoException, socket: Duplex): boolean {
-    if (error.code?.startsWith('ERR_SSL_') !== true || !(socket instanceof TLSSocket)) return false;
+  breaks(error: Error, socket: Duplex): boolean {
+    if (systemCode(error)?.startsWith('ERR_SSL_') !== true || !(socket instanceof TLSSocket)) return false;
     this.#fail(error, socket);
     return true;
   }
@@ -156,7 +157,7 @@ export class Tls {
     return this.#failures.counts;
   }
 
-  #fail(error: NodeJS.ErrnoException, socket: TLSSocket): void {
+  #fail(error: Error, socket: TLSSocket): void {
     this.#failures.note(error, socket);
     socket.destroy();
   }

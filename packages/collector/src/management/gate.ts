@@ -20,6 +20,7 @@ import { TLSSocket, type SecureContext } from 'node:tls';
 import { errorBody, ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import { TokenBucket } from '../access/token-bucket.js';
 import { refuseOnSocket } from '../ingest/answers.js';
+import { systemCode } from '../system-code.js';
 
 const MOST_SERVED = 64;
 const MOST_PER_ADDRESS = 32;
@@ -56,7 +57,7 @@ export class Gate {
 
   /** @param handler gets GET and HEAD requests without a body, and no others. */
   constructor(private readonly handler: RequestListener) {
-    this.#http.on('clientError', (error: NodeJS.ErrnoException, connection) => {
+    this.#http.on('clientError', (error, connection) => {
       if (connection.writable) refuseOnSocket(connection, codeOf(error));
       else connection.destroy();
     });
@@ -257,6 +258,6 @@ function refuse(response: ServerResponse, code: ErrorCode, headers: Record<strin
   response.end(JSON.stringify(errorBody(code)));
 }
 
-function codeOf({ code }: NodeJS.ErrnoException): ErrorCode {
-  return code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'malformed_request';
+function codeOf(error: Error): ErrorCode {
+  return systemCode(error) === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'malformed_request';
 }
