@@ -1,6 +1,7 @@
 /**
- * Where a text stops being JSON (RFC 8259). V8 says it for some faults only, and for the others quotes the text, which
- * in a configuration file may be anything.
+ * What V8 does not say of a JSON text (RFC 8259). Where it stops being one: it is told for some faults only, and for the
+ * others the text is quoted, which in a configuration file may be anything. And which names an object holds twice: of
+ * those the last is taken in silence.
  */
 
 const SPACE = /[ \t\n\r]*/y;
@@ -15,7 +16,10 @@ class Fault extends Error {
 }
 
 class Scanner {
+  /** The names in the outermost object, as they are written. */
+  readonly names: string[] = [];
   #at = 0;
+  #depth = 0;
   constructor(private readonly text: string) {}
 
   scan(): void {
@@ -34,15 +38,19 @@ class Scanner {
   #members(end: string, named: boolean): void {
     this.#skip(SPACE);
     if (this.#take(end)) return;
+    this.#depth++;
     do {
       if (named) {
         this.#skip(SPACE);
-        if (this.text[this.#at] !== '"' || !this.#skip(SCALAR)) throw new Fault(this.#at);
+        const from = this.#at;
+        if (this.text[from] !== '"' || !this.#skip(SCALAR)) throw new Fault(from);
+        if (this.#depth === 1) this.names.push(this.text.slice(from, this.#at));
         this.#skip(SPACE);
         if (!this.#take(':')) throw new Fault(this.#at);
       }
       this.#value();
     } while (this.#take(','));
+    this.#depth--;
     if (!this.#take(end)) throw new Fault(this.#at);
   }
 
@@ -70,4 +78,12 @@ export function jsonFaultAt(text: string): { line: number; column: number } | un
     const before = text.slice(0, fault.at).split('\n');
     return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1 };
   }
+}
+
+/** @param text JSON. @returns the names that its outermost object holds more than once, each once; none when it is none. */
+export function repeatedNames(text: string): string[] {
+  const scanner = new Scanner(text);
+  scanner.scan();
+  const names = scanner.names.map((name) => JSON.parse(name) as string);
+  return [...new Set(names.filter((name, i) => names.indexOf(name) !== i))];
 }

@@ -11,6 +11,7 @@ import { writeBackupNote } from '../publishing/backup-note.js';
 import { lockDirectory } from '../store/embedded/directory-lock.js';
 import { exists } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
+import { systemCode } from '../system-code.js';
 import { backupFailure } from './backup-faults.js';
 import { contradictionIn } from './backup-proof.js';
 import { backedUpLog } from './backup-source.js';
@@ -119,7 +120,7 @@ function noteDone(dataDir: string, { time: at, events }: RunResult['manifest']):
   try {
     writeBackupNote(dataDir, { at, events });
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EROFS') return;
+    if (systemCode(error) === 'EROFS') return;
     const reason = error instanceof Error ? error.message : String(error);
     process.stderr.write(
       `collector: warning: it could not be noted for the console that a back-up was made: ${printable(reason)}\n`,

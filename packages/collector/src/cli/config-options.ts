@@ -9,7 +9,6 @@ import {
   type Reading,
   readConfig,
 } from '../config.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
 
 /** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
 export function addConfigOptions(command: Command, name: CommandName): Command {
@@ -32,14 +31,15 @@ export function readingOf(command: Command, name: CommandName): Reading {
 
 /**
  * The configuration for a command that was given its options by {@link addConfigOptions}.
- * @throws ConfigError with every fault; CommandFailure when the data directory is something else than a directory.
+ * @throws ConfigError with every fault, or that the data directory is something else than a directory.
  */
 export function configOf(command: Command, name: CommandName): Config {
-  const { config, faults } = readingOf(command, name);
+  const { config, faults, settings } = readingOf(command, name);
   if (config === undefined) throw new ConfigError(faults);
   // Whatever is done in it would fail, each command in its own words, and none would name it.
   if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false) {
-    throw new CommandFailure(`${config.dataDir} is not a directory`, EXIT.usage);
+    const source = settings.find((setting) => setting.name === 'data-dir')?.source ?? '--data-dir';
+    throw new ConfigError([{ source, message: `${config.dataDir} is not a directory` }]);
   }
   return config;
 }

@@ -8,16 +8,16 @@ import type { ConfigFault, Reading } from '../config.js';
 import { isLoopback } from '../loopback.js';
 import { parseSinks, SinkSpecInvalid, type SinkSpec } from '../publishing/sink.js';
 import { exposureOf } from '../store/embedded/exposure.js';
-import type { Edge } from './edge.js';
+import type { FoundProvisions } from './provisions.js';
 
 /** So long before its end a certificate is worth a thought, in milliseconds. */
 const CERTIFICATE_SOON_MS = 21 * 86_400_000;
 
 /**
- * @param edge the certificate among it, when the configuration has no fault.
+ * @param found what the options name, as far as it can be used.
  * @returns a line each, with who said it. Also for a configuration with faults, as far as it can be read.
  */
-export function configWarnings({ settings, file }: Reading, edge?: Edge): ConfigFault[] {
+export function configWarnings({ settings, file }: Reading, found: FoundProvisions = {}): ConfigFault[] {
   const warnings: ConfigFault[] = [];
   const find = (name: string) => settings.find((setting) => setting.name === name);
   const textOf = (name: string) => String(find(name)?.value ?? '');
@@ -49,10 +49,11 @@ export function configWarnings({ settings, file }: Reading, edge?: Edge): Config
   }
   // A group may read: that is how Kubernetes mounts a secret.
   if (key !== '' && modeOf(key) & 0o007) warn('tls-key', `every user may read ${key}: chmod 600`);
-  const until = edge?.tls?.credentials.certificate.validToDate;
+  const until = found.tls?.credentials.certificate.validToDate;
   if (until !== undefined && until.getTime() < Date.now() + CERTIFICATE_SOON_MS) {
     warn('tls-cert', `the certificate ends on ${until.toISOString()}`);
   }
+  warn('trusted-proxies', found.trustedProxies?.exposure);
   if (textOf('log-level') === 'silent') warn('log-level', 'nothing will be logged, whatever happens');
 
   const dataDir = textOf('data-dir');

@@ -1,14 +1,11 @@
 /** `collector config check`: says what `collector serve` would make of its options, the environment and the file. */
-import fs from 'node:fs';
 import { Command } from 'commander';
-import { ConfigError, type ConfigFault, type Reading, type Setting } from '../config.js';
-import { parseSinks, SinkSpecInvalid } from '../publishing/sink.js';
+import { ConfigError, type Reading } from '../config.js';
 import { addConfigOptions, readingOf } from './config-options.js';
 import { configWarnings } from './config-warnings.js';
-import { edgeOf } from './edge.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
-import { operatorTokenOf } from './management-listener.js';
+import { EXIT } from './exit-codes.js';
 import { printable, printableJson } from './printable.js';
+import { findProvisions } from './provisions.js';
 import { startFaults } from './start-faults.js';
 import { alignedTable } from './table.js';
 import { telemetryWarnings } from './telemetry.js';
@@ -41,17 +38,11 @@ export function command(): Command {
 /** @returns the exit code. @throws ConfigError with every fault, unless it is told as JSON. */
 async function report(reading: Reading, json: boolean): Promise<number> {
   const { settings } = reading;
-  const faults = [...reading.faults, ...faultsBeyondReading(reading)];
-  const { config } = reading;
-  const edge = config && (await refusalAmong(faults, settings, () => edgeOf(config)));
-  if (config) await refusalAmong(faults, settings, () => operatorTokenOf(config));
-  // Each in a directory that is one.
-  if (config && faults.length === 0) {
-    for (const { option, message } of await startFaults(config)) {
-      faults.push({ source: settings.find(({ name }) => name === option)?.source ?? option, message });
-    }
-  }
-  const warnings = [...configWarnings(reading, edge), ...(await telemetryWarnings())];
+  const { found, faults: foundFaults } = await findProvisions(reading);
+  const faults = [...foundFaults];
+  for (const { option, message } of await startFaults(reading.sound))
+    faults.push({ source: settings.find(({ name }) => name === option)?.source ?? option, message });
+  const warnings = [...configWarnings(reading, found), ...(await telemetryWarnings())];
   if (json) {
     const told = settings
       // A faulty list of sinks may hold a password.
@@ -75,49 +66,7 @@ async function report(reading: Reading, json: boolean): Promise<number> {
   return EXIT.ok;
 }
 
-/** Does what serve does before it does anything else. @param faults is given what serve would refuse. */
-async function refusalAmong<Value>(
-  faults: ConfigFault[],
-  settings: readonly Setting[],
-  step: () => Value | Promise<Value>,
-): Promise<Value | undefined> {
-  try {
-    return await step();
-  } catch (error) {
-    if (!(error instanceof CommandFailure)) throw error;
-    const [, name = '', message = ''] = /^(--[a-z-]+|TLS): (.*)$/s.exec(error.message) ?? [
-      '',
-      '',
-      error.message,
-    ];
-    const source = settings.find((setting) => `--${setting.name}` === name)?.source ?? name;
-    faults.push({ source, message });
-    return undefined;
-  }
-}
-
 /** Paths may hold anything; quotation marks do no harm on a terminal. */
 function legible(text: string): string {
   return printable(text).replaceAll('\\"', '"');
-}
-
-/** What serve would refuse once the options by themselves are sound. */
-function faultsBeyondReading({ settings }: Reading): ConfigFault[] {
-  const faults: ConfigFault[] = [];
-  const find = (name: string) => settings.find((setting) => setting.name === name);
-  const dataDir = find('data-dir');
-  if (
-    dataDir !== undefined &&
-    fs.statSync(String(dataDir.value), { throwIfNoEntry: false })?.isDirectory() === false
-  ) {
-    faults.push({ source: dataDir.source, message: `${dataDir.value} is not a directory` });
-  }
-  const sinks = find('checkpoint-sink');
-  try {
-    parseSinks(String(sinks?.value ?? ''));
-  } catch (error) {
-    if (!(error instanceof SinkSpecInvalid)) throw error;
-    faults.push({ source: sinks?.source ?? '', message: error.message });
-  }
-  return faults;
 }

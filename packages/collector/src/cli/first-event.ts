@@ -3,6 +3,7 @@ import { randomUUID, type X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/protocol';
 import { certificateName } from '../access/certificate-name.js';
+import type { Config } from '../config.js';
 import { alternativeNames } from '../ingest/client-certificate.js';
 
 /** Valid in both profiles, so that the line works whatever the key or the collector asks for. */
@@ -27,10 +28,22 @@ const PAYLOADS: Readonly<Record<EventKind, object>> = {
 export interface Listening {
   readonly host: string;
   readonly port: number;
-  /** Whether HTTPS is spoken there. */
-  readonly tls?: boolean;
-  /** With what certificate, if that is known. */
-  readonly certificate?: X509Certificate | undefined;
+  /** With HTTPS. */
+  readonly tls?: ListeningTls | undefined;
+}
+
+interface ListeningTls {
+  /** The file of the certificate. */
+  readonly file: string;
+  /** Undefined when it cannot be read. */
+  readonly certificate: X509Certificate | undefined;
+  /** Whether the client has to show a certificate too. */
+  readonly clientShowsOne: boolean;
+}
+
+/** Whether every client has to show a certificate. */
+export function requiresCertificate({ tlsClientCa, tlsClientAuth }: Config): boolean {
+  return tlsClientCa !== '' && tlsClientAuth === 'required';
 }
 
 /** The address to type on the same host: an address that means "any" is no address to call. */
@@ -41,7 +54,8 @@ export function callable(host: string): string {
 }
 
 /** What curl is told of where to send: by a name that the certificate has, since it would turn away from another. */
-function addressOf({ host, port, tls = false, certificate }: Listening): string {
+function addressOf({ host, port, tls }: Listening): string {
+  const certificate = tls?.certificate;
   const at = callable(host);
   const bare = at.replace(/^\[|\]$/g, '');
   const checked = isIP(bare) === 0 ? certificate?.checkHost(bare) : certificate?.checkIP(bare);
@@ -53,9 +67,23 @@ function addressOf({ host, port, tls = false, certificate }: Listening): string 
     : alternativeNames(certificate.subjectAltName ?? '')
         .find(isName)
         ?.slice(4);
-  if (name === undefined) return `${tls ? 'https' : 'http'}://${at}:${port}`;
+  if (name === undefined) return `${tls === undefined ? 'http' : 'https'}://${at}:${port}`;
   const resolve = isIP(bare) === 0 ? '' : `--resolve ${name}:${port}:${at} `;
   return `${resolve}https://${name}:${port}`;
+}
+
+/**
+ * What curl is to believe, and to show. Taken as an authority, the collector's own certificate vouches for itself,
+ * whoever has issued it. The client's files are not known here.
+ */
+function tlsOptions({ file, clientShowsOne }: ListeningTls): string[] {
+  const own = clientShowsOne ? ['  --cert client.crt --key client.key \\'] : [];
+  return [`  --cacert ${inQuotes(file)} \\`, ...own];
+}
+
+/** One word of a shell, whatever is in it. */
+function inQuotes(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /**
@@ -73,6 +101,7 @@ export function firstEventCurl(listening: Listening, keyText: string, kind: Even
   // Nothing above contains a single quote, and a key cannot: the shell takes all of it literally.
   return [
     `curl -sS -X POST ${addressOf(listening)}${EVENT_PATHS[kind]} \\`,
+    ...(listening.tls === undefined ? [] : tlsOptions(listening.tls)),
     `  -H 'X-API-Key: ${keyText}' \\`,
     `  -H 'Content-Type: application/json' \\`,
     `  -d '${JSON.stringify(event)}'`,
@@ -84,12 +113,15 @@ export function firstEventCurl(listening: Listening, keyText: string, kind: Even
  * line break. Belongs on standard output, never in a log.
  */
 export function newKeyNotice(listening: Listening, keyText: string, kind: EventKind): string {
+  const files = listening.tls?.clientShowsOne
+    ? ', with the certificate and the key of the sender in client.crt and client.key'
+    : '';
   return `
   ${keyText}
 
 This is the only time that the key is shown: only its hash is stored. Keep it like a password.
 
-Send a first event; the collector answers {"status":"accepted"}:
+Send a first event${files}; the collector answers {"status":"accepted"}:
 
 ${firstEventCurl(listening, keyText, kind)}
 `;

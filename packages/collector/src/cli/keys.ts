@@ -11,7 +11,7 @@ import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js'
 import type { ApiKey, RotationRefusal } from '../store/key-store.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { newKeyNotice } from './first-event.js';
+import { newKeyNotice, requiresCertificate } from './first-event.js';
 import {
   clientCertificateFrom,
   expiryFrom,
@@ -106,9 +106,9 @@ function keyTable(keys: readonly ApiKey[], nowMs: number): string {
 }
 
 /** Undefined also when this user may not read it: a key can be made all the same. */
-function certificateOf({ tlsCert }: Config): X509Certificate | undefined {
+function certificateOf(file: string): X509Certificate | undefined {
   try {
-    return tlsCert === '' ? undefined : new X509Certificate(fs.readFileSync(tlsCert));
+    return new X509Certificate(fs.readFileSync(file));
   } catch {
     return undefined;
   }
@@ -122,8 +122,14 @@ function printIssued(issued: IssuedKey, config: Config, introduction: string): v
   const listening = {
     host: config.host,
     port,
-    tls: config.tlsCert !== '',
-    certificate: certificateOf(config),
+    tls:
+      config.tlsCert === ''
+        ? undefined
+        : {
+            file: config.tlsCert,
+            certificate: certificateOf(config.tlsCert),
+            clientShowsOne: key.clientCertificate !== undefined || requiresCertificate(config),
+          },
   };
   process.stdout.write(introduction + newKeyNotice(listening, text, kind));
 }

@@ -3,23 +3,9 @@ import type { Logger } from 'pino';
 import type { Config } from '../config.js';
 import type { Credentials } from '../ingest/credentials.js';
 import { isLoopback } from '../loopback.js';
-import { OperatorToken, OperatorTokenUnfit } from '../management/operator-token.js';
+import type { OperatorToken } from '../management/operator-token.js';
 import type { Vitals } from '../management/vitals.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-
-/**
- * @returns undefined when none is wanted, or no token is.
- * @throws {@link CommandFailure} that names the option.
- */
-export function operatorTokenOf({ management, managementTokenFile }: Config): OperatorToken | undefined {
-  if (management === 'off' || managementTokenFile === '') return undefined;
-  try {
-    return OperatorToken.read(managementTokenFile);
-  } catch (error) {
-    if (!(error instanceof OperatorTokenUnfit)) throw error;
-    throw new CommandFailure(`--management-token-file: ${error.message}`, EXIT.usage, { cause: error });
-  }
-}
 
 /** Closed when it is disposed of. */
 export interface OpenManagement extends AsyncDisposable {

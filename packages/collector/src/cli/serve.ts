@@ -5,15 +5,13 @@ import { Command } from 'commander';
 import pino, { type Logger } from 'pino';
 import { ensureFirstKey } from '../access/issuing.js';
 import { KeyRing } from '../access/key-ring.js';
-import { type Config, serviceManagement } from '../config.js';
+import { type Config, type Reading, serviceManagement } from '../config.js';
 import { Ingest } from '../ingest/ingest.js';
 import { Listener } from '../ingest/listener.js';
 import { createCounterMemory } from '../ledger/ledger-counters.js';
 import { createRingMemory } from '../ledger/ring.js';
-import type { OperatorToken } from '../management/operator-token.js';
 import { Publisher } from '../publishing/publisher.js';
 import { readingsRoot } from '../publishing/readings-root.js';
-import { parseSinks, SinkSpecInvalid, type SinkSpec } from '../publishing/sink.js';
 import { readHistory } from '../signing/key-history.js';
 import { AccessLogFile } from '../store/embedded/access-log-file.js';
 import { DirectoryInUse, lockDirectory, type DirectoryLock } from '../store/embedded/directory-lock.js';
@@ -23,16 +21,19 @@ import { nodeFiles } from '../store/embedded/files.js';
 import { KeyDatabase } from '../store/embedded/key-database.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { CollectorVitals } from './collector-vitals.js';
-import { addConfigOptions, configOf } from './config-options.js';
-import { edgeOf, type Edge } from './edge.js';
+import { addConfigOptions, configOf, readingOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { newKeyNotice } from './first-event.js';
+import { newKeyNotice, requiresCertificate } from './first-event.js';
 import { LedgerWorker } from './ledger-worker.js';
-import { isTokenInClear, openManagement, operatorTokenOf } from './management-listener.js';
+import { isTokenInClear, openManagement } from './management-listener.js';
+import { type Provisions, provisionsOf } from './provisions.js';
 import { Reload } from './reload.js';
 import { RunCount } from './run-count.js';
 import { ServiceManager } from './service-manager.js';
 import { openTelemetry } from './telemetry.js';
+
+/** So long a stop waits for a reload that is under way, in milliseconds. */
+const RELOAD_END_MS = 1000;
 
 const STOPPING = ['SIGTERM', 'SIGINT'] as const;
 
@@ -52,7 +53,7 @@ export function command(): Command {
   return addConfigOptions(serve, 'serve')
     .addHelpText('after', EXAMPLES)
     .action(async (_options: unknown, self: Command) => {
-      process.exitCode = await serveUntilStopped(() => configOf(self, 'serve'));
+      process.exitCode = await serveUntilStopped(readingOf(self, 'serve'), () => configOf(self, 'serve'));
     });
 }
 
@@ -66,40 +67,34 @@ function lock(dataDir: string): DirectoryLock {
   }
 }
 
-/** @param read reads the configuration. @returns the exit code. */
-async function serveUntilStopped(read: () => Config): Promise<number> {
-  const config = read();
-  const sinks = sinksOf(config);
-  const edge = await edgeOf(config);
-  const token = operatorTokenOf(config);
+/** @param read reads the configuration anew. @returns the exit code. */
+async function serveUntilStopped(reading: Reading, read: () => Config): Promise<number> {
+  const { config, provisions } = await provisionsOf(reading);
   const log = pino({ level: config.logLevel, base: null }, pino.destination({ dest: 2, sync: true }));
   const held = lock(config.dataDir);
   const exposure = exposureOf(config.dataDir);
   if (exposure) log.warn(exposure);
+  const { exposure: forgeable } = provisions.trustedProxies;
+  if (forgeable) log.warn(`--trusted-proxies ${forgeable}`);
   const keyDatabase = KeyDatabase.open(config.dataDir);
   try {
-    return await run(config, read, sinks, edge, token, log, keyDatabase);
+    return await run(config, read, provisions, log, keyDatabase);
   } finally {
     await keyDatabase.close();
     held.release();
-  }
-}
-
-function sinksOf({ checkpointSink }: Config): readonly SinkSpec[] {
-  try {
-    return checkpointSink === '' ? [] : parseSinks(checkpointSink);
-  } catch (error) {
-    if (!(error instanceof SinkSpecInvalid)) throw error;
-    throw new CommandFailure(`--checkpoint-sink: ${error.message}`, EXIT.usage, { cause: error });
+    // Nothing is left to be done. A file that is being read from a mount that is gone would keep the process for ever, and
+    // process.exit() would wait for it as well.
+    setTimeout(() => {
+      log.error('something hangs that cannot be ended, most likely a file system: killed by itself');
+      process.kill(process.pid, 'SIGKILL');
+    }, config.shutdownTimeoutMs).unref();
   }
 }
 
 async function run(
   config: Config,
   read: () => Config,
-  sinks: readonly SinkSpec[],
-  edge: Edge,
-  token: OperatorToken | undefined,
+  { sinks, token, tls, trustedProxies, allowedOrigins }: Provisions,
   log: Logger,
   keyDatabase: KeyDatabase,
 ): Promise<number> {
@@ -115,7 +110,7 @@ async function run(
     },
     sources: {
       'API keys': () => keys.refresh(),
-      'TLS certificate': (): Promise<void> | undefined => listener.tls?.reload(),
+      'TLS certificate': (): Promise<boolean> => listener.tls?.reload() ?? Promise.resolve(true),
     },
     onBegin: () => manager.reloading(),
     onEnd: () => manager.ready(status),
@@ -146,8 +141,8 @@ async function run(
     get logRequests() {
       return log.isLevelEnabled('debug');
     },
-    trustedProxies: edge.trustedProxies,
-    allowedOrigins: edge.allowedOrigins,
+    trustedProxies,
+    allowedOrigins,
   });
   const tree = TreeFiles.read(config.dataDir, nodeFiles);
   const publisher = new Publisher({
@@ -176,7 +171,7 @@ async function run(
     backupMaxAgeMs: () => reload.config.backupMaxAgeMs,
   });
   // Before the ledger is opened, which may take long: a probe wants to know that the collector is alive.
-  await using management = await openManagement(config, token, edge.tls?.credentials, vitals, log);
+  await using management = await openManagement(config, token, tls?.credentials, vitals, log);
   if (management.address) log.info(management.address, 'management listening');
   // It flushes when it is disposed of, after the last answer and before the keys are closed.
   await using telemetry = await openTelemetry(vitals, log);
@@ -220,7 +215,7 @@ async function run(
   const listener = new Listener(
     ingest,
     config,
-    edge.tls && { ...edge.tls, log, onRenewed: (credentials) => management.present(credentials) },
+    tls && { ...tls, log, onRenewed: (credentials) => management.present(credentials) },
   );
   vitals.listener = listener;
   let port: number;
@@ -239,9 +234,14 @@ async function run(
   keys.start();
   vitals.entered('running');
   if (firstKey !== undefined) {
+    const shown = tls && {
+      file: tls.files.cert,
+      certificate: tls.credentials.certificate,
+      clientShowsOne: requiresCertificate(config),
+    };
     process.stdout.write(`
 Your API key (organisation "default", all permissions):
-${newKeyNotice({ host: config.host, port, tls: edge.tls !== undefined, certificate: edge.tls?.credentials.certificate }, firstKey, 'inference-start')}
+${newKeyNotice({ host: config.host, port, tls: shown }, firstKey, 'inference-start')}
 `);
   }
   log.info(
@@ -259,7 +259,7 @@ ${newKeyNotice({ host: config.host, port, tls: edge.tls !== undefined, certifica
   const { code, reason } = await ending.reached;
   log.info({ reason, pending: ingest.pending }, 'stopping');
   vitals.entered('stopping');
-  await reload.end();
+  await reload.end(Math.min(RELOAD_END_MS, reload.config.shutdownTimeoutMs));
   manager.stopping();
   ingest.stop();
   const { shutdownTimeoutMs } = reload.config;

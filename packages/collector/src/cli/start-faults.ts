@@ -2,6 +2,7 @@
  * What a start would refuse although every option is sound: the log's name and keys, the program that signs, addresses.
  * Reads, and tries addresses for an instant; makes and changes nothing. What is stored is for `collector doctor`.
  */
+import { statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { Config } from '../config.js';
 import { programFault } from '../signing/command-signer.js';
@@ -17,34 +18,40 @@ export interface StartFault {
 /** Below this a port is for root, or for whom the system says. */
 const PRIVILEGED_BELOW = 1024;
 
-export async function startFaults(config: Config): Promise<StartFault[]> {
+/** @param sound the options without a fault of their own; what hangs on another is left out. */
+export async function startFaults(sound: Partial<Config>): Promise<StartFault[]> {
   const faults: StartFault[] = [];
   const add = (option: string, message: string | undefined) => {
     if (message !== undefined) faults.push({ option, message });
   };
-  const { dataDir, signingKeys, signingCommand, logOrigin } = config;
-  if (signingCommand !== '') add('signing-command', programFault(signingCommand));
-  if (logOrigin !== '')
+  const { dataDir, signingKeys, signingCommand, logOrigin } = sound;
+  if (signingCommand) add('signing-command', programFault(signingCommand));
+  if (logOrigin)
     add(
       'log-origin',
       reasonUnless(() => checkOrigin(logOrigin)),
     );
-  if (hasHistory(dataDir)) {
-    const keysOption = config.signingCommand === '' ? 'signing-keys' : 'data-dir';
+  if (dataDir !== undefined && signingKeys !== undefined && signingCommand !== undefined) {
     add(
-      keysOption,
+      signingCommand === '' ? 'signing-keys' : 'data-dir',
       reasonUnless(() => {
+        if (!isDirectory(dataDir) || !hasHistory(dataDir)) return;
         const { current } = readHistory(dataDir);
-        if (logOrigin !== '' && current.name !== logOrigin)
+        if (logOrigin && current.name !== logOrigin)
           add('log-origin', `this log began as ${current.name}, and its name stays`);
         if (signingCommand === '') new PrivateKeys(signingKeys).read(current);
       }),
     );
   }
-  add('host', await addressFault(config.host, config.port));
-  if (config.management === 'on')
-    add('management-host', await addressFault(config.managementHost, config.managementPort));
+  const { host, port, management, managementHost, managementPort } = sound;
+  if (host !== undefined && port !== undefined) add('host', await addressFault(host, port));
+  if (management === 'on' && managementHost !== undefined && managementPort !== undefined)
+    add('management-host', await addressFault(managementHost, managementPort));
   return faults;
+}
+
+function isDirectory(place: string): boolean {
+  return statSync(place, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 function reasonUnless(step: () => void): string | undefined {

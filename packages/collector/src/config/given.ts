@@ -1,6 +1,6 @@
 /** What the environment and the configuration file say, by option name: still text, and not yet understood. */
-import { readFileSync } from 'node:fs';
-import { jsonFaultAt } from '../json-fault.js';
+import { readFileSync, statSync } from 'node:fs';
+import { jsonFaultAt, repeatedNames } from '../json-fault.js';
 import { didYouMean } from '../nearest-name.js';
 import type { ConfigFault } from './config-error.js';
 import { ENTRIES } from './options.js';
@@ -10,6 +10,8 @@ export interface Given {
   readonly text: string;
   readonly source: string;
 }
+/** The text is undefined when what stands there cannot be any, and that is told. */
+export type GivenInFile = Given | { readonly text: undefined; readonly source: string };
 
 /** Values from the environment, by option name. Every variable with our prefix has to be one of ours. */
 export function fromEnvironment(env: NodeJS.ProcessEnv, faults: ConfigFault[]): Map<string, Given> {
@@ -36,30 +38,41 @@ function kubernetesHint(name: string): string {
     : '';
 }
 
-/** Values from the configuration file, by option name. */
-export function fromFile(file: Given | undefined, faults: ConfigFault[]): Map<string, Given> {
-  const given = new Map<string, Given>();
+/** Values from the configuration file, by option name; undefined when there is one and nothing is known of what it says. */
+export function fromFile(
+  file: Given | undefined,
+  faults: ConfigFault[],
+): Map<string, GivenInFile> | undefined {
+  const given = new Map<string, GivenInFile>();
   if (file === undefined) return given;
   let text: string;
   try {
+    // Whoever opens a pipe that nobody writes to waits for ever; and what a device says is endless.
+    if (!statSync(file.text).isFile()) {
+      faults.push({ source: file.source, message: `${file.text} is not a regular file` });
+      return undefined;
+    }
     text = readFileSync(file.text, 'utf8');
   } catch (error) {
     faults.push({
       source: file.source,
       message: `cannot be read: ${error instanceof Error ? error.message : String(error)}`,
     });
-    return given;
+    return undefined;
   }
   const fault = jsonFaultAt(text);
   if (fault !== undefined) {
     const place = `line ${fault.line}, column ${fault.column}`;
     faults.push({ source: file.source, message: `${file.text} is not JSON: see ${place}` });
-    return given;
+    return undefined;
   }
   const content: unknown = JSON.parse(text);
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
     faults.push({ source: file.source, message: `${file.text} does not hold a JSON object` });
-    return given;
+    return undefined;
+  }
+  for (const name of repeatedNames(text)) {
+    faults.push({ source: `${file.text}, "${name}"`, message: 'is given more than once' });
   }
   const options = new Map(ENTRIES);
   const known = [...options.keys()];
@@ -70,6 +83,7 @@ export function fromFile(file: Given | undefined, faults: ConfigFault[]): Map<st
     if (option === undefined) faults.push({ source, message: `no such setting${didYouMean(name, known)}` });
     else if (typeof value !== 'string' && !(numeric && typeof value === 'number')) {
       faults.push({ source, message: numeric ? 'must be a string or a number' : 'must be a string' });
+      given.set(name, { text: undefined, source });
     } else given.set(name, { text: String(value), source });
   }
   return given;

@@ -5,7 +5,7 @@
 import path from 'node:path';
 import { ConfigError, type ConfigFault } from './config-error.js';
 import { contradictions } from './contradictions.js';
-import { fromEnvironment, fromFile, type Given } from './given.js';
+import { fromEnvironment, fromFile, type GivenInFile } from './given.js';
 import { parse, shown } from './option-value.js';
 import { camelCase, ENTRIES, type Config } from './options.js';
 import { CONFIG_VARIABLE } from './variable.js';
@@ -14,7 +14,7 @@ import { CONFIG_VARIABLE } from './variable.js';
 type Origin = 'command line' | 'environment' | 'file' | 'default';
 
 /** One option as it stands: what it is, and who said so. */
-export interface Setting {
+interface Setting {
   readonly name: string;
   readonly value: string | number;
   /** The value as a person writes it: `64MiB`, `10s`. Empty when nothing is chosen. */
@@ -29,6 +29,8 @@ export interface Setting {
 export interface Reading {
   readonly settings: readonly Setting[];
   readonly faults: readonly ConfigFault[];
+  /** What the sound options are, by their names in the configuration. */
+  readonly sound: Partial<Config>;
   /** Only without a fault. */
   readonly config: Config | undefined;
   /** The configuration file, if one was named. */
@@ -54,10 +56,11 @@ export function readConfig(
   const file =
     fromOptions.get('config') ??
     (configVariable === undefined ? undefined : { text: configVariable, source: CONFIG_VARIABLE });
-  const places: readonly (readonly [Origin, ReadonlyMap<string, Given>])[] = [
+  const inFile = fromFile(file, faults);
+  const places: readonly (readonly [Origin, ReadonlyMap<string, GivenInFile>])[] = [
     ['command line', fromOptions],
     ['environment', fromVariables],
-    ['file', fromFile(file, faults)],
+    ['file', inFile ?? new Map<string, GivenInFile>()],
   ];
   const values: Record<string, string | number> = {};
   const settings: Setting[] = [];
@@ -66,6 +69,7 @@ export function readConfig(
   for (const [name, option] of ENTRIES) {
     const [from, givenThere] = places.find(([, given]) => given.has(name)) ?? ['default' as const, undefined];
     const given = givenThere?.get(name);
+    if (given !== undefined && given.text === undefined) continue;
     const parsed =
       given === undefined && option.default === ''
         ? { value: '' }
@@ -84,12 +88,13 @@ export function readConfig(
     const shownValue = value === '' ? '' : shown(option, value);
     settings.push({ name, value, shown: shownValue, from, source, reloadable: option.reloadable === true });
   }
-  // Only whole configurations are compared: a fault in one value would be told twice.
   const config = values as Config;
-  if (faults.length === 0) faults.push(...contradictions(config, sourceOf));
+  // Of a file that says nothing, what it was to say would seem to be missing.
+  if (inFile !== undefined) faults.push(...contradictions(config, sourceOf));
   return {
     settings,
     faults,
+    sound: config,
     config: faults.length === 0 ? Object.freeze(config) : undefined,
     file: file?.text,
   };

@@ -17,7 +17,7 @@ export interface CredentialWatchOptions {
   readonly files: CredentialFiles;
   /** What is in use. */
   readonly credentials: Credentials;
-  /** To be used from now on, for new connections. */
+  /** To be used from now on, for new connections. Not called when the files say what they said before. */
   readonly onChange: (credentials: Credentials) => void;
   /** The files changed and cannot be used. Called once for each change. */
   readonly onTrouble: (reason: string) => void;
@@ -27,6 +27,7 @@ export interface CredentialWatchOptions {
 
 export class CredentialWatch {
   readonly #options: CredentialWatchOptions;
+  #used: Credentials;
   /** The files as they were when last tried. */
   #tried: string;
   /** The files as they were at the last look. */
@@ -34,10 +35,11 @@ export class CredentialWatch {
   /** When what was last tried is to be tried again; it was too early for it. Milliseconds since 1970 UTC. */
   #notBefore = Infinity;
   #timer: NodeJS.Timeout | undefined;
-  #work: Promise<void> = Promise.resolve();
+  #work: Promise<unknown> = Promise.resolve();
 
   constructor(options: CredentialWatchOptions) {
     this.#options = options;
+    this.#used = options.credentials;
     this.#tried = this.#seen = options.credentials.fileStates;
   }
 
@@ -60,13 +62,18 @@ export class CredentialWatch {
     this.#timer = undefined;
   }
 
-  /** Reads the files now, changed or not. On return they are in use, or `onTrouble` was told why not. */
-  reload(): Promise<void> {
+  /**
+   * Reads the files now, changed or not.
+   * @returns whether they are in use; when not, `onTrouble` was told why, or they are being changed and are read again.
+   */
+  reload(): Promise<boolean> {
     return this.#queue(() => this.#load());
   }
 
-  #queue(work: () => Promise<void>): Promise<void> {
-    return (this.#work = this.#work.then(work, work));
+  #queue<Value>(work: () => Promise<Value>): Promise<Value> {
+    const done = this.#work.then(work, work);
+    this.#work = done;
+    return done;
   }
 
   async #look(): Promise<void> {
@@ -77,29 +84,44 @@ export class CredentialWatch {
     if (settled && (states !== this.#tried || Date.now() >= this.#notBefore)) await this.#load();
   }
 
-  async #load(): Promise<void> {
+  async #load(): Promise<boolean> {
     const { files, onChange, onTrouble } = this.#options;
     this.#notBefore = Infinity;
     try {
       const credentials = await readCredentials(files);
       this.#tried = credentials.fileStates;
       // They were replaced while they were read: the next look reads them again.
-      if ((await fileStates(files)) !== this.#tried) return;
+      if ((await fileStates(files)) !== this.#tried) return false;
       const { validFromDate, validToDate } = credentials.certificate;
       const now = Date.now();
       if (validToDate.getTime() <= now) {
-        throw new CredentialsUnusable(`the certificate in ${files.cert} has expired`);
+        throw unusable(`the certificate in ${files.cert} has expired`);
       }
       if (validFromDate.getTime() > now) {
         this.#notBefore = validFromDate.getTime();
-        throw new CredentialsUnusable(
+        throw unusable(
           `the certificate in ${files.cert} is not valid before ${validFromDate.toISOString()}; it is taken then`,
         );
       }
-      onChange(credentials);
+      if (!isSame(credentials, this.#used)) onChange(credentials);
+      this.#used = credentials;
+      return true;
     } catch (error) {
       this.#tried = await fileStates(files);
       onTrouble(error instanceof Error ? error.message : String(error));
+      return false;
     }
   }
+}
+
+function unusable(message: string): CredentialsUnusable {
+  return new CredentialsUnusable([{ file: 'cert', message }]);
+}
+
+function isSame(one: Credentials, other: Credentials): boolean {
+  const sameAuthorities =
+    one.clientCa === undefined || other.clientCa === undefined
+      ? one.clientCa === other.clientCa
+      : one.clientCa.equals(other.clientCa);
+  return one.cert.equals(other.cert) && one.key.equals(other.key) && sameAuthorities;
 }

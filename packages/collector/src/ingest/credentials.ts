@@ -2,6 +2,7 @@
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
+import { systemCode } from '../system-code.js';
 
 export interface CredentialFiles {
   /** PEM: the collector's certificate first, and behind it those that lead to the authority. */
@@ -23,10 +24,22 @@ export interface Credentials {
   readonly fileStates: string;
 }
 
-/** The files cannot be used. The message names the file and never repeats what is in it. */
+/** What is wrong with which of the files. The message names the file and never repeats what is in it. */
+export interface CredentialFault {
+  readonly file: keyof CredentialFiles;
+  readonly message: string;
+}
+
+/** The files cannot be used. Tells every fault. */
 export class CredentialsUnusable extends Error {
   override name = 'CredentialsUnusable';
+  constructor(readonly faults: readonly CredentialFault[]) {
+    super(faults.map(({ message }) => message).join('; '));
+  }
 }
+
+/** One fault, on its way into the list. */
+class Unfit extends Error {}
 
 /** Something else than a PEM file was named, and would be read into memory. */
 const MAX_FILE_BYTES = 1 << 20;
@@ -40,27 +53,43 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
  */
 export async function readCredentials(files: CredentialFiles): Promise<Credentials> {
   const states = await fileStates(files);
-  // One after the other, so that of several faults the same is told each time.
-  const cert = await read(files.cert);
-  const key = await read(files.key);
-  const clientCa = files.clientCa === undefined ? undefined : await read(files.clientCa);
-  const [certificate] = certificatesIn(cert, files.cert);
-  if (clientCa !== undefined) certificatesIn(clientCa, files.clientCa ?? '');
-  const privateKey = privateKeyIn(key, files.key);
-  if (certificate === undefined || !certificate.checkPrivateKey(privateKey)) {
-    throw new CredentialsUnusable(
-      `the key in ${files.key} is not that of the first certificate in ${files.cert}`,
-    );
-  }
+  const faults: CredentialFault[] = [];
+  const attempt = async <Value>(file: keyof CredentialFiles, step: () => Value | Promise<Value>) => {
+    try {
+      return await step();
+    } catch (error) {
+      if (!(error instanceof Unfit)) throw error;
+      faults.push({ file, message: error.message });
+      return undefined;
+    }
+  };
+  const certificates = async (file: string) => {
+    const pem = await read(file);
+    return { pem, certificate: firstCertificateIn(pem, file) };
+  };
+  // One after the other, so that several faults are told in the same order each time.
+  const shown = await attempt('cert', () => certificates(files.cert));
+  const proof = await attempt('key', async () => {
+    const pem = await read(files.key);
+    return { pem, privateKey: privateKeyIn(pem, files.key) };
+  });
+  const { clientCa: caFile } = files;
+  const ca = caFile === undefined ? undefined : await attempt('clientCa', () => certificates(caFile));
+  if (shown === undefined || proof === undefined) throw new CredentialsUnusable(faults);
+  await attempt('key', () => {
+    if (shown.certificate.checkPrivateKey(proof.privateKey)) return;
+    throw new Unfit(`the key in ${files.key} is not that of the first certificate in ${files.cert}`);
+  });
+  if (faults.length > 0) throw new CredentialsUnusable(faults);
+  const credentials = { cert: shown.pem, key: proof.pem, clientCa: ca?.pem };
   try {
     // OpenSSL's own mind, of weak keys for one.
-    createSecureContext({ cert, key, ...(clientCa && { ca: clientCa }) });
+    createSecureContext({ cert: shown.pem, key: proof.pem, ...(ca && { ca: ca.pem }) });
   } catch (error) {
-    throw new CredentialsUnusable(`${files.cert} and ${files.key} cannot be used: ${codeOf(error)}`, {
-      cause: error,
-    });
+    const message = `${files.cert} and ${files.key} cannot be used: ${codeOf(error)}`;
+    throw new CredentialsUnusable([{ file: 'cert', message }]);
   }
-  return { cert, key, clientCa, certificate, fileStates: states };
+  return { ...credentials, certificate: shown.certificate, fileStates: states };
 }
 
 /**
@@ -82,25 +111,27 @@ export async function fileStates({ cert, key, clientCa }: CredentialFiles): Prom
 async function read(file: string): Promise<Buffer> {
   try {
     const found = await stat(file);
-    if (!found.isFile()) throw new CredentialsUnusable(`${file} is not a file`);
-    if (found.size > MAX_FILE_BYTES) throw new CredentialsUnusable(`${file} is too large for a PEM file`);
+    if (!found.isFile()) throw new Unfit(`${file} is not a file`);
+    if (found.size > MAX_FILE_BYTES) throw new Unfit(`${file} is too large for a PEM file`);
     return await readFile(file);
   } catch (error) {
-    if (error instanceof CredentialsUnusable) throw error;
-    throw new CredentialsUnusable(`${file} cannot be read: ${codeOf(error)}`, { cause: error });
+    if (error instanceof Unfit) throw error;
+    throw new Unfit(`${file} cannot be read: ${codeOf(error)}`, { cause: error });
   }
 }
 
-function certificatesIn(pem: Buffer, file: string): X509Certificate[] {
+/** All in the file are read. */
+function firstCertificateIn(pem: Buffer, file: string): X509Certificate {
   const blocks = pem.toString('latin1').match(CERTIFICATE) ?? [];
-  if (blocks.length === 0) throw new CredentialsUnusable(`${file} holds no certificate in PEM`);
   try {
-    return blocks.map((block) => new X509Certificate(block));
+    const [first] = blocks.map((block) => new X509Certificate(block));
+    if (first !== undefined) return first;
   } catch (error) {
-    throw new CredentialsUnusable(`${file} holds a certificate that cannot be read: ${codeOf(error)}`, {
+    throw new Unfit(`${file} holds a certificate that cannot be read: ${codeOf(error)}`, {
       cause: error,
     });
   }
+  throw new Unfit(`${file} holds no certificate in PEM`);
 }
 
 function privateKeyIn(pem: Buffer, file: string): KeyObject {
@@ -110,11 +141,11 @@ function privateKeyIn(pem: Buffer, file: string): KeyObject {
     const why = ENCRYPTED.test(pem.toString('latin1'))
       ? 'is protected by a passphrase, which nobody could type at a restart'
       : 'holds no private key in PEM';
-    throw new CredentialsUnusable(`${file} ${why}`, { cause: error });
+    throw new Unfit(`${file} ${why}`, { cause: error });
   }
 }
 
 /** Never the message: OpenSSL's may quote from what it read. */
 function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+  return systemCode(error) ?? 'unknown error';
 }

@@ -1,5 +1,6 @@
 /** Undoes Content-Encoding (RFC 9110 section 8.4), never making more than the limit allows. */
 import zlib from 'node:zlib';
+import { systemCode } from '../system-code.js';
 
 type Decoder = (body: Uint8Array, limit: number) => Buffer;
 
@@ -54,7 +55,6 @@ export function decompress(
   try {
     return (DECODERS[encoding] as Decoder)(body, limit);
   } catch (error) {
-    const tooLarge = error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE';
-    return tooLarge ? 'body_too_large' : 'invalid_compression';
+    return systemCode(error) === 'ERR_BUFFER_TOO_LARGE' ? 'body_too_large' : 'invalid_compression';
   }
 }

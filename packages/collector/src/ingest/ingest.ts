@@ -28,6 +28,7 @@ import type { Exchange, Expectation } from './exchange.js';
 import { FairShare, type Share } from './fair-share.js';
 import { isJsonMediaType, readHeaders } from './headers.js';
 import { IngestCounters } from './ingest-counters.js';
+import { keepPlace } from './places.js';
 import { RefusalLog, type Log } from './refusal-log.js';
 import { RestingConnections } from './resting.js';
 import { TrustedProxies } from './trusted-proxies.js';
@@ -188,6 +189,7 @@ export class Ingest {
     if (clientCertificate !== undefined && !showsCertificate(request.socket, clientCertificate, now)) {
       return this.#refuse(exchange, 'certificate_required');
     }
+    keepPlace(request.socket);
     if (!principal.may(kind)) return this.#refuse(exchange, 'permission_denied', { permission: kind });
     const wait = principal.bucket?.take(startedAt) ?? 0;
     if (wait > 0) return this.#refuse(exchange, 'rate_limited', undefined, [], undefined, wait);

@@ -3,8 +3,10 @@ import { createServer, type Server, type ServerOptions, type ServerResponse } fr
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ErrorCode } from '@clinical-events/protocol';
+import { systemCode } from '../system-code.js';
 import { endSocket, refuseOnSocket } from './answers.js';
 import type { Ingest } from './ingest.js';
+import { Places } from './places.js';
 import { Tls, type TlsOptions } from './tls.js';
 
 /** What a listener grants; may be changed while it listens. */
@@ -56,6 +58,7 @@ export class Listener {
   readonly tls: Tls | undefined;
   readonly #server: Server;
   readonly #connections = new Set<Socket>();
+  readonly #places: Places;
 
   constructor(
     private readonly ingest: Ingest,
@@ -73,7 +76,13 @@ export class Listener {
     this.tls = tls && new Tls(tls, options.headersTimeoutMs, settings);
     const server = this.tls?.server ?? createServer(settings);
     this.#server = server;
+    this.#places = new Places(options.maxConnections);
     this.limit(options);
+    // Before Node's own, so that one without a place costs no parser and no handshake.
+    const admitted = server.listeners('connection');
+    server.removeAllListeners('connection').on('connection', (socket: Socket) => {
+      if (this.#places.admit(socket)) for (const listener of admitted) listener.call(server, socket);
+    });
     server.on(this.tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
       this.#connections.add(socket);
       socket.once('close', () => this.#connections.delete(socket));
@@ -81,7 +90,7 @@ export class Listener {
     server.on('request', (request, response) => this.#serve(request, response, 'none'));
     server.on('checkContinue', (request, response) => this.#serve(request, response, 'continue'));
     server.on('checkExpectation', (request, response) => this.#serve(request, response, 'unmet'));
-    server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#clientError(error, socket));
+    server.on('clientError', (error, socket) => this.#clientError(error, socket));
     // It asks for something else than HTTP on this connection; so does Upgrade, which a server may ignore.
     server.on('connect', (_request, socket) => {
       // Node has let go of the socket: an error that nobody listens for would end the process.
@@ -94,7 +103,7 @@ export class Listener {
   /** Takes other limits, for connections and requests from now on. */
   limit(limits: Limits): void {
     const server = this.#server;
-    server.maxConnections = limits.maxConnections;
+    this.#places.limit = limits.maxConnections;
     server.headersTimeout = limits.headersTimeoutMs;
     server.requestTimeout = limits.requestTimeoutMs;
     server.keepAliveTimeout = limits.keepAliveTimeoutMs;
@@ -154,12 +163,12 @@ export class Listener {
    * one that is written while an earlier request waits would be taken for that request's answer. Where that could
    * be, the connection is closed instead: that tells nobody anything untrue, and a repeat is safe.
    */
-  #clientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+  #clientError(error: Error, socket: Duplex): void {
     // It was ended below, and is being left to the client to close.
     if (socket.writableEnded) return;
     if (this.tls?.breaks(error, socket) === true) return;
     const latest = latestOn(socket);
-    if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
+    if (systemCode(error) === 'ECONNRESET' || !socket.writable) socket.destroy();
     else if (latest === undefined || latest.req.complete) {
       // The fault is in a request that nobody has seen yet.
       if (this.#owesAnswer(socket)) socket.destroy();
@@ -174,11 +183,13 @@ export class Listener {
   }
 
   #refuse(socket: Duplex, code: ErrorCode, headers?: string): void {
-    this.ingest.noteRefusal(code, socket instanceof Socket ? socket.remoteAddress : undefined);
+    // On a spare connection, as browsers open them, nobody has asked for anything.
+    const unused = code === 'request_timeout' && socket instanceof Socket && socket.bytesRead === 0;
+    if (!unused) this.ingest.noteRefusal(code, socket instanceof Socket ? socket.remoteAddress : undefined);
     refuseOnSocket(socket, code, headers);
   }
 }
 
-function faultOf(error: NodeJS.ErrnoException): ErrorCode {
-  return PARSER_FAULTS[error.code ?? ''] ?? 'malformed_request';
+function faultOf(error: Error): ErrorCode {
+  return PARSER_FAULTS[systemCode(error) ?? ''] ?? 'malformed_request';
 }

@@ -11,8 +11,10 @@ import type { ServerOptions } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { TLSSocket, type SecureContextOptions } from 'node:tls';
+import { systemCode } from '../system-code.js';
 import { CredentialWatch } from './credential-watch.js';
 import type { CredentialFiles, Credentials } from './credentials.js';
+import { standsFor } from './places.js';
 import { TlsFailures } from './tls-failures.js';
 import type { Log } from './refusal-log.js';
 
@@ -94,7 +96,12 @@ export class Tls {
       this.#handshakes.set(from, socket);
       socket.once('close', () => this.#handshakes.delete(from));
     });
-    this.server.on('secureConnection', (socket) => this.#handshakes.delete(addressOf(socket)));
+    this.server.on('secureConnection', (socket) => {
+      const from = addressOf(socket);
+      const connection = this.#handshakes.get(from);
+      if (connection !== undefined) standsFor(socket, connection);
+      this.#handshakes.delete(from);
+    });
     // Node's own hands it on as if it were the fault of a request.
     this.server.removeAllListeners('tlsClientError');
     this.server.on('tlsClientError', (error, socket) => this.#fail(error, socket));
@@ -125,8 +132,8 @@ export class Tls {
     this.#failures.flush();
   }
 
-  /** Reads the files now. On return they are in use for new connections, or the log says why not. */
-  reload(): Promise<void> {
+  /** Reads the files now. Resolves with whether they are in use for new connections; if not, the log says why. */
+  reload(): Promise<boolean> {
     return this.#watch.reload();
   }
 
@@ -139,8 +146,8 @@ export class Tls {
    * Whether an error on a connection that spoke HTTP is one of the encryption below: nothing that were written there
    * would arrive. It is then noted, and the connection closed.
    */
-  breaks(error: NodeJS.ErrnoException, socket: Duplex): boolean {
-    if (error.code?.startsWith('ERR_SSL_') !== true || !(socket instanceof TLSSocket)) return false;
+  breaks(error: Error, socket: Duplex): boolean {
+    if (systemCode(error)?.startsWith('ERR_SSL_') !== true || !(socket instanceof TLSSocket)) return false;
     this.#fail(error, socket);
     return true;
   }
@@ -150,7 +157,7 @@ export class Tls {
     return this.#failures.counts;
   }
 
-  #fail(error: NodeJS.ErrnoException, socket: TLSSocket): void {
+  #fail(error: Error, socket: TLSSocket): void {
     this.#failures.note(error, socket);
     socket.destroy();
   }
@@ -186,8 +193,8 @@ export class Tls {
   }
 }
 
-function addressOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
+function addressOf({ remoteAddress, remotePort, localAddress }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
 
 /** Node gives a name with a line for each part. */

@@ -19,8 +19,20 @@ export class ProxiesInvalid extends Error {
   override name = 'ProxiesInvalid';
 }
 
+/** Addresses that nobody has on the internet, or on this link alone: RFC 1918, 3927, 4193, 4291 and 6598. */
+const NOT_PUBLIC = [
+  ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '127.0.0.0/8', '169.254.0.0/16', '100.64.0.0/10'],
+  ...['fc00::/7', 'fe80::/10', '::1/128'],
+].map((text) => ({ ...networkIn(text), list: listOf(networkIn(text)) }));
+/** So many bits of an address may be left open at most, by all public networks together: more are in nobody's hands. */
+const MOST_OPEN = { ipv4: 24, ipv6: 128 - 16 };
+/** Stands for all of IPv4 (RFC 4291 section 2.5.5.2): BlockList takes it so. */
+const MAPPED: Network = { address: '::ffff:0.0.0.0', length: 96, family: 'ipv6' };
+
 export class TrustedProxies {
   readonly #trusted = new BlockList();
+  /** How many public addresses are trusted. */
+  readonly #open = { ipv4: 0, ipv6: 0 };
 
   /**
    * @param text addresses and networks (`10.0.0.0/8`, `fd00::/8`) with commas between them; none when empty.
@@ -28,6 +40,13 @@ export class TrustedProxies {
    */
   constructor(text: string) {
     for (const item of text === '' ? [] : text.split(',').map((part) => part.trim())) this.#add(item);
+  }
+
+  /** What is unwise: undefined unless so many public addresses are trusted that nobody can own them all. */
+  get exposure(): string | undefined {
+    const { ipv4, ipv6 } = this.#open;
+    if (ipv4 < 2 ** MOST_OPEN.ipv4 && ipv6 < 2 ** MOST_OPEN.ipv6) return undefined;
+    return 'holds very many public addresses: whoever has one of them can write any other into the log as the client';
   }
 
   /** The address of the client as far as it is sure; undefined when the connection is gone. */
@@ -43,21 +62,50 @@ export class TrustedProxies {
   }
 
   #add(item: string): void {
-    const [address = '', prefix, ...more] = item.split('/');
-    const version = isIP(address);
-    const longest = version === 4 ? 32 : 128;
-    const length = prefix === undefined ? longest : /^\d{1,3}$/.test(prefix) ? Number(prefix) : Infinity;
-    if (version === 0 || address.includes('%') || length > longest || more.length > 0) {
-      throw new ProxiesInvalid(
-        `${JSON.stringify(item)} is neither an address nor a network such as 10.0.0.0/8`,
-      );
-    }
-    this.#trusted.addSubnet(address, length, version === 4 ? 'ipv4' : 'ipv6');
+    const network = networkIn(item);
+    const { address, length, family } = network;
+    this.#trusted.addSubnet(address, length, family);
+    const known = NOT_PUBLIC.some(
+      ({ list, length: least, family: of }) =>
+        of === family && least <= length && list.check(address, family),
+    );
+    if (known) return;
+    this.#open[family] += 2 ** ((family === 'ipv4' ? 32 : 128) - length);
+    if (family === 'ipv4') return;
+    if (length <= MAPPED.length && listOf(network).check(MAPPED.address, 'ipv6')) this.#open.ipv4 += 2 ** 32;
+    else if (listOf(MAPPED).check(address, 'ipv6')) this.#open.ipv4 += 2 ** (128 - length);
   }
 
   #trusts(address: string): boolean {
     return this.#trusted.check(address, isIP(address) === 4 ? 'ipv4' : 'ipv6');
   }
+}
+
+interface Network {
+  readonly address: string;
+  /** Of its prefix, in bits. */
+  readonly length: number;
+  readonly family: 'ipv4' | 'ipv6';
+}
+
+function listOf({ address, length, family }: Network): BlockList {
+  const list = new BlockList();
+  list.addSubnet(address, length, family);
+  return list;
+}
+
+/** @throws {@link ProxiesInvalid} */
+function networkIn(item: string): Network {
+  const [address = '', prefix, ...more] = item.split('/');
+  const version = isIP(address);
+  const longest = version === 4 ? 32 : 128;
+  const length = prefix === undefined ? longest : /^\d{1,3}$/.test(prefix) ? Number(prefix) : Infinity;
+  if (version === 0 || address.includes('%') || length > longest || more.length > 0) {
+    throw new ProxiesInvalid(
+      `${JSON.stringify(item)} is neither an address nor a network such as 10.0.0.0/8`,
+    );
+  }
+  return { address, length, family: version === 4 ? 'ipv4' : 'ipv6' };
 }
 
 /**

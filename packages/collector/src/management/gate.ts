@@ -6,8 +6,8 @@
  * parse all that was sent at once, thousands of requests, before anybody is asked. What stands behind the headers is
  * not read. Beyond a steady rate nothing is refused, it waits: a refusal costs nearly what an answer does and invites
  * the next request, while a client that waits sends nothing. Connections beyond the limits, of which there is one for
- * each address, wait too, and are closed. When all places are taken, the address with the most gives one up to whoever
- * has fewer. Health waits less, so that a probe in the middle of a flood is answered in time.
+ * each address, wait too, and are closed, the oldest at once when more come. When all places are taken, the address with
+ * the most gives one up to whoever has fewer. Health waits less, so that a probe in the middle of a flood is answered in time.
  *
  * With a certificate the first byte of a connection tells whether it is TLS (a handshake record, RFC 8446 section 5.1) or
  * plain HTTP, which probes may go on speaking. A handshake costs more than an answer, so beyond the rate it waits too.
@@ -20,6 +20,7 @@ import { TLSSocket, type SecureContext } from 'node:tls';
 import { errorBody, ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import { TokenBucket } from '../access/token-bucket.js';
 import { refuseOnSocket } from '../ingest/answers.js';
+import { systemCode } from '../system-code.js';
 
 const MOST_SERVED = 64;
 const MOST_PER_ADDRESS = 32;
@@ -56,8 +57,7 @@ export class Gate {
 
   /** @param handler gets GET and HEAD requests without a body, and no others. */
   constructor(private readonly handler: RequestListener) {
-    this.#front.maxConnections = MOST_CONNECTIONS;
-    this.#http.on('clientError', (error: NodeJS.ErrnoException, connection) => {
+    this.#http.on('clientError', (error, connection) => {
       if (connection.writable) refuseOnSocket(connection, codeOf(error));
       else connection.destroy();
     });
@@ -83,6 +83,7 @@ export class Gate {
   }
 
   #connected(socket: Socket): void {
+    if (this.#sockets.size >= MOST_CONNECTIONS) this.#dropHeld();
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
     socket.on('error', () => socket.destroy());
@@ -97,6 +98,18 @@ export class Gate {
       enter(this.#held, address, socket);
       later(WAIT_MS, socket, () => socket.destroy());
     } else socket.destroy();
+  }
+
+  /** Closes the oldest that is only held, of the address that began first. Few are served, so there is one. */
+  #dropHeld(): void {
+    const [[address, those] = ['', new Set<Socket>()]] = this.#held;
+    const [oldest] = those;
+    if (oldest === undefined) return;
+    // At once and not when it is closed, as below.
+    this.#sockets.delete(oldest);
+    those.delete(oldest);
+    if (those.size === 0) this.#held.delete(address);
+    oldest.destroy();
   }
 
   /** Whether one more can be served, of an address that has so many. Its place may be that of another address. */
@@ -229,7 +242,8 @@ function enter(sockets: Map<string, Set<Socket>>, address: string, socket: Socke
   sockets.set(address, those.add(socket));
   socket.once('close', () => {
     those.delete(socket);
-    if (those.size === 0) sockets.delete(address);
+    // Another set may have taken the place of one that was emptied before.
+    if (those.size === 0 && sockets.get(address) === those) sockets.delete(address);
   });
 }
 
@@ -244,6 +258,6 @@ function refuse(response: ServerResponse, code: ErrorCode, headers: Record<strin
   response.end(JSON.stringify(errorBody(code)));
 }
 
-function codeOf({ code }: NodeJS.ErrnoException): ErrorCode {
-  return code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'malformed_request';
+function codeOf(error: Error): ErrorCode {
+  return systemCode(error) === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'malformed_request';
 }

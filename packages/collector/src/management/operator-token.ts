@@ -1,6 +1,7 @@
 /** The operator's token: what opens the management listener to other hosts. Kept as its SHA-256 alone. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import fs from 'node:fs';
+import { systemCode } from '../system-code.js';
 
 const LEAST_CHARACTERS = 32;
 /** Anything longer was not meant to be a token, and no header that holds it would be taken. */
@@ -28,12 +29,14 @@ export class OperatorToken {
     try {
       const stat = fs.statSync(file);
       mode = stat.mode;
+      if (!stat.isFile()) throw new OperatorTokenUnfit(`${file} is not a regular file`);
       if (stat.size > MOST_BYTES) throw new OperatorTokenUnfit(`${file} is too long to hold a token`);
       text = fs.readFileSync(file, 'utf8');
     } catch (error) {
       if (error instanceof OperatorTokenUnfit) throw error;
-      const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
-      throw new OperatorTokenUnfit(`${file} cannot be read (${code})`, { cause: error });
+      throw new OperatorTokenUnfit(`${file} cannot be read (${systemCode(error) ?? 'unknown'})`, {
+        cause: error,
+      });
     }
     // The modes that Node tells on Windows are made up. A group may read: that is how Kubernetes mounts a secret.
     if (process.platform !== 'win32' && (mode & 0o007) !== 0)

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { configWarnings } from '../../src/cli/config-warnings.js';
 import { readConfig } from '../../src/config.js';
-import { run, temporaryDirectory } from '../running/collector-process.js';
+import { run, start, temporaryDirectory } from '../running/collector-process.js';
 import { Authority, writePair } from '../running/certificates.js';
 import { contents } from '../running/directory-contents.js';
 import { fillSigned, loggedEvent, ORIGIN } from './signed-directory.js';
@@ -115,8 +115,72 @@ describe('[R-841] collector config check', () => {
     const { code, stdout } = await run([...check, ...pair]);
     expect(code).toBe(2);
     const [fault] = (JSON.parse(stdout) as Answer).faults;
-    expect(fault?.source).toBe('TLS');
+    expect(fault?.source).toBe('--tls-key');
     expect(fault?.message).toContain('is not that of the first certificate');
+  });
+
+  test('names every fault at once, each by the option that has to be changed, as a start does', async () => {
+    const directory = scratch();
+    const none = path.join(directory, 'none');
+    const config = fileIn(directory, { 'queue-events': 'x', 'tls-client-ca': directory, 'log-level': 5 });
+    const given = [
+      ...['--config', config, '--data-dir', path.join(directory, 'data'), '--tls-cert', none],
+      ...['--trusted-proxies', '10.0.0.0/99', '--cors-origins', 'app.example.org'],
+      ...['--management-host', '0.0.0.0', '--checkpoint-sink', 'ftp:x'],
+    ];
+    for (const [more, tls] of [
+      [[], [['--tls-cert', 'needs --tls-key as well']]],
+      [
+        ['--tls-key', `${none}.key`, '--host', '192.0.2.1'],
+        [
+          ['--tls-cert', 'ENOENT'],
+          ['--tls-key', 'ENOENT'],
+          [`${config}, "tls-client-ca"`, 'is not a file'],
+        ],
+      ],
+    ] as const) {
+      const { stdout } = await run(['config', 'check', '--json', ...given, ...more]);
+      const told = (JSON.parse(stdout) as Answer).faults;
+      const expected = [
+        [`${config}, "queue-events"`, 'is not a whole number'],
+        [`${config}, "log-level"`, 'must be a string'],
+        ['--management-host', 'needs --management-token-file as well'],
+        ['--checkpoint-sink', 'ftp:x'],
+        ['--trusted-proxies', '10.0.0.0/99'],
+        ['--cors-origins', 'no origin'],
+        ...tls,
+        ...(more.length === 0 ? [] : [['--host', 'EADDRNOTAVAIL']]),
+      ] as const;
+      for (const [source, message] of expected)
+        expect(told).toContainEqual({ source, message: expect.stringContaining(message) as string });
+      expect(told).toHaveLength(expected.length);
+      const started = await run(['serve', ...given, ...more]);
+      const ofStart = told.filter(({ message }) => !message.includes('EADDRNOTAVAIL'));
+      expect([started.code, started.stderr.trimEnd().split('\n')]).toEqual([
+        2,
+        ofStart.map(({ source, message }) => `collector: ${source}: ${message}`),
+      ]);
+    }
+    expect(fs.readdirSync(directory)).toEqual(['collector.json']);
+  });
+
+  test('does not say that something is missing which a file that cannot be read may hold', async () => {
+    const config = path.join(scratch(), 'none');
+    const { stderr } = await run(['config', 'check', '--config', config, '--management-host', '0.0.0.0']);
+    expect(stderr).toMatch(/^collector: --config: cannot be read: ENOENT[^\n]*\n$/);
+  });
+
+  test('warns of proxies that are half of the internet, and a start does', async () => {
+    const directory = scratch();
+    const args = ['--data-dir', path.join(directory, 'data'), '--trusted-proxies', '10.0.0.1,0.0.0.0/0'];
+    const { code, stdout } = await run(['config', 'check', ...args]);
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringContaining('warning: --trusted-proxies: holds very many'),
+    ]);
+    const collector = await start(path.join(directory, 'data'), args.slice(2));
+    expect(await collector.stop()).toBe(0);
+    expect(collector.output.stderr).toMatch(/"level":40,.*--trusted-proxies holds very many/);
   });
 
   test('looks at the operator token as a start does, and says where it was named', async () => {

@@ -8,6 +8,12 @@ import { Authority } from '../running/certificates.js';
 
 const KEY = newKeyText(newKeyId());
 
+const tlsOf = (certificate: X509Certificate | undefined) => ({
+  file: '/etc/tls.crt',
+  certificate,
+  clientShowsOne: false,
+});
+
 /** What a shell hands to curl when the line is pasted. */
 function pasted(line: string): string[] {
   const script = `curl() { for word in "$@"; do printf '%s\\0' "$word"; done; }\n${line}\n`;
@@ -37,8 +43,18 @@ test('two lines post two events', () => {
 });
 
 test('a collector that speaks TLS is called by https [R-505]', () => {
-  const listening = { host: 'collector.example', port: 8443, tls: true };
+  const listening = { host: 'collector.example', port: 8443, tls: tlsOf(undefined) };
   expect(firstEventCurl(listening, KEY, 'outcome')).toContain('https://collector.example:8443/');
+});
+
+test('curl is told whom to believe, and what to show when a certificate is wanted of it [R-505]', () => {
+  const of = (clientShowsOne: boolean, file: string) => {
+    const listening = { host: '::1', port: 1, tls: { ...tlsOf(undefined), clientShowsOne, file } };
+    const words = pasted(firstEventCurl(listening, KEY, 'outcome'));
+    return words.slice(words.indexOf('--cacert'), words.indexOf('-H'));
+  };
+  expect(of(false, "/a b/it's $HOME.crt")).toEqual(['--cacert', "/a b/it's $HOME.crt"]);
+  expect(of(true, '/c')).toEqual(['--cacert', '/c', '--cert', 'client.crt', '--key', 'client.key']);
 });
 
 test.each([
@@ -59,8 +75,8 @@ test.each([
   (names, host, more, called) => {
     const issued = new Authority().issue({ commonName: 'collector', names });
     const certificate = new X509Certificate(issued.certificate);
-    const words = pasted(firstEventCurl({ host, port: 8443, tls: true, certificate }, KEY, 'outcome'));
-    expect(words.slice(1, words.indexOf('-H'))).toEqual([
+    const words = pasted(firstEventCurl({ host, port: 8443, tls: tlsOf(certificate) }, KEY, 'outcome'));
+    expect(words.slice(1, words.indexOf('--cacert'))).toEqual([
       '-X',
       'POST',
       ...more,

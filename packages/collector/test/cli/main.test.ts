@@ -51,7 +51,7 @@ test('a data directory that is a file is refused by every command', async () => 
   for (const args of [['serve'], ['events'], ['doctor'], ['keys', 'list']]) {
     expect(await collector([...args, '--data-dir', file])).toEqual({
       ...{ code: 2, stdout: '' },
-      stderr: `collector: ${file} is not a directory\n`,
+      stderr: `collector: --data-dir: ${file} is not a directory\n`,
     });
   }
 });

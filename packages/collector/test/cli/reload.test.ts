@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -6,6 +6,7 @@ import pino from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { Reload } from '../../src/cli/reload.js';
 import { type Config, loadConfig, reloaded } from '../../src/config.js';
+import { Authority, writePair } from '../running/certificates.js';
 import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { hasTerminal } from '../running/restricted-process.js';
 
@@ -97,6 +98,49 @@ describe('[R-842] SIGHUP', () => {
     });
   });
 
+  test('with a pipe in place of the file reads nothing, and waits for nobody', async () => {
+    const directory = scratch();
+    const config = path.join(directory, 'collector.json');
+    fs.writeFileSync(config, '{}');
+    const running = await start(path.join(directory, 'data'), ['--config', config]);
+    onTestFinished(async () => expect(await running.stop()).toBe(0));
+    fs.rmSync(config);
+    execFileSync('mkfifo', [config]);
+    const message = `${config} is not a regular file`;
+    expect(JSON.parse(await hangUp(running, 'cannot be used'))).toMatchObject({ faults: [{ message }] });
+    const refused = await run(['serve', '--config', config, '--data-dir', path.join(directory, 'other')]);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(message)]);
+  });
+
+  test('at which a file never comes is ended by SIGTERM all the same, in order [R-609]', async () => {
+    const directory = scratch();
+    const [pipe, hangs, preload] = ['pipe', 'hangs', 'preload.mjs'].map((name) => path.join(directory, name));
+    execFileSync('mkfifo', [pipe ?? '']);
+    // As a mount that is gone: the reading is with the system, which gives no answer.
+    fs.writeFileSync(
+      preload ?? '',
+      `import fs from 'node:fs';
+       import { syncBuiltinESMExports } from 'node:module';
+       const { readFile } = fs.promises;
+       fs.promises.readFile = (file, ...more) =>
+         readFile(fs.existsSync('${hangs}') && file.endsWith?.('tls.key') ? '${pipe}' : file, ...more);
+       syncBuiltinESMExports();`,
+    );
+    const pair = writePair(directory, new Authority().issue());
+    const running = await start(
+      path.join(directory, 'data'),
+      [...pair, '--shutdown-timeout-ms', '500ms'],
+      ['--import', preload ?? ''],
+    );
+    fs.writeFileSync(hangs ?? '', '');
+    running.process.kill('SIGHUP');
+    await sleep(200);
+    // Nothing but SIGKILL ends a process whose file system does not answer.
+    expect(await running.stop()).toBe(null);
+    expect(running.output.stderr).toMatch(/a reload hangs[^]*"exitCode":0,"msg":"stopped"/);
+    expect((await run(['doctor', '--data-dir', path.join(directory, 'data')])).code).toBe(0);
+  });
+
   test('that comes before the collector listens is not lost, and ends nothing', async () => {
     const directory = scratch();
     const marker = path.join(directory, 'early.mjs');
@@ -141,7 +185,7 @@ describe('a reload', () => {
   const quiet = pino({ level: 'silent' });
   const running = loadConfig({}, {});
 
-  function reloadOf(read: () => Config, sources: Record<string, () => unknown> = {}) {
+  function reloadOf(read: () => Config, sources: Record<string, () => Promise<boolean>> = {}, log = quiet) {
     const steps: string[] = [];
     const reload = new Reload(running, Promise.resolve(), {
       read,
@@ -149,22 +193,23 @@ describe('a reload', () => {
       apply: ({ profile }) => steps.push(`apply ${profile}`),
       onBegin: () => steps.push('begin'),
       onEnd: () => steps.push('end'),
-      log: quiet,
+      log,
     });
     return { reload, steps };
   }
 
   test('reads the other sources anew also when the configuration is faulty or another source fails', async () => {
     const anew: string[] = [];
-    const { reload, steps } = reloadOf(() => loadConfig({ port: 'x' }, {}), {
-      first: () => {
-        throw new Error('no such file');
-      },
-      second: () => anew.push('second'),
-    });
+    const lines: string[] = [];
+    const log = pino({ base: null }, { write: (line: string) => lines.push(line) });
+    const first = () => Promise.reject(new Error('no such file'));
+    const second = () => Promise.resolve(anew.push('second') > 0);
+    const { reload, steps } = reloadOf(() => loadConfig({ port: 'x' }, {}), { first, second }, log);
     reload.ask();
     await reload.done;
     expect(anew).toEqual(['second']);
+    // What came of it stands last.
+    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ level: 50, faults: [{ source: '--port' }] });
     expect(steps).toEqual(['begin', 'end']);
     expect(reload.config).toBe(running);
   });
@@ -176,10 +221,21 @@ describe('a reload', () => {
     reload.ask();
     await reload.done;
     expect(steps).toEqual(['begin', 'apply full', 'end', 'begin', 'apply minimum', 'end']);
-    await reload.end();
+    await reload.end(10_000);
     reload.ask();
     await reload.done;
     expect(steps).toHaveLength(6);
+  });
+
+  test('that hangs does not hold up the end, and tells nothing afterwards', async () => {
+    const hanging = Promise.withResolvers<boolean>();
+    const { reload, steps } = reloadOf(() => running, { certificate: () => hanging.promise });
+    reload.ask();
+    await expect.poll(() => steps).toEqual(['begin']);
+    await reload.end(50);
+    hanging.resolve(true);
+    await reload.done;
+    expect(steps).toEqual(['begin']);
   });
 
   test('takes no value that needs a restart, and tells of it each time until there is one', () => {

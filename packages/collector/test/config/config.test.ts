@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -185,6 +186,16 @@ test('a file that is missing, is no JSON, or holds no object is refused', () => 
       expect.stringMatching(/does not hold a JSON object$/),
     ]);
   }
+});
+
+test('a file that is none is refused before it is opened, and so is what is given in it twice', () => {
+  const directory = path.dirname(file({}));
+  const pipe = path.join(directory, 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  for (const place of [pipe, '/dev/zero', directory])
+    expect(faultsOf({ config: place })).toEqual([`--config: ${place} is not a regular file`]);
+  const twice = file('{"port": 1, "host": "::1", "port": 2}');
+  expect(faultsOf({ config: twice })).toEqual([`${twice}, "port": is given more than once`]);
 });
 
 test('a text, a path and a choice must be strings in the file, and only numbers may be numbers', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jsonFaultAt } from '../../src/json-fault.js';
+import { jsonFaultAt, repeatedNames } from '../../src/json-fault.js';
 
 test.each([
   ['', 1, 1],
@@ -40,5 +40,20 @@ test('there is a fault exactly where JSON.parse refuses', () => {
       expect(jsonFaultAt(text) === undefined).toBe(valid);
     }),
     { numRuns: 2000 },
+  );
+});
+
+test('names that an object holds twice are told, however they are written, and once each', () => {
+  expect(repeatedNames(String.raw`{"a": 1, "b": {"b": 1, "c": [{"c": 2}]}, "\u0061": {}, "a": 3}`)).toEqual([
+    'a',
+  ]);
+  expect(repeatedNames('[{"a": 1, "a": 1}]')).toEqual([]);
+  expect(repeatedNames('"a"')).toEqual([]);
+  fc.assert(
+    fc.property(fc.array(fc.string(), { maxLength: 8 }), (names) => {
+      const text = `{${names.map((name) => `${JSON.stringify(name)}: {"x": []}`).join(', ')}}`;
+      const repeated = names.filter((name, i) => names.indexOf(name) < i);
+      expect(new Set(repeatedNames(text))).toEqual(new Set(repeated));
+    }),
   );
 });

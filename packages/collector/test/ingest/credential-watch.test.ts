@@ -112,12 +112,14 @@ test('a pair that is not valid yet is kept out, told once, and used from then on
   await expect.poll(() => used).toEqual(['CN=early']);
 });
 
-test('a reload reads at once, changed or not, and rejects never [R-821]', async () => {
-  const { watch, files, used, troubles } = await watched(scratchDirectory());
+test('a reload reads at once, uses what is new, says whether the files are in use, and rejects never [R-821]', async () => {
+  const directory = scratchDirectory();
+  const { watch, files, used, troubles } = await watched(directory);
   watch.stop();
-  await watch.reload();
-  expect(used).toEqual(['CN=first']);
+  expect([await watch.reload(), used]).toEqual([true, []]);
+  writePair(directory, authority.issue({ commonName: 'second' }));
+  expect([await watch.reload(), used]).toEqual([true, ['CN=second']]);
   fs.writeFileSync(files.key, '');
-  await Promise.all([watch.reload(), watch.reload()]);
+  expect(await Promise.all([watch.reload(), watch.reload()])).toEqual([false, false]);
   expect([used.length, troubles.length]).toEqual([1, 2]);
 });

@@ -99,3 +99,17 @@ describe('what cannot be used is told with the name of the file and nothing of w
     );
   });
 });
+
+test('of several files all that is wrong is told, and of which [R-841]', async () => {
+  const files = pairOnDisk();
+  fs.rmSync(files.cert);
+  fs.writeFileSync(files.key, 'secret');
+  const error: unknown = await readCredentials({ ...files, clientCa: files.key }).catch(
+    (thrown: unknown) => thrown,
+  );
+  expect((error as CredentialsUnusable).faults).toEqual([
+    { file: 'cert', message: `${files.cert} cannot be read: ENOENT` },
+    { file: 'key', message: `${files.key} holds no private key in PEM` },
+    { file: 'clientCa', message: `${files.key} holds no certificate in PEM` },
+  ]);
+});

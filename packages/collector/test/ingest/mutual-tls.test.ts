@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import path from 'node:path';
@@ -5,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EVENT_PATHS } from '@clinical-events/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Authority, writePair, type Issued } from '../running/certificates.js';
-import { start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { send } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
@@ -157,6 +158,46 @@ test('a connection may outlive its certificate, and a bound key is refused on it
   expect(await post(port, keys.unbound, own)).toEqual(accepted);
   agent.destroy();
 });
+
+const hasCurl = spawnSync('curl', ['--version']).status === 0;
+
+test.skipIf(!hasCurl)(
+  'the curl line of a new key works when pasted, with and without a client certificate [R-505]',
+  async () => {
+    const client = path.join(directory, "a client's");
+    fs.mkdirSync(client);
+    const { certificate, key } = COMING['its own certificate'];
+    fs.writeFileSync(path.join(client, 'client.crt'), certificate);
+    fs.writeFileSync(path.join(client, 'client.key'), key, { mode: 0o600 });
+    const paste = (stdout: string) => {
+      const line = /^curl [^]*/m.exec(stdout)?.[0] ?? '';
+      return spawnSync('sh', ['-c', line], { cwd: client, encoding: 'utf8' }).stdout;
+    };
+    const env = {
+      COLLECTOR_TLS_CERT: path.join(directory, 'tls.crt'),
+      COLLECTOR_TLS_KEY: path.join(directory, 'tls.key'),
+      COLLECTOR_TLS_CLIENT_CA: path.join(directory, 'clients.crt'),
+    };
+    const create = async (auth: 'required' | 'optional', ...more: readonly string[]) => {
+      const port = String(running[auth]?.port);
+      const of = ['keys', 'create', '--permissions', 'all', '--data-dir', path.join(directory, auth)];
+      const issued = await run([...of, '--port', port, ...more], {
+        env: { ...env, COLLECTOR_TLS_CLIENT_AUTH: auth },
+      });
+      // The running collector hears of the key within a second.
+      await sleep(1000);
+      return issued.stdout;
+    };
+    const bound = await create('optional', '--client-certificate', URI);
+    expect(bound).toContain('in client.crt and client.key');
+    expect(paste(bound)).toBe('{"status":"accepted"}');
+    expect(paste(await create('required'))).toBe('{"status":"accepted"}');
+    const free = await create('optional');
+    expect(free).not.toContain('client.crt');
+    expect(paste(free)).toBe('{"status":"accepted"}');
+    fs.rmSync(client, { recursive: true });
+  },
+);
 
 test('authorities that are exchanged count from the next connection on [R-822]', async () => {
   const collector = running.required;

@@ -158,6 +158,12 @@ describe.concurrent('a client that is too slow', () => {
   });
 });
 
+test('who sends nothing is not counted as refused', () => {
+  const lines = collector.running.output.stderr.match(/"code":"request_timeout"/g) ?? [];
+  // Four stop in the headers, six in the body, and one in its second request.
+  expect(lines).toHaveLength(11);
+});
+
 describe('the limit of connections [R-803]', () => {
   const opened: RawConnection[] = [];
   afterEach(() => {

@@ -122,6 +122,8 @@ describe('a client that is no good [R-821]', () => {
     socket.setEncoding('utf8').on('data', (piece: string) => (text += piece));
     await new Promise((resolve) => socket.once('close', resolve));
     expect(text).toMatch(/^HTTP\/1\.1 408 /);
+    // Nobody has asked for anything: browsers open spare connections.
+    expect(logged('refused').filter(({ code }) => code === 'request_timeout')).toEqual([]);
   });
 
   test('and sends bytes of its own below the encryption harms nobody', async () => {
@@ -136,13 +138,13 @@ describe('a client that is no good [R-821]', () => {
     expect((await post(running.port, key, sender)).status).toBe(201);
   });
 
-  test('counts as a connection before its handshake', async () => {
-    const silent = await Promise.all(
-      Array.from({ length: MAX_CONNECTIONS }, () => RawConnection.open(running.port)),
-    );
-    await expect(handshake(running.port, sender)).rejects.toThrow();
+  test('counts as a connection before its handshake, and is the first to go when all are taken', async () => {
+    const silent: RawConnection[] = [];
+    while (silent.length < MAX_CONNECTIONS) silent.push(await RawConnection.open(running.port));
+    expect(silent.filter(({ socket }) => socket.closed)).toEqual([]);
+    expect((await post(running.port, key, sender)).status).toBe(201);
+    expect(await silent[0]?.ending()).not.toBe('open');
     for (const connection of silent) connection.close();
-    await expect.poll(() => post(running.port, key, sender).then(({ status }) => status, String)).toBe(201);
   });
 });
 
@@ -205,13 +207,44 @@ describe('the certificate [R-821]', () => {
   });
 });
 
+test('the first start prints a curl line that says whom to believe [R-505]', async () => {
+  const directory = temporaryDirectory();
+  const collector = await start(directory, renew('first start'));
+  await collector.stop();
+  fs.rmSync(directory, { recursive: true, force: true });
+  expect(collector.output.stdout).toContain(` https://127.0.0.1:${collector.port}/event/inference-start`);
+  expect(collector.output.stdout).toContain(`--cacert '${path.join(certificates, 'tls.crt')}' `);
+});
+
 test('a session is taken up again, but not past a renewed certificate [R-821]', async () => {
   const first = await resume(running.port, sender);
   expect((await resume(running.port, sender, first.session)).resumed).toBe(true);
   const before = logged('TLS certificate in use').length;
+  renew('fifth');
   running.process.kill('SIGHUP');
   await expect.poll(() => logged('TLS certificate in use').length).toBe(before + 1);
   expect((await resume(running.port, sender, first.session)).resumed).toBe(false);
+});
+
+test('what was reloaded and did not change is not told again, and the last line says what came of it [R-842]', async () => {
+  const told = () =>
+    logged('TLS certificate in use').length + logged('the TLS certificate expires soon').length;
+  const reloads = () => logged('configuration reloaded').length;
+  renew('soon', 10);
+  running.process.kill('SIGHUP');
+  await expect.poll(() => logged('the TLS certificate expires soon').length).toBe(1);
+  await expect.poll(() => running.output.stderr).toMatch(/"configuration reloaded"}\n$/);
+  const [before, done] = [told(), reloads()];
+  running.process.kill('SIGHUP');
+  await expect.poll(reloads).toBe(done + 1);
+  expect(told()).toBe(before);
+  fs.writeFileSync(path.join(certificates, 'tls.key'), authority.issue().key);
+  running.process.kill('SIGHUP');
+  const failed = 'configuration reloaded, but not what is listed as kept';
+  await expect.poll(() => logged(failed)).toMatchObject([{ level: 50, kept: ['TLS certificate'] }]);
+  renew('good');
+  running.process.kill('SIGHUP');
+  await expect.poll(reloads).toBe(done + 2);
 });
 
 describe('a start [R-821]', () => {

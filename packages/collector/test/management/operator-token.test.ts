@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -15,4 +16,10 @@ test('[R-831] a token matches itself and nothing else, whatever ends its line', 
     expect(read.matches(`${token}\n`)).toBe(false);
     expect(JSON.stringify(read)).not.toContain('horse');
   }
+});
+
+test('[R-831] a token is not read from a pipe, on which a start would wait', () => {
+  const pipe = scratchDirectory('pipe');
+  execFileSync('mkfifo', [pipe]);
+  expect(() => OperatorToken.read(pipe)).toThrow(/is not a regular file/);
 });

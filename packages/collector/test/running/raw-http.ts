@@ -61,8 +61,9 @@ export class RawConnection {
     socket.on('close', () => over('end'));
   }
 
-  static async open(port: number): Promise<RawConnection> {
-    const socket = net.connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  /** @param localAddress where it comes from: all of 127.0.0.0/8 are addresses of this host. */
+  static async open(port: number, localAddress = '127.0.0.1'): Promise<RawConnection> {
+    const socket = net.connect({ port, host: '127.0.0.1', localAddress, allowHalfOpen: true });
     const connection = new RawConnection(socket);
     await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject));
     return connection;
