@@ -165,6 +165,26 @@ describe('the tree over the readings', () => {
     expect(world.altered).toEqual([]);
   });
 
+  test('[R-718] [R-812] signs under a name of its own behind the line of a restore, and gives out nothing more in the old one', async () => {
+    const world = new World();
+    await world.open(false);
+    world.append('one\ntwo\n');
+    await world.close();
+    world.append('three\n');
+    world.published = [];
+    const log = '0123456789abcdef';
+    const root = mth(['one', 'two', 'three'].map((line) => leafOf(Buffer.from(line)))).toString('base64');
+    const at = '2026-03-09T10:00:00Z';
+    world.append(
+      `${JSON.stringify({ at, state: 'restored', log, lines: 3, root, backup: 'b', events: 7 })}\nfive\n`,
+    );
+    await world.again();
+    expect(world.published.map((note) => note.split('\n').slice(0, 2))).toEqual([
+      [accessLogOrigin(ORIGIN, log), '5'],
+    ]);
+    expect([world.troubles, world.altered]).toEqual([[], []]);
+  });
+
   test.each([
     ['altered', (text: string) => text.replace('two', 'TWO')],
     ['removed', (text: string) => text.replace('two\n', '')],
