@@ -28,7 +28,7 @@ import { edgeOf, type Edge } from './edge.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { newKeyNotice } from './first-event.js';
 import { LedgerWorker } from './ledger-worker.js';
-import { isTokenInClear, openManagement, operatorTokenOf } from './management-listener.js';
+import { consoleNotice, isTokenInClear, openManagement, operatorTokenOf } from './management-listener.js';
 import { Reload } from './reload.js';
 import { RunCount } from './run-count.js';
 import { ServiceManager } from './service-manager.js';
@@ -232,7 +232,7 @@ async function run(
   if (firstKey !== undefined) {
     process.stdout.write(`
 Your API key (organisation "default", all permissions):
-${newKeyNotice({ host: config.host, port, tls: edge.tls !== undefined, certificate: edge.tls?.credentials.certificate }, firstKey, 'inference-start')}
+${newKeyNotice({ host: config.host, port, tls: edge.tls !== undefined, certificate: edge.tls?.credentials.certificate }, firstKey, 'inference-start')}${consoleNotice(management.address)}
 `);
   }
   log.info(

@@ -5,6 +5,7 @@ import type { ConsoleState, Key } from '../console/console-state.js';
 import type { AnswerCount } from '../ingest/ingest-counters.js';
 import { daysUntilFull } from './growth.js';
 import { healthOf, isLive, isReady } from './health.js';
+import { hintsOf } from './hints.js';
 import { isInUse, isUsable, shownKeys } from './shown-keys.js';
 import type { Vitals } from './vitals.js';
 import { warningsOf, type Facts } from './warnings.js';
@@ -112,6 +113,7 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
           },
     certificates: facts.certificates.map(({ name, notAfter }) => ({ name, not_after: instant(notAfter) })),
     warnings: warningsOf(facts),
+    hints: hintsOf(facts),
   };
 }
 
