@@ -36,15 +36,16 @@ function fingerprint(files) {
   return hash.digest('hex');
 }
 
-function step(stamp, files, outputs, name, args) {
+/** @param what and how long it takes, said before it begins: npm says nothing until it is done. */
+function step(stamp, files, outputs, what, args) {
   const wanted = fingerprint(files);
   const fresh =
     existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && outputs.every((file) => existsSync(file));
   if (fresh) return;
   rmSync(stamp, { force: true });
-  process.stderr.write(
-    `setup: npm ${args.filter((arg) => !arg.startsWith('--')).join(' ')}, because ${name}\n`,
-  );
+  const command = `npm ${args.filter((arg) => !arg.startsWith('--')).join(' ')}`;
+  process.stderr.write(`setup: ${what} (${command}) …\n`);
+  const since = Date.now();
   // What npm prints goes to standard error, so that `npm start --silent` leaves standard output to the program.
   // npm tells its scripts where it lives; starting it by that path spares Windows a shell.
   const npm = process.env.npm_execpath;
@@ -55,13 +56,14 @@ function step(stamp, files, outputs, name, args) {
     process.exit(1);
   }
   writeFileSync(stamp, wanted);
+  process.stderr.write(`setup: done in ${Math.round((Date.now() - since) / 1000)} s\n`);
 }
 
 step(
   path.join('node_modules', '.setup-stamp'),
   manifests,
   [path.join('node_modules', '.bin', 'tsc')],
-  'the packages have changed or are not installed',
+  'installing what it needs, which takes half a minute or more',
   ['ci', '--no-audit', '--no-fund', '--loglevel=error'],
 );
 const sources = packages.flatMap((dir) => [
@@ -72,6 +74,6 @@ step(
   '.build-stamp',
   ['tsconfig.base.json', ...manifests, ...sources],
   packages.map((dir) => path.join(dir, 'dist')),
-  'the sources have changed or are not built',
+  'compiling the sources, which takes some ten seconds',
   ['run', '--silent', 'build'],
 );

@@ -45,6 +45,17 @@ describe('[R-844] the dashboard', () => {
     },
   );
 
+  test.each([
+    ['how complete runs are', 'collector_runs'],
+    ['how many runs have no outcome', 'collector_runs_without_outcome'],
+    ['how many events are orphans', 'collector_orphan_events'],
+    ['how old the last back-up is', 'collector_backup_timestamp_seconds'],
+    ['how old the last verification is', 'collector_verify_timestamp_seconds'],
+  ])('shows %s', (_, metric) => {
+    const shown = panels.filter(({ targets }) => targets.some(({ expr }) => expr.includes(`${metric}{`)));
+    expect(shown).toHaveLength(1);
+  });
+
   test('uses no variable that it does not have', () => {
     const known = new Set(['__rate_interval', ...dashboard.templating.list.map(({ name }) => name)]);
     const used = [...JSON.stringify(panels).matchAll(/\$\{?(\w+)/g)].map(([, name]) => name ?? '');

@@ -8,6 +8,7 @@ import type { PodDisruptionBudget } from 'kubernetes-types/policy/v1.js';
 import ts from 'typescript';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import { isTokenInClear } from '../../packages/collector/src/cli/management-listener.js';
 import { configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, yamlOf } from './repository.js';
 
 const DIRECTORY = 'deploy/kubernetes';
@@ -27,7 +28,6 @@ interface Manifest {
 }
 interface Kustomization extends Manifest {
   readonly resources: readonly string[];
-  readonly patches?: readonly { readonly path: string }[];
 }
 
 function manifests(folder: string): Map<string, Manifest> {
@@ -73,17 +73,13 @@ const config = configFrom(env(container));
 
 describe('[R-844] the manifests', () => {
   test('are what the API of Kubernetes declares', () => {
-    const all = [...base.values(), ...manifests('tls').values()];
+    const all = [...base.values()];
     for (const { kind, apiVersion } of all) {
       expect(MODULES[kind]?.replace(/^core\//, ''), kind).toMatch(
         new RegExp(`${apiVersion.split('/').at(-1) ?? ''}$`),
       );
     }
-    // A selector and a service name are required, and a patch takes them from what it changes.
-    const whole = all.map((each) =>
-      each.kind === 'StatefulSet' ? (withRequired(each as StatefulSet) as Manifest) : each,
-    );
-    expect(typeFaults(whole)).toEqual([]);
+    expect(typeFaults(all)).toEqual([]);
     const wrong = { ...statefulSet, spec: { ...statefulSet.spec, replica: 1 } } as unknown as Manifest;
     expect(typeFaults([wrong]).join()).toContain('replica');
   });
@@ -91,13 +87,10 @@ describe('[R-844] the manifests', () => {
   test('are all listed by their kustomization', () => {
     const { resources } = yamlOf(`${DIRECTORY}/base/kustomization.yaml`) as Kustomization;
     expect([...resources].sort()).toEqual([...base.keys()].sort());
-    const overlay = yamlOf(`${DIRECTORY}/tls/kustomization.yaml`) as Kustomization;
-    expect(overlay.resources).toEqual(['../base']);
-    expect(overlay.patches?.map((patch) => patch.path)).toEqual([...manifests('tls').keys()]);
   });
 
-  test.skipIf(!hasKubectl)('come together with TLS as the overlay says', () => {
-    const { stdout, stderr } = spawnSync('kubectl', ['kustomize', path.join(ROOT, DIRECTORY, 'tls')], {
+  test.skipIf(!hasKubectl)('come together', () => {
+    const { stdout, stderr } = spawnSync('kubectl', ['kustomize', path.join(ROOT, DIRECTORY, 'base')], {
       encoding: 'utf8',
     });
     expect(stderr).toBe('');
@@ -144,11 +137,16 @@ describe('[R-844] the manifests', () => {
     expect(pod.enableServiceLinks).toBe(false);
     const secret = container.volumeMounts?.find(({ name }) => name === 'secret');
     expect(path.posix.dirname(config.managementTokenFile)).toBe(secret?.mountPath);
-    const [tls] =
-      (manifests('tls').get('statefulset.yaml') as StatefulSet).spec?.template.spec?.containers ?? [];
-    const secure = configFrom({ ...env(container), ...env(tls as Container) });
-    const mounted = tls?.volumeMounts?.[0]?.mountPath;
-    expect([secure.tlsCert, secure.tlsKey]).toEqual([`${mounted}/tls.crt`, `${mounted}/tls.key`]);
+  });
+
+  test('let no event and no operator token cross the cluster in the clear', () => {
+    const mounted = container.volumeMounts?.find(({ name }) => name === 'tls')?.mountPath;
+    expect([config.tlsCert, config.tlsKey]).toEqual([`${mounted}/tls.crt`, `${mounted}/tls.key`]);
+    const volume = pod.volumes?.find(({ name }) => name === 'tls');
+    expect(volume?.secret?.secretName).toBe('collector-tls');
+    // What the console would warn of.
+    expect(isTokenInClear(config)).toBe(false);
+    expect(isTokenInClear({ ...config, tlsCert: '' })).toBe(true);
   });
 
   test('name the ports that the collector listens on', () => {
@@ -192,8 +190,3 @@ describe('[R-844] the manifests', () => {
     expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(LONGEST_STOP_S);
   });
 });
-
-function withRequired(patch: StatefulSet): StatefulSet {
-  const { selector, serviceName } = statefulSet.spec ?? {};
-  return { ...patch, spec: { selector, serviceName, ...patch.spec } as NonNullable<StatefulSet['spec']> };
-}

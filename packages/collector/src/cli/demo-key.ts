@@ -25,6 +25,8 @@ const LOOK_EVERY_MS = 300;
 
 export interface DemoKey {
   readonly text: string;
+  /** How the collector answered when it was asked, by code: its console counts these as refusals. */
+  readonly asked: ReadonlyMap<string, number>;
   /** On return a key that was made for the time being is refused. */
   release(): Promise<void>;
 }
@@ -43,14 +45,15 @@ export interface KeyNeeds {
 export async function keyFor(needs: KeyNeeds): Promise<DemoKey> {
   const { url, given } = needs;
   const text = given === undefined ? undefined : await keyFrom(given);
-  await assertAnswers(url);
-  if (text === undefined) return await temporaryKey(needs);
-  const refusal = await refusalOf(url, text);
+  const asked = new Map<string, number>();
+  await assertAnswers(url, asked);
+  if (text === undefined) return await temporaryKey(needs, asked);
+  const refusal = await refusalOf(url, text, asked);
   if (refusal !== undefined) throw new CommandFailure(refusal, EXIT.failure);
   if (url.protocol === 'http:' && !isThisHost(url)) {
     process.stderr.write(`collector: warning: the key goes to ${url.host} without encryption\n`);
   }
-  return { text, release: () => Promise.resolve() };
+  return { text, asked, release: () => Promise.resolve() };
 }
 
 /** @param where @FILE, or - for standard input. Never repeats what it was given: it may be the key itself. */
@@ -89,7 +92,7 @@ async function fromStandardInput(): Promise<string> {
   }
 }
 
-async function assertAnswers(url: URL): Promise<void> {
+async function assertAnswers(url: URL, asked: Map<string, number>): Promise<void> {
   const endpoint = new EventEndpoint(url, undefined, 1);
   try {
     const { status } = await endpoint.ask('outcome');
@@ -107,12 +110,13 @@ async function assertAnswers(url: URL): Promise<void> {
       { cause: error },
     );
   } finally {
+    for (const [name, number] of endpoint.asked) asked.set(name, (asked.get(name) ?? 0) + number);
     endpoint.close();
   }
 }
 
 /** Why the key may not send everything, in words, or undefined. */
-async function refusalOf(url: URL, key: string): Promise<string | undefined> {
+async function refusalOf(url: URL, key: string, asked: Map<string, number>): Promise<string | undefined> {
   const endpoint = new EventEndpoint(url, key, 1);
   try {
     const refusal = await endpoint.firstRefusal();
@@ -123,11 +127,15 @@ async function refusalOf(url: URL, key: string): Promise<string | undefined> {
       ? `the key may not send ${kind}; make one with: collector keys create --permissions all`
       : `the collector at ${url.href} refuses the key: ${why}`;
   } finally {
+    for (const [name, number] of endpoint.asked) asked.set(name, (asked.get(name) ?? 0) + number);
     endpoint.close();
   }
 }
 
-async function temporaryKey({ url, dataDir, organisation, stop }: KeyNeeds): Promise<DemoKey> {
+async function temporaryKey(
+  { url, dataDir, organisation, stop }: KeyNeeds,
+  asked: Map<string, number>,
+): Promise<DemoKey> {
   if (!isThisHost(url)) throw usage('--key is needed for a collector on another host');
   if (!exists(dataDir) || !isLocked(dataDir)) {
     throw usage(
@@ -153,7 +161,7 @@ async function temporaryKey({ url, dataDir, organisation, stop }: KeyNeeds): Pro
     keyId = key.keyId;
     for (;;) {
       await sleep(LOOK_EVERY_MS, undefined, { signal: stop });
-      if ((await refusalOf(url, text)) === undefined) return { text, release };
+      if ((await refusalOf(url, text, asked)) === undefined) return { text, asked, release };
       if (Date.now() > now + FOLLOWED_WITHIN_MS) break;
     }
   } catch (error) {

@@ -23,6 +23,8 @@ export interface Sent {
   /** Of the key that was made; not known of a key that was given. */
   readonly organisation: string | undefined;
   readonly dataDir: string;
+  /** How the collector answered before anything was sent, by code. */
+  readonly asked: ReadonlyMap<string, number>;
   readonly answers: Answers;
   readonly seconds: number;
   /** False when it ended before all was sent. */
@@ -134,7 +136,7 @@ The same again: ${again(plan)} --to-file …
 
 /** What `collector demo` prints at the end of sending. */
 export function sentSummary(plan: DemoPlan, tally: Tally, sent: Sent, json: boolean): string {
-  const { url, organisation, dataDir, answers, seconds, whole } = sent;
+  const { url, organisation, dataDir, asked, answers, seconds, whole } = sent;
   const { accepted, repeats, conflicts, missedConflicts, ownWords, retries } = answers;
   const rate = perSecond(tally.sendings, seconds);
   if (json) {
@@ -149,6 +151,7 @@ export function sentSummary(plan: DemoPlan, tally: Tally, sent: Sent, json: bool
       conflicts_missed: missedConflicts,
       own_words_refused: ownWords,
       refused: Object.fromEntries(answers.refused),
+      asked_before: Object.fromEntries(asked),
       retries,
       seconds: Number(seconds.toFixed(3)),
       sendings_per_second: rate,
@@ -159,7 +162,7 @@ export function sentSummary(plan: DemoPlan, tally: Tally, sent: Sent, json: bool
     `Sent ${count(tally.sendings)} to ${url}${organisation === undefined ? '' : ` for organisation "${organisation}"`} in ${seconds.toFixed(1)} s, ${count(rate)}/s:`,
     `  ${count(accepted)} events accepted; the log keeps each of them once`,
     `  ${count(repeats)} repeats accepted, and not stored again`,
-    `  ${count(conflicts)} of ${count(tally.oddities.conflict)} conflicts refused, as is right`,
+    `  ${count(conflicts)} of ${count(tally.oddities.conflict)} conflicts refused (event_id_conflict), as is right`,
     ...(ownWords > 0
       ? [`  ${count(ownWords)} outcomes in own words refused: the collector asks for profile full`]
       : []),
@@ -169,6 +172,8 @@ export function sentSummary(plan: DemoPlan, tally: Tally, sent: Sent, json: bool
       ? [`  ${count(retries)} sent again, because the collector asked for it or did not answer`]
       : []),
     ...(whole ? [] : ['  INTERRUPTED before all was sent']),
+    'First it asked whether its key is taken, with no event; the console counts these among the refused:',
+    `  ${[...asked].map(([code, number]) => `${count(number)} ${code}`).join(', ')}`,
   ];
   const examples = SCENARIOS.flatMap(({ name, title }) => {
     const example = tally.scenarios.get(name)?.example;

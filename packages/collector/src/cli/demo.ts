@@ -190,6 +190,7 @@ async function send(
     url: url.href,
     organisation: options.key === undefined ? organisation : undefined,
     dataDir: config.dataDir,
+    asked: key.asked,
     answers: sender.answers,
     seconds: (performance.now() - since) / 1000,
     whole: failure === undefined && !stop.aborted,

@@ -81,7 +81,7 @@ async function examine(config: Config, json: boolean): Promise<number> {
     process.stdout.write(`${JSON.stringify({ data_dir: dataDir, damaged, findings }, undefined, 2)}\n`);
   else {
     const rows = findings.map(({ severity, subject, message }) => [MARKS[severity], subject, message]);
-    const table = alignedTable([['', 'CHECKED', 'FOUND'], ...rows]);
+    const table = alignedTable([['', 'CHECKED', 'FOUND'], ...rows], process.stdout);
     process.stdout.write(table.replace(/^(?:ok|WARNING|DAMAGED)(?= )/gm, coloured));
   }
   return damaged ? EXIT.damaged : EXIT.ok;

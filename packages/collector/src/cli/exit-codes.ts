@@ -1,5 +1,7 @@
 /** How the `collector` command ends. Scripts rely on these numbers: add to them, never change one. */
 
+import { wrappedFor } from './wrapped.js';
+
 export const EXIT = {
   ok: 0,
   failure: 1,
@@ -30,9 +32,10 @@ const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
 
 /** The exit codes for the help, one a line, without a line break at the end. */
 export function exitCodesHelp(): string {
-  const lines = Object.entries(MEANING).map(
-    ([name, meaning]) => `  ${EXIT[name as keyof typeof EXIT]}  ${meaning}`,
-  );
+  const lines = Object.entries(MEANING).map(([name, meaning]) => {
+    const code = `  ${String(EXIT[name as keyof typeof EXIT]).padEnd(5)}`;
+    return wrappedFor(process.stdout, code + meaning, code.length);
+  });
   return ['Exit codes:', ...lines].join('\n');
 }
 

@@ -77,32 +77,34 @@ function shortInstant(ms: number | undefined): string {
   return instant(ms)?.replace(/\.\d+Z$/, 'Z') ?? '-';
 }
 
+function day(ms: number | undefined): string | undefined {
+  return instant(ms)?.slice(0, 10);
+}
+
+/** What no key has is no column; --json has all, and instants in place of days. */
 function keyTable(keys: readonly ApiKey[], nowMs: number): string {
-  const heading = [
-    'KEY ID',
-    'ORGANISATION',
-    'PERMISSIONS',
-    'PROFILE',
-    'RATE LIMIT',
-    'CERTIFICATE',
-    'CREATED',
-    'EXPIRES',
-    'STATE',
-    'NOTE',
+  const columns: [string, (key: ApiKey) => string | undefined][] = [
+    ['KEY ID', ({ keyId }) => keyId],
+    ['ORGANISATION', ({ organisation }) => organisation],
+    ['PERMISSIONS', ({ permissions }) => (permissions === 'all' ? 'all' : permissions.join(','))],
+    ['PROFILE', ({ profile }) => profile],
+    ['RATE LIMIT', ({ rateLimit }) => rateLimit && formatRateLimit(rateLimit)],
+    ['CERTIFICATE', ({ clientCertificate }) => clientCertificate],
+    ['STATE', (key) => keyState(key, nowMs)],
+    ['CREATED', ({ createdAt }) => day(createdAt)],
+    ['EXPIRES', ({ expiresAt }) => day(expiresAt)],
+    ['NOTE', ({ note }) => note],
   ];
-  const rows = keys.map((key) => [
-    key.keyId,
-    key.organisation,
-    key.permissions === 'all' ? 'all' : key.permissions.join(','),
-    key.profile ?? '-',
-    key.rateLimit === undefined ? '-' : formatRateLimit(key.rateLimit),
-    key.clientCertificate ?? '-',
-    shortInstant(key.createdAt),
-    shortInstant(key.expiresAt),
-    keyState(key, nowMs),
-    key.note,
-  ]);
-  return alignedTable([heading, ...rows]);
+  const shown = columns.filter(([, valueOf]) => keys.length === 0 || keys.some((key) => valueOf(key)));
+  return alignedTable(
+    [
+      shown.map(([name]) => name),
+      ...keys.map((key) =>
+        shown.map(([name, valueOf]) => valueOf(key) ?? (name === 'EXPIRES' ? 'never' : '-')),
+      ),
+    ],
+    process.stdout,
+  );
 }
 
 /** Undefined also when this user may not read it: a key can be made all the same. */

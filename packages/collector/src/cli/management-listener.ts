@@ -6,6 +6,7 @@ import { isLoopback } from '../loopback.js';
 import type { OperatorToken } from '../management/operator-token.js';
 import type { Vitals } from '../management/vitals.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
+import { callable } from './first-event.js';
 
 /** Closed when it is disposed of. */
 export interface OpenManagement extends AsyncDisposable {
@@ -15,6 +16,19 @@ export interface OpenManagement extends AsyncDisposable {
     | undefined;
   /** Takes another certificate into use. */
   present(credentials: Credentials): void;
+}
+
+/**
+ * What to tell an operator who starts a collector for the first time: where the console is. Empty where there is none.
+ * Ends with a line break.
+ */
+export function consoleNotice(address: OpenManagement['address']): string {
+  if (address === undefined) return '';
+  const at = callable(address.host);
+  // Plain HTTP is spoken to this host in any case, and needs no name that a certificate has.
+  const scheme = address.tls && !isLoopback(at.replace(/^\[|\]$/g, '')) ? 'https' : 'http';
+  const asks = address.token ? '; the operator token is the password, with any user name' : '';
+  return `\nThen look at the console, which shows it arrive${asks}:\n\n  ${scheme}://${at}:${address.port}/\n`;
 }
 
 /** Whether an operator's token would come from other machines for everybody on the way to read. */

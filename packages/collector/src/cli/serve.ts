@@ -25,7 +25,7 @@ import { addConfigOptions, configOf, readingOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { newKeyNotice, requiresCertificate } from './first-event.js';
 import { LedgerWorker } from './ledger-worker.js';
-import { isTokenInClear, openManagement } from './management-listener.js';
+import { consoleNotice, isTokenInClear, openManagement } from './management-listener.js';
 import { type Provisions, provisionsOf } from './provisions.js';
 import { Reload } from './reload.js';
 import { RunCount } from './run-count.js';
@@ -241,7 +241,7 @@ async function run(
     };
     process.stdout.write(`
 Your API key (organisation "default", all permissions):
-${newKeyNotice({ host: config.host, port, tls: shown }, firstKey, 'inference-start')}
+${newKeyNotice({ host: config.host, port, tls: shown }, firstKey, 'inference-start')}${consoleNotice(management.address)}
 `);
   }
   log.info(

@@ -3,6 +3,21 @@ import { h, type Child, type Element } from './element.js';
 import { count, counted, percent } from './format.js';
 import { bar, card, table, type View } from './view.js';
 
+/** Whether nothing was answered since the start. */
+export function isUnasked({ state: { totals } }: View): boolean {
+  return total(Object.entries(totals.accepted)) === 0 && Object.keys(totals.refused).length === 0;
+}
+
+/** In place of the two cards below. */
+export function unasked(): Element {
+  return card(
+    'accepted',
+    'Accepted and refused',
+    'since the start',
+    h('p', { class: 'empty' }, 'Nothing yet. Events are counted here by kind, refusals by error code.'),
+  );
+}
+
 export function acceptedByKind({ state: { totals } }: View): Element {
   const counts = Object.entries(totals.accepted);
   const all = total(counts);
@@ -11,13 +26,8 @@ export function acceptedByKind({ state: { totals } }: View): Element {
     'Accepted by kind',
     `${count(all)} since the start`,
     table('Events accepted since the start, by kind', columns('Kind'), rows(counts, all)),
-    h(
-      'p',
-      { class: 'more' },
-      totals.repeats === 0
-        ? 'None of them was sent twice.'
-        : `Among them ${counted(totals.repeats, 'repeat')} of what was stored before.`,
-    ),
+    totals.repeats > 0 &&
+      h('p', { class: 'more' }, `Among them ${counted(totals.repeats, 'repeat')} of what was stored before.`),
   );
 }
 
@@ -27,9 +37,9 @@ export function refusedByReason({ state: { totals } }: View): Element {
   return card(
     'refused',
     'Refused by reason',
-    `${count(all)} since the start`,
+    all === 0 ? 'since the start' : `${count(all)} since the start`,
     counts.length === 0
-      ? h('p', { class: 'empty' }, 'Nothing was refused.')
+      ? h('p', { class: 'empty' }, 'Nothing was refused. What is gets counted here by its error code.')
       : table('Requests refused since the start, by error code', columns('Error code'), rows(counts, all)),
   );
 }

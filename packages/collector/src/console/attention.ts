@@ -1,5 +1,5 @@
-/** What an operator should look at, the most severe first, and what to do about each. */
-import type { Warning } from './console-state.js';
+/** What an operator should look at, the most severe first, and what to do about each; and what is not set up yet. */
+import type { Hint, Warning } from './console-state.js';
 import { h, type Child, type Element } from './element.js';
 import { count, counted } from './format.js';
 import { chip, type View } from './view.js';
@@ -7,21 +7,34 @@ import { chip, type View } from './view.js';
 /** So many of a kind are told one by one; two hundred keys that expire together are one thing to do. */
 const TOLD = 2;
 
-export function attention({ state: { warnings, ledger } }: View): Element {
+/** Nothing where all is well: the status at the top says so. */
+export function attention({ state: { warnings } }: View): Child {
+  if (warnings.length === 0) return false;
   return h(
     'section',
     { id: 'attention', 'aria-labelledby': 'attention-heading' },
     h('h2', { id: 'attention-heading', class: 'hidden' }, 'What needs attention'),
-    warnings.length === 0
-      ? h(
-          'p',
-          { class: 'well' },
-          h('span', { class: 'dot good', 'aria-hidden': 'true' }),
-          ledger.events === 0
-            ? 'Nothing needs attention. No event has come yet.'
-            : 'Nothing needs attention.',
-        )
-      : h('ul', { class: 'alerts' }, groupsOf(warnings).map(group)),
+    h('ul', { class: 'alerts' }, groupsOf(warnings).map(group)),
+  );
+}
+
+/** What is not set up yet. May be folded away by whoever has decided otherwise. */
+export function hints({ state: { hints: list } }: View): Child {
+  if (list.length === 0) return false;
+  return h(
+    'section',
+    { id: 'hints', 'aria-labelledby': 'hints-heading' },
+    h('h2', { id: 'hints-heading', class: 'hidden' }, 'What is not set up yet'),
+    h(
+      'details',
+      { class: 'hints', open: true },
+      h('summary', {}, `${counted(list.length, 'thing')} not set up yet`),
+      h(
+        'ul',
+        {},
+        list.map((hint) => h('li', {}, item(hint))),
+      ),
+    ),
   );
 }
 
@@ -74,6 +87,6 @@ function group({ id, warnings }: Group): Element {
   );
 }
 
-function item({ title, what_to_do }: Warning): Child {
+function item({ title, what_to_do }: Hint): Child {
   return h('div', {}, h('h3', {}, title), h('p', {}, what_to_do));
 }

@@ -96,6 +96,8 @@ export interface ConsoleState {
   readonly certificates: readonly { readonly name: string; readonly not_after: string }[];
   /** The most severe first. */
   readonly warnings: readonly Warning[];
+  /** What is not set up and most logs should have. */
+  readonly hints: readonly Hint[];
 }
 
 interface HealthCheck {
@@ -145,6 +147,12 @@ export interface Sink {
 export interface Warning {
   readonly id: string;
   readonly severity: 'critical' | 'warning';
+  readonly title: string;
+  readonly what_to_do: string;
+}
+
+export interface Hint {
+  readonly id: string;
   readonly title: string;
   readonly what_to_do: string;
 }

@@ -1,7 +1,7 @@
 /** The API keys: who sends, and until when. A key is told by its id, which is not secret. */
 import type { Key } from './console-state.js';
 import { h, type Child, type Element } from './element.js';
-import { ago, count, counted, day, NONE } from './format.js';
+import { ago, count, counted, day } from './format.js';
 import { expiry } from './proof.js';
 import { card, chip, table, takenAt, type Mood, type View } from './view.js';
 
@@ -26,7 +26,7 @@ export function keys(view: View): Element {
               { name: 'Key', className: 'key' },
               { name: 'Organisation', className: 'name' },
               { name: 'Note', className: 'name' },
-              { name: 'State' },
+              { name: 'State', className: 'state' },
               { name: 'Last used', className: 'number' },
               { name: 'Requests', className: 'number' },
               { name: 'Over its rate', className: 'number' },
@@ -58,9 +58,9 @@ function row(key: Key, now: number): Child[] {
     h('bdi', {}, organisation),
     note === '' ? '' : h('bdi', { title: note }, note),
     stateOf(key),
-    used === null ? NONE : ago(Date.parse(used), now),
+    used === null ? 'not yet' : ago(Date.parse(used), now),
     count(key.requests),
-    key.over_rate === 0 ? '0' : h('strong', {}, count(key.over_rate)),
+    key.over_rate === 0 ? h('span', { class: 'zero' }, '0') : h('strong', {}, count(key.over_rate)),
     expires === null ? 'never' : state === 'usable' ? expiry(expires, now) : day(expires),
   ];
 }

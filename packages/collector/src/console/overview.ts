@@ -1,7 +1,7 @@
 /** The figures that are looked at first. */
 import type { Second } from './console-state.js';
 import { h, type Child, type Element } from './element.js';
-import { ago, bytes, count, counted, days, large, milliseconds, NONE, rate } from './format.js';
+import { ago, bytes, count, counted, days, duration, large, milliseconds, rate } from './format.js';
 import { takenAt, type View } from './view.js';
 
 const LATENCY_OVER_SECONDS = 10;
@@ -9,8 +9,7 @@ const LATENCY_OVER_SECONDS = 10;
 const WATCHED_SECONDS = 600;
 
 export function overview(view: View): Element {
-  const { traffic, ledger, disk, checkpoint } = view.state;
-  const latency = latencyOf(traffic.seconds);
+  const { traffic, ledger } = view.state;
   return h(
     'section',
     { id: 'overview', 'aria-labelledby': 'overview-heading' },
@@ -23,24 +22,10 @@ export function overview(view: View): Element {
         [rate(traffic.accepted_per_second), unit('/s')],
         refusedText(traffic.refused_per_second),
       ),
-      tile(
-        'Acknowledged in',
-        latency === undefined ? NONE : figure(milliseconds(latency.p99)),
-        latency === undefined
-          ? 'Nothing acknowledged in the last 10 s'
-          : `99 % in the slowest of 10 s; half in ${milliseconds(latency.p50)}`,
-      ),
+      latencyTile(view),
       tile('Events stored', figure(large(ledger.events)), storedText(view)),
-      tile('Disk full in', diskFigure(view), spaceText(disk.free_bytes, disk.total_bytes)),
-      tile(
-        'Last checkpoint',
-        checkpoint === null ? NONE : figure(ago(Date.parse(checkpoint.at), takenAt(view))),
-        checkpoint === null
-          ? 'None yet'
-          : checkpoint.events_behind === 0
-            ? 'Covers every event'
-            : `${counted(checkpoint.events_behind, 'event')} since`,
-      ),
+      diskTile(view),
+      checkpointTile(view),
     ),
   );
 }
@@ -62,7 +47,7 @@ function unit(text: string): Element {
 /** The number large, what follows it small. */
 function figure(text: string): Child {
   const found = /^([\d.,]+)(\D.*)?$/.exec(text);
-  return found === null ? h('span', { class: 'words' }, text) : [found[1] ?? '', unit(found[2] ?? '')];
+  return found === null ? words(text) : [found[1] ?? '', unit(found[2] ?? '')];
 }
 
 function refusedText(perSecond: number): Child {
@@ -77,26 +62,67 @@ function storedText({ state: { ledger } }: View): string {
     : `${bytes(ledger.bytes)}; ${count(ledger.events_per_hour)} more an hour`;
 }
 
-function diskFigure({ state: { ledger, disk } }: View): Child {
-  if (disk.days_until_full !== null) return figure(days(disk.days_until_full));
-  return h(
-    'span',
-    { class: 'words' },
-    ledger.watched_seconds < WATCHED_SECONDS ? 'Not known yet' : 'No growth',
+/** The last times that there were, within the five minutes that are known. */
+function latencyTile(view: View): Element {
+  const { seconds } = view.state.traffic;
+  const name = 'Acknowledged in';
+  const recent = latencyOf(seconds.slice(-LATENCY_OVER_SECONDS));
+  if (recent !== undefined) {
+    const { p50, p99 } = recent;
+    return tile(name, figure(milliseconds(p99)), `99 % within; half in ${milliseconds(p50)}`);
+  }
+  const last = seconds.findLast(({ p99_ms }) => p99_ms !== null);
+  const past = last && latencyOf([last]);
+  if (last === undefined || past === undefined) {
+    return tile(name, words('Idle'), 'No event for five minutes');
+  }
+  return tile(
+    name,
+    figure(milliseconds(past.p99)),
+    `99 % of the last, ${ago(Date.parse(last.at), takenAt(view))}`,
   );
 }
 
-function spaceText(free: number | null, total: number | null): string {
-  return free === null || total === null
-    ? 'The disk has not answered'
-    : `${bytes(free)} free of ${bytes(total)}`;
+/** When it is full if that is foreseen, else what is left. */
+function diskTile({ state: { ledger, disk } }: View): Element {
+  const { free_bytes: free, total_bytes: total, days_until_full: left } = disk;
+  if (free === null || total === null)
+    return tile('Disk', words('No answer'), 'Its file system was asked for space');
+  const space = `${bytes(free)} free of ${bytes(total)}`;
+  if (left !== null) return tile('Disk full in', figure(days(left)), space);
+  const watched = ledger.watched_seconds;
+  return tile(
+    'Disk free',
+    figure(bytes(free)),
+    watched < WATCHED_SECONDS
+      ? `Of ${bytes(total)}; forecast in ${duration((WATCHED_SECONDS - watched) * 1000)}`
+      : `Of ${bytes(total)}; the ledger does not grow`,
+  );
 }
 
-/** The worst p99 and the middle p50 of the last seconds in which something was acknowledged. */
+function checkpointTile(view: View): Element {
+  const { checkpoint, ledger } = view.state;
+  const name = 'Last checkpoint';
+  if (checkpoint === null) return tile(name, words('None yet'), 'Signed as soon as the ledger is open');
+  return tile(
+    name,
+    figure(ago(Date.parse(checkpoint.at), takenAt(view))),
+    checkpoint.events_behind > 0
+      ? `${counted(checkpoint.events_behind, 'event')} since`
+      : ledger.events === 0
+        ? 'Of the empty log'
+        : 'Covers every event',
+  );
+}
+
+function words(text: string): Element {
+  return h('span', { class: 'words' }, text);
+}
+
+/** The worst p99 and the middle p50 of the seconds in which something was acknowledged. */
 function latencyOf(seconds: readonly Second[]): { readonly p50: number; readonly p99: number } | undefined {
-  const recent = seconds.slice(-LATENCY_OVER_SECONDS);
-  const p50 = recent.flatMap(({ p50_ms }) => (p50_ms === null ? [] : [p50_ms])).sort((a, b) => a - b);
+  const p50 = seconds.flatMap(({ p50_ms }) => (p50_ms === null ? [] : [p50_ms])).sort((a, b) => a - b);
   const middle = p50[Math.floor(p50.length / 2)];
   if (middle === undefined) return undefined;
-  return { p50: middle, p99: Math.max(...recent.map(({ p99_ms }) => p99_ms ?? 0)) };
+  return { p50: middle, p99: Math.max(...seconds.map(({ p99_ms }) => p99_ms ?? 0)) };
 }

@@ -2,15 +2,15 @@
  * The operator's console: one page that says whether all is well, and if not, what to do. The collector writes it whole,
  * and its script makes the same page of each new state.
  */
-import { acceptedByKind, refusedByReason } from './answers.js';
-import { attention, summary } from './attention.js';
+import { acceptedByKind, isUnasked, refusedByReason, unasked } from './answers.js';
+import { attention, hints, summary } from './attention.js';
 import type { ConsoleState } from './console-state.js';
 import { h, type Child, type Element } from './element.js';
 import { duration } from './format.js';
 import { health } from './health.js';
 import { keys } from './keys.js';
 import { overview } from './overview.js';
-import { proof } from './proof.js';
+import { proof, sinks } from './proof.js';
 import { runs } from './runs.js';
 import { storage } from './storage.js';
 import { traffic } from './traffic.js';
@@ -22,26 +22,40 @@ export function page(view: View): Element {
     'div',
     { class: isStale ? 'page stale' : 'page' },
     header(view),
-    h('main', {}, attention(view), overview(view), traffic(view), belowTraffic(view)),
+    h('main', {}, attention(view), overview(view), hints(view), traffic(view), belowTraffic(view)),
     footer(view),
   );
 }
 
 /** Made once of a state: while the reader points along the charts only those change. */
-const below = new WeakMap<ConsoleState, readonly Element[]>();
+const below = new WeakMap<ConsoleState, readonly Child[]>();
 
-function belowTraffic(view: View): readonly Element[] {
+function belowTraffic(view: View): readonly Child[] {
   let made = below.get(view.state);
   if (made === undefined) {
     made = [
-      h('div', { class: 'row three' }, acceptedByKind(view), refusedByReason(view), runs(view)),
-      h('div', { class: 'row two' }, health(view), storage(view)),
-      proof(view),
+      h(
+        'div',
+        { class: 'stacks-of-cards' },
+        stacksOf(view).map((cards) => h('div', {}, cards)),
+      ),
+      sinks(view),
       keys(view),
     ];
     below.set(view.state, made);
   }
   return made;
+}
+
+/** Side by side, and of about the same height. */
+function stacksOf(view: View): readonly (readonly Element[])[] {
+  return isUnasked(view)
+    ? [[unasked(), health(view)], [runs(view), storage(view)], [proof(view)]]
+    : [
+        [acceptedByKind(view), refusedByReason(view)],
+        [runs(view), health(view)],
+        [storage(view), proof(view)],
+      ];
 }
 
 /** For the tab: what is wrong, before the name. */
@@ -90,7 +104,8 @@ function status(view: View): { mood: Mood; text: string; more: string } {
   }
   const isCritical = state.warnings.some(({ severity }) => severity === 'critical');
   const mood = isCritical ? 'critical' : state.warnings.length > 0 ? 'warning' : 'good';
-  return { mood, text: 'Taking events', more: summary(state.warnings) };
+  const more = state.warnings.length === 0 ? 'nothing needs attention' : summary(state.warnings);
+  return { mood, text: 'Taking events', more };
 }
 
 function updated(view: View): Child {

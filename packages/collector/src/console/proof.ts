@@ -1,62 +1,49 @@
-/** Checkpoints on their way off the host, the last verification, and certificates. */
+/** What shows later that the log is whole: checkpoints, verification, back-ups; and certificates. */
 import type { Sink } from './console-state.js';
 import { h, type Child, type Element } from './element.js';
 import { ago, count, counted, day, days, duration, NONE } from './format.js';
-import { card, chip, facts, table, takenAt, type Mood, type View } from './view.js';
+import { card, chip, facts, table, takenAt, type Fact, type Mood, type View } from './view.js';
 
 const DAY_MS = 86_400_000;
 const SOON_DAYS = 14;
 
 export function proof(view: View): Element {
-  const { sinks } = view.state;
   return card(
     'proof',
-    'Checkpoints and proof',
+    'Proof and back-up',
     '',
-    facts([newest(view), verify(view)]),
-    sinks.length === 0
-      ? h(
-          'p',
-          { class: 'empty' },
-          'No sink: checkpoints stay on this host, where its owner can rewrite them.',
-        )
-      : table(
-          'Sinks: where checkpoints are sent',
-          [
-            { name: 'Sink' },
-            { name: 'State' },
-            { name: 'Newest checkpoint', className: 'number' },
-            { name: 'Waiting', className: 'number' },
-            { name: 'Dropped', className: 'number' },
-          ],
-          sinks.map((sink) => sinkRow(sink, takenAt(view))),
-          'stacks',
-        ),
-    certificates(view),
+    facts([newest(view), ...noSink(view), verify(view), backup(view), ...certificates(view)]),
   );
 }
 
-function newest(view: View) {
+function newest(view: View): Fact {
   const { checkpoint, checkpoints_fail_since: failing } = view.state;
   const trouble =
     failing !== null &&
     chip('warning', `none can be made for ${duration(takenAt(view) - Date.parse(failing))}`);
   return {
-    name: 'Newest',
+    name: 'Checkpoint',
     value:
       checkpoint === null
         ? ['none yet ', trouble]
         : [ago(Date.parse(checkpoint.at), takenAt(view)), ' ', trouble],
     ...(checkpoint !== null && {
-      more: `${counted(checkpoint.events, 'event')} covered, ${count(checkpoint.events_behind)} since`,
+      more:
+        checkpoint.events === 0 && checkpoint.events_behind === 0
+          ? 'of the empty log'
+          : `${counted(checkpoint.events, 'event')}, ${count(checkpoint.events_behind)} since`,
     }),
   };
 }
 
-function verify(view: View) {
+function noSink({ state: { sinks: list } }: View): Fact[] {
+  return list.length === 0 ? [{ name: 'Sinks', value: 'none', more: 'checkpoints stay on this host' }] : [];
+}
+
+function verify(view: View): Fact {
   const { last_verify: found } = view.state;
   const name = 'Last verified';
-  if (found === null) return { name, value: 'not known', more: 'collector verify --note tells of it here' };
+  if (found === null) return { name, value: 'never', more: ['by ', command('collector verify --note')] };
   return {
     name,
     value: [
@@ -68,12 +55,58 @@ function verify(view: View) {
   };
 }
 
+function backup(view: View): Fact {
+  const { last_backup: last } = view.state;
+  const name = 'Last back-up';
+  if (last === null) return { name, value: 'never', more: ['by ', command('collector backup')] };
+  return {
+    name,
+    value: ago(Date.parse(last.at), takenAt(view)),
+    more: `${counted(last.events, 'event')}, ${count(last.events_since)} since`,
+  };
+}
+
+function command(text: string): Element {
+  return h('code', {}, text);
+}
+
+function certificates(view: View): Fact[] {
+  return view.state.certificates.map(({ name, not_after }) => ({
+    name: 'Certificate',
+    value: ['until ', expiry(not_after, takenAt(view))],
+    more: name,
+  }));
+}
+
 const MOODS: Readonly<Record<Sink['state'], Mood>> = {
   ok: 'good',
   untried: 'idle',
   failing: 'warning',
   forked: 'critical',
 };
+
+/** Nothing where there is none: the facts say so. */
+export function sinks(view: View): Child {
+  const { sinks: list } = view.state;
+  if (list.length === 0) return false;
+  return card(
+    'sinks',
+    'Checkpoint sinks',
+    'where checkpoints leave this host',
+    table(
+      'Sinks: where checkpoints are sent',
+      [
+        { name: 'Sink' },
+        { name: 'State', className: 'state' },
+        { name: 'Newest checkpoint', className: 'number' },
+        { name: 'Waiting', className: 'number' },
+        { name: 'Dropped', className: 'number' },
+      ],
+      list.map((sink) => sinkRow(sink, takenAt(view))),
+      'stacks',
+    ),
+  );
+}
 
 function sinkRow(sink: Sink, now: number): Child[] {
   const { number, kind, state, events, at, failing_since: failing, waiting, dropped } = sink;
@@ -89,16 +122,6 @@ function sinkRow(sink: Sink, now: number): Child[] {
     count(waiting),
     count(dropped),
   ];
-}
-
-function certificates(view: View): Child {
-  const list = view.state.certificates;
-  if (list.length === 0) return false;
-  return table(
-    'Certificates that the collector presents',
-    [{ name: 'Certificate' }, { name: 'Valid until' }],
-    list.map(({ name, not_after }) => [name, expiry(not_after, takenAt(view))]),
-  );
 }
 
 /** The day, and how long until then when that is soon. */

@@ -16,6 +16,18 @@ export function runs({ state: { runs: found, traffic } }: View): Element {
     );
   }
   const all = found.full + found.minimum + found.incomplete;
+  if (all === 0 && found.orphan_events === 0) {
+    return card(
+      'runs',
+      'Runs by completeness',
+      '',
+      h(
+        'p',
+        { class: 'empty' },
+        `No run has begun since ${day(found.since)}. Each is counted here as full, minimum or incomplete, by what came of it so far.`,
+      ),
+    );
+  }
   const levels = [
     ['full', found.full],
     ['minimum', found.minimum],
@@ -38,8 +50,8 @@ export function runs({ state: { runs: found, traffic } }: View): Element {
         name: 'Orphan events',
         value: count(found.orphan_events),
         more: found.from_beginning
-          ? 'their run has no start, or the event that they follow is not there'
-          : 'their run has no start, or the event that they follow is not there; outcomes and feedback may be of earlier runs and are not counted',
+          ? 'their start or their parent is missing'
+          : 'their start or their parent is missing; outcomes and feedback may be of earlier runs and are not counted',
       },
     ]),
     found.events_behind > BEHIND_SECONDS * traffic.accepted_per_second &&

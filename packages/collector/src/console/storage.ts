@@ -1,23 +1,20 @@
 /** The ledger, how it grows, and what is left of the disk. */
 import type { Element } from './element.js';
-import { ago, bytes, count, counted, days, duration, percent } from './format.js';
+import { bytes, count, counted, duration, percent } from './format.js';
 import { metered } from './health.js';
-import { card, facts, takenAt, type Fact, type View } from './view.js';
+import { card, facts, type Fact, type View } from './view.js';
 
 const WATCHED_SECONDS = 600;
 
 export function storage(view: View): Element {
-  const { ledger, index } = view.state;
+  const { index } = view.state;
   return card(
     'storage',
     'Ledger and disk',
     '',
     facts([
-      { name: 'Events', value: count(ledger.events), more: bytes(ledger.bytes) },
       growth(view),
       disk(view),
-      untilFull(view),
-      backup(view),
       ...(index === null
         ? []
         : [
@@ -33,17 +30,18 @@ export function storage(view: View): Element {
   );
 }
 
+/** Also why there is no forecast for the disk, which is at the top once there is one. */
 function growth({ state: { ledger } }: View): Fact {
   const { events_per_hour: events, bytes_per_hour: size, watched_seconds: watched } = ledger;
   const name = 'Growth';
   if (events === null || size === null) {
     const left = duration(Math.max(1, WATCHED_SECONDS - watched) * 1000);
-    return { name, value: 'not known yet', more: `told once ten minutes were watched: in ${left}` };
+    return { name, value: `told in ${left}`, more: 'once ten minutes were watched' };
   }
   return {
     name,
     value: `${count(events)} events an hour`,
-    more: `${bytes(size)} an hour, over the last ${duration(watched * 1000)}`,
+    more: `${bytes(size)} an hour, over the last ${duration(watched * 1000)}; what else fills the disk is not foreseen`,
   };
 }
 
@@ -56,27 +54,5 @@ function disk({ state: { disk: space } }: View): Fact {
     name,
     value: metered(used, `${percent(used)} used`),
     more: `${bytes(free)} free of ${bytes(all)}`,
-  };
-}
-
-function backup(view: View): Fact {
-  const { last_backup: last } = view.state;
-  const name = 'Last back-up';
-  if (last === null) return { name, value: 'none', more: 'by collector backup on this data directory' };
-  return {
-    name,
-    value: ago(Date.parse(last.at), takenAt(view)),
-    more: `${counted(last.events, 'event')}, ${count(last.events_since)} since`,
-  };
-}
-
-function untilFull({ state: { disk: space, ledger } }: View): Fact {
-  const name = 'Disk full in';
-  if (space.days_until_full !== null) {
-    return { name, value: days(space.days_until_full), more: 'if only the ledger grows, and as it does now' };
-  }
-  return {
-    name,
-    value: ledger.watched_seconds < WATCHED_SECONDS ? 'not known yet' : 'the ledger does not grow',
   };
 }

@@ -108,7 +108,7 @@ export const STYLE = css`
     padding: 0 24px 24px;
   }
   main,
-  .row,
+  .stacks-of-cards,
   .tiles,
   .alerts,
   .charts {
@@ -116,12 +116,10 @@ export const STYLE = css`
     gap: 16px;
   }
   main > *,
-  .row > *,
+  .stacks-of-cards > *,
+  .stacks-of-cards > * > *,
   .charts > * {
     min-width: 0;
-  }
-  .row {
-    align-items: stretch;
   }
   .more,
   .note {
@@ -181,14 +179,6 @@ export const STYLE = css`
   }
 
   /* What to do. */
-  .well {
-    display: flex;
-    gap: 12px;
-    padding: 12px 20px;
-    border: 1px solid var(--edge);
-    border-radius: 10px;
-    background: var(--card);
-  }
   .alerts {
     gap: 10px;
   }
@@ -231,6 +221,26 @@ export const STYLE = css`
     margin-bottom: 8px;
   }
 
+  .hints {
+    padding: 11px 20px;
+    border: 1px solid var(--edge);
+    border-radius: 10px;
+  }
+  .hints ul {
+    display: grid;
+    grid-template-columns: repeat(3, minmax(0, 1fr));
+    gap: 8px 28px;
+    margin-top: 8px;
+  }
+  .hints h3 {
+    font-size: 14px;
+    font-weight: 600;
+  }
+  .hints p {
+    color: var(--soft);
+    font-size: 13px;
+  }
+
   /* The figures. */
   .tiles {
     grid-template-columns: repeat(5, minmax(0, 1fr));
@@ -248,6 +258,7 @@ export const STYLE = css`
     font-weight: 550;
   }
   .figure {
+    height: 38px;
     font-size: 30px;
     font-weight: 620;
     line-height: 1.25;
@@ -262,7 +273,6 @@ export const STYLE = css`
   }
   .figure .words {
     font-size: 22px;
-    line-height: 37px;
     letter-spacing: -0.01em;
   }
   .tile .refused {
@@ -289,11 +299,17 @@ export const STYLE = css`
   .empty {
     color: var(--soft);
   }
-  .three {
+  /* Cards are as high as what is in them; the last of a stack fills what is left. */
+  .stacks-of-cards {
     grid-template-columns: repeat(3, minmax(0, 1fr));
   }
-  .two {
-    grid-template-columns: repeat(2, minmax(0, 1fr));
+  .stacks-of-cards > * {
+    display: flex;
+    flex-direction: column;
+    gap: 16px;
+  }
+  .stacks-of-cards > * > :last-child {
+    flex: 1;
   }
 
   /* Charts. */
@@ -433,7 +449,7 @@ export const STYLE = css`
   .facts > div,
   .checks li {
     display: grid;
-    grid-template-columns: 140px minmax(0, 1fr);
+    grid-template-columns: 120px minmax(0, 1fr);
     gap: 0 16px;
     align-items: baseline;
   }
@@ -611,7 +627,7 @@ export const STYLE = css`
   .stale .card,
   .stale .tile,
   .stale .alert,
-  .stale .well {
+  .stale .hints {
     border-style: dashed;
   }
   .stale main,
@@ -629,11 +645,15 @@ export const STYLE = css`
     .tile:nth-child(n + 4) {
       grid-column: span 3;
     }
-    .three {
+    .stacks-of-cards {
       grid-template-columns: repeat(2, minmax(0, 1fr));
     }
-    .three > :last-child {
+    .stacks-of-cards > :last-child {
+      flex-direction: row;
       grid-column: 1 / -1;
+    }
+    .stacks-of-cards > :last-child > * {
+      flex: 1;
     }
     .charts {
       grid-template-columns: minmax(0, 1fr);
@@ -688,81 +708,174 @@ export const STYLE = css`
     }
   }
   @media (max-width: 700px) {
+    body {
+      font-size: 14px;
+    }
     .page {
-      padding: 0 12px 20px;
+      padding: 0 10px 16px;
     }
     main,
-    .row,
-    .tiles {
-      gap: 10px;
+    .stacks-of-cards,
+    .stacks-of-cards > * {
+      grid-template-columns: minmax(0, 1fr);
+      gap: 8px;
     }
+    .stacks-of-cards > :last-child {
+      flex-direction: column;
+    }
+    .more,
+    .note,
+    .hints p,
+    summary {
+      font-size: 12.5px;
+    }
+
     .top {
-      padding: 14px 4px 12px;
+      gap: 4px 12px;
+      padding: 12px 2px 10px;
     }
     .top .status {
       width: 100%;
       order: 3;
     }
     .about {
-      gap: 0 12px;
+      gap: 0 10px;
     }
     .about span:nth-child(2) {
       display: none;
     }
-    .three,
-    .two {
-      grid-template-columns: minmax(0, 1fr);
+
+    .alerts,
+    .charts {
+      gap: 8px;
     }
-    .tile,
-    .card {
-      padding: 12px 14px;
+    .alert {
+      grid-template-columns: minmax(0, 1fr);
+      padding: 10px 12px;
+    }
+    .hints {
+      padding: 8px 12px;
+    }
+    .hints ul {
+      grid-template-columns: minmax(0, 1fr);
+      gap: 6px;
+      margin-top: 6px;
+    }
+
+    /* The figures share a card: a border of their own each would take as much room again. */
+    .tiles {
+      grid-template-columns: repeat(2, minmax(0, 1fr));
+      gap: 0;
+      border: 1px solid var(--edge);
+      border-radius: 10px;
+      background: var(--card);
     }
     .tile,
     .tile:nth-child(n + 4) {
-      grid-column: span 3;
+      grid-column: auto;
+      padding: 8px 12px 9px;
+      border: 0;
+      border-radius: 0;
+      background: none;
     }
-    .tile:first-child {
-      grid-column: span 6;
+    .tile:nth-child(n + 3) {
+      border-top: 1px solid var(--grid);
+    }
+    .tile:nth-child(even) {
+      border-left: 1px solid var(--grid);
+    }
+    .tile:last-child {
+      display: grid;
+      grid-column: 1 / -1;
+      grid-template-columns: auto auto;
+      justify-content: space-between;
+      align-items: baseline;
+      column-gap: 12px;
+    }
+    .tile:last-child .more {
+      grid-column: 1 / -1;
+      display: none;
     }
     .figure {
-      font-size: 26px;
+      height: 28px;
+      font-size: 22px;
     }
     .figure .unit {
       font-size: 14px;
     }
     .figure .words {
       font-size: 18px;
-      line-height: 32px;
     }
-    .alert {
-      grid-template-columns: minmax(0, 1fr);
-      padding: 12px 14px 13px 12px;
+
+    .card {
+      gap: 8px;
+      padding: 10px 12px;
     }
-    .plot {
-      grid-template: 130px auto / 46px minmax(0, 1fr);
-    }
-    .legend {
-      width: 100%;
+    .facts,
+    .checks {
+      gap: 5px;
     }
     .facts > div {
-      grid-template-columns: 116px minmax(0, 1fr);
+      grid-template-columns: 108px minmax(0, 1fr);
+      gap: 0 12px;
+    }
+    .facts dd > .more {
+      display: inline;
+    }
+    .facts dd > .more::before {
+      content: '\2002';
+    }
+    .facts dd > .metered + .more::before {
+      content: none;
+    }
+    figcaption {
+      margin-bottom: 8px;
+    }
+    .legend {
+      gap: 10px;
+      font-size: 12.5px;
+    }
+    .legend dd {
+      min-width: 4.5ch;
+    }
+    .plot {
+      grid-template: 84px auto / 44px minmax(0, 1fr);
+      gap: 4px 8px;
+    }
+    th,
+    td {
+      padding: 4px 8px;
     }
     .scroll {
       max-height: 70vh;
     }
-    .stays th,
-    .stays td {
-      padding-inline: 6px;
+    .stacks tr {
+      grid-template-columns: repeat(3, minmax(0, 1fr));
+      gap: 3px 12px;
+      padding: 7px 0;
     }
-    .stays :is(th, td):first-child {
-      padding-left: 0;
+    .stacks td:has(> .zero) {
+      display: none;
     }
-    .stays :is(th, td):last-child {
-      padding-right: 0;
+    .stacks th {
+      grid-column: 1 / 3;
+    }
+    .stacks .state {
+      grid-area: 1 / 3;
+      text-align: right;
+    }
+    .stacks .state::before {
+      content: none;
+    }
+    .stacks .name + .name {
+      grid-column: 2 / -1;
+    }
+    .stacks .date {
+      white-space: normal;
     }
 
-    .stacks tr {
-      grid-template-columns: repeat(2, minmax(0, 1fr));
+    footer {
+      padding-top: 12px;
     }
   }
   @media (prefers-reduced-motion: no-preference) {

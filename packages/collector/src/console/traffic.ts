@@ -11,6 +11,7 @@ const ROW_SECONDS = 10;
 type Past = Second & { readonly ago: number };
 
 export function traffic(view: View): Element {
+  if (isIdle(view)) return idle(view);
   const end = endOf(view);
   const seconds = view.state.traffic.seconds.map((second): Past => ({
     ...second,
@@ -90,6 +91,32 @@ export function traffic(view: View): Element {
       { class: 'same' },
       h('summary', {}, 'The same as a table'),
       rowsTable(seconds, (ago) => view.timeOfDay(end - ago * 1000)),
+    ),
+  );
+}
+
+function isIdle({ state: { traffic: found } }: View): boolean {
+  return found.seconds.every(({ accepted, refused }) => accepted === 0 && refused === 0);
+}
+
+/** Two empty charts would say less, in more room. */
+function idle({ state: { ledger } }: View): Element {
+  return card(
+    'traffic',
+    'Last five minutes',
+    '',
+    h(
+      'p',
+      { class: 'empty' },
+      ledger.events > 0
+        ? 'Nothing was accepted or refused. As soon as something is, rates and times are drawn here.'
+        : [
+            'No event has come yet. The page ',
+            h('a', { href: 'docs' }, 'Interface'),
+            ' shows how to send one; ',
+            h('code', {}, 'collector demo'),
+            ' sends made-up runs. Rates and times are then drawn here.',
+          ],
     ),
   );
 }

@@ -21,6 +21,8 @@ export class EventEndpoint {
   readonly #key: string | undefined;
   readonly #client: typeof http | typeof https;
   readonly #agent: http.Agent;
+  /** What {@link ask} was answered, by code or status: the collector counts these as refusals. */
+  readonly asked = new Map<string, number>();
 
   /** @param base http or https; the paths of the endpoints are added to its own. */
   constructor(base: URL, key: string | undefined, connections: number) {
@@ -40,8 +42,11 @@ export class EventEndpoint {
    * before bodies (R-313), and this one is never taken.
    * @returns the answer to that: 415 when it may.
    */
-  ask(kind: EventKind): Promise<Answer> {
-    return this.#request(kind, '', 'text/plain');
+  async ask(kind: EventKind): Promise<Answer> {
+    const answer = await this.#request(kind, '', 'text/plain');
+    const name = nameOf(answer);
+    this.asked.set(name, (this.asked.get(name) ?? 0) + 1);
+    return answer;
   }
 
   /** @returns the first answer to {@link ask} that is none to a sender who may send that kind. */
@@ -91,6 +96,11 @@ export class EventEndpoint {
     request.end(body);
     return promise;
   }
+}
+
+/** The code of an answer that has one. */
+export function nameOf({ status, code }: Answer): string {
+  return code ?? `status ${status}`;
 }
 
 function codeIn(text: string): string | undefined {

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS } from '@clinical-events/protocol';
 import { systemCode } from '../system-code.js';
-import type { Answer, EventEndpoint } from './event-endpoint.js';
+import { nameOf, type Answer, type EventEndpoint } from './event-endpoint.js';
 import { textOf } from './event-text.js';
 import type { OddEvent } from './oddities.js';
 
@@ -187,8 +187,4 @@ export class EventSender {
     if (wait <= 0) return;
     await sleep(wait, undefined, { signal: this.#options.stop }).catch(() => undefined);
   }
-}
-
-function nameOf({ status, code }: Answer): string {
-  return code ?? `status ${status}`;
 }

@@ -6,6 +6,7 @@ import type { AnswerCount } from '../ingest/ingest-counters.js';
 import { worstOf } from '../publishing/publisher.js';
 import { daysUntilFull } from './growth.js';
 import { healthOf, isLive, isReady } from './health.js';
+import { hintsOf } from './hints.js';
 import { isInUse, isUsable, shownKeys } from './shown-keys.js';
 import type { Vitals } from './vitals.js';
 import { warningsOf, type Facts } from './warnings.js';
@@ -113,6 +114,7 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
           },
     certificates: facts.certificates.map(({ name, notAfter }) => ({ name, not_after: instant(notAfter) })),
     warnings: warningsOf(facts),
+    hints: hintsOf(facts),
   };
 }
 

@@ -212,10 +212,14 @@ function* verify({ lastVerify }: Facts): Generator<Warning> {
   };
 }
 
+/** Whether there is something to back up, and it was not for longer than is configured. */
+export function isBackupOld({ now, events, lastBackup, backupMaxAgeMs, logBeganAt = 0 }: Facts): boolean {
+  return backupMaxAgeMs !== 0 && events !== 0 && now - (lastBackup?.at ?? logBeganAt) > backupMaxAgeMs;
+}
+
 function* backup(facts: Facts): Generator<Warning> {
-  const { now, events, lastBackup, backupMaxAgeMs, logBeganAt = 0 } = facts;
-  if (backupMaxAgeMs === 0 || events === 0) return;
-  if (now - (lastBackup?.at ?? logBeganAt) <= backupMaxAgeMs) return;
+  if (!isBackupOld(facts)) return;
+  const { now, events, lastBackup } = facts;
   const title =
     lastBackup === undefined
       ? 'No back-up of this log was made by collector backup'
@@ -231,10 +235,12 @@ function* backup(facts: Facts): Generator<Warning> {
 
 function* keys({ now, keys: uses, keysCurrent }: Facts): Generator<Warning> {
   for (const use of uses) {
-    const { keyId, expiresAt, replacedBy } = use.key;
+    const { keyId, createdAt, expiresAt, replacedBy } = use.key;
     if (!isUsable(use.key, now) || expiresAt === undefined) continue;
     if (expiresAt - now > SOON_DAYS * DAY_MS) continue;
     if (replacedBy === undefined) {
+      // One that was made for a day is meant to end, like that of a demonstration.
+      if (expiresAt - createdAt <= DAY_MS) continue;
       yield {
         id: 'key_expires_soon',
         severity: 'warning',

@@ -87,7 +87,11 @@ test('the summary is readable, and names a run of each scenario', async () => {
   expect(stdout).toMatch(/^icu-deterioration +\d+ +\d+ +deterioration-index 4\.2\.0, then 5\.0\.0$/m);
   expect(stdout).toMatch(/^internal-artifact +\d+$/m);
   expect(stdout).toMatch(/^Sent \d+ to http:\S+ for organisation "demo" in [\d.]+ s, [\d,]+\/s:$/m);
-  expect(stdout).toMatch(/^ {2}(\d+) of \1 conflicts refused, as is right$/m);
+  expect(stdout).toMatch(/^ {2}(\d+) of \1 conflicts refused \(event_id_conflict\), as is right$/m);
+  // What the console shows as refused without this being said anywhere else.
+  expect(stdout).toMatch(
+    /^First it asked whether its key is taken, .*console.*\n {2}1 key_missing, (\d key_invalid, )?5 unsupported_media_type$/m,
+  );
   expect(stdout.match(/^ {4}collector records --run [0-9a-f-]{36}/gm)?.length).toBeGreaterThanOrEqual(4);
   expect(stdout).toMatch(
     /^The same events again: collector demo --runs 60 --days 30 --seed \S+ --until \S+Z --url http:\S+ --data-dir '\S+'$/m,

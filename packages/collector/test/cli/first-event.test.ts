@@ -1,9 +1,13 @@
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
+import fs from 'node:fs';
 import { EVENT_KINDS, EVENT_PATHS, PROFILES, validateEvent } from '@clinical-events/protocol';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { newKeyId, newKeyText } from '../../src/access/key-text.js';
 import { firstEventCurl } from '../../src/cli/first-event.js';
+import { consoleNotice } from '../../src/cli/management-listener.js';
+import { managementPort } from '../management/managed.js';
+import { start, temporaryDirectory } from '../running/collector-process.js';
 import { Authority } from '../running/certificates.js';
 
 const KEY = newKeyText(newKeyId());
@@ -92,4 +96,30 @@ test.each([
   ['collector.example', 'http://collector.example:1/'],
 ])('a collector listening on %s is called at %s', (host, url) => {
   expect(firstEventCurl({ host, port: 1 }, KEY, 'outcome')).toContain(url);
+});
+
+test('the first start names the address of the console', async () => {
+  const dataDir = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+  const first = await start(dataDir);
+  onTestFinished(() => first.kill());
+  const address = `\n  http://127.0.0.1:${managementPort(first)}/\n`;
+  await expect.poll(() => first.output.stdout).toContain(address);
+});
+
+test.each([
+  [{ host: '127.0.0.1', tls: true, token: true }, 'http://127.0.0.1:1/'],
+  [{ host: '0.0.0.0', tls: true, token: true }, 'http://127.0.0.1:1/'],
+  [{ host: '::', tls: false, token: true }, 'http://[::1]:1/'],
+  [{ host: '::1', tls: true, token: false }, 'http://[::1]:1/'],
+  [{ host: 'collector.example', tls: true, token: true }, 'https://collector.example:1/'],
+  [{ host: 'collector.example', tls: false, token: true }, 'http://collector.example:1/'],
+])('the console of %j is looked at by %s', (address, url) => {
+  const notice = consoleNotice({ ...address, port: 1 });
+  expect(notice).toContain(`\n  ${url}\n`);
+  expect(notice.includes('operator token')).toBe(address.token);
+});
+
+test('where there is no console none is named', () => {
+  expect(consoleNotice(undefined)).toBe('');
 });

@@ -180,17 +180,16 @@ describe('list', () => {
       'KEY ID',
       'ORGANISATION',
       'PERMISSIONS',
-      'PROFILE',
       'RATE LIMIT',
-      'CERTIFICATE',
-      'CREATED',
-      'EXPIRES',
       'STATE',
+      'CREATED',
       'NOTE',
     ]);
     expect(lines).toHaveLength(2);
     expect(lines[0]).toMatch(new RegExp(`^${one.key_id}  default `));
-    expect(lines[1]).toMatch(new RegExp(`^${two.key_id}  ward-7 .* 5/s:5 .* active  second one$`));
+    expect(lines[1]).toMatch(
+      new RegExp(`^${two.key_id}  ward-7 .* 5/s:5 +active +20\\d\\d-\\d\\d-\\d\\d  second one$`),
+    );
     for (const line of lines) expect(line.indexOf('active')).toBe(heading.indexOf('STATE'));
     for (const { key } of [one, two]) expect(stdout).not.toContain(key.slice(17));
   });

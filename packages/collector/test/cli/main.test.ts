@@ -10,7 +10,7 @@ test('the help names every command and every exit code, and ends with 0', async 
   for (const name of ['serve', 'keys', 'events', 'doctor'])
     expect(stdout).toMatch(new RegExp(`^  ${name} +\\S`, 'm'));
   for (const exitCode of [0, 1, 2, 3, 4, 5, 6])
-    expect(stdout).toMatch(new RegExp(`^  ${exitCode}  \\S`, 'm'));
+    expect(stdout).toMatch(new RegExp(`^  ${exitCode} +\\S`, 'm'));
 });
 
 test('without a command the help goes to standard error, with exit code 2', async () => {

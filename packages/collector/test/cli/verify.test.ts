@@ -38,6 +38,7 @@ beforeEach(() => {
 const NO_READING = {
   ...{ lines: 0, unsigned_lines: 0, unended: 0, torn: 0, last_reading: null },
   not_covered_before: null,
+  restores: [],
 };
 
 interface Report {

@@ -171,7 +171,7 @@ test('[R-835] when the collector goes away the page keeps what it had, says sinc
   onTestFinished(() => second.kill());
   await expect.poll(() => status.innerText(), { timeout: 20_000 }).toMatch(/^Taking events/);
   expect(await page.locator('.page.stale').count()).toBe(0);
-  expect(await cells(page, 'outcome')).toEqual(['0', '0 %']);
+  expect(await page.locator('#accepted').innerText()).toContain('Nothing yet.');
   expect(await page.locator('#overview').innerText()).toMatch(/Events stored\s+1\s/);
 }, 60_000);
 

@@ -87,6 +87,7 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
     last_backup: { at: instant(25 * 60_000), events: 915_700_218, events_since: 1_736_753 },
     certificates: [{ name: 'of the listener for events', not_after: instant(-61 * DAY_MS) }],
     warnings: [],
+    hints: [],
     ...more,
   };
 }
@@ -186,5 +187,9 @@ export function fresh(): ConsoleState {
     last_verify: null,
     last_backup: null,
     certificates: [],
+    hints: ['no_checkpoint_sink', 'no_backup_yet', 'not_verified_yet'].map((id) => ({
+      ...{ id, title: 'Something is not set up yet' },
+      what_to_do: 'Have a timer run a command that mends this every hour, best to another machine.',
+    })),
   };
 }

@@ -1,3 +1,5 @@
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
 import type { Browser, ConsoleMessage } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { launchBrowser } from '../../../../test/chromium.js';
@@ -35,4 +37,20 @@ test('[R-831] a browser shows the interface from what the collector serves itsel
   expect(await page.getByText('Authorize').count()).toBe(0);
   expect(elsewhere).toEqual([]);
   expect(complaints).toEqual([]);
+}, 60_000);
+
+test('[R-831] the interface can be read on a phone and in the dark, an operation open', async () => {
+  const axe = fs.readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+  const page = await browser.newPage({ viewport: { width: 390, height: 900 } });
+  await page.goto(`http://127.0.0.1:${managementPort(collector.running)}/docs`);
+  await page.getByText('/event/outcome').first().click();
+  await page.getByText('event_id_conflict').first().waitFor();
+  expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
+  const ground = () => page.evaluate('getComputedStyle(document.documentElement).backgroundColor');
+  const light = await ground();
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await expect.poll(ground).not.toBe(light);
+  const contrast = `axe.run({ runOnly: ['color-contrast'] }).then(({ violations }) =>
+    violations.flatMap(({ nodes }) => nodes.map(({ html }) => html)))`;
+  expect(await page.evaluate(`${axe}; ${contrast}`)).toEqual([]);
 }, 60_000);

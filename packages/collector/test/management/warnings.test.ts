@@ -1,63 +1,6 @@
 import { expect, test } from 'vitest';
-import type { KeyUse } from '../../src/access/key-ring.js';
-import type { SinkState } from '../../src/publishing/sink-state.js';
 import { warningsOf, WARNING_IDS, type Facts } from '../../src/management/warnings.js';
-
-const NOW = Date.parse('2026-03-04T12:00:00Z');
-const DAY = 86_400_000;
-
-const WELL_SINK = { kind: 'directory', shown: 'dir:/mnt/worm', state: sink('ok'), waiting: 0 } as const;
-
-const WELL: Facts = {
-  now: NOW,
-  storage: { state: 'open', failedAt: 0 },
-  queue: { events: 0, bytes: 0, maxEvents: 100, maxBytes: 1000 },
-  disk: { freeBytes: 500e9, totalBytes: 1000e9 },
-  daysUntilFull: 400,
-  events: 10,
-  checkpoint: { events: 10, at: NOW - 3 * DAY },
-  checkpointTroubleSince: undefined,
-  sinks: [WELL_SINK],
-  accessLogAltered: false,
-  lastVerify: { at: NOW - DAY, intact: true, events: 10 },
-  lastBackup: { at: NOW - DAY + 1000, events: 9 },
-  backupMaxAgeMs: DAY,
-  logBeganAt: NOW - 30 * DAY,
-  keys: [use({}), use({ expiresAt: NOW + 15 * DAY })],
-  keysCurrent: true,
-  certificates: [{ name: 'ingest', notAfter: NOW + 15 * DAY }],
-  clockStep: undefined,
-  exposed: false,
-  tokenInClear: false,
-};
-
-function sink(state: SinkState['state'], failingSince?: number): SinkState {
-  const since = failingSince === undefined ? {} : { failing_since: new Date(failingSince).toISOString() };
-  return { sink: 'dir:/mnt/worm', state, ...since, message: '/mnt/worm is not there' };
-}
-
-function use(key: Partial<KeyUse['key']>): KeyUse {
-  return {
-    key: {
-      keyId: 'abcdefghijkl',
-      hash: new Uint8Array(32),
-      organisation: 'default',
-      permissions: 'all',
-      profile: undefined,
-      rateLimit: undefined,
-      note: 'the note of an operator',
-      createdAt: 0,
-      expiresAt: undefined,
-      revokedAt: undefined,
-      rotatedFrom: undefined,
-      replacedBy: undefined,
-      ...key,
-    } as KeyUse['key'],
-    lastUsedAt: undefined,
-    uses: 0,
-    overRate: 0,
-  };
-}
+import { DAY, NOW, sink, use, WELL, WELL_SINK } from './well.js';
 
 function ids(facts: Partial<Facts>): string[] {
   return warningsOf({ ...WELL, ...facts }).map(({ id, severity }) => `${severity} ${id}`);
@@ -148,6 +91,7 @@ test.each<[string, Partial<Facts>, string[]]>([
     [],
   ],
   ['revoked key ends', { keys: [use({ expiresAt: NOW + DAY, revokedAt: 1 })] }, []],
+  ['key of a day', { keys: [use({ createdAt: NOW - DAY / 3, expiresAt: NOW + (2 * DAY) / 3 })] }, []],
   ['ended key', { keys: [use({ expiresAt: NOW - 1 })] }, []],
   ['keys gone', { keysCurrent: false }, ['warning keys_unreadable']],
   [

@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest';
+import { hintsOf } from '../../src/management/hints.js';
+import { warningsOf } from '../../src/management/warnings.js';
+import { DAY, NOW, WELL } from './well.js';
+
+test('[R-834] what is not set up is a hint that says what to do, and no warning', () => {
+  const nothing = { ...WELL, sinks: [], lastBackup: undefined, lastVerify: undefined, logBeganAt: NOW };
+  const hints = hintsOf(nothing);
+  expect(hints.map(({ id }) => id)).toEqual(['no_checkpoint_sink', 'no_backup_yet', 'not_verified_yet']);
+  expect(hints.map(({ what_to_do }) => /--checkpoint-sink|collector \w+/.exec(what_to_do)?.[0])).toEqual([
+    ...['--checkpoint-sink', 'collector backup', 'collector verify'],
+  ]);
+  expect(warningsOf(nothing)).toEqual([]);
+  expect(hintsOf({ ...nothing, events: 0 })).toHaveLength(3);
+  expect(hintsOf(WELL)).toEqual([]);
+});
+
+test('no hint of a back-up where it is warned of already, or where back-ups are made otherwise', () => {
+  const late = { ...WELL, lastBackup: undefined, logBeganAt: NOW - 2 * DAY };
+  expect(warningsOf(late).map(({ id }) => id)).toEqual(['backup_old']);
+  expect(hintsOf(late)).toEqual([]);
+  expect(hintsOf({ ...late, backupMaxAgeMs: 0 })).toEqual([]);
+});
