@@ -221,17 +221,20 @@ export class LogPlaces implements EventPlaces {
     table.add(index.hi, index.lo, passed.address);
   }
 
-  /** Whether the newest event of each run of the index stands in the log where the run says (event-finder.ts). */
+  /** Whether the newest event of each run of the index stands in the log where the run says, and ends where the index does (event-finder.ts). */
   #agreesWithLog(): boolean {
+    let to = 0;
     for (const { hi, lo, address } of this.#index.newestOfRuns()) {
       const segment = this.#segments.findLast(({ base }) => base <= address);
       if (segment === undefined) return false;
       const header = this.#readHeader(segment, address);
-      if (plausibleSize(header, 0, header.length) === 0) return false;
+      const size = plausibleSize(header, 0, header.length);
+      if (size === 0) return false;
       this.#index.fingerprint(frameOrganisation(header, 0), frameEventId(header, 0), 0);
       if (this.#index.hi !== hi || this.#index.lo !== lo) return false;
+      to = address + size;
     }
-    return true;
+    return to === this.#index.coveredTo;
   }
 
   /** Valid until the next call; shorter only where the file ends. */
