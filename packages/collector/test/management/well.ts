@@ -6,7 +6,12 @@ import type { SinkState } from '../../src/publishing/sink-state.js';
 export const NOW = Date.parse('2026-03-04T12:00:00Z');
 export const DAY = 86_400_000;
 
-export const WELL_SINK = { kind: 'directory', shown: 'dir:/mnt/worm', state: sink('ok'), waiting: 0 } as const;
+export const WELL_SINK = {
+  kind: 'directory',
+  shown: 'dir:/mnt/worm',
+  state: sink('ok'),
+  waiting: 0,
+} as const;
 
 export const WELL: Facts = {
   now: NOW,
