@@ -8,7 +8,7 @@ import type { RunGroups } from '../records/run-groups.js';
 import type { RunList } from '../records/sorted-runs.js';
 import { StoreDamaged } from '../store/store.js';
 import { FORMATS } from './record-formats.js';
-import type { Answer, Job, ThreadSettings, Told } from './record-job.js';
+import type { Answer, ThreadSettings, Told } from './record-job.js';
 import type { PlacedPiece } from './record-pieces.js';
 
 /** Runs to a job, and bytes of log where the format does not ask for more: what is in memory at once. */
@@ -112,10 +112,7 @@ class RecordThread {
   #begin(): void {
     const [next] = this.#jobs;
     if (next === undefined) return;
-    const links = this.groups
-      .linkedIn(next.runs)
-      .map(([run, { children, cycle }]): Job['links'][number] => [run, children, cycle]);
-    this.#tell({ job: { entries: next.runs.entries, links } });
+    this.#tell({ job: { entries: next.runs.entries, links: this.groups.linkedIn(next.runs) } });
   }
 
   #take(answer: Answer): void {

@@ -3,32 +3,25 @@ import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
 import type { EventPlace, EventPlaces, LogPart } from '../store/event-places.js';
 import { inCanonicalOrder } from './canonical-order.js';
-import {
-  entriesFile,
-  LogPass,
-  type AsideEvent,
-  type PassedPart,
-  type PassSettings,
-  type RunSelection,
-} from './log-pass.js';
-import { placeRunless, type RecordKey } from './membership.js';
-import { Nesting, type RunStart } from './nesting.js';
+import { entriesFile, LogPass, type PassedPart, type PassSettings, type RunSelection } from './log-pass.js';
+import { EventRecords } from './event-records.js';
+import { Membership, RunlessEvents } from './membership.js';
+import { NestedRuns } from './nesting.js';
 import { windowsOf } from './record-windows.js';
 import {
   ENTRY_BYTES,
   entryAddress,
   entryFlags,
-  entryId,
   entryOrganisation,
   entrySize,
   FLAG,
   HASH_SEED,
+  ID_BYTES,
   idBytes,
   idHash,
+  isSameRecord,
   setFlag,
   setOrganisation,
-  writeEntry,
-  type RunEntry,
 } from './run-entry.js';
 import { runEvent } from './run-event.js';
 import { RunTable } from './run-table.js';
@@ -71,6 +64,7 @@ export class GroupMaker {
   records = 0;
   events = 0;
   bytes = 0;
+  readonly nested = new NestedRuns();
   readonly #log: EventPlaces;
   readonly #options: GroupingOptions;
   readonly #settings: PassSettings;
@@ -78,11 +72,10 @@ export class GroupMaker {
   readonly #numberByName = new Map<string, number>();
   /** For each part, which organisations its numbers mean. */
   readonly #numbers: Uint16Array[] = [];
-  readonly #aside: AsideEvent[][] = [];
-  /** By organisation, the records of the events that name no run. */
-  readonly #placed: ReadonlyMap<string, RecordKey>[] = [];
-  readonly #starts: RunStart[][] = [];
+  /** Undefined from when they are placed. */
+  #runless: RunlessEvents | undefined = new RunlessEvents();
   readonly #late: SpillFile[];
+  readonly #wanted: Buffer | undefined;
 
   constructor(log: EventPlaces, selection: RunSelection, options: GroupingOptions) {
     this.#log = log;
@@ -91,6 +84,7 @@ export class GroupMaker {
     const files = Math.min(MOST_FILES, Math.max(1, Math.ceil(log.bytes / bytesPerFile)));
     const share = Math.min(LARGEST_BUFFER, Math.floor(BUFFER_BYTES / files));
     const bufferBytes = share - (share % ENTRY_BYTES);
+    this.#wanted = selection.recordId === undefined ? undefined : idBytes(selection.recordId);
     this.#settings = { selection, scratch, files, bufferBytes, seed: HASH_SEED };
     this.#late = Array.from(
       { length: files },
@@ -123,13 +117,13 @@ export class GroupMaker {
     }
   }
 
-  #addPart({ organisations, aside, nextSequence }: PassedPart): void {
+  #addPart({ organisations, runless, nextSequence }: PassedPart): void {
     const numbers = Uint16Array.from(organisations, (name) => this.#numberOf(name));
     this.#numbers.push(numbers);
-    for (const [number, those] of aside.entries()) {
-      const organisation = numbers[number] ?? 0;
-      for (const event of those)
-        (this.#aside[organisation] ??= []).push({ ...event, place: { ...event.place, organisation } });
+    for (const list of ['events', 'parents'] as const) {
+      const { buffer, byteOffset, length } = runless[list];
+      const entries = renumbered(Buffer.from(buffer, byteOffset, length), numbers);
+      for (let at = 0; at < length; at += ENTRY_BYTES) this.#runless?.[list].append(entries, at);
     }
     this.nextSequence = nextSequence;
   }
@@ -145,35 +139,32 @@ export class GroupMaker {
   }
 
   /** Finds the records of those events that name no run, and notes them there. */
-  placeRunless(): void {
-    const { recordId } = this.#settings.selection;
-    for (const [number, organisation] of this.#organisations.entries()) {
-      const aside = this.#aside[number] ?? [];
-      const placed = placeRunless(aside, (eventId) => this.#log.find(organisation, eventId)?.runId);
-      this.#placed.push(placed);
-      for (const { eventId, place } of aside) {
-        const key = placed.get(eventId) ?? `event:${eventId}`;
-        const [kind = '', id = ''] = key.split(':');
-        if (kind === 'event') place.flags |= FLAG.runless;
-        if (recordId === undefined || recordId === id) this.#noteLate(idBytes(id), place);
-      }
+  placeRunless(): EventRecords {
+    const runless = this.#runless ?? new RunlessEvents();
+    this.#runless = undefined;
+    const membership = new Membership(
+      runless,
+      (organisation, ids, at) => this.#log.find(this.#organisations[organisation] ?? '', ids, at)?.runId,
+    );
+    const { records } = membership;
+    const events = runless.events.entries;
+    for (let at = 0; at < events.length; at += ENTRY_BYTES) {
+      if (!this.#isAskedFor(records, at)) continue;
+      // In the files of its record, with what its record is.
+      const file = this.#late[idHash(records, at) % this.#late.length];
+      if (file === undefined) continue;
+      const place = file.next();
+      events.copy(file.target, place, at, at + ENTRY_BYTES);
+      records.copy(file.target, place, at, at + ID_BYTES);
+      setFlag(file.target, place, entryFlags(records, at));
     }
-    this.#aside.length = 0;
-  }
-
-  #noteLate(id: Buffer, place: RunEntry): void {
-    const file = this.#late[idHash(id, 0) % this.#late.length];
-    if (file !== undefined) writeEntry(file.target, file.next(), id, 0, place);
+    return new EventRecords(this.#log, this.#organisations, membership);
   }
 
   /** All entries of one number, those of the parts one after the other, and what names no run behind them. */
   #entries(file: number): Buffer {
     const parts = this.#numbers.map((numbers, part) => {
-      const entries = takeEntries(entriesFile(this.#settings.scratch, part, file));
-      for (let at = 0; at < entries.length; at += ENTRY_BYTES) {
-        setOrganisation(entries, at, numbers[entryOrganisation(entries, at)] ?? 0);
-      }
-      return entries;
+      return renumbered(takeEntries(entriesFile(this.#settings.scratch, part, file)), numbers);
     });
     const late = this.#late[file];
     if (late === undefined) return Buffer.concat(parts);
@@ -183,12 +174,12 @@ export class GroupMaker {
   }
 
   /** Puts the entries of each file together by run. */
-  async sort(): Promise<void> {
+  async sort(records: EventRecords): Promise<void> {
     const { scratch, files, bufferBytes } = this.#settings;
     for (let file = 0; file < files; file++) {
       const entries = this.#entries(file);
       const table = new RunTable(entries);
-      this.#noteNested(entries, table);
+      this.#noteNested(entries, table, records);
       const sorted = new SpillFile(path.join(scratch, `runs-${file}`), bufferBytes);
       this.sorted.push(sorted);
       for (let run = 0; run < table.runs; run++) {
@@ -209,12 +200,15 @@ export class GroupMaker {
   #isWanted(entries: Buffer, table: RunTable, run: number): boolean {
     const flags = table.flags(run);
     if ((flags & FLAG.after) === 0 || (flags & FLAG.within) === 0) return false;
-    const { recordId } = this.#settings.selection;
-    return recordId === undefined || entryId(entries, table.first(run)) === recordId;
+    return this.#isAskedFor(entries, table.first(run));
+  }
+
+  #isAskedFor(records: Buffer, at: number): boolean {
+    return this.#wanted === undefined || records.compare(this.#wanted, 0, ID_BYTES, at, at + ID_BYTES) === 0;
   }
 
   /** Notes for each run with a start that names a parent, what its first start names. */
-  #noteNested(entries: Buffer, table: RunTable): void {
+  #noteNested(entries: Buffer, table: RunTable, records: EventRecords): void {
     const nested: { first: number; places: EventPlace[] }[] = [];
     for (let run = 0; run < table.runs; run++) {
       if ((table.flags(run) & FLAG.nestedStart) === 0) continue;
@@ -231,29 +225,21 @@ export class GroupMaker {
       let index = 0;
       for (const { first, places } of window) {
         const starts = places.map(() => runEvent(read.facts(index), read.body(index++)));
-        this.#noteStart(entries, first, inCanonicalOrder(starts)[0]?.parentId ?? null);
+        const parentId = inCanonicalOrder(starts)[0]?.parentId ?? null;
+        const organisation = entryOrganisation(entries, first);
+        const parent = parentId === null ? undefined : records.of(organisation, idBytes(parentId));
+        // A start that expands on an event of its own run is nested in nothing.
+        if (parent === undefined || isSameRecord(entries, first, parent, 0)) continue;
+        this.nested.add(entries, first, parent);
       }
     }
   }
+}
 
-  #noteStart(entries: Buffer, at: number, parentEventId: string | null): void {
-    if (parentEventId === null) return;
-    const starts = (this.#starts[entryOrganisation(entries, at)] ??= []);
-    starts.push({ runId: entryId(entries, at), parentEventId });
+/** The organisations of a part by the numbers that all parts have. */
+function renumbered(entries: Buffer, numbers: Uint16Array): Buffer {
+  for (let at = 0; at < entries.length; at += ENTRY_BYTES) {
+    setOrganisation(entries, at, numbers[entryOrganisation(entries, at)] ?? 0);
   }
-
-  nestings(): Map<string, Nesting> {
-    const nestings = new Map<string, Nesting>();
-    for (const [number, organisation] of this.#organisations.entries()) {
-      const placed = this.#placed[number];
-      const recordOf = (eventId: string): RecordKey | undefined => {
-        const found = this.#log.find(organisation, eventId);
-        if (found === undefined) return undefined;
-        return found.runId === undefined ? placed?.get(eventId) : `run:${found.runId}`;
-      };
-      nestings.set(organisation, new Nesting(this.#starts[number] ?? [], recordOf));
-    }
-    this.#starts.length = 0;
-    return nestings;
-  }
+  return entries;
 }
