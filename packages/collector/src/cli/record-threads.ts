@@ -12,7 +12,7 @@ import type { Answer, ThreadSettings, Told } from './record-job.js';
 import type { PlacedPiece } from './record-pieces.js';
 
 /** Runs to a job, and bytes of log where the format does not ask for more: what is in memory at once. */
-const JOB_RUNS = 8192;
+const JOB_RUNS = 16_384;
 const JOB_BYTES = 4 << 20;
 /** Fewer events are done before a second thread has started. */
 const EVENTS_TO_A_THREAD = 20_000;
