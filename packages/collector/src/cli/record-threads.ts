@@ -71,14 +71,11 @@ async function first(waiting: Promise<Made>[], signal: AbortSignal): Promise<Mad
   return made;
 }
 
-/** One thread. Its jobs are done one after the other. */
+/** One thread. It has its next job before it is done with one, and does them one after the other. */
 class RecordThread {
   readonly #worker: Worker;
-  readonly #jobs: {
-    runs: RunList;
-    resolve: (made: Made) => void;
-    reject: (error: unknown) => void;
-  }[] = [];
+  /** Who waits for what it was told to make, in the order of the jobs. */
+  readonly #waiting: { resolve: (made: Made) => void; reject: (error: unknown) => void }[] = [];
   #failure: Error | undefined;
 
   constructor(
@@ -96,12 +93,12 @@ class RecordThread {
 
   make(runs: RunList): Promise<Made> {
     const made = new Promise<Made>((resolve, reject) => {
-      if (this.#failure === undefined) this.#jobs.push({ runs, resolve, reject });
+      if (this.#failure === undefined) this.#waiting.push({ resolve, reject });
       else reject(this.#failure);
     });
     // Whoever waits for it is told; until then it must not end the process.
     made.catch(() => undefined);
-    if (this.#jobs.length === 1) this.#begin();
+    this.#tell({ job: { entries: runs.entries, links: this.groups.linkedIn(runs) } });
     return made;
   }
 
@@ -109,15 +106,7 @@ class RecordThread {
     await this.#worker.terminate();
   }
 
-  #begin(): void {
-    const [next] = this.#jobs;
-    if (next === undefined) return;
-    this.#tell({ job: { entries: next.runs.entries, links: this.groups.linkedIn(next.runs) } });
-  }
-
   #take(answer: Answer): void {
-    const [current] = this.#jobs;
-    if (current === undefined) return;
     if ('questions' in answer) {
       try {
         const runs = answer.questions.map(({ organisation, eventId }) =>
@@ -129,9 +118,7 @@ class RecordThread {
       }
       return;
     }
-    this.#jobs.shift();
-    this.#begin();
-    current.resolve(answer);
+    this.#waiting.shift()?.resolve(answer);
   }
 
   #tell(told: Told): void {
@@ -140,7 +127,7 @@ class RecordThread {
 
   #fail(error: Error): void {
     this.#failure ??= error;
-    for (const { reject } of this.#jobs.splice(0)) reject(this.#failure);
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#failure);
   }
 }
 

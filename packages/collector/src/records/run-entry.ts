@@ -82,6 +82,10 @@ export function isSameRecord(source: Buffer, at: number, other: Buffer, otherAt:
   );
 }
 
+export function isUnderId(source: Buffer, at: number, id: Buffer): boolean {
+  return source.compare(id, 0, ID_BYTES, at, at + ID_BYTES) === 0;
+}
+
 /** The id in its lower-case text form. */
 export function entryId(source: Buffer, at: number): string {
   const hex = source.toString('hex', at, at + ID_BYTES);

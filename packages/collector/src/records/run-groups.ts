@@ -5,7 +5,7 @@
  *    (run-entry.ts), in one of some temporary files, by the hash of its run; so a run is in the files of one number.
  *    Events that name no run are kept aside, and noted once the pass has ended and their parents can be found
  *    (membership.ts).
- * 2. Each number in turn is read whole, its entries put together by run, and the runs that are asked for written to
+ * 2. Each number is read whole, by one of these threads, its entries put together by run, and the runs that are asked for written to
  *    another file in the order of their first event. What is nested in what is noted on the way.
  * 3. Those files are merged: the runs come in the order of their first event in the log. So who reads their bodies
  *    goes through the log once more, mostly forward, and only late events are fetched from far ahead.
@@ -22,7 +22,6 @@ import type { EventRecords } from './event-records.js';
 import { Nesting, UNLINKED, type RunLinks } from './nesting.js';
 import { ENTRY_BYTES, entryFlags, entryId, entryOrganisation, FLAG, idBytes } from './run-entry.js';
 import { MergedRuns, RunList, runsIn } from './sorted-runs.js';
-import type { SpillFile } from './spill-file.js';
 
 export type { GroupingOptions, RunSelection };
 
@@ -43,7 +42,8 @@ export class RunGroups {
   /** How many events they have, and how many bytes these take in the log. */
   readonly events: number;
   readonly bytes: number;
-  readonly #sorted: readonly SpillFile[];
+  readonly #sorted: readonly string[];
+  readonly #bufferBytes: number;
   readonly #organisations: readonly string[];
   readonly #eventRecords: EventRecords;
   readonly #nesting: Nesting;
@@ -54,6 +54,7 @@ export class RunGroups {
     this.events = made.events;
     this.bytes = made.bytes;
     this.#sorted = made.sorted;
+    this.#bufferBytes = made.bufferBytes;
     this.#organisations = made.organisations;
     this.#eventRecords = eventRecords;
     this.#nesting = new Nesting(made.nested);
@@ -80,7 +81,7 @@ export class RunGroups {
    * @param logBytes a list ends with the run with which its events have so many bytes in the log.
    */
   *lists(mostRuns: number, logBytes: number): Generator<RunList> {
-    const merged = new MergedRuns(this.#sorted);
+    const merged = new MergedRuns(this.#sorted, this.#bufferBytes);
     let list = new RunList();
     while (merged.take(list)) {
       if (list.runs < mostRuns && list.logBytes < logBytes) continue;
@@ -88,7 +89,6 @@ export class RunGroups {
       list = new RunList();
     }
     if (list.runs > 0) yield list;
-    for (const file of this.#sorted) file.remove();
   }
 
   /** Of the runs in a list those that others are nested in, or that are nested in a circle, by their number in it. */

@@ -2,7 +2,7 @@
 import type { EventPlace } from '../store/event-places.js';
 import { EntryList } from './entry-list.js';
 import { ENTRY_BYTES, entryAddress, entryFlags, entrySize, FLAG } from './run-entry.js';
-import type { SpillFile } from './spill-file.js';
+import { entriesOf } from './spill-file.js';
 
 /** Runs as the entries of their events, one after the other; the first of each run has FLAG.first. */
 export class RunList extends EntryList {
@@ -34,11 +34,11 @@ export function* runsIn(entries: Buffer): Generator<{ readonly at: number; reado
 class SortedRuns {
   /** Of the first event of the next run; infinite when there is none. */
   address = Infinity;
-  readonly #entries: ReturnType<SpillFile['entries']>;
-  #next: ReturnType<ReturnType<SpillFile['entries']>['next']>;
+  readonly #entries: ReturnType<typeof entriesOf>;
+  #next: ReturnType<ReturnType<typeof entriesOf>['next']>;
 
-  constructor(file: SpillFile) {
-    this.#entries = file.entries();
+  constructor(file: string, bufferBytes: number) {
+    this.#entries = entriesOf(file, bufferBytes);
     this.#next = this.#entries.next();
     this.#look();
   }
@@ -64,8 +64,9 @@ class SortedRuns {
 export class MergedRuns {
   readonly #files: SortedRuns[];
 
-  constructor(files: readonly SpillFile[]) {
-    this.#files = files.map((file) => new SortedRuns(file));
+  /** @param bufferBytes for each file, a multiple of ENTRY_BYTES. */
+  constructor(files: readonly string[], bufferBytes: number) {
+    this.#files = files.map((file) => new SortedRuns(file, bufferBytes));
     for (let i = (this.#files.length >> 1) - 1; i >= 0; i--) this.#sink(i);
   }
 
