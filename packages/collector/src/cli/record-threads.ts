@@ -18,7 +18,7 @@ const JOB_BYTES = 4 << 20;
 const EVENTS_TO_A_THREAD = 20_000;
 const MOST_THREADS = 4;
 /** The young generation: what one window leaves behind should die in it, and not be copied. */
-const YOUNG_MEBIBYTES = 48;
+const YOUNG_MEBIBYTES = 96;
 
 export interface Made {
   readonly pieces: readonly PlacedPiece[];

@@ -1,6 +1,6 @@
 /**
  * Runs within runs: an agent's run is nested in the run that holds the event which its inference-start names as its
- * parent. Pure. Memory grows with the runs that are nested, by 128 bytes each.
+ * parent. Pure. Memory grows with the runs that are nested, by some 150 bytes each.
  */
 import { EntryList } from './entry-list.js';
 import { entryId } from './run-entry.js';

@@ -10,10 +10,11 @@
  * 3. Those files are merged: the runs come in the order of their first event in the log. So who reads their bodies
  *    goes through the log once more, mostly forward, and only late events are fetched from far ahead.
  *
- * Memory: the entries of one number (a quarter of a gigabyte of log is some 10 MB of them), the buffers of the files
- * (16 MB for each part), and what has no bound but its number: some 100 bytes for each event that names no run and 150
- * for each run that is nested in another, none of which is an object that a collection of garbage would go through. The events of one run are in memory together, because a record is. The temporary
- * files take at most 64 bytes an event, and hold ids and no payload.
+ * Memory: for each thread the entries of one number (a quarter of a gigabyte of log is some 10 MB of them) and the
+ * buffers of its files (16 MB), and what has no bound but its number: some 150 bytes for each event that names no run and
+ * 200 for each run that is nested in another. None of it is objects, which every collection of garbage would go through.
+ * The events of one run are in memory together, because a record is. The temporary files take at most 64 bytes an event,
+ * and hold ids and no payload.
  */
 import type { EventPlace, EventPlaces } from '../store/event-places.js';
 import { GroupMaker, type GroupingOptions } from './group-maker.js';
