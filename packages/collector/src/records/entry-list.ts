@@ -7,6 +7,10 @@ export class EntryList {
   #bytes = Buffer.allocUnsafeSlow(FIRST_ENTRIES * ENTRY_BYTES);
   #length = 0;
 
+  get count(): number {
+    return this.#length / ENTRY_BYTES;
+  }
+
   /** A view of all entries, valid until more are added. */
   get entries(): Buffer {
     return this.#bytes.subarray(0, this.#length);

@@ -172,7 +172,11 @@ export class GroupMaker {
     const shares: number[][] = Array.from({ length: threads }, () => []);
     for (let file = 0; file < files; file++) shares[file % threads]?.push(file);
     const [own = [], ...theirs] = shares;
-    const others = elsewhere?.sort(theirs, settings) ?? [];
+    const others =
+      elsewhere?.sort(
+        theirs.filter(({ length }) => length > 0),
+        settings,
+      ) ?? [];
     const all = [...others, sortShare(this.#log, own, settings, signal)];
     const ended = await Promise.allSettled(all);
     for (const share of ended) {

@@ -84,11 +84,15 @@ export class RunGroups {
   *lists(mostRuns: number, logBytes: number): Generator<RunList> {
     const merged = new MergedRuns(this.#sorted, this.#bufferBytes);
     let list = new RunList();
+    let events = 0;
     while (merged.take(list)) {
       if (list.runs < mostRuns && list.logBytes < logBytes) continue;
+      events += list.count;
       yield list;
       list = new RunList();
     }
+    if (events + list.count !== this.events)
+      throw new Error('temporary files are shorter than what was written');
     if (list.runs > 0) yield list;
   }
 
