@@ -42,7 +42,7 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
     extension: '.parquet',
     binary: true,
     // A piece is a row group: what a reader may skip at once.
-    jobBytes: 16 << 20,
+    jobBytes: 32 << 20,
     load: async () => (await import('../records/exports/parquet.js')).parquet,
   },
   fhir: {

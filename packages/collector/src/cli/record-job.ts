@@ -1,4 +1,5 @@
 /** What the main thread and those that make records say to each other. Nothing of a payload but finished pieces. */
+import type { Linked } from '../records/run-groups.js';
 import type { RecordFilter } from './record-arguments.js';
 import type { PlacedPiece } from './record-pieces.js';
 
@@ -15,7 +16,7 @@ export interface Job {
   /** As RunList has them. */
   readonly entries: Uint8Array;
   /** Of the runs that others are nested in, or that are nested in each other in a circle, by their number. */
-  readonly links: readonly (readonly [run: number, children: readonly string[], cycle: readonly string[]])[];
+  readonly links: readonly Linked[];
 }
 
 /** To the thread: something to do, or where the events are that it asked for. */

@@ -97,10 +97,13 @@ async function make({ entries, links }: Job): Promise<void> {
   tell({ pieces: maker.take(), passed });
 }
 
+let last = Promise.resolve();
+
 port.on('message', (told: Told) => {
   if ('runs' in told) answered.shift()?.(told.runs);
   else {
-    make(told.job).catch((error: unknown) => {
+    last = last.then(() => make(told.job));
+    last.catch((error: unknown) => {
       // An uncaught error of a thread reaches whoever started it.
       setImmediate(() => {
         throw error;

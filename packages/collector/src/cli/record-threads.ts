@@ -8,17 +8,17 @@ import type { RunGroups } from '../records/run-groups.js';
 import type { RunList } from '../records/sorted-runs.js';
 import { StoreDamaged } from '../store/store.js';
 import { FORMATS } from './record-formats.js';
-import type { Answer, Job, ThreadSettings, Told } from './record-job.js';
+import type { Answer, ThreadSettings, Told } from './record-job.js';
 import type { PlacedPiece } from './record-pieces.js';
 
 /** Runs to a job, and bytes of log where the format does not ask for more: what is in memory at once. */
-const JOB_RUNS = 8192;
+const JOB_RUNS = 16_384;
 const JOB_BYTES = 4 << 20;
 /** Fewer events are done before a second thread has started. */
 const EVENTS_TO_A_THREAD = 20_000;
 const MOST_THREADS = 4;
 /** The young generation: what one window leaves behind should die in it, and not be copied. */
-const YOUNG_MEBIBYTES = 48;
+const YOUNG_MEBIBYTES = 96;
 
 export interface Made {
   readonly pieces: readonly PlacedPiece[];
@@ -71,14 +71,11 @@ async function first(waiting: Promise<Made>[], signal: AbortSignal): Promise<Mad
   return made;
 }
 
-/** One thread. Its jobs are done one after the other. */
+/** One thread. It has its next job before it is done with one, and does them one after the other. */
 class RecordThread {
   readonly #worker: Worker;
-  readonly #jobs: {
-    runs: RunList;
-    resolve: (made: Made) => void;
-    reject: (error: unknown) => void;
-  }[] = [];
+  /** Who waits for what it was told to make, in the order of the jobs. */
+  readonly #waiting: { resolve: (made: Made) => void; reject: (error: unknown) => void }[] = [];
   #failure: Error | undefined;
 
   constructor(
@@ -96,12 +93,12 @@ class RecordThread {
 
   make(runs: RunList): Promise<Made> {
     const made = new Promise<Made>((resolve, reject) => {
-      if (this.#failure === undefined) this.#jobs.push({ runs, resolve, reject });
+      if (this.#failure === undefined) this.#waiting.push({ resolve, reject });
       else reject(this.#failure);
     });
     // Whoever waits for it is told; until then it must not end the process.
     made.catch(() => undefined);
-    if (this.#jobs.length === 1) this.#begin();
+    this.#tell({ job: { entries: runs.entries, links: this.groups.linkedIn(runs) } });
     return made;
   }
 
@@ -109,18 +106,7 @@ class RecordThread {
     await this.#worker.terminate();
   }
 
-  #begin(): void {
-    const [next] = this.#jobs;
-    if (next === undefined) return;
-    const links = this.groups
-      .linkedIn(next.runs)
-      .map(([run, { children, cycle }]): Job['links'][number] => [run, children, cycle]);
-    this.#tell({ job: { entries: next.runs.entries, links } });
-  }
-
   #take(answer: Answer): void {
-    const [current] = this.#jobs;
-    if (current === undefined) return;
     if ('questions' in answer) {
       try {
         const runs = answer.questions.map(({ organisation, eventId }) =>
@@ -132,9 +118,7 @@ class RecordThread {
       }
       return;
     }
-    this.#jobs.shift();
-    this.#begin();
-    current.resolve(answer);
+    this.#waiting.shift()?.resolve(answer);
   }
 
   #tell(told: Told): void {
@@ -143,7 +127,7 @@ class RecordThread {
 
   #fail(error: Error): void {
     this.#failure ??= error;
-    for (const { reject } of this.#jobs.splice(0)) reject(this.#failure);
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#failure);
   }
 }
 

@@ -13,7 +13,7 @@ import type { Reading } from './access-log.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { noteReading, type GivenOut } from './noted-reading.js';
-import { passThreads } from './pass-threads.js';
+import { groupThreads } from './group-threads.js';
 import { ProgressBar } from './progress-bar.js';
 import { assertReadable } from './regular-files.js';
 
@@ -87,7 +87,7 @@ export class RunReading {
       const groups = await RunGroups.of(log, selection, {
         scratch: this.#scratch,
         signal,
-        elsewhere: passThreads(this.#options.dataDir, log.bytes, signal),
+        elsewhere: groupThreads(this.#options.dataDir, log.bytes, signal),
         onPassed: (bytes) => bar.show(bytes, log.bytes),
       });
       assertReaches(groups.nextSequence - 1, this.#claimed);

@@ -1,38 +1,24 @@
 /** How runs are put together: what run-groups.ts says in its points 1 and 2. */
-import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
-import type { EventPlace, EventPlaces, LogPart } from '../store/event-places.js';
-import { inCanonicalOrder } from './canonical-order.js';
-import {
-  entriesFile,
-  LogPass,
-  type AsideEvent,
-  type PassedPart,
-  type PassSettings,
-  type RunSelection,
-} from './log-pass.js';
-import { placeRunless, type RecordKey } from './membership.js';
-import { Nesting, type RunStart } from './nesting.js';
-import { windowsOf } from './record-windows.js';
+import type { EventPlaces, LogPart } from '../store/event-places.js';
+import { EventRecords } from './event-records.js';
+import { entriesFile, LogPass, type PassedPart, type PassSettings, type RunSelection } from './log-pass.js';
+import { Membership, RunlessEvents } from './membership.js';
+import { NestedRuns } from './nesting.js';
 import {
   ENTRY_BYTES,
-  entryAddress,
   entryFlags,
-  entryId,
   entryOrganisation,
-  entrySize,
-  FLAG,
   HASH_SEED,
+  ID_BYTES,
   idBytes,
   idHash,
+  isSameRecord,
+  isUnderId,
   setFlag,
-  setOrganisation,
-  writeEntry,
-  type RunEntry,
 } from './run-entry.js';
-import { runEvent } from './run-event.js';
-import { RunTable } from './run-table.js';
-import { SpillFile, takeEntries } from './spill-file.js';
+import { renumbered, runsFile, RunSorter, type SortedNumbers, type SortSettings } from './run-sorter.js';
+import { SpillFile } from './spill-file.js';
 
 export interface GroupingOptions {
   /** An empty directory for temporary files, which the caller removes. */
@@ -41,13 +27,13 @@ export interface GroupingOptions {
   /** Is told how many of the log's bytes have been passed. */
   readonly onPassed?: (bytes: number) => void;
   /** Where parts of the log can be passed beside the last one. */
-  readonly elsewhere?: PassElsewhere | undefined;
+  readonly elsewhere?: GroupElsewhere | undefined;
   /** Bytes of log to a temporary file; tests make it small. */
   readonly bytesPerFile?: number;
 }
 
-/** Threads that pass a part each. */
-export interface PassElsewhere {
+/** Threads that pass a part each, and sort some numbers each. */
+export interface GroupElsewhere {
   readonly threads: number;
   /** @param onPassed is told which part has been passed up to which address. */
   pass(
@@ -55,6 +41,8 @@ export interface PassElsewhere {
     settings: PassSettings,
     onPassed: (part: number, address: number) => void,
   ): Promise<PassedPart>[];
+  /** @param shares some numbers for each thread. */
+  sort(shares: readonly (readonly number[])[], settings: SortSettings): Promise<SortedNumbers>[];
 }
 
 const BYTES_PER_FILE = 256 << 20;
@@ -66,11 +54,13 @@ const LARGEST_BUFFER = 256 << 10;
 const MOST_ORGANISATIONS = 1 << 16;
 
 export class GroupMaker {
-  readonly sorted: SpillFile[] = [];
+  /** The files of the runs. */
+  readonly sorted: string[] = [];
   nextSequence = 1;
   records = 0;
   events = 0;
   bytes = 0;
+  readonly nested = new NestedRuns();
   readonly #log: EventPlaces;
   readonly #options: GroupingOptions;
   readonly #settings: PassSettings;
@@ -78,11 +68,8 @@ export class GroupMaker {
   readonly #numberByName = new Map<string, number>();
   /** For each part, which organisations its numbers mean. */
   readonly #numbers: Uint16Array[] = [];
-  readonly #aside: AsideEvent[][] = [];
-  /** By organisation, the records of the events that name no run. */
-  readonly #placed: ReadonlyMap<string, RecordKey>[] = [];
-  readonly #starts: RunStart[][] = [];
-  readonly #late: SpillFile[];
+  /** Undefined from when they are placed. */
+  #runless: RunlessEvents | undefined = new RunlessEvents();
 
   constructor(log: EventPlaces, selection: RunSelection, options: GroupingOptions) {
     this.#log = log;
@@ -92,10 +79,11 @@ export class GroupMaker {
     const share = Math.min(LARGEST_BUFFER, Math.floor(BUFFER_BYTES / files));
     const bufferBytes = share - (share % ENTRY_BYTES);
     this.#settings = { selection, scratch, files, bufferBytes, seed: HASH_SEED };
-    this.#late = Array.from(
-      { length: files },
-      (_, file) => new SpillFile(path.join(scratch, `late-${file}`), ENTRY_BYTES << 6),
-    );
+  }
+
+  /** For each file. */
+  get bufferBytes(): number {
+    return this.#settings.bufferBytes;
   }
 
   get organisations(): readonly string[] {
@@ -123,13 +111,12 @@ export class GroupMaker {
     }
   }
 
-  #addPart({ organisations, aside, nextSequence }: PassedPart): void {
+  #addPart({ organisations, runless, nextSequence }: PassedPart): void {
     const numbers = Uint16Array.from(organisations, (name) => this.#numberOf(name));
     this.#numbers.push(numbers);
-    for (const [number, those] of aside.entries()) {
-      const organisation = numbers[number] ?? 0;
-      for (const event of those)
-        (this.#aside[organisation] ??= []).push({ ...event, place: { ...event.place, organisation } });
+    for (const list of ['events', 'parents'] as const) {
+      const entries = renumbered(bufferOf(runless[list]), numbers);
+      for (let at = 0; at < entries.length; at += ENTRY_BYTES) this.#runless?.[list].append(entries, at);
     }
     this.nextSequence = nextSequence;
   }
@@ -144,116 +131,92 @@ export class GroupMaker {
     return number;
   }
 
-  /** Finds the records of those events that name no run, and notes them there. */
-  placeRunless(): void {
-    const { recordId } = this.#settings.selection;
-    for (const [number, organisation] of this.#organisations.entries()) {
-      const aside = this.#aside[number] ?? [];
-      const placed = placeRunless(aside, (eventId) => this.#log.find(organisation, eventId)?.runId);
-      this.#placed.push(placed);
-      for (const { eventId, place } of aside) {
-        const key = placed.get(eventId) ?? `event:${eventId}`;
-        const [kind = '', id = ''] = key.split(':');
-        if (kind === 'event') place.flags |= FLAG.runless;
-        if (recordId === undefined || recordId === id) this.#noteLate(idBytes(id), place);
-      }
+  /** Finds the records of those events that name no run, and notes them as if they were a part of the log. */
+  placeRunless(): EventRecords {
+    const runless = this.#runless ?? new RunlessEvents();
+    this.#runless = undefined;
+    const membership = new Membership(
+      runless,
+      (organisation, ids, at) => this.#log.find(this.#organisations[organisation] ?? '', ids, at)?.runId,
+    );
+    this.#noteRunless(runless.events.entries, membership.records);
+    return new EventRecords(this.#log, this.#organisations, membership);
+  }
+
+  #noteRunless(events: Buffer, records: Buffer): void {
+    const { scratch, files: count, selection, seed } = this.#settings;
+    const part = this.#numbers.push(Uint16Array.from(this.#organisations, (_, number) => number)) - 1;
+    const files = Array.from(
+      { length: count },
+      (_, file) => new SpillFile(entriesFile(scratch, part, file), ENTRY_BYTES << 6),
+    );
+    const wanted = selection.recordId === undefined ? undefined : idBytes(selection.recordId);
+    for (let at = 0; at < events.length; at += ENTRY_BYTES) {
+      if (wanted !== undefined && !isUnderId(records, at, wanted)) continue;
+      const file = files[idHash(records, at, seed) % count];
+      if (file === undefined) continue;
+      const place = file.next();
+      events.copy(file.target, place, at, at + ENTRY_BYTES);
+      records.copy(file.target, place, at, at + ID_BYTES);
+      setFlag(file.target, place, entryFlags(records, at));
     }
-    this.#aside.length = 0;
+    for (const file of files) file.close();
   }
 
-  #noteLate(id: Buffer, place: RunEntry): void {
-    const file = this.#late[idHash(id, 0) % this.#late.length];
-    if (file !== undefined) writeEntry(file.target, file.next(), id, 0, place);
-  }
-
-  /** All entries of one number, those of the parts one after the other, and what names no run behind them. */
-  #entries(file: number): Buffer {
-    const parts = this.#numbers.map((numbers, part) => {
-      const entries = takeEntries(entriesFile(this.#settings.scratch, part, file));
-      for (let at = 0; at < entries.length; at += ENTRY_BYTES) {
-        setOrganisation(entries, at, numbers[entryOrganisation(entries, at)] ?? 0);
-      }
-      return entries;
-    });
-    const late = this.#late[file];
-    if (late === undefined) return Buffer.concat(parts);
-    parts.push(late.readAll());
-    late.remove();
-    return Buffer.concat(parts);
-  }
-
-  /** Puts the entries of each file together by run. */
-  async sort(): Promise<void> {
-    const { scratch, files, bufferBytes } = this.#settings;
-    for (let file = 0; file < files; file++) {
-      const entries = this.#entries(file);
-      const table = new RunTable(entries);
-      this.#noteNested(entries, table);
-      const sorted = new SpillFile(path.join(scratch, `runs-${file}`), bufferBytes);
-      this.sorted.push(sorted);
-      for (let run = 0; run < table.runs; run++) {
-        if (!this.#isWanted(entries, table, run)) continue;
-        setFlag(entries, table.first(run), FLAG.first);
-        this.records++;
-        for (let at = table.first(run); at >= 0; at = table.after(at)) {
-          this.events++;
-          this.bytes += entrySize(entries, at);
-          sorted.append(entries, at);
-        }
-      }
-      await breath();
-      this.#options.signal?.throwIfAborted();
+  /** Puts the entries of each number together by run: some elsewhere, if the caller can, and the others here. */
+  async sort(records: EventRecords): Promise<void> {
+    const { scratch, files, bufferBytes, selection } = this.#settings;
+    const { elsewhere, signal } = this.#options;
+    const settings = { scratch, bufferBytes, numbers: this.#numbers, recordId: selection.recordId };
+    const threads = 1 + (elsewhere?.threads ?? 0);
+    const shares: number[][] = Array.from({ length: threads }, () => []);
+    for (let file = 0; file < files; file++) shares[file % threads]?.push(file);
+    const [own = [], ...theirs] = shares;
+    const others =
+      elsewhere?.sort(
+        theirs.filter(({ length }) => length > 0),
+        settings,
+      ) ?? [];
+    const all = [...others, sortShare(this.#log, own, settings, signal)];
+    const ended = await Promise.allSettled(all);
+    for (const share of ended) {
+      if (share.status === 'rejected') throw share.reason;
+      this.#addSorted(share.value, records);
     }
+    for (let file = 0; file < files; file++) this.sorted.push(runsFile(scratch, file));
   }
 
-  #isWanted(entries: Buffer, table: RunTable, run: number): boolean {
-    const flags = table.flags(run);
-    if ((flags & FLAG.after) === 0 || (flags & FLAG.within) === 0) return false;
-    const { recordId } = this.#settings.selection;
-    return recordId === undefined || entryId(entries, table.first(run)) === recordId;
-  }
-
-  /** Notes for each run with a start that names a parent, what its first start names. */
-  #noteNested(entries: Buffer, table: RunTable): void {
-    const nested: { first: number; places: EventPlace[] }[] = [];
-    for (let run = 0; run < table.runs; run++) {
-      if ((table.flags(run) & FLAG.nestedStart) === 0) continue;
-      const places: EventPlace[] = [];
-      const first = table.first(run);
-      for (let at = first; at >= 0; at = table.after(at)) {
-        if ((entryFlags(entries, at) & FLAG.start) === 0) continue;
-        places.push({ address: entryAddress(entries, at), size: entrySize(entries, at) });
-      }
-      nested.push({ first, places });
-    }
-    for (const window of windowsOf(nested)) {
-      const read = this.#log.read(window.flatMap(({ places }) => places));
-      let index = 0;
-      for (const { first, places } of window) {
-        const starts = places.map(() => runEvent(read.facts(index), read.body(index++)));
-        this.#noteStart(entries, first, inCanonicalOrder(starts)[0]?.parentId ?? null);
-      }
+  #addSorted({ records, events, bytes, ...nested }: SortedNumbers, eventRecords: EventRecords): void {
+    this.records += records;
+    this.events += events;
+    this.bytes += bytes;
+    const runs = bufferOf(nested.runs);
+    const parents = bufferOf(nested.parents);
+    for (let at = 0; at < runs.length; at += ENTRY_BYTES) {
+      const id = parents.subarray(at, at + ID_BYTES);
+      const parent = eventRecords.of(entryOrganisation(parents, at), id);
+      // A start that expands on an event of its own run is nested in nothing.
+      if (parent !== undefined && !isSameRecord(runs, at, parent, 0)) this.nested.add(runs, at, parent);
     }
   }
+}
 
-  #noteStart(entries: Buffer, at: number, parentEventId: string | null): void {
-    if (parentEventId === null) return;
-    const starts = (this.#starts[entryOrganisation(entries, at)] ??= []);
-    starts.push({ runId: entryId(entries, at), parentEventId });
+/** Sorts some numbers. */
+export async function sortShare(
+  log: Pick<EventPlaces, 'read'>,
+  files: readonly number[],
+  settings: SortSettings,
+  signal?: AbortSignal,
+): Promise<SortedNumbers> {
+  const sorter = new RunSorter(log, settings);
+  for (const file of files) {
+    sorter.sort(file);
+    await breath();
+    signal?.throwIfAborted();
   }
+  return sorter.sorted;
+}
 
-  nestings(): Map<string, Nesting> {
-    const nestings = new Map<string, Nesting>();
-    for (const [number, organisation] of this.#organisations.entries()) {
-      const placed = this.#placed[number];
-      const recordOf = (eventId: string): RecordKey | undefined => {
-        const found = this.#log.find(organisation, eventId);
-        if (found === undefined) return undefined;
-        return found.runId === undefined ? placed?.get(eventId) : `run:${found.runId}`;
-      };
-      nestings.set(organisation, new Nesting(this.#starts[number] ?? [], recordOf));
-    }
-    this.#starts.length = 0;
-    return nestings;
-  }
+function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, length);
 }

@@ -5,8 +5,8 @@
 import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
 import { ID_BYTES, type EventPlaces, type LogPart, type PassedEvent } from '../store/event-places.js';
-import type { RunlessEvent } from './membership.js';
-import { entryId, FLAG, idBytes, idHash, isNoId, writeEntry, type RunEntry } from './run-entry.js';
+import { RunlessEvents } from './membership.js';
+import { FLAG, idBytes, idHash, isNoId, writeEntry, type RunEntry } from './run-entry.js';
 import { SpillFile } from './spill-file.js';
 import { statedParent } from './stated-parent.js';
 
@@ -32,16 +32,11 @@ export interface PassSettings {
   readonly seed: number;
 }
 
-/** An event that names no run, and where it is. */
-export interface AsideEvent extends RunlessEvent {
-  readonly place: RunEntry;
-}
-
 export interface PassedPart {
   /** The numbers that entries have for organisations are places in this. */
   readonly organisations: readonly string[];
-  /** By the number of their organisation. */
-  readonly aside: readonly (readonly AsideEvent[])[];
+  /** What names no run, as RunlessEvents has it. */
+  readonly runless: { readonly events: Uint8Array; readonly parents: Uint8Array };
   /** The sequence behind the last event. */
   readonly nextSequence: number;
 }
@@ -60,7 +55,7 @@ export class LogPass {
   readonly #files: SpillFile[];
   readonly #organisations: string[] = [];
   readonly #numbers = new Map<string, number>();
-  readonly #aside: AsideEvent[][] = [];
+  readonly #runless = new RunlessEvents();
   readonly #wanted: Buffer | undefined;
   #lastOrganisation = '';
   #lastNumber = 0;
@@ -92,7 +87,8 @@ export class LogPass {
       const next = pass.next();
       if (next.done) {
         for (const file of this.#files) file.close();
-        return { organisations: this.#organisations, aside: this.#aside, nextSequence: next.value };
+        const runless = { events: this.#runless.events.entries, parents: this.#runless.parents.entries };
+        return { organisations: this.#organisations, runless, nextSequence: next.value };
       }
       this.#take(next.value);
       if (passed % BREATH_EVENTS !== 0 || performance.now() - told < BREATH_MS) continue;
@@ -121,8 +117,9 @@ export class LogPass {
     const number = this.#numberOf(organisation);
     const entry: RunEntry = { address, size, organisation: number, flags };
     if (isNoId(source, runIdAt)) {
-      const eventId = entryId(source, event.eventIdAt);
-      this.#aside[number]?.push({ eventId, parentEventId: parentOf(event), place: entry });
+      const parent = parentOf(event);
+      const parentId = parent === null ? undefined : idBytes(parent);
+      this.#runless.add(source, event.eventIdAt, parentId, entry);
       return;
     }
     // What other runs are nested in is asked of their starts alone.
@@ -141,7 +138,6 @@ export class LogPass {
     if (number === undefined) {
       number = this.#organisations.push(organisation) - 1;
       this.#numbers.set(organisation, number);
-      this.#aside.push([]);
     }
     this.#lastOrganisation = organisation;
     this.#lastNumber = number;

@@ -1,9 +1,10 @@
 /**
  * Runs within runs: an agent's run is nested in the run that holds the event which its inference-start names as its
- * parent. Pure; for one organisation at a time. Memory grows with the runs that are handed in, and those whose start
- * names no parent need not be.
+ * parent. Pure. Memory grows with the runs that are nested, by some 150 bytes each.
  */
-import { runIdOf, type RecordKey } from './membership.js';
+import { EntryList } from './entry-list.js';
+import { entryId } from './run-entry.js';
+import { RunTable } from './run-table.js';
 
 /** What a record has to know of the rest of the log. Ids in lower case. */
 export interface RunLinks {
@@ -23,86 +24,84 @@ export interface RunLinks {
 
 /** Each run of a circle tells of the others, so to tell of all would be the square of their number. */
 const MOST_OF_A_CIRCLE = 100;
+const NONE = -1;
+const NOBODY: readonly string[] = [];
 
 /** For a record whose events name no event outside it, and that no run is nested in. */
-export const UNLINKED: RunLinks = { parentRunOf: () => undefined, children: [], cycle: [] };
+export const UNLINKED: RunLinks = { parentRunOf: () => undefined, children: NOBODY, cycle: NOBODY };
 
-/** The first inference-start of a run in canonical order: the others do not decide what the run is nested in. */
-export interface RunStart {
-  readonly runId: string;
-  readonly parentEventId: string | null;
+/** Runs that are nested in another record, each once, and these records, in the same order. */
+export class NestedRuns {
+  readonly runs = new EntryList();
+  readonly parents = new EntryList();
+
+  /** @param parent an entry of the record that the run of the entry at `at` is nested in. */
+  add(run: Buffer, at: number, parent: Buffer): void {
+    this.runs.append(run, at);
+    this.parents.append(parent, 0);
+  }
 }
 
-/** How the runs of an organisation are nested. */
+/** How runs are nested. */
 export class Nesting {
-  readonly #recordOf: (eventId: string) => RecordKey | undefined;
-  readonly #children = new Map<RecordKey, string[]>();
-  readonly #cycles = new Map<RecordKey, readonly string[]>();
+  readonly #runs: Buffer;
+  readonly #parents: Buffer;
+  readonly #byRun: RunTable;
+  readonly #byParent: RunTable;
+  /** By the number of a run. */
+  readonly #cycles = new Map<number, readonly string[]>();
 
-  /**
-   * @param starts one for each run whose start names a parent; others may be among them.
-   * @param recordOf the record of an event of the log; undefined when the log has no such event.
-   */
-  constructor(starts: Iterable<RunStart>, recordOf: (eventId: string) => RecordKey | undefined) {
-    this.#recordOf = recordOf;
-    const parents = new Map<RecordKey, RecordKey>();
-    for (const { runId, parentEventId } of starts) {
-      const parent = parentEventId === null ? undefined : recordOf(parentEventId);
-      // A start that expands on an event of its own run is nested in nothing.
-      if (parent === undefined || parent === `run:${runId}`) continue;
-      parents.set(`run:${runId}`, parent);
-      const siblings = this.#children.get(parent);
-      if (siblings === undefined) this.#children.set(parent, [runId]);
-      else siblings.push(runId);
+  constructor({ runs, parents }: NestedRuns) {
+    this.#runs = runs.entries;
+    this.#parents = parents.entries;
+    this.#byRun = new RunTable(this.#runs);
+    this.#byParent = new RunTable(this.#parents);
+    this.#findCycles();
+  }
+
+  /** The runs that are nested in the record of an entry, in the order of their ids. */
+  childrenOf(source: Buffer, at: number): readonly string[] {
+    const parent = this.#byParent.find(source, at);
+    if (parent < 0) return NOBODY;
+    const children: string[] = [];
+    for (let child = this.#byParent.first(parent); child >= 0; child = this.#byParent.after(child)) {
+      children.push(entryId(this.#runs, child));
     }
-    for (const siblings of this.#children.values()) siblings.sort();
-    this.#findCycles(parents);
+    return children.sort();
   }
 
-  /** The records that others are nested in, and those that are nested in each other in a circle. */
-  *linked(): Generator<RecordKey> {
-    yield* this.#children.keys();
-    yield* this.#cycles.keys();
-  }
-
-  /** The run of an event; null when it is of none, undefined when the log has no such event. */
-  runOf(eventId: string): string | null | undefined {
-    const record = this.#recordOf(eventId);
-    return record === undefined ? undefined : runIdOf(record);
-  }
-
-  /** What the record of this key has to know. */
-  linksOf(key: RecordKey): RunLinks {
-    return {
-      parentRunOf: (eventId) => this.runOf(eventId),
-      children: this.#children.get(key) ?? [],
-      cycle: this.#cycles.get(key) ?? [],
-    };
+  /** The runs of the circle that the run of an entry is part of, in the order of their ids. */
+  cycleOf(source: Buffer, at: number): readonly string[] {
+    if (this.#cycles.size === 0) return NOBODY;
+    return this.#cycles.get(this.#byRun.find(source, at)) ?? NOBODY;
   }
 
   /** Every run has at most one parent, so who walks up ends at the top, where somebody has been, or in a new circle. */
-  #findCycles(parents: ReadonlyMap<RecordKey, RecordKey>): void {
-    const walkOf = new Map<RecordKey, number>();
-    let walk = 0;
-    for (const start of parents.keys()) {
-      walk++;
-      let at: RecordKey | undefined = start;
-      while (at !== undefined && !walkOf.has(at)) {
-        walkOf.set(at, walk);
-        at = parents.get(at);
+  #findCycles(): void {
+    const walkOf = new Int32Array(this.#byRun.runs).fill(NONE);
+    for (let start = 0; start < walkOf.length; start++) {
+      let at = start;
+      while (at >= 0 && walkOf[at] === NONE) {
+        walkOf[at] = start;
+        at = this.#parentOf(at);
       }
-      if (at === undefined || walkOf.get(at) !== walk) continue;
-      const circle: RecordKey[] = [];
-      for (let next: RecordKey | undefined = at; next !== undefined; next = parents.get(next)) {
-        if (circle.length > 0 && next === at) break;
+      if (at < 0 || walkOf[at] !== start) continue;
+      const circle: number[] = [];
+      let next = at;
+      do {
         circle.push(next);
-      }
-      // Only runs have parents, so there are only runs in a circle.
+        next = this.#parentOf(next);
+      } while (next !== at);
       const runIds = circle
-        .map((key) => runIdOf(key) ?? '')
+        .map((run) => entryId(this.#runs, this.#byRun.first(run)))
         .sort()
         .slice(0, MOST_OF_A_CIRCLE);
-      for (const key of circle) this.#cycles.set(key, runIds);
+      for (const run of circle) this.#cycles.set(run, runIds);
     }
+  }
+
+  /** The number of the run that a run is nested in; below 0 when that is nested in nothing itself. */
+  #parentOf(run: number): number {
+    return this.#byRun.find(this.#parents, this.#byRun.first(run));
   }
 }

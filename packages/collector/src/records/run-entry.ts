@@ -14,7 +14,7 @@ import { randomInt } from 'node:crypto';
 
 export const ENTRY_BYTES = 32;
 /** Run id, organisation, and whether it is a run: what entries of one record have in common. */
-const ID_BYTES = 16;
+export const ID_BYTES = 16;
 
 export const FLAG = {
   /** A record without a run. */
@@ -28,6 +28,8 @@ export const FLAG = {
   nestedStart: 16,
   /** The first entry of its record, in a sorted file. */
   first: 32,
+  /** An event that names no run, and names a parent. */
+  hasParent: 64,
 } as const;
 
 export interface RunEntry {
@@ -72,12 +74,16 @@ export function setFlag(target: Buffer, at: number, flag: number): void {
 }
 
 /** Whether two entries are of one record. */
-export function isSameRecord(source: Buffer, a: number, b: number): boolean {
-  for (let i = 0; i < ID_BYTES; i++) if (source[a + i] !== source[b + i]) return false;
+export function isSameRecord(source: Buffer, at: number, other: Buffer, otherAt: number): boolean {
+  for (let i = 0; i < ID_BYTES; i++) if (source[at + i] !== other[otherAt + i]) return false;
   return (
-    entryOrganisation(source, a) === entryOrganisation(source, b) &&
-    ((entryFlags(source, a) ^ entryFlags(source, b)) & FLAG.runless) === 0
+    entryOrganisation(source, at) === entryOrganisation(other, otherAt) &&
+    ((entryFlags(source, at) ^ entryFlags(other, otherAt)) & FLAG.runless) === 0
   );
+}
+
+export function isUnderId(source: Buffer, at: number, id: Buffer): boolean {
+  return source.compare(id, 0, ID_BYTES, at, at + ID_BYTES) === 0;
 }
 
 /** The id in its lower-case text form. */
@@ -109,7 +115,7 @@ export function idBytes(id: string): Buffer {
   return Buffer.from(id.replaceAll('-', ''), 'hex');
 }
 
-export function isNoId(source: Buffer, at: number): boolean {
+export function isNoId(source: Uint8Array, at: number): boolean {
   for (let i = 0; i < ID_BYTES; i++) if (source[at + i] !== 0) return false;
   return true;
 }

@@ -5,31 +5,32 @@
  *    (run-entry.ts), in one of some temporary files, by the hash of its run; so a run is in the files of one number.
  *    Events that name no run are kept aside, and noted once the pass has ended and their parents can be found
  *    (membership.ts).
- * 2. Each number in turn is read whole, its entries put together by run, and the runs that are asked for written to
+ * 2. Each number is read whole, by one of these threads, its entries put together by run, and the runs that are asked for written to
  *    another file in the order of their first event. What is nested in what is noted on the way.
  * 3. Those files are merged: the runs come in the order of their first event in the log. So who reads their bodies
  *    goes through the log once more, mostly forward, and only late events are fetched from far ahead.
  *
- * Memory: the entries of one number (a quarter of a gigabyte of log is some 10 MB of them), the buffers of the files
- * (16 MB for each part), and what has no bound but its number: some 400 bytes for each event that names no run and for
- * each run that is nested in another. The events of one run are in memory together, because a record is. The temporary
- * files take at most 64 bytes an event, and hold ids and no payload.
+ * Memory: for each thread the entries of one number (a quarter of a gigabyte of log is some 10 MB of them) and the
+ * buffers of its files (16 MB), and what has no bound but its number: some 150 bytes for each event that names no run and
+ * 200 for each run that is nested in another. None of it is objects, which every collection of garbage would go through.
+ * The events of one run are in memory together, because a record is. The temporary files take at most 64 bytes an event,
+ * and hold ids and no payload.
  */
 import type { EventPlace, EventPlaces } from '../store/event-places.js';
 import { GroupMaker, type GroupingOptions } from './group-maker.js';
 import type { RunSelection } from './log-pass.js';
-import type { RecordKey } from './membership.js';
-import { UNLINKED, type Nesting, type RunLinks } from './nesting.js';
-import { ENTRY_BYTES, entryFlags, entryId, entryOrganisation, FLAG, idBytes, idHash } from './run-entry.js';
+import type { EventRecords } from './event-records.js';
+import { Nesting, UNLINKED, type RunLinks } from './nesting.js';
+import { ENTRY_BYTES, entryFlags, entryId, entryOrganisation, FLAG, idBytes } from './run-entry.js';
 import { MergedRuns, RunList, runsIn } from './sorted-runs.js';
-import type { SpillFile } from './spill-file.js';
 
 export type { GroupingOptions, RunSelection };
 
 /** Where the events of one record are. */
 export interface RunPlaces {
-  readonly organisation: string;
-  readonly key: RecordKey;
+  /** Where there is an entry of the record. */
+  readonly entries: Buffer;
+  readonly at: number;
   /** By address, at least one. */
   readonly places: readonly EventPlace[];
 }
@@ -42,39 +43,37 @@ export class RunGroups {
   /** How many events they have, and how many bytes these take in the log. */
   readonly events: number;
   readonly bytes: number;
-  readonly #sorted: readonly SpillFile[];
+  readonly #sorted: readonly string[];
+  readonly #bufferBytes: number;
   readonly #organisations: readonly string[];
-  readonly #nestings: ReadonlyMap<string, Nesting>;
-  /** Of the records that have children or are in a circle; some others may have the same. */
-  readonly #linkedIds = new Set<number>();
+  readonly #eventRecords: EventRecords;
+  readonly #nesting: Nesting;
 
-  private constructor(made: GroupMaker) {
+  private constructor(made: GroupMaker, eventRecords: EventRecords) {
     this.nextSequence = made.nextSequence;
     this.records = made.records;
     this.events = made.events;
     this.bytes = made.bytes;
     this.#sorted = made.sorted;
+    this.#bufferBytes = made.bufferBytes;
     this.#organisations = made.organisations;
-    this.#nestings = made.nestings();
-    for (const nesting of this.#nestings.values()) {
-      for (const key of nesting.linked())
-        this.#linkedIds.add(idHash(idBytes(key.slice(key.indexOf(':') + 1)), 0));
-    }
+    this.#eventRecords = eventRecords;
+    this.#nesting = new Nesting(made.nested);
   }
 
   /** @throws the signal's reason once it is aborted, at the latest after 50 milliseconds. */
   static async of(log: EventPlaces, selection: RunSelection, options: GroupingOptions): Promise<RunGroups> {
     const maker = new GroupMaker(log, selection, options);
     await maker.pass();
-    maker.placeRunless();
-    await maker.sort();
-    return new RunGroups(maker);
+    const eventRecords = maker.placeRunless();
+    await maker.sort(eventRecords);
+    return new RunGroups(maker, eventRecords);
   }
 
   /** The records asked for, by the address of their first event. This or {@link lists} can be asked for once. */
   *runs(): Generator<RunPlaces> {
     for (const { entries } of this.lists(1024, 1 << 20)) {
-      for (const { at, places } of runsIn(entries)) yield { ...this.#nameOf(entries, at), places };
+      for (const { at, places } of runsIn(entries)) yield { entries, at, places };
     }
   }
 
@@ -83,50 +82,57 @@ export class RunGroups {
    * @param logBytes a list ends with the run with which its events have so many bytes in the log.
    */
   *lists(mostRuns: number, logBytes: number): Generator<RunList> {
-    const merged = new MergedRuns(this.#sorted);
+    const merged = new MergedRuns(this.#sorted, this.#bufferBytes);
     let list = new RunList();
+    let events = 0;
     while (merged.take(list)) {
       if (list.runs < mostRuns && list.logBytes < logBytes) continue;
+      events += list.count;
       yield list;
       list = new RunList();
     }
+    if (events + list.count !== this.events)
+      throw new Error('temporary files are shorter than what was written');
     if (list.runs > 0) yield list;
-    for (const file of this.#sorted) file.remove();
   }
 
   /** Of the runs in a list those that others are nested in, or that are nested in a circle, by their number in it. */
-  linkedIn({ entries }: RunList): (readonly [number, RunLinks])[] {
-    const linked: (readonly [number, RunLinks])[] = [];
+  linkedIn({ entries }: RunList): Linked[] {
+    const linked: Linked[] = [];
     let run = -1;
     for (let at = 0; at < entries.length; at += ENTRY_BYTES) {
       if ((entryFlags(entries, at) & FLAG.first) === 0) continue;
       run++;
-      if (!this.#linkedIds.has(idHash(entries, at))) continue;
-      const links = this.linksOf(this.#nameOf(entries, at));
-      if (links.children.length > 0 || links.cycle.length > 0) linked.push([run, links]);
+      const children = this.#nesting.childrenOf(entries, at);
+      const cycle = this.#nesting.cycleOf(entries, at);
+      if (children.length > 0 || cycle.length > 0) linked.push([run, children, cycle]);
     }
     return linked;
   }
 
   /** What the record has to know of the rest of the log. */
-  linksOf(run: Pick<RunPlaces, 'organisation' | 'key'> | undefined): RunLinks {
-    return run === undefined ? UNLINKED : this.#nestingOf(run.organisation).linksOf(run.key);
+  linksOf(run: RunPlaces | undefined): RunLinks {
+    if (run === undefined) return UNLINKED;
+    const { entries, at } = run;
+    const organisation = entryOrganisation(entries, at);
+    return {
+      parentRunOf: (eventId) => this.#runOf(organisation, eventId),
+      children: this.#nesting.childrenOf(entries, at),
+      cycle: this.#nesting.cycleOf(entries, at),
+    };
   }
 
   /** The run of an event; null when it is of none, undefined when the log does not have it. */
   runOf(organisation: string, eventId: string): string | null | undefined {
-    return this.#nestingOf(organisation).runOf(eventId);
+    return this.#runOf(this.#organisations.indexOf(organisation), eventId);
   }
 
-  #nestingOf(organisation: string): Nesting {
-    const nesting = this.#nestings.get(organisation);
-    if (nesting === undefined) throw new RangeError('an organisation that was not among those passed');
-    return nesting;
-  }
-
-  #nameOf(entries: Buffer, at: number): { organisation: string; key: RecordKey } {
-    const kind = (entryFlags(entries, at) & FLAG.runless) === 0 ? 'run' : 'event';
-    const organisation = this.#organisations[entryOrganisation(entries, at)] ?? '';
-    return { organisation, key: `${kind}:${entryId(entries, at)}` };
+  #runOf(organisation: number, eventId: string): string | null | undefined {
+    const record = this.#eventRecords.of(organisation, idBytes(eventId));
+    if (record === undefined) return undefined;
+    return (entryFlags(record, 0) & FLAG.runless) === 0 ? entryId(record, 0) : null;
   }
 }
+
+/** The number of a run, and what links it. */
+export type Linked = readonly [run: number, children: RunLinks['children'], cycle: RunLinks['cycle']];

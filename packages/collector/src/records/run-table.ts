@@ -17,6 +17,8 @@ export class RunTable {
   readonly #flags: Uint8Array;
   /** By the number of an entry, where the next of the same run is. */
   readonly #next: Int32Array;
+  /** The numbers of runs, by the hashes of their ids. */
+  readonly #slots: Int32Array;
 
   constructor(entries: Buffer) {
     const count = entries.length / ENTRY_BYTES;
@@ -25,6 +27,7 @@ export class RunTable {
     this.#last = new Int32Array(count);
     this.#flags = new Uint8Array(count);
     this.#next = new Int32Array(count).fill(NONE);
+    this.#slots = slotsFor(count);
     this.runs = this.#chain();
   }
 
@@ -42,28 +45,38 @@ export class RunTable {
     return this.#flags[run] ?? 0;
   }
 
+  /** @returns the number of the run that an entry of another list is of, or -1. */
+  find(source: Buffer, at: number): number {
+    return this.#slots[this.#slotOf(source, at)] ?? NONE;
+  }
+
   /** @returns how many runs there are. */
   #chain(): number {
     const entries = this.#entries;
-    const slots = slotsFor(this.#first.length);
-    const mask = slots.length - 1;
     let runs = 0;
     for (const at of inOrder(entries)) {
-      let slot = idHash(entries, at) & mask;
-      let run = slots[slot] ?? NONE;
-      while (run !== NONE && !isSameRecord(entries, this.first(run), at)) {
-        slot = (slot + 1) & mask;
-        run = slots[slot] ?? NONE;
-      }
+      const slot = this.#slotOf(entries, at);
+      let run = this.#slots[slot] ?? NONE;
       if (run === NONE) {
         run = runs++;
-        slots[slot] = run;
+        this.#slots[slot] = run;
         this.#first[run] = at;
       } else this.#next[(this.#last[run] ?? 0) / ENTRY_BYTES] = at;
       this.#last[run] = at;
       this.#flags[run] = this.flags(run) | entryFlags(entries, at);
     }
     return runs;
+  }
+
+  /** Where the run of an entry is among the slots, or would be. */
+  #slotOf(source: Buffer, at: number): number {
+    const mask = this.#slots.length - 1;
+    let slot = idHash(source, at) & mask;
+    for (;;) {
+      const run = this.#slots[slot] ?? NONE;
+      if (run === NONE || isSameRecord(this.#entries, this.first(run), source, at)) return slot;
+      slot = (slot + 1) & mask;
+    }
   }
 }
 

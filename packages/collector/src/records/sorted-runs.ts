@@ -1,36 +1,17 @@
 /** Runs out of several files that have them in the order of their first event: merged, they are in that order too. */
 import type { EventPlace } from '../store/event-places.js';
+import { EntryList } from './entry-list.js';
 import { ENTRY_BYTES, entryAddress, entryFlags, entrySize, FLAG } from './run-entry.js';
-import type { SpillFile } from './spill-file.js';
-
-const FIRST_ENTRIES = 1 << 10;
+import { entriesOf } from './spill-file.js';
 
 /** Runs as the entries of their events, one after the other; the first of each run has FLAG.first. */
-export class RunList {
+export class RunList extends EntryList {
   runs = 0;
   /** How many bytes their events have in the log. */
   logBytes = 0;
-  #entries = Buffer.allocUnsafeSlow(FIRST_ENTRIES * ENTRY_BYTES);
-  #length = 0;
 
-  get events(): number {
-    return this.#length / ENTRY_BYTES;
-  }
-
-  /** A view, valid until more is appended. */
-  get entries(): Buffer {
-    return this.#entries.subarray(0, this.#length);
-  }
-
-  append(source: Buffer, at: number): void {
-    const place = this.#length;
-    this.#length += ENTRY_BYTES;
-    if (this.#length > this.#entries.length) {
-      const larger = Buffer.allocUnsafeSlow(2 * this.#entries.length);
-      larger.set(this.#entries);
-      this.#entries = larger;
-    }
-    source.copy(this.#entries, place, at, at + ENTRY_BYTES);
+  override append(source: Buffer, at: number): void {
+    super.append(source, at);
     if ((entryFlags(source, at) & FLAG.first) !== 0) this.runs++;
     this.logBytes += entrySize(source, at);
   }
@@ -53,11 +34,11 @@ export function* runsIn(entries: Buffer): Generator<{ readonly at: number; reado
 class SortedRuns {
   /** Of the first event of the next run; infinite when there is none. */
   address = Infinity;
-  readonly #entries: ReturnType<SpillFile['entries']>;
-  #next: ReturnType<ReturnType<SpillFile['entries']>['next']>;
+  readonly #entries: ReturnType<typeof entriesOf>;
+  #next: ReturnType<ReturnType<typeof entriesOf>['next']>;
 
-  constructor(file: SpillFile) {
-    this.#entries = file.entries();
+  constructor(file: string, bufferBytes: number) {
+    this.#entries = entriesOf(file, bufferBytes);
     this.#next = this.#entries.next();
     this.#look();
   }
@@ -83,8 +64,9 @@ class SortedRuns {
 export class MergedRuns {
   readonly #files: SortedRuns[];
 
-  constructor(files: readonly SpillFile[]) {
-    this.#files = files.map((file) => new SortedRuns(file));
+  /** @param bufferBytes for each file, a multiple of ENTRY_BYTES. */
+  constructor(files: readonly string[], bufferBytes: number) {
+    this.#files = files.map((file) => new SortedRuns(file, bufferBytes));
     for (let i = (this.#files.length >> 1) - 1; i >= 0; i--) this.#sink(i);
   }
 

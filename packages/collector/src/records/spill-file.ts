@@ -1,4 +1,4 @@
-/** A temporary file of entries (run-entry.ts): first only written, then only read, then gone. */
+/** Temporary files of entries (run-entry.ts): each first only written, then only read, then gone. */
 import fs from 'node:fs';
 import { systemCode } from '../system-code.js';
 import { ENTRY_BYTES } from './run-entry.js';
@@ -14,12 +14,8 @@ export class SpillFile {
     private readonly file: string,
     bufferBytes: number,
   ) {
-    this.#fd = fs.openSync(file, 'wx+', 0o600);
+    this.#fd = fs.openSync(file, 'wx', 0o600);
     this.#buffer = Buffer.allocUnsafe(bufferBytes);
-  }
-
-  get bytes(): number {
-    return this.#written + this.#filled;
   }
 
   /** Makes room for one entry. @returns where to write it, in `target`. */
@@ -40,33 +36,10 @@ export class SpillFile {
     source.copy(this.#buffer, place, at, at + ENTRY_BYTES);
   }
 
-  /** Writes what is left. The file is for {@link takeEntries} then. */
+  /** Writes what is left. The file is for those who read it then. */
   close(): void {
     this.#flush();
     fs.closeSync(this.#fd);
-  }
-
-  /** All entries, in memory. */
-  readAll(): Buffer {
-    this.#flush();
-    return readAt(this.#fd, Buffer.allocUnsafe(this.#written), 0);
-  }
-
-  /** The entries one after the other, in bounded memory: each valid until the next is asked for. */
-  *entries(): Generator<{ readonly source: Buffer; readonly at: number }> {
-    this.#flush();
-    const place = { source: this.#buffer, at: 0 };
-    for (let position = 0; position < this.#written;) {
-      const held = Math.min(this.#buffer.length, this.#written - position);
-      readAt(this.#fd, this.#buffer.subarray(0, held), position);
-      for (place.at = 0; place.at < held; place.at += ENTRY_BYTES) yield place;
-      position += held;
-    }
-  }
-
-  remove(): void {
-    fs.closeSync(this.#fd);
-    fs.rmSync(this.file, { force: true });
   }
 
   #flush(): void {
@@ -91,11 +64,23 @@ export function takeEntries(file: string): Buffer {
   return entries;
 }
 
-function readAt(fd: number, target: Buffer, position: number): Buffer {
-  for (let done = 0; done < target.length;) {
-    const got = fs.readSync(fd, target, done, target.length - done, position + done);
-    if (got === 0) throw new Error('a temporary file is shorter than what was written to it');
-    done += got;
+/** The entries one after the other, in bounded memory: each valid until the next is asked for. The file is gone at the end. */
+export function* entriesOf(
+  file: string,
+  bufferBytes: number,
+): Generator<{ readonly source: Buffer; readonly at: number }> {
+  const fd = fs.openSync(file, 'r');
+  try {
+    const place = { source: Buffer.allocUnsafe(bufferBytes), at: 0 };
+    for (;;) {
+      const held = fs.readSync(fd, place.source, 0, bufferBytes, null);
+      if (held === 0) break;
+      if (held % ENTRY_BYTES !== 0)
+        throw new Error('a temporary file is shorter than what was written to it');
+      for (place.at = 0; place.at < held; place.at += ENTRY_BYTES) yield place;
+    }
+  } finally {
+    fs.closeSync(fd);
+    fs.rmSync(file, { force: true });
   }
-  return target;
 }

@@ -52,8 +52,8 @@ export const ID_BYTES = 16;
 
 /** Where an event is that was looked for. */
 export interface FoundEvent extends EventPlace {
-  /** Lower-case text form; undefined when it names no run and opens none. */
-  readonly runId: string | undefined;
+  /** ID_BYTES, valid until another is looked for; all zero when it names no run and opens none. */
+  readonly runId: Buffer;
 }
 
 /** By addresses; `to` is infinite for the last part, and else the `from` of the next. */
@@ -84,9 +84,9 @@ export interface EventPlaces {
   read(places: readonly EventPlace[]): ReadEvents;
   /**
    * Finds an event among those passed. Ask only after a pass has ended.
-   * @param eventId lower-case text form.
+   * @param ids holds the event's id at `at`.
    */
-  find(organisation: string, eventId: string): FoundEvent | undefined;
+  find(organisation: string, ids: Buffer, at: number): FoundEvent | undefined;
   /** On return all that a pass has shown is on stable storage: a batch may have been on its way there. */
   flush(): void;
   close(): Promise<void>;

@@ -1,14 +1,41 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { placeRunless, runIdOf, type RunlessEvent } from '../../src/records/membership.js';
+import { Membership, RunlessEvents } from '../../src/records/membership.js';
+import { ENTRY_BYTES, entryFlags, entryId, FLAG, idBytes, writeEntry } from '../../src/records/run-entry.js';
+import { placeRunless, type RunlessEvent } from './plain-links.js';
 import { id } from './run-events.js';
 
 const OF_A_RUN = new Map([[id(1), id(1)]]);
+const NO_RUN = Buffer.alloc(16);
+
+/** The record of each event of an organisation, which is of number 3. */
+function placed(events: readonly RunlessEvent[]): Map<string, string> {
+  const runless = new RunlessEvents();
+  for (const [address, { eventId, parentEventId }] of events.entries()) {
+    const parent = parentEventId === null ? undefined : idBytes(parentEventId);
+    runless.add(idBytes(eventId), 0, parent, { address, size: 1, organisation: 3, flags: FLAG.after });
+  }
+  const membership = new Membership(runless, (organisation, ids, at) => {
+    const run = organisation === 3 ? OF_A_RUN.get(entryId(ids, at)) : undefined;
+    return run === undefined ? undefined : idBytes(run);
+  });
+  return new Map(events.map(({ eventId }) => [eventId, recordIn(membership, eventId, 3) ?? 'nowhere']));
+}
+
+function recordIn(membership: Membership, eventId: string, organisation: number): string | undefined {
+  const asked = Buffer.alloc(ENTRY_BYTES);
+  writeEntry(asked, 0, idBytes(eventId), 0, { address: 0, size: 0, organisation, flags: 0 });
+  const at = membership.recordOf(asked, 0);
+  if (at < 0) return undefined;
+  const { records } = membership;
+  const kind = (entryFlags(records, at) & FLAG.runless) === 0 ? 'run' : 'event';
+  return `${kind}:${entryId(records, at)}`;
+}
+
 const place = (...events: readonly (readonly [number, number | null])[]) =>
   Object.fromEntries(
-    placeRunless(
+    placed(
       events.map(([n, parent]) => ({ eventId: id(n), parentEventId: parent === null ? null : id(parent) })),
-      (eventId) => OF_A_RUN.get(eventId),
     ),
   );
 
@@ -45,49 +72,37 @@ describe('an event that names no run', () => {
   });
 });
 
-/** The record of one event, by walking up from it and from it alone. */
-function walkedUp(events: readonly RunlessEvent[], from: string): string {
-  const parents = new Map(events.map(({ eventId, parentEventId }) => [eventId, parentEventId]));
-  const seen: string[] = [];
-  for (let at = from; ;) {
-    if (seen.includes(at)) return `event:${seen.slice(seen.indexOf(at)).sort()[0] ?? ''}`;
-    seen.push(at);
-    const parent = parents.get(at) ?? null;
-    if (parent === null || !parents.has(parent)) {
-      const run = parent === null ? undefined : OF_A_RUN.get(parent);
-      return run === undefined ? `event:${at}` : `run:${run}`;
-    }
-    at = parent;
-  }
-}
+const graphs = fc
+  .array(fc.option(fc.integer({ min: 0, max: 14 })), { minLength: 1, maxLength: 12 })
+  .map((parents) =>
+    parents.map((parent, i) => ({
+      eventId: id(i + 2),
+      parentEventId: parent === null ? null : id(parent),
+    })),
+  )
+  .chain((events) => fc.shuffledSubarray(events, { minLength: events.length }));
 
-test('placing many is placing each of them, in any order [R-204] [R-205]', () => {
-  const links = fc.array(fc.option(fc.integer({ min: 0, max: 14 })), { minLength: 1, maxLength: 12 });
+test('placing many is following each with maps, in any order [R-204] [R-205]', () => {
   fc.assert(
-    fc.property(links, fc.infiniteStream(fc.nat()), (parents, stream) => {
-      const events = parents.map((parent, i) => ({
-        eventId: id(i + 2),
-        parentEventId: parent === null ? null : id(parent),
-      }));
-      const shuffled = events
-        .map((event) => ({ event, rank: stream.next().value as number }))
-        .sort((a, b) => a.rank - b.rank)
-        .map(({ event }) => event);
-      const keys = placeRunless(shuffled, (eventId) => OF_A_RUN.get(eventId));
-      expect(keys.size).toBe(events.length);
-      for (const { eventId } of events) expect(keys.get(eventId)).toBe(walkedUp(events, eventId));
+    fc.property(graphs, (events) => {
+      expect(placed(events)).toEqual(placeRunless(events, (eventId) => OF_A_RUN.get(eventId)));
     }),
     { numRuns: 1000 },
   );
 });
 
-test('a chain of a hundred thousand events is followed in a moment', () => {
-  const chain = Array.from({ length: 100_000 }, (_, i) => ({ eventId: id(i + 2), parentEventId: id(i + 1) }));
-  const keys = placeRunless(chain.reverse(), (eventId) => OF_A_RUN.get(eventId));
-  expect(new Set(keys.values())).toEqual(new Set([`run:${id(1)}`]));
+test('an event is looked for among those of its own organisation [R-204]', () => {
+  const runless = new RunlessEvents();
+  const place = { address: 0, size: 1, flags: 0 };
+  runless.add(idBytes(id(2)), 0, idBytes(id(3)), { ...place, organisation: 0 });
+  runless.add(idBytes(id(3)), 0, undefined, { ...place, organisation: 1 });
+  const membership = new Membership(runless, () => NO_RUN);
+  expect(recordIn(membership, id(2), 0)).toBe(`event:${id(2)}`);
+  expect(recordIn(membership, id(3), 1)).toBe(`event:${id(3)}`);
+  expect(recordIn(membership, id(3), 0)).toBe(undefined);
 });
 
-test('a key tells the run of a record, or that there is none [R-203]', () => {
-  expect(runIdOf(`run:${id(1)}`)).toBe(id(1));
-  expect(runIdOf(`event:${id(1)}`)).toBe(null);
+test('a chain of a hundred thousand events is followed in a moment', () => {
+  const chain = Array.from({ length: 100_000 }, (_, i) => ({ eventId: id(i + 2), parentEventId: id(i + 1) }));
+  expect(new Set(placed(chain.reverse()).values())).toEqual(new Set([`run:${id(1)}`]));
 });

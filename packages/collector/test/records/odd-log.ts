@@ -3,12 +3,11 @@ import { EVENT_KINDS, type ClinicalRecord, type EventKind } from '@clinical-even
 import fc from 'fast-check';
 import { assembleRecord } from '../../src/records/assemble.js';
 import { inCanonicalOrder } from '../../src/records/canonical-order.js';
-import { placeRunless, type RecordKey } from '../../src/records/membership.js';
-import { Nesting } from '../../src/records/nesting.js';
 import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
 import { EventReader } from '../../src/store/embedded/event-reader.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
 import { candidate, type Made } from '../store/candidate.js';
+import { placeRunless, PlainNesting, type RecordKey } from './plain-links.js';
 import { id } from './run-events.js';
 
 const ORGANISATIONS = ['default', 'ward-7'] as const;
@@ -113,7 +112,7 @@ export function recordsOf(log: readonly RunEvent[]): Map<RecordKey, ClinicalReco
     const runId = start?.event.runId;
     return runId === undefined ? [] : [{ runId, parentEventId: start?.parentId ?? null }];
   });
-  const nesting = new Nesting(starts, recordOf);
+  const nesting = new PlainNesting(starts, recordOf);
   const records = new Map<RecordKey, ClinicalRecord>();
   for (const [key, events] of groups) {
     if (key !== undefined) records.set(key, assembleRecord(events, nesting.linksOf(key)));

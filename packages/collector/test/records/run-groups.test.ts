@@ -5,7 +5,8 @@ import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { recordsOf, windowsOf } from '../../src/records/record-windows.js';
 import { LogPass, type PassSettings } from '../../src/records/log-pass.js';
-import type { PassElsewhere } from '../../src/records/group-maker.js';
+import { sortShare, type GroupElsewhere } from '../../src/records/group-maker.js';
+import type { SortSettings } from '../../src/records/run-sorter.js';
 import { RunGroups, type RunSelection } from '../../src/records/run-groups.js';
 import { toJson } from '../../src/records/raw-json.js';
 import type { LogPart } from '../../src/store/event-places.js';
@@ -38,16 +39,23 @@ interface Grouped {
   readonly next: number;
 }
 
-/** Passes parts as threads do, one after the other. */
-function elsewhere(dataDir: string): PassElsewhere {
+/** Passes parts, and sorts shares, as threads do. */
+function elsewhere(dataDir: string): GroupElsewhere {
   const passed = async (part: LogPart, number: number, settings: PassSettings) => {
     const log = LogPlaces.forPassing(dataDir, nodeFiles);
     const made = await new LogPass(number, settings).run(log, part, () => undefined);
     await log.close();
     return structuredClone(made);
   };
+  const sorted = async (files: readonly number[], settings: SortSettings) => {
+    const log = LogPlaces.forReading(dataDir, nodeFiles);
+    const made = await sortShare(log, files, settings);
+    await log.close();
+    return structuredClone(made);
+  };
   return {
     threads: 2,
+    sort: (shares, settings) => shares.map((files) => sorted(files, structuredClone(settings))),
     pass: (parts, settings) => parts.map((part, number) => passed(part, number, structuredClone(settings))),
   };
 }

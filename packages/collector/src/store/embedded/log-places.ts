@@ -5,16 +5,16 @@
  */
 import path from 'node:path';
 import { systemCode } from '../../system-code.js';
-import type {
-  EventPlace,
-  EventPlaces,
-  FoundEvent,
-  LogPart,
-  PassedEvent,
-  ReadEvents,
+import {
+  ID_BYTES,
+  type EventPlace,
+  type EventPlaces,
+  type FoundEvent,
+  type LogPart,
+  type PassedEvent,
+  type ReadEvents,
 } from '../event-places.js';
 import { StoreDamaged } from '../store.js';
-import { uuidText } from '../uuid-text.js';
 import { EventReader } from './event-reader.js';
 import { exists, type Files } from './files.js';
 import {
@@ -156,16 +156,17 @@ export class LogPlaces implements EventPlaces {
     return { segment, address, size: to - address, end };
   }
 
-  find(organisation: string, eventId: string): FoundEvent | undefined {
-    const id = Buffer.from(eventId.replaceAll('-', ''), 'hex');
-    if (id.length !== 16) return undefined;
-    for (const address of this.#candidates(organisation, id)) {
+  find(organisation: string, ids: Buffer, at: number): FoundEvent | undefined {
+    const count = this.#candidates(organisation, ids, at);
+    for (let i = 0; i < count; i++) {
+      const address = this.#found[i] ?? 0;
       const segment = this.#segmentOf(address);
       const header = this.#readHeader(segment, address);
       const size = plausibleSize(header, 0, header.length);
       if (size === 0) throw this.#damaged(segment, address);
-      if (!frameEventId(header, 0).equals(id) || frameOrganisation(header, 0) !== organisation) continue;
-      return { address, size, runId: uuidOrNone(frameRunId(header, 0)) };
+      const isIt = ids.compare(frameEventId(header, 0), 0, ID_BYTES, at, at + ID_BYTES) === 0;
+      if (!isIt || frameOrganisation(header, 0) !== organisation) continue;
+      return { address, size, runId: frameRunId(header, 0) };
     }
     return undefined;
   }
@@ -188,26 +189,24 @@ export class LogPlaces implements EventPlaces {
     await this.#index.close();
   }
 
-  #candidates(organisation: string, id: Buffer): readonly number[] {
+  /** @returns how many there are in `#found`. */
+  #candidates(organisation: string, ids: Buffer, at: number): number {
     const index = this.#index;
-    index.fingerprint(organisation, id, 0);
+    index.fingerprint(organisation, ids, at);
     const { hi, lo } = index;
     let count = 0;
-    for (const table of this.#newer) count = table.find(hi, lo, this.#found, count);
-    if (this.#coveredTo > 0) {
-      const indexed: number[] = [];
-      try {
-        const found = index.find(hi, lo, indexed);
-        for (let i = 0; i < found; i++) {
-          const address = indexed[i] ?? 0;
-          if (address < this.#coveredTo) this.#found[count++] = address;
-        }
-      } catch (error) {
-        if (!(error instanceof IdIndexError)) throw error;
-        throw new Error('the id index is damaged: see collector doctor', { cause: error });
+    try {
+      const indexed = this.#coveredTo > 0 ? index.find(hi, lo, this.#found) : 0;
+      for (let i = 0; i < indexed; i++) {
+        const address = this.#found[i] ?? 0;
+        if (address < this.#coveredTo) this.#found[count++] = address;
       }
+    } catch (error) {
+      if (!(error instanceof IdIndexError)) throw error;
+      throw new Error('the id index is damaged: see collector doctor', { cause: error });
     }
-    return this.#found.slice(0, count);
+    for (const table of this.#newer) count = table.find(hi, lo, this.#found, count);
+    return count;
   }
 
   #note(passed: PassedFrame): void {
@@ -307,8 +306,4 @@ interface Stretch {
 function indexDirectory(dataDirectory: string, otherwise: string): string {
   const directory = path.join(dataDirectory, 'index');
   return exists(directory) ? directory : otherwise;
-}
-
-function uuidOrNone(bytes: Buffer): string | undefined {
-  return bytes.every((byte) => byte === 0) ? undefined : uuidText(bytes);
 }
