@@ -35,8 +35,9 @@ export class FrameCount {
   }
 
   /**
-   * How many events that are not done are not there. Exact where the segment has its end. Else it is the numbers left out
-   * between frames: of events that are missing, or that were never acknowledged: refused by a disk that failed, or cut by a crash.
+   * How many events that are not done are not there. Exact where the segment has its end. Else it is the numbers left
+   * out between the first frame and the last: of events that are missing, or that were never acknowledged, because a disk
+   * failed or a crash cut them.
    */
   get missing(): number {
     const lost = this.#promised === undefined ? this.#leftOut : this.#promised - this.events;
