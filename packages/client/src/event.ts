@@ -12,6 +12,7 @@ import { UuidSource } from './uuid.js';
 
 /** What the default collector takes (docs/SPEC.md, R-312). */
 const MAX_EVENT_BYTES = 1 << 20;
+const MAX_DEPTH = 64;
 const INT32_MAX = 2 ** 31 - 1;
 
 /** What the caller says of an event beside its payload. */
@@ -91,13 +92,23 @@ export class EventMaker {
       throw new EventInvalid('body_too_large', `the event has more than ${MAX_EVENT_BYTES} bytes`);
     }
     // What is checked is what will be sent, after every toJSON.
-    const issues = validateEvent(kind, this.#profile, JSON.parse(text));
+    const sent: unknown = JSON.parse(text);
+    if (nestsDeeper(sent, MAX_DEPTH)) {
+      throw new EventInvalid('nesting_too_deep', `the event nests more than ${MAX_DEPTH} levels deep`);
+    }
+    const issues = validateEvent(kind, this.#profile, sent);
     if (issues) {
       const named = issues.map(({ pointer, message }) => `${pointer || 'the event'} ${message}`);
       throw new EventInvalid('validation_failed', `the event is not valid: ${named.join('; ')}`, issues);
     }
     return body;
   }
+}
+
+/** Whether more than so many arrays and objects stand inside each other, the outermost one counted. */
+function nestsDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => nestsDeeper(inner, levels - 1));
 }
 
 /** Whole milliseconds since a moment of performance.now(), as an int32. */

@@ -5,7 +5,7 @@ import type { Issue } from '@clinical-events/protocol';
 export class EventInvalid extends Error {
   override name = 'EventInvalid';
   /** As the collector would have answered; `not_json` for what cannot be written as JSON at all. */
-  readonly code: 'validation_failed' | 'body_too_large' | 'not_json';
+  readonly code: 'validation_failed' | 'body_too_large' | 'nesting_too_deep' | 'not_json';
   /** With `validation_failed`: the faults, as the collector would have named them. */
   readonly issues: readonly Issue[];
 

@@ -220,6 +220,18 @@ test('[R-861] what is no JSON, or is too large, is refused to its caller and lea
   expect(collector.accepted).toHaveLength(1);
 });
 
+test('[R-861] what nests deeper than a collector takes is refused to its caller, and what nests as deep is not', async () => {
+  const collector = await fakeCollector();
+  const { log, refusals } = hurriedClient({ url: collector.url });
+  const nested = (levels: number): object => (levels === 1 ? [] : { inner: nested(levels - 1) });
+  // Within the event and within its outcome.
+  for (const levels of [62, 63])
+    log.run(log.startRun({ model: MODEL }).id).outcome({ nested: nested(levels) });
+  await log.flush();
+  expect(refusals.map(({ error }) => (error as EventInvalid).code)).toEqual(['nesting_too_deep']);
+  expect(collector.accepted).toHaveLength(3);
+});
+
 test('[R-861] an application that looks at nothing never sees an unhandled rejection', async () => {
   const unhandled: unknown[] = [];
   const note = (reason: unknown) => unhandled.push(reason);

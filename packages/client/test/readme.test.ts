@@ -136,3 +136,7 @@ test('every snippet of the README passes the compiler', () => {
   }));
   expect(faults).toEqual([]);
 }, 120_000);
+
+test('the README has no link that leads out of the package', () => {
+  expect(readme).not.toMatch(/\]\((?!https:|#)/);
+});

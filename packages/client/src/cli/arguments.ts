@@ -32,9 +32,9 @@ Exit codes:
   0    done
   1    failed for an unexpected reason
   2    the command line or a key is wrong; nothing was done
-  3    something in the spool is damaged (verify)
+  3    something in the spool is damaged: verify; drain, when it came upon damage, whatever else it did
   6    there is no spool
-  7    some of the events still wait, or were refused; all the rest was done (drain)
+  7    some of the events still wait, or were refused (drain), or cannot be read (list); all the rest was done
   130  a signal ended it; what was sent is done (drain)
 `;
 
@@ -107,7 +107,7 @@ function parsed(args: readonly string[]) {
     return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
   } catch (error) {
     // Node explains at length how such an argument could be meant for something else.
-    throw usage(error instanceof Error ? (error.message.split(/[.,] To specify| \. /)[0] ?? '') : '');
+    throw usage(error instanceof Error ? (error.message.split(/\n|[.,] To specify| \. /)[0] ?? '') : '');
   }
 }
 

@@ -3,12 +3,14 @@ import { withReason } from '../listeners.js';
 import { checkDestination, endpointFor, type Destination } from '../sending/endpoint-for.js';
 import { Sender } from '../sending/sender.js';
 import type { Setback } from '../sending/setback.js';
-import { inspectSpool } from '../spool/inspection.js';
+import type { Damage } from '../spool/contract.js';
+import { inspectSpool, type InspectedSpool } from '../spool/inspection.js';
+import { OLD_MS, type Holder } from '../spool/process-directory.js';
 import { Spool } from '../spool/spool.js';
 import type { Request } from './arguments.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
-import { counted, type Output } from './output.js';
-import { sums } from './show.js';
+import { counted, size, type Output } from './output.js';
+import { seenAt, sums } from './show.js';
 
 const TIMEOUT_MS = 60_000;
 /** A key that may not send one kind may send the others: they are waited for, but not for long. */
@@ -22,8 +24,13 @@ export async function drain(request: Request, output: Output): Promise<ExitCode>
   const destination = destinationOf(request);
   const onTrouble = (what: string, error: unknown) => output.tell(withReason(what, error));
   // With what nobody holds taken over, or the error of a spool that cannot be used.
-  const spool = await Spool.open({ directory, durability: 'fsync', onTrouble, ...(key && { key }) });
   const course = new Course(timeoutMs, output, !json && process.stderr.isTTY);
+  const damages: Damage[] = [];
+  const spool = await Spool.open({
+    ...{ directory, durability: 'fsync', onTrouble, reading: course.over },
+    onDamage: (damage) => damages.push(damage),
+    ...(key && { key }),
+  });
   const interrupt = () => course.interrupt();
   process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
   const sender = new Sender({
@@ -33,37 +40,85 @@ export async function drain(request: Request, output: Output): Promise<ExitCode>
   });
   const looking = setInterval(() => course.look(sender.sent, spool.state.waiting), LOOK_MS);
   await sender.idle(course.over);
-  clearInterval(looking);
   await sender.stop();
   await spool.flush();
   const { waiting } = spool.state;
+  // Looks on to the end, for damage behind the last event: close waits for it.
+  const lookedOn = spool.take(1, 1, AbortSignal.timeout(0));
   await spool.close();
+  await lookedOn;
+  clearInterval(looking);
   output.endProgress();
   const { sent } = sender;
   const { refused, why } = course;
   const cause = waiting > 0 ? course.cause : undefined;
+  const damage = sumOf(damages);
   if (waiting > 0 && why !== undefined) output.tell(cause === undefined ? why : `${why}: ${cause}`);
-  const left = await inspectSpool(directory, key);
-  const quarantined = left.quarantine.reduce((sum, { events }) => sum + events, 0);
-  // What another host has left is taken over after minutes of silence, and until then is of those that hold.
-  const held = Math.max(0, sums(left).waiting - waiting);
+  const inspected = await inspectSpool(directory, key);
+  const quarantined = inspected.quarantine.reduce((sum, { events }) => sum + events, 0);
+  const { held, left, notTaken } = leftOf(inspected);
+  // Somebody else may have taken over by now what waited in the end, and send it.
+  const still = left.uncounted > 0 ? undefined : Math.max(waiting, left.waiting);
   if (json) {
-    const counts = { found: sent + waiting + refused, sent, waiting, refused };
     await output.sayJson({
-      ...counts,
+      found: still === undefined ? null : sent + still + refused,
+      sent,
+      waiting: still ?? null,
+      refused,
       in_quarantine: quarantined,
-      held_by_others: held,
+      held_by_others: held.uncounted > 0 ? null : held.waiting,
+      not_taken: notTaken,
+      damaged: { bytes: damage.bytes, missing_events: damage.missing, files: damage.files },
       cause: cause ?? null,
     });
   } else {
-    await output.say(`${counted(sent, 'event')} sent, ${waiting} still waiting, ${refused} refused.`);
+    const known = still ?? `at least ${Math.max(waiting, left.waiting)}`;
+    await output.say(`${counted(sent, 'event')} sent, ${known} still waiting, ${refused} refused.`);
+    for (const { path, waiting: events, why } of notTaken) {
+      const count = events === null ? 'an unknown number of events' : counted(events, 'event');
+      await output.say(`NOT TAKEN: ${path}: ${count}; ${why}`);
+    }
+    if (damages.length > 0) {
+      const gone = damage.missing > 0 ? `, ${counted(damage.missing, 'event')} missing` : '';
+      await output.say(`DAMAGED: ${size(damage.bytes)} that were no event${gone}; see collector-spool show`);
+    }
     if (quarantined > 0) {
       await output.say(`${counted(quarantined, 'event')} in quarantine: see collector-spool quarantine`);
     }
-    if (held > 0) await output.say(`${counted(held, 'event')} left to the processes that hold them.`);
+    if (held.uncounted > 0)
+      await output.say('Events are left to the processes that hold them, unknown how many.');
+    else if (held.waiting > 0) {
+      await output.say(`${counted(held.waiting, 'event')} left to the processes that hold them.`);
+    }
   }
   if (course.interrupted) return EXIT.interrupted;
-  return waiting + refused > 0 ? EXIT.partly : EXIT.ok;
+  if (damages.length > 0) return EXIT.damaged;
+  return still !== 0 || refused > 0 ? EXIT.partly : EXIT.ok;
+}
+
+function sumOf(damages: readonly Damage[]) {
+  let [bytes, missing] = [0, 0];
+  for (const damage of damages) {
+    bytes += damage.lost?.bytes ?? 0;
+    missing += damage.missing;
+  }
+  return { bytes, missing, files: damages.flatMap(({ kept }) => kept ?? []) };
+}
+
+/** Of what is in the spool afterwards: what living processes hold, what is left, and what of that was not come by. */
+function leftOf({ parts }: InspectedSpool) {
+  const held = sums({ parts: parts.filter(({ holder }) => holder?.here) });
+  const others = parts.filter(({ holder, waiting }) => !holder?.here && waiting !== 0);
+  const notTaken = others.flatMap(({ path, holder, waiting, problem }) => {
+    const why = holder ? `${unknownHolder(holder)}${problem === undefined ? '' : `; ${problem}`}` : problem;
+    return why === undefined ? [] : [{ path, waiting: waiting ?? null, why }];
+  });
+  return { held, left: sums({ parts: others }), notTaken };
+}
+
+function unknownHolder(holder: Holder): string {
+  const minutes = OLD_MS / 60_000;
+  return `held by another host or before a restart of this one, last seen ${seenAt(holder)}; drain takes it ${minutes} minutes after that, and a running client sooner`;
 }
 
 /** How it goes, told as it goes, and when it is over. */
@@ -119,7 +174,10 @@ class Course {
       this.#setback = undefined;
     }
     const standingMs = performance.now() - this.#progressAt;
-    if (standingMs >= this.#timeoutMs) return this.end(`given up after ${this.#timeoutMs / 1000} s`);
+    if (standingMs >= this.#timeoutMs) {
+      const still = this.cause === undefined ? ': no event was read or answered in that time' : '';
+      return this.end(`given up after ${this.#timeoutMs / 1000} s${still}`);
+    }
     if (!this.#setback && this.#ofKind && standingMs >= KIND_TIMEOUT_MS) {
       return this.end('nothing more is sent');
     }

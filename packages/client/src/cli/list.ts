@@ -12,7 +12,7 @@ import type { Output } from './output.js';
 const KIND_WIDTH = 17;
 
 export async function list({ directory, key, json, contents }: Request, output: Output): Promise<ExitCode> {
-  await eachWaiting(directory, key, async ({ segment, offset, kind, capturedAt, body }) => {
+  const left = await eachWaiting(directory, key, async ({ segment, offset, kind, capturedAt, body }) => {
     const at = new Date(capturedAt).toISOString();
     const shown = contents ? bodyOf(body) : {};
     if (json) {
@@ -23,7 +23,8 @@ export async function list({ directory, key, json, contents }: Request, output: 
       await sayBody(shown, output);
     }
   });
-  return EXIT.ok;
+  for (const { path, why } of left) output.tell(`${path} ${why}`);
+  return left.length > 0 ? EXIT.partly : EXIT.ok;
 }
 
 export async function quarantine(

@@ -52,11 +52,18 @@ function quarantineSums({ quarantine }: InspectedSpool) {
 function asJson(directory: string, spool: InspectedSpool): object {
   const { waiting, bytes, oldest, uncounted } = sums(spool);
   return {
-    ...{ directory, waiting, waiting_bytes: bytes, oldest: oldest ?? null, parts_not_counted: uncounted },
+    directory,
+    // Of a spool that cannot be counted as a whole no number is said that could be taken for it.
+    waiting: uncounted > 0 ? null : waiting,
+    waiting_bytes: uncounted > 0 ? null : bytes,
+    oldest: oldest ?? null,
+    parts_not_counted: uncounted,
     parts: spool.parts.map((part) => ({
       path: part.path,
       held: part.holder !== undefined,
-      holder: part.holder ? { pid: part.holder.pid ?? null, this_host: part.holder.here } : null,
+      holder: part.holder
+        ? { pid: part.holder.pid ?? null, this_host: part.holder.here, seen: seenAt(part.holder) }
+        : null,
       segments: part.segments,
       waiting: part.waiting ?? null,
       waiting_bytes: part.waitingBytes ?? null,
@@ -68,15 +75,19 @@ function asJson(directory: string, spool: InspectedSpool): object {
       reasons: reasonsOf(spool),
       files: spool.quarantine.map(({ path, events }) => ({ path, events })),
     },
-    damaged: spool.damaged,
+    damaged: spool.damaged.map(({ path, bytes, missing }) => ({ path, bytes, missing: missing ?? null })),
   };
 }
 
 function asText(spool: InspectedSpool): string[] {
   const { waiting, bytes, oldest, uncounted } = sums(spool);
   const since = oldest === undefined ? '' : `, the oldest since ${oldest}`;
-  const lines = [`${counted(waiting, 'event')} wait${waiting === 1 ? 's' : ''} (${size(bytes)})${since}.`];
-  if (uncounted > 0) lines.push(`What waits in ${counted(uncounted, 'part')} is not counted: see below.`);
+  const known = `${counted(waiting, 'event')} wait${waiting === 1 ? 's' : ''} (${size(bytes)})${since}`;
+  const lines = [
+    uncounted > 0
+      ? `Unknown how many events wait: ${counted(uncounted, 'part')} cannot be counted, see below. In the others ${known}.`
+      : `${known}.`,
+  ];
   if (spool.parts.length > 0) {
     const heading = ['PART', 'HELD BY', 'EVENTS', 'SIZE', 'OLDEST'];
     const rows = spool.parts.map((part) => [
@@ -96,14 +107,23 @@ function asText(spool: InspectedSpool): string[] {
   if (sealed > 0) lines.push(`${counted(sealed, 'event')} of them sealed: --key-file shows the reasons.`);
   if (unreadable > 0) lines.push(`${counted(unreadable, 'line')} there cannot be read.`);
   if (spool.damaged.length > 0) {
-    lines.push('', 'Bytes that were no event, kept for whoever wants to look into them:');
-    lines.push(...spool.damaged.map((file) => `${file.path} (${size(file.bytes)})`));
+    lines.push('', 'Damage that was found. Take these files away to have it forgotten:');
+    for (const { path, bytes, missing } of spool.damaged) {
+      const what =
+        missing === undefined ? `${size(bytes)} that were no event` : `${counted(missing, 'event')} missing`;
+      lines.push(`${path} (${what})`);
+    }
   }
   return lines;
 }
 
+/** The last sign of life of who may hold a part, RFC 3339. */
+export function seenAt({ touchedAt }: { readonly touchedAt: number }): string {
+  return new Date(touchedAt).toISOString();
+}
+
 function holderOf({ holder }: InspectedSpool['parts'][number]): string {
   if (!holder) return 'nobody';
-  if (!holder.here) return 'another host';
+  if (!holder.here) return `unknown, seen ${seenAt(holder)}`;
   return holder.pid === undefined ? 'a process' : `process ${holder.pid}`;
 }

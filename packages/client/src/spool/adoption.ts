@@ -1,6 +1,6 @@
 /** Taking over the segments of a spool that is no more. */
 import path from 'node:path';
-import { SpoolKeyWrong, SpoolUnwritable } from './contract.js';
+import { SpoolKeyWrong } from './contract.js';
 import { errorCode } from './error-code.js';
 import type { SpoolFiles } from './files.js';
 import {
@@ -19,6 +19,7 @@ import { SegmentReader } from './segment-reader.js';
 import {
   decodeSegmentHeader,
   marksFile,
+  MAX_SEGMENT_BYTES,
   SEGMENT_HEADER_BYTES,
   segmentFile,
   segmentNameOf,
@@ -34,29 +35,57 @@ interface LeftSegment {
   readonly damagedHeader: boolean;
 }
 
+/** What bears the name of a segment and is none that can be read here. */
+export interface UnfitSegment {
+  readonly path: string;
+  /** What it is, for a sentence that begins with the path. */
+  readonly why: string;
+}
+
 export interface Abandoned {
   readonly directory: string;
   readonly segments: readonly LeftSegment[];
+  /** They are left where they are. */
+  readonly unfit: readonly UnfitSegment[];
+  /** Why the key, or none, does not open all segments; undefined when it does. */
+  readonly locked: string | undefined;
 }
 
 /**
  * Looks at the segments of an abandoned directory, and changes nothing.
- * @throws SpoolKeyWrong when the key does not open one of them; SpoolUnwritable when a later version wrote one.
+ * @throws SpoolKeyWrong when the key does not open one of them.
  */
 export async function examine(
   files: SpoolFiles,
   directory: string,
   key: Uint8Array | undefined,
 ): Promise<Abandoned> {
+  const examined = await examineBlind(files, directory, key);
+  if (examined.locked !== undefined) throw new SpoolKeyWrong(examined.locked);
+  return examined;
+}
+
+/** The same, also of segments that the key does not open: their `seal` is undefined then. */
+export async function examineBlind(
+  files: SpoolFiles,
+  directory: string,
+  key: Uint8Array | undefined,
+): Promise<Abandoned> {
   const segments: LeftSegment[] = [];
+  const unfit: UnfitSegment[] = [];
+  let locked: string | undefined;
   for (const file of await listed(files, directory)) {
     const name = segmentNameOf(file);
     if (name === undefined) continue;
-    const bytes = await readHead(files, path.join(directory, file));
+    const at = path.join(directory, file);
+    const bytes = await readHead(files, at);
     if (!bytes) continue;
-    const header = decodeSegmentHeader(bytes);
-    if (header === 'later')
-      throw new SpoolUnwritable(`a later version of the client wrote ${directory}/${file}`);
+    const header = typeof bytes === 'string' ? undefined : decodeSegmentHeader(bytes);
+    if (typeof bytes === 'string') unfit.push({ path: at, why: bytes });
+    else if (header === 'later') {
+      unfit.push({ path: at, why: 'was written by a later version of the client, which can read it' });
+    }
+    if (typeof bytes === 'string' || header === undefined || header === 'later') continue;
     if (header === 'damaged') {
       const id = Buffer.from(name, 'hex');
       segments.push({
@@ -68,13 +97,13 @@ export async function examine(
       continue;
     }
     const seal = header.keyCheck && key ? sealOf(key, header.id) : undefined;
-    if (header.keyCheck && !seal) throw new SpoolKeyWrong(`${directory} is sealed, and no key was given`);
-    if (header.keyCheck && !seal?.check.equals(header.keyCheck)) {
-      throw new SpoolKeyWrong(`${directory} is sealed by another key than the one given`);
+    const opens = header.keyCheck === undefined || seal?.check.equals(header.keyCheck) === true;
+    if (!opens) {
+      locked = `${directory} is sealed${seal ? ' by another key than the one given' : ', and no key was given'}`;
     }
-    segments.push({ name, id: header.id, seal, damagedHeader: false });
+    segments.push({ name, id: header.id, seal: opens ? seal : undefined, damagedHeader: false });
   }
-  return { directory, segments };
+  return { directory, segments, unfit, locked };
 }
 
 /**
@@ -88,8 +117,8 @@ export async function adopt(
   onTrouble: OnTrouble,
 ): Promise<WaitingSegment[]> {
   const adopted: WaitingSegment[] = [];
-  /** Whether nobody else is adopting from here, as far as that shows. */
-  let alone = true;
+  /** Whether nothing stays here, and nobody else is adopting from here, as far as that shows. */
+  let alone = abandoned.unfit.length === 0;
   for (const { name, id, seal, damagedHeader } of abandoned.segments) {
     const move = (file: string) =>
       moved(files, path.join(abandoned.directory, file), path.join(target, file));
@@ -121,7 +150,7 @@ export async function adopt(
       // Its segment is gone.
       if (file.endsWith(marksFile(''))) await files.remove(path.join(abandoned.directory, file));
     }
-    await removeEmptied(files, abandoned.directory);
+    if (abandoned.unfit.length === 0) await removeEmptied(files, abandoned.directory);
   } catch (error) {
     if (alone && errorCode(error) !== 'ENOENT')
       onTrouble(`${abandoned.directory} could not be removed`, error);
@@ -187,16 +216,22 @@ async function firstCapturedAt(files: SpoolFiles, fd: number): Promise<number | 
   return capturedAt <= LATEST ? capturedAt : undefined;
 }
 
-/** Up to SEGMENT_HEADER_BYTES of the file; undefined when it is not there any more. */
-async function readHead(files: SpoolFiles, file: string): Promise<Buffer | undefined> {
+/**
+ * Up to SEGMENT_HEADER_BYTES of the file; undefined when it is not there any more.
+ * @returns a text when it cannot be a segment, or not be read: why.
+ */
+async function readHead(files: SpoolFiles, file: string): Promise<Buffer | string | undefined> {
   let fd: number;
   try {
     fd = await files.open(file, 'read');
   } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined;
-    throw error;
+    const code = errorCode(error);
+    if (code === 'ENOENT') return undefined;
+    return code === 'EFTYPE' ? 'is no regular file' : `cannot be opened (${code ?? 'unknown'})`;
   }
   try {
+    if ((await files.size(fd)) > MAX_SEGMENT_BYTES)
+      return `has more than the ${MAX_SEGMENT_BYTES} bytes of a segment`;
     const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
     return bytes.subarray(0, await files.read(fd, bytes, 0));
   } finally {

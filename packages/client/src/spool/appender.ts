@@ -173,6 +173,8 @@ export class Appender {
 
   #newSegment(): WaitingSegment {
     const { series, directory, key } = this.#options;
+    // Its end is written later, and must not take a number from among those of the next segment.
+    if (this.#segment) this.#segment.endNumber = this.#nextNumber++;
     const id = segmentId(series, this.#nextSegment++);
     this.#segment = new WaitingSegment(directory, id, key && sealOf(key, id));
     this.#planned = SEGMENT_HEADER_BYTES;
@@ -254,7 +256,8 @@ export class Appender {
     const { files, onTrouble, backlog } = this.#options;
     const { segment, fd } = open;
     try {
-      const end = encodeEnd(segment.context, segment.events, Date.now(), this.#nextNumber++);
+      const number = segment.endNumber ?? this.#nextNumber++;
+      const end = encodeEnd(segment.context, segment.events, Date.now(), number);
       await files.write(fd, end, segment.end);
     } catch (error) {
       onTrouble('the end of a segment could not be written; its events are there', error);

@@ -2,10 +2,11 @@
  * All that waits: the segments in the order in which they are read, the events that were given out, and what is done.
  * Of events that nobody has taken it holds nothing but their number, so a million of them take no memory.
  */
-import type { SpooledEvent } from './contract.js';
+import type { OnDamage, SpooledEvent } from './contract.js';
 import { DamagedBytes } from './damaged-bytes.js';
 import { DoneNotes } from './done-notes.js';
 import type { SpoolFiles } from './files.js';
+import { FrameCount, missingWords } from './frame-count.js';
 import { loadMarks } from './marks-file.js';
 import { SegmentReader, type FoundFrame, type LostBytes } from './segment-reader.js';
 import { TakenEvent } from './taken-event.js';
@@ -18,6 +19,7 @@ interface Reading {
   readonly reader: SegmentReader;
   /** Done before this spool read it: not given out. */
   readonly done: ReadonlyMap<number, number>;
+  readonly count: FrameCount;
 }
 
 /** What a call of `collect` has gathered, and how much more it takes. */
@@ -39,6 +41,8 @@ export class Backlog {
   readonly #files: SpoolFiles;
   readonly #damaged: DamagedBytes;
   readonly #onTrouble: OnTrouble;
+  readonly #onDamage: OnDamage;
+  readonly #until: AbortSignal | undefined;
   /** Not read to the end; the first one is being read. */
   readonly #toRead: WaitingSegment[] = [];
   #reading: Reading | undefined;
@@ -50,8 +54,17 @@ export class Backlog {
   #backFirst = false;
   readonly notes: DoneNotes;
 
-  constructor(files: SpoolFiles, root: string, onTrouble: OnTrouble) {
+  /** @param until see `SpoolOptions.reading`. */
+  constructor(
+    files: SpoolFiles,
+    root: string,
+    onTrouble: OnTrouble,
+    onDamage: OnDamage = () => undefined,
+    until?: AbortSignal,
+  ) {
     this.#files = files;
+    this.#onDamage = onDamage;
+    this.#until = until;
     this.#damaged = new DamagedBytes(files, root);
     this.#onTrouble = onTrouble;
     this.notes = new DoneNotes(files, onTrouble);
@@ -153,7 +166,7 @@ export class Backlog {
   }
 
   async #collectUnread(batch: Batch): Promise<void> {
-    while (hasRoom(batch)) {
+    while (hasRoom(batch) && !this.#until?.aborted) {
       const segment = this.#toRead[0];
       if (!segment || (segment.own && !segment.complete && segment.unread.events === 0)) return;
       const reading = this.#reading ?? (await this.#open(segment));
@@ -183,7 +196,7 @@ export class Backlog {
       const done = segment.own ? NONE : await loadMarks(this.#files, segment);
       const reader = new SegmentReader(this.#files, fd, segment.context);
       this.#readAt = undefined;
-      this.#reading = { segment, fd, reader, done };
+      this.#reading = { segment, fd, reader, done, count: new FrameCount() };
       return this.#reading;
     } catch (error) {
       // Whatever is wrong with this one, what is behind it goes on. The next spool on the directory tries again.
@@ -195,7 +208,9 @@ export class Backlog {
     }
   }
 
-  #met({ segment, done }: Reading, { frame, offset, size }: FoundFrame): TakenEvent | undefined {
+  #met({ segment, done, count }: Reading, found: FoundFrame): TakenEvent | undefined {
+    const { frame, offset, size } = found;
+    count.meet(found, done);
     if (frame.kind === undefined || done.has(offset)) return undefined;
     this.#readAt = frame.capturedAt;
     segment.unread.events--;
@@ -208,29 +223,54 @@ export class Backlog {
     const what =
       `${lost.size} bytes at ${lost.offset} of segment ${segment.name} are no whole frame` +
       (lost.atEnd ? ', nor is what is behind them' : '');
+    let file: string | undefined;
     try {
-      const file = await this.#damaged.keep(segment.name, fd, lost);
+      file = await this.#damaged.keep(segment.name, fd, lost);
       this.#onTrouble(`${what}; ${file === undefined ? 'they are zeros' : `kept in ${file}`}`, undefined);
     } catch (error) {
       segment.keep = true;
       this.#onTrouble(`${what}; the segment is left for the next start`, error);
     }
+    const { offset, size: bytes } = lost;
+    this.#onDamage({ segment: segment.name, lost: { offset, bytes }, missing: 0, kept: file });
   }
 
-  async #endReading({ segment, fd, reader }: Reading): Promise<void> {
+  /** Events that are not there are noted in `damaged/` before the segment goes, and with it the last trace of them. */
+  async #noteMissing({ segment, count }: Reading, missing: number): Promise<void> {
+    const { name, own } = segment;
+    let kept: string | undefined;
+    let failure: unknown;
+    try {
+      kept = await this.#damaged.note(name, missing);
+    } catch (error) {
+      segment.keep = true;
+      failure = error;
+    }
+    const promised = own ? segment.events : count.promised;
+    this.#onTrouble(`segment ${name} is damaged: ${missingWords(missing, promised)}`, failure);
+    this.#onDamage({ segment: name, lost: undefined, missing, kept });
+  }
+
+  async #endReading(reading: Reading): Promise<void> {
+    const { segment, fd, reader, count } = reading;
+    const unread = segment.unread.events;
+    const missing = segment.own ? unread : Math.max(unread, count.missing);
+    if (reader.unreadable !== undefined) {
+      // Whatever the disk could not read now, it may at the next start.
+      segment.keep = true;
+      if (unread > 0) {
+        this.#onTrouble(`${unread} events of segment ${segment.name} cannot be read`, reader.unreadable);
+      }
+    } else if (missing > 0) await this.#noteMissing(reading, missing);
+    // From here on nothing is awaited: meanwhile its last event may be done, and the segment be finished. So far it
+    // could not be: events of it were not read, or another spool has begun it.
     this.#reading = undefined;
     this.#toRead.shift();
     segment.readToEnd = true;
-    // Whatever the disk could not read now, it may at the next start.
-    if (reader.unreadable !== undefined) segment.keep = true;
     const { events, bytes } = segment.unread;
     this.waiting -= events;
     this.waitingBytes -= bytes;
     segment.unread = { events: 0, bytes: 0 };
-    if (events > 0) {
-      this.#onTrouble(`${events} events of segment ${segment.name} cannot be read`, reader.unreadable);
-    }
-    // Before anything is awaited: meanwhile its last event may be done.
     this.#finish(segment);
     await this.#close(fd);
   }

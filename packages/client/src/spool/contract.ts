@@ -13,6 +13,20 @@ import type { OnTrouble } from './trouble.js';
  */
 export type Durability = 'fsync' | 'os' | 'memory';
 
+/** What was found damaged when events were read. */
+export interface Damage {
+  /** The name of the segment. */
+  readonly segment: string;
+  /** Bytes that are no event, from this offset on; undefined when events are missing of which nothing is left. */
+  readonly lost: { readonly offset: number; readonly bytes: number } | undefined;
+  /** How many events are missing: see FrameCount. */
+  readonly missing: number;
+  /** Where the bytes are kept, or the number is noted; undefined for zeros, and for what could not be kept. */
+  readonly kept: string | undefined;
+}
+
+export type OnDamage = (damage: Damage) => void;
+
 export interface SpoolOptions {
   /** May be left undefined with `memory`, which never touches the disk. */
   readonly directory: string | undefined;
@@ -27,6 +41,10 @@ export interface SpoolOptions {
   readonly files?: SpoolFiles;
   /** Told of all that went wrong and that no call could report, each time. Never given anything of an event. */
   readonly onTrouble?: OnTrouble;
+  /** Told of damage as it is found, beside `onTrouble`. */
+  readonly onDamage?: OnDamage;
+  /** Once aborted, the spool reads no further, and gives out what it was given back at most. */
+  readonly reading?: AbortSignal;
 }
 
 /** Where an event stands. Opaque; within one segment, later events have higher offsets. */

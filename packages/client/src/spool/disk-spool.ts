@@ -20,6 +20,7 @@ import { nodeFiles, type SpoolFiles } from './files.js';
 import { HEARTBEAT_MS, Neighbours, preparePrivate, ProcessDirectory } from './process-directory.js';
 import { Quarantine } from './quarantine.js';
 import { KEY_BYTES } from './sealing.js';
+import { MAX_SEGMENT_BYTES } from './segment.js';
 import { Takers } from './takers.js';
 import type { TakenEvent } from './taken-event.js';
 import type { OnTrouble } from './trouble.js';
@@ -54,7 +55,7 @@ export class DiskSpool implements Spool {
   private constructor(parts: Parts, options: SpoolOptions, maxBytes: number, segmentBytes: number) {
     const { files, root, home, key, onTrouble } = parts;
     this.#parts = parts;
-    this.#backlog = new Backlog(files, root, onTrouble);
+    this.#backlog = new Backlog(files, root, onTrouble, options.onDamage, options.reading);
     this.#takers = new Takers(this.#backlog);
     this.#appender = new Appender({
       ...{ files, key, onTrouble, maxBytes, segmentBytes },
@@ -79,8 +80,8 @@ export class DiskSpool implements Spool {
     const segmentBytes = options.segmentBytes ?? Math.min(SEGMENT_BYTES, Math.floor(maxBytes / 4));
     if (directory === undefined) throw new RangeError('a spool on the disk needs a directory');
     if (key && key.length !== KEY_BYTES) throw new RangeError(`the key of a spool has ${KEY_BYTES} bytes`);
-    if (!(maxBytes >= 1 && segmentBytes >= 1 && segmentBytes < 2 ** 32)) {
-      throw new RangeError('the sizes of a spool are from 1 byte on, and of a segment below 4 GiB');
+    if (!(maxBytes >= 1 && segmentBytes >= 1 && segmentBytes <= MAX_SEGMENT_BYTES)) {
+      throw new RangeError('the sizes of a spool are from 1 byte on, and of a segment up to 256 MiB');
     }
     const root = path.resolve(directory);
     const { onTrouble = () => undefined } = options;
@@ -216,7 +217,9 @@ async function examineAll(
   const left: Abandoned[] = [];
   for (const directory of directories) {
     try {
-      left.push(await examine(files, directory, key));
+      const examined = await examine(files, directory, key);
+      for (const { path, why } of examined.unfit) onTrouble(`${path} ${why}; it is left as it is`, undefined);
+      left.push(examined);
     } catch (error) {
       if (!lenient && error instanceof SpoolKeyWrong) throw error;
       onTrouble(`${directory} is left as it is`, error);

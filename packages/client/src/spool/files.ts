@@ -6,11 +6,14 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { errorCode } from './error-code.js';
 import { holdLock, HOST, lockState, type HeldLock, type LockState } from './lock.js';
 
 export interface SpoolFiles {
   /** On return the directory exists, mode 0700 if it was made, and the names of all that was made are durable. */
   makeDirectory(directory: string): Promise<void>;
+  /** The same for a directory inside the spool. @throws when a link is in its place, which may lead out of it. */
+  makeInside(directory: string): Promise<void>;
   removeDirectory(directory: string): Promise<void>;
   /** Sorted by name. */
   list(directory: string): Promise<string[]>;
@@ -21,7 +24,10 @@ export interface SpoolFiles {
   rename(from: string, to: string): Promise<void>;
   /** No error when it is not there. */
   remove(file: string): Promise<void>;
-  /** `new` fails with EEXIST, `read` with ENOENT; `write` makes it if need be. What is made has mode 0600. */
+  /**
+   * `new` fails with EEXIST, `read` with ENOENT; `write` makes it if need be. What is made has mode 0600. All fail for
+   * what is no regular file, links among it, and never wait for somebody at the other end of a pipe.
+   */
   open(file: string, how: 'read' | 'write' | 'new'): Promise<number>;
   close(fd: number): Promise<void>;
   size(fd: number): Promise<number>;
@@ -57,8 +63,18 @@ const promised = {
   fdatasync: promisify(fs.fdatasync),
 };
 
-const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL } = fs.constants;
-const FLAGS = { read: O_RDONLY, write: O_RDWR | O_CREAT, new: O_RDWR | O_CREAT | O_EXCL };
+const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
+const PLAIN = O_NOFOLLOW | O_NONBLOCK;
+const FLAGS = {
+  read: O_RDONLY | PLAIN,
+  write: O_RDWR | O_CREAT | PLAIN,
+  new: O_RDWR | O_CREAT | O_EXCL | PLAIN,
+};
+
+/** Like those of the system; EFTYPE is what some of them call it. */
+function notRegular(file: string): Error {
+  return Object.assign(new Error(`${file} is no regular file`), { code: 'EFTYPE' });
+}
 
 export const nodeFiles: SpoolFiles = {
   async makeDirectory(directory) {
@@ -68,6 +84,11 @@ export const nodeFiles: SpoolFiles = {
       await this.syncDirectory(path.dirname(made));
       if (made === path.resolve(first)) break;
     }
+  },
+  async makeInside(directory) {
+    await this.makeDirectory(directory);
+    if ((await fs.promises.lstat(directory)).isDirectory()) return;
+    throw Object.assign(new Error(`${directory} is a link`), { code: 'ENOTDIR' });
   },
   removeDirectory: (directory) => fs.promises.rmdir(directory),
   list: async (directory) => (await fs.promises.readdir(directory)).sort(),
@@ -85,7 +106,19 @@ export const nodeFiles: SpoolFiles = {
   },
   rename: (from, to) => fs.promises.rename(from, to),
   remove: (file) => fs.promises.rm(file, { force: true }),
-  open: (file, how) => promised.open(file, FLAGS[how], 0o600),
+  async open(file, how) {
+    let fd: number;
+    try {
+      fd = await promised.open(file, FLAGS[how], 0o600);
+    } catch (error) {
+      // A link; a directory, opened for writing; a pipe or socket that nobody reads.
+      if (['ELOOP', 'EISDIR', 'ENXIO'].includes(errorCode(error) ?? '')) throw notRegular(file);
+      throw error;
+    }
+    if (how === 'new' || (await promised.fstat(fd)).isFile()) return fd;
+    await promised.close(fd);
+    throw notRegular(file);
+  },
   close: (fd) => promised.close(fd),
   size: async (fd) => (await promised.fstat(fd)).size,
   async read(fd, target, position) {

@@ -35,12 +35,16 @@ export interface FrameContext {
   /** CRC-32 of the segment's id. */
   readonly checksumStart: number;
   readonly seal: Seal | undefined;
+  /** Sealed frames are read by their headers alone: their bodies are empty then. For counting without the key. */
+  readonly blind?: boolean;
 }
 
 export interface Frame {
   /** Undefined for the frame that ends a segment. */
   readonly kind: EventKind | undefined;
   readonly capturedAt: number;
+  /** Counts up through the series; one that was used for a frame that could not be written is left out. */
+  readonly number: number;
   /** Memory of its own. */
   readonly body: Buffer;
 }
@@ -125,17 +129,19 @@ export function decodeFrame(
   if (kind === undefined && code !== END_OF_SEGMENT) return undefined;
   const capturedAt = frameCapturedAt(source, offset);
   if (capturedAt > LATEST) return undefined;
+  const number = readUint64(source, offset + 24);
   const start = offset + FRAME_HEADER_BYTES;
   const content = source.subarray(start, offset + size);
-  if (flags === 0) return { kind, capturedAt, body: Buffer.from(content) };
+  if (flags === 0) return { kind, capturedAt, number, body: Buffer.from(content) };
   if (flags !== SEALED) return undefined;
+  if (context.blind) return { kind, capturedAt, number, body: Buffer.alloc(0) };
   const body = context.seal?.open(nonceOf(source, offset), source.subarray(offset + 4, start), content);
-  return body && { kind, capturedAt, body };
+  return body && { kind, capturedAt, number, body };
 }
 
 /** When the event in the frame was captured, Unix time in milliseconds. */
 export function frameCapturedAt(source: Buffer, offset: number): number {
-  return source.readUInt32LE(offset + 20) * HIGH + source.readUInt32LE(offset + 16);
+  return readUint64(source, offset + 16);
 }
 
 /** How many events the segment has, by the frame that ends it. */
@@ -147,6 +153,10 @@ function nonceOf(frame: Buffer, offset: number): Buffer {
   const nonce = Buffer.alloc(12);
   frame.copy(nonce, 4, offset + 24, offset + 32);
   return nonce;
+}
+
+function readUint64(source: Buffer, offset: number): number {
+  return source.readUInt32LE(offset + 4) * HIGH + source.readUInt32LE(offset);
 }
 
 function writeUint64(target: Buffer, value: number, offset: number): void {

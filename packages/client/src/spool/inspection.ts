@@ -1,28 +1,30 @@
 /** What a spool holds, for people to see: nothing is taken, moved or removed, and nobody is held up. */
 import path from 'node:path';
-import { examine, survey } from './adoption.js';
-import { SpoolKeyWrong, SpoolUnwritable } from './contract.js';
+import { examineBlind, survey } from './adoption.js';
+import { DamagedBytes, type KeptDamage } from './damaged-bytes.js';
 import { errorCode } from './error-code.js';
 import { nodeFiles, type SpoolFiles } from './files.js';
-import { Neighbours, readOwner } from './process-directory.js';
-import { quarantinedLines, quarantineFiles } from './quarantined.js';
-import { SERIES_NAME, segmentNameOf } from './segment.js';
+import { Neighbours, type Holder } from './process-directory.js';
+import { quarantinedLines, quarantineFiles, type QuarantinedLine } from './quarantined.js';
+import { SERIES_NAME } from './segment.js';
 import { WaitingSegment } from './waiting-segment.js';
 
 const MOST_REASONS = 100;
-const LONGEST_REASON = 60;
+/** What codes look like in the protocol's table. */
+const CODE = /^[a-z][a-z0-9_]{0,63}$/;
 
 /** The sub-directory of one process. */
 interface InspectedPart {
   readonly path: string;
   /** The process that writes to it, or may: then the numbers are those of a moment ago. Undefined when nobody does. */
-  readonly holder: { readonly pid: number | undefined; readonly here: boolean } | undefined;
+  readonly holder: Holder | undefined;
   readonly segments: number;
-  /** Undefined when they cannot be counted; then `problem` says why. */
+  /** Undefined when they cannot all be counted; then `problem` says why. */
   readonly waiting: number | undefined;
   readonly waitingBytes: number | undefined;
   /** When the first event of the oldest segment was captured, RFC 3339. */
   readonly oldest: string | undefined;
+  /** What cannot be read of it. */
   readonly problem: string | undefined;
 }
 
@@ -33,14 +35,13 @@ interface InspectedQuarantine {
   readonly sealed: number;
   /** Lines that are none of the quarantine's. */
   readonly unreadable: number;
-  /** As the files say, which somebody may have changed: text of any kind. */
   readonly reasons: readonly { readonly status: string; readonly code: string; readonly events: number }[];
 }
 
 export interface InspectedSpool {
   readonly parts: readonly InspectedPart[];
   readonly quarantine: readonly InspectedQuarantine[];
-  readonly damaged: readonly { readonly path: string; readonly bytes: number }[];
+  readonly damaged: readonly KeptDamage[];
 }
 
 /** Of a spool's names, those that stand for themselves. */
@@ -70,50 +71,59 @@ export async function inspectSpool(
   files: SpoolFiles = nodeFiles,
 ): Promise<InspectedSpool> {
   const root = path.resolve(directory);
-  const free = await new Neighbours(files, root, () => undefined).abandoned();
+  const neighbours = new Neighbours(files, root, () => undefined);
   const parts: InspectedPart[] = [];
   for (const part of await partsOf(root, files)) {
-    const owner = free.includes(part) ? undefined : await readOwner(files, part);
-    const holder = owner && { pid: owner.pid, here: owner.host === files.host };
-    parts.push({ path: part, holder, ...(await contentsOf(files, part, key)) });
+    try {
+      const holder = await neighbours.holderOf(part);
+      parts.push({ path: part, holder, ...(await contentsOf(files, part, key)) });
+    } catch (error) {
+      // Taken over meanwhile: it is found elsewhere.
+      if (errorCode(error) === 'ENOENT') continue;
+      const problem = `${part} cannot be looked at (${errorCode(error) ?? 'unknown'})`;
+      parts.push({ path: part, holder: undefined, segments: 0, ...UNKNOWN, problem });
+    }
   }
   const quarantine: InspectedQuarantine[] = [];
   for (const file of await quarantineFiles(files, root)) {
     quarantine.push(await inspectQuarantine(files, file, key));
   }
-  return { parts, quarantine, damaged: await damagedIn(files, path.join(root, 'damaged')) };
+  return { parts, quarantine, damaged: await new DamagedBytes(files, root).all() };
 }
 
+const UNKNOWN = { waiting: undefined, waitingBytes: undefined, oldest: undefined };
+
+/** Sealed events are counted without the key: only what is in a frame is sealed. */
 async function contentsOf(
   files: SpoolFiles,
   directory: string,
   key: Uint8Array | undefined,
 ): Promise<Omit<InspectedPart, 'path' | 'holder'>> {
-  try {
-    const { segments } = await examine(files, directory, key);
-    let [waiting, waitingBytes] = [0, 0];
-    let oldest = Infinity;
-    for (const { name, id, seal } of segments) {
-      const segment = new WaitingSegment(directory, id, seal, name);
-      try {
-        await survey(files, segment);
-      } catch (error) {
-        // Finished meanwhile.
-        if (errorCode(error) === 'ENOENT') continue;
-        throw error;
-      }
-      waiting += segment.unread.events;
-      waitingBytes += segment.unread.bytes;
-      if (segment.unread.events > 0) oldest = Math.min(oldest, segment.firstCapturedAt ?? Infinity);
+  const { segments, unfit, locked } = await examineBlind(files, directory, key);
+  const problems = unfit.map(({ path: file, why }) => `${file} ${why}`);
+  if (locked !== undefined) problems.push(locked);
+  let uncounted = unfit.length;
+  let [waiting, waitingBytes] = [0, 0];
+  let oldest = Infinity;
+  for (const { name, id, seal } of segments) {
+    const segment = new WaitingSegment(directory, id, seal, name, seal === undefined);
+    try {
+      await survey(files, segment);
+    } catch (error) {
+      // Finished meanwhile.
+      if (errorCode(error) === 'ENOENT') continue;
+      problems.push(`${segment.path} cannot be read (${errorCode(error) ?? 'unknown'})`);
+      uncounted++;
+      continue;
     }
-    const at = Number.isFinite(oldest) ? new Date(oldest).toISOString() : undefined;
-    return { segments: segments.length, waiting, waitingBytes, oldest: at, problem: undefined };
-  } catch (error) {
-    if (!(error instanceof SpoolKeyWrong || error instanceof SpoolUnwritable)) throw error;
-    const segments = (await files.list(directory)).filter((name) => segmentNameOf(name)).length;
-    const unknown = { waiting: undefined, waitingBytes: undefined, oldest: undefined };
-    return { segments, ...unknown, problem: error.message };
+    waiting += segment.unread.events;
+    waitingBytes += segment.unread.bytes;
+    if (segment.unread.events > 0) oldest = Math.min(oldest, segment.firstCapturedAt ?? Infinity);
   }
+  const at = Number.isFinite(oldest) ? new Date(oldest).toISOString() : undefined;
+  const counts = uncounted > 0 ? UNKNOWN : { waiting, waitingBytes, oldest: at };
+  const problem = problems.length > 0 ? problems.join('; ') : undefined;
+  return { segments: segments.length + unfit.length, ...counts, problem };
 }
 
 async function inspectQuarantine(
@@ -123,7 +133,7 @@ async function inspectQuarantine(
 ): Promise<InspectedQuarantine> {
   const reasons = new Map<string, { status: string; code: string; events: number }>();
   const found = { events: 0, sealed: 0, unreadable: 0 };
-  for await (const { event } of quarantinedLines(files, file, key)) {
+  for await (const { event } of readableLines(files, file, key)) {
     if (event === undefined) {
       found.unreadable++;
       continue;
@@ -143,31 +153,31 @@ async function inspectQuarantine(
   return { path: file, ...found, reasons: [...reasons.values()] };
 }
 
-/** Status and code in short, whatever stands there; the code is empty when there is none. */
+/** A file that cannot be read counts as a line that cannot. */
+async function* readableLines(
+  files: SpoolFiles,
+  file: string,
+  key: Uint8Array | undefined,
+): AsyncGenerator<Pick<QuarantinedLine, 'event'>, void, undefined> {
+  try {
+    yield* quarantinedLines(files, file, key);
+  } catch {
+    yield { event: undefined };
+  }
+}
+
+/**
+ * Status and code, and nothing that is none: a server's words may be about a patient. The code is empty when there is
+ * none.
+ */
 export function reasonOf(refusal: { readonly status: unknown; readonly code?: unknown }): {
   status: string;
   code: string;
 } {
-  const short = (value: unknown) =>
-    ['string', 'number'].includes(typeof value) ? String(value).slice(0, LONGEST_REASON) : '';
-  return { status: short(refusal.status), code: short(refusal.code) };
-}
-
-async function damagedIn(files: SpoolFiles, directory: string): Promise<{ path: string; bytes: number }[]> {
-  const damaged = [];
-  for (const name of await files.list(directory).catch(noneIfMissing)) {
-    const file = path.join(directory, name);
-    const fd = await files.open(file, 'read');
-    try {
-      damaged.push({ path: file, bytes: await files.size(fd) });
-    } finally {
-      await files.close(fd);
-    }
-  }
-  return damaged;
-}
-
-function noneIfMissing(error: unknown): string[] {
-  if (errorCode(error) === 'ENOENT') return [];
-  throw error;
+  const { status, code } = refusal;
+  const known = typeof code === 'string' && CODE.test(code);
+  return {
+    status: Number.isInteger(status) && /^\d{3}$/.test(String(status)) ? String(status) : 'unknown',
+    code: known ? code : code === undefined ? '' : 'an unknown code',
+  };
 }

@@ -11,9 +11,10 @@
  * rename has one winner.
  *
  * Abandoned is one without an owner, or one of this host on whose lock nobody listens. About one of another host this
- * kernel cannot tell: it is abandoned when its owner has not been touched for three minutes by the clock of whoever
- * looks on. That takes in another boot of this host, and it holds on NFS as long as no living process stands still for
- * so long.
+ * kernel cannot tell: it is abandoned when its owner has not been touched for three minutes while somebody looked on, or
+ * is a quarter of an hour old by the clock, so that whoever comes later need not look on. That takes in another boot of
+ * this host and a copied spool, and it holds on NFS as long as no living process stands still for so long, and the
+ * clocks of its hosts are less than a quarter of an hour apart.
  */
 import path from 'node:path';
 import { SpoolUnwritable } from './contract.js';
@@ -26,6 +27,8 @@ import type { OnTrouble } from './trouble.js';
 export const HEARTBEAT_MS = 10_000;
 /** Longer than a client of NFS keeps the times of a file by itself (acregmax, 60 seconds). */
 const PATIENCE_MS = 180_000;
+/** Clocks of hosts that share a directory are nearer to each other than this. */
+export const OLD_MS = 15 * 60_000;
 const DRAFT = 'new-';
 export const LOCK = 'lock';
 export const OWNER = 'owner';
@@ -108,6 +111,16 @@ export class ProcessDirectory {
   }
 }
 
+/** Who holds a directory, or may hold it. */
+export interface Holder {
+  /** By its own word. */
+  readonly pid: number | undefined;
+  /** It runs on this host and lives. Otherwise it cannot be asked, and may be long gone. */
+  readonly here: boolean;
+  /** Its last sign of life, Unix time in milliseconds. */
+  readonly touchedAt: number;
+}
+
 /** Looks for directories in the spool that nobody holds any more. */
 export class Neighbours {
   readonly #files: SpoolFiles;
@@ -155,19 +168,33 @@ export class Neighbours {
   }
 
   async #isAbandoned(directory: string): Promise<boolean> {
+    return (await this.#stateOf(directory)) === 'abandoned';
+  }
+
+  /** See Holder. @throws as `abandoned` tells. */
+  async holderOf(directory: string): Promise<Holder | undefined> {
+    const state = await this.#stateOf(directory);
+    const owner = state === 'abandoned' ? undefined : await readOwner(this.#files, directory);
+    if (!owner || state === 'abandoned') return undefined;
+    const touchedAt = await this.#files.touchedAt(path.join(directory, OWNER));
+    return { pid: owner.pid, here: state === 'held', touchedAt };
+  }
+
+  async #stateOf(directory: string): Promise<'held' | 'unknown' | 'abandoned'> {
     const owner = path.join(directory, OWNER);
     const holder = await readOwner(this.#files, directory);
-    if (holder === undefined) return true;
+    if (holder === undefined) return 'abandoned';
     const { host } = holder;
     const state = await this.#files.lockState(path.join(directory, LOCK));
-    if (state === 'free' && host === this.#files.host) return true;
+    if (state === 'free' && host === this.#files.host) return 'abandoned';
     // A lock that is missing may have been swept away under a living process.
-    if (state === 'held' && host === this.#files.host) return false;
-    return this.#isQuiet(directory, owner);
+    if (state === 'held' && host === this.#files.host) return 'held';
+    return (await this.#isQuiet(directory, owner)) ? 'abandoned' : 'unknown';
   }
 
   async #isQuiet(directory: string, file: string): Promise<boolean> {
     const touchedAt = await this.#files.touchedAt(file);
+    if (Date.now() - touchedAt >= OLD_MS) return true;
     const watched = this.#watched.get(directory);
     if (watched?.touchedAt !== touchedAt) {
       this.#watched.set(directory, { touchedAt, since: performance.now() });
@@ -187,7 +214,7 @@ export async function removeEmptied(files: SpoolFiles, directory: string): Promi
 }
 
 /** Who holds the directory, or held it last; undefined when nobody does. The process id is only a word of its host. */
-export async function readOwner(
+async function readOwner(
   files: SpoolFiles,
   directory: string,
 ): Promise<{ host: string; pid: number | undefined } | undefined> {

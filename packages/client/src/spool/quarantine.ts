@@ -49,7 +49,7 @@ export class Quarantine {
 
   async #write(line: Buffer): Promise<void> {
     try {
-      await this.#options.files.makeDirectory(path.dirname(this.path));
+      await this.#options.files.makeInside(path.dirname(this.path));
       while (!(await this.#append(line)));
     } catch (error) {
       const message = 'an event could not be put into quarantine';

@@ -38,8 +38,11 @@ export async function requeue(
   const found = await quarantineFiles(files, root);
   for (const file of found) {
     for await (const { event } of quarantinedLines(files, file, key)) {
-      if (event === 'sealed')
-        throw new SpoolKeyWrong('the quarantine is sealed by another key than the one given');
+      if (event === 'sealed') {
+        throw new SpoolKeyWrong(
+          `the quarantine is sealed${key ? ' by another key than the one given' : ', and no key was given'}`,
+        );
+      }
     }
   }
   const requeued = { events: 0, unreadable: [] as string[] };

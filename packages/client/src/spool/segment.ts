@@ -21,6 +21,8 @@ import { crc32 } from './crc32.js';
 import { KEY_CHECK_BYTES, Seal } from './sealing.js';
 
 export const SEGMENT_HEADER_BYTES = 64;
+/** No segment is larger: what is, nobody has written as one, and reading it could take for ever. */
+export const MAX_SEGMENT_BYTES = 256 << 20;
 const MAGIC = Buffer.from('CE-SPOOL');
 const VERSION = 1;
 const SERIES_BYTES = 13;

@@ -1,8 +1,8 @@
 /** Whether every byte of a spool is what was written; nothing is changed, and nobody is held up. */
 import path from 'node:path';
-import { examine, type Abandoned } from './adoption.js';
-import { SpoolUnwritable } from './contract.js';
-import { eventsOf } from './frame.js';
+import { examine } from './adoption.js';
+import { DamagedBytes } from './damaged-bytes.js';
+import { FrameCount, missingWords } from './frame-count.js';
 import { nodeFiles, type SpoolFiles } from './files.js';
 import { partsOf } from './inspection.js';
 import { Neighbours } from './process-directory.js';
@@ -44,14 +44,8 @@ export async function verifySpool(
   const root = path.resolve(directory);
   const sums: Sums = { segments: 0, events: 0, done: 0, quarantined: 0, sealed: 0, findings: [] };
   for (const part of await partsOf(root, files)) {
-    let examined: Abandoned;
-    try {
-      examined = await examine(files, part, key);
-    } catch (error) {
-      if (!(error instanceof SpoolUnwritable)) throw error;
-      sums.findings.push({ path: part, message: error.message });
-      continue;
-    }
+    const examined = await examine(files, part, key);
+    for (const { path: at, why } of examined.unfit) sums.findings.push({ path: at, message: `it ${why}` });
     for (const { name, id, seal, damagedHeader } of examined.segments) {
       const segment = new WaitingSegment(part, id, seal, name);
       if (damagedHeader) sums.findings.push({ path: segment.path, message: 'its header is damaged' });
@@ -67,6 +61,13 @@ export async function verifySpool(
       if (event === 'sealed') sums.sealed++;
     }
   }
+  for (const { path: at, bytes, missing } of await new DamagedBytes(files, root).all()) {
+    const message =
+      missing === undefined
+        ? `${bytes} bytes that were no event when they were read, and are kept here`
+        : `events were missing when their segment was read: ${missing}`;
+    sums.findings.push({ path: at, message });
+  }
   return sums;
 }
 
@@ -77,28 +78,26 @@ async function verifySegment(
   segment: WaitingSegment,
   sums: Sums,
 ): Promise<void> {
-  let events = 0;
-  let promised = 0;
+  const count = new FrameCount();
   const lost: { message: string; atEnd: boolean }[] = [];
   const walked = await walk(files, segment, (found, done) => {
     if (!found.frame) {
       const message = `${found.size} bytes at ${found.offset} are no whole frame`;
       const torn = ', nor is what is behind them: damage, or what a crash in the middle of a write leaves';
       lost.push({ message: message + (found.atEnd ? torn : ''), atEnd: found.atEnd });
-    } else if (found.frame.kind === undefined) promised = eventsOf(found.frame);
-    else {
-      events++;
-      if (done.has(found.offset)) sums.done++;
+      return;
     }
+    count.meet(found, done);
   });
   if (!walked) return;
   sums.segments++;
-  sums.events += events;
+  sums.events += count.events;
+  sums.done += count.done;
   const tell = (message: string) => sums.findings.push({ path: segment.path, message });
   // The end of a segment that is being written may be half of a frame.
   const held = lost.at(-1)?.atEnd === true && (await isHeld(files, root, part));
   for (const { message, atEnd } of lost) if (!(atEnd && held)) tell(message);
-  if (events < promised) tell(`${promised - events} of its ${promised} events are missing`);
+  if (count.missing > 0) tell(missingWords(count.missing, count.promised));
   if (walked.unreadable !== undefined) tell('some of it cannot be read');
 }
 

@@ -1,6 +1,6 @@
 /** The events that wait in a spool, one by one, for people to see; nobody is held up. */
 import type { EventKind } from '@clinical-events/protocol';
-import { examine } from './adoption.js';
+import { examine, type UnfitSegment } from './adoption.js';
 import { nodeFiles, type SpoolFiles } from './files.js';
 import { partsOf } from './inspection.js';
 import { walk } from './segment-walk.js';
@@ -18,16 +18,19 @@ export interface WaitingEvent {
 
 /**
  * Visits them part by part. What a living process does meanwhile may or may not be seen.
- * @throws SpoolKeyWrong, SpoolUnwritable as `Spool.open` does; the errors of the file system.
+ * @returns what bears the name of a segment and cannot be read, with the reason.
+ * @throws SpoolKeyWrong as `Spool.open` does; the errors of the file system.
  */
 export async function eachWaiting(
   directory: string,
   key: Uint8Array | undefined,
   visit: (event: WaitingEvent) => void | Promise<void>,
   files: SpoolFiles = nodeFiles,
-): Promise<void> {
+): Promise<UnfitSegment[]> {
+  const left: UnfitSegment[] = [];
   for (const part of await partsOf(directory, files)) {
-    const { segments } = await examine(files, part, key);
+    const { segments, unfit } = await examine(files, part, key);
+    left.push(...unfit);
     for (const { name, id, seal } of segments) {
       const segment = new WaitingSegment(part, id, seal, name);
       await walk(files, segment, ({ frame, offset }, done) => {
@@ -37,4 +40,5 @@ export async function eachWaiting(
       });
     }
   }
+  return left;
 }

@@ -26,6 +26,8 @@ export class WaitingSegment {
   /** Events that the reader has met and that are not done. */
   left = 0;
   readToEnd = false;
+  /** The number of the frame that ends it, once one was set aside for it. */
+  endNumber: number | undefined;
   /** When the first of its events was captured. */
   firstCapturedAt: number | undefined;
   /** Not to be removed when it is finished: something in it could not be read, or put aside. */
@@ -37,13 +39,16 @@ export class WaitingSegment {
   /** Where the next marks go in their file. */
   marksEnd = 0;
 
-  /** @param leftAs the name under which another spool left it; undefined for one that this spool begins. */
-  constructor(directory: string, id: Buffer, seal: Seal | undefined, leftAs?: string) {
+  /**
+   * @param leftAs the name under which another spool left it; undefined for one that this spool begins.
+   * @param blind see FrameContext.
+   */
+  constructor(directory: string, id: Buffer, seal: Seal | undefined, leftAs?: string, blind = false) {
     this.name = leftAs ?? id.toString('hex');
     this.id = id;
     this.path = path.join(directory, segmentFile(this.name));
     this.marksPath = path.join(directory, marksFile(this.name));
-    this.context = { checksumStart: crc32(id), seal };
+    this.context = { checksumStart: crc32(id), seal, blind };
     this.own = leftAs === undefined;
     this.complete = !this.own;
   }

@@ -479,3 +479,16 @@ test('files that are open are as many after a day as after a minute', async () =
   await spool.close();
   expect(process.openDescriptors).toBe(0);
 });
+
+test('[R-866] a spool that is told to read no further gives out nothing more, and closes', async () => {
+  const { disk, spool } = await onDisk();
+  await spool.append('outcome', Buffer.from('left'));
+  await spool.close();
+  const reading = new AbortController();
+  const { files } = disk.process();
+  const next = await Spool.open({ directory: ROOT, durability: 'os', files, reading: reading.signal });
+  reading.abort();
+  expect(await next.take(1, 1000, AbortSignal.timeout(50))).toEqual([]);
+  expect(next.state.waiting).toBe(1);
+  await next.close();
+});

@@ -33,7 +33,7 @@ test.each([undefined, KEY])(
     expect(Date.parse(part?.oldest ?? '')).toBeGreaterThanOrEqual(before);
     const reasons = [{ status: '400', code: '', events: 1 }];
     expect(quarantine).toMatchObject([{ events: 1, sealed: 0, unreadable: 0, reasons }]);
-    expect(damaged).toEqual([{ path: `${ROOT}/damaged/some.bytes`, bytes: 7 }]);
+    expect(damaged).toEqual([{ path: `${ROOT}/damaged/some.bytes`, bytes: 7, missing: undefined }]);
     expect(disk.files(ROOT)).toEqual(files);
 
     const living = await Spool.open({ ...options, files: disk.process().files });
@@ -41,7 +41,8 @@ test.each([undefined, KEY])(
     expect(found.parts).toMatchObject([{ holder: { pid: process.pid, here: true }, waiting: 4 }]);
     if (key) {
       const blind = await inspectSpool(ROOT, undefined, disk.process().files);
-      expect(blind.parts).toMatchObject([{ holder: {}, waiting: undefined }]);
+      // Only what is in a frame is sealed.
+      expect(blind.parts).toMatchObject([{ holder: {}, waiting: 4, waitingBytes: 4 * frame }]);
       expect(blind.parts[0]?.problem).toContain('sealed');
       expect(blind.quarantine).toMatchObject([{ events: 1, sealed: 1, reasons: [] }]);
     }
@@ -64,21 +65,24 @@ test('[R-866] a directory that is empty may be a spool, and one with other thing
 test('[R-866] reasons of a hostile file are short, few and text', async () => {
   const disk = new MemoryDisk();
   const refusals = Array.from({ length: 500 }, (_, index) => ({
-    status: index,
-    code: 'x'.repeat(1e4),
+    status: 100 + index,
+    code: 'x'.repeat(index + 1),
     at: '',
   }));
   const strange = [
     { status: {}, code: [], at: '' },
-    { status: null, at: '' },
+    { status: 'John Doe', code: 'John Doe 1950-01-01', at: '' },
   ];
   const lines = [...refusals, ...strange].map((refusal) =>
     JSON.stringify({ kind: 'outcome', captured_at: '', event: '', refusal }),
   );
   disk.directories.add(ROOT).add(`${ROOT}/quarantine`);
-  disk.put(`${ROOT}/quarantine/a.ndjson`, Buffer.from(lines.join('\n') + '\n\n{"kind":'));
+  disk.put(`${ROOT}/quarantine/a.ndjson`, Buffer.from(lines.reverse().join('\n') + '\n\n{"kind":'));
   const { quarantine } = await inspectSpool(ROOT, undefined, disk.process().files);
   expect(quarantine).toMatchObject([{ events: 502, unreadable: 1 }]);
   expect(quarantine[0]?.reasons).toHaveLength(100);
-  for (const { code } of quarantine[0]?.reasons ?? []) expect(code.length).toBeLessThanOrEqual(60);
+  for (const { status, code } of quarantine[0]?.reasons ?? []) {
+    expect(status).toMatch(/^(\d{3}|unknown)$/);
+    expect(code).toMatch(/^(x{1,64}|an unknown code)$/);
+  }
 });

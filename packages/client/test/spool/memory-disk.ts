@@ -10,6 +10,7 @@ import path from 'node:path';
 import type { SpoolFiles } from '../../src/spool/files.js';
 
 const SECTOR_BYTES = 512;
+const STARTED = Date.now();
 
 export type Operation = Exclude<keyof SpoolFiles, 'host'>;
 /** `before`: nothing has happened. `after`: all of it has, and the call fails all the same. `partly`: half of it. */
@@ -28,7 +29,8 @@ class Inode {
   bytes = Buffer.alloc(0);
   durable = Buffer.alloc(0);
   dirty = new Set<number>();
-  touched = 0;
+  /** Later with each touch. */
+  touched = STARTED;
   /** The process that listens, for the socket of a lock. */
   holder: DiskProcess | undefined;
 
@@ -164,6 +166,7 @@ export class DiskProcess {
           this.#disk.directories.add(at);
         }
       }),
+    makeInside: (directory) => this.files.makeDirectory(directory),
     removeDirectory: (directory) =>
       this.#do('removeDirectory', directory, () => {
         if (!this.#disk.directories.has(directory)) throw missing(directory);
@@ -219,7 +222,7 @@ export class DiskProcess {
         if (!inode) throw missing(file);
         inode.touched++;
       }),
-    touchedAt: (file) => this.#do('touchedAt', file, () => this.#disk.names.get(file)?.touched ?? 0),
+    touchedAt: (file) => this.#do('touchedAt', file, () => this.#disk.names.get(file)?.touched ?? STARTED),
     openNow: (file) => this.#open(file, 'write'),
     writeNow: (fd, source, position) => this.#write(fd, source, position),
     datasyncNow: (fd) => this.#at(fd).inode.persist(() => true),

@@ -67,7 +67,9 @@ export async function read(
   expect(spool.state.waiting).toBe(0);
   await spool.close();
   const damaged = new Map(
-    disk.files(DAMAGED).map((file) => [file.slice(DAMAGED.length + 1), Buffer.from(disk.bytesOf(file))]),
+    disk
+      .files(DAMAGED, '.bytes')
+      .map((file) => [file.slice(DAMAGED.length + 1), Buffer.from(disk.bytesOf(file))]),
   );
   return { texts, troubles, damaged, disk };
 }

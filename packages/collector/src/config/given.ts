@@ -4,7 +4,7 @@ import { jsonFaultAt, repeatedNames } from '../json-fault.js';
 import { didYouMean } from '../nearest-name.js';
 import type { ConfigFault } from './config-error.js';
 import { ENTRIES } from './options.js';
-import { CONFIG_VARIABLE, PREFIX, variable } from './variable.js';
+import { CLIENT_VARIABLES, CONFIG_VARIABLE, PREFIX, variable } from './variable.js';
 
 export interface Given {
   readonly text: string;
@@ -13,12 +13,13 @@ export interface Given {
 /** The text is undefined when what stands there cannot be any, and that is told. */
 export type GivenInFile = Given | { readonly text: undefined; readonly source: string };
 
-/** Values from the environment, by option name. Every variable with our prefix has to be one of ours. */
+/** Values from the environment, by option name. Every variable with our prefix has to be one of ours, or the client's. */
 export function fromEnvironment(env: NodeJS.ProcessEnv, faults: ConfigFault[]): Map<string, Given> {
   const given = new Map<string, Given>();
   const names = new Map(ENTRIES.map(([name]) => [variable(name), name]));
   for (const [source, text] of Object.entries(env)) {
     if (!source.startsWith(PREFIX) || text === undefined || source === CONFIG_VARIABLE) continue;
+    if (CLIENT_VARIABLES.includes(source)) continue;
     const name = names.get(source);
     if (name !== undefined) given.set(name, { text, source });
     else

@@ -149,6 +149,11 @@ test('[R-801] every fault is told at once, each with its source', () => {
   ]);
 });
 
+test('[R-801] the variables of the client are no settings, and nobody is told of them', () => {
+  expect(faultsOf({}, { COLLECTOR_URL: 'http://127.0.0.1:8080', COLLECTOR_KEY: 'cek_x' })).toEqual([]);
+  expect(faultsOf({}, { COLLECTOR_KEYS: 'cek_x' })).toEqual([expect.stringContaining('no such setting')]);
+});
+
 test('a name that is near none is refused without a guess', () => {
   expect(faultsOf({}, { COLLECTOR_ZZZZZZZZZZZZZZZZ: '1' })).toEqual([
     'COLLECTOR_ZZZZZZZZZZZZZZZZ: no such setting',
