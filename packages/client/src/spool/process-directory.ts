@@ -26,7 +26,7 @@ import type { OnTrouble } from './trouble.js';
 export const HEARTBEAT_MS = 10_000;
 /** Longer than a client of NFS keeps the times of a file by itself (acregmax, 60 seconds). */
 const PATIENCE_MS = 180_000;
-const DRAFT = 'new-';
+export const DRAFT = 'new-';
 export const LOCK = 'lock';
 export const OWNER = 'owner';
 
@@ -42,6 +42,11 @@ export async function preparePrivate(files: SpoolFiles, directory: string): Prom
   } catch (error) {
     throw new SpoolUnwritable(`${directory} cannot be used as a spool`, { cause: error });
   }
+  refuseShared(directory, owner);
+}
+
+/** @throws SpoolUnwritable when the directory is somebody else's, or others can write to it. */
+export function refuseShared(directory: string, owner: { uid: number; mode: number }): void {
   const user = process.geteuid?.();
   if (user !== undefined && owner.uid !== user) {
     throw new SpoolUnwritable(
