@@ -56,7 +56,7 @@ export function writeLate(place: Place, events: readonly LateEvent[]): { kept: n
           segmentId(series, number),
           key && keyed(key, series, number),
         );
-        const { bytes, count } = encodeSegment(segment, events, kept);
+        const { bytes, count } = encodeSegment(segment, events, kept, kept + number);
         room -= bytes.length;
         if (room < 0) throw new SpoolFull(`the spool holds ${place.maxBytes} bytes and takes no more`);
         writeFile(segment.path, bytes, durable);
@@ -122,11 +122,15 @@ function makeHome(root: string, series: string): string {
   return home;
 }
 
-/** A whole segment of as many events as it takes, from the one at `from` on, and at least one. */
+/**
+ * A whole segment of as many events as it takes, from the one at `from` on, and at least one.
+ * @param firstNumber of its frames, the one that ends it among them: they count up through the series.
+ */
 function encodeSegment(
   segment: WaitingSegment,
   events: readonly LateEvent[],
   from: number,
+  firstNumber: number,
 ): { bytes: Buffer; count: number } {
   const { id, context } = segment;
   let size = SEGMENT_HEADER_BYTES;
@@ -142,11 +146,10 @@ function encodeSegment(
   let at = SEGMENT_HEADER_BYTES;
   for (let next = 0; next < count; next++) {
     const { kind, capturedAt, body } = events[from + next] as LateEvent;
-    encodeFrame(frames, at, context, kind, capturedAt, from + next, body);
+    encodeFrame(frames, at, context, kind, capturedAt, firstNumber + next, body);
     at += frameSize(body.length, context);
   }
-  // No number is used twice: those of the events are below all of these.
-  const end = encodeEnd(context, count, Date.now(), events.length + from);
+  const end = encodeEnd(context, count, Date.now(), firstNumber + count);
   return { bytes: Buffer.concat([frames, end]), count };
 }
 
