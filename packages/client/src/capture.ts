@@ -5,13 +5,14 @@
  */
 import type { EventKind, ModelInstance } from '@clinical-events/protocol';
 import { Captured, type Fate } from './captured.js';
-import { contentUri, sha256Of, type ContentStore } from './content/content-store.js';
+import { contentUri, copyOf, sha256Of, type ContentStore } from './content/content-store.js';
 import type { EventDetails, EventMaker } from './event.js';
+import { Front, type Content } from './front.js';
 import type { RefusedCapture } from './listeners.js';
 import { ClientClosed, ContentNotStored, EventInvalid } from './refusals.js';
 import type { SampledRun, Sampler } from './sampling/sampler.js';
 import type { JudgedEvent, NotCaptured } from './sampling/sampling.js';
-import type { Spool } from './spool/spool.js';
+import { SpoolUnwritable, type LateEvent, type Spool } from './spool/spool.js';
 
 type Payload = Readonly<Record<string, unknown>>;
 
@@ -22,8 +23,10 @@ export interface NewEvent {
   readonly model: ModelInstance;
   readonly sampled: SampledRun | undefined;
   readonly details: EventDetails;
-  /** What the event refers to: stored before the event is captured. */
-  readonly content: string | Uint8Array | undefined;
+  /** What the event refers to, a text or bytes: stored before the event is captured. */
+  readonly content: unknown;
+  /** Why the event is refused, when what its caller has said could not even be read. */
+  readonly fault: EventInvalid | undefined;
   /** The payload, with the URI of the content in its place when there is one. */
   readonly payload: (contentUri: string | undefined) => Payload;
 }
@@ -34,18 +37,17 @@ export interface CaptureParts {
   readonly store: ContentStore | undefined;
   /** Rejects when there will be none. */
   readonly spool: Promise<Spool>;
+  /** Writes what the spool has not got, at the end of the process. @returns how many, from the first, are kept. */
+  readonly writeAtEnd: (events: readonly LateEvent[]) => { readonly kept: number; readonly error: unknown };
   readonly onRefused: (refused: RefusedCapture) => void;
+  readonly onTrouble: (what: string, error: unknown) => void;
 }
 
 type Watched = Pick<NewEvent, 'kind' | 'eventId'>;
 
-interface Content {
-  readonly bytes: Uint8Array;
-  readonly sha256: string;
-}
-
 const HELD: Promise<Fate> = Promise.resolve('held');
 const LEFT_OUT: Promise<Fate> = Promise.resolve('left out');
+const DURABLE: Promise<Fate> = Promise.resolve('durable');
 
 export class Capture {
   readonly maker: EventMaker;
@@ -56,8 +58,10 @@ export class Capture {
   #spool: Spool | undefined;
   #closed = false;
   readonly #pending = new Set<Promise<unknown>>();
-  /** Of each content that is being stored: what gives it up. */
-  readonly #storing = new Set<() => void>();
+  readonly #front = new Front();
+  /** Of each event that waits for its content or for the spool: what gives it up. */
+  readonly #waiting = new Set<() => void>();
+  #ended = false;
   /** Events that are written together have one fate: what is remembered of each is what would be told of it. */
   #together: { readonly fate: Promise<Fate>; readonly events: Watched[] } | undefined;
 
@@ -107,15 +111,32 @@ export class Capture {
     await Promise.allSettled(this.#pending);
   }
 
-  /** Refuses what still waits for its content. On return everything that was captured is in the spool or refused. */
+  /** What is captured and not in the spool yet. */
+  get front(): Pick<Front, 'waiting' | 'bytes' | 'oldest'> {
+    return this.#front;
+  }
+
+  /** Refuses what still waits for its content or for the spool. On return everything that was captured is in the spool or refused. */
   async giveUp(): Promise<void> {
-    for (const refuse of this.#storing) refuse();
+    for (const refuse of this.#waiting) refuse();
     await this.settled();
+  }
+
+  /**
+   * At the end of the process, when nothing can be awaited any more: writes all that the spool has not got, and tells
+   * how many events could not be kept. So it goes with each that comes later.
+   */
+  end(): void {
+    this.#ended = true;
+    this.#writeFront();
+    this.sampler?.end();
+    this.summarise();
   }
 
   /** All of it that makes the event runs within the caller's call. */
   #decide(event: NewEvent): Promise<Fate> {
     try {
+      if (event.fault) throw event.fault;
       if (this.#closed) throw new ClientClosed('the client is closed and captures nothing more');
       return this.#decided(event);
     } catch (error) {
@@ -126,7 +147,7 @@ export class Capture {
 
   #decided(event: NewEvent): Promise<Fate> {
     const { kind, eventId, runId, model, sampled, details } = event;
-    const content = contentOf(event.content);
+    const content = contentOf(event);
     const payload = payloadOf(event, content && contentUri(content.sha256));
     const judged = { kind, eventId, runId: runId ?? eventId, model, payload } as JudgedEvent;
     const { fate, marks: sampling } = this.sampler?.judge(sampled, judged) ?? { fate: 'captured' };
@@ -168,37 +189,87 @@ export class Capture {
   }
 
   #append(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Fate> {
+    if (this.#ended) return this.#appendAtEnd(kind, body, content);
     // Nothing of its own for each event where there is nothing to wait for but the disk.
     if (this.#spool && !content) return this.#spool.append(kind, body);
     return this.#appendLater(kind, body, content);
   }
 
   async #appendLater(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Fate> {
-    if (content) await this.#store(content);
-    return (this.#spool ?? (await this.#parts.spool)).append(kind, body);
+    const waiting = this.#front.add(kind, body, content);
+    let appended: Promise<Fate>;
+    try {
+      if (content) await this.#store(content);
+      const spool = this.#spool ?? (await this.#opened());
+      // Without waiting for it: what waits for the disk is the spool's from here on.
+      appended = spool.append(kind, body);
+    } finally {
+      this.#front.remove(waiting);
+    }
+    return appended;
   }
 
   async #store({ bytes, sha256 }: Content): Promise<void> {
     const { store } = this.#parts;
     if (!store) throw new ContentNotStored('the client was made without a place for content');
     try {
-      await this.#unlessGivenUp(store.put(bytes, sha256));
+      await this.#unlessGivenUp(store.put(bytes, sha256), new Error('the client was closed before it was'));
     } catch (cause) {
       throw new ContentNotStored('the content that the event refers to could not be stored', { cause });
     }
   }
 
-  async #unlessGivenUp(stored: Promise<void>): Promise<void> {
+  #opened(): Promise<Spool> {
+    const late = new SpoolUnwritable('the client was closed before the spool could be opened');
+    return this.#unlessGivenUp(this.#parts.spool, late);
+  }
+
+  async #unlessGivenUp<T>(done: Promise<T>, error: Error): Promise<T> {
     let refuse: () => void = () => undefined;
     const givenUp = new Promise<never>((_, reject) => {
-      refuse = () => reject(new Error('the client was closed before it was'));
+      refuse = () => reject(error);
     });
-    this.#storing.add(refuse);
+    this.#waiting.add(refuse);
     try {
-      await Promise.race([stored, givenUp]);
+      return await Promise.race([done, givenUp]);
     } finally {
-      this.#storing.delete(refuse);
+      this.#waiting.delete(refuse);
     }
+  }
+
+  #appendAtEnd(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Fate> {
+    this.#front.add(kind, body, content);
+    return this.#writeFront() ? DURABLE : Promise.reject(new SpoolUnwritable('the process is ending'));
+  }
+
+  /** @returns whether all of it is kept. */
+  #writeFront(): boolean {
+    const events = this.#front.takeAll();
+    if (events.length === 0) return true;
+    let error: unknown;
+    const stored = events.filter(({ content }) => {
+      try {
+        if (content) this.#storeNow(content);
+        return true;
+      } catch (reason) {
+        error ??= reason;
+        return false;
+      }
+    });
+    const written = stored.length > 0 ? this.#parts.writeAtEnd(stored) : { kept: 0, error: undefined };
+    const lost = events.length - written.kept;
+    if (lost === 0) return true;
+    this.refused += lost;
+    const what = `${lost} captured events could not be kept at the end of the process`;
+    this.#parts.onTrouble(what, written.error ?? error);
+    return false;
+  }
+
+  /** @throws the error of the store; an error when it is one that has to be waited for, such as a bucket. */
+  #storeNow({ bytes, sha256 }: Content): void {
+    const { store } = this.#parts;
+    if (!store?.putNow) throw new ContentNotStored('their content could not be stored before it');
+    store.putNow(bytes, sha256);
   }
 
   #watch({ kind, eventId }: Watched, fate: Promise<Fate>): void {
@@ -232,9 +303,10 @@ function payloadOf(event: NewEvent, uri: string | undefined): Payload {
   }
 }
 
-function contentOf(content: string | Uint8Array | undefined): Content | undefined {
+/** @throws ContentNotStored for what is no content, without a word of it. */
+function contentOf({ content }: NewEvent): Content | undefined {
   if (content === undefined) return undefined;
-  // A copy of the bytes: the caller may write over its own before they are stored.
-  const bytes = typeof content === 'string' ? Buffer.from(content) : Buffer.from(content);
+  const bytes = copyOf(content);
+  if (!bytes) throw new ContentNotStored('content is a text or a Uint8Array, such as a Buffer');
   return { bytes, sha256: sha256Of(bytes) };
 }

@@ -1,52 +1,17 @@
 /** The client: one for a process, made once, closed at its end. */
-import type { Agent } from 'node:http';
 import type { Profile } from '@clinical-events/protocol';
+import { atExit, notAtExit } from './at-exit.js';
 import { Capture } from './capture.js';
-import { ContentBucket, type BucketOptions } from './content/content-bucket.js';
-import { ContentDirectory } from './content/content-directory.js';
-import type { ContentStore } from './content/content-store.js';
-import { EventMaker, type EventSource } from './event.js';
-import { listening, type Listeners } from './listeners.js';
+import { EventMaker } from './event.js';
+import { listening } from './listeners.js';
+import { checkChoices, contentStore, spoolOptions, type ClientOptions } from './options.js';
 import { Run, RunHandle, type RunDetails, type RunStart } from './run.js';
 import { Sampler } from './sampling/sampler.js';
-import type { Sampling } from './sampling/sampling.js';
 import type { Backoff } from './sending/backoff.js';
 import { checkDestination, endpointFor } from './sending/endpoint-for.js';
 import { Sender } from './sending/sender.js';
 import { setbackOf, type Setback } from './sending/setback.js';
-import { Spool, type Durability, type SpooledEvent, type SpoolState } from './spool/spool.js';
-
-export interface SpoolPlace {
-  /** A directory of the application's own; several processes may share it. Not needed with `memory`. */
-  readonly directory?: string | undefined;
-  /** When an event is captured: `fsync` when not given. */
-  readonly durability?: Durability | undefined;
-  /** 32 bytes; given, what lies on the disk is sealed by AES-256-GCM. */
-  readonly key?: Uint8Array | undefined;
-  /** What would take the spool beyond so many bytes is refused; 8 GiB. */
-  readonly maxBytes?: number | undefined;
-}
-
-export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners {
-  /** Where the collector is: http or https. */
-  readonly url: string | URL;
-  /** A function is asked before every request, so that a key can be exchanged while the application runs. */
-  readonly apiKey: string | (() => string);
-  /** Where events wait until the collector has them. A text is a directory. */
-  readonly spool: string | SpoolPlace;
-  /** What events say of where they come from. Host name and process id are filled in. */
-  readonly app?: EventSource | undefined;
-  /** What is asked of an event before it is captured: the profile of the API key. `minimum` when not given. */
-  readonly validate?: P | undefined;
-  /** Which runs are captured; all when not given. */
-  readonly sampling?: Sampling | undefined;
-  /** Where the content is kept that events refer to: a directory, a bucket, or a store of one's own. */
-  readonly content?: string | BucketOptions | ContentStore | undefined;
-  /** How many events are sent at a time; 128. */
-  readonly concurrency?: number | undefined;
-  /** For a proxy, or certificates of one's own. */
-  readonly agent?: Agent | undefined;
-}
+import { Spool, type SpooledEvent, type SpoolState } from './spool/spool.js';
 
 /** What tests have to hurry. */
 export interface SendingPace {
@@ -61,9 +26,13 @@ export interface ClientState extends SpoolState {
   readonly refused: number;
 }
 
+const NOTHING: SpoolState = { waiting: 0, waitingBytes: 0, quarantined: 0 };
 const FLUSH_MS = 30_000;
 const CLOSE_MS = 5000;
-/** So long `close` waits, beside that, for what was captured before it to be in the spool: for a slow bucket, say. */
+/**
+ * So long `close` waits, beside that, for what was captured before it to be in the spool: for a slow bucket, say; and
+ * then so long for the spool to be closed.
+ */
 const SETTLE_MS = 5000;
 /** What sampling left out is told after so long, even when no event comes that could carry it. */
 const SUMMARY_MS = 60_000;
@@ -73,6 +42,8 @@ export class Client<P extends Profile = 'minimum'> {
   readonly #opening: Promise<Spool>;
   readonly #summing: NodeJS.Timeout | undefined;
   readonly #settleMs: number;
+  readonly #lastGasp: () => void;
+  #gaveUpOpening = false;
   #spool: Spool | undefined;
   #sender: Sender | undefined;
   #closing: Promise<{ waiting: number }> | undefined;
@@ -81,18 +52,33 @@ export class Client<P extends Profile = 'minimum'> {
   constructor(options: ClientOptions<P>, pace: SendingPace = {}) {
     checkChoices(options);
     const { url, apiKey, agent, concurrency, sampling } = options;
-    const listeners = listening(options);
-    const { onTrouble, onRefused, onQuarantine } = listeners;
-    const place = typeof options.spool === 'string' ? { directory: options.spool } : options.spool;
+    const { onTrouble, onRefused, onQuarantine, ending } = listening(options);
+    const place = { ...spoolOptions(options.spool), onTrouble };
     const maker = new EventMaker(options.app ?? {}, options.validate ?? 'minimum');
-    const sampler = sampling && new Sampler(sampling, { onTrouble });
+    const sampler = sampling === undefined ? undefined : new Sampler(sampling, { onTrouble });
     const store = contentStore(options.content);
     const { patienceMs, backoff, slowMs, settleMs = SETTLE_MS } = pace;
     this.#settleMs = settleMs;
-    this.#opening = openSpool(place, onTrouble);
-    this.#capture = new Capture({ maker, sampler, store, spool: this.#opening, onRefused });
+    this.#opening = Spool.open(place);
+    this.#capture = new Capture({
+      ...{ maker, sampler, store, spool: this.#opening, onRefused, onTrouble },
+      writeAtEnd: (events) => Spool.writeLate(place, events),
+    });
+    this.#lastGasp = () => {
+      ending();
+      this.#capture.end();
+      const { waiting = 0 } = this.#spool?.state ?? {};
+      if (place.durability !== 'memory' || waiting === 0) return;
+      onTrouble(`${waiting} events are lost: the spool was in memory only`, undefined);
+    };
+    atExit(this.#lastGasp);
     this.#opening.then(
       (spool) => {
+        if (this.#gaveUpOpening) {
+          // Nobody waits for it any more: it has taken too long.
+          spool.close().catch((error: unknown) => onTrouble('the spool could not be closed', error));
+          return;
+        }
         this.#spool = spool;
         const endpoint = endpointFor({ url, apiKey, agent, patienceMs });
         const onSetback = ({ what, error }: Setback) => onTrouble(what, error);
@@ -139,17 +125,27 @@ export class Client<P extends Profile = 'minimum'> {
   /**
    * Refuses what comes from now on, and gives the collector so many milliseconds to take what waits. What still waits
    * then stays in the spool, for the next client on the directory. What was captured before is in the spool then, or was
-   * refused: also for content that could not be stored within five seconds more. Does not reject.
+   * refused: also for content that could not be stored, or a spool that could not be opened, within five seconds more.
+   * It does not wait for what waiting does not mend, such as a wrong key; nor longer than five seconds beside that for a
+   * disk that does not answer. Does not reject.
    * @returns how many events still wait.
    */
-  close({ timeoutMs = CLOSE_MS }: { readonly timeoutMs?: number } = {}): Promise<{ waiting: number }> {
+  close(options: { readonly timeoutMs?: number } = {}): Promise<{ waiting: number }> {
+    // In spite of its type: no call throws.
+    const { timeoutMs = CLOSE_MS } = (options as typeof options | null) ?? {};
     this.#closing ??= this.#close(timeoutMs);
     return this.#closing;
   }
 
   get state(): ClientState {
-    const { refused } = this.#capture;
-    return { ...(this.#spool?.state ?? { waiting: 0, waitingBytes: 0, quarantined: 0 }), refused };
+    const { refused, front } = this.#capture;
+    const { waiting, waitingBytes, quarantined, oldest }: SpoolState = this.#spool?.state ?? NOTHING;
+    const first = front.oldest === undefined ? undefined : new Date(front.oldest).toISOString();
+    const [earliest] = [oldest, first].filter((at) => at !== undefined).sort();
+    return {
+      ...{ waiting: waiting + front.waiting, waitingBytes: waitingBytes + front.bytes, quarantined, refused },
+      ...(earliest !== undefined && { oldest: earliest }),
+    };
   }
 
   async #close(timeoutMs: number): Promise<{ waiting: number }> {
@@ -157,29 +153,38 @@ export class Client<P extends Profile = 'minimum'> {
     this.#capture.close();
     this.#capture.sampler?.end();
     this.#capture.summarise();
-    await this.#drain(timeoutMs);
-    await this.#opening.catch(() => undefined);
-    await within(this.#settleMs, this.#capture.settled());
+    await this.#drain(timeoutMs, true);
+    await within(this.#settleMs, this.#allSettled());
+    this.#gaveUpOpening = this.#spool === undefined;
     await this.#capture.giveUp();
-    await this.#sender?.stop();
-    await this.#spool?.flush();
-    const waiting = this.#spool?.state.waiting ?? 0;
-    await this.#spool?.close();
+    await within(this.#settleMs, this.#closeSpool());
+    const { waiting } = this.state;
+    notAtExit(this.#lastGasp);
     return { waiting };
   }
 
-  async #drain(timeoutMs: number): Promise<{ waiting: number }> {
-    const timeout = new AbortController();
-    await within(timeoutMs, this.#delivered(timeout.signal));
-    timeout.abort();
-    return { waiting: this.#spool?.state.waiting ?? 0 };
-  }
-
-  /** Resolves once nothing waits any more, or with the signal. */
-  async #delivered(signal: AbortSignal): Promise<void> {
+  /** Resolves once all that was captured is in the spool or refused. */
+  async #allSettled(): Promise<void> {
     await this.#opening.catch(() => undefined);
     await this.#capture.settled();
-    await this.#sender?.idle(signal);
+  }
+
+  async #closeSpool(): Promise<void> {
+    await this.#sender?.stop();
+    await this.#spool?.close();
+  }
+
+  async #drain(timeoutMs: number, closing = false): Promise<{ waiting: number }> {
+    const timeout = new AbortController();
+    await within(timeoutMs, this.#delivered(timeout.signal, closing));
+    timeout.abort();
+    return { waiting: this.state.waiting };
+  }
+
+  /** Resolves once nothing waits any more, or with the signal; when closing, also when nothing can be sent. */
+  async #delivered(signal: AbortSignal, closing: boolean): Promise<void> {
+    await this.#allSettled();
+    await this.#sender?.idle(signal, closing);
     await this.#spool?.flush();
   }
 
@@ -195,49 +200,21 @@ export class Client<P extends Profile = 'minimum'> {
  *
  * What a deployment sets and somebody can mend (address, key, directory, bucket) does not throw: it is told, and events
  * wait, or are refused where they have no place to wait.
- * @throws RangeError for a concurrency, durability, profile or sampling that does not exist. No other call throws.
+ * @throws RangeError for what stands in the code and is none: options, spool, content, concurrency, durability, profile
+ * or sampling. No other call throws.
  */
 export function createClient<P extends Profile = 'minimum'>(options: ClientOptions<P>): Client<P> {
   return new Client(options);
 }
 
-/** Resolves with the promise, or after so long. */
+/** Resolves with the promise, or after so long. What is no time is none, and a timer knows no longer one than this. */
 async function within(milliseconds: number, done: Promise<unknown>): Promise<void> {
+  const longest = typeof milliseconds === 'number' ? Math.min(2 ** 31 - 1, Math.max(0, milliseconds)) : 0;
   let timer: NodeJS.Timeout | undefined;
   // A timer that keeps the process alive: whoever waits here is not to see it end.
-  const passed = new Promise<void>((resolve) => (timer = setTimeout(resolve, milliseconds)));
+  const passed = new Promise<void>((resolve) => (timer = setTimeout(resolve, longest || 0)));
   await Promise.race([done, passed]);
   clearTimeout(timer);
-}
-
-/** Those of the code, which are wrong at the first start or never. @throws RangeError */
-function checkChoices({ concurrency = 1, validate = 'minimum', spool }: ClientOptions<Profile>): void {
-  const durability = (typeof spool === 'object' && spool.durability) || 'fsync';
-  if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
-    throw new RangeError('concurrency is a whole number from 1 on');
-  }
-  if (!['minimum', 'full'].includes(validate)) throw new RangeError('validate is minimum or full');
-  // A slip must not weaken what is promised of an event.
-  if (!['fsync', 'os', 'memory'].includes(durability)) {
-    throw new RangeError('durability is fsync, os or memory');
-  }
-}
-
-async function openSpool(
-  { directory, durability = 'fsync', key, maxBytes }: SpoolPlace,
-  onTrouble: (what: string, error: unknown) => void,
-): Promise<Spool> {
-  return Spool.open({
-    ...{ directory, durability, onTrouble },
-    ...(key && { key }),
-    ...(maxBytes !== undefined && { maxBytes }),
-  });
-}
-
-function contentStore(content: ClientOptions['content']): ContentStore | undefined {
-  if (content === undefined) return undefined;
-  if (typeof content === 'string') return new ContentDirectory(content);
-  return 'bucket' in content ? new ContentBucket(content) : content;
 }
 
 /** Undefined for what another writer has left in the directory and is no event. */

@@ -1,6 +1,7 @@
 /** Capture of clinical AI events: a spool that loses nothing, and its way to the collector. */
 export { createClient } from './client.js';
-export type { Client, ClientOptions, ClientState, SpoolPlace } from './client.js';
+export type { Client, ClientState } from './client.js';
+export type { ClientOptions, SpoolPlace } from './options.js';
 export type { Run, RunDetails, RunHandle, RunStart, WithContent } from './run.js';
 export type { Captured, Fate } from './captured.js';
 export type { EventDetails, EventSource } from './event.js';

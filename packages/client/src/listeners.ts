@@ -1,5 +1,7 @@
 /** Those in the host application who are told what no call can report. */
+import fs from 'node:fs';
 import type { EventKind } from '@clinical-events/protocol';
+import { isDroppedPromise } from './dropped-promise.js';
 import type { Refusal } from './spool/spool.js';
 
 export interface RefusedCapture {
@@ -15,7 +17,7 @@ export interface QuarantinedEvent {
   readonly refusal: Refusal;
 }
 
-/** What one of these throws goes nowhere: it is called where nobody could act on it. */
+/** What one of these throws, or a promise of it rejects with, goes nowhere: nobody could act on it. */
 export interface Listeners {
   /** An event was not captured, whether or not somebody awaits it. */
   readonly onRefused?: ((refused: RefusedCapture) => void) | undefined;
@@ -29,18 +31,26 @@ export interface Listeners {
 }
 
 const SILENCE_MS = 60_000;
+const WARNING = 'ClinicalEventsWarning';
 
-type Told = { readonly [Name in keyof Listeners]-?: NonNullable<Listeners[Name]> };
+interface Told {
+  readonly onRefused: NonNullable<Listeners['onRefused']>;
+  readonly onQuarantine: NonNullable<Listeners['onQuarantine']>;
+  readonly onTrouble: NonNullable<Listeners['onTrouble']>;
+  /** The process ends: a warning would not be printed any more, so a line on standard error takes its place. */
+  readonly ending: () => void;
+}
 
 /** The listeners as the client calls them: each is there, and none throws. */
-export function listening({ onRefused, onQuarantine, onTrouble = warn }: Listeners): Told {
+export function listening({ onRefused, onQuarantine, onTrouble }: Listeners): Told {
+  let tell: (what: string, error: unknown) => unknown = onTrouble ?? warn;
   const told = new Map<string, number>();
-  const trouble = (what: string, error: unknown) => {
+  const trouble = (what: string, error: unknown): unknown => {
     const now = performance.now();
-    if (now - (told.get(what) ?? -Infinity) < SILENCE_MS) return;
+    if (now - (told.get(what) ?? -Infinity) < SILENCE_MS) return undefined;
     for (const [old, at] of told) if (now - at >= SILENCE_MS) told.delete(old);
     told.set(what, now);
-    onTrouble(what, error);
+    return tell(what, error);
   };
   return {
     onTrouble: silent(trouble),
@@ -52,13 +62,16 @@ export function listening({ onRefused, onQuarantine, onTrouble = warn }: Listene
       onQuarantine ??
         (({ kind, refusal }) => trouble(`an event (${kind}) was refused: ${refusal.status}`, undefined)),
     ),
+    ending: () => {
+      if (!onTrouble) tell = writeLine;
+    },
   };
 }
 
-function silent<Told extends readonly unknown[]>(tell: (...told: Told) => void): (...told: Told) => void {
+function silent<Told extends readonly unknown[]>(tell: (...told: Told) => unknown): (...told: Told) => void {
   return (...told) => {
     try {
-      tell(...told);
+      isDroppedPromise(tell(...told));
     } catch {
       // See `Listeners`.
     }
@@ -66,7 +79,11 @@ function silent<Told extends readonly unknown[]>(tell: (...told: Told) => void):
 }
 
 function warn(what: string, error: unknown): void {
-  process.emitWarning(withReason(what, error), 'ClinicalEventsWarning');
+  process.emitWarning(withReason(what, error), WARNING);
+}
+
+function writeLine(what: string, error: unknown): void {
+  fs.writeSync(2, `${WARNING}: ${withReason(what, error)}\n`);
 }
 
 /** The sentence, and behind it what the error says. */

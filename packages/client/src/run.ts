@@ -3,6 +3,7 @@ import type { EventKind, EventOf, ModelInstance, Profile } from '@clinical-event
 import type { Capture } from './capture.js';
 import type { Captured } from './captured.js';
 import { latencySince, type EventDetails } from './event.js';
+import { fieldsOf, isFields, readDetails, readOnce, withUri, type AllDetails } from './run-details.js';
 import type { SampledRun } from './sampling/sampler.js';
 
 /** T without the field N, which the client fills in. Unlike Omit it keeps the other names. */
@@ -61,7 +62,7 @@ export class RunHandle<P extends Profile = 'minimum'> {
   artifact(artifact: Without<Artifact<P>, 'artifact_uri'>, details: WithContent): Captured;
   artifact(artifact: object, details: EventDetails | WithContent = {}): Captured {
     return this.capturing('internal-artifact', details, (uri) => ({
-      artifact: uri === undefined ? artifact : { ...artifact, artifact_uri: uri },
+      artifact: withUri(artifact, 'artifact_uri', uri),
     }));
   }
 
@@ -70,14 +71,14 @@ export class RunHandle<P extends Profile = 'minimum'> {
   output(output: Without<Output<P>, 'output_uri'>, details: WithContent): Captured;
   output(output: object, details: EventDetails | WithContent = {}): Captured {
     return this.capturing('human-output', details, (uri) => ({
-      output: uri === undefined ? output : { ...output, output_uri: uri },
+      output: withUri(output, 'output_uri', uri),
     }));
   }
 
   /** Something has happened, perhaps much later, that bears on the run. Content becomes its `evidence_uri`. */
   outcome(outcome: Outcome<P>, details: EventDetails | WithContent = {}): Captured {
     return this.capturing('outcome', details, (uri) => ({
-      outcome: uri === undefined ? outcome : { ...outcome, evidence_uri: uri },
+      outcome: withUri(outcome, 'evidence_uri', uri),
     }));
   }
 
@@ -97,9 +98,17 @@ export class RunHandle<P extends Profile = 'minimum'> {
     details: EventDetails | WithContent,
     payload: (contentUri: string | undefined) => Readonly<Record<string, unknown>>,
   ): Captured {
-    const content = 'content' in details ? details.content : undefined;
-    const eventId = this.capture.maker.newId();
-    return this.capture.capture({ kind, eventId, runId: this.id, details, content, payload, ...this.known });
+    const { said, fault } = readDetails(details);
+    return this.capture.capture({
+      ...{ kind, eventId: this.capture.maker.newId(), runId: this.id, fault },
+      details: { ...said, latencyMs: this.latencyOf(kind, said) },
+      ...{ content: said.content, payload, ...this.known },
+    });
+  }
+
+  /** For `Run`, which knows when it began. */
+  protected latencyOf(_kind: EventKind, { latencyMs }: AllDetails): number | undefined {
+    return latencyMs;
   }
 }
 
@@ -116,25 +125,22 @@ export class Run<P extends Profile = 'minimum'> extends RunHandle<P> {
   /** @internal Runs are had from a client. */
   constructor(capture: Capture, start: RunStart<P>, details: RunDetails, outer?: Run<P>) {
     const startEventId = capture.maker.newId();
-    const { runId = startEventId, content, ...rest } = details;
+    const { said, fault } = readDetails(details);
+    const { runId = startEventId, content } = said;
     super(capture, runId);
-    const { model, user, target, inputs } = start;
+    const begun = readOnce('the start of a run', () => readStart(start), {});
+    const { named = {}, payload = {} } = begun.said;
     this.startEventId = startEventId;
-    this.#startedAt = details.timestamp === undefined ? performance.now() : undefined;
-    const named = typeof model === 'object' ? model : {};
+    this.#startedAt = said.timestamp === undefined ? performance.now() : undefined;
+    const wrong = begun.fault ?? fault;
     this.#known = {
       model: named,
-      sampled: capture.sampler?.begin(runId, named, outer && outer.#known.sampled),
+      sampled: wrong ? undefined : capture.sampler?.begin(runId, named, outer && outer.#known.sampled),
     };
     this.started = capture.capture({
-      ...{ kind: 'inference-start', eventId: startEventId, runId, content, ...this.#known },
-      details: outer ? { parentEventId: outer.startEventId, ...rest } : rest,
-      payload: (uri) => ({
-        model_instance: model,
-        user_identity: user,
-        target_identity: target,
-        inputs: uri === undefined ? inputs : { ...inputs, input_uri: uri },
-      }),
+      ...{ kind: 'inference-start', eventId: startEventId, runId, content, fault: wrong, ...this.#known },
+      details: { ...said, parentEventId: said.parentEventId ?? outer?.startEventId },
+      payload: (uri) => ({ ...payload, inputs: withUri(payload['inputs'], 'input_uri', uri) }),
     });
   }
 
@@ -147,16 +153,24 @@ export class Run<P extends Profile = 'minimum'> extends RunHandle<P> {
     return this.#known;
   }
 
-  protected override capturing(
-    kind: EventKind,
-    details: EventDetails | WithContent,
-    payload: (contentUri: string | undefined) => Readonly<Record<string, unknown>>,
-  ): Captured {
+  protected override latencyOf(kind: EventKind, { latencyMs, timestamp }: AllDetails): number | undefined {
     const startedAt = this.#startedAt;
-    const measured =
-      kind === 'human-output' && startedAt !== undefined && details.timestamp === undefined
-        ? { latencyMs: latencySince(startedAt), ...details }
-        : details;
-    return super.capturing(kind, measured, payload);
+    const measured = kind === 'human-output' && startedAt !== undefined && timestamp === undefined;
+    return latencyMs ?? (measured ? latencySince(startedAt) : undefined);
   }
+}
+
+interface ReadStart {
+  /** A copy: what sampling is told of the model does not change. */
+  readonly named?: ModelInstance;
+  readonly payload?: Readonly<Record<string, unknown>>;
+}
+
+/** @throws whatever reading it throws. */
+function readStart(start: unknown): ReadStart {
+  const { model, user, target, inputs } = fieldsOf(start) as RunStart;
+  return {
+    named: isFields(model) ? { ...model } : {},
+    payload: { model_instance: model, user_identity: user, target_identity: target, inputs },
+  };
 }

@@ -14,6 +14,7 @@ test('[R-861] events that share a fate are each told of it, and each is counted'
   const capture = new Capture({
     ...{ maker: new EventMaker({}, 'minimum'), sampler: undefined, store: undefined },
     ...{ spool: Promise.resolve(spool), onRefused: (refused) => void told.push(refused) },
+    ...{ writeAtEnd: () => ({ kept: 0, error: undefined }), onTrouble: () => undefined },
   });
   await Promise.resolve();
   const run = new Run(capture, {}, {});

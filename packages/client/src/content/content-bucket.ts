@@ -20,7 +20,8 @@ export interface BucketOptions {
 
 const ATTEMPTS = 5;
 const FIRST_PAUSE_MS = 100;
-const PATIENCE_MS = 30_000;
+/** For all attempts together: what is on its way takes memory. */
+const PATIENCE_MS = 60_000;
 
 export class ContentBucket implements ContentStore {
   readonly #options: BucketOptions;
@@ -28,9 +29,14 @@ export class ContentBucket implements ContentStore {
   readonly #client: typeof http | typeof https;
   readonly #agent: http.Agent;
 
-  constructor(options: BucketOptions) {
+  readonly #patienceMs: number;
+
+  /** @param patienceMs tests have less of it. */
+  constructor(options: BucketOptions, patienceMs = PATIENCE_MS) {
+    this.#patienceMs = patienceMs;
     this.#options = options;
-    const endpoint = String(options.endpoint);
+    const given: unknown = options.endpoint;
+    const endpoint = typeof given === 'string' || given instanceof URL ? String(given) : '';
     const base = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
     // Each content is refused then: a deployment that names no bucket must not end the application.
     this.#base = base && /^https?:$/.test(base.protocol) ? base : undefined;
@@ -38,13 +44,17 @@ export class ContentBucket implements ContentStore {
     this.#agent = new this.#client.Agent({ keepAlive: true, maxSockets: 8 });
   }
 
-  /** See `ContentStore.put`. Tries a few times within some seconds. @throws Error when the bucket did not take it. */
+  /**
+   * See `ContentStore.put`. Tries a few times within some seconds, and a minute at most, the wait for credentials and for
+   * other content included. @throws Error when the bucket did not take it.
+   */
   async put(content: Uint8Array, sha256: string): Promise<void> {
     if (!this.#base) throw new TypeError('the endpoint of a bucket begins with http:// or https://');
+    const late = AbortSignal.timeout(this.#patienceMs);
     for (let attempt = 1; ; attempt++) {
-      const failure = await this.#try(this.#base, content, sha256);
+      const failure = await this.#try(this.#base, content, sha256, late);
       if (failure === undefined) return;
-      if (attempt === ATTEMPTS || !failure.passing) throw failure.error;
+      if (attempt === ATTEMPTS || !failure.passing || late.aborted) throw failure.error;
       const longest = FIRST_PAUSE_MS * 4 ** (attempt - 1);
       await new Promise((resolve) => setTimeout(resolve, Math.random() * longest));
     }
@@ -54,12 +64,13 @@ export class ContentBucket implements ContentStore {
     base: URL,
     content: Uint8Array,
     sha256: string,
+    late: AbortSignal,
   ): Promise<{ error: Error; passing: boolean } | undefined> {
     const { credentials } = this.#options;
     let status: number;
     try {
-      const current = typeof credentials === 'function' ? await credentials() : credentials;
-      status = await this.#send(base, content, sha256, current);
+      const current = typeof credentials === 'function' ? await unless(late, credentials()) : credentials;
+      status = await this.#send(base, content, sha256, current, late);
     } catch (cause) {
       return { error: new Error('the bucket could not be reached', { cause }), passing: true };
     }
@@ -68,7 +79,13 @@ export class ContentBucket implements ContentStore {
     return { error: new Error(`the bucket answered ${status}`), passing };
   }
 
-  #send(base: URL, content: Uint8Array, sha256: string, credentials: AwsCredentials): Promise<number> {
+  #send(
+    base: URL,
+    content: Uint8Array,
+    sha256: string,
+    credentials: AwsCredentials,
+    late: AbortSignal,
+  ): Promise<number> {
     const { bucket, prefix = '', region } = this.#options;
     const url = new URL(base);
     url.pathname = `${url.pathname.replace(/\/+$/, '')}/${bucket}/${prefix}${sha256}`;
@@ -79,7 +96,7 @@ export class ContentBucket implements ContentStore {
         method: 'PUT',
         agent: this.#agent,
         headers: { ...signed, 'content-length': String(content.length) },
-        signal: AbortSignal.timeout(PATIENCE_MS),
+        signal: late,
       });
       request.on('error', reject);
       request.on('close', () => reject(new Error('the connection was closed without an answer')));
@@ -90,5 +107,20 @@ export class ContentBucket implements ContentStore {
       });
       request.end(content);
     });
+  }
+}
+
+/** @throws the reason of the signal when it comes first. */
+async function unless<T>(late: AbortSignal, done: T | Promise<T>): Promise<T> {
+  let abort: () => void = () => undefined;
+  const aborted = new Promise<never>((_, reject) => {
+    abort = () => reject(new Error('there was no answer in time', { cause: late.reason }));
+  });
+  late.addEventListener('abort', abort);
+  if (late.aborted) abort();
+  try {
+    return await Promise.race([done, aborted]);
+  } finally {
+    late.removeEventListener('abort', abort);
   }
 }

@@ -4,6 +4,7 @@
  * of what was asked or answered, for those are patient data: the application chooses by `describe` what goes into
  * events (docs/CLIENT_SPEC.md, "Instrumentation").
  */
+import { isDroppedPromise } from '../dropped-promise.js';
 import type { Run, RunDetails, RunStart } from '../index.js';
 import { word, type Answer } from './answer.js';
 
@@ -46,7 +47,7 @@ export interface Description extends Pick<RunStart, 'model' | 'user' | 'target' 
 export interface InstrumentationOptions {
   /**
    * Chooses what goes into events. Asked twice: when the call begins, for `model`, `user`, `target`, `inputs` and
-   * `runId`; when it has ended, for the rest. Without it, and when it throws, no word of the call is recorded.
+   * `runId`; when it has ended, for the rest. Without it, and when it throws or returns a promise, no word of the call is recorded.
    */
   readonly describe?: ((call: DescribedCall) => Description | undefined) | undefined;
 }
@@ -105,7 +106,7 @@ export class ModelCall {
     const { provider, model, inputs, timestamp } = begun;
     const said = this.#described({});
     this.run = quietly(() =>
-      (typeof runs === 'function' ? runs() : runs).startRun(
+      startsRuns(runs).startRun(
         {
           model: { ...(model !== undefined && { model_id: model }), provider, ...said.model },
           ...(said.user && { user: said.user }),
@@ -186,15 +187,23 @@ export class ModelCall {
   #described(more: Pick<DescribedCall, 'runId' | 'answer'>): Description {
     const { provider, model, request } = this.#begun;
     try {
-      return this.#describe?.({ provider, model, request, ...more }) ?? {};
+      const said = this.#describe?.({ provider, model, request, ...more }) ?? {};
+      if (!isDroppedPromise(said)) return said;
     } catch {
-      this.#describeFailed = true;
       // Not the error itself: it may name values of the call.
-      if (!warned) quietly(warn);
-      warned = true;
-      return {};
     }
+    this.#describeFailed = true;
+    if (!warned) quietly(warn);
+    warned = true;
+    return {};
   }
+}
+
+/** @throws TypeError for a promise, which starts no runs. */
+function startsRuns(runs: RunsIn): StartsRuns {
+  const given = typeof runs === 'function' ? runs() : runs;
+  isDroppedPromise(given);
+  return given;
 }
 
 /** For all that runs within a call of the application's: what goes wrong here is none of its business. */
@@ -207,7 +216,10 @@ export function quietly<T>(act: () => T): T | undefined {
 }
 
 function warn(): void {
-  process.emitWarning('describe has thrown; no words are recorded', 'ClinicalEventsWarning');
+  process.emitWarning(
+    'describe has thrown or returned a promise; no words are recorded',
+    'ClinicalEventsWarning',
+  );
 }
 
 /** The name alone: messages of libraries repeat what was asked. */

@@ -14,7 +14,7 @@ export class ModelChanges {
 
   /** For how many milliseconds this version has been known. */
   ageOf({ model_id, model_version }: ModelInstance): number {
-    const name = JSON.stringify([model_id, model_version]);
+    const name = JSON.stringify([nameOf(model_id), nameOf(model_version)]);
     const now = this.#now();
     const seen = this.#firstSeen.get(name);
     if (seen !== undefined) return now - seen;
@@ -25,4 +25,9 @@ export class ModelChanges {
     this.#firstSeen.set(name, now);
     return 0;
   }
+}
+
+/** Anything else may have a toJSON that throws, and makes an event that is refused. */
+function nameOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
 }

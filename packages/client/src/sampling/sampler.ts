@@ -4,6 +4,7 @@
  * Outcomes and feedback themselves are always captured: what became of a patient is never left to chance.
  */
 import type { ModelInstance } from '@clinical-events/protocol';
+import { isDroppedPromise } from '../dropped-promise.js';
 import { ModelChanges } from './model-changes.js';
 import { Omissions } from './omissions.js';
 import type { JudgedEvent, Sampling } from './sampling.js';
@@ -62,15 +63,23 @@ export class Sampler {
   readonly #byRunId = new Map<string, SampledRun>();
   #heldBytes = 0;
 
-  /** @throws RangeError for a rate that is none, or a window without a size. */
+  /** @throws RangeError for what is no sampling: a rate that is none, a window without a size. */
   constructor(sampling: Sampling, parts: SamplerParts) {
-    const { rate = 1, afterModelChange, window } = sampling;
-    for (const share of [rate, afterModelChange?.rate ?? 1]) {
-      if (!(share >= 0 && share <= 1)) throw new RangeError('a rate of sampling is from 0 to 1');
+    if (!isObject(sampling)) throw new RangeError('sampling is an object, such as { rate: 0.5 }');
+    const { rate = 1, afterModelChange, window = {}, risk } = sampling;
+    for (const [name, part] of Object.entries({ afterModelChange, window })) {
+      if (part !== undefined && !isObject(part)) throw new RangeError(`${name} of sampling is an object`);
     }
+    for (const share of [rate, afterModelChange?.rate ?? 1]) {
+      if (!isSize(share) || share > 1) throw new RangeError('a rate of sampling is from 0 to 1');
+    }
+    if (afterModelChange && !isSize(afterModelChange.ms)) {
+      throw new RangeError('ms of afterModelChange is a number of milliseconds, from 0 on');
+    }
+    if (risk !== undefined && typeof risk !== 'function') throw new RangeError('risk is a function');
     this.#sampling = sampling;
     this.#window = { ...WINDOW, ...window };
-    if (!Object.values(this.#window).every((size) => size >= 0)) {
+    if (!Object.values(this.#window).every(isSize)) {
       throw new RangeError('the sizes of a sampling window are from 0 on');
     }
     this.#parts = { random: Math.random, now: () => performance.now(), ...parts };
@@ -152,13 +161,17 @@ export class Sampler {
   }
 
   #isRisky(event: JudgedEvent): boolean {
+    let failure: string;
     try {
-      return this.#sampling.risk?.(event) ?? false;
+      const answer: unknown = this.#sampling.risk?.(event);
+      if (!isDroppedPromise(answer)) return Boolean(answer);
+      failure = 'has returned a promise, and has to answer at once';
     } catch {
       // Not the error itself: it may name values of the event.
-      this.#parts.onTrouble('the predicate of risk has thrown; the run is captured', undefined);
-      return true;
+      failure = 'has thrown';
     }
+    this.#parts.onTrouble(`the predicate of risk ${failure}; the run is captured`, undefined);
+    return true;
   }
 
   #capture(run: SampledRun): void {
@@ -179,4 +192,12 @@ export class Sampler {
     for (const { bytes } of held) this.#heldBytes -= bytes;
     return held;
   }
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null;
+}
+
+function isSize(value: unknown): boolean {
+  return typeof value === 'number' && value >= 0;
 }

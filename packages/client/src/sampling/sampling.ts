@@ -32,7 +32,7 @@ export interface Sampling {
   readonly rate?: number;
   /**
    * Whether this event makes its run one that must be captured. The events before it follow out of the window. Asked
-   * once for each event until it says so; one that throws has said so.
+   * once for each event until it says so; one that throws, or returns a promise, has said so.
    */
   readonly risk?: (event: JudgedEvent) => boolean;
   /** What is held of runs that chance did not choose: the last 1,000 of them, for 10 minutes, in 16 MiB. */

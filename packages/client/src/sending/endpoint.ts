@@ -1,6 +1,7 @@
 /** Where requests go: what a sender may know of it. Each request has one answer, or none. */
 import type http from 'node:http';
 import type { EventKind } from '@clinical-events/protocol';
+import { isDroppedPromise } from '../dropped-promise.js';
 import type { Answer } from './answer.js';
 
 export interface EndpointOptions {
@@ -48,6 +49,9 @@ export function keyOf({ apiKey }: Pick<EndpointOptions, 'apiKey'>): string {
   } catch (cause) {
     throw new CannotSend('the function for the API key has failed', { cause });
   }
+  if (isDroppedPromise(given)) {
+    throw new CannotSend('the function for the API key returns a promise, and has to return the key at once');
+  }
   // Around it: a file's last line break, say.
   const key = typeof given === 'string' ? given.trim() : '';
   if (key === '') throw new CannotSend('there is no API key');
@@ -57,7 +61,7 @@ export function keyOf({ apiKey }: Pick<EndpointOptions, 'apiKey'>): string {
 
 /** @throws CannotSend for what is no address of a collector. */
 export function collectorUrl(url: unknown): URL {
-  const text = String(url);
+  const text = typeof url === 'string' || url instanceof URL ? String(url) : '';
   const parsed = URL.canParse(text) ? new URL(text) : undefined;
   if (!parsed || !/^https?:$/.test(parsed.protocol)) {
     throw new CannotSend('the URL of a collector begins with http:// or https://');

@@ -59,6 +59,8 @@ export class Sender {
   /** How often the gate was shut: what was sent before that does not shut it again. */
   #round = 0;
   #shutUntil = 0;
+  /** The last answer, or none, was a setback that waiting does not mend. */
+  #heldUp = false;
   readonly #kindShutUntil = new Map<EventKind, number>();
   #timer: NodeJS.Timeout | undefined;
   #timerAt = Infinity;
@@ -72,11 +74,15 @@ export class Sender {
     this.#go();
   }
 
-  /** Resolves when nothing waits in the spool, or with the signal. */
-  idle(signal: AbortSignal): Promise<void> {
+  /**
+   * Resolves when nothing waits in the spool, or with the signal.
+   * @param orHeldUp also when nothing can be sent until somebody mends what is wrong, such as the key.
+   */
+  idle(signal: AbortSignal, orHeldUp = false): Promise<void> {
     return new Promise((resolve) => {
       const look = () => {
-        if (!signal.aborted && this.#options.spool.state.waiting > 0) return;
+        const heldUp = orHeldUp && this.#heldUp && this.#underWay === 0;
+        if (!signal.aborted && !heldUp && this.#options.spool.state.waiting > 0) return;
         this.#settled.delete(look);
         signal.removeEventListener('abort', look);
         resolve();
@@ -149,6 +155,7 @@ export class Sender {
 
   /** @internal Of a delivery. */
   answered(delivery: Delivery, answer: Answer): void {
+    this.#heldUp = verdictOn(answer.status) === 'unwelcome';
     if (verdictOn(answer.status) === 'stored') {
       this.#failures = 0;
       this.sent++;
@@ -167,7 +174,9 @@ export class Sender {
   failed({ event, attempts, round }: Delivery, error: unknown): void {
     if (this.#stopping.signal.aborted) this.#options.spool.giveBack(event);
     else {
-      this.#options.onSetback(setbackOf(error));
+      const setback = setbackOf(error);
+      this.#heldUp = setback.lasting === 'all';
+      this.#options.onSetback(setback);
       this.#later(event, attempts, round, 0);
     }
     this.#settle();

@@ -139,7 +139,7 @@ export class Appender {
   writeNow(): void {
     this.refuse(new SpoolClosed('the process is ending'));
     const { files, durability } = this.#options;
-    for (const group of this.#groups) {
+    for (let group = this.#groups[0]; group; group = this.#groups[0]) {
       const { segment } = group;
       if (this.#open?.segment !== segment) {
         this.#open = { segment, fd: files.openNow(segment.path) };
@@ -148,8 +148,13 @@ export class Appender {
       files.writeNow(this.#open.fd, group.buffer.subarray(0, group.bytes), segment.end);
       if (durability === 'fsync') files.datasyncNow(this.#open.fd);
       segment.end += group.bytes;
+      this.#groups.shift();
     }
-    this.#groups.length = 0;
+  }
+
+  /** Events that are not written. */
+  get unwritten(): number {
+    return this.#groups.reduce((sum, { events }) => sum + events, 0);
   }
 
   /** The group for a body of so many bytes. */

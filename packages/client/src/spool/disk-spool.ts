@@ -2,7 +2,6 @@
  * The spool on the disk: the appender writes, the backlog reads, the process directory keeps others away. What a crash
  * at any moment leaves is in docs/CLIENT_SPEC.md.
  */
-import path from 'node:path';
 import type { EventKind } from '@clinical-events/protocol';
 import { adopt, examine, type Abandoned } from './adoption.js';
 import { Appender } from './appender.js';
@@ -17,9 +16,9 @@ import {
   type SpoolState,
 } from './contract.js';
 import { nodeFiles, type SpoolFiles } from './files.js';
+import { placeOf } from './place.js';
 import { HEARTBEAT_MS, Neighbours, preparePrivate, ProcessDirectory } from './process-directory.js';
 import { Quarantine } from './quarantine.js';
-import { KEY_BYTES } from './sealing.js';
 import { MAX_SEGMENT_BYTES } from './segment.js';
 import { Takers } from './takers.js';
 import type { TakenEvent } from './taken-event.js';
@@ -27,7 +26,7 @@ import type { OnTrouble } from './trouble.js';
 import type { WaitingSegment } from './waiting-segment.js';
 
 const SEGMENT_BYTES = 16 << 20;
-const MAX_BYTES = 8 * 2 ** 30;
+export const MAX_BYTES = 8 * 2 ** 30;
 /** What is done is noted so often. */
 const NOTE_MS = 500;
 
@@ -76,14 +75,12 @@ export class DiskSpool implements Spool {
 
   /** See `Spool.open`. */
   static async open(options: SpoolOptions): Promise<DiskSpool> {
-    const { directory, files = nodeFiles, maxBytes = MAX_BYTES, key } = options;
+    const { files = nodeFiles, maxBytes = MAX_BYTES } = options;
     const segmentBytes = options.segmentBytes ?? Math.min(SEGMENT_BYTES, Math.floor(maxBytes / 4));
-    if (directory === undefined) throw new RangeError('a spool on the disk needs a directory');
-    if (key && key.length !== KEY_BYTES) throw new RangeError(`the key of a spool has ${KEY_BYTES} bytes`);
+    const { root, key } = placeOf(options);
     if (!(maxBytes >= 1 && segmentBytes >= 1 && segmentBytes <= MAX_SEGMENT_BYTES)) {
       throw new RangeError('the sizes of a spool are from 1 byte on, and of a segment up to 256 MiB');
     }
-    const root = path.resolve(directory);
     const { onTrouble = () => undefined } = options;
     await preparePrivate(files, root);
     const neighbours = new Neighbours(files, root, onTrouble);
@@ -194,11 +191,17 @@ export class DiskSpool implements Spool {
   }
 
   #writeNow(): void {
+    const { onTrouble } = this.#parts;
     try {
       this.#appender.writeNow();
+    } catch (error) {
+      const { unwritten } = this.#appender;
+      onTrouble(`${unwritten} captured events could not be kept at the end of the process`, error);
+    }
+    try {
       this.#backlog.notes.writeNow();
     } catch (error) {
-      this.#parts.onTrouble('what waited for the disk could not be written at the end of the process', error);
+      onTrouble('what is done could not be noted at the end of the process; it is sent again', error);
     }
   }
 }

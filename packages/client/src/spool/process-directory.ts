@@ -29,7 +29,7 @@ export const HEARTBEAT_MS = 10_000;
 const PATIENCE_MS = 180_000;
 /** Clocks of hosts that share a directory are nearer to each other than this. */
 export const OLD_MS = 15 * 60_000;
-const DRAFT = 'new-';
+export const DRAFT = 'new-';
 export const LOCK = 'lock';
 export const OWNER = 'owner';
 
@@ -45,6 +45,11 @@ export async function preparePrivate(files: SpoolFiles, directory: string): Prom
   } catch (error) {
     throw new SpoolUnwritable(`${directory} cannot be used as a spool`, { cause: error });
   }
+  refuseShared(directory, owner);
+}
+
+/** @throws SpoolUnwritable when the directory is somebody else's, or others can write to it. */
+export function refuseShared(directory: string, owner: { uid: number; mode: number }): void {
   const user = process.geteuid?.();
   if (user !== undefined && owner.uid !== user) {
     throw new SpoolUnwritable(

@@ -1,9 +1,18 @@
 /** The way into the spool for the rest of the client. */
-import type { Spool as SpoolContract, SpoolOptions } from './contract.js';
-import { DiskSpool } from './disk-spool.js';
+import {
+  SpoolClosed,
+  SpoolFull,
+  SpoolKeyWrong,
+  SpoolUnwritable,
+  type Spool as SpoolContract,
+  type SpoolOptions,
+} from './contract.js';
+import { DiskSpool, MAX_BYTES } from './disk-spool.js';
+import { writeLate, type LateEvent } from './late-events.js';
 import { MemorySpool } from './memory-spool.js';
 
-export { SpoolClosed, SpoolFull, SpoolKeyWrong, SpoolUnwritable } from './contract.js';
+export type { LateEvent };
+export { SpoolClosed, SpoolFull, SpoolKeyWrong, SpoolUnwritable };
 export type { Durability, Refusal, SpooledEvent, SpoolOptions, SpoolState } from './contract.js';
 
 export type Spool = SpoolContract;
@@ -12,12 +21,23 @@ export const Spool = {
   /**
    * Opens a spool. On return what processes that have ended left in the directory waits in it too.
    * @throws SpoolUnwritable for a directory that cannot be used, or may not be because others can write to it;
-   * SpoolKeyWrong for events that the key does not open, and then nothing has been touched; RangeError for a key that
-   * has not 32 bytes or a size that makes no sense.
+   * SpoolKeyWrong for a key that has not 32 bytes, and for events that the key does not open, and then nothing has been
+   * touched; RangeError for a size that makes no sense.
    */
   open(options: SpoolOptions): Promise<Spool> {
-    return options.durability === 'memory'
-      ? Promise.resolve(new MemorySpool(options))
-      : DiskSpool.open(options);
+    if (options.durability !== 'memory') return DiskSpool.open(options);
+    const { maxBytes = 1 } = options;
+    if (!(maxBytes >= 1)) return Promise.reject(new RangeError('the size of a spool is from 1 byte on'));
+    return Promise.resolve(new MemorySpool(options));
+  },
+
+  /**
+   * At the end of the process: writes events that no open spool has, for the next one on the directory. Waits for the
+   * disk, and does not throw.
+   * @returns how many, from the first, are kept, and why not all.
+   */
+  writeLate({ maxBytes = MAX_BYTES, ...options }: SpoolOptions, events: readonly LateEvent[]) {
+    if (options.durability !== 'memory') return writeLate({ ...options, maxBytes }, events);
+    return { kept: 0, error: new SpoolUnwritable('the spool is in memory only') };
   },
 };

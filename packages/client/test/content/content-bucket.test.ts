@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import http from 'node:http';
-import type { AddressInfo } from 'node:net';
+import net, { type AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { signForS3 } from '../../src/content/aws-signature.js';
 import { ContentBucket } from '../../src/content/content-bucket.js';
@@ -88,3 +88,16 @@ test.each(['ftp://x', ''])(
     await expect(bucket.put(Buffer.from('x'), sha256('x'))).rejects.toThrow(/begins with http/);
   },
 );
+
+test('[R-864] a bucket that takes connections and never answers is given up, and so are credentials', async () => {
+  const server = net.createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  onTestFinished(() => void server.close());
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const place = { endpoint, bucket: 'b', region: 'r' };
+  const never = () => new Promise<typeof CREDENTIALS>(() => undefined);
+  for (const credentials of [CREDENTIALS, never]) {
+    const store = new ContentBucket({ ...place, credentials }, 50);
+    await expect(store.put(Buffer.from('x'), sha256('x'))).rejects.toThrow('could not be reached');
+  }
+});

@@ -84,3 +84,17 @@ test('[R-864] a file that could not be written whole is not there at all', async
   await expect(new ContentDirectory(directory).put(content, hash)).rejects.toThrow();
   expect(fs.readdirSync(path.join(directory, hash.slice(0, 2)))).toEqual([hash]);
 });
+
+test.each(['put', 'putNow'] as const)(
+  '[R-864] a file of the right length with other bytes is not believed (%s)',
+  async (put) => {
+    const directory = temporaryDirectory();
+    const content = randomBytes(1000);
+    const hash = sha256(content);
+    const file = placeOf(directory, hash);
+    fs.mkdirSync(path.dirname(file), { recursive: true });
+    fs.writeFileSync(file, randomBytes(1000));
+    await new ContentDirectory(directory)[put](content, hash);
+    expect(fs.readFileSync(file).equals(content)).toBe(true);
+  },
+);

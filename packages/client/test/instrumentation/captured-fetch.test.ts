@@ -96,6 +96,27 @@ test('[R-865] a describe that throws costs the words, not the call', async () =>
   warn.mockRestore();
 });
 
+test('[R-865] a describe that is async costs the words, and rejecting it harms nobody', async () => {
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown) => void unhandled.push(reason);
+  process.on('unhandledRejection', note);
+  const { log, events } = await recording();
+  const server = await answersSecret();
+  const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+  const describe = (() => Promise.reject(new Error(SECRET))) as unknown as () => undefined;
+  const runs = describe as unknown as () => typeof log;
+  await (await openaiFetch(log, { describe })(server.url + PATH, POST)).json();
+  await (await openaiFetch(runs)(server.url + PATH, POST)).json();
+  const all = await events();
+  expect(all).toHaveLength(3);
+  for (const { system_metadata } of all)
+    expect(system_metadata.instrumentation).toMatchObject({ describe_failed: true });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  process.off('unhandledRejection', note);
+  expect(unhandled).toEqual([]);
+  warn.mockRestore();
+});
+
 test('[R-865] calls are nested in the run that they are made in', async () => {
   const { log, events } = await recording();
   const server = await answersSecret();

@@ -4,7 +4,8 @@ import os from 'node:os';
 import path from 'node:path';
 import type { Profile } from '@clinical-events/protocol';
 import { onTestFinished } from 'vitest';
-import { Client, type ClientOptions, type SendingPace } from '../../src/client.js';
+import { Client, type SendingPace } from '../../src/client.js';
+import type { ClientOptions } from '../../src/options.js';
 import type { QuarantinedEvent, RefusedCapture } from '../../src/listeners.js';
 
 const PACE: SendingPace = { backoff: { firstMs: 5, longestMs: 100 }, slowMs: 200, patienceMs: 500 };

@@ -1,0 +1,93 @@
+/**
+ * What the options mean. What stands in the code and is none is a RangeError, at the first start or never. What a
+ * deployment sets and somebody can mend is not: an empty name of a directory, or a key of another length, is refused
+ * where it is used, and told.
+ */
+import type { Agent } from 'node:http';
+import type { Profile } from '@clinical-events/protocol';
+import { ContentBucket, type BucketOptions } from './content/content-bucket.js';
+import { ContentDirectory } from './content/content-directory.js';
+import type { ContentStore } from './content/content-store.js';
+import type { EventSource } from './event.js';
+import type { Listeners } from './listeners.js';
+import type { Sampling } from './sampling/sampling.js';
+import type { Durability, SpoolOptions } from './spool/spool.js';
+
+export interface SpoolPlace {
+  /** A directory of the application's own; several processes may share it. Not needed with `memory`. */
+  readonly directory?: string | undefined;
+  /** When an event is captured: `fsync` when not given. */
+  readonly durability?: Durability | undefined;
+  /** 32 bytes; given, what lies on the disk is sealed by AES-256-GCM. For anything else but undefined all is refused. */
+  readonly key?: Uint8Array | undefined;
+  /** What would take the spool beyond so many bytes is refused; 8 GiB. */
+  readonly maxBytes?: number | undefined;
+}
+
+export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners {
+  /** Where the collector is: http or https. */
+  readonly url: string | URL;
+  /** A function is asked before every request, and answers at once: a key can be exchanged while the application runs. */
+  readonly apiKey: string | (() => string);
+  /** Where events wait until the collector has them. A text is a directory. */
+  readonly spool: string | SpoolPlace;
+  /** What events say of where they come from. Host name and process id are filled in. */
+  readonly app?: EventSource | undefined;
+  /** What is asked of an event before it is captured: the profile of the API key. `minimum` when not given. */
+  readonly validate?: P | undefined;
+  /** Which runs are captured; all when not given. */
+  readonly sampling?: Sampling | undefined;
+  /** Where the content is kept that events refer to: a directory, a bucket, or a store of one's own. */
+  readonly content?: string | BucketOptions | ContentStore | undefined;
+  /** How many events are sent at a time; 128. */
+  readonly concurrency?: number | undefined;
+  /** For a proxy, or certificates of one's own. */
+  readonly agent?: Agent | undefined;
+}
+
+type Options = ClientOptions<Profile>;
+
+/** @throws RangeError */
+export function checkChoices(options: Options): void {
+  if (!isObject(options)) throw new RangeError('createClient needs its options');
+  const { concurrency = 1, validate = 'minimum', spool } = options;
+  if (typeof spool !== 'string' && !isObject(spool)) {
+    throw new RangeError('spool is a directory, or an object such as { directory }');
+  }
+  const { durability = 'fsync' } = typeof spool === 'string' ? {} : spool;
+  if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
+    throw new RangeError('concurrency is a whole number from 1 on');
+  }
+  if (!['minimum', 'full'].includes(validate)) throw new RangeError('validate is minimum or full');
+  // A slip must not weaken what is promised of an event.
+  if (!['fsync', 'os', 'memory'].includes(durability)) {
+    throw new RangeError('durability is fsync, os or memory');
+  }
+}
+
+export function spoolOptions(spool: Options['spool']): SpoolOptions {
+  const place = typeof spool === 'string' ? { directory: spool } : spool;
+  const { directory, durability = 'fsync', key, maxBytes } = place;
+  return {
+    ...{ directory, durability },
+    ...(key !== undefined && { key }),
+    ...(maxBytes !== undefined && { maxBytes }),
+  };
+}
+
+/** @throws RangeError */
+export function contentStore(content: Options['content']): ContentStore | undefined {
+  if (content === undefined) return undefined;
+  if (typeof content === 'string') return new ContentDirectory(content);
+  if (isObject(content)) {
+    if ('bucket' in content) return new ContentBucket(content);
+    if (typeof content.put === 'function') return content;
+  }
+  throw new RangeError(
+    'content is a directory, a bucket such as { bucket, endpoint, … }, or a store with put',
+  );
+}
+
+function isObject<T>(value: T): value is T & object {
+  return typeof value === 'object' && value !== null;
+}

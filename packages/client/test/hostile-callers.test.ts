@@ -1,0 +1,167 @@
+/** An application that gives what the types forbid: nothing throws, nothing ends it, and no value is told. */
+import { expect, onTestFinished, test } from 'vitest';
+import { createClient, type Client } from '../src/index.js';
+import { fakeCollector } from './running/fake-collector.js';
+import { hurriedClient, temporaryDirectory } from './running/hurried-client.js';
+
+const AWAY = 'http://127.0.0.1:9';
+const MODEL = { model_id: 'm' };
+const rejects = () => Promise.reject(new Error('SECRET'));
+/** As a compiler lets an async function through. */
+const listener: () => unknown = rejects;
+const turn = () => new Promise((resolve) => setTimeout(resolve, 20));
+
+function unhandledRejections(): unknown[] {
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown) => void unhandled.push(reason);
+  process.on('unhandledRejection', note);
+  onTestFinished(() => void process.off('unhandledRejection', note));
+  return unhandled;
+}
+
+test('[R-861] callbacks that are async and reject never end the application', async () => {
+  const unhandled = unhandledRejections();
+  const collector = await fakeCollector((_event, response) => {
+    response.writeHead(400).end();
+    return true;
+  });
+  const { log } = hurriedClient({
+    ...{ url: collector.url, onTrouble: listener, onRefused: listener, onQuarantine: listener },
+  });
+  const { started } = log.startRun({ model: MODEL });
+  log.run('no uuid').feedback({});
+  await started;
+  await log.flush();
+  expect(log.state).toMatchObject({ quarantined: 1, refused: 1 });
+  await log.close();
+  await turn();
+  expect(unhandled).toEqual([]);
+});
+
+test('[R-863] a predicate of risk that is async decides nothing: the run is captured, and it is told', async () => {
+  const unhandled = unhandledRejections();
+  const collector = await fakeCollector();
+  const risk = (() => rejects()) as unknown as () => boolean;
+  const { log, troubles } = hurriedClient({ url: collector.url, sampling: { rate: 0, risk } });
+  log.startRun({ model: MODEL });
+  await log.flush();
+  expect(collector.accepted).toHaveLength(1);
+  expect(troubles).toEqual([
+    'the predicate of risk has returned a promise, and has to answer at once; the run is captured',
+  ]);
+  await turn();
+  expect(unhandled).toEqual([]);
+});
+
+test('[R-861] a function for the key that is async is told as that, and events wait', async () => {
+  const unhandled = unhandledRejections();
+  const told: unknown[] = [];
+  const { log } = hurriedClient({
+    ...{ url: AWAY, apiKey: rejects as unknown as () => string },
+    onTrouble: (_what, error) => told.push(error),
+  });
+  log.startRun({ model: MODEL });
+  expect(await log.flush(50)).toEqual({ waiting: 1 });
+  expect(String(told[0])).toContain('returns a promise, and has to return the key at once');
+  expect(unhandled).toEqual([]);
+});
+
+const thrower = {
+  get timestamp(): string {
+    throw new Error('SECRET');
+  },
+  get model(): object {
+    throw new Error('SECRET');
+  },
+};
+
+test.each<[string, (log: Client) => PromiseLike<unknown>]>([
+  ['no start', (log) => log.startRun(undefined as never).started],
+  ['null for a start', (log) => log.startRun(null as never).started],
+  ['null for details', (log) => log.startRun({}, null as never).started],
+  ['null for details of an output', (log) => log.startRun({}).output({}, null as never)],
+  ['a start that throws', (log) => log.startRun(thrower).started],
+  ['details that throw', (log) => log.startRun({}).output({}, thrower)],
+  ['details of a run that throw', (log) => log.startRun({}).startRun({}, thrower).started],
+  ['a model of BigInts', (log) => log.startRun({ model: { model_id: 1n } } as never).started],
+  ['a text for an output', (log) => log.startRun({}).output('SECRET' as never, { content: 'c' })],
+])('[R-861] %s is refused to its caller, and nothing throws', async (_what, call) => {
+  const { log, refusals, troubles } = hurriedClient({
+    ...{ url: AWAY, content: temporaryDirectory() },
+    sampling: { afterModelChange: { ms: 1000 }, risk: () => false },
+  });
+  await expect(call(log)).rejects.toMatchObject({ name: 'EventInvalid' });
+  expect(refusals).toHaveLength(1);
+  expect(troubles).toEqual([]);
+  expect(String(refusals[0]?.error)).not.toContain('SECRET');
+});
+
+test('[R-861] close with null for its options closes', async () => {
+  const { log } = hurriedClient({ url: AWAY });
+  expect(await log.close(null as never)).toEqual({ waiting: 0 });
+});
+
+test.each([
+  ['an array', ['SECRET', 'SECRET']],
+  ['what says it has a length', { length: 5e8 }],
+  ['a number', 4711],
+  ['a symbol', Symbol('SECRET')],
+  ['null', null],
+  ['a view of something else', new Float64Array(2)],
+])('[R-864] %s is no content: the event is refused at once, and no value is told', async (_what, content) => {
+  const { log } = hurriedClient({ url: AWAY, content: temporaryDirectory() });
+  const { started } = log.startRun({}, { content: content as string });
+  const error: unknown = await started.then(undefined, (reason: unknown) => reason);
+  expect(error).toMatchObject({ name: 'ContentNotStored' });
+  expect(String(error)).toContain('content is a text or a Uint8Array');
+  expect(String(error)).not.toMatch(/SECRET|4711/);
+});
+
+test('[R-864] the bytes of a Uint8Array are taken, whatever length it claims', async () => {
+  const stored: number[] = [];
+  const store = { put: (bytes: Uint8Array) => Promise.resolve(void stored.push(bytes.length)) };
+  const { log } = hurriedClient({ url: AWAY, content: store });
+  const content = Object.defineProperty(new Uint8Array(3), 'length', { value: 5e8 });
+  await log.startRun({}, { content }).started;
+  expect(stored).toEqual([3]);
+});
+
+const FINE = { url: AWAY, apiKey: 'key', spool: { durability: 'memory' as const } };
+
+test.each([
+  ['no options', undefined],
+  ['null', null],
+  ['no spool', { ...FINE, spool: undefined }],
+  ['a number for a share', { ...FINE, sampling: 0.5 }],
+  ['0 for a share', { ...FINE, sampling: 0 }],
+  ['a text for a time', { ...FINE, sampling: { afterModelChange: { ms: '7d' } } }],
+  ['a text for a rate', { ...FINE, sampling: { rate: '0.5' } }],
+  ['no durability', { ...FINE, spool: { directory: 'spool', durability: '' } }],
+  ['null for content', { ...FINE, content: null }],
+])('%s is a RangeError when the client is made, and says what is asked for', (_what, options) => {
+  expect(() => createClient(options as never)).toThrow(RangeError);
+});
+
+test.each([
+  ['an empty key', { directory: 'unused', key: '' }, 'SpoolKeyWrong'],
+  ['null for a key', { directory: 'unused', key: null }, 'SpoolKeyWrong'],
+  ['0 for a key', { directory: 'unused', key: 0 }, 'SpoolKeyWrong'],
+  ['a text for a key', { directory: 'unused', key: 'x'.repeat(32) }, 'SpoolKeyWrong'],
+  ['no name of a directory', '', 'SpoolUnwritable'],
+  ['no name of a directory inside', { directory: '' }, 'SpoolUnwritable'],
+  ['no size', { durability: 'memory', maxBytes: NaN }, 'RangeError'],
+])(
+  '[R-855] with %s for a spool nothing is captured, anywhere, and it is told',
+  async (_what, spool, name) => {
+    const { log, troubles } = hurriedClient({ url: AWAY, spool: spool as '' });
+    await expect(log.startRun({}).started).rejects.toMatchObject({ name });
+    expect(troubles).toEqual(['the spool cannot be used; nothing is captured']);
+  },
+);
+
+test('[R-864] without the name of a directory for content nothing is stored', async () => {
+  const { log } = hurriedClient({ url: AWAY, content: '' });
+  await expect(log.startRun({}, { content: 'c' }).started).rejects.toMatchObject({
+    name: 'ContentNotStored',
+  });
+});
