@@ -99,10 +99,14 @@ export class RunHandle<P extends Profile = 'minimum'> {
     payload: (contentUri: string | undefined) => Readonly<Record<string, unknown>>,
   ): Captured {
     const { said, fault } = readDetails(details);
+    const { content } = said;
+    const latencyMs = this.latencyOf(kind, said);
+    const { model, sampled } = this.known;
     return this.capture.capture({
-      ...{ kind, eventId: this.capture.maker.newId(), runId: this.id, fault },
-      details: { ...said, latencyMs: this.latencyOf(kind, said) },
-      ...{ content: said.content, payload, ...this.known },
+      ...{ kind, eventId: this.capture.maker.newId(), runId: this.id, model, sampled, fault },
+      details: latencyMs === said.latencyMs ? said : { ...said, latencyMs },
+      content,
+      payload,
     });
   }
 
