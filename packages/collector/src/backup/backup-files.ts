@@ -127,13 +127,14 @@ export class BackupFiles {
     throw new BackupDamaged(`${file} in the back-up is not as it was written`);
   }
 
-  /** @throws BackupDamaged when it is not there, or no regular file. */
+  /** @throws BackupDamaged when it is not there, or no regular file of the back-up itself. */
   size(file: string): number {
-    const stat = fs.statSync(path.join(this.root, file), { throwIfNoEntry: false });
-    if (stat?.isFile() === true) return stat.size;
-    throw new BackupDamaged(
-      stat === undefined ? `${file} is not in the back-up any more` : `${file} in the back-up is no file`,
-    );
+    const stat = fs.lstatSync(path.join(this.root, file), { throwIfNoEntry: false });
+    if (stat === undefined) throw new BackupDamaged(`${file} is not in the back-up any more`);
+    requireNoLink(this.root, path.dirname(file));
+    if (stat.isSymbolicLink()) throw linkIn(file);
+    if (stat.isFile()) return stat.size;
+    throw new BackupDamaged(`${file} in the back-up is no file`);
   }
 
   #pieces(file: string, bytes: number | undefined, take: (piece: Buffer) => void): void {
@@ -157,6 +158,20 @@ export class BackupFiles {
     if (this.size(file) > MOST_TEXT) throw new BackupDamaged(`${file} is too large to be one of ours`);
     return fs.readFileSync(path.join(this.root, file), 'utf8');
   }
+}
+
+/**
+ * For a directory in a back-up.
+ * @throws BackupDamaged when a link leads out of the back-up: what is read there nobody has backed up, and whoever may
+ *   write there could have any file of ours written over, the log itself before all.
+ */
+export function requireNoLink(root: string, directory: string): void {
+  const there = fs.realpathSync(path.join(root, directory));
+  if (there !== path.join(fs.realpathSync(root), directory)) throw linkIn(directory);
+}
+
+function linkIn(file: string): BackupDamaged {
+  return new BackupDamaged(`${file} in the back-up is a symbolic link, which leads out of it`);
 }
 
 function readMarker(root: string): BackupIdentity {

@@ -15,6 +15,7 @@ import {
   MARKER,
   namesIn,
   type BackupIdentity,
+  requireNoLink,
 } from './backup-files.js';
 import { formatEntry, readCatalogue, type CatalogueEntry } from './catalogue.js';
 import { DurableFile, makeDirectory, syncDirectory } from './durable.js';
@@ -186,16 +187,14 @@ export class BackupWriter {
 
   /**
    * Where a file goes, in a directory that is there on return.
-   * @throws BackupDamaged when a link leads out of the back-up: whoever may write there could else have any file of
-   *   ours written over, the log itself before all.
+   * @throws BackupDamaged when a link leads out of the back-up.
    */
   #place(file: string): string {
     const target = path.join(this.#root, file);
     const directory = path.dirname(target);
     makeDirectory(directory);
-    if (fs.realpathSync(directory) === path.join(fs.realpathSync(this.#root), path.dirname(file)))
-      return target;
-    throw new BackupDamaged(`${path.dirname(file)} in the back-up is a symbolic link, which leads out of it`);
+    requireNoLink(this.#root, path.dirname(file));
+    return target;
   }
 
   /** What the newest manifest noted has to be there; whole lines behind that are of a run that was ended. */

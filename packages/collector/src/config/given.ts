@@ -39,6 +39,8 @@ function kubernetesHint(name: string): string {
     : '';
 }
 
+const MOST_FILE_BYTES = 1 << 20;
+
 /** Values from the configuration file, by option name; undefined when there is one and nothing is known of what it says. */
 export function fromFile(
   file: Given | undefined,
@@ -49,8 +51,10 @@ export function fromFile(
   let text: string;
   try {
     // Whoever opens a pipe that nobody writes to waits for ever; and what a device says is endless.
-    if (!statSync(file.text).isFile()) {
-      faults.push({ source: file.source, message: `${file.text} is not a regular file` });
+    const stat = statSync(file.text);
+    if (!stat.isFile() || stat.size > MOST_FILE_BYTES) {
+      const why = stat.isFile() ? 'is too large for a configuration' : 'is not a regular file';
+      faults.push({ source: file.source, message: `${file.text} ${why}` });
       return undefined;
     }
     text = readFileSync(file.text, 'utf8');

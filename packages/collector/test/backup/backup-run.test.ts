@@ -209,6 +209,25 @@ describe('[R-811] a run', () => {
     expect(filesBelow(live)).toEqual(before);
   });
 
+  test('a check vouches for no bytes behind a link, be it of a directory or of a file', async () => {
+    const log = new GrowingLog();
+    log.append(300);
+    await run(log);
+    const ledger = path.join(root, 'ledger');
+    const [segment = ''] = fs.readdirSync(ledger);
+    for (const what of [ledger, path.join(ledger, segment)]) {
+      const away = path.join(scratch, 'away');
+      fs.renameSync(what, away);
+      fs.symlinkSync(away, what);
+      expect(faults().join()).toContain(
+        `${path.relative(root, what)} in the back-up is a symbolic link, which leads out of it`,
+      );
+      fs.rmSync(what);
+      fs.renameSync(away, what);
+    }
+    expect(faults()).toEqual([]);
+  });
+
   test('copies a whole segment anew that was moved away, and finds when the log has another one by now', async () => {
     const log = new GrowingLog();
     log.append(300);

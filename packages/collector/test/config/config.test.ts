@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
@@ -199,6 +199,9 @@ test('a file that is none is refused before it is opened, and so is what is give
   execFileSync('mkfifo', [pipe]);
   for (const place of [pipe, '/dev/zero', directory])
     expect(faultsOf({ config: place })).toEqual([`--config: ${place} is not a regular file`]);
+  const large = file({});
+  truncateSync(large, 2 << 20);
+  expect(faultsOf({ config: large })).toEqual([`--config: ${large} is too large for a configuration`]);
   const twice = file('{"port": 1, "host": "::1", "port": 2}');
   expect(faultsOf({ config: twice })).toEqual([`${twice}, "port": is given more than once`]);
 });
