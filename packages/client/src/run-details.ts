@@ -10,19 +10,6 @@ export interface AllDetails extends EventDetails {
   readonly content?: unknown;
 }
 
-/** @param otherwise what counts as said when it cannot be read. */
-export function readOnce<T>(
-  what: string,
-  read: () => T,
-  otherwise: T,
-): { readonly said: T; readonly fault: EventInvalid | undefined } {
-  try {
-    return { said: read(), fault: undefined };
-  } catch {
-    return { said: otherwise, fault: unreadable(what) };
-  }
-}
-
 /** For each event: nothing is made but what is returned. */
 export function readDetails(details: unknown): { said: AllDetails; fault: EventInvalid | undefined } {
   try {
@@ -39,7 +26,7 @@ export function readDetails(details: unknown): { said: AllDetails; fault: EventI
 }
 
 /** Not with the error that was thrown: it may name values. */
-function unreadable(what: string): EventInvalid {
+export function unreadable(what: string): EventInvalid {
   return new EventInvalid('not_json', `${what} is no object that can be read`);
 }
 

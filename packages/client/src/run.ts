@@ -3,7 +3,8 @@ import type { EventKind, EventOf, ModelInstance, Profile } from '@clinical-event
 import type { Capture } from './capture.js';
 import type { Captured } from './captured.js';
 import { latencySince, type EventDetails } from './event.js';
-import { fieldsOf, isFields, readDetails, readOnce, withUri, type AllDetails } from './run-details.js';
+import { fieldsOf, isFields, readDetails, unreadable, withUri, type AllDetails } from './run-details.js';
+import type { EventInvalid } from './refusals.js';
 import type { SampledRun } from './sampling/sampler.js';
 
 /** T without the field N, which the client fills in. Unlike Omit it keeps the other names. */
@@ -132,11 +133,10 @@ export class Run<P extends Profile = 'minimum'> extends RunHandle<P> {
     const { said, fault } = readDetails(details);
     const { runId = startEventId, content } = said;
     super(capture, runId);
-    const begun = readOnce('the start of a run', () => readStart(start), {});
-    const { named = {}, payload = {} } = begun.said;
+    const { named, payload, fault: unread } = readStart(start);
     this.startEventId = startEventId;
     this.#startedAt = said.timestamp === undefined ? performance.now() : undefined;
-    const wrong = begun.fault ?? fault;
+    const wrong = unread ?? fault;
     this.#known = {
       model: named,
       sampled: wrong ? undefined : capture.sampler?.begin(runId, named, outer && outer.#known.sampled),
@@ -166,15 +166,20 @@ export class Run<P extends Profile = 'minimum'> extends RunHandle<P> {
 
 interface ReadStart {
   /** A copy: what sampling is told of the model does not change. */
-  readonly named?: ModelInstance;
-  readonly payload?: Readonly<Record<string, unknown>>;
+  readonly named: ModelInstance;
+  readonly payload: Readonly<Record<string, unknown>>;
+  readonly fault: EventInvalid | undefined;
 }
 
-/** @throws whatever reading it throws. */
 function readStart(start: unknown): ReadStart {
-  const { model, user, target, inputs } = fieldsOf(start) as RunStart;
-  return {
-    named: isFields(model) ? { ...model } : {},
-    payload: { model_instance: model, user_identity: user, target_identity: target, inputs },
-  };
+  try {
+    const { model, user, target, inputs } = fieldsOf(start) as RunStart;
+    return {
+      named: isFields(model) ? { ...model } : {},
+      payload: { model_instance: model, user_identity: user, target_identity: target, inputs },
+      fault: undefined,
+    };
+  } catch {
+    return { named: {}, payload: {}, fault: unreadable('the start of a run') };
+  }
 }

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { SpoolKeyWrong } from './contract.js';
 import { errorCode } from './error-code.js';
-import type { SpoolFiles } from './files.js';
+import { moved, type SpoolFiles } from './files.js';
 import {
   decodeFrame,
   eventsOf,
@@ -244,17 +244,6 @@ async function listed(files: SpoolFiles, directory: string): Promise<string[]> {
     return (await files.list(directory)).filter((name) => name !== LOCK && name !== OWNER);
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return [];
-    throw error;
-  }
-}
-
-/** @returns false when it is not there. */
-async function moved(files: SpoolFiles, from: string, to: string): Promise<boolean> {
-  try {
-    await files.rename(from, to);
-    return true;
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return false;
     throw error;
   }
 }

@@ -153,3 +153,14 @@ export const nodeFiles: SpoolFiles = {
   lockState,
   host: HOST,
 };
+
+/** @returns false when it is not there. */
+export async function moved(files: SpoolFiles, from: string, to: string): Promise<boolean> {
+  try {
+    await files.rename(from, to);
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return false;
+    throw error;
+  }
+}

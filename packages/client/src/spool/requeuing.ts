@@ -7,8 +7,7 @@ import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { SpoolKeyWrong, type Spool } from './contract.js';
 import { DamagedBytes } from './damaged-bytes.js';
-import { errorCode } from './error-code.js';
-import { nodeFiles, type SpoolFiles } from './files.js';
+import { moved, nodeFiles, type SpoolFiles } from './files.js';
 import type { QuarantinedEvent } from './quarantine.js';
 import { quarantinedLines, quarantineFiles, TAKEN } from './quarantined.js';
 
@@ -48,6 +47,7 @@ export async function requeue(
   const requeued = { events: 0, unreadable: [] as string[] };
   for (const file of found) {
     const taken = file.endsWith(TAKEN) ? file : `${file}.${randomUUID()}${TAKEN}`;
+    // Unless somebody else was faster.
     if (taken !== file && !(await moved(files, file, taken))) continue;
     let group: QuarantinedEvent[] = [];
     let bytes = 0;
@@ -70,17 +70,6 @@ export async function requeue(
     await files.remove(taken);
   }
   return requeued;
-}
-
-async function moved(files: SpoolFiles, from: string, to: string): Promise<boolean> {
-  try {
-    await files.rename(from, to);
-    return true;
-  } catch (error) {
-    // Somebody else was faster.
-    if (errorCode(error) === 'ENOENT') return false;
-    throw error;
-  }
 }
 
 async function keptAside(
