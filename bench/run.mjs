@@ -1,5 +1,5 @@
 /** `npm run bench`: measures the collector beside its peers. See bench/README.md. */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { randomInt } from 'node:crypto';
 import os from 'node:os';
 import path from 'node:path';
@@ -43,8 +43,7 @@ function fail(message) {
 if (Number(process.versions.node.split('.')[0]) < 24) fail('needs Node 24: start it by "npm run bench"');
 if (process.platform !== 'linux') fail('reads /proc, and so runs on Linux only');
 
-const { cleanUp } = await import('./lib/children.mjs');
-const { DIST } = await import('./lib/collector.mjs');
+const { requireBuilt, runCommand } = await import('./lib/command.mjs');
 const { requireDisk } = await import('./lib/disk.mjs');
 const { installPeers } = await import('./lib/install.mjs');
 const { Seeds } = await import('./lib/measure.mjs');
@@ -153,9 +152,7 @@ async function main() {
       'wrk is not installed: "apt-get install wrk" (Debian, Ubuntu) or "dnf install wrk" (Fedora)',
     );
   }
-  if (!existsSync(path.join(DIST, 'cli/main.js'))) {
-    throw new Unusable('the collector is not built: run "npm run build" first');
-  }
+  requireBuilt();
   mkdirSync(options.scratch, { recursive: true });
   requireDisk(options.scratch);
   if (options.dataDir !== undefined) requireDisk(options.dataDir);
@@ -191,26 +188,4 @@ async function main() {
   return 0;
 }
 
-let interrupted = false;
-for (const signal of ['SIGINT', 'SIGTERM']) {
-  process.on(signal, async () => {
-    if (interrupted) return;
-    interrupted = true;
-    process.stderr.write('\nbench: stopping\n');
-    await cleanUp();
-    process.exit(130);
-  });
-}
-
-let code;
-try {
-  code = await main();
-} catch (error) {
-  // What ends while everything is being ended is no news.
-  if (interrupted) await new Promise(() => undefined);
-  const isUsage = error instanceof Unusable || error.code?.startsWith('ERR_PARSE_ARGS');
-  process.stderr.write(`bench: ${isUsage ? error.message : error.stack}\n`);
-  code = isUsage ? 2 : 1;
-}
-await cleanUp();
-process.exitCode = code;
+await runCommand('bench', main);

@@ -1,5 +1,5 @@
 /** `npm run soak`: load, and what a collector meets in years, within minutes. See bench/README.md, "soak". */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -28,8 +28,7 @@ function fail(message) {
 if (Number(process.versions.node.split('.')[0]) < 24) fail('needs Node 24: start it by "npm run soak"');
 if (process.platform !== 'linux') fail('reads /proc, and so runs on Linux only');
 
-const { cleanUp } = await import('./lib/children.mjs');
-const { DIST } = await import('./lib/collector.mjs');
+const { requireBuilt, runCommand } = await import('./lib/command.mjs');
 const { requireRoom } = await import('./lib/disk.mjs');
 const { Unusable } = await import('./lib/unusable.mjs');
 const { bytesOf, RATE_AT_MOST } = await import('./soak/setting.mjs');
@@ -73,8 +72,7 @@ function readOptions() {
 
 async function main() {
   const { json, ...options } = readOptions();
-  if (!existsSync(path.join(DIST, 'cli/main.js')))
-    throw new Unusable('the collector is not built: run "npm run build" first');
+  requireBuilt();
   mkdirSync(options.scratch, { recursive: true });
   requireRoom(options.scratch, bytesOf(RATE_AT_MOST * options.load * options.minutes * 60));
   const head = { startedAt: new Date().toISOString(), load: options.load, machine: machine(options.scratch) };
@@ -92,25 +90,4 @@ async function main() {
   return result.failures === 0 ? 0 : 1;
 }
 
-let interrupted = false;
-for (const signal of ['SIGINT', 'SIGTERM']) {
-  process.on(signal, () => {
-    interrupted = true;
-    process.stderr.write('\nsoak: stopping\n');
-    releaseDisk();
-    cleanUp().finally(() => process.exit(130));
-  });
-}
-
-let code;
-try {
-  code = await main();
-} catch (error) {
-  // What ends while everything is being ended is no news.
-  if (interrupted) await new Promise(() => undefined);
-  const isUsage = error instanceof Unusable || error.code?.startsWith('ERR_PARSE_ARGS');
-  process.stderr.write(`soak: ${isUsage ? error.message : error.stack}\n`);
-  code = isUsage ? 2 : 1;
-}
-await cleanUp();
-process.exitCode = code;
+await runCommand('soak', main, releaseDisk);
