@@ -2,8 +2,8 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import type { ClinicalRecord } from '@clinical-events/protocol';
 import { didYouMean } from '../nearest-name.js';
+import { NAMES, stringOf, textOf, type ColumnSource } from '../records/exports/record-columns.js';
 import type { RunSelection } from '../records/run-groups.js';
 import { idFrom, instantFrom, organisationFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
@@ -99,15 +99,16 @@ function formatFrom(
   return { ...found, name, load: (bom && found.loadWithBom) ?? found.load };
 }
 
-export function isWanted({ incomplete, model }: RecordFilter, record: ClinicalRecord): boolean {
+export function isWanted({ incomplete, model }: RecordFilter, record: ColumnSource): boolean {
   if (incomplete && record.metadata.completeness.level !== 'incomplete') return false;
   return model === undefined || isOfModel(record, model);
 }
 
 /** An id may have an @ in it as well. */
-function isOfModel({ model }: ClinicalRecord, wanted: string): boolean {
-  if (model?.model_id === undefined) return false;
-  return wanted === model.model_id || wanted === `${model.model_id}@${model.model_version ?? ''}`;
+function isOfModel({ model }: ColumnSource, wanted: string): boolean {
+  const id = stringOf(textOf(model, NAMES.model_id));
+  if (id === undefined) return false;
+  return wanted === id || wanted === `${id}@${stringOf(textOf(model, NAMES.model_version)) ?? ''}`;
 }
 
 function sequenceFrom(text: string): number {

@@ -1,6 +1,7 @@
 /** Records as pieces of a file, or of a file a day. The same in a thread of its own as in the main one. */
-import type { ClinicalRecord } from '@clinical-events/protocol';
+import type { AssembledRun } from '../records/assemble.js';
 import type { FileFormat, Piece, PieceBuilder } from '../records/exports/record-encoder.js';
+import type { EventBody } from '../records/run-event.js';
 
 /** Neighbours of one file. */
 export interface PlacedPiece extends Piece {
@@ -10,7 +11,7 @@ export interface PlacedPiece extends Piece {
 }
 
 export class PieceMaker {
-  readonly #builder: PieceBuilder;
+  readonly #builder: PieceBuilder<EventBody>;
   #done: PlacedPiece[] = [];
   #day = '';
   #records = 0;
@@ -19,19 +20,19 @@ export class PieceMaker {
   constructor(
     format: FileFormat,
     private readonly byDay: boolean,
-    private readonly wanted: (record: ClinicalRecord) => boolean,
+    private readonly wanted: (run: AssembledRun) => boolean,
   ) {
     this.#builder = format.builder();
   }
 
-  add(record: ClinicalRecord): void {
-    if (!this.wanted(record)) return;
-    const day = this.byDay ? record.metadata.first_received_at.slice(0, 'YYYY-MM-DD'.length) : '';
+  add(run: AssembledRun): void {
+    if (!this.wanted(run)) return;
+    const day = this.byDay ? run.metadata.first_received_at.slice(0, 'YYYY-MM-DD'.length) : '';
     if (day !== this.#day) this.#end();
     this.#day = day;
-    this.#builder.add(record);
+    this.#builder.add(run);
     this.#records++;
-    this.#events += record.metadata.events.length;
+    this.#events += run.metadata.events.length;
   }
 
   /** All pieces of what was added since the last time, in order. */

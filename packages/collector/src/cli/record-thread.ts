@@ -1,13 +1,9 @@
 /** The thread that makes records and pieces of files of them: several can do so beside each other (record-threads.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
 import { UNLINKED } from '../records/nesting.js';
-import {
-  eventBatchesOf,
-  likelyOutsideParents,
-  recordOf,
-  windowsOf,
-  type UnparsedEvent,
-} from '../records/record-windows.js';
+import { assembleRun } from '../records/assemble.js';
+import { eventBatchesOf, outsideParents, windowsOf } from '../records/record-windows.js';
+import type { EventBody, RunEvent } from '../records/run-event.js';
 import { runsIn } from '../records/sorted-runs.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { LogPlaces } from '../store/embedded/log-places.js';
@@ -22,7 +18,8 @@ const { dataDir, format: name, filter, byDay } = workerData as ThreadSettings;
 const format = await FORMATS[name]?.load();
 if (format === undefined) throw new RangeError(`there is no format ${name}`);
 const log = LogPlaces.forReading(dataDir, nodeFiles);
-const maker = new PieceMaker(format, byDay, (record) => isWanted(filter, record));
+const reader = format.reader();
+const maker = new PieceMaker(format, byDay, (run) => isWanted(filter, run));
 /** Who waits for answers: they come in the order of the questions. */
 const answered: ((runs: readonly (string | null | undefined)[]) => void)[] = [];
 const NO_ANSWERS = Promise.resolve<Answers>(new Map());
@@ -34,16 +31,21 @@ function tell(answer: Answer): void {
 
 type Answers = ReadonlyMap<string, string | null | undefined>;
 
-/** The events of some runs, and where the parents are that do not seem to be among them. */
+type Events = readonly RunEvent<EventBody>[];
+
+/** The events of some runs, and where the parents are that are not among them. */
 interface Prepared {
-  readonly runs: readonly (readonly UnparsedEvent[])[];
+  readonly runs: readonly Events[];
   readonly parents: Promise<Answers>;
 }
 
-function prepared(runs: readonly (readonly UnparsedEvent[])[]): Prepared {
-  const questions = runs.flatMap((events) =>
-    likelyOutsideParents(events).map((eventId) => ({ organisation: organisationOf(events), eventId })),
-  );
+function prepared(runs: readonly Events[]): Prepared {
+  const questions: Question[] = [];
+  for (const events of runs) {
+    for (const eventId of outsideParents(events)) {
+      questions.push({ organisation: organisationOf(events), eventId });
+    }
+  }
   return { runs, parents: questions.length === 0 ? NO_ANSWERS : whereAre(questions) };
 }
 
@@ -55,14 +57,14 @@ async function whereAre(questions: readonly Question[]): Promise<Answers> {
   return new Map(questions.map(({ organisation, eventId }, i) => [`${organisation} ${eventId}`, answers[i]]));
 }
 
-function organisationOf(events: readonly UnparsedEvent[]): string {
-  return events[0]?.facts.organisation ?? '';
+function organisationOf(events: Events): string {
+  return events[0]?.event.organisation ?? '';
 }
 
 /** Some runs after the other, each with the next one's read: their questions are answered meanwhile. */
 function* batchesOf(entries: Buffer): Generator<Prepared> {
   for (const window of windowsOf(runsIn(entries))) {
-    for (const runs of eventBatchesOf(log, window)) yield prepared(runs);
+    for (const runs of eventBatchesOf(log, window, reader)) yield prepared(runs);
   }
 }
 
@@ -77,20 +79,8 @@ async function make({ entries, links }: Job): Promise<void> {
     const known = await parents;
     for (const events of runs) {
       const { children, cycle } = linkOf.get(run++) ?? UNLINKED;
-      const unknown: Question[] = [];
-      const organisation = organisationOf(events);
-      const parentRunIn = (answers: Answers) => (eventId: string) => {
-        const key = `${organisation} ${eventId}`;
-        if (!answers.has(key)) unknown.push({ organisation, eventId });
-        return answers.get(key);
-      };
-      let record = recordOf(events, { children, cycle, parentRunOf: parentRunIn(known) });
-      if (unknown.length > 0) {
-        // One that could not be seen without parsing: once more, with all answers.
-        const all = new Map([...known, ...(await whereAre(unknown.splice(0)))]);
-        record = recordOf(events, { children, cycle, parentRunOf: parentRunIn(all) });
-      }
-      maker.add(record);
+      const parentRunOf = (eventId: string) => known.get(`${organisationOf(events)} ${eventId}`);
+      maker.add(assembleRun(events, { children, cycle, parentRunOf }));
       passed += events.length;
     }
   }

@@ -5,84 +5,122 @@
  */
 import type {
   Artifact,
+  BaseEvent,
   ClinicalRecord,
+  EventKind,
   Feedback,
   Inputs,
   ModelInstance,
   Outcome,
   Output,
-  RecordedArtifact,
-  RecordedEvent,
-  RecordedFeedback,
-  RecordedOutcome,
-  RecordedOutput,
   TargetIdentity,
   UserIdentity,
 } from '@clinical-events/protocol';
-import { inCanonicalOrder } from './canonical-order.js';
+import { inCanonicalOrder, type TimedEvent } from './canonical-order.js';
+import { utcText } from './instant.js';
 import { UNLINKED, type RunLinks } from './nesting.js';
-import { parentageOf } from './parentage.js';
-import { metadataOf } from './record-metadata.js';
-import { recordedEventOf } from './recorded-event.js';
-import type { RunEvent } from './run-event.js';
+import { parentageOf, type Parentage } from './parentage.js';
+import { metadataOf, type RunMetadata } from './record-metadata.js';
+import { extraOf, recordedEventOf } from './recorded-event.js';
+import type { EventBody, RunEvent } from './run-event.js';
+import { sentIn, type Sent } from './scanned-event.js';
+
+/** What a record is, before it is written out: what a format with columns takes. */
+export interface AssembledRun<Body extends EventBody = EventBody> {
+  readonly model: Sent | null;
+  readonly user: Sent | null;
+  readonly target: Sent | null;
+  readonly inputs: Sent | null;
+  /** Of the lists, those events whose payload can be read. All are in canonical order. */
+  readonly artifacts: readonly TimedEvent<Body>[];
+  readonly outputs: readonly TimedEvent<Body>[];
+  readonly outcomes: readonly TimedEvent<Body>[];
+  readonly feedback: readonly TimedEvent<Body>[];
+  readonly metadata: RunMetadata & { readonly events: readonly TimedEvent<Body>[] };
+  /** The inference-start that the record follows: the first. */
+  readonly start: TimedEvent<Body> | undefined;
+  readonly parentage: Parentage;
+}
 
 /**
  * @param events all events of one record (membership.ts), at least one, each once. Their bodies become part of the
  *   record; neither may be changed afterwards.
  * @throws RangeError when there are none, or they are of two runs or two organisations.
  */
-export function assembleRecord(events: readonly RunEvent[], links: RunLinks = UNLINKED): ClinicalRecord {
+export function assembleRun<Body extends EventBody>(
+  events: readonly RunEvent<Body>[],
+  links: RunLinks = UNLINKED,
+): AssembledRun<Body> {
   const ordered = inCanonicalOrder(events);
   const start = ordered.find(({ event }) => event.kind === 'inference-start');
   const parentage = parentageOf(ordered);
-  const recorded: RecordedEvent[] = [];
-  const artifacts: RecordedArtifact[] = [];
-  const outputs: RecordedOutput[] = [];
-  const outcomes: RecordedOutcome[] = [];
-  const feedback: RecordedFeedback[] = [];
-  for (let place = 0; place < ordered.length; place++) {
-    const timed = ordered[place];
-    if (timed === undefined) continue;
-    const entry = recordedEventOf(timed, timed === start, (parentage.parentAt[place] ?? -1) >= 0);
-    recorded.push(entry);
-    const { body, event } = timed;
-    if (body === undefined) continue;
-    const { timestamp } = body;
-    const { event_id, received_at, parent_event_id, extra } = entry;
-    switch (event.kind) {
-      case 'internal-artifact': {
-        const artifact = body['artifact'] as Artifact;
-        artifacts.push({ event_id, timestamp, received_at, parent_event_id, artifact, extra });
-        break;
-      }
-      case 'human-output': {
-        const output = body['output'] as Output;
-        outputs.push({ event_id, timestamp, received_at, parent_event_id, output, extra });
-        break;
-      }
-      case 'outcome': {
-        const outcome = body['outcome'] as Outcome;
-        outcomes.push({ event_id, timestamp, received_at, parent_event_id, outcome, extra });
-        break;
-      }
-      case 'user-feedback': {
-        const said = body['feedback'] as Feedback;
-        feedback.push({ event_id, timestamp, received_at, parent_event_id, feedback: said, extra });
-        break;
-      }
-      case 'inference-start': // Its objects are fields of the record.
-    }
-  }
+  const lists: Record<EventKind, TimedEvent<Body>[]> = {
+    'inference-start': [],
+    'internal-artifact': [],
+    'human-output': [],
+    outcome: [],
+    'user-feedback': [],
+  };
+  for (const timed of ordered) if (timed.body !== undefined) lists[timed.event.kind].push(timed);
   const said = start?.body;
   return {
-    model: (said?.['model_instance'] as ModelInstance | undefined) ?? null,
-    user: (said?.['user_identity'] as UserIdentity | undefined) ?? null,
-    target: (said?.['target_identity'] as TargetIdentity | undefined) ?? null,
-    inputs: (said?.['inputs'] as Inputs | undefined) ?? null,
-    artifacts,
-    outputs,
-    outcomes,
-    metadata: metadataOf({ events: ordered, start, parentage, recorded, links }),
-    feedback,
+    model: (said && sentIn(said, 'model_instance')) ?? null,
+    user: (said && sentIn(said, 'user_identity')) ?? null,
+    target: (said && sentIn(said, 'target_identity')) ?? null,
+    inputs: (said && sentIn(said, 'inputs')) ?? null,
+    artifacts: lists['internal-artifact'],
+    outputs: lists['human-output'],
+    outcomes: lists.outcome,
+    feedback: lists['user-feedback'],
+    metadata: { ...metadataOf({ events: ordered, start, parentage, links }), events: ordered },
+    start,
+    parentage,
   };
+}
+
+/** The record itself, whole. */
+export function recordOf(run: AssembledRun<BaseEvent>): ClinicalRecord {
+  const { metadata, start, parentage } = run;
+  const entryOf = (timed: TimedEvent<BaseEvent>) => ({
+    event_id: timed.event.eventId,
+    timestamp: timed.body?.timestamp ?? '',
+    received_at: utcText(timed.event.receivedAt),
+    parent_event_id: timed.parentId,
+  });
+  return {
+    model: run.model as ModelInstance | null,
+    user: run.user as UserIdentity | null,
+    target: run.target as TargetIdentity | null,
+    inputs: run.inputs as Inputs | null,
+    artifacts: run.artifacts.map((timed) => ({
+      ...entryOf(timed),
+      artifact: timed.body?.['artifact'] as Artifact,
+      extra: extraOf(timed),
+    })),
+    outputs: run.outputs.map((timed) => ({
+      ...entryOf(timed),
+      output: timed.body?.['output'] as Output,
+      extra: extraOf(timed),
+    })),
+    outcomes: run.outcomes.map((timed) => ({
+      ...entryOf(timed),
+      outcome: timed.body?.['outcome'] as Outcome,
+      extra: extraOf(timed),
+    })),
+    metadata: {
+      ...metadata,
+      events: metadata.events.map((timed, place) =>
+        recordedEventOf(timed, timed === start, (parentage.parentAt[place] ?? -1) >= 0),
+      ),
+    },
+    feedback: run.feedback.map((timed) => ({
+      ...entryOf(timed),
+      feedback: timed.body?.['feedback'] as Feedback,
+      extra: extraOf(timed),
+    })),
+  };
+}
+
+export function assembleRecord(events: readonly RunEvent[], links: RunLinks = UNLINKED): ClinicalRecord {
+  return recordOf(assembleRun(events, links));
 }

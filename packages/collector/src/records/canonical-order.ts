@@ -5,9 +5,9 @@
  */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { compareInstants, instantOf, readInstant, type Instant } from './instant.js';
-import type { RunEvent } from './run-event.js';
+import type { EventBody, RunEvent } from './run-event.js';
 
-export interface TimedEvent extends RunEvent {
+export interface TimedEvent<Body extends EventBody = EventBody> extends RunEvent<Body> {
   /** By the sender's clock; for a payload that cannot be read, when it was received. */
   readonly at: Instant;
   /** The parent in lower case; null when it names none, or cannot be read. */
@@ -15,7 +15,9 @@ export interface TimedEvent extends RunEvent {
 }
 
 /** @returns the events, each once, in canonical order. */
-export function inCanonicalOrder(events: readonly RunEvent[]): TimedEvent[] {
+export function inCanonicalOrder<Body extends EventBody>(
+  events: readonly RunEvent<Body>[],
+): TimedEvent<Body>[] {
   const ordered = events.map(timed);
   // Most runs are stored in their order, and then sorting would be the larger part of the work.
   return ordered.every((event, i) => i === 0 || compare(ordered[i - 1] ?? event, event) <= 0)
@@ -23,7 +25,7 @@ export function inCanonicalOrder(events: readonly RunEvent[]): TimedEvent[] {
     : ordered.sort(compare);
 }
 
-function timed({ event, body }: RunEvent): TimedEvent {
+function timed<Body extends EventBody>({ event, body }: RunEvent<Body>): TimedEvent<Body> {
   const at = body === undefined ? instantOf(event.receivedAt) : readInstant(body.timestamp);
   return { event, body, at, parentId: body?.parent_event_id?.toLowerCase() ?? null };
 }

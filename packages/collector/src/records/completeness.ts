@@ -5,14 +5,17 @@
  * Only what is known to be missing is called missing. Of a payload that cannot be read, nothing is known but its kind:
  * an outcome that was encrypted is an outcome, and whether the model was named in a retired start is not known.
  */
-import type { BaseEvent, Completeness, Output } from '@clinical-events/protocol';
+import type { Completeness } from '@clinical-events/protocol';
 import type { TimedEvent } from './canonical-order.js';
+import { MemberName } from './json-scan.js';
+import { hasMember, sentIn } from './scanned-event.js';
 
 type Missing = Completeness['missing'][number];
 
 /** Without these nobody can say what the run was, or the log itself says that a part of it is not there. */
 const BROKEN: ReadonlySet<Missing> = new Set<Missing>(['inference-start', 'parent', 'payload']);
 
+const OUTPUT_URI = new MemberName('output_uri');
 const START_OBJECTS = [
   ['model', 'model_instance'],
   ['user', 'user_identity'],
@@ -33,7 +36,8 @@ export function completenessOf(
   if (start === undefined) {
     missing.push('inference-start', 'model', 'user', 'target', 'inputs');
   } else if (start.body !== undefined) {
-    for (const [name, field] of START_OBJECTS) if (start.body[field] === undefined) missing.push(name);
+    for (const [name, field] of START_OBJECTS)
+      if (sentIn(start.body, field) === undefined) missing.push(name);
   }
   let [outputs, unplaced, outcomes, feedback, unreadable] = [0, 0, 0, 0, 0];
   for (const { event, body } of events) {
@@ -42,7 +46,7 @@ export function completenessOf(
     else if (event.kind === 'user-feedback') feedback++;
     else if (event.kind === 'human-output') {
       outputs++;
-      if (body !== undefined && !hasUri(body)) unplaced++;
+      if (body !== undefined && !hasMember(sentIn(body, 'output'), OUTPUT_URI)) unplaced++;
     }
   }
   if (outputs === 0) missing.push('output');
@@ -57,8 +61,4 @@ export function completenessOf(
 function levelOf(missing: readonly Missing[]): Completeness['level'] {
   if (missing.length === 0) return 'full';
   return missing.some((piece) => BROKEN.has(piece)) ? 'incomplete' : 'minimum';
-}
-
-function hasUri(body: BaseEvent): boolean {
-  return (body['output'] as Output).output_uri !== undefined;
 }

@@ -1,11 +1,19 @@
 /** Where a record comes from: its ids, clocks and versions, what is missing in it and what is contradictory. */
-import type { RecordedEvent, RecordMetadata } from '@clinical-events/protocol';
+import type { RecordMetadata } from '@clinical-events/protocol';
 import type { TimedEvent } from './canonical-order.js';
 import { completenessOf } from './completeness.js';
 import { conflictsOf } from './conflicts.js';
-import { cutTo, fractionDigits, millisecondsBetween } from './instant.js';
+import { cutTo, fractionDigits, millisecondsBetween, utcText } from './instant.js';
 import type { RunLinks } from './nesting.js';
 import type { Parentage } from './parentage.js';
+
+/** What a record says of itself, but for its single events. */
+export type RunMetadata = {
+  // Omit would forget the names: the interface has an index signature.
+  readonly [
+    Name in keyof RecordMetadata as string extends Name ? never : Name extends 'events' ? never : Name
+  ]: RecordMetadata[Name];
+};
 
 export interface RecordParts {
   /** In canonical order. */
@@ -13,13 +21,11 @@ export interface RecordParts {
   /** The inference-start that the record follows: the first. */
   readonly start: TimedEvent | undefined;
   readonly parentage: Parentage;
-  /** What is recorded of the events, in the same order. */
-  readonly recorded: readonly RecordedEvent[];
   readonly links: RunLinks;
 }
 
 /** @throws RangeError when there are no events, or they are of two runs or two organisations. */
-export function metadataOf({ events, start, parentage, recorded, links }: RecordParts): RecordMetadata {
+export function metadataOf({ events, start, parentage, links }: RecordParts): RunMetadata {
   const { organisation, runId } = oneRecord(events);
   const { parent, orphans, elsewhere } = outsideOf(events, start, parentage, links);
   return {
@@ -28,7 +34,7 @@ export function metadataOf({ events, start, parentage, recorded, links }: Record
     organisation,
     parent,
     children: [...links.children].sort(),
-    ...spanOf(events, recorded),
+    ...spanOf(events),
     latency_ms: latencyOf(events, start),
     completeness: completenessOf(events, start, orphans),
     conflicts: conflictsOf({
@@ -38,7 +44,6 @@ export function metadataOf({ events, start, parentage, recorded, links }: Record
       parentElsewhere: elsewhere,
       runCycle: links.cycle,
     }),
-    events: recorded,
   };
 }
 
@@ -89,29 +94,27 @@ type Span = Pick<
 >;
 
 /** Between which times, by either clock, and in which versions of the protocol the events were sent. */
-function spanOf(events: readonly TimedEvent[], recorded: readonly RecordedEvent[]): Span {
+function spanOf(events: readonly TimedEvent[]): Span {
   const versions = new Set<string>();
   let version: string | null = null;
   let firstTimestamp: string | null = null;
   let lastTimestamp: string | null = null;
-  let [earliest, latest] = [0, 0];
   let [firstReceived, lastReceived] = [Infinity, -Infinity];
-  for (let place = 0; place < events.length; place++) {
-    const { timestamp = null, protocol_version = null } = recorded[place] ?? {};
+  for (const { event, body } of events) {
+    const { timestamp = null, protocol_version = null } = body ?? {};
     firstTimestamp ??= timestamp;
     lastTimestamp = timestamp ?? lastTimestamp;
     if (protocol_version !== null && protocol_version !== version) versions.add(protocol_version);
     version = protocol_version;
-    const receivedAt = events[place]?.event.receivedAt ?? 0;
-    if (receivedAt < firstReceived) [firstReceived, earliest] = [receivedAt, place];
-    if (receivedAt > lastReceived) [lastReceived, latest] = [receivedAt, place];
+    firstReceived = Math.min(firstReceived, event.receivedAt);
+    lastReceived = Math.max(lastReceived, event.receivedAt);
   }
   return {
     protocol_versions: [...versions].sort(),
     first_timestamp: firstTimestamp,
     last_timestamp: lastTimestamp,
-    first_received_at: recorded[earliest]?.received_at ?? '',
-    last_received_at: recorded[latest]?.received_at ?? '',
+    first_received_at: utcText(firstReceived),
+    last_received_at: utcText(lastReceived),
   };
 }
 

@@ -1,13 +1,13 @@
 /** Records made of runs that lie near each other in the log, so that their events are read in few calls. */
 import type { ClinicalRecord } from '@clinical-events/protocol';
-import type { EventFacts, EventPlace, EventPlaces } from '../store/event-places.js';
+import type { EventPlace, EventPlaces } from '../store/event-places.js';
 import { assembleRecord } from './assemble.js';
 import type { RunLinks } from './nesting.js';
-import { runEvent } from './run-event.js';
+import { ParsingReader, type EventBody, type EventReader, type RunEvent } from './run-event.js';
 
 /** A window is full with so many bytes of log; a run that is larger is one for itself. */
 const WINDOW_BYTES = 4 << 20;
-/** A batch, likewise: few, because until its last record is made its texts survive every collection of garbage. */
+/** A batch, likewise: few, because until its last record is made its objects survive every collection of garbage. */
 const BATCH_BYTES = 512 << 10;
 const MOST_RUNS = 4096;
 
@@ -20,33 +20,18 @@ export function windowsOf<Run extends PlacedRun>(runs: Iterable<Run>): Generator
   return partsOf(runs, WINDOW_BYTES);
 }
 
-/** An event as it was read. */
-export interface UnparsedEvent {
-  readonly facts: EventFacts;
-  /** Undefined when the payload is encrypted or retired. */
-  readonly text: string | undefined;
-}
-
-/** The events of each run, in no order, some runs at once: only of these are there strings while the rest waits. */
-export function* eventBatchesOf(
+/** The events of each run, in no order, some runs at once: only of these are there objects while the rest waits. */
+export function* eventBatchesOf<Body extends EventBody>(
   log: Pick<EventPlaces, 'read'>,
   window: readonly PlacedRun[],
-): Generator<UnparsedEvent[][]> {
+  reader: EventReader<Body>,
+): Generator<RunEvent<Body>[][]> {
   const read = log.read(window.flatMap(({ places }) => places));
   let index = 0;
   for (const part of partsOf(window, BATCH_BYTES)) {
-    yield part.map(({ places }) =>
-      places.map(() => ({ facts: read.facts(index), text: read.body(index++) })),
-    );
+    reader.begin(read);
+    yield part.map(({ places }) => places.map(() => reader.event(index++)));
   }
-}
-
-/** Parses what a run's events say, and makes the record. */
-export function recordOf(events: readonly UnparsedEvent[], links: RunLinks): ClinicalRecord {
-  return assembleRecord(
-    events.map(({ facts, text }) => runEvent(facts, text)),
-    links,
-  );
 }
 
 /** @returns the records of the runs, in their order. */
@@ -56,37 +41,28 @@ export function recordsOf(
   linksOf: (run: number) => RunLinks,
 ): ClinicalRecord[] {
   const records: ClinicalRecord[] = [];
-  for (const batch of eventBatchesOf(log, window)) {
-    for (const events of batch) records.push(recordOf(events, linksOf(records.length)));
+  for (const batch of eventBatchesOf(log, window, new ParsingReader())) {
+    for (const events of batch) records.push(assembleRecord(events, linksOf(records.length)));
   }
   return records;
 }
 
-/** As nearly every sender writes it. */
-const STATED = '"parent_event_id":"';
-const ID_LENGTH = 36;
 /** In a run of a few events, which is to say in most, looking at each is quicker than making a set of them. */
 const FEW = 8;
 
-/**
- * The parents that events of a run name and that are not of the run: what its links will be asked for, as far as that
- * can be seen without parsing them. Some may be missing, and others be too many.
- */
-export function likelyOutsideParents(events: readonly UnparsedEvent[]): string[] {
-  const ids = events.length > FEW ? new Set(events.map(({ facts }) => facts.eventId)) : undefined;
+/** The parents that events of a run name and that are not of the run: what its links will be asked for. */
+export function outsideParents(events: readonly RunEvent<EventBody>[]): string[] {
+  const ids = events.length > FEW ? new Set(events.map(({ event }) => event.eventId)) : undefined;
   const outside: string[] = [];
-  for (const { text } of events) {
-    const at = text?.indexOf(STATED) ?? -1;
-    if (text === undefined || at < 0) continue;
-    const stated = text.slice(at + STATED.length, at + STATED.length + ID_LENGTH);
-    if (ids?.has(stated) ?? hasEvent(events, stated)) continue;
-    outside.push(stated.toLowerCase());
+  for (const { body } of events) {
+    const parent = body?.parent_event_id?.toLowerCase();
+    if (parent !== undefined && !(ids?.has(parent) ?? hasEvent(events, parent))) outside.push(parent);
   }
   return outside;
 }
 
-function hasEvent(events: readonly UnparsedEvent[], id: string): boolean {
-  for (const { facts } of events) if (facts.eventId === id) return true;
+function hasEvent(events: readonly RunEvent<EventBody>[], id: string): boolean {
+  for (const { event } of events) if (event.eventId === id) return true;
   return false;
 }
 

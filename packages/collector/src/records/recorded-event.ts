@@ -8,6 +8,7 @@ import type {
 } from '@clinical-events/protocol';
 import type { TimedEvent } from './canonical-order.js';
 import { utcText } from './instant.js';
+import { ScannedBody } from './scanned-event.js';
 
 const BASE = ['event_id', 'run_id', 'parent_event_id', 'timestamp', 'protocol_version', 'system_metadata'];
 const START_OBJECTS = ['model_instance', 'user_identity', 'target_identity', 'inputs'] as const;
@@ -25,7 +26,11 @@ const NAMED: Readonly<Record<EventKind, ReadonlySet<string>>> = {
  * @param isStart whether it is the inference-start that the record follows.
  * @param hasParent whether its parent is of the same record.
  */
-export function recordedEventOf(timed: TimedEvent, isStart: boolean, hasParent: boolean): RecordedEvent {
+export function recordedEventOf(
+  timed: TimedEvent<BaseEvent>,
+  isStart: boolean,
+  hasParent: boolean,
+): RecordedEvent {
   const { event, body, parentId } = timed;
   const entry: RecordedEvent = {
     event_id: event.eventId,
@@ -39,7 +44,7 @@ export function recordedEventOf(timed: TimedEvent, isStart: boolean, hasParent: 
     system_metadata: body?.system_metadata ?? null,
     key_id: event.keyId,
     profile: event.profile,
-    extra: body === undefined ? NOTHING : extraWith(event, extraOf(body, event.kind), body),
+    extra: extraOf(timed),
   };
   if (event.payloadState !== 'plain') return { ...entry, payload: event.payloadState };
   if (event.kind !== 'inference-start' || isStart || body === undefined) return entry;
@@ -49,8 +54,11 @@ export function recordedEventOf(timed: TimedEvent, isStart: boolean, hasParent: 
 /** Most events have no field that nobody named: they share this one. */
 const NOTHING: ExtraFields = Object.freeze({});
 
-function extraOf(body: BaseEvent, kind: EventKind): ExtraFields {
-  const named = NAMED[kind];
+/** The fields that the protocol does not name. */
+export function extraOf({ event, body }: TimedEvent): ExtraFields {
+  // One that has such fields is parsed.
+  if (body === undefined || body instanceof ScannedBody) return NOTHING;
+  const named = NAMED[event.kind];
   let extra: Record<string, unknown> | undefined;
   for (const name in body) {
     if (named.has(name)) continue;
@@ -59,7 +67,7 @@ function extraOf(body: BaseEvent, kind: EventKind): ExtraFields {
     if (name !== '__proto__') extra[name] = body[name];
     else Object.defineProperty(extra, name, { value: body[name], enumerable: true });
   }
-  return extra ?? NOTHING;
+  return extraWith(event, extra ?? NOTHING, body);
 }
 
 /** The nil UUID names no run (RFC 9562), and is kept where it is not lost. */

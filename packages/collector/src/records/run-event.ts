@@ -1,13 +1,39 @@
 /** An event as a record is made of it: what the collector says of it, and what the sender said. */
 import type { BaseEvent } from '@clinical-events/protocol';
-import type { EventFacts } from '../store/event-places.js';
+import type { EventFacts, ReadEvents } from '../store/event-places.js';
 import type { StoredEvent } from '../store/store.js';
 import { parseExact } from './raw-json.js';
+import type { ScannedBody } from './scanned-event.js';
 
-export interface RunEvent {
+/** What an event says, however it was read. */
+export type EventBody = BaseEvent | ScannedBody;
+
+export interface RunEvent<Body extends EventBody = BaseEvent> {
   readonly event: EventFacts;
-  /** The body with exact numbers (raw-json.ts); undefined when the payload is encrypted or retired. */
-  readonly body: BaseEvent | undefined;
+  /** Undefined when the payload is encrypted or retired. */
+  readonly body: Body | undefined;
+}
+
+/** How events become what a record is made of. */
+export interface EventReader<Body extends EventBody> {
+  /** What was read before the last call of this may no longer be used. */
+  begin(read: ReadEvents): void;
+  /** @param index as in the places that were asked for. */
+  event(index: number): RunEvent<Body>;
+}
+
+/** Reads events as objects, with exact numbers (raw-json.ts). */
+export class ParsingReader implements EventReader<BaseEvent> {
+  #read: ReadEvents | undefined;
+
+  begin(read: ReadEvents): void {
+    this.#read = read;
+  }
+
+  event(index: number): RunEvent {
+    if (this.#read === undefined) throw new TypeError('nothing was read');
+    return runEvent(this.#read.facts(index), this.#read.body(index));
+  }
 }
 
 /** Reads a stored event. Nothing of the result is a view, so it outlives the scan that yielded the event. */

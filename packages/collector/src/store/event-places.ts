@@ -31,6 +31,12 @@ export interface ReadEvents {
   facts(index: number): EventFacts;
   /** What its sender wrote; undefined when the payload is encrypted or retired. */
   body(index: number): string | undefined;
+  /** Holds all bodies. */
+  readonly source: Buffer;
+  /** Where the body begins in it; -1 when the payload is encrypted or retired. */
+  bodyFrom(index: number): number;
+  /** Behind the body. */
+  bodyTo(index: number): number;
 }
 
 /** An event that a pass has come to. The same object for each, valid until the next is asked for. */

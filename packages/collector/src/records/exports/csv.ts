@@ -10,16 +10,17 @@
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import {
   millisecondsOf,
-  numberIn,
   RECORD_COLUMNS,
+  stringOf,
   textIn,
   timeIn,
   type RecordColumn,
 } from './record-columns.js';
+import { numberOf } from '../raw-json.js';
 import { textFormat, type TextParts } from './record-encoder.js';
 
 /** What a list has in a row: how many entries, and what the last of them says. */
-const LIST_COLUMNS: readonly RecordColumn[] = [
+const LIST_COLUMNS: readonly RecordColumn<ClinicalRecord>[] = [
   { name: 'artifact_count', type: 'count', of: ({ artifacts }) => artifacts.length },
   { name: 'output_count', type: 'count', of: ({ outputs }) => outputs.length },
   { name: 'last_output_uri', type: 'text', of: ({ outputs }) => textIn(outputs.at(-1)?.output.output_uri) },
@@ -49,12 +50,12 @@ const LIST_COLUMNS: readonly RecordColumn[] = [
   {
     name: 'last_rating',
     type: 'number',
-    of: ({ feedback }) => numberIn(feedback.at(-1)?.feedback['rating_value']),
+    of: ({ feedback }) => numberOf(feedback.at(-1)?.feedback['rating_value']),
   },
   { name: 'last_comment', type: 'text', of: ({ feedback }) => textIn(feedback.at(-1)?.feedback['comment']) },
 ];
 
-export const CSV_COLUMNS: readonly RecordColumn[] = [...RECORD_COLUMNS, ...LIST_COLUMNS];
+export const CSV_COLUMNS: readonly RecordColumn<ClinicalRecord>[] = [...RECORD_COLUMNS, ...LIST_COLUMNS];
 
 /** Also in the full width of East Asian scripts. */
 const FORMULA = /(^|[;\t\r\n])(?=[=+\-@\uff1d\uff0b\uff0d\uff20])/g;
@@ -78,10 +79,10 @@ function partsAfter(mark: string): TextParts {
   };
 }
 
-function cell(column: RecordColumn, record: ClinicalRecord): string {
+function cell(column: RecordColumn<ClinicalRecord>, record: ClinicalRecord): string {
   switch (column.type) {
     case 'text':
-      return quoted(column.of(record) ?? '');
+      return quoted(stringOf(column.of(record)) ?? '');
     case 'texts':
       return quoted(column.of(record)?.join(' ') ?? '');
     case 'number':

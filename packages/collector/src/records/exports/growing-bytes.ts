@@ -16,6 +16,11 @@ export class GrowingBytes {
     return this.#bytes.subarray(0, this.#length);
   }
 
+  /** Holds what was appended, and more behind it; another once it has grown. */
+  get buffer(): Buffer {
+    return this.#bytes;
+  }
+
   clear(): void {
     this.#length = 0;
   }
@@ -55,6 +60,20 @@ export class GrowingBytes {
     const written = this.#bytes.write(value, at + 4, 'utf8');
     this.#view.setUint32(at, written, true);
     this.#length = at + 4 + written;
+  }
+
+  /** As {@link text}, what stands in other bytes. */
+  slice(bytes: Buffer, from: number, to: number): void {
+    const length = to - from;
+    const at = this.#grown(4 + length);
+    this.#view.setUint32(at, length, true);
+    bytes.copy(this.#bytes, at + 4, from, to);
+  }
+
+  /** As {@link text}, without the length. */
+  utf8(value: string): void {
+    const at = this.#grown(3 * value.length);
+    this.#length = at + this.#bytes.write(value, at, 'utf8');
   }
 
   /** Makes room. @returns where it is. */

@@ -1,5 +1,6 @@
 /** What the rows of a Parquet file are made of: values, lists of texts, and lists of structs of values. */
 import type { SchemaElement } from 'hyparquet-writer';
+import type { Text } from '../scanned-event.js';
 
 /** `time` is a text's milliseconds since 1970 UTC; `count` a whole number below 2^31. */
 export type ValueType = 'text' | 'number' | 'count' | 'time';
@@ -7,8 +8,8 @@ export type ValueType = 'text' | 'number' | 'count' | 'time';
 export interface Value<Source> {
   readonly name: string;
   readonly type: ValueType;
-  /** A string for `text`, else a number. Undefined where there is none. */
-  readonly of: (source: Source) => string | number | undefined;
+  /** A text for `text`, else a number. Undefined where there is none. */
+  readonly of: (source: Source) => Text | number | undefined;
 }
 
 export interface Texts<Row> {

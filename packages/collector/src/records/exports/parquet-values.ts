@@ -1,6 +1,8 @@
 /** The columns of numbers and of texts. */
+import type { Text } from '../scanned-event.js';
 import { GrowingBytes } from './growing-bytes.js';
 import { Column, hybrid, type Bounds, type ColumnPlace, type PageValues } from './parquet-column.js';
+import { TextDictionary } from './text-dictionary.js';
 
 /** So many texts are put before it is asked whether a dictionary pays, and so many are in one at most. */
 const TRIED_TEXTS = 256;
@@ -11,27 +13,28 @@ const MOST_TEXTS = 1 << 14;
  * of the chunk have them plain, which the format provides for (Encodings.md, "Dictionary Encoding").
  */
 export class TextColumn extends Column {
-  readonly #known = new Map<string, number>();
-  readonly #dictionary = new GrowingBytes();
+  readonly #dictionary = new TextDictionary();
   readonly #plain = new GrowingBytes();
+  readonly #encoded = new GrowingBytes();
   #places: number[] = [];
   #put = 0;
-  #last: string | undefined;
   #lastPlace = 0;
   /** Whether the page in the making has places in the dictionary, and whether another text may come into it. */
   #byPlace = true;
   #open = true;
 
-  put(text: string): void {
+  put(text: Text): void {
     if (this.slots.begins) this.#between();
     this.define();
     if (this.#byPlace) this.#putPlace(text);
-    else this.#plain.text(text);
+    else if (typeof text === 'string') this.#plain.text(text);
+    else this.#plain.slice(text.bytes, text.from, text.to);
   }
 
   protected values(): PageValues {
-    if (!this.#byPlace || this.#known.size === 0) return { encoding: 'PLAIN', bytes: this.#plain.bytes() };
-    const bitWidth = Math.ceil(Math.log2(this.#known.size));
+    if (!this.#byPlace || this.#dictionary.size === 0)
+      return { encoding: 'PLAIN', bytes: this.#plain.bytes() };
+    const bitWidth = Math.ceil(Math.log2(this.#dictionary.size));
     const places = hybrid(this.#places, bitWidth);
     const bytes = Buffer.allocUnsafe(1 + places.length);
     bytes[0] = bitWidth;
@@ -45,15 +48,14 @@ export class TextColumn extends Column {
   }
 
   protected clearChunk(): void {
-    this.#known.clear();
     this.#dictionary.clear();
     this.#put = 0;
-    this.#last = undefined;
+    this.#lastPlace = 0;
     this.#byPlace = this.#open = true;
   }
 
   protected dictionary(): { texts: number; bytes: Uint8Array } | undefined {
-    const texts = this.#known.size;
+    const texts = this.#dictionary.size;
     return texts === 0 ? undefined : { texts, bytes: this.#dictionary.bytes() };
   }
 
@@ -69,17 +71,26 @@ export class TextColumn extends Column {
     } else if (this.isFull(this.#plain.length)) this.endPage();
   }
 
-  #putPlace(text: string): void {
+  #putPlace(text: Text): void {
+    if (typeof text === 'string') {
+      this.#encoded.clear();
+      this.#encoded.utf8(text);
+      this.#putBytes(this.#encoded.buffer, 0, this.#encoded.length);
+    } else this.#putBytes(text.bytes, text.from, text.to);
+  }
+
+  #putBytes(bytes: Buffer, from: number, to: number): void {
+    const dictionary = this.#dictionary;
+    const known = dictionary.size;
     this.#put++;
     // To see that it is the one before takes half of the time that looking it up does.
-    let place = text === this.#last ? this.#lastPlace : this.#known.get(text);
-    if (place === undefined) {
-      place = this.#known.size;
-      this.#known.set(text, place);
-      this.#dictionary.text(text);
-      if (place >= MOST_TEXTS || (place >= TRIED_TEXTS && 2 * place > this.#put)) this.#open = false;
-    }
-    this.#last = text;
+    let place = this.#lastPlace;
+    if (known === 0 || !dictionary.is(place, bytes, from, to)) place = dictionary.placeOf(bytes, from, to);
+    if (
+      place === known &&
+      (place >= MOST_TEXTS || dictionary.isCrowded || (place >= TRIED_TEXTS && 2 * place > this.#put))
+    )
+      this.#open = false;
     this.#lastPlace = place;
     this.#places.push(place);
   }

@@ -2,65 +2,71 @@
  * Records as Parquet, typed: a row a record, its lists as lists of structs. Each entry of a list has besides its typed
  * columns the object as it was sent, as JSON text, whose numbers have every digit (docs/EXPORTS.md has the table).
  */
-import type { ClinicalRecord } from '@clinical-events/protocol';
+import type { AssembledRun } from '../assemble.js';
+import type { TimedEvent } from '../canonical-order.js';
+import { epochMilliseconds } from '../instant.js';
+import { MemberName } from '../json-scan.js';
+import { extraOf } from '../recorded-event.js';
+import {
+  ScannedObject,
+  ScanningReader,
+  sentIn,
+  type PayloadName,
+  type Sent,
+  type Text,
+} from '../scanned-event.js';
 import { RowGroupBuilder, RowGroupJoiner } from './parquet-row-group.js';
 import { structs, type Field, type Table, type Value } from './parquet-table.js';
 import {
   millisecondsOf,
   numberIn,
   RECORD_COLUMNS,
-  textIn,
+  stringOf,
+  textOf,
   timeIn,
   type RecordColumn,
 } from './record-columns.js';
 import type { FileFormat } from './record-encoder.js';
 
-/** The lists of a record, and what an entry calls its object. */
-interface Lists {
-  artifacts: 'artifact';
-  outputs: 'output';
-  outcomes: 'outcome';
-  feedback: 'feedback';
-}
-
 /** What is typed of the objects of a list. */
 interface Member {
   readonly name: string;
   readonly type: Value<never>['type'];
-  readonly of: (sent: Readonly<Record<string, unknown>>) => string | number | undefined;
+  readonly of: (sent: Sent) => Text | number | undefined;
 }
 
-const text = (name: string, field = name): Member => ({
-  name,
-  type: 'text',
-  of: (sent) => textIn(sent[field]),
-});
+function text(name: string, field = name): Member {
+  const member = new MemberName(field);
+  return { name, type: 'text', of: (sent) => textOf(sent, member) };
+}
 
-function list<Name extends keyof Lists>(
-  name: Name,
-  object: Lists[Name],
+function list(
+  name: 'artifacts' | 'outputs' | 'outcomes' | 'feedback',
+  object: PayloadName,
   members: readonly Member[],
-): Field<ClinicalRecord> {
-  type Entry = ClinicalRecord[Name][number];
-  const sentIn = (entry: Entry) =>
-    (entry as unknown as Record<string, Record<string, unknown>>)[object] ?? {};
-  const columns: Value<Entry>[] = [
-    { name: 'event_id', type: 'text', of: ({ event_id }) => event_id },
-    { name: 'timestamp', type: 'time', of: ({ timestamp }) => millisecondsOf(timestamp) },
-    { name: 'received_at', type: 'time', of: ({ received_at }) => millisecondsOf(received_at) },
-    { name: 'parent_event_id', type: 'text', of: ({ parent_event_id }) => parent_event_id ?? undefined },
-    ...members.map(({ name: own, type, of }): Value<Entry> => ({
+): Field<AssembledRun> {
+  const sentOf = ({ body }: TimedEvent) => (body && sentIn(body, object)) ?? NOTHING;
+  const columns: Value<TimedEvent>[] = [
+    { name: 'event_id', type: 'text', of: ({ event }) => event.eventId },
+    { name: 'timestamp', type: 'time', of: ({ at }) => epochMilliseconds(at) },
+    { name: 'received_at', type: 'time', of: ({ event }) => event.receivedAt },
+    { name: 'parent_event_id', type: 'text', of: ({ parentId }) => parentId ?? undefined },
+    ...members.map(({ name: own, type, of }): Value<TimedEvent> => ({
       name: own,
       type,
-      of: (entry) => of(sentIn(entry)),
+      of: (timed) => of(sentOf(timed)),
     })),
-    { name: 'json', type: 'text', of: (entry) => JSON.stringify(sentIn(entry)) },
-    { name: 'extra', type: 'text', of: ({ extra }) => (isEmpty(extra) ? undefined : JSON.stringify(extra)) },
+    { name: 'json', type: 'text', of: (timed) => jsonOf(sentOf(timed)) },
+    { name: 'extra', type: 'text', of: (timed) => extraText(extraOf(timed)) },
   ];
-  return structs(name, (record) => record[name] as readonly Entry[], columns);
+  return structs(name, (run) => run[name], columns);
 }
 
-const LISTS: readonly Field<ClinicalRecord>[] = [
+const OCCURRED_AT = new MemberName('occurred_at');
+const RATING = new MemberName('rating_value');
+const NOTHING: Sent = Object.freeze({});
+
+const LISTS: readonly Field<AssembledRun>[] = [
   list('artifacts', 'artifact', [
     text('type', 'artifact_type'),
     text('uri', 'artifact_uri'),
@@ -73,36 +79,37 @@ const LISTS: readonly Field<ClinicalRecord>[] = [
     {
       name: 'occurred_at',
       type: 'time',
-      of: (sent) => milliseconds(timeIn(sent['occurred_at'])),
+      of: (sent) => milliseconds(timeIn(stringOf(textOf(sent, OCCURRED_AT)))),
     },
     text('description'),
     text('uri', 'evidence_uri'),
   ]),
   list('feedback', 'feedback', [
     text('type', 'feedback_type'),
-    { name: 'rating', type: 'number', of: (sent) => numberIn(sent['rating_value']) },
+    { name: 'rating', type: 'number', of: (sent) => numberIn(sent, RATING) },
     text('comment'),
   ]),
 ];
 
 /** The four objects of the start, as sent. */
-const OBJECTS = (['model', 'user', 'target', 'inputs'] as const).map((name): Field<ClinicalRecord> => ({
+const OBJECTS = (['model', 'user', 'target', 'inputs'] as const).map((name): Field<AssembledRun> => ({
   name,
   type: 'text',
-  of: (record) => (record[name] === null ? undefined : JSON.stringify(record[name])),
+  of: ({ [name]: sent }) => (sent === null ? undefined : jsonOf(sent)),
 }));
 
-const TABLE: Table<ClinicalRecord> = {
+const TABLE: Table<AssembledRun> = {
   name: 'records',
   fields: [...RECORD_COLUMNS.map((column) => fieldOf(column)), ...OBJECTS, ...LISTS],
 };
 
 export const parquet: FileFormat = {
+  reader: () => new ScanningReader(),
   builder: () => new RowGroupBuilder(TABLE),
   joiner: () => new RowGroupJoiner(TABLE),
 };
 
-function fieldOf(column: RecordColumn): Field<ClinicalRecord> {
+function fieldOf(column: RecordColumn): Field<AssembledRun> {
   if (column.type !== 'time') return column;
   const { name, type, of } = column;
   return { name, type, of: (record) => milliseconds(of(record)) };
@@ -112,7 +119,12 @@ function milliseconds(time: string | undefined): number | undefined {
   return time === undefined ? undefined : millisecondsOf(time);
 }
 
-function isEmpty(extra: object): boolean {
-  for (const _ in extra) return false;
-  return true;
+/** The object as it was sent. */
+function jsonOf(sent: Sent): Text {
+  return sent instanceof ScannedObject ? sent.json() : JSON.stringify(sent);
+}
+
+function extraText(extra: object): string | undefined {
+  for (const _ in extra) return JSON.stringify(extra);
+  return undefined;
 }

@@ -2,9 +2,20 @@
  * What of a record stands in columns, for CSV and for Parquet: the one table of both (docs/EXPORTS.md). A value of
  * another type than the column's is not in it: the profile `minimum` lets a sender write what they like there.
  */
-import type { ClinicalRecord } from '@clinical-events/protocol';
 import { epochMilliseconds, readInstant } from '../instant.js';
+import { MemberName } from '../json-scan.js';
 import { numberOf } from '../raw-json.js';
+import type { RunMetadata } from '../record-metadata.js';
+import { ScannedObject, type Sent, type Text } from '../scanned-event.js';
+
+/** What columns are made of: a record is this, and so is an assembled run. */
+export interface ColumnSource {
+  readonly model: Sent | null;
+  readonly user: Sent | null;
+  readonly target: Sent | null;
+  readonly inputs: Sent | null;
+  readonly metadata: RunMetadata & { readonly events: readonly unknown[] };
+}
 
 interface Column<Type extends string, Value, Of> {
   readonly name: string;
@@ -15,14 +26,14 @@ interface Column<Type extends string, Value, Of> {
 
 /** A column of values that `of` finds in a record. */
 type ValueColumn<Of> =
-  | Column<'text', string, Of>
+  | Column<'text', Text, Of>
   | Column<'number', number, Of>
   | Column<'count', number, Of>
   /** By an RFC 3339 date-time that the schemas or {@link timeIn} have accepted. */
   | Column<'time', string, Of>
   | Column<'texts', readonly string[], Of>;
 
-export type RecordColumn = ValueColumn<ClinicalRecord>;
+export type RecordColumn<Of = ColumnSource> = ValueColumn<Of>;
 
 const DATE_TIME = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
 
@@ -44,20 +55,40 @@ export function millisecondsOf(time: string): number {
   return epochMilliseconds(readInstant(time));
 }
 
+export const NAMES = {
+  model_id: new MemberName('model_id'),
+  model_version: new MemberName('model_version'),
+  caller_id: new MemberName('caller_id'),
+  target_id: new MemberName('target_id'),
+  input_uri: new MemberName('input_uri'),
+  prompt: new MemberName('prompt'),
+  caller_type: new MemberName('caller_type'),
+  target_type: new MemberName('target_type'),
+};
+
+/** The text in a member; undefined where there is none. */
+export function textOf(sent: Sent | null | undefined, name: MemberName): Text | undefined {
+  return sent instanceof ScannedObject ? sent.text(name) : textIn(sent?.[name.text]);
+}
+
+export function stringOf(text: Text | undefined): string | undefined {
+  return typeof text === 'object' ? text.bytes.toString('utf8', text.from, text.to) : text;
+}
+
 export const RECORD_COLUMNS: readonly RecordColumn[] = [
   { name: 'record_id', type: 'text', of: ({ metadata }) => metadata.record_id },
   { name: 'run_id', type: 'text', of: ({ metadata }) => metadata.run_id ?? undefined },
   { name: 'organisation', type: 'text', of: ({ metadata }) => metadata.organisation },
   { name: 'parent_run_id', type: 'text', of: ({ metadata }) => metadata.parent?.run_id ?? undefined },
   { name: 'parent_event_id', type: 'text', of: ({ metadata }) => metadata.parent?.event_id },
-  { name: 'model_id', type: 'text', of: ({ model }) => textIn(model?.model_id) },
-  { name: 'model_version', type: 'text', of: ({ model }) => textIn(model?.model_version) },
-  { name: 'caller_id', type: 'text', of: ({ user }) => textIn(user?.caller_id) },
-  { name: 'caller_type', type: 'text', of: ({ user }) => textIn(user?.['caller_type']) },
-  { name: 'target_id', type: 'text', of: ({ target }) => textIn(target?.target_id) },
-  { name: 'target_type', type: 'text', of: ({ target }) => textIn(target?.['target_type']) },
-  { name: 'input_uri', type: 'text', of: ({ inputs }) => textIn(inputs?.input_uri) },
-  { name: 'prompt', type: 'text', of: ({ inputs }) => textIn(inputs?.prompt) },
+  { name: 'model_id', type: 'text', of: ({ model }) => textOf(model, NAMES.model_id) },
+  { name: 'model_version', type: 'text', of: ({ model }) => textOf(model, NAMES.model_version) },
+  { name: 'caller_id', type: 'text', of: ({ user }) => textOf(user, NAMES.caller_id) },
+  { name: 'caller_type', type: 'text', of: ({ user }) => textOf(user, NAMES.caller_type) },
+  { name: 'target_id', type: 'text', of: ({ target }) => textOf(target, NAMES.target_id) },
+  { name: 'target_type', type: 'text', of: ({ target }) => textOf(target, NAMES.target_type) },
+  { name: 'input_uri', type: 'text', of: ({ inputs }) => textOf(inputs, NAMES.input_uri) },
+  { name: 'prompt', type: 'text', of: ({ inputs }) => textOf(inputs, NAMES.prompt) },
   { name: 'first_timestamp', type: 'time', of: ({ metadata }) => metadata.first_timestamp ?? undefined },
   { name: 'last_timestamp', type: 'time', of: ({ metadata }) => metadata.last_timestamp ?? undefined },
   { name: 'first_received_at', type: 'time', of: ({ metadata }) => metadata.first_received_at },
@@ -76,7 +107,7 @@ export const RECORD_COLUMNS: readonly RecordColumn[] = [
   { name: 'event_count', type: 'count', of: ({ metadata }) => metadata.events.length },
 ];
 
-/** The number in a field, as the nearest double. */
-export function numberIn(value: unknown): number | undefined {
-  return numberOf(value);
+/** The number in a member, as the nearest double; undefined where there is none. */
+export function numberIn(sent: Sent | undefined, name: MemberName): number | undefined {
+  return sent instanceof ScannedObject ? sent.number(name) : numberOf(sent?.[name.text]);
 }

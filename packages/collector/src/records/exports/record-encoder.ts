@@ -2,7 +2,9 @@
  * A file of records in the making. Records become pieces, which threads can make beside each other; in order, the
  * pieces become the file.
  */
-import type { ClinicalRecord } from '@clinical-events/protocol';
+import type { BaseEvent, ClinicalRecord } from '@clinical-events/protocol';
+import { recordOf, type AssembledRun } from '../assemble.js';
+import { ParsingReader, type EventBody, type EventReader } from '../run-event.js';
 import type { RecordFormat } from './record-format.js';
 
 /** A part of a file. It can be posted from one thread to another. */
@@ -13,8 +15,8 @@ export interface Piece {
   readonly index?: unknown;
 }
 
-export interface PieceBuilder {
-  add(record: ClinicalRecord): void;
+export interface PieceBuilder<Body extends EventBody> {
+  add(run: AssembledRun<Body>): void;
   /** All that was added since the last time. */
   take(): Piece;
 }
@@ -27,8 +29,10 @@ export interface PieceJoiner {
 }
 
 /** How one format makes its files. */
-export interface FileFormat {
-  builder(): PieceBuilder;
+export interface FileFormat<Body extends EventBody = EventBody> {
+  /** Reads what the builder is given. */
+  reader(): EventReader<Body>;
+  builder(): PieceBuilder<Body>;
   /** One for each file. */
   joiner(): PieceJoiner;
 }
@@ -43,19 +47,23 @@ export interface TextParts {
   text(record: ClinicalRecord): string;
 }
 
-export function textFormat(parts: TextParts): FileFormat {
-  return { builder: () => new TextBuilder(parts), joiner: () => new TextJoiner(parts) };
+export function textFormat(parts: TextParts): FileFormat<BaseEvent> {
+  return {
+    reader: () => new ParsingReader(),
+    builder: () => new TextBuilder(parts),
+    joiner: () => new TextJoiner(parts),
+  };
 }
 
 /** One document a line. */
-export function lines({ document }: Pick<RecordFormat, 'document'>): FileFormat {
+export function lines({ document }: Pick<RecordFormat, 'document'>): FileFormat<BaseEvent> {
   return textFormat({ head: '', between: '\n', tail: '\n', empty: '', text: document });
 }
 
 /** In UTF-16 units. */
 const ENCODE_FROM = 4 << 20;
 
-class TextBuilder implements PieceBuilder {
+class TextBuilder implements PieceBuilder<BaseEvent> {
   #text = '';
   #encoded: Buffer[] = [];
   #records = 0;
@@ -63,9 +71,9 @@ class TextBuilder implements PieceBuilder {
   constructor(private readonly parts: TextParts) {}
 
   /** @throws RangeError that names the record when its text is longer than a string can be. */
-  add(record: ClinicalRecord): void {
+  add(run: AssembledRun<BaseEvent>): void {
     if (this.#records > 0) this.#text += this.parts.between;
-    this.#text += this.#textOf(record);
+    this.#text += this.#textOf(recordOf(run));
     this.#records++;
     // A string has a greatest length, which some large runs together could reach.
     if (this.#text.length >= ENCODE_FROM) this.#encode();

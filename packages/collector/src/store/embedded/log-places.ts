@@ -52,6 +52,7 @@ export class LogPlaces implements EventPlaces {
   readonly #found: number[] = [];
   #window: Buffer = Buffer.allocUnsafe(HEADER_BYTES + SENDER_BYTES);
   #read = Buffer.alloc(0);
+  #spare = Buffer.alloc(0);
 
   constructor(
     dataDirectory: string,
@@ -123,6 +124,7 @@ export class LogPlaces implements EventPlaces {
       }
       filled += stretch.size;
     }
+    [this.#read, this.#spare] = [this.#spare, this.#read];
     if (filled > this.#read.length) this.#read = Buffer.allocUnsafeSlow(filled);
     let at = 0;
     for (const { segment, address, size } of stretches) {

@@ -67,6 +67,22 @@ export class ReadFrames implements ReadEvents {
     };
   }
 
+  get source(): Buffer {
+    return this.bytes;
+  }
+
+  bodyFrom(index: number): number {
+    const { bytes } = this;
+    const at = this.offsets[index] ?? bytes.length;
+    if (framePayloadState(bytes, at) !== PLAIN) return -1;
+    return this.bodyTo(index) - framePayloadLength(bytes, at);
+  }
+
+  bodyTo(index: number): number {
+    const at = this.offsets[index] ?? this.bytes.length;
+    return at + this.bytes.readUInt32LE(at + 4);
+  }
+
   body(index: number): string | undefined {
     const { bytes } = this;
     const at = this.offsets[index] ?? bytes.length;

@@ -1,9 +1,10 @@
-import type { ClinicalRecord } from '@clinical-events/protocol';
+import type { BaseEvent } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { AssembledRun } from '../../../src/records/assemble.js';
 import { csv, CSV_COLUMNS } from '../../../src/records/exports/csv.js';
 import { RUN } from '../run-events.js';
-import { anyRecords, awkwardRecord, fileOf, plainRecord } from './odd-records.js';
+import { anyRuns, awkwardRun, fileOf, plainRun } from './odd-runs.js';
 
 /** The grammar of RFC 4180, section 2, to the letter; anything else is a fault. */
 function parsed(text: string): string[][] {
@@ -22,8 +23,8 @@ function parsed(text: string): string[][] {
   return rows;
 }
 
-function rowsOf(records: readonly ClinicalRecord[]): Record<string, string>[] {
-  const [head = [], ...rows] = parsed(fileOf(csv, records).toString());
+function rowsOf(runs: readonly AssembledRun<BaseEvent>[]): Record<string, string>[] {
+  const [head = [], ...rows] = parsed(fileOf(csv, runs).toString());
   expect(head).toEqual(CSV_COLUMNS.map(({ name }) => name));
   return rows.map((row) => {
     expect(row.length).toBe(head.length);
@@ -32,7 +33,7 @@ function rowsOf(records: readonly ClinicalRecord[]): Record<string, string>[] {
 }
 
 test('a row says in brief what the record says [R-712]', () => {
-  expect(rowsOf([plainRecord()])[0]).toMatchObject({
+  expect(rowsOf([plainRun()])[0]).toMatchObject({
     record_id: RUN,
     model_id: 'sepsis-risk',
     model_version: '4.2.0',
@@ -51,7 +52,7 @@ test('a row says in brief what the record says [R-712]', () => {
 });
 
 test('every text can be read back by the grammar of RFC 4180, and none is a formula [R-712]', () => {
-  const [row] = rowsOf([awkwardRecord()]);
+  const [row] = rowsOf([awkwardRun()]);
   expect(row).toMatchObject({
     model_id: `'=cmd|"/c calc"!A1`,
     model_version: '1,2\r\n3',
@@ -64,10 +65,10 @@ test('every text can be read back by the grammar of RFC 4180, and none is a form
 
 test('any records make as many rows, and no cell begins as a formula does [R-712]', () => {
   fc.assert(
-    fc.property(anyRecords, (records) => {
-      const rows = rowsOf(records);
+    fc.property(anyRuns, (runs) => {
+      const rows = rowsOf(runs);
       expect(rows.map(({ event_count }) => event_count)).toEqual(
-        records.map(({ metadata }) => String(metadata.events.length)),
+        runs.map(({ metadata }) => String(metadata.events.length)),
       );
       for (const row of rows) for (const text of Object.values(row)) expect(text).not.toMatch(/^[=+@\t\r]/);
     }),
@@ -75,11 +76,9 @@ test('any records make as many rows, and no cell begins as a formula does [R-712
 });
 
 test('no text is a formula where a spreadsheet splits it once more [R-712]', () => {
-  const record = plainRecord();
+  const run = plainRun();
   const texts = ['x;=1+1', 'x\n@SUM', 'x\t-1', '\n=2', '＝3', 'a;b - c'];
-  const prompts = rowsOf(texts.map((prompt) => ({ ...record, inputs: { prompt } }))).map(
-    ({ prompt }) => prompt,
-  );
+  const prompts = rowsOf(texts.map((prompt) => ({ ...run, inputs: { prompt } }))).map(({ prompt }) => prompt);
   expect(prompts).toEqual(["x;'=1+1", "x\n'@SUM", "x\t'-1", "'\n'=2", "'＝3", 'a;b - c']);
 });
 

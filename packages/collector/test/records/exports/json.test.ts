@@ -5,19 +5,19 @@ import { json } from '../../../src/records/exports/json.js';
 import { ndjson } from '../../../src/records/exports/ndjson.js';
 import { lines } from '../../../src/records/exports/record-encoder.js';
 import { schemaFaults } from '../record-schema.js';
-import { anyRecords, fileOf } from './odd-records.js';
+import { anyRuns, fileOf } from './odd-runs.js';
 
 test('each line of NDJSON is one record as its schema has it, and JSON has the same in an array [R-712]', () => {
   fc.assert(
-    fc.property(anyRecords, (records) => {
-      const written = fileOf(lines(ndjson), records).toString().split('\n');
+    fc.property(anyRuns, (runs) => {
+      const written = fileOf(lines(ndjson), runs).toString().split('\n');
       expect(written.pop()).toBe('');
-      expect(written.length).toBe(records.length);
+      expect(written.length).toBe(runs.length);
       for (const line of written) expect(schemaFaults(JSON.parse(line) as ClinicalRecord)).toEqual([]);
-      const array = fileOf(json, records).toString();
+      const array = fileOf(json, runs).toString();
       expect(JSON.parse(array)).toEqual(written.map((line) => JSON.parse(line) as unknown));
       // To the last digit, which JSON.parse would have lost in both.
-      if (records.length > 0) expect(array).toBe(`[\n${written.join(',\n')}\n]\n`);
+      if (runs.length > 0) expect(array).toBe(`[\n${written.join(',\n')}\n]\n`);
     }),
     { numRuns: 50 },
   );

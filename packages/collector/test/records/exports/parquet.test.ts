@@ -1,13 +1,16 @@
 /** Parquet files are read by DuckDB, which has nothing in common with what wrote them. */
 import fs from 'node:fs';
 import path from 'node:path';
-import type { ClinicalRecord } from '@clinical-events/protocol';
 import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { assembleRun, recordOf, type AssembledRun } from '../../../src/records/assemble.js';
 import { parquet } from '../../../src/records/exports/parquet.js';
+import { ScannedBody } from '../../../src/records/scanned-event.js';
+import type { ReadEvents } from '../../../src/store/event-places.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
-import { anyRecords, awkwardRecord, fileOf, plainRecord } from './odd-records.js';
+import { anyRun, type Sent } from '../any-run.js';
+import { anyRuns, awkwardRun, fileOf, plainRun } from './odd-runs.js';
 
 let directory: string;
 let file: string;
@@ -30,15 +33,15 @@ afterAll(() => {
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** What DuckDB reads of the records. */
-async function read(records: readonly ClinicalRecord[], select = '*'): Promise<Row[]> {
-  fs.writeFileSync(file, fileOf(parquet, records));
+/** What DuckDB reads of the records of these runs. */
+async function read(runs: readonly AssembledRun[], select = '*'): Promise<Row[]> {
+  fs.writeFileSync(file, fileOf(parquet, runs));
   const result = await duckdb.runAndReadAll(`SELECT ${select} FROM '${file}'`);
   return result.getRowObjectsJson();
 }
 
 test('every column has its type, and lists are lists [R-712]', async () => {
-  await read([plainRecord()]);
+  await read([plainRun()]);
   const described = await duckdb.runAndReadAll(`DESCRIBE SELECT * FROM '${file}'`);
   const types = new Map(described.getRowObjectsJson().map((row) => [row['column_name'], row['column_type']]));
   expect(types.get('record_id')).toBe('VARCHAR');
@@ -54,8 +57,9 @@ test('every column has its type, and lists are lists [R-712]', async () => {
 });
 
 test('a record is read as it was written [R-712]', async () => {
-  const record = plainRecord();
-  const [row] = await read([record]);
+  const run = plainRun();
+  const record = recordOf(run);
+  const [row] = await read([run]);
   expect(row).toMatchObject({
     record_id: record.metadata.record_id,
     model_id: 'sepsis-risk',
@@ -73,7 +77,7 @@ test('a record is read as it was written [R-712]', async () => {
 });
 
 test('a value of another type than its column is in the JSON alone [R-712]', async () => {
-  const [row] = await read([awkwardRecord()]);
+  const [row] = await read([awkwardRun()]);
   expect(row).toMatchObject({ model_id: '=cmd|"/c calc"!A1', model_version: '1,2\r\n3' });
   expect(row?.['outcomes']).toMatchObject([{ type: null, json: '{"outcome_type":{"code":7},"dose":12}' }]);
   expect(row?.['feedback']).toMatchObject([{ type: 'rating', rating: 4.5, comment: '-1+1, 护理 🩺' }]);
@@ -82,11 +86,11 @@ test('a value of another type than its column is in the JSON alone [R-712]', asy
 test('any records are read back with the same counts and the same JSON [R-712]', async () => {
   const wellFormed = (text: string | undefined) => text?.toWellFormed() ?? null;
   await fc.assert(
-    fc.asyncProperty(anyRecords, async (records) => {
-      const rows = await read(records);
-      expect(rows.length).toBe(records.length);
-      for (const [i, record] of records.entries()) {
-        const { metadata, model, artifacts, outputs, outcomes, feedback } = record;
+    fc.asyncProperty(anyRuns, async (runs) => {
+      const rows = await read(runs);
+      expect(rows.length).toBe(runs.length);
+      for (const [i, run] of runs.entries()) {
+        const { metadata, model, artifacts, outputs, outcomes, feedback } = recordOf(run);
         expect(rows[i]).toMatchObject({
           record_id: metadata.record_id,
           organisation: metadata.organisation,
@@ -106,14 +110,48 @@ test('any records are read back with the same counts and the same JSON [R-712]',
 });
 
 test('several row groups are one table [R-712]', async () => {
-  const record = plainRecord();
-  const many = Array.from({ length: 20_000 }, (_, i): ClinicalRecord => ({
-    ...record,
-    metadata: { ...record.metadata, latency_ms: i },
+  const run = plainRun();
+  const many = Array.from({ length: 20_000 }, (_, i): AssembledRun => ({
+    ...run,
+    metadata: { ...run.metadata, latency_ms: i },
   }));
   const [row] = await read(
     many,
     'count(*)::INT AS n, sum(latency_ms) AS total, sum(len(feedback))::INT AS said',
   );
   expect(row).toEqual({ n: 20_000, total: (19_999 * 20_000) / 2, said: 20_000 });
+});
+
+/** Events as they are read from the log. */
+function readOf(sent: readonly Sent[]): ReadEvents {
+  const bodies = sent.map(({ text }) => Buffer.from(text));
+  const ends = bodies.map((_, i) => bodies.slice(0, i + 1).reduce((sum, { length }) => sum + length, 0));
+  return {
+    source: Buffer.concat(bodies),
+    facts: (index) => sent[index]?.event.event ?? raise(index),
+    body: (index) => sent[index]?.text,
+    bodyFrom: (index) => ends[index - 1] ?? 0,
+    bodyTo: (index) => ends[index] ?? raise(index),
+  };
+}
+
+function raise(index: number): never {
+  throw new RangeError(`there is no event ${index}`);
+}
+
+test('events that are not parsed make the same file as those that are [R-712]', () => {
+  let plain = 0;
+  fc.assert(
+    fc.property(fc.array(anyRun, { maxLength: 4 }), (runs) => {
+      const reader = parquet.reader();
+      for (const sent of runs) {
+        reader.begin(readOf(sent));
+        const events = sent.map((_, index) => reader.event(index));
+        plain += events.filter(({ body }) => body instanceof ScannedBody).length;
+        const parsed = assembleRun(sent.map(({ event }) => event));
+        expect(fileOf(parquet, [assembleRun(events)]).equals(fileOf(parquet, [parsed]))).toBe(true);
+      }
+    }),
+  );
+  expect(plain).toBeGreaterThan(50);
 });

@@ -1,20 +1,21 @@
-/** Records with everything odd in them, for the tests of formats. */
+/** Runs with everything odd in them, for the tests of formats. */
 import fc from 'fast-check';
-import type { ClinicalRecord } from '@clinical-events/protocol';
-import { assembleRecord } from '../../../src/records/assemble.js';
+import type { BaseEvent } from '@clinical-events/protocol';
+import { assembleRun, type AssembledRun } from '../../../src/records/assemble.js';
 import type { FileFormat } from '../../../src/records/exports/record-encoder.js';
+import type { EventBody } from '../../../src/records/run-event.js';
 import { anyRun } from '../any-run.js';
 import { event, fullRun, id } from '../run-events.js';
 
-/** Some records, each of a run of any sort. */
-export const anyRecords: fc.Arbitrary<ClinicalRecord[]> = fc.array(
-  anyRun.map((sent) => assembleRecord(sent.map(({ event: each }) => each))),
+/** Some runs of any sort. */
+export const anyRuns: fc.Arbitrary<AssembledRun<BaseEvent>[]> = fc.array(
+  anyRun.map((sent) => assembleRun(sent.map(({ event: each }) => each))),
   { maxLength: 6 },
 );
 
-/** A record whose texts would break a format that does not quote them. */
-export function awkwardRecord(): ClinicalRecord {
-  return assembleRecord([
+/** A run whose texts would break a format that does not quote them. */
+export function awkwardRun(): AssembledRun<BaseEvent> {
+  return assembleRun([
     event({
       kind: 'inference-start',
       n: 1,
@@ -37,16 +38,19 @@ export function awkwardRecord(): ClinicalRecord {
   ]);
 }
 
-export function plainRecord(): ClinicalRecord {
-  return assembleRecord(fullRun());
+export function plainRun(): AssembledRun<BaseEvent> {
+  return assembleRun(fullRun());
 }
 
-/** The file of these records, made of two pieces, as a large export is. */
-export function fileOf(format: FileFormat, records: readonly ClinicalRecord[]): Buffer {
+/** The file of these runs, made of two pieces, as a large export is. */
+export function fileOf<Body extends EventBody>(
+  format: FileFormat<Body>,
+  runs: readonly AssembledRun<Body>[],
+): Buffer {
   const joiner = format.joiner();
-  const pieces = [records.slice(0, 1), records.slice(1)].map((those) => {
+  const pieces = [runs.slice(0, 1), runs.slice(1)].map((those) => {
     const builder = format.builder();
-    for (const record of those) builder.add(record);
+    for (const run of those) builder.add(run);
     // As it arrives from a thread.
     return joiner.join(structuredClone(builder.take()));
   });

@@ -1,0 +1,194 @@
+/**
+ * Events read for columns: what a column takes as it was sent is told from where it stands in the bytes of the event,
+ * and nothing is made of the rest. An event that is not plain (json-scan.ts), or that has a field which the protocol
+ * does not name, is parsed.
+ */
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import type { ReadEvents } from '../store/event-places.js';
+import { JsonScan, MemberName } from './json-scan.js';
+import { numberOf } from './raw-json.js';
+import { runEvent, type EventBody, type EventReader, type RunEvent } from './run-event.js';
+
+/** A text that stands in other bytes, in UTF-8. */
+export interface TextSlice {
+  readonly bytes: Buffer;
+  readonly from: number;
+  readonly to: number;
+}
+
+export type Text = string | TextSlice;
+
+/** An object of a payload. */
+export class ScannedObject {
+  constructor(
+    private readonly scan: JsonScan,
+    private readonly entry: number,
+  ) {}
+
+  has(name: MemberName): boolean {
+    return this.scan.find(this.entry, name) >= 0;
+  }
+
+  /** The text in a member; undefined when there is none, or what it has is no text. */
+  text(name: MemberName): Text | undefined {
+    const { scan } = this;
+    const member = scan.find(this.entry, name);
+    if (member < 0 || !scan.isString(member)) return undefined;
+    const [from, to] = [scan.from(member), scan.to(member)];
+    if (scan.isEscaped(member)) return JSON.parse(scan.bytes.toString('utf8', from, to)) as string;
+    return { bytes: scan.bytes, from: from + 1, to: to - 1 };
+  }
+
+  number(name: MemberName): number | undefined {
+    const { scan } = this;
+    const member = scan.find(this.entry, name);
+    if (member < 0) return undefined;
+    return numberOf(JSON.parse(scan.bytes.toString('utf8', scan.from(member), scan.to(member))));
+  }
+
+  /** The object as it was sent. */
+  json(): TextSlice {
+    const { scan, entry } = this;
+    return { bytes: scan.bytes, from: scan.from(entry), to: scan.to(entry) };
+  }
+}
+
+/** An object of a payload, however it was read. */
+export type Sent = ScannedObject | Readonly<Record<string, unknown>>;
+
+const PAYLOADS = {
+  'inference-start': ['model_instance', 'user_identity', 'target_identity', 'inputs'],
+  'internal-artifact': ['artifact'],
+  'human-output': ['output'],
+  outcome: ['outcome'],
+  'user-feedback': ['feedback'],
+} as const satisfies Record<EventKind, readonly string[]>;
+
+export type PayloadName = (typeof PAYLOADS)[EventKind][number];
+
+/** What a scanned event says. */
+export class ScannedBody {
+  timestamp = '';
+  parent_event_id: string | null = null;
+  protocol_version = '';
+  model_instance: ScannedObject | undefined = undefined;
+  user_identity: ScannedObject | undefined = undefined;
+  target_identity: ScannedObject | undefined = undefined;
+  inputs: ScannedObject | undefined = undefined;
+  artifact: ScannedObject | undefined = undefined;
+  output: ScannedObject | undefined = undefined;
+  outcome: ScannedObject | undefined = undefined;
+  feedback: ScannedObject | undefined = undefined;
+}
+
+/** @returns the object of that name in an event; undefined when there is none. */
+export function sentIn(body: EventBody, name: PayloadName): Sent | undefined {
+  return body[name] as Sent | undefined;
+}
+
+/** Whether an object has such a member, of whatever value. */
+export function hasMember(sent: Sent | undefined, name: MemberName): boolean {
+  return sent instanceof ScannedObject ? sent.has(name) : sent?.[name.text] !== undefined;
+}
+
+const BASE = [
+  'event_id',
+  'run_id',
+  'parent_event_id',
+  'timestamp',
+  'protocol_version',
+  'system_metadata',
+] as const;
+
+type FieldName = (typeof BASE)[number] | PayloadName;
+
+interface Field {
+  readonly name: MemberName;
+  readonly field: FieldName;
+}
+
+/** The fields that the protocol names for each kind, by the signatures of their names, no two of which are the same. */
+const FIELDS = new Map(EVENT_KINDS.map((kind) => [kind, fieldsOf([...BASE, ...PAYLOADS[kind]])]));
+
+function fieldsOf(names: readonly FieldName[]): Map<number, Field> {
+  const fields = names.map((field): Field => ({ name: new MemberName(field), field }));
+  return new Map(fields.map((field) => [field.name.signature, field]));
+}
+
+export class ScanningReader implements EventReader<EventBody> {
+  #read: ReadEvents | undefined;
+  #scan = new JsonScan();
+  /** Of the batch before, which is in use until the next. */
+  #before = new JsonScan();
+  #version = '';
+
+  begin(read: ReadEvents): void {
+    this.#read = read;
+    [this.#scan, this.#before] = [this.#before, this.#scan];
+    this.#scan.begin(read.source);
+  }
+
+  event(index: number): RunEvent<EventBody> {
+    const read = this.#read;
+    if (read === undefined) throw new TypeError('nothing was read');
+    const event = read.facts(index);
+    if (event.payloadState !== 'plain') return { event, body: undefined };
+    const body = this.#body(read.bodyFrom(index), read.bodyTo(index), event.kind, event.runId !== undefined);
+    return body === undefined ? runEvent(event, read.body(index)) : { event, body };
+  }
+
+  /** @returns undefined for one that has to be parsed. */
+  #body(from: number, to: number, kind: EventKind, namesRun: boolean): ScannedBody | undefined {
+    const scan = this.#scan;
+    const event = scan.scan(from, to);
+    const fields = FIELDS.get(kind);
+    if (event < 0 || fields === undefined) return undefined;
+    const body = new ScannedBody();
+    for (let member = scan.first(event); member >= 0; member = scan.after(member, event)) {
+      const known = fields.get(scan.signature(member));
+      if (known === undefined || !scan.isNamed(member, known.name)) return undefined;
+      switch (known.field) {
+        case 'event_id':
+        case 'system_metadata':
+          break;
+        case 'run_id':
+          // The nil UUID is kept as what it is (recorded-event.ts).
+          if (!namesRun) return undefined;
+          break;
+        case 'timestamp':
+          if (scan.isEscaped(member)) return undefined;
+          body.timestamp = this.#latin1(member);
+          break;
+        case 'parent_event_id':
+          if (scan.isEscaped(member)) return undefined;
+          if (scan.isString(member)) body.parent_event_id = this.#latin1(member);
+          break;
+        case 'protocol_version':
+          if (scan.isEscaped(member)) return undefined;
+          body.protocol_version = this.#versionIn(member);
+          break;
+        default:
+          if (!scan.isObject(member)) return undefined;
+          body[known.field] = new ScannedObject(scan, member);
+      }
+    }
+    return body;
+  }
+
+  #latin1(member: number): string {
+    const scan = this.#scan;
+    return scan.bytes.toString('latin1', scan.from(member) + 1, scan.to(member) - 1);
+  }
+
+  /** Mostly that of the event before. */
+  #versionIn(member: number): string {
+    const { bytes } = this.#scan;
+    const from = this.#scan.from(member) + 1;
+    const to = this.#scan.to(member) - 1;
+    const last = this.#version;
+    let same = last.length === to - from;
+    for (let i = 0; same && i < last.length; i++) same = bytes[from + i] === last.charCodeAt(i);
+    if (!same) this.#version = bytes.toString('utf8', from, to);
+    return this.#version;
+  }
+}
