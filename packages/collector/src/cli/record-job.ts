@@ -9,6 +9,8 @@ export interface ThreadSettings {
   readonly format: string;
   readonly filter: RecordFilter;
   readonly byDay: boolean;
+  /** Up to which address a thread may find events by itself. */
+  readonly coveredTo: number;
 }
 
 /** Some runs, as they follow each other in the log. */

@@ -4,9 +4,11 @@ import { UNLINKED } from '../records/nesting.js';
 import { assembleRun } from '../records/assemble.js';
 import { eventBatchesOf, outsideParents, windowsOf } from '../records/record-windows.js';
 import type { EventBody, RunEvent } from '../records/run-event.js';
+import { idBytes, isNoId } from '../records/run-entry.js';
 import { runsIn } from '../records/sorted-runs.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { LogPlaces } from '../store/embedded/log-places.js';
+import { uuidText } from '../store/uuid-text.js';
 import { isWanted } from './record-arguments.js';
 import { FORMATS } from './record-formats.js';
 import type { Answer, Job, Question, ThreadSettings, Told } from './record-job.js';
@@ -14,16 +16,14 @@ import { PieceMaker } from './record-pieces.js';
 
 const port = parentPort;
 if (port === null) throw new Error('this file is for a thread');
-const { dataDir, format: name, filter, byDay } = workerData as ThreadSettings;
+const { dataDir, format: name, filter, byDay, coveredTo } = workerData as ThreadSettings;
 const format = await FORMATS[name]?.load();
 if (format === undefined) throw new RangeError(`there is no format ${name}`);
-const log = LogPlaces.forReading(dataDir, nodeFiles);
+const log = LogPlaces.forReading(dataDir, nodeFiles, coveredTo);
 const reader = format.reader();
 const maker = new PieceMaker(format, byDay, (run) => isWanted(filter, run));
 /** Who waits for answers: they come in the order of the questions. */
 const answered: ((runs: readonly (string | null | undefined)[]) => void)[] = [];
-const NO_ANSWERS = Promise.resolve<Answers>(new Map());
-
 function tell(answer: Answer): void {
   const transfer = 'pieces' in answer ? answer.pieces.map(({ bytes }) => bytes.buffer) : [];
   port?.postMessage(answer, transfer);
@@ -36,25 +36,38 @@ type Events = readonly RunEvent<EventBody>[];
 /** The events of some runs, and where the parents are that are not among them. */
 interface Prepared {
   readonly runs: readonly Events[];
-  readonly parents: Promise<Answers>;
+  readonly parents: Answers | Promise<Answers>;
 }
 
 function prepared(runs: readonly Events[]): Prepared {
+  const answers = new Map<string, string | null | undefined>();
   const questions: Question[] = [];
   for (const events of runs) {
+    const organisation = organisationOf(events);
     for (const eventId of outsideParents(events)) {
-      questions.push({ organisation: organisationOf(events), eventId });
+      const run = runOf(organisation, eventId);
+      if (run === undefined) questions.push({ organisation, eventId });
+      else answers.set(`${organisation} ${eventId}`, run);
     }
   }
-  return { runs, parents: questions.length === 0 ? NO_ANSWERS : whereAre(questions) };
+  return { runs, parents: questions.length === 0 ? answers : withAnswers(questions, answers) };
 }
 
-async function whereAre(questions: readonly Question[]): Promise<Answers> {
+/** @returns undefined for what the main thread has to tell: where an event is that names no run, or is not found here. */
+function runOf(organisation: string, eventId: string): string | undefined {
+  const found = log.find(organisation, idBytes(eventId), 0);
+  // Behind it, the log may have grown since it was passed.
+  if (found === undefined || found.address >= coveredTo || isNoId(found.runId, 0)) return undefined;
+  return uuidText(found.runId);
+}
+
+async function withAnswers(questions: readonly Question[], known: Map<string, string | null | undefined>): Promise<Answers> {
   const answers = await new Promise<readonly (string | null | undefined)[]>((resolve) => {
     answered.push(resolve);
     tell({ questions });
   });
-  return new Map(questions.map(({ organisation, eventId }, i) => [`${organisation} ${eventId}`, answers[i]]));
+  for (const [i, { organisation, eventId }] of questions.entries()) known.set(`${organisation} ${eventId}`, answers[i]);
+  return known;
 }
 
 function organisationOf(events: Events): string {

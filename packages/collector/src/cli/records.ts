@@ -129,7 +129,14 @@ class Export {
     }
     const output = await this.#output(format, signal);
     const bar = reading.eventBar();
-    const threads = new RecordThreads({ dataDir: this.#config.dataDir, format: format.name, filter, byDay });
+    const { coveredTo } = reading.log;
+    const threads = new RecordThreads({
+      dataDir: this.#config.dataDir,
+      format: format.name,
+      filter,
+      byDay,
+      coveredTo,
+    });
     try {
       let seen = 0;
       for await (const { pieces, passed } of threads.pieces(groups, signal)) {

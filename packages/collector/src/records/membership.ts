@@ -49,6 +49,10 @@ export class RunlessEvents {
   }
 }
 
+function* asTheyCome(entries: Buffer): Generator<number> {
+  for (let at = 0; at < entries.length; at += ENTRY_BYTES) yield at;
+}
+
 const NO_ID = Buffer.alloc(ID_BYTES);
 const NONE = -1;
 const UNSEEN = 0;
@@ -66,16 +70,22 @@ export class Membership {
   /**
    * @param runless all such events, its own from now on: of one left out, it looks as if the log did not have it. Their
    *   order makes no difference.
+   * @param inOrder where the entries are of a list, in the order in which it is asked for the runs of these ids.
    */
-  constructor({ events, parents }: RunlessEvents, runOf: RunOfEvent) {
+  constructor(
+    { events, parents }: RunlessEvents,
+    runOf: RunOfEvent,
+    inOrder: (entries: Buffer) => Iterable<number> = asTheyCome,
+  ) {
     this.#events = events.entries;
     this.#byId = new RunTable(this.#events);
     // An event has its parent there until it is placed.
     this.records = parents.entries;
     this.#state = new Uint8Array(this.#events.length / ENTRY_BYTES);
-    for (let at = 0; at < this.#events.length; at += ENTRY_BYTES) {
-      if (this.#state[at / ENTRY_BYTES] === UNSEEN) this.#place(at, runOf);
+    for (const at of inOrder(this.records)) {
+      if (this.#namesParent(at) && this.#parentOf(at) === NONE) this.#placeTop(at, runOf);
     }
+    for (const at of asTheyCome(this.#events)) if (this.#stateAt(at) === UNSEEN) this.#place(at);
   }
 
   /** @param source has an entry under the id of an event at `at`. @returns where its record is in `records`, or -1. */
@@ -84,7 +94,7 @@ export class Membership {
     return event < 0 ? NONE : this.#byId.first(event);
   }
 
-  #place(start: number, runOf: RunOfEvent): void {
+  #place(start: number): void {
     // Every event between here and the first one whose record is known.
     const path: number[] = [];
     let next = start;
@@ -93,7 +103,7 @@ export class Membership {
       path.push(next);
     }
     const last = path.at(-1) ?? start;
-    if (next === NONE) this.#placeTop(last, runOf);
+    if (next === NONE) this.#placeAs(last, last);
     else if (this.#stateAt(next) === PLACED) this.records.copyWithin(last, next, next + ENTRY_BYTES);
     // A circle hangs on nothing; its smallest id is the same from wherever one comes to it.
     else this.#placeAs(last, this.#smallest(path.slice(path.indexOf(next))));
@@ -105,8 +115,8 @@ export class Membership {
 
   /** What hangs on none of these events is in the run of its parent, or else a record of its own. */
   #placeTop(at: number, runOf: RunOfEvent): void {
-    const organisation = entryOrganisation(this.records, at);
-    const run = this.#namesParent(at) ? runOf(organisation, this.records, at) : undefined;
+    const run = runOf(entryOrganisation(this.records, at), this.records, at);
+    this.#state[at / ENTRY_BYTES] = PLACED;
     if (run === undefined || isNoId(run, 0)) this.#placeAs(at, at);
     else this.records.set(run.subarray(0, ID_BYTES), at);
   }

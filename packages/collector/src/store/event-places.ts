@@ -62,6 +62,15 @@ export interface FoundEvent extends EventPlace {
   readonly runId: Buffer;
 }
 
+/** Events that are looked for. */
+export interface AskedEvents {
+  readonly count: number;
+  /** Holds the id of each. */
+  readonly ids: Buffer;
+  at(number: number): number;
+  organisation(number: number): string;
+}
+
 /** By addresses; `to` is infinite for the last part, and else the `from` of the next. */
 export interface LogPart {
   readonly from: number;
@@ -93,6 +102,8 @@ export interface EventPlaces {
    * @param ids holds the event's id at `at`.
    */
   find(organisation: string, ids: Buffer, at: number): FoundEvent | undefined;
+  /** In which order to {@link find} events so that it takes the least time: their numbers. */
+  findingOrder(asked: AskedEvents): Uint32Array;
   /** On return all that a pass has shown is on stable storage: a batch may have been on its way there. */
   flush(): void;
   close(): Promise<void>;

@@ -82,9 +82,23 @@ export class TextDictionary {
   }
 }
 
-/** FNV-1a, begun with a number of the process. */
+/** FNV-1a of four bytes at once, begun with a number of the process. */
 function hashOf(bytes: Buffer, from: number, to: number): number {
   let hash = SEED;
-  for (let at = from; at < to; at++) hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x0100_0193);
-  return hash ^ (hash >>> 15);
+  let at = from;
+  for (; at + 4 <= to; at += 4) {
+    const word =
+      (bytes[at] ?? 0) |
+      ((bytes[at + 1] ?? 0) << 8) |
+      ((bytes[at + 2] ?? 0) << 16) |
+      ((bytes[at + 3] ?? 0) << 24);
+    hash = mixed(hash ^ word);
+  }
+  for (; at < to; at++) hash = mixed(hash ^ (bytes[at] ?? 0));
+  return hash;
+}
+
+function mixed(hash: number): number {
+  const product = Math.imul(hash, 0x0100_0193);
+  return product ^ (product >>> 15);
 }

@@ -7,6 +7,7 @@ import path from 'node:path';
 import { systemCode } from '../../system-code.js';
 import {
   ID_BYTES,
+  type AskedEvents,
   type EventPlace,
   type EventPlaces,
   type FoundEvent,
@@ -45,7 +46,7 @@ export class LogPlaces implements EventPlaces {
   readonly #segments: readonly Segment[];
   readonly #index: IdIndexReader;
   /** The log up to here is in the index. */
-  readonly #coveredTo: number;
+  readonly coveredTo: number;
   /** The events behind that. */
   readonly #newer: RecentTable[] = [];
   readonly #descriptors = new Map<Segment, number>();
@@ -57,33 +58,44 @@ export class LogPlaces implements EventPlaces {
   constructor(
     dataDirectory: string,
     private readonly files: Files,
-    indexed = true,
+    share?: Share,
   ) {
     const ledger = path.join(dataDirectory, 'ledger');
     // Before the segments are looked at: an index only grows, and would speak of events that came since.
-    this.#index = IdIndexReader.read({ directory: indexed ? indexDirectory(dataDirectory, ledger) : ledger });
+    this.#index = IdIndexReader.read({
+      directory: share?.indexed === false ? ledger : indexDirectory(dataDirectory, ledger),
+      verify: share === undefined,
+    });
     this.#segments = listSegments(files, ledger);
     this.#reader = new EventReader(dataDirectory, files);
-    this.#coveredTo = this.#agreesWithLog() ? this.#index.coveredTo : 0;
+    this.coveredTo = share?.coveredTo ?? (this.#agreesWithLog() ? this.#index.coveredTo : 0);
     const last = this.#segments.at(-1);
     this.bytes = last === undefined ? 0 : last.base + files.size(this.#open(last)) - SEGMENT_HEADER_BYTES;
   }
 
-  /** For a reader that knows the places: nothing can be found by its id. */
-  static forReading(dataDirectory: string, files: Files): Pick<LogPlaces, 'read' | 'close'> {
-    return new LogPlaces(dataDirectory, files, false);
+  /**
+   * For a reader that knows the places, in a thread beside another.
+   * @param coveredTo of the other: only what is before it is found, and of that perhaps not all. The other has seen to it
+   *   that the index is the log's.
+   */
+  static forReading(
+    dataDirectory: string,
+    files: Files,
+    coveredTo = 0,
+  ): Pick<LogPlaces, 'read' | 'find' | 'close'> {
+    return new LogPlaces(dataDirectory, files, { indexed: coveredTo > 0, coveredTo });
   }
 
-  /** For who passes a part that is not the last. */
+  /** For who passes a part that is not the last: the index covers all of it. */
   static forPassing(dataDirectory: string, files: Files): Pick<LogPlaces, 'pass' | 'close'> {
-    return new LogPlaces(dataDirectory, files);
+    return new LogPlaces(dataDirectory, files, { indexed: false, coveredTo: Infinity });
   }
 
   parts(most: number): LogPart[] {
     // A part is some segments; what the index does not cover is noted by who passes the last.
     const froms = [0];
     for (const { base } of this.#segments) {
-      if (base > this.#coveredTo || froms.length >= most) break;
+      if (base > this.coveredTo || froms.length >= most) break;
       if (base >= (froms.length * this.bytes) / most) froms.push(base);
     }
     return froms.map((from, i) => ({ from, to: froms[i + 1] ?? Infinity }));
@@ -99,7 +111,7 @@ export class LogPlaces implements EventPlaces {
         const { buffer, offset, size, address } = next.value;
         if (address >= to) return frameSequence(buffer, offset);
         passed.come(buffer, offset, size, address);
-        if (address >= this.#coveredTo) this.#note(passed);
+        if (address >= this.coveredTo) this.#note(passed);
         yield passed;
       }
     } finally {
@@ -173,6 +185,22 @@ export class LogPlaces implements EventPlaces {
     return undefined;
   }
 
+  findingOrder({ count, ids, at, organisation }: AskedEvents): Uint32Array {
+    const index = this.#index;
+    const order = new Uint32Array(count);
+    // The fingerprint, by which pages of the index are ordered, and behind it the number.
+    for (let from = 0; from < count; from += ORDERED_AT_ONCE) {
+      const keys = new Float64Array(Math.min(ORDERED_AT_ONCE, count - from));
+      for (let i = 0; i < keys.length; i++) {
+        index.fingerprint(organisation(from + i), ids, at(from + i));
+        keys[i] = index.hi * ORDERED_AT_ONCE + i;
+      }
+      keys.sort();
+      for (const [i, key] of keys.entries()) order[from + i] = from + (key % ORDERED_AT_ONCE);
+    }
+    return order;
+  }
+
   flush(): void {
     const last = this.#segments.at(-1);
     if (last === undefined) return;
@@ -198,10 +226,10 @@ export class LogPlaces implements EventPlaces {
     const { hi, lo } = index;
     let count = 0;
     try {
-      const indexed = this.#coveredTo > 0 ? index.find(hi, lo, this.#found) : 0;
+      const indexed = this.coveredTo > 0 ? index.find(hi, lo, this.#found) : 0;
       for (let i = 0; i < indexed; i++) {
         const address = this.#found[i] ?? 0;
-        if (address < this.#coveredTo) this.#found[count++] = address;
+        if (address < this.coveredTo) this.#found[count++] = address;
       }
     } catch (error) {
       if (!(error instanceof IdIndexError)) throw error;
@@ -292,8 +320,16 @@ export class LogPlaces implements EventPlaces {
 }
 
 const MOST_OPEN = 256;
+/** With 32 bits before it, it is a whole number that a double holds. */
+const ORDERED_AT_ONCE = 1 << 20;
 const ABANDONED = { address: 0, offset: 0, nextSequence: 0, tail: { state: 'clean' } } as const;
 const NOWHERE: EventPlace = { address: 0, size: 0 };
+
+/** What one of several that read the same log beside each other is told by the first. */
+interface Share {
+  readonly indexed: boolean;
+  readonly coveredTo: number;
+}
 
 /** Neighbours in a segment. */
 interface Stretch {

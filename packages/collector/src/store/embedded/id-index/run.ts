@@ -29,6 +29,9 @@ export interface RunImage {
 const page = new Uint8Array(PAGE_BYTES);
 const pageWords = new Uint32Array(page.buffer);
 
+/** Which page that is. A run that is published never changes, so who asks for neighbours reads a page once. */
+let held: { readonly run: Run; readonly page: number } | undefined;
+
 export function damaged(run: string, reason: string): IdIndexError {
   return new IdIndexError('corrupt', `${run}: ${reason}`, {}, run);
 }
@@ -170,7 +173,7 @@ export class Run {
     }
     for (let at = Math.max(0, low - 1); at < entryPages; at++) {
       if ((this.#table[fences + at] ?? 0) > hi) break;
-      this.readPages(at, 1, page);
+      this.#hold(at);
       found = this.#findInPage(at, hi, lo, out, found);
     }
     return found;
@@ -179,8 +182,15 @@ export class Run {
   #mayHold(hi: number, lo: number): boolean {
     const block = blockOf(hi, this.layout.filterBlocks) * WORDS_PER_BLOCK;
     if (this.#filter !== null) return mayHold(this.#filter, block, lo);
-    this.readPages(this.layout.entryPages + Math.floor(block / WORDS_PER_PAGE), 1, page);
+    this.#hold(this.layout.entryPages + Math.floor(block / WORDS_PER_PAGE));
     return mayHold(pageWords, block % WORDS_PER_PAGE, lo);
+  }
+
+  #hold(number: number): void {
+    if (held?.run === this && held.page === number) return;
+    held = undefined;
+    this.readPages(number, 1, page);
+    held = { run: this, page: number };
   }
 
   #findInPage(at: number, hi: number, lo: number, out: number[], found: number): number {
@@ -206,6 +216,7 @@ export class Run {
    * longer than a lookup may.
    */
   close(): void {
+    if (held?.run === this) held = undefined;
     if (this.image.filter?.detached === false) this.image.filter.transfer(0);
     fs.close(this.fd);
   }
