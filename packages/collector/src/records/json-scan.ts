@@ -130,6 +130,11 @@ export class JsonScan {
     return this.#at(member + VALUE_TO);
   }
 
+  /** The member whole, with its name. */
+  text(member: number): string {
+    return this.bytes.toString('utf8', this.#at(member + NAME_FROM) - 1, this.to(member));
+  }
+
   isObject(member: number): boolean {
     return this.bytes[this.from(member)] === OPEN_BRACE;
   }

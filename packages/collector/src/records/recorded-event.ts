@@ -7,8 +7,8 @@ import type {
   SecondStart,
 } from '@clinical-events/protocol';
 import type { TimedEvent } from './canonical-order.js';
+import type { RunEvent } from './run-event.js';
 import { utcText } from './instant.js';
-import { ScannedBody } from './scanned-event.js';
 
 const BASE = ['event_id', 'run_id', 'parent_event_id', 'timestamp', 'protocol_version', 'system_metadata'];
 const START_OBJECTS = ['model_instance', 'user_identity', 'target_identity', 'inputs'] as const;
@@ -55,9 +55,8 @@ export function recordedEventOf(
 const NOTHING: ExtraFields = Object.freeze({});
 
 /** The fields that the protocol does not name. */
-export function extraOf({ event, body }: TimedEvent): ExtraFields {
-  // One that has such fields is parsed.
-  if (body === undefined || body instanceof ScannedBody) return NOTHING;
+export function extraOf({ event, body }: RunEvent): ExtraFields {
+  if (body === undefined) return NOTHING;
   const named = NAMED[event.kind];
   let extra: Record<string, unknown> | undefined;
   for (const name in body) {

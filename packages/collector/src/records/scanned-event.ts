@@ -1,7 +1,6 @@
 /**
  * Events read for columns: what a column takes as it was sent is told from where it stands in the bytes of the event,
- * and nothing is made of the rest. An event that is not plain (json-scan.ts), or that has a field which the protocol
- * does not name, is parsed.
+ * and nothing is made of the rest. An event that is not plain (json-scan.ts) is parsed.
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import type { ReadEvents } from '../store/event-places.js';
@@ -79,6 +78,8 @@ export class ScannedBody {
   output: ScannedObject | undefined = undefined;
   outcome: ScannedObject | undefined = undefined;
   feedback: ScannedObject | undefined = undefined;
+  /** The fields that the protocol does not name, as the JSON of an object; undefined when there are none. */
+  extra: string | undefined = undefined;
 }
 
 /** @returns the object of that name in an event; undefined when there is none. */
@@ -144,9 +145,13 @@ export class ScanningReader implements EventReader<EventBody> {
     const fields = FIELDS.get(kind);
     if (event < 0 || fields === undefined) return undefined;
     const body = new ScannedBody();
+    let extra: string[] | undefined;
     for (let member = scan.first(event); member >= 0; member = scan.after(member, event)) {
       const known = fields.get(scan.signature(member));
-      if (known === undefined || !scan.isNamed(member, known.name)) return undefined;
+      if (known === undefined || !scan.isNamed(member, known.name)) {
+        (extra ??= []).push(scan.text(member));
+        continue;
+      }
       switch (known.field) {
         case 'event_id':
         case 'system_metadata':
@@ -172,6 +177,7 @@ export class ScanningReader implements EventReader<EventBody> {
           body[known.field] = new ScannedObject(scan, member);
       }
     }
+    if (extra !== undefined) body.extra = `{${extra.join(',')}}`;
     return body;
   }
 

@@ -8,6 +8,7 @@ import { epochMilliseconds } from '../instant.js';
 import { MemberName } from '../json-scan.js';
 import { extraOf } from '../recorded-event.js';
 import {
+  ScannedBody,
   ScannedObject,
   ScanningReader,
   sentIn,
@@ -57,7 +58,7 @@ function list(
       of: (timed) => of(sentOf(timed)),
     })),
     { name: 'json', type: 'text', of: (timed) => jsonOf(sentOf(timed)) },
-    { name: 'extra', type: 'text', of: (timed) => extraText(extraOf(timed)) },
+    { name: 'extra', type: 'text', of: extraText },
   ];
   return structs(name, (run) => run[name], columns);
 }
@@ -124,7 +125,10 @@ function jsonOf(sent: Sent): Text {
   return sent instanceof ScannedObject ? sent.json() : JSON.stringify(sent);
 }
 
-function extraText(extra: object): string | undefined {
+/** The fields that the protocol does not name. */
+function extraText({ event, body }: TimedEvent): string | undefined {
+  if (body instanceof ScannedBody) return body.extra;
+  const extra = extraOf({ event, body });
   for (const _ in extra) return JSON.stringify(extra);
   return undefined;
 }

@@ -41,13 +41,19 @@ export function textIn(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
+/** The day of the time before, which most times are of. */
+let lastDay = '';
+
 /** A date-time in a field that the protocol does not check. */
 export function timeIn(value: unknown): string | undefined {
   if (typeof value !== 'string' || !DATE_TIME.test(value) || Number.isNaN(Date.parse(value)))
     return undefined;
-  // Date takes 30 February for 2 March.
   const day = value.slice(0, 'YYYY-MM-DD'.length);
-  return new Date(day).toISOString().startsWith(day) ? value : undefined;
+  if (day === lastDay) return value;
+  // Date takes 30 February for 2 March.
+  if (!new Date(day).toISOString().startsWith(day)) return undefined;
+  lastDay = day;
+  return value;
 }
 
 /** Milliseconds since 1970 UTC, rounded down. */
