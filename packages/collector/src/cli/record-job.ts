@@ -1,4 +1,5 @@
 /** What the main thread and those that make records say to each other. Nothing of a payload but finished pieces. */
+import type { PlacesShare } from '../store/embedded/log-places.js';
 import type { Linked } from '../records/run-groups.js';
 import type { RecordFilter } from './record-arguments.js';
 import type { PlacedPiece } from './record-pieces.js';
@@ -9,8 +10,7 @@ export interface ThreadSettings {
   readonly format: string;
   readonly filter: RecordFilter;
   readonly byDay: boolean;
-  /** Up to which address a thread may find events by itself. */
-  readonly coveredTo: number;
+  readonly places: PlacesShare;
 }
 
 /** Some runs, as they follow each other in the log. */

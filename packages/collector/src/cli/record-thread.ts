@@ -16,10 +16,10 @@ import { PieceMaker } from './record-pieces.js';
 
 const port = parentPort;
 if (port === null) throw new Error('this file is for a thread');
-const { dataDir, format: name, filter, byDay, coveredTo } = workerData as ThreadSettings;
+const { dataDir, format: name, filter, byDay, places } = workerData as ThreadSettings;
 const format = await FORMATS[name]?.load();
 if (format === undefined) throw new RangeError(`there is no format ${name}`);
-const log = LogPlaces.forReading(dataDir, nodeFiles, coveredTo);
+const log = LogPlaces.forReading(dataDir, nodeFiles, places);
 const reader = format.reader();
 const maker = new PieceMaker(format, byDay, (run) => isWanted(filter, run));
 /** Who waits for answers: they come in the order of the questions. */
@@ -56,9 +56,7 @@ function prepared(runs: readonly Events[]): Prepared {
 /** @returns undefined for what the main thread has to tell: where an event is that names no run, or is not found here. */
 function runOf(organisation: string, eventId: string): string | undefined {
   const found = log.find(organisation, idBytes(eventId), 0);
-  // Behind it, the log may have grown since it was passed.
-  if (found === undefined || found.address >= coveredTo || isNoId(found.runId, 0)) return undefined;
-  return uuidText(found.runId);
+  return found === undefined || isNoId(found.runId, 0) ? undefined : uuidText(found.runId);
 }
 
 async function withAnswers(questions: readonly Question[], known: Map<string, string | null | undefined>): Promise<Answers> {

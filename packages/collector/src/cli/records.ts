@@ -129,14 +129,9 @@ class Export {
     }
     const output = await this.#output(format, signal);
     const bar = reading.eventBar();
-    const { coveredTo } = reading.log;
-    const threads = new RecordThreads({
-      dataDir: this.#config.dataDir,
-      format: format.name,
-      filter,
-      byDay,
-      coveredTo,
-    });
+    const { dataDir } = this.#config;
+    const places = reading.log.share;
+    const threads = new RecordThreads({ dataDir, format: format.name, filter, byDay, places });
     try {
       let seen = 0;
       for await (const { pieces, passed } of threads.pieces(groups, signal)) {

@@ -25,7 +25,7 @@ export type EventFacts = Pick<
   | 'payloadState'
 >;
 
-/** Events that were read again. Valid until others are read. */
+/** Events that were read again. */
 export interface ReadEvents {
   /** @param index as in the places that were asked for. */
   facts(index: number): EventFacts;
@@ -92,9 +92,9 @@ export interface EventPlaces {
    */
   pass(part?: LogPart): Generator<PassedEvent, number>;
   /**
-   * Reads events again, in any order, each checked once more. Neighbours are read with one call. All are in memory at
-   * once.
-   * @throws StoreDamaged.
+   * Reads events again, in any order. Neighbours are read with one call. All are in memory at
+   * once. Valid until two more have been read.
+   * @throws StoreDamaged where they are not what was passed.
    */
   read(places: readonly EventPlace[]): ReadEvents;
   /**

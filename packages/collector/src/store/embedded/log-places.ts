@@ -46,7 +46,8 @@ export class LogPlaces implements EventPlaces {
   readonly #segments: readonly Segment[];
   readonly #index: IdIndexReader;
   /** The log up to here is in the index. */
-  readonly coveredTo: number;
+  readonly #coveredTo: number;
+  readonly #checkedTo: number;
   /** The events behind that. */
   readonly #newer: RecentTable[] = [];
   readonly #descriptors = new Map<Segment, number>();
@@ -58,7 +59,7 @@ export class LogPlaces implements EventPlaces {
   constructor(
     dataDirectory: string,
     private readonly files: Files,
-    share?: Share,
+    share?: PlacesShare & { readonly indexed: boolean },
   ) {
     const ledger = path.join(dataDirectory, 'ledger');
     // Before the segments are looked at: an index only grows, and would speak of events that came since.
@@ -68,34 +69,36 @@ export class LogPlaces implements EventPlaces {
     });
     this.#segments = listSegments(files, ledger);
     this.#reader = new EventReader(dataDirectory, files);
-    this.coveredTo = share?.coveredTo ?? (this.#agreesWithLog() ? this.#index.coveredTo : 0);
+    this.#coveredTo = share?.coveredTo ?? (this.#agreesWithLog() ? this.#index.coveredTo : 0);
+    this.#checkedTo = share?.checkedTo ?? 0;
     const last = this.#segments.at(-1);
     this.bytes = last === undefined ? 0 : last.base + files.size(this.#open(last)) - SEGMENT_HEADER_BYTES;
   }
 
-  /**
-   * For a reader that knows the places, in a thread beside another.
-   * @param coveredTo of the other: only what is before it is found, and of that perhaps not all. The other has seen to it
-   *   that the index is the log's.
-   */
+  /** For a reader that knows the places, in a thread beside another, which tells it what it knows. */
   static forReading(
     dataDirectory: string,
     files: Files,
-    coveredTo = 0,
+    share: PlacesShare = { coveredTo: 0, checkedTo: 0 },
   ): Pick<LogPlaces, 'read' | 'find' | 'close'> {
-    return new LogPlaces(dataDirectory, files, { indexed: coveredTo > 0, coveredTo });
+    return new LogPlaces(dataDirectory, files, { ...share, indexed: share.coveredTo > 0 });
   }
 
   /** For who passes a part that is not the last: the index covers all of it. */
   static forPassing(dataDirectory: string, files: Files): Pick<LogPlaces, 'pass' | 'close'> {
-    return new LogPlaces(dataDirectory, files, { indexed: false, coveredTo: Infinity });
+    return new LogPlaces(dataDirectory, files, { indexed: false, coveredTo: Infinity, checkedTo: 0 });
+  }
+
+  /** For a thread that reads after a pass has ended. */
+  get share(): PlacesShare {
+    return { coveredTo: this.#coveredTo, checkedTo: this.#segments.at(-1)?.base ?? 0 };
   }
 
   parts(most: number): LogPart[] {
     // A part is some segments; what the index does not cover is noted by who passes the last.
     const froms = [0];
     for (const { base } of this.#segments) {
-      if (base > this.coveredTo || froms.length >= most) break;
+      if (base > this.#coveredTo || froms.length >= most) break;
       if (base >= (froms.length * this.bytes) / most) froms.push(base);
     }
     return froms.map((from, i) => ({ from, to: froms[i + 1] ?? Infinity }));
@@ -111,7 +114,7 @@ export class LogPlaces implements EventPlaces {
         const { buffer, offset, size, address } = next.value;
         if (address >= to) return frameSequence(buffer, offset);
         passed.come(buffer, offset, size, address);
-        if (address >= this.coveredTo) this.#note(passed);
+        if (address >= this.#coveredTo) this.#note(passed);
         yield passed;
       }
     } finally {
@@ -147,7 +150,8 @@ export class LogPlaces implements EventPlaces {
     }
     for (const [index, { address, size }] of places.entries()) {
       const offset = offsets[index] ?? 0;
-      if (plausibleSize(this.#read, offset, filled) !== size || !checksumHolds(this.#read, offset, size)) {
+      const isChecked = address < this.#checkedTo || checksumHolds(this.#read, offset, size);
+      if (plausibleSize(this.#read, offset, filled) !== size || !isChecked) {
         throw this.#damaged(this.#segmentOf(address), address);
       }
     }
@@ -226,10 +230,10 @@ export class LogPlaces implements EventPlaces {
     const { hi, lo } = index;
     let count = 0;
     try {
-      const indexed = this.coveredTo > 0 ? index.find(hi, lo, this.#found) : 0;
+      const indexed = this.#coveredTo > 0 ? index.find(hi, lo, this.#found) : 0;
       for (let i = 0; i < indexed; i++) {
         const address = this.#found[i] ?? 0;
-        if (address < this.coveredTo) this.#found[count++] = address;
+        if (address < this.#coveredTo) this.#found[count++] = address;
       }
     } catch (error) {
       if (!(error instanceof IdIndexError)) throw error;
@@ -325,10 +329,12 @@ const ORDERED_AT_ONCE = 1 << 20;
 const ABANDONED = { address: 0, offset: 0, nextSequence: 0, tail: { state: 'clean' } } as const;
 const NOWHERE: EventPlace = { address: 0, size: 0 };
 
-/** What one of several that read the same log beside each other is told by the first. */
-interface Share {
-  readonly indexed: boolean;
+/** What one that has passed a log tells another that reads in it. */
+export interface PlacesShare {
+  /** Only what is before it is found, and of that perhaps not all. That the index is the log's has been seen to. */
   readonly coveredTo: number;
+  /** What is before it was passed whole, and nobody writes there any more: its checksums are not looked at once more. */
+  readonly checkedTo: number;
 }
 
 /** Neighbours in a segment. */
