@@ -1,10 +1,10 @@
 /** The thread that makes records and pieces of files of them: several can do so beside each other (record-threads.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
-import { UNLINKED } from '../records/nesting.js';
 import { assembleRun } from '../records/assemble.js';
+import { UNLINKED } from '../records/nesting.js';
 import { eventBatchesOf, outsideParents, windowsOf } from '../records/record-windows.js';
-import type { EventBody, RunEvent } from '../records/run-event.js';
 import { idBytes, isNoId } from '../records/run-entry.js';
+import type { EventBody, RunEvent } from '../records/run-event.js';
 import { runsIn } from '../records/sorted-runs.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { LogPlaces } from '../store/embedded/log-places.js';
@@ -24,6 +24,7 @@ const reader = format.reader();
 const maker = new PieceMaker(format, byDay, (run) => isWanted(filter, run));
 /** Who waits for answers: they come in the order of the questions. */
 const answered: ((runs: readonly (string | null | undefined)[]) => void)[] = [];
+
 function tell(answer: Answer): void {
   const transfer = 'pieces' in answer ? answer.pieces.map(({ bytes }) => bytes.buffer) : [];
   port?.postMessage(answer, transfer);
@@ -59,12 +60,16 @@ function runOf(organisation: string, eventId: string): string | undefined {
   return found === undefined || isNoId(found.runId, 0) ? undefined : uuidText(found.runId);
 }
 
-async function withAnswers(questions: readonly Question[], known: Map<string, string | null | undefined>): Promise<Answers> {
+async function withAnswers(
+  questions: readonly Question[],
+  known: Map<string, string | null | undefined>,
+): Promise<Answers> {
   const answers = await new Promise<readonly (string | null | undefined)[]>((resolve) => {
     answered.push(resolve);
     tell({ questions });
   });
-  for (const [i, { organisation, eventId }] of questions.entries()) known.set(`${organisation} ${eventId}`, answers[i]);
+  for (const [i, { organisation, eventId }] of questions.entries())
+    known.set(`${organisation} ${eventId}`, answers[i]);
   return known;
 }
 

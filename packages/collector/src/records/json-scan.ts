@@ -23,6 +23,9 @@ const MOST_LEVELS = 64;
 /** All objects that a place is in have fewer names than this, so that comparing each with each stays cheap. */
 const MOST_NAMES = 128;
 
+/** What stands behind it has no place on the tape. */
+const LAST_PLACE = 0x7fff_ffff;
+
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const COLON = 0x3a;
@@ -80,7 +83,7 @@ export class JsonScan {
     const object = this.#used;
     this.#to = to;
     this.#named = 0;
-    if (this.bytes[from] !== OPEN_BRACE) return NONE;
+    if (this.bytes[from] !== OPEN_BRACE || to > LAST_PLACE) return NONE;
     this.#push(0, from, from);
     if (this.#object(from, 0) !== to) {
       this.#used = object;

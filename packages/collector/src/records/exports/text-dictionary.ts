@@ -3,7 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { GrowingBytes } from './growing-bytes.js';
 
 const FIRST_SLOTS = 1 << 10;
-/** Texts that are made to collide could cost a search of all: of so many that collide the rest is not taken in. */
+/**
+ * So many places are looked at for a text. What is made to collide could else cost a search of all: it comes in once
+ * more each time, which the format does not mind.
+ */
 const MOST_PROBES = 64;
 const LENGTH_BYTES = 4;
 const SEED = randomBytes(4).readInt32LE();
@@ -22,7 +25,7 @@ export class TextDictionary {
     return this.#starts.length;
   }
 
-  /** Whether a text could not be taken in. */
+  /** Whether a text has come in that may be there already. */
   get isCrowded(): boolean {
     return this.#crowded;
   }
@@ -45,14 +48,14 @@ export class TextDictionary {
     const hash = hashOf(bytes, from, to);
     const mask = this.#slots.length - 1;
     let slot = hash & mask;
-    for (let probes = 0; ; probes++) {
+    let probes = 0;
+    for (; probes < MOST_PROBES && this.#slots[slot] !== 0; probes++) {
       const place = (this.#slots[slot] ?? 0) - 1;
-      if (place < 0) break;
       if (this.#hashes[place] === hash && this.is(place, bytes, from, to)) return place;
-      if (probes === MOST_PROBES) this.#crowded = true;
       slot = (slot + 1) & mask;
     }
-    this.#slots[slot] = this.size + 1;
+    if (probes < MOST_PROBES) this.#slots[slot] = this.size + 1;
+    else this.#crowded = true;
     this.#starts.push(this.#texts.length);
     this.#hashes.push(hash);
     this.#texts.slice(bytes, from, to);
@@ -75,8 +78,9 @@ export class TextDictionary {
     const mask = slots.length - 1;
     for (let place = 0; place < this.size; place++) {
       let slot = (this.#hashes[place] ?? 0) & mask;
-      while (slots[slot] !== 0) slot = (slot + 1) & mask;
-      slots[slot] = place + 1;
+      let probes = 0;
+      for (; probes < MOST_PROBES && slots[slot] !== 0; probes++) slot = (slot + 1) & mask;
+      if (probes < MOST_PROBES) slots[slot] = place + 1;
     }
     this.#slots = slots;
   }
