@@ -1,7 +1,7 @@
 /** Records as pieces of a file, or of a file a day. The same in a thread of its own as in the main one. */
 import type { AssembledRun } from '../records/assemble.js';
 import type { FileFormat, Piece, PieceBuilder } from '../records/exports/record-encoder.js';
-import type { EventBody } from '../records/run-event.js';
+import type { EventBody } from '../records/event-body.js';
 
 /** Neighbours of one file. */
 export interface PlacedPiece extends Piece {

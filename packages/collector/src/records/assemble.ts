@@ -22,8 +22,9 @@ import { UNLINKED, type RunLinks } from './nesting.js';
 import { parentageOf, type Parentage } from './parentage.js';
 import { metadataOf, type RunMetadata } from './record-metadata.js';
 import { extraOf, recordedEventOf } from './recorded-event.js';
-import type { EventBody, RunEvent } from './run-event.js';
-import { sentIn, type Sent } from './scanned-event.js';
+import type { EventBody } from './event-body.js';
+import type { RunEvent } from './run-event.js';
+import { sentIn, type Sent } from './event-body.js';
 
 /** What a record is, before it is written out: what a format with columns takes. */
 export interface AssembledRun<Body extends EventBody = EventBody> {

@@ -5,7 +5,8 @@
  */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { compareInstants, instantOf, readInstant, type Instant } from './instant.js';
-import type { EventBody, RunEvent } from './run-event.js';
+import type { EventBody } from './event-body.js';
+import type { RunEvent } from './run-event.js';
 
 export interface TimedEvent<Body extends EventBody = EventBody> extends RunEvent<Body> {
   /** By the sender's clock; for a payload that cannot be read, when it was received. */

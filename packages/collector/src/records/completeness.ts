@@ -8,7 +8,7 @@
 import type { Completeness } from '@clinical-events/protocol';
 import type { TimedEvent } from './canonical-order.js';
 import { MemberName } from './json-scan.js';
-import { hasMember, sentIn } from './scanned-event.js';
+import { hasMember, sentIn } from './event-body.js';
 
 type Missing = Completeness['missing'][number];
 

@@ -3,7 +3,8 @@ import type { ClinicalRecord } from '@clinical-events/protocol';
 import type { EventPlace, EventPlaces } from '../store/event-places.js';
 import { assembleRecord } from './assemble.js';
 import type { RunLinks } from './nesting.js';
-import { ParsingReader, type EventBody, type EventReader, type RunEvent } from './run-event.js';
+import type { EventBody } from './event-body.js';
+import { ParsingReader, type EventReader, type RunEvent } from './run-event.js';
 
 /** A window is full with so many bytes of log; a run that is larger is one for itself. */
 const WINDOW_BYTES = 4 << 20;

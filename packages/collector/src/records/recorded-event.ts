@@ -1,26 +1,22 @@
 /** What `metadata.events` says of an event: everything but the payload that stands elsewhere in the record. */
-import type {
-  BaseEvent,
-  EventKind,
-  ExtraFields,
-  RecordedEvent,
-  SecondStart,
+import {
+  EVENT_KINDS,
+  type BaseEvent,
+  type EventKind,
+  type ExtraFields,
+  type RecordedEvent,
+  type SecondStart,
 } from '@clinical-events/protocol';
 import type { TimedEvent } from './canonical-order.js';
-import type { RunEvent } from './run-event.js';
+import { BASE_FIELDS, PAYLOADS } from './event-body.js';
 import { utcText } from './instant.js';
+import type { RunEvent } from './run-event.js';
 
-const BASE = ['event_id', 'run_id', 'parent_event_id', 'timestamp', 'protocol_version', 'system_metadata'];
-const START_OBJECTS = ['model_instance', 'user_identity', 'target_identity', 'inputs'] as const;
+const START_OBJECTS = PAYLOADS['inference-start'];
 
-/** The fields at the top of an event that the protocol names for its kind. Another kind's payload is not among them. */
-const NAMED: Readonly<Record<EventKind, ReadonlySet<string>>> = {
-  'inference-start': new Set([...BASE, ...START_OBJECTS]),
-  'internal-artifact': new Set([...BASE, 'artifact']),
-  'human-output': new Set([...BASE, 'output']),
-  outcome: new Set([...BASE, 'outcome']),
-  'user-feedback': new Set([...BASE, 'feedback']),
-};
+const NAMED: ReadonlyMap<EventKind, ReadonlySet<string>> = new Map(
+  EVENT_KINDS.map((kind) => [kind, new Set<string>([...BASE_FIELDS, ...PAYLOADS[kind]])]),
+);
 
 /**
  * @param isStart whether it is the inference-start that the record follows.
@@ -57,10 +53,10 @@ const NOTHING: ExtraFields = Object.freeze({});
 /** The fields that the protocol does not name. */
 export function extraOf({ event, body }: RunEvent): ExtraFields {
   if (body === undefined) return NOTHING;
-  const named = NAMED[event.kind];
+  const named = NAMED.get(event.kind);
   let extra: Record<string, unknown> | undefined;
   for (const name in body) {
-    if (named.has(name)) continue;
+    if (named?.has(name)) continue;
     extra ??= {};
     // Assigned, a member called __proto__ would be lost.
     if (name !== '__proto__') extra[name] = body[name];

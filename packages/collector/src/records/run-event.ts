@@ -2,11 +2,8 @@
 import type { BaseEvent } from '@clinical-events/protocol';
 import type { EventFacts, ReadEvents } from '../store/event-places.js';
 import type { StoredEvent } from '../store/store.js';
+import type { EventBody } from './event-body.js';
 import { parseExact } from './raw-json.js';
-import type { ScannedBody } from './scanned-event.js';
-
-/** What an event says, however it was read. */
-export type EventBody = BaseEvent | ScannedBody;
 
 export interface RunEvent<Body extends EventBody = BaseEvent> {
   readonly event: EventFacts;
@@ -16,7 +13,7 @@ export interface RunEvent<Body extends EventBody = BaseEvent> {
 
 /** How events become what a record is made of. */
 export interface EventReader<Body extends EventBody> {
-  /** What was read before the last call of this may no longer be used. */
+  /** Begins a batch. The events of the one before stay valid until the next begins. */
   begin(read: ReadEvents): void;
   /** @param index as in the places that were asked for. */
   event(index: number): RunEvent<Body>;

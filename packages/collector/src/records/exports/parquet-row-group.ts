@@ -6,7 +6,7 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import { Slots, type Chunk, type Column, type RowGroup } from './parquet-column.js';
 import { schemaOf, type Field, type Structs, type Table, type Texts, type Value } from './parquet-table.js';
 import { NumberColumn, TextColumn } from './parquet-values.js';
-import type { Text } from '../scanned-event.js';
+import type { Text } from '../event-body.js';
 import type { Piece, PieceJoiner } from './record-encoder.js';
 
 const NOTHING = new Uint8Array(0);

@@ -1,6 +1,6 @@
 /** What the rows of a Parquet file are made of: values, lists of texts, and lists of structs of values. */
 import type { SchemaElement } from 'hyparquet-writer';
-import type { Text } from '../scanned-event.js';
+import type { Text } from '../event-body.js';
 
 /** `time` is a text's milliseconds since 1970 UTC; `count` a whole number below 2^31. */
 export type ValueType = 'text' | 'number' | 'count' | 'time';

@@ -1,5 +1,5 @@
 /** The columns of numbers and of texts. */
-import type { Text } from '../scanned-event.js';
+import type { Text } from '../event-body.js';
 import { GrowingBytes } from './growing-bytes.js';
 import { Column, hybrid, type Bounds, type ColumnPlace, type PageValues } from './parquet-column.js';
 import { TextDictionary } from './text-dictionary.js';

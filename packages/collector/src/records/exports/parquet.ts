@@ -7,15 +7,8 @@ import type { TimedEvent } from '../canonical-order.js';
 import { epochMilliseconds } from '../instant.js';
 import { MemberName } from '../json-scan.js';
 import { extraOf } from '../recorded-event.js';
-import {
-  ScannedBody,
-  ScannedObject,
-  ScanningReader,
-  sentIn,
-  type PayloadName,
-  type Sent,
-  type Text,
-} from '../scanned-event.js';
+import { ScanningReader } from '../scanning-reader.js';
+import { ScannedBody, ScannedObject, sentIn, type PayloadName, type Sent, type Text } from '../event-body.js';
 import { RowGroupBuilder, RowGroupJoiner } from './parquet-row-group.js';
 import { structs, type Field, type Table, type Value } from './parquet-table.js';
 import {

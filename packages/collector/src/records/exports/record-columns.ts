@@ -6,7 +6,7 @@ import { epochMilliseconds, readInstant } from '../instant.js';
 import { MemberName } from '../json-scan.js';
 import { numberOf } from '../raw-json.js';
 import type { RunMetadata } from '../record-metadata.js';
-import { ScannedObject, type Sent, type Text } from '../scanned-event.js';
+import { ScannedObject, type Sent, type Text } from '../event-body.js';
 
 /** What columns are made of: a record is this, and so is an assembled run. */
 export interface ColumnSource {

@@ -189,14 +189,15 @@ export class LogPlaces implements EventPlaces {
     return undefined;
   }
 
-  findingOrder({ count, ids, at, organisation }: AskedEvents): Uint32Array {
+  findingOrder(asked: AskedEvents): Uint32Array {
+    const { count, ids } = asked;
     const index = this.#index;
     const order = new Uint32Array(count);
     // The fingerprint, by which pages of the index are ordered, and behind it the number.
     for (let from = 0; from < count; from += ORDERED_AT_ONCE) {
       const keys = new Float64Array(Math.min(ORDERED_AT_ONCE, count - from));
       for (let i = 0; i < keys.length; i++) {
-        index.fingerprint(organisation(from + i), ids, at(from + i));
+        index.fingerprint(asked.organisation(from + i), ids, asked.at(from + i));
         keys[i] = index.hi * ORDERED_AT_ONCE + i;
       }
       keys.sort();

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { assembleRun, recordOf, type AssembledRun } from '../../../src/records/assemble.js';
 import { parquet } from '../../../src/records/exports/parquet.js';
-import { ScannedBody } from '../../../src/records/scanned-event.js';
+import { ScannedBody } from '../../../src/records/event-body.js';
 import type { ReadEvents } from '../../../src/store/event-places.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
 import { anyRun, type Sent } from '../any-run.js';

@@ -4,104 +4,18 @@
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import type { ReadEvents } from '../store/event-places.js';
+import {
+  BASE_FIELDS,
+  PAYLOADS,
+  ScannedBody,
+  ScannedObject,
+  type EventBody,
+  type PayloadName,
+} from './event-body.js';
 import { JsonScan, MemberName } from './json-scan.js';
-import { numberOf } from './raw-json.js';
-import { runEvent, type EventBody, type EventReader, type RunEvent } from './run-event.js';
+import { runEvent, type EventReader, type RunEvent } from './run-event.js';
 
-/** A text that stands in other bytes, in UTF-8. */
-export interface TextSlice {
-  readonly bytes: Buffer;
-  readonly from: number;
-  readonly to: number;
-}
-
-export type Text = string | TextSlice;
-
-/** An object of a payload. */
-export class ScannedObject {
-  constructor(
-    private readonly scan: JsonScan,
-    private readonly entry: number,
-  ) {}
-
-  has(name: MemberName): boolean {
-    return this.scan.find(this.entry, name) >= 0;
-  }
-
-  /** The text in a member; undefined when there is none, or what it has is no text. */
-  text(name: MemberName): Text | undefined {
-    const { scan } = this;
-    const member = scan.find(this.entry, name);
-    if (member < 0 || !scan.isString(member)) return undefined;
-    const [from, to] = [scan.from(member), scan.to(member)];
-    if (scan.isEscaped(member)) return JSON.parse(scan.bytes.toString('utf8', from, to)) as string;
-    return { bytes: scan.bytes, from: from + 1, to: to - 1 };
-  }
-
-  number(name: MemberName): number | undefined {
-    const { scan } = this;
-    const member = scan.find(this.entry, name);
-    if (member < 0) return undefined;
-    return numberOf(JSON.parse(scan.bytes.toString('utf8', scan.from(member), scan.to(member))));
-  }
-
-  /** The object as it was sent. */
-  json(): TextSlice {
-    const { scan, entry } = this;
-    return { bytes: scan.bytes, from: scan.from(entry), to: scan.to(entry) };
-  }
-}
-
-/** An object of a payload, however it was read. */
-export type Sent = ScannedObject | Readonly<Record<string, unknown>>;
-
-const PAYLOADS = {
-  'inference-start': ['model_instance', 'user_identity', 'target_identity', 'inputs'],
-  'internal-artifact': ['artifact'],
-  'human-output': ['output'],
-  outcome: ['outcome'],
-  'user-feedback': ['feedback'],
-} as const satisfies Record<EventKind, readonly string[]>;
-
-export type PayloadName = (typeof PAYLOADS)[EventKind][number];
-
-/** What a scanned event says. */
-export class ScannedBody {
-  timestamp = '';
-  parent_event_id: string | null = null;
-  protocol_version = '';
-  model_instance: ScannedObject | undefined = undefined;
-  user_identity: ScannedObject | undefined = undefined;
-  target_identity: ScannedObject | undefined = undefined;
-  inputs: ScannedObject | undefined = undefined;
-  artifact: ScannedObject | undefined = undefined;
-  output: ScannedObject | undefined = undefined;
-  outcome: ScannedObject | undefined = undefined;
-  feedback: ScannedObject | undefined = undefined;
-  /** The fields that the protocol does not name, as the JSON of an object; undefined when there are none. */
-  extra: string | undefined = undefined;
-}
-
-/** @returns the object of that name in an event; undefined when there is none. */
-export function sentIn(body: EventBody, name: PayloadName): Sent | undefined {
-  return body[name] as Sent | undefined;
-}
-
-/** Whether an object has such a member, of whatever value. */
-export function hasMember(sent: Sent | undefined, name: MemberName): boolean {
-  return sent instanceof ScannedObject ? sent.has(name) : sent?.[name.text] !== undefined;
-}
-
-const BASE = [
-  'event_id',
-  'run_id',
-  'parent_event_id',
-  'timestamp',
-  'protocol_version',
-  'system_metadata',
-] as const;
-
-type FieldName = (typeof BASE)[number] | PayloadName;
+type FieldName = (typeof BASE_FIELDS)[number] | PayloadName;
 
 interface Field {
   readonly name: MemberName;
@@ -109,7 +23,7 @@ interface Field {
 }
 
 /** The fields that the protocol names for each kind, by the signatures of their names, no two of which are the same. */
-const FIELDS = new Map(EVENT_KINDS.map((kind) => [kind, fieldsOf([...BASE, ...PAYLOADS[kind]])]));
+const FIELDS = new Map(EVENT_KINDS.map((kind) => [kind, fieldsOf([...BASE_FIELDS, ...PAYLOADS[kind]])]));
 
 function fieldsOf(names: readonly FieldName[]): Map<number, Field> {
   const fields = names.map((field): Field => ({ name: new MemberName(field), field }));
