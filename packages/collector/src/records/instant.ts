@@ -122,13 +122,20 @@ function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
 }
 
-let lastCivil = { date: 19700101, days: 0 };
+/** Dates that were asked for, as YYYYMMDD, and their days; two dates of one month never share a place. */
+const KNOWN_DATES = 32;
+const knownDates = new Float64Array(KNOWN_DATES);
+const knownDays = new Float64Array(KNOWN_DATES);
 
-/** Most times of a record are of one day. */
+/** The times of a record are of a few days: when it ran, when it was received, when its outcome came. */
 function daysOf(year: number, month: number, day: number): number {
   const date = (year * 100 + month) * 100 + day;
-  if (date !== lastCivil.date) lastCivil = { date, days: daysFromCivil(year, month, day) };
-  return lastCivil.days;
+  const place = day & (KNOWN_DATES - 1);
+  if (knownDates[place] !== date) {
+    knownDates[place] = date;
+    knownDays[place] = daysFromCivil(year, month, day);
+  }
+  return knownDays[place] ?? 0;
 }
 
 /** Days since 1970-01-01 in the Gregorian calendar, whose years are counted from March here: the odd day comes last. */

@@ -33,11 +33,21 @@ export function dateTimeOf(timestamp: string | null): string | undefined {
 export function dateTimeIn(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined;
   const text = value.toUpperCase();
-  if (!COMMON.test(text)) return undefined;
-  // Date takes 30 February for 2 March.
+  return COMMON.test(text) && hasDay(text) ? text : undefined;
+}
+
+/** The day of the time before, which most times are of. */
+let lastDay = '';
+
+/** @param text that begins as a date-time does. @returns whether its month has such a day. */
+export function hasDay(text: string): boolean {
   const day = text.slice(0, 'YYYY-MM-DD'.length);
+  if (day === lastDay) return true;
   const date = new Date(day);
-  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(day) ? text : undefined;
+  // Date takes 30 February for 2 March.
+  if (Number.isNaN(date.getTime()) || !date.toISOString().startsWith(day)) return false;
+  lastDay = day;
+  return true;
 }
 
 const NANOS_PER_SECOND = 1_000_000_000n;

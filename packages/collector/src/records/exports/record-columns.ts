@@ -7,6 +7,7 @@ import { MemberName } from '../json-scan.js';
 import { numberOf } from '../raw-json.js';
 import type { RunMetadata } from '../record-metadata.js';
 import { ScannedObject, type Sent, type Text } from '../event-body.js';
+import { hasDay } from './date-time.js';
 
 /** What columns are made of: a record is this, and so is an assembled run. */
 export interface ColumnSource {
@@ -35,25 +36,17 @@ type ValueColumn<Of> =
 
 export type RecordColumn<Of = ColumnSource> = ValueColumn<Of>;
 
-const DATE_TIME = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
+/** RFC 3339, but for the leap second; whether the month has such a day is asked besides. */
+const DATE_TIME =
+  /^\d{4}-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
 export function textIn(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-/** The day of the time before, which most times are of. */
-let lastDay = '';
-
 /** A date-time in a field that the protocol does not check. */
 export function timeIn(value: unknown): string | undefined {
-  if (typeof value !== 'string' || !DATE_TIME.test(value) || Number.isNaN(Date.parse(value)))
-    return undefined;
-  const day = value.slice(0, 'YYYY-MM-DD'.length);
-  if (day === lastDay) return value;
-  // Date takes 30 February for 2 March.
-  if (!new Date(day).toISOString().startsWith(day)) return undefined;
-  lastDay = day;
-  return value;
+  return typeof value === 'string' && DATE_TIME.test(value) && hasDay(value) ? value : undefined;
 }
 
 /** Milliseconds since 1970 UTC, rounded down. */
