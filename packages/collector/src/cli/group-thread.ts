@@ -6,17 +6,15 @@ import { nodeFiles } from '../store/embedded/files.js';
 import { LogPlaces } from '../store/embedded/log-places.js';
 import type { GroupJob, GroupTold } from './group-threads.js';
 
-const { dataDir, job } = workerData as GroupJob;
+const { dataDir, places, job } = workerData as GroupJob;
 const tell = (told: GroupTold) => parentPort?.postMessage(told);
+const log = LogPlaces.beside(dataDir, nodeFiles, places);
 if ('part' in job) {
-  const log = LogPlaces.forPassing(dataDir, nodeFiles);
   const pass = new LogPass(job.number, job.settings);
   const done = await pass.run(log, job.part, (address) => tell({ address }));
-  await log.close();
   tell({ done });
 } else {
-  const log = LogPlaces.forReading(dataDir, nodeFiles);
   const done = await sortShare(log, job.files, job.settings);
-  await log.close();
   tell({ done });
 }
+await log.close();

@@ -7,6 +7,7 @@ import { Worker } from 'node:worker_threads';
 import type { GroupElsewhere } from '../records/group-maker.js';
 import type { PassedPart, PassSettings } from '../records/log-pass.js';
 import type { SortedNumbers, SortSettings } from '../records/run-sorter.js';
+import type { LogPlaces, PlacesShare } from '../store/embedded/log-places.js';
 import type { LogPart } from '../store/event-places.js';
 import { revived } from './record-threads.js';
 
@@ -23,6 +24,7 @@ interface SortJob {
 
 export interface GroupJob {
   readonly dataDir: string;
+  readonly places: PlacesShare;
   readonly job: PassJob | SortJob;
 }
 
@@ -32,18 +34,18 @@ export type GroupTold = { readonly address: number } | { readonly done: PassedPa
 const BYTES_TO_A_THREAD = 32 << 20;
 const MOST_THREADS = 3;
 
-/** @param bytes of log. */
-export function groupThreads(dataDir: string, bytes: number, signal: AbortSignal): GroupElsewhere {
+export function groupThreads(dataDir: string, log: LogPlaces, signal: AbortSignal): GroupElsewhere {
+  const { bytes, share: places } = log;
   return {
     threads: Math.min(MOST_THREADS, os.availableParallelism() - 1, Math.floor(bytes / BYTES_TO_A_THREAD)),
     pass: (parts, settings, onPassed) =>
       parts.map((part, number) =>
-        done<PassedPart>({ dataDir, job: { number, part, settings } }, signal, (address) =>
+        done<PassedPart>({ dataDir, places, job: { number, part, settings } }, signal, (address) =>
           onPassed(number, address),
         ),
       ),
     sort: (shares, settings) =>
-      shares.map((files) => done<SortedNumbers>({ dataDir, job: { files, settings } }, signal)),
+      shares.map((files) => done<SortedNumbers>({ dataDir, places, job: { files, settings } }, signal)),
   };
 }
 

@@ -20,7 +20,7 @@ if (port === null) throw new Error('this file is for a thread');
 const { dataDir, format: name, filter, byDay, places } = workerData as ThreadSettings;
 const format = await FORMATS[name]?.load();
 if (format === undefined) throw new RangeError(`there is no format ${name}`);
-const log = LogPlaces.forReading(dataDir, nodeFiles, places);
+const log = LogPlaces.beside(dataDir, nodeFiles, places);
 const reader = format.reader();
 const maker = new PieceMaker(format, byDay, (run) => isWanted(filter, run));
 /** Who waits for answers: they come in the order of the questions. */

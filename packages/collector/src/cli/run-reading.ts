@@ -87,7 +87,7 @@ export class RunReading {
       const groups = await RunGroups.of(log, selection, {
         scratch: this.#scratch,
         signal,
-        elsewhere: groupThreads(this.#options.dataDir, log.bytes, signal),
+        elsewhere: groupThreads(this.#options.dataDir, log, signal),
         onPassed: (bytes) => bar.show(bytes, log.bytes),
       });
       assertReaches(groups.nextSequence - 1, this.#claimed);

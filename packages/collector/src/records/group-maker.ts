@@ -9,6 +9,7 @@ import {
   ENTRY_BYTES,
   entryFlags,
   entryOrganisation,
+  FLAG,
   HASH_SEED,
   ID_BYTES,
   idBytes,
@@ -17,7 +18,14 @@ import {
   isUnderId,
   setFlag,
 } from './run-entry.js';
-import { renumbered, runsFile, RunSorter, type SortedNumbers, type SortSettings } from './run-sorter.js';
+import {
+  renumbered,
+  runsFile,
+  RunSorter,
+  type RunLog,
+  type SortedNumbers,
+  type SortSettings,
+} from './run-sorter.js';
 import { SpillFile } from './spill-file.js';
 
 export interface GroupingOptions {
@@ -138,21 +146,9 @@ export class GroupMaker {
     const membership = new Membership(
       runless,
       (organisation, ids, at) => this.#log.find(this.#organisations[organisation] ?? '', ids, at)?.runId,
-      (entries) => this.#inFindingOrder(entries),
     );
     this.#noteRunless(runless.events.entries, membership.records);
     return new EventRecords(this.#log, this.#organisations, membership);
-  }
-
-  /** Where the entries of a list are, in the order in which their events are found the quickest. */
-  #inFindingOrder(entries: Buffer): Uint32Array {
-    const order = this.#log.findingOrder({
-      count: entries.length / ENTRY_BYTES,
-      ids: entries,
-      at: (number) => number * ENTRY_BYTES,
-      organisation: (number) => this.#organisations[entryOrganisation(entries, number * ENTRY_BYTES)] ?? '',
-    });
-    return order.map((number) => number * ENTRY_BYTES);
   }
 
   #noteRunless(events: Buffer, records: Buffer): void {
@@ -179,7 +175,13 @@ export class GroupMaker {
   async sort(records: EventRecords): Promise<void> {
     const { scratch, files, bufferBytes, selection } = this.#settings;
     const { elsewhere, signal } = this.#options;
-    const settings = { scratch, bufferBytes, numbers: this.#numbers, recordId: selection.recordId };
+    const settings = {
+      scratch,
+      bufferBytes,
+      numbers: this.#numbers,
+      organisations: this.#organisations,
+      recordId: selection.recordId,
+    };
     const threads = 1 + (elsewhere?.threads ?? 0);
     const shares: number[][] = Array.from({ length: threads }, () => []);
     for (let file = 0; file < files; file++) shares[file % threads]?.push(file);
@@ -204,9 +206,11 @@ export class GroupMaker {
     this.bytes += bytes;
     const runs = bufferOf(nested.runs);
     const parents = bufferOf(nested.parents);
-    for (const at of this.#inFindingOrder(parents)) {
-      const id = parents.subarray(at, at + ID_BYTES);
-      const parent = eventRecords.of(entryOrganisation(parents, at), id);
+    for (let at = 0; at < runs.length; at += ENTRY_BYTES) {
+      const isRun = (entryFlags(parents, at) & FLAG.ofRun) !== 0;
+      const parent = isRun
+        ? parents.subarray(at, at + ENTRY_BYTES)
+        : eventRecords.of(entryOrganisation(parents, at), parents.subarray(at, at + ID_BYTES));
       // A start that expands on an event of its own run is nested in nothing.
       if (parent !== undefined && !isSameRecord(runs, at, parent, 0)) this.nested.add(runs, at, parent);
     }
@@ -215,7 +219,7 @@ export class GroupMaker {
 
 /** Sorts some numbers. */
 export async function sortShare(
-  log: Pick<EventPlaces, 'read'>,
+  log: RunLog,
   files: readonly number[],
   settings: SortSettings,
   signal?: AbortSignal,
@@ -226,7 +230,7 @@ export async function sortShare(
     await breath();
     signal?.throwIfAborted();
   }
-  return sorter.sorted;
+  return sorter.finish();
 }
 
 function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
 import { ID_BYTES, type EventPlaces, type LogPart, type PassedEvent } from '../store/event-places.js';
 import { RunlessEvents } from './membership.js';
+import { putRuns } from './parent-runs.js';
 import { FLAG, idBytes, idHash, isNoId, writeEntry, type RunEntry } from './run-entry.js';
 import { SpillFile } from './spill-file.js';
 import { statedParent } from './stated-parent.js';
@@ -76,7 +77,7 @@ export class LogPass {
    * @param onPassed is told up to which address.
    */
   async run(
-    log: Pick<EventPlaces, 'pass'>,
+    log: Pick<EventPlaces, 'pass' | 'find' | 'findingOrder'>,
     part: LogPart | undefined,
     onPassed: (address: number) => void,
     signal?: AbortSignal,
@@ -87,6 +88,7 @@ export class LogPass {
       const next = pass.next();
       if (next.done) {
         for (const file of this.#files) file.close();
+        putRuns(this.#runless.parents.entries, this.#organisations, log);
         const runless = { events: this.#runless.events.entries, parents: this.#runless.parents.entries };
         return { organisations: this.#organisations, runless, nextSequence: next.value };
       }

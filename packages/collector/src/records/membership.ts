@@ -30,7 +30,7 @@ export type RunOfEvent = (organisation: number, ids: Buffer, at: number) => Uint
 export class RunlessEvents {
   /** Under the ids of the events; what names a parent has FLAG.hasParent. */
   readonly events = new EntryList();
-  /** Under the ids of the parents. */
+  /** Under the ids of the parents, or of the runs that these are of (parent-runs.ts). */
   readonly parents = new EntryList();
 
   /** @param eventId holds the id at `at`. @param parentId undefined when it names none. */
@@ -47,10 +47,6 @@ export class RunlessEvents {
       flags: 0,
     });
   }
-}
-
-function* asTheyCome(entries: Buffer): Generator<number> {
-  for (let at = 0; at < entries.length; at += ENTRY_BYTES) yield at;
 }
 
 const NO_ID = Buffer.alloc(ID_BYTES);
@@ -70,22 +66,20 @@ export class Membership {
   /**
    * @param runless all such events, its own from now on: of one left out, it looks as if the log did not have it. Their
    *   order makes no difference.
-   * @param inOrder where the entries are of a list, in the order in which it is asked for the runs of these ids.
+   * @param runOf is asked about parents in whose place no run has been put.
    */
-  constructor(
-    { events, parents }: RunlessEvents,
-    runOf: RunOfEvent,
-    inOrder: (entries: Buffer) => Iterable<number> = asTheyCome,
-  ) {
+  constructor({ events, parents }: RunlessEvents, runOf: RunOfEvent) {
     this.#events = events.entries;
     this.#byId = new RunTable(this.#events);
     // An event has its parent there until it is placed.
     this.records = parents.entries;
     this.#state = new Uint8Array(this.#events.length / ENTRY_BYTES);
-    for (const at of inOrder(this.records)) {
-      if (this.#namesParent(at) && this.#parentOf(at) === NONE) this.#placeTop(at, runOf);
+    for (let at = 0; at < this.records.length; at += ENTRY_BYTES) {
+      if ((entryFlags(this.records, at) & FLAG.ofRun) !== 0) this.#state[at / ENTRY_BYTES] = PLACED;
     }
-    for (const at of asTheyCome(this.#events)) if (this.#stateAt(at) === UNSEEN) this.#place(at);
+    for (let at = 0; at < this.#events.length; at += ENTRY_BYTES) {
+      if (this.#state[at / ENTRY_BYTES] === UNSEEN) this.#place(at, runOf);
+    }
   }
 
   /** @param source has an entry under the id of an event at `at`. @returns where its record is in `records`, or -1. */
@@ -94,7 +88,7 @@ export class Membership {
     return event < 0 ? NONE : this.#byId.first(event);
   }
 
-  #place(start: number): void {
+  #place(start: number, runOf: RunOfEvent): void {
     // Every event between here and the first one whose record is known.
     const path: number[] = [];
     let next = start;
@@ -103,7 +97,7 @@ export class Membership {
       path.push(next);
     }
     const last = path.at(-1) ?? start;
-    if (next === NONE) this.#placeAs(last, last);
+    if (next === NONE) this.#placeTop(last, runOf);
     else if (this.#stateAt(next) === PLACED) this.records.copyWithin(last, next, next + ENTRY_BYTES);
     // A circle hangs on nothing; its smallest id is the same from wherever one comes to it.
     else this.#placeAs(last, this.#smallest(path.slice(path.indexOf(next))));
@@ -115,8 +109,8 @@ export class Membership {
 
   /** What hangs on none of these events is in the run of its parent, or else a record of its own. */
   #placeTop(at: number, runOf: RunOfEvent): void {
-    const run = runOf(entryOrganisation(this.records, at), this.records, at);
-    this.#state[at / ENTRY_BYTES] = PLACED;
+    const organisation = entryOrganisation(this.records, at);
+    const run = this.#namesParent(at) ? runOf(organisation, this.records, at) : undefined;
     if (run === undefined || isNoId(run, 0)) this.#placeAs(at, at);
     else this.records.set(run.subarray(0, ID_BYTES), at);
   }

@@ -30,6 +30,8 @@ export const FLAG = {
   first: 32,
   /** An event that names no run, and names a parent. */
   hasParent: 64,
+  /** Under the id of a run, in a list of parents. */
+  ofRun: 128,
 } as const;
 
 export interface RunEntry {

@@ -7,6 +7,7 @@ import type { EventPlace, EventPlaces } from '../store/event-places.js';
 import { inCanonicalOrder } from './canonical-order.js';
 import { EntryList } from './entry-list.js';
 import { entriesFile } from './log-pass.js';
+import { putRuns } from './parent-runs.js';
 import { windowsOf } from './record-windows.js';
 import {
   ENTRY_BYTES,
@@ -30,6 +31,7 @@ export interface SortSettings {
   readonly bufferBytes: number;
   /** For each part, which organisations its numbers mean. */
   readonly numbers: readonly Uint16Array[];
+  readonly organisations: readonly string[];
   /** Only the records of this id are wanted; all when undefined. */
   readonly recordId: string | undefined;
 }
@@ -40,7 +42,10 @@ export interface SortedNumbers {
   records: number;
   events: number;
   bytes: number;
-  /** Runs with a start that names a parent, and the events that the first start of each names, in the same order. */
+  /**
+   * Runs with a start that names a parent, and the events that the first start of each names, or the runs that these are
+   * of (parent-runs.ts), in the same order.
+   */
   readonly runs: Uint8Array;
   readonly parents: Uint8Array;
 }
@@ -50,8 +55,11 @@ export function runsFile(scratch: string, file: number): string {
   return path.join(scratch, `runs-${file}`);
 }
 
+/** Where starts are read, and their parents found. */
+export type RunLog = Pick<EventPlaces, 'read' | 'find' | 'findingOrder'>;
+
 export class RunSorter {
-  readonly #log: Pick<EventPlaces, 'read'>;
+  readonly #log: RunLog;
   readonly #settings: SortSettings;
   readonly #wanted: Buffer | undefined;
   readonly #runs = new EntryList();
@@ -60,14 +68,15 @@ export class RunSorter {
   #events = 0;
   #bytes = 0;
 
-  constructor(log: Pick<EventPlaces, 'read'>, settings: SortSettings) {
+  constructor(log: RunLog, settings: SortSettings) {
     this.#log = log;
     this.#settings = settings;
     this.#wanted = settings.recordId === undefined ? undefined : idBytes(settings.recordId);
   }
 
-  /** Of all numbers that were sorted. */
-  get sorted(): SortedNumbers {
+  /** @returns what all numbers come to that were sorted. */
+  finish(): SortedNumbers {
+    putRuns(this.#parents.entries, this.#settings.organisations, this.#log);
     return {
       records: this.#records,
       events: this.#events,

@@ -11,7 +11,7 @@ import { RunGroups, type RunSelection } from '../../src/records/run-groups.js';
 import { toJson } from '../../src/records/raw-json.js';
 import type { LogPart } from '../../src/store/event-places.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
-import { LogPlaces } from '../../src/store/embedded/log-places.js';
+import { LogPlaces, type PlacesShare } from '../../src/store/embedded/log-places.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';
 import { naiveRecords, oddLog, stored, type OddEvent } from './odd-log.js';
@@ -40,15 +40,15 @@ interface Grouped {
 }
 
 /** Passes parts, and sorts shares, as threads do. */
-function elsewhere(dataDir: string): GroupElsewhere {
+function elsewhere(dataDir: string, share: PlacesShare): GroupElsewhere {
   const passed = async (part: LogPart, number: number, settings: PassSettings) => {
-    const log = LogPlaces.forPassing(dataDir, nodeFiles);
+    const log = LogPlaces.beside(dataDir, nodeFiles, share);
     const made = await new LogPass(number, settings).run(log, part, () => undefined);
     await log.close();
     return structuredClone(made);
   };
   const sorted = async (files: readonly number[], settings: SortSettings) => {
-    const log = LogPlaces.forReading(dataDir, nodeFiles);
+    const log = LogPlaces.beside(dataDir, nodeFiles, share);
     const made = await sortShare(log, files, settings);
     await log.close();
     return structuredClone(made);
@@ -65,7 +65,7 @@ async function grouped(dataDir: string, selection: RunSelection = {}): Promise<G
   const log = new LogPlaces(dataDir, nodeFiles);
   const own = fs.mkdtempSync(path.join(scratch, 'grouping-'));
   try {
-    const options = { scratch: own, bytesPerFile: 2 << 10, elsewhere: elsewhere(dataDir) };
+    const options = { scratch: own, bytesPerFile: 2 << 10, elsewhere: elsewhere(dataDir, log.share) };
     const groups = await RunGroups.of(log, selection, options);
     const records = [...windowsOf(groups.runs())].flatMap((window) =>
       recordsOf(log, window, (run) => groups.linksOf(window[run])),

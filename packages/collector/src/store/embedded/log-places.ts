@@ -59,12 +59,12 @@ export class LogPlaces implements EventPlaces {
   constructor(
     dataDirectory: string,
     private readonly files: Files,
-    share?: PlacesShare & { readonly indexed: boolean },
+    share?: PlacesShare,
   ) {
     const ledger = path.join(dataDirectory, 'ledger');
     // Before the segments are looked at: an index only grows, and would speak of events that came since.
     this.#index = IdIndexReader.read({
-      directory: share?.indexed === false ? ledger : indexDirectory(dataDirectory, ledger),
+      directory: share?.coveredTo === 0 ? ledger : indexDirectory(dataDirectory, ledger),
       verify: share === undefined,
     });
     this.#segments = listSegments(files, ledger);
@@ -75,21 +75,12 @@ export class LogPlaces implements EventPlaces {
     this.bytes = last === undefined ? 0 : last.base + files.size(this.#open(last)) - SEGMENT_HEADER_BYTES;
   }
 
-  /** For a reader that knows the places, in a thread beside another, which tells it what it knows. */
-  static forReading(
-    dataDirectory: string,
-    files: Files,
-    share: PlacesShare = { coveredTo: 0, checkedTo: 0 },
-  ): Pick<LogPlaces, 'read' | 'find' | 'close'> {
-    return new LogPlaces(dataDirectory, files, { ...share, indexed: share.coveredTo > 0 });
+  /** For a thread beside another, which tells it what it knows. Not for passing the last part. */
+  static beside(dataDirectory: string, files: Files, share: PlacesShare): LogPlaces {
+    return new LogPlaces(dataDirectory, files, share);
   }
 
-  /** For who passes a part that is not the last: the index covers all of it. */
-  static forPassing(dataDirectory: string, files: Files): Pick<LogPlaces, 'pass' | 'close'> {
-    return new LogPlaces(dataDirectory, files, { indexed: false, coveredTo: Infinity, checkedTo: 0 });
-  }
-
-  /** For a thread that reads after a pass has ended. */
+  /** For a thread beside this one. */
   get share(): PlacesShare {
     return { coveredTo: this.#coveredTo, checkedTo: this.#segments.at(-1)?.base ?? 0 };
   }

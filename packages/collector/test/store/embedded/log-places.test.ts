@@ -41,8 +41,8 @@ beforeEach(async () => {
   places = Array.from(log.pass(), ({ address, size }) => ({ address, size }));
 });
 
-function reader(share = log.share): ReturnType<typeof LogPlaces.forReading> {
-  const made = LogPlaces.forReading(directory, nodeFiles, share);
+function reader(share = log.share): LogPlaces {
+  const made = LogPlaces.beside(directory, nodeFiles, share);
   onTestFinished(() => made.close());
   return made;
 }
