@@ -1,5 +1,5 @@
 /**
- * Threads that make records, one for each core: to read, parse and encode takes ten times as long as to group. Their
+ * Threads that make records, one for each core: to read, scan and encode takes five times as long as to group. Their
  * pieces come back in the order of the runs.
  */
 import os from 'node:os';
