@@ -4,6 +4,7 @@
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import type { ReadEvents } from '../store/event-places.js';
+import { latin1, RepeatedText, utf8 } from '../store/repeated-text.js';
 import {
   BASE_FIELDS,
   PAYLOADS,
@@ -35,7 +36,7 @@ export class ScanningReader implements EventReader<EventBody> {
   #scan = new JsonScan();
   /** Of the batch before, which is in use until the next. */
   #before = new JsonScan();
-  #version = '';
+  readonly #version = new RepeatedText(utf8);
 
   begin(read: ReadEvents): void {
     this.#read = read;
@@ -76,15 +77,16 @@ export class ScanningReader implements EventReader<EventBody> {
           break;
         case 'timestamp':
           if (scan.isEscaped(member)) return undefined;
-          body.timestamp = this.#latin1(member);
+          body.timestamp = latin1(scan.bytes, scan.from(member) + 1, scan.to(member) - 1);
           break;
         case 'parent_event_id':
           if (scan.isEscaped(member)) return undefined;
-          if (scan.isString(member)) body.parent_event_id = this.#latin1(member);
+          if (scan.isString(member))
+            body.parent_event_id = latin1(scan.bytes, scan.from(member) + 1, scan.to(member) - 1);
           break;
         case 'protocol_version':
           if (scan.isEscaped(member)) return undefined;
-          body.protocol_version = this.#versionIn(member);
+          body.protocol_version = this.#version.of(scan.bytes, scan.from(member) + 1, scan.to(member) - 1);
           break;
         default:
           if (!scan.isObject(member)) return undefined;
@@ -93,22 +95,5 @@ export class ScanningReader implements EventReader<EventBody> {
     }
     if (extra !== undefined) body.extra = `{${extra.join(',')}}`;
     return body;
-  }
-
-  #latin1(member: number): string {
-    const scan = this.#scan;
-    return scan.bytes.toString('latin1', scan.from(member) + 1, scan.to(member) - 1);
-  }
-
-  /** Mostly that of the event before. */
-  #versionIn(member: number): string {
-    const { bytes } = this.#scan;
-    const from = this.#scan.from(member) + 1;
-    const to = this.#scan.to(member) - 1;
-    const last = this.#version;
-    let same = last.length === to - from;
-    for (let i = 0; same && i < last.length; i++) same = bytes[from + i] === last.charCodeAt(i);
-    if (!same) this.#version = bytes.toString('utf8', from, to);
-    return this.#version;
   }
 }

@@ -48,11 +48,6 @@ export class GrowingBytes {
     this.#view.setFloat64(at, value, true);
   }
 
-  append(bytes: Uint8Array): void {
-    const at = this.#grown(bytes.length);
-    this.#bytes.set(bytes, at);
-  }
-
   /** In UTF-8, its length in four bytes before it. What is no Unicode (a lone surrogate) becomes U+FFFD. */
   text(value: string): void {
     // No more than three bytes to a unit of UTF-16.

@@ -1,6 +1,7 @@
 /** The frame that a pass over the log has come to: says what is asked of it, and nothing is made of the rest. */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import type { PassedEvent } from '../event-places.js';
+import { latin1, RepeatedText } from '../repeated-text.js';
 import {
   frameKind,
   framePayloadLength,
@@ -9,7 +10,7 @@ import {
   frameSequence,
   HEADER_BYTES,
 } from './frame.js';
-import { EVENT_ID_AT, latin1, organisationLength, PLAIN, RepeatedText, RUN_ID_AT } from './read-frames.js';
+import { EVENT_ID_AT, organisationLength, PLAIN, RUN_ID_AT } from './read-frames.js';
 
 export class PassedFrame implements PassedEvent {
   source: Buffer = Buffer.alloc(0);

@@ -4,6 +4,7 @@
  */
 import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
 import type { EventFacts, ReadEvents } from '../event-places.js';
+import { latin1, RepeatedText } from '../repeated-text.js';
 import { uuidText } from '../uuid-text.js';
 import {
   decodeFrame,
@@ -84,11 +85,8 @@ export class ReadFrames implements ReadEvents {
   }
 
   body(index: number): string | undefined {
-    const { bytes } = this;
-    const at = this.offsets[index] ?? bytes.length;
-    if (framePayloadState(bytes, at) !== PLAIN) return undefined;
-    const end = at + bytes.readUInt32LE(at + 4);
-    return bytes.toString('utf8', end - framePayloadLength(bytes, at), end);
+    const from = this.bodyFrom(index);
+    return from < 0 ? undefined : this.bytes.toString('utf8', from, this.bodyTo(index));
   }
 }
 
@@ -100,34 +98,6 @@ function factsOf(stored: ReturnType<typeof decodeFrame>): EventFacts {
 /** Of the frame that begins at `at`; its text stands behind the header. */
 export function organisationLength(source: Buffer, at: number): number {
   return source[at + ORGANISATION_LENGTH_AT] ?? 0;
-}
-
-/** What some bytes say: the same string for as long as they are the same. */
-export class RepeatedText {
-  #bytes = Buffer.alloc(0);
-  #text = '';
-
-  constructor(private readonly read: (source: Buffer, from: number, to: number) => string) {}
-
-  of(source: Buffer, from: number, to: number): string {
-    if (!this.#isSame(source, from, to)) {
-      this.#bytes = Buffer.from(source.subarray(from, to));
-      this.#text = this.read(source, from, to);
-    }
-    return this.#text;
-  }
-
-  /** They are a few bytes, for which a call costs more than the loop. */
-  #isSame(source: Buffer, from: number, to: number): boolean {
-    const bytes = this.#bytes;
-    if (bytes.length !== to - from) return false;
-    for (let i = 0; i < bytes.length; i++) if (bytes[i] !== source[from + i]) return false;
-    return true;
-  }
-}
-
-export function latin1(source: Buffer, from: number, to: number): string {
-  return source.toString('latin1', from, to);
 }
 
 function isZero(source: Buffer, at: number): boolean {
