@@ -73,6 +73,7 @@ const batch = Array.from({ length: BATCH }, (_, i) => ({
   receivedAt: 0,
   eventId: random.subarray(16 * i, 16 * (i + 1)),
   runId: RUN_ID_BYTES,
+  parentId: Buffer.alloc(16),
   salted: Buffer.concat([Buffer.alloc(SALT_BYTES), Buffer.from(newEvent())]),
   commitment: Buffer.alloc(0),
 }));

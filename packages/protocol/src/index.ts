@@ -6,7 +6,14 @@ export { ERRORS, errorBody } from './errors.js';
 export type { ErrorCode, ErrorEntry } from './errors.js';
 export type * from './generated/types.js';
 export { MAX_ISSUES } from './issues.js';
-export { EVENT_KINDS, EVENT_PATHS, PROFILES, PROTOCOL_VERSION } from './kinds.js';
+export {
+  ENTRY_KINDS,
+  EVENT_KINDS,
+  EVENT_PATHS,
+  FIRST_ENTRY_KIND,
+  PROFILES,
+  PROTOCOL_VERSION,
+} from './kinds.js';
 export type { EventKind, Profile } from './kinds.js';
 export { ENVELOPE_FIXED_BYTES, LEAF_BYTES, SALT_BYTES } from './leaf.js';
 export { decodeEnvelope, encodeEnvelope, encodeLeaf, envelopeSize } from './leaf.js';

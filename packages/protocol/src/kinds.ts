@@ -14,6 +14,20 @@ export const EVENT_KINDS = [
 export type EventKind = (typeof EVENT_KINDS)[number];
 
 /**
+ * Bytes of kind from here on are the log's own entries: leaves like events, with a sequence and `received_at`, which
+ * no sender can make and no record has. One that is not known here is proved as any leaf.
+ */
+export const FIRST_ENTRY_KIND = 0x80;
+
+/** The log's own entries. Final as bytes, as the events' kinds are. */
+export const ENTRY_KINDS = {
+  /** What was done to stored events: kept free. */
+  lifecycleAction: 0x80,
+  /** The head of the access log's hash chain. */
+  accessLogHead: 0x81,
+} as const;
+
+/**
  * How much is asked of an event. `minimum` asks for what the specification states; `full` asks for more
  * fields and for fixed vocabularies. What is valid under `full` is valid under `minimum`.
  */

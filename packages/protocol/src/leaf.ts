@@ -3,15 +3,16 @@
  * tree. Both are final: a proof made today is checked against these layouts for ever. Numbers are big-endian.
  *
  *   Envelope            offset  size  field
- *                            0     1  envelope version, 1
- *                            1     1  kind, its place in EVENT_KINDS
+ *                            0     1  envelope version, 2
+ *                            1     1  kind, its place in EVENT_KINDS; from 0x80 on an entry of the log's own
  *                            2     1  profile, its place in PROFILES
  *                            3     1  length of the organisation, O
  *                            4     1  length of the key id, K
  *                            5     8  received_at, milliseconds since 1970 UTC
  *                           13    16  event id
  *                           29    16  run id, zero when none
- *                           45     O  organisation, ASCII
+ *                           45    16  parent event id, zero when none
+ *                           61     O  organisation, ASCII
  *                                  K  key id, ASCII
  *
  *   Leaf, 73 bytes      offset  size  field
@@ -25,29 +26,31 @@
  *
  * Runs in a browser as it does in Node: nothing but typed arrays.
  */
-import { EVENT_KINDS, PROFILES } from './kinds.js';
+import { EVENT_KINDS, FIRST_ENTRY_KIND, PROFILES } from './kinds.js';
 import type { EventKind, Profile } from './kinds.js';
 
 export const LEAF_BYTES = 73;
 export const SALT_BYTES = 16;
 /** The size of an envelope without its two texts. */
-export const ENVELOPE_FIXED_BYTES = 45;
+export const ENVELOPE_FIXED_BYTES = 61;
 
-const ENVELOPE_VERSION = 1;
+const ENVELOPE_VERSION = 2;
 const LEAF_VERSION = 1;
 const RECEIVED_AT = 5;
 const EVENT_ID = 13;
 const RUN_ID = 29;
+const PARENT_ID = 45;
 const ID_BYTES = 16;
 const LONGEST_TEXT = 255;
 /** Times stay below 2^53, so that a double holds them exactly. */
 const HIGH = 0x1_0000_0000;
 
 export interface Envelope {
-  readonly kind: EventKind;
+  /** A number from FIRST_ENTRY_KIND to 255 for an entry of the log's own. */
+  readonly kind: EventKind | number;
   readonly profile: Profile;
   readonly organisation: string;
-  /** Of the API key that the event came with. */
+  /** Of the API key that the event came with; of an entry of the log's own, what wrote it. */
   readonly keyId: string;
   /** Milliseconds since 1970 UTC. */
   readonly receivedAt: number;
@@ -55,6 +58,8 @@ export interface Envelope {
   readonly eventId: Uint8Array;
   /** 16 bytes, all zero when the event belongs to no run. */
   readonly runId: Uint8Array;
+  /** 16 bytes, all zero when the event names no parent. */
+  readonly parentId: Uint8Array;
 }
 
 /** The size in bytes of what `encodeEnvelope` will write. */
@@ -99,20 +104,28 @@ function readAscii(source: Uint8Array, start: number, end: number): string {
   return text;
 }
 
+function kindByte(kind: EventKind | number): number {
+  if (typeof kind !== 'number') return EVENT_KINDS.indexOf(kind);
+  if (!(kind >= FIRST_ENTRY_KIND && kind <= 0xff))
+    throw new RangeError("not a kind of the log's own entries");
+  return kind;
+}
+
 /**
  * Writes the envelope into `target` at `offset`. Allocates nothing: every event that is stored passes here.
  * @returns the size in bytes, that of `envelopeSize`.
  * @throws RangeError when there is no room for it, a text is not ASCII or longer than 255, an id is not of 16
- * bytes, or the time is no whole number from 0 to 2^53 - 1; `target` may then hold a part of it.
+ * bytes, a kind's number is below FIRST_ENTRY_KIND, or the time is no whole number from 0 to 2^53 - 1; `target` may then hold a part of it.
  */
 export function encodeEnvelope(target: Uint8Array, offset: number, envelope: Envelope): number {
-  const { organisation, keyId, receivedAt, eventId, runId } = envelope;
+  const { organisation, keyId, receivedAt, eventId, runId, parentId } = envelope;
   const size = envelopeSize(envelope);
   if (offset + size > target.length) throw new RangeError('no room for the envelope');
   if (!Number.isSafeInteger(receivedAt) || receivedAt < 0) throw new RangeError('not a time of arrival');
-  if (eventId.length !== ID_BYTES || runId.length !== ID_BYTES) throw new RangeError('not an id of 16 bytes');
+  const isWhole = eventId.length === ID_BYTES && runId.length === ID_BYTES && parentId.length === ID_BYTES;
+  if (!isWhole) throw new RangeError('not an id of 16 bytes');
   target[offset] = ENVELOPE_VERSION;
-  target[offset + 1] = EVENT_KINDS.indexOf(envelope.kind);
+  target[offset + 1] = kindByte(envelope.kind);
   target[offset + 2] = PROFILES.indexOf(envelope.profile);
   target[offset + 3] = organisation.length;
   target[offset + 4] = keyId.length;
@@ -120,6 +133,7 @@ export function encodeEnvelope(target: Uint8Array, offset: number, envelope: Env
   writeUint32(target, offset + RECEIVED_AT + 4, receivedAt % HIGH);
   target.set(eventId, offset + EVENT_ID);
   target.set(runId, offset + RUN_ID);
+  target.set(parentId, offset + PARENT_ID);
   writeAscii(target, offset + ENVELOPE_FIXED_BYTES, organisation);
   writeAscii(target, offset + ENVELOPE_FIXED_BYTES + organisation.length, keyId);
   return size;
@@ -138,7 +152,8 @@ export function decodeEnvelope(source: Uint8Array, offset = 0): { envelope: Enve
   // True of a header that is cut short, too: what is missing of it reads as zero.
   if (source.length - offset < size) throw new RangeError('the envelope is cut short');
   if (source[offset] !== ENVELOPE_VERSION) throw new RangeError('the envelope is of an unknown version');
-  const kind = EVENT_KINDS[source[offset + 1] ?? -1];
+  const byte = source[offset + 1] ?? 0;
+  const kind = byte >= FIRST_ENTRY_KIND ? byte : EVENT_KINDS[byte];
   const profile = PROFILES[source[offset + 2] ?? -1];
   if (kind === undefined) throw new RangeError('the envelope names an unknown kind of event');
   if (profile === undefined) throw new RangeError('the envelope names an unknown profile');
@@ -154,6 +169,7 @@ export function decodeEnvelope(source: Uint8Array, offset = 0): { envelope: Enve
     receivedAt,
     eventId: source.subarray(offset + EVENT_ID, offset + EVENT_ID + ID_BYTES),
     runId: source.subarray(offset + RUN_ID, offset + RUN_ID + ID_BYTES),
+    parentId: source.subarray(offset + PARENT_ID, offset + PARENT_ID + ID_BYTES),
   };
   return { envelope, size };
 }

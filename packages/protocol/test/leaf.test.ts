@@ -7,6 +7,7 @@ import {
   ENVELOPE_FIXED_BYTES,
   envelopeSize,
   EVENT_KINDS,
+  FIRST_ENTRY_KIND,
   LEAF_BYTES,
   PROFILES,
 } from '../src/index.js';
@@ -15,13 +16,14 @@ import type { Envelope } from '../src/index.js';
 const id = fc.uint8Array({ minLength: 16, maxLength: 16 });
 const text = fc.string({ unit: 'binary-ascii', maxLength: 255 });
 const envelopes: fc.Arbitrary<Envelope> = fc.record({
-  kind: fc.constantFrom(...EVENT_KINDS),
+  kind: fc.oneof(fc.constantFrom(...EVENT_KINDS), fc.integer({ min: FIRST_ENTRY_KIND, max: 255 })),
   profile: fc.constantFrom(...PROFILES),
   organisation: text,
   keyId: text,
   receivedAt: fc.oneof(fc.maxSafeNat(), fc.constantFrom(0, 2 ** 32 - 1, 2 ** 32, 2 ** 53 - 1)),
   eventId: id,
   runId: id,
+  parentId: id,
 });
 
 function encoded(envelope: Envelope): Uint8Array {
@@ -38,15 +40,17 @@ const sample: Envelope = {
   receivedAt: 0x1_0203_0405_06,
   eventId: new Uint8Array(16).fill(0xee),
   runId: new Uint8Array(16).fill(0x11),
+  parentId: new Uint8Array(16).fill(0x22),
 };
 
 describe('the envelope', () => {
   it('[R-902] has the layout that proofs are checked against for ever', () => {
     const expected = [
-      '01 03 01 04 05',
+      '02 03 01 04 05',
       '0000010203040506',
       'ee'.repeat(16),
       '11'.repeat(16),
+      '22'.repeat(16),
       Buffer.from('wardkey-1').toString('hex'),
     ].join('');
     expect(Buffer.from(encoded(sample)).toString('hex')).toBe(expected.replaceAll(' ', ''));
@@ -89,11 +93,16 @@ describe('the envelope', () => {
     ['nothing', () => new Uint8Array(0), 'cut short'],
     ['a byte too few', () => encoded(sample).subarray(0, -1), 'cut short'],
     ['its fixed part alone', () => encoded(sample).subarray(0, ENVELOPE_FIXED_BYTES), 'cut short'],
-    ['another version', () => encoded(sample).fill(2, 0, 1), 'unknown version'],
+    ['another version', () => encoded(sample).fill(1, 0, 1), 'unknown version'],
     ['a kind too high', () => encoded(sample).fill(EVENT_KINDS.length, 1, 2), 'unknown kind'],
+    [
+      'a kind just below the own ones',
+      () => encoded(sample).fill(FIRST_ENTRY_KIND - 1, 1, 2),
+      'unknown kind',
+    ],
     ['a profile too high', () => encoded(sample).fill(PROFILES.length, 2, 3), 'unknown profile'],
     ['a time beyond 2^53 - 1', () => encoded(sample).fill(0xff, 5, 7), 'out of range'],
-    ['a text that is not ASCII', () => encoded(sample).fill(0x80, 45, 46), 'not ASCII'],
+    ['a text that is not ASCII', () => encoded(sample).fill(0x80, 61, 62), 'not ASCII'],
   ])('is refused with %s', (_, bytes, message) => {
     expect(() => decodeEnvelope(bytes())).toThrow(RangeError);
     expect(() => decodeEnvelope(bytes())).toThrow(message);
@@ -104,6 +113,9 @@ describe('the envelope', () => {
     ['a text that is not ASCII', { keyId: 'ключ' }],
     ['an id too short', { eventId: new Uint8Array(15) }],
     ['a run id too long', { runId: new Uint8Array(17) }],
+    ['a parent id too short', { parentId: new Uint8Array(0) }],
+    ['a number for the kind of an event', { kind: FIRST_ENTRY_KIND - 1 }],
+    ['a kind of two bytes', { kind: 0x181 }],
     ['a time before 1970', { receivedAt: -1 }],
     ['half a millisecond', { receivedAt: 0.5 }],
   ])('is not written with %s', (_, change) => {

@@ -14,7 +14,7 @@ import { exists, nodeFiles } from '../store/embedded/files.js';
 import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { KeyStoreError } from '../store/key-store.js';
-import { StoreDamaged, type StoredEvent } from '../store/store.js';
+import { StoreDamaged, type StoredEntry } from '../store/store.js';
 import type { TreeReader } from '../store/tree-store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
@@ -25,7 +25,7 @@ const PATIENCE_MS = 5000;
 const LOOK_EVERY_MS = 100;
 
 export interface EventProof {
-  readonly event: StoredEvent;
+  readonly event: StoredEntry;
   /** The proof file. */
   readonly proof: string;
   readonly checkpoint: SignedCheckpoint;
@@ -60,7 +60,7 @@ async function theEvent(
   tree: TreeReader,
   eventId: string,
   organisation: string | undefined,
-): Promise<StoredEvent> {
+): Promise<StoredEntry> {
   const known = organisation === undefined ? await organisationsWithKeys(dataDir) : [];
   // Before the log is read: what was signed by then can be found in it.
   const signed = newestCheckpoint(dataDir, tree)?.newest.checkpoint.size ?? 0;
@@ -116,7 +116,7 @@ async function organisationsWithKeys(dataDir: string): Promise<string[]> {
 }
 
 /** @throws CommandFailure when no checkpoint covers the event, or the proof does not hold. */
-async function proofOf(dataDir: string, event: StoredEvent, tree: TreeReader): Promise<EventProof> {
+async function proofOf(dataDir: string, event: StoredEntry, tree: TreeReader): Promise<EventProof> {
   const { checkpoint, keys } = await checkpointOver(dataDir, event, tree);
   const index = event.sequence - 1;
   const auditPath = pathOf(event, checkpoint, tree);
@@ -142,7 +142,7 @@ async function proofOf(dataDir: string, event: StoredEvent, tree: TreeReader): P
 }
 
 /** Waits for the collector to sign one when there is none yet. */
-async function checkpointOver(dataDir: string, { sequence, eventId }: StoredEvent, tree: TreeReader) {
+async function checkpointOver(dataDir: string, { sequence, eventId }: StoredEntry, tree: TreeReader) {
   const warn = (message: string) => process.stderr.write(`collector: warning: ${message}\n`);
   for (let waited = 0; ; waited += LOOK_EVERY_MS) {
     const found = newestCheckpoint(dataDir, tree);
@@ -164,7 +164,7 @@ async function checkpointOver(dataDir: string, { sequence, eventId }: StoredEven
   }
 }
 
-function pathOf(event: StoredEvent, { checkpoint }: SignedCheckpoint, tree: TreeReader): Buffer[] {
+function pathOf(event: StoredEntry, { checkpoint }: SignedCheckpoint, tree: TreeReader): Buffer[] {
   try {
     return inclusionProof(tree, event.sequence - 1, checkpoint.size);
   } catch (error) {
@@ -175,7 +175,7 @@ function pathOf(event: StoredEvent, { checkpoint }: SignedCheckpoint, tree: Tree
 
 /** What it is that does not lead to the signed root: the tree, if it is not the event. Undefined when both do. */
 async function damageOf(
-  { sequence, envelope, salted, commitment }: StoredEvent,
+  { sequence, envelope, salted, commitment }: StoredEntry,
   { checkpoint: { size, root } }: SignedCheckpoint,
   tree: TreeReader,
   auditPath: readonly Buffer[],
@@ -195,7 +195,7 @@ async function damageOf(
     : `neither event ${sequence} nor the hashes in tree/ are what was signed`;
 }
 
-function notProvable({ sequence, eventId }: StoredEvent, reason: string, cause?: unknown): CommandFailure {
+function notProvable({ sequence, eventId }: StoredEntry, reason: string, cause?: unknown): CommandFailure {
   return new CommandFailure(
     `event ${sequence} (${eventId}) cannot be proved: ${reason.replace(/\.$/, '')}; see collector verify`,
     EXIT.damaged,

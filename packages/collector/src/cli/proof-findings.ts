@@ -119,7 +119,7 @@ function waitingFinding(
   if (events <= size) return { severity: 'ok', subject, message: said };
   const waiting = `${counted(events - size, 'event')} after them`;
   if (!running) return { severity: 'ok', subject, message: `${said}; the next start signs ${waiting}` };
-  const first = new EventReader(dataDir, nodeFiles).scan({ from: size + 1 }).next();
+  const first = new EventReader(dataDir, nodeFiles).entries({ from: size + 1 }).next();
   const since = first.done ? Date.now() : first.value.receivedAt;
   if (Date.now() - since < LATE_MS) {
     return { severity: 'ok', subject, message: `${said}; the next one is due for ${waiting}` };

@@ -5,7 +5,7 @@
  * Blocks come back when their batch is stored, and are used again: fresh memory, of which each page is new to the process,
  * took a tenth of the time.
  *
- * Block. Each event is event id, run id, room for the salt, body; and behind these its line, where that is not the body.
+ * Block. Each event is event id, run id, parent id, room for the salt, body; and behind these its line, where that is not the body.
  * Table. `WORDS` 32-bit words an event:
  *   0 where it begins  1 length of the body  2 length of the line, 0 when it is the body  3 kind | profile << 8
  *   4 place of its organisation in the list  5 line - firstLine
@@ -17,7 +17,7 @@ import type { Refusal } from './line-fault.js';
 
 const WORDS = 6;
 const ID_BYTES = 16;
-const FIXED_BYTES = 2 * ID_BYTES + SALT_BYTES;
+const FIXED_BYTES = 3 * ID_BYTES + SALT_BYTES;
 
 /** How far an input has been read. */
 export interface Reached {
@@ -51,6 +51,7 @@ export interface PreparedEvent {
   readonly organisation: string;
   readonly eventId: Buffer;
   readonly runId: Buffer;
+  readonly parentId: Buffer;
   /** SALT_BYTES to be filled, and behind them the body. */
   readonly salted: Buffer;
   readonly line: number;
@@ -118,7 +119,7 @@ export class BatchBuilder {
   }
 
   add(good: GoodLine): void {
-    const { kind, profile, organisation, eventId, runId, body, lineText, line } = good;
+    const { kind, profile, organisation, eventId, runId, parentId, body, lineText, line } = good;
     const block = (this.#block ??= this.#pool.take(sizeOf(good)));
     let place = this.#organisations.indexOf(organisation);
     if (place < 0) place = this.#organisations.push(organisation) - 1;
@@ -131,6 +132,7 @@ export class BatchBuilder {
     this.#table[word + 5] = line - this.#firstLine;
     block.set(eventId, this.#used);
     block.set(runId, this.#used + ID_BYTES);
+    block.set(parentId, this.#used + 2 * ID_BYTES);
     block.set(body, this.#used + FIXED_BYTES);
     this.#used += FIXED_BYTES + body.length;
     if (lineText === undefined) return;
@@ -178,6 +180,7 @@ export function eventsOf({ block, table, organisations, firstLine }: PreparedBat
       organisation: organisations[word(at + 4)] as string,
       eventId: bytes.subarray(start, start + ID_BYTES),
       runId: bytes.subarray(start + ID_BYTES, start + 2 * ID_BYTES),
+      parentId: bytes.subarray(start + 2 * ID_BYTES, start + 3 * ID_BYTES),
       salted: bytes.subarray(body - SALT_BYTES, end),
       line: firstLine + word(at + 5),
       lineText: word(at + 2) === 0 ? bytes.subarray(body, end) : bytes.subarray(end, end + word(at + 2)),

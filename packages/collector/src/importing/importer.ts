@@ -92,11 +92,11 @@ export class Importer {
     if (ledger === undefined || events.length === 0) return events.map(() => 'accepted');
     const receivedAt = Date.now();
     const candidates: Candidate[] = events.map((event) => {
-      const { kind, profile, organisation, eventId, runId, salted } = event;
+      const { kind, profile, organisation, eventId, runId, parentId, salted } = event;
       fillSalt(salted);
       const commitment = commitmentOf(salted);
       const keyId = IMPORT_KEY_ID;
-      return { kind, profile, organisation, keyId, receivedAt, eventId, runId, salted, commitment };
+      return { kind, profile, organisation, keyId, receivedAt, eventId, runId, parentId, salted, commitment };
     });
     const appended = ledger.store.append(candidates);
     const outcomes = appended instanceof Promise ? await appended : appended;

@@ -13,9 +13,10 @@ export interface Fault {
 export interface Examined {
   readonly eventId: Uint8Array;
   readonly runId: Uint8Array;
+  readonly parentId: Uint8Array;
 }
 
-const NO_RUN = new Uint8Array(16);
+const NO_ID = new Uint8Array(16);
 
 /**
  * Checks one body: UTF-8, depth, JSON, no repeated keys, then the schema of its kind in its profile.
@@ -31,12 +32,13 @@ export function examine(body: Buffer, kind: EventKind, profile: Profile, maxDept
   }
   const issues = validateEvent(kind, profile, reading.value);
   if (issues) return { code: 'validation_failed', details: { issues } };
-  const event = reading.value as { event_id: string; run_id?: string };
+  const event = reading.value as { event_id: string; run_id?: string; parent_event_id?: string | null };
   const eventId = uuidBytes(event.event_id);
   return {
     eventId,
     runId:
-      event.run_id !== undefined ? uuidBytes(event.run_id) : kind === 'inference-start' ? eventId : NO_RUN,
+      event.run_id !== undefined ? uuidBytes(event.run_id) : kind === 'inference-start' ? eventId : NO_ID,
+    parentId: typeof event.parent_event_id === 'string' ? uuidBytes(event.parent_event_id) : NO_ID,
   };
 }
 

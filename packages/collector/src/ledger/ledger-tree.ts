@@ -276,7 +276,7 @@ async function* leafHashes(
 ): AsyncGenerator<{ hashes: Buffer; count: number }> {
   const hashes = Buffer.alloc(CHUNK * HASH_BYTES);
   let count = 0;
-  for await (const { envelope, commitment } of events.scan({ from })) {
+  for await (const { envelope, commitment } of events.entries({ from })) {
     leafHash(envelope, commitment, hashes, count * HASH_BYTES);
     if (++count < CHUNK) continue;
     yield { hashes, count };

@@ -119,7 +119,7 @@ export class Ledger {
           taken.push({ ring, fault: examined });
           continue;
         }
-        const { eventId, runId } = examined;
+        const { eventId, runId, parentId } = examined;
         fillSalt(salted);
         const commitment = commitmentOf(salted);
         taken.push({ ring, fault: undefined });
@@ -131,6 +131,7 @@ export class Ledger {
           receivedAt,
           eventId,
           runId,
+          parentId,
           salted,
           commitment,
         });

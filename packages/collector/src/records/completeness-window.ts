@@ -11,10 +11,9 @@
  */
 import { randomInt } from 'node:crypto';
 import type { EventKind } from '@clinical-events/protocol';
-import type { PassedEvent } from '../store/event-places.js';
+import type { FollowedEvent } from '../store/event-places.js';
 import { grown, NumberedIds } from './numbered-ids.js';
-import { idBytes, idHash, isNoId } from './run-entry.js';
-import { statedParent } from './stated-parent.js';
+import { idHash, isNoId } from './run-entry.js';
 
 export const MOST_EVENTS = 1 << 20;
 export const WINDOW_MS = 30 * 86_400_000;
@@ -97,14 +96,16 @@ export class CompletenessWindow {
     return this.#through;
   }
 
-  /** Takes the next event of the log. The first one that is given may be any. */
-  add(event: PassedEvent): void {
-    const { sequence, kind, organisation, receivedAt, source, eventIdAt, runIdAt } = event;
+  /** Takes the next event of the log, or an entry of its own. The first one that is given may be any. */
+  add(event: FollowedEvent): void {
+    const { sequence } = event;
     if (this.#through === 0 && sequence > 1) this.#fromBeginning = false;
     this.#through = sequence;
+    if (event.isOwn) return;
+    const { kind, organisation, receivedAt, source, eventIdAt, runIdAt, parentIdAt } = event;
     if (this.#held === this.most) this.#forgetOldest();
     const seeds = this.#seedsOf(organisation);
-    const { bits, parent } = readingOf(kind, event.body());
+    const bits = bitsOf(kind, event.body());
     const place = (this.#first + this.#held++) % this.most;
     this.#makeRoom(place);
     const isRunless = isNoId(source, runIdAt);
@@ -116,8 +117,8 @@ export class CompletenessWindow {
     this.#eventRun[place] = NO_RUN;
     if (run !== NO_RUN) this.#join(place, run);
     this.#events.add(place, ...fingerprint(seeds, source, eventIdAt));
-    if (parent === null) return;
-    const [hi, lo] = fingerprint(seeds, idBytes(parent), 0);
+    if (isNoId(source, parentIdAt)) return;
+    const [hi, lo] = fingerprint(seeds, source, parentIdAt);
     this.#parentHi[place] = hi;
     this.#parentLo[place] = lo;
     this.#setFlag(place, PARENT_LOST);
@@ -258,8 +259,8 @@ function fingerprint(seeds: Seeds, source: Buffer, at: number): [hi: number, lo:
   return [idHash(source, at, seeds[0]), idHash(source, at, seeds[1])];
 }
 
-/** What an event adds to its run, and the parent that it states. */
-function readingOf(kind: EventKind, body: Buffer | undefined): { bits: number; parent: string | null } {
+/** What an event adds to its run. */
+function bitsOf(kind: EventKind, body: Buffer | undefined): number {
   let bits =
     kind === 'inference-start'
       ? START
@@ -268,7 +269,7 @@ function readingOf(kind: EventKind, body: Buffer | undefined): { bits: number; p
         : kind === 'user-feedback'
           ? FEEDBACK
           : 0;
-  if (body === undefined) return { bits: bits | UNREADABLE, parent: null };
+  if (body === undefined) return bits | UNREADABLE;
   // Only these have to be parsed.
   if (kind === 'inference-start' || kind === 'human-output') {
     const said = JSON.parse(body.toString()) as Record<string, unknown>;
@@ -278,5 +279,5 @@ function readingOf(kind: EventKind, body: Buffer | undefined): { bits: number; p
       for (const [field, bit] of START_OBJECTS) if (said[field] !== undefined) bits |= bit;
     }
   }
-  return { bits, parent: statedParent(body) };
+  return bits;
 }

@@ -9,7 +9,6 @@ import { RunlessEvents } from './membership.js';
 import { putRuns } from './parent-runs.js';
 import { FLAG, idBytes, idHash, isNoId, writeEntry, type RunEntry } from './run-entry.js';
 import { SpillFile } from './spill-file.js';
-import { statedParent } from './stated-parent.js';
 
 /** Which records are wanted, as far as that can be told without making them. Every condition given must hold. */
 export interface RunSelection {
@@ -103,7 +102,7 @@ export class LogPass {
 
   #take(event: PassedEvent): void {
     const { organisation: only, after, since, until } = this.#settings.selection;
-    const { organisation, kind, source, runIdAt, receivedAt } = event;
+    const { organisation, kind, source, runIdAt, parentIdAt, receivedAt } = event;
     if (only !== undefined && organisation !== only) return;
     let flags = 0;
     if (after === undefined || event.sequence > after) flags |= FLAG.after;
@@ -113,15 +112,13 @@ export class LogPass {
     const isStart = kind === 'inference-start';
     if (isStart) {
       flags |= FLAG.start;
-      if (parentOf(event) !== null) flags |= FLAG.nestedStart;
+      if (!isNoId(source, parentIdAt)) flags |= FLAG.nestedStart;
     }
     const { address, size } = event;
     const number = this.#numberOf(organisation);
     const entry: RunEntry = { address, size, organisation: number, flags };
     if (isNoId(source, runIdAt)) {
-      const parent = parentOf(event);
-      const parentId = parent === null ? undefined : idBytes(parent);
-      this.#runless.add(source, event.eventIdAt, parentId, entry);
+      this.#runless.add(source, event.eventIdAt, parentIdAt, entry);
       return;
     }
     // What other runs are nested in is asked of their starts alone.
@@ -145,9 +142,4 @@ export class LogPass {
     this.#lastNumber = number;
     return number;
   }
-}
-
-function parentOf(event: PassedEvent): string | null {
-  const body = event.body();
-  return body === undefined ? null : statedParent(body);
 }

@@ -33,14 +33,14 @@ export class RunlessEvents {
   /** Under the ids of the parents, or of the runs that these are of (parent-runs.ts). */
   readonly parents = new EntryList();
 
-  /** @param eventId holds the id at `at`. @param parentId undefined when it names none. */
-  add(eventId: Buffer, at: number, parentId: Buffer | undefined, place: RunEntry): void {
-    const flags = parentId === undefined ? place.flags : place.flags | FLAG.hasParent;
+  /** @param ids holds the event's id at `at` and its parent's at `parentAt`, which is all zero when it names none. */
+  add(ids: Buffer, at: number, parentAt: number, place: RunEntry): void {
+    const flags = isNoId(ids, parentAt) ? place.flags : place.flags | FLAG.hasParent;
     const event = this.events.next();
-    writeEntry(this.events.target, event, eventId, at, { ...place, flags });
+    writeEntry(this.events.target, event, ids, at, { ...place, flags });
     const parent = this.parents.next();
     const { organisation } = place;
-    writeEntry(this.parents.target, parent, parentId ?? NO_ID, 0, {
+    writeEntry(this.parents.target, parent, ids, parentAt, {
       address: 0,
       size: 0,
       organisation,
@@ -49,7 +49,6 @@ export class RunlessEvents {
   }
 }
 
-const NO_ID = Buffer.alloc(ID_BYTES);
 const NONE = -1;
 const UNSEEN = 0;
 const ON_PATH = 1;

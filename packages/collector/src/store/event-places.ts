@@ -50,8 +50,16 @@ export interface PassedEvent extends EventPlace {
   readonly eventIdAt: number;
   /** All zero when the event names no run and opens none. */
   readonly runIdAt: number;
+  /** All zero when the event names no parent. */
+  readonly parentIdAt: number;
   /** What its sender wrote; undefined when the payload is encrypted or retired. */
   body(): Buffer | undefined;
+}
+
+/** What a follower of the log has come to. */
+export interface FollowedEvent extends PassedEvent {
+  /** An entry of the log's own: of it only the sequence and the time are of use. */
+  readonly isOwn: boolean;
 }
 
 export const ID_BYTES = 16;
@@ -86,7 +94,7 @@ export interface EventPlaces {
    */
   parts(most: number): LogPart[];
   /**
-   * Passes every event of a part once, by default of all, in the order of their sequences, each checked against its checksum.
+   * Passes every event of a part once, and none of the log's own entries, by default of all, in the order of their sequences, each checked against its checksum.
    * @returns the sequence behind the last one.
    * @throws StoreDamaged at the first place that does not hold what was written.
    */

@@ -28,11 +28,12 @@ export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'unreadable';
 /** What happened to a stored event's payload since. */
 export type PayloadState = 'plain' | 'encrypted' | 'retired';
 
-/** An event as it stands in the log. */
-export interface StoredEvent {
-  /** 1 for the first event of a ledger, then counting up without a gap. */
+/** An event, or an entry of the log's own, as it stands in the log. */
+export interface StoredEntry {
+  /** 1 for the first entry of a ledger, then counting up without a gap. */
   readonly sequence: number;
-  readonly kind: EventKind;
+  /** A number from FIRST_ENTRY_KIND on for an entry of the log's own. */
+  readonly kind: EventKind | number;
   readonly profile: Profile;
   readonly organisation: string;
   readonly keyId: string;
@@ -41,6 +42,8 @@ export interface StoredEvent {
   readonly eventId: string;
   /** Lower-case text form, or undefined when the event names no run and opens none. */
   readonly runId: string | undefined;
+  /** Lower-case text form, or undefined when the event names no parent. */
+  readonly parentId: string | undefined;
   readonly payloadState: PayloadState;
   // The views below are valid until the next event is asked for.
   /** The envelope as it was encoded when the event came (protocol, leaf.ts). */
@@ -51,6 +54,10 @@ export interface StoredEvent {
   readonly salted: Buffer;
   /** The exact body when `payloadState` is `plain`: `salted` without its salt. */
   readonly body: Buffer;
+}
+
+export interface StoredEvent extends StoredEntry {
+  readonly kind: EventKind;
 }
 
 /** Which events a scan yields; every condition given must hold. */
@@ -72,10 +79,12 @@ export interface ScanRange {
 /** Where events are read from. */
 export interface EventSource {
   /**
-   * Yields the events of the range in sequence order, each whole and checked against its checksum.
+   * Yields the events of the range in sequence order, and none of the log's own entries, each whole and checked against its checksum.
    * @throws {@link StoreDamaged} at the first place that does not hold what was written.
    */
   scan(range: ScanRange): Iterable<StoredEvent> | AsyncIterable<StoredEvent>;
+  /** The same with the log's own entries among them: all that has a sequence, when nothing else is asked for. */
+  entries(range: ScanRange): Iterable<StoredEntry> | AsyncIterable<StoredEntry>;
 }
 
 /** Where events are kept. */

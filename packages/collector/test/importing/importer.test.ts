@@ -29,6 +29,8 @@ interface Offer {
   readonly organisation?: string;
 }
 
+const NO_ID = new Uint8Array(16);
+
 /** A batch of events, one a line, from a line on. */
 function batch(
   firstLine: number,
@@ -39,7 +41,7 @@ function batch(
   for (const [i, { id, body = outcomeText('1', id), organisation = 'default' }] of offers.entries()) {
     builder.add({
       ...{ kind: 'outcome', profile: 'minimum', organisation, line: firstLine + i, lineText: undefined },
-      ...{ eventId: uuidBytes(id), runId: new Uint8Array(16), body: Buffer.from(body) },
+      ...{ eventId: uuidBytes(id), runId: NO_ID, parentId: NO_ID, body: Buffer.from(body) },
     });
   }
   for (const refusal of refusals) builder.refuse(refusal);

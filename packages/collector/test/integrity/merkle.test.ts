@@ -208,13 +208,14 @@ test('a hash that does not fit is an error, not half a hash', () => {
 test('[R-902] a leaf commits to the version, the time, the envelope, and the salted body', () => {
   const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length });
   const anyEnvelope: fc.Arbitrary<Envelope> = fc.record({
-    kind: fc.constantFrom(...EVENT_KINDS),
+    kind: fc.constantFrom(...EVENT_KINDS, 0x80, 0x81, 0xff),
     profile: fc.constantFrom(...PROFILES),
     organisation: fc.stringMatching(/^[a-z]{1,20}$/),
     keyId: fc.stringMatching(/^[a-z2-7]{12}$/),
     receivedAt: fc.nat(Number.MAX_SAFE_INTEGER),
     eventId: bytes(16),
     runId: bytes(16),
+    parentId: bytes(16),
   });
   const target = Buffer.alloc(100);
   fc.assert(

@@ -127,6 +127,14 @@ describe('what is taken from a good body', () => {
     expect(runId).toEqual(kind === 'inference-start' ? eventId : new Uint8Array(16));
   });
 
+  test.each(EVENT_KINDS)('goes with the parent that it names, or with none: %s [R-204]', (kind) => {
+    const parent = randomUUID();
+    const parentOf = (more: object) =>
+      Buffer.from(examined(JSON.stringify(sampleEvent(kind, more)), kind).parentId).toString('hex');
+    expect(parentOf({ parent_event_id: parent.toUpperCase() })).toBe(parent.replaceAll('-', ''));
+    expect([parentOf({}), parentOf({ parent_event_id: null })]).toEqual(['0'.repeat(32), '0'.repeat(32)]);
+  });
+
   test('is never a member that only has its name', () => {
     const body = outcomeText('{"event_id":"x","run_id":"y"}').replace('{', '{"__proto__":{"run_id":"z"},');
     expect(examined(body).runId).toEqual(new Uint8Array(16));

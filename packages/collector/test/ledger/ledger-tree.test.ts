@@ -7,7 +7,7 @@ import { noteKey, signNote, verifierKeyOf } from '../../src/integrity/note-signi
 import type { CheckpointSigner } from '../../src/integrity/signer.js';
 import { CheckpointContradicted, LedgerTree, type LedgerTreeOptions } from '../../src/ledger/ledger-tree.js';
 import { TreeFiles } from '../../src/store/embedded/tree-files.js';
-import type { EventSource, StoredEvent } from '../../src/store/store.js';
+import type { EventSource, StoredEntry } from '../../src/store/store.js';
 import { candidate, envelopeOf, type Made } from '../store/candidate.js';
 import { MemoryDisk, TREE_OPERATIONS, type Manner } from '../store/embedded/memory-disk.js';
 
@@ -49,12 +49,13 @@ function events(count: number): Made[] {
 /** The log of events, as far as the tree reads it. */
 function sourceOf(stored: readonly Made[]): EventSource {
   return {
-    *scan({ from = 1 }) {
+    scan: () => [],
+    *entries({ from = 1 }) {
       for (let i = from - 1; i < stored.length; i++) {
         const event = stored[i];
         if (event === undefined) return;
         const { commitment } = event;
-        yield { sequence: i + 1, envelope: envelopeOf(event), commitment } as StoredEvent;
+        yield { sequence: i + 1, envelope: envelopeOf(event), commitment } as StoredEntry;
       }
     },
   };

@@ -6,14 +6,19 @@ import { placeRunless, type RunlessEvent } from './plain-links.js';
 import { id } from './run-events.js';
 
 const OF_A_RUN = new Map([[id(1), id(1)]]);
-const NO_RUN = Buffer.alloc(16);
+const NO_ID = Buffer.alloc(16);
 
 /** The record of each event of an organisation, which is of number 3. */
 function placed(events: readonly RunlessEvent[]): Map<string, string> {
   const runless = new RunlessEvents();
   for (const [address, { eventId, parentEventId }] of events.entries()) {
-    const parent = parentEventId === null ? undefined : idBytes(parentEventId);
-    runless.add(idBytes(eventId), 0, parent, { address, size: 1, organisation: 3, flags: FLAG.after });
+    const parent = parentEventId === null ? NO_ID : idBytes(parentEventId);
+    runless.add(Buffer.concat([idBytes(eventId), parent]), 0, 16, {
+      address,
+      size: 1,
+      organisation: 3,
+      flags: FLAG.after,
+    });
   }
   const membership = new Membership(runless, (organisation, ids, at) => {
     const run = organisation === 3 ? OF_A_RUN.get(entryId(ids, at)) : undefined;
@@ -94,9 +99,9 @@ test('placing many is following each with maps, in any order [R-204] [R-205]', (
 test('an event is looked for among those of its own organisation [R-204]', () => {
   const runless = new RunlessEvents();
   const place = { address: 0, size: 1, flags: 0 };
-  runless.add(idBytes(id(2)), 0, idBytes(id(3)), { ...place, organisation: 0 });
-  runless.add(idBytes(id(3)), 0, undefined, { ...place, organisation: 1 });
-  const membership = new Membership(runless, () => NO_RUN);
+  runless.add(Buffer.concat([idBytes(id(2)), idBytes(id(3))]), 0, 16, { ...place, organisation: 0 });
+  runless.add(Buffer.concat([idBytes(id(3)), NO_ID]), 0, 16, { ...place, organisation: 1 });
+  const membership = new Membership(runless, () => NO_ID);
   expect(recordIn(membership, id(2), 0)).toBe(`event:${id(2)}`);
   expect(recordIn(membership, id(3), 1)).toBe(`event:${id(3)}`);
   expect(recordIn(membership, id(3), 0)).toBe(undefined);

@@ -78,6 +78,7 @@ export function eventFromText(text: string, stored: Stored): RunEvent {
     organisation: 'default',
     keyId: 'abcdefghij23',
     runId: undefined,
+    parentId: undefined,
     payloadState: 'plain',
     envelope: nothing,
     commitment: nothing,

@@ -3,7 +3,7 @@ import { hash, randomBytes, randomUUID } from 'node:crypto';
 import { encodeEnvelope, envelopeSize, SALT_BYTES } from '@clinical-events/protocol';
 import type { Candidate } from '../../src/store/store.js';
 
-const NO_RUN = new Uint8Array(16);
+const NO_ID = new Uint8Array(16);
 
 export function uuidBytes(text: string): Uint8Array {
   return Buffer.from(text.replaceAll('-', ''), 'hex');
@@ -14,16 +14,19 @@ export interface Made extends Candidate {
   readonly body: Buffer;
 }
 
-export interface Wanted extends Partial<Omit<Candidate, 'eventId' | 'runId' | 'salted' | 'commitment'>> {
+export interface Wanted extends Partial<
+  Omit<Candidate, 'eventId' | 'runId' | 'parentId' | 'salted' | 'commitment'>
+> {
   readonly eventId?: string;
   readonly runId?: string;
   /** A JSON text, or a value to be written as one. */
   readonly body?: unknown;
 }
 
-/** An event that could have passed every check, with what is not asked for made up. */
+/** An event that could have passed every check, with what is not asked for made up, and its parent from its body. */
 export function candidate({ eventId = randomUUID(), runId, body = {}, ...more }: Wanted = {}): Made {
   const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+  const parent = /"parent_event_id":"([0-9a-fA-F-]{36})"/.exec(bytes.toString())?.[1];
   const salted = Buffer.concat([randomBytes(SALT_BYTES), bytes]);
   return {
     kind: 'outcome',
@@ -33,7 +36,8 @@ export function candidate({ eventId = randomUUID(), runId, body = {}, ...more }:
     receivedAt: Date.now(),
     ...more,
     eventId: uuidBytes(eventId),
-    runId: runId === undefined ? NO_RUN : uuidBytes(runId),
+    runId: runId === undefined ? NO_ID : uuidBytes(runId),
+    parentId: parent === undefined ? NO_ID : uuidBytes(parent),
     salted,
     commitment: hash('sha256', salted, 'buffer'),
     body: salted.subarray(SALT_BYTES),

@@ -1,5 +1,5 @@
 /** What every driver of the store must do (src/store/store.ts), as one suite to be run over each of them. */
-import { EVENT_KINDS } from '@clinical-events/protocol';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type {
@@ -8,6 +8,7 @@ import type {
   Outcome,
   ScanRange,
   Store,
+  StoredEntry,
   StoredEvent,
 } from '../../src/store/store.js';
 import { candidate, envelopeOf, idOf, uuidBytes, type Made } from './candidate.js';
@@ -27,10 +28,10 @@ export interface Driver {
 }
 
 /** An event with its bytes as text, so that a difference can be read. */
-type Readable = Omit<StoredEvent, 'body' | 'salted' | 'commitment' | 'envelope'> &
+type Readable = Omit<StoredEntry, 'body' | 'salted' | 'commitment' | 'envelope'> &
   Record<'body' | 'salted' | 'commitment' | 'envelope', string>;
 
-function readable(event: StoredEvent): Readable {
+function readable(event: StoredEntry): Readable {
   const { body, salted, commitment, envelope, ...rest } = event;
   const text = (bytes: Buffer) => bytes.toString('base64');
   return {
@@ -42,9 +43,11 @@ function readable(event: StoredEvent): Readable {
 /** What an event must look like when it is read, but for its sequence. */
 function asStored(event: Made): Omit<Readable, 'sequence'> {
   const { kind, profile, organisation, keyId, receivedAt } = event;
-  const runId = event.runId.some((byte) => byte !== 0) ? idOf({ ...event, eventId: event.runId }) : undefined;
+  const text = (id: Uint8Array) =>
+    id.some((byte) => byte !== 0) ? idOf({ ...event, eventId: id }) : undefined;
+  const [runId, parentId] = [text(event.runId), text(event.parentId)];
   return {
-    ...{ kind, profile, organisation, keyId, receivedAt, runId },
+    ...{ kind, profile, organisation, keyId, receivedAt, runId, parentId },
     eventId: idOf(event),
     payloadState: 'plain',
     body: event.body.toString('base64'),
@@ -98,6 +101,28 @@ export function storeConformance(driver: Driver): void {
         events.map((event, i) => ({ sequence: i + 1, ...asStored(event) })),
       );
     }
+
+    test("[R-901] the log's own entries have a sequence and are no events, also those of an unknown kind", async () => {
+      const events = [candidate(), candidate()];
+      const [first, second] = events as [Made, Made];
+      const ownOf = (kind: number) => ({ ...candidate({ organisation: '' }), kind });
+      const [head, unknown] = [ownOf(0x81), ownOf(0xff)];
+      expect(await append(first, head)).toEqual(['accepted', 'accepted']);
+      expect(await append(unknown, second, head)).toEqual(['accepted', 'accepted', 'duplicate']);
+      await reopen();
+      const all: StoredEntry[] = [];
+      for await (const { sequence, kind, eventId } of place.source.entries({})) {
+        all.push({ sequence, kind, eventId } as StoredEntry);
+      }
+      expect(all).toEqual(
+        [first, head, unknown, second].map((event, i) => ({
+          ...{ sequence: i + 1, kind: event.kind, eventId: idOf(event) },
+        })),
+      );
+      const found = await readAll(place.source);
+      expect(found.map(({ sequence }) => sequence)).toEqual([1, 4]);
+      expect(await readAll(place.source, { eventId: idOf(head) })).toEqual([]);
+    });
 
     test('a new store holds nothing', async () => {
       await expectStored();
@@ -252,7 +277,7 @@ export function storeConformance(driver: Driver): void {
             const wanted = stored.filter(
               (event) =>
                 event.sequence >= (from ?? 1) &&
-                (kinds?.includes(event.kind) ?? true) &&
+                (kinds?.includes(event.kind as EventKind) ?? true) &&
                 event.organisation === (organisation ?? event.organisation) &&
                 event.runId === (runId ?? event.runId) &&
                 event.receivedAt >= (since ?? 0) &&

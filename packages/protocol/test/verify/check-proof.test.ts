@@ -40,6 +40,7 @@ describe('checkProof', () => {
           ...logged.envelope,
           eventId: new Uint8Array(logged.envelope.eventId),
           runId: new Uint8Array(16),
+          parentId: new Uint8Array(16),
         },
         index,
         checkpoint: { origin: ORIGIN, size: SIZE, root },
@@ -111,7 +112,7 @@ describe('checkProof', () => {
     ['the time of arrival', () => Buffer.from(extra).fill(0x77, 12, 13)],
     [
       'the organisation',
-      () => Buffer.concat([extra.subarray(0, 45), Buffer.from('south'), extra.subarray(50)]),
+      () => Buffer.concat([extra.subarray(0, 61), Buffer.from('south'), extra.subarray(66)]),
     ],
   ])('[R-908] finds %s changed in the proof', async (_, changed) => {
     const forged = sampleProof(events, INDEX, checkpoint, changed());

@@ -101,6 +101,7 @@ export function sampleEvent(index: number, spell = (id: string) => id): SampleEv
     receivedAt: 1_772_443_904_000 + index,
     eventId: Buffer.from(eventId.replaceAll('-', ''), 'hex'),
     runId: Buffer.alloc(16),
+    parentId: Buffer.alloc(16),
   };
   const encoded = Buffer.alloc(envelopeSize(envelope));
   encodeEnvelope(encoded, 0, envelope);

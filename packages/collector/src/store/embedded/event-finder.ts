@@ -1,12 +1,12 @@
 /**
- * Finds events by their id, beside a running collector or without one.
+ * Finds events, and entries of the log's own, by their id, beside a running collector or without one.
  *
  * The id index says where to look. It is derived, so it may be missing, behind (a running collector holds the newest
  * part in its memory), damaged, or that of another copy of this ledger. What it says is believed only where the log
  * agrees, and what it does not cover is read from the log.
  */
 import path from 'node:path';
-import type { StoredEvent } from '../store.js';
+import type { StoredEntry } from '../store.js';
 import { EventReader, type Cursor } from './event-reader.js';
 import { exists, type Files } from './files.js';
 import {
@@ -36,11 +36,13 @@ export interface Sought {
 
 export interface Findings {
   /** One of each organisation that has one, by their sequence and in memory of their own. */
-  readonly events: readonly StoredEvent[];
+  readonly events: readonly StoredEntry[];
   /** Behind the last event that can be read. If more were stored once, the end of the log is damaged. */
   readonly nextSequence: number;
 }
 
+/** The organisation of the log's own entries; no sender has it. */
+const OF_THE_LOG = '';
 /** Organisation and key id behind a frame's header. */
 const SENDER_BYTES = 512;
 
@@ -59,23 +61,23 @@ export async function findEvents(
   // Before the segments are looked at: an index only grows, and would speak of events that came since.
   const index = openIndex(dataDirectory);
   try {
-    const organisations = organisation === undefined ? known : [organisation];
+    const organisations = organisation === undefined ? [...known, OF_THE_LOG] : [organisation];
     const indexed = index && new IndexedLog(dataDirectory, files, index).find(eventId, organisations);
     const range = { eventId, ...(organisation !== undefined && { organisation }) };
     const reader = new EventReader(dataDirectory, files);
     if (indexed !== undefined) {
-      const newer = readAll(reader.scan({ ...range, from: indexed.nextSequence }));
+      const newer = readAll(reader.entries({ ...range, from: indexed.nextSequence }));
       const events = [...indexed.events, ...newer.events];
       if (events.length > 0 || organisation !== undefined) return { ...newer, events };
     }
-    return readAll(reader.scan(range));
+    return readAll(reader.entries(range));
   } finally {
     await index?.close();
   }
 }
 
-function readAll(scan: Generator<StoredEvent, Cursor>): Findings {
-  const events: StoredEvent[] = [];
+function readAll(scan: Generator<StoredEntry, Cursor>): Findings {
+  const events: StoredEntry[] = [];
   for (;;) {
     const next = scan.next();
     if (next.done) return { events, nextSequence: next.value.nextSequence };
@@ -109,7 +111,7 @@ class IndexedLog {
       const nextSequence = this.#nextSequence();
       if (nextSequence === undefined) return undefined;
       const id = Buffer.from(eventId.replaceAll('-', ''), 'hex');
-      const events: StoredEvent[] = [];
+      const events: StoredEntry[] = [];
       for (const organisation of new Set(organisations)) {
         for (const address of this.#candidates(organisation, id)) {
           // The event is most likely just here: reading the log will name the damage, or show that there is none.
@@ -169,7 +171,7 @@ class IndexedLog {
 }
 
 /** A scan's views are overwritten by the next event. */
-function kept(event: StoredEvent): StoredEvent {
+function kept(event: StoredEntry): StoredEntry {
   const salted = Buffer.from(event.salted);
   return {
     ...event,

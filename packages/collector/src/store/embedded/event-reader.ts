@@ -1,11 +1,18 @@
 /** Reads the events of a ledger from its segments, beside a running collector or without one. */
 import path from 'node:path';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import { StoreDamaged, type EventSource, type ScanRange, type StoredEvent } from '../store.js';
+import {
+  StoreDamaged,
+  type EventSource,
+  type ScanRange,
+  type StoredEntry,
+  type StoredEvent,
+} from '../store.js';
 import type { Files } from './files.js';
 import {
   decodeFrame,
   frameEventId,
+  frameIsOwn,
   frameKind,
   frameOrganisation,
   frameReceivedAt,
@@ -36,7 +43,15 @@ export class EventReader implements EventSource {
    * @returns where it stopped.
    * @throws StoreDamaged at the first frame that does not hold what was written and had been durable.
    */
-  *scan(range: ScanRange, cursor?: Cursor): Generator<StoredEvent, Cursor> {
+  scan(range: ScanRange, cursor?: Cursor): Generator<StoredEvent, Cursor> {
+    return this.#read(range, true, cursor) as Generator<StoredEvent, Cursor>;
+  }
+
+  entries(range: ScanRange): Generator<StoredEntry, Cursor> {
+    return this.#read(range, false);
+  }
+
+  *#read(range: ScanRange, eventsAlone: boolean, cursor?: Cursor): Generator<StoredEntry, Cursor> {
     const segments = listSegments(this.files, this.#directory);
     const from = range.from ?? 1;
     const first = segments.findLastIndex((segment) =>
@@ -51,6 +66,7 @@ export class EventReader implements EventSource {
       const next = frames.next();
       if (next.done) return next.value;
       const { buffer, offset } = next.value;
+      if (eventsAlone && frameIsOwn(buffer, offset)) continue;
       if (matches(buffer, offset)) yield decodeFrame(buffer, offset);
     }
   }

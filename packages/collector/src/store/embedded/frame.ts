@@ -4,7 +4,7 @@
  *   offset  size  field
  *        0     4  CRC-32 (ISO-HDLC, the one of zlib) of bytes 4 up to the end of the frame
  *        4     4  size of the whole frame in bytes
- *        8     1  format version, 2
+ *        8     1  format version, 3
  *        9     1  payload state: 0 plain, 1 encrypted, 2 retired (extension and payload zeroed in place, the rest stays)
  *       10     2  length of the extension, X: the salt of a plain payload, and room for what an encrypted one needs
  *       12     4  payload length, P
@@ -27,12 +27,13 @@ import {
   encodeEnvelope,
   ENVELOPE_FIXED_BYTES,
   envelopeSize,
+  FIRST_ENTRY_KIND,
   SALT_BYTES,
 } from '@clinical-events/protocol';
-import type { Candidate, PayloadState, StoredEvent } from '../store.js';
+import type { Candidate, PayloadState, StoredEntry } from '../store.js';
 import { uuidText } from '../uuid-text.js';
 
-const FRAME_VERSION = 2;
+const FRAME_VERSION = 3;
 const ENVELOPE = 64;
 /** The size of a frame whose strings, extension and payload are empty: no frame is smaller. */
 export const HEADER_BYTES = ENVELOPE + ENVELOPE_FIXED_BYTES;
@@ -142,6 +143,11 @@ export function frameKind(source: Buffer, offset: number): number {
   return source[offset + ENVELOPE + 1] ?? 0;
 }
 
+/** Whether it is an entry of the log's own, of a kind that is known here or not. */
+export function frameIsOwn(source: Buffer, offset: number): boolean {
+  return frameKind(source, offset) >= FIRST_ENTRY_KIND;
+}
+
 export function frameOrganisation(source: Buffer, offset: number): string {
   const start = offset + ENVELOPE + ENVELOPE_FIXED_BYTES;
   return source.toString('latin1', start, start + (source[offset + ENVELOPE + 3] ?? 0));
@@ -150,6 +156,11 @@ export function frameOrganisation(source: Buffer, offset: number): string {
 /** A view of the 16 bytes of the frame's run id. */
 export function frameRunId(source: Buffer, offset: number): Buffer {
   return source.subarray(offset + ENVELOPE + 29, offset + ENVELOPE + 45);
+}
+
+/** A view of the 16 bytes of the frame's parent event id. */
+export function frameParentId(source: Buffer, offset: number): Buffer {
+  return source.subarray(offset + ENVELOPE + 45, offset + ENVELOPE + 61);
 }
 
 /** A view of the frame's envelope. */
@@ -162,19 +173,20 @@ export function frameSalted(source: Buffer, offset: number, size: number): Buffe
   return source.subarray(envelopeEnd(source, offset), offset + size);
 }
 
-const NO_RUN = Buffer.alloc(16);
+const NO_ID = Buffer.alloc(16);
 
 /**
  * Reads a frame whose size is plausible and whose checksum holds.
- * @returns the event; its views are views of `source`.
+ * @returns the entry; its views are views of `source`.
  * @throws RangeError for an envelope or a payload state that this version does not know.
  */
-export function decodeFrame(source: Buffer, offset: number): StoredEvent {
+export function decodeFrame(source: Buffer, offset: number): StoredEntry {
   const payloadState = PAYLOAD_STATES[framePayloadState(source, offset)];
   if (payloadState === undefined) throw new RangeError('a frame written by a later version of the collector');
   const size = source.readUInt32LE(offset + 4);
   const { envelope } = decodeEnvelope(source, offset + ENVELOPE);
   const runId = frameRunId(source, offset);
+  const parentId = frameParentId(source, offset);
   return {
     sequence: frameSequence(source, offset),
     kind: envelope.kind,
@@ -183,7 +195,8 @@ export function decodeFrame(source: Buffer, offset: number): StoredEvent {
     keyId: envelope.keyId,
     receivedAt: envelope.receivedAt,
     eventId: uuidText(frameEventId(source, offset)),
-    runId: runId.equals(NO_RUN) ? undefined : uuidText(runId),
+    runId: runId.equals(NO_ID) ? undefined : uuidText(runId),
+    parentId: parentId.equals(NO_ID) ? undefined : uuidText(parentId),
     payloadState,
     envelope: frameEnvelope(source, offset),
     commitment: frameCommitment(source, offset),

@@ -1,6 +1,6 @@
 /** Reads the log behind its writer, a piece at a time, and goes on where it stopped. */
 import path from 'node:path';
-import type { PassedEvent } from '../event-places.js';
+import type { FollowedEvent } from '../event-places.js';
 import type { Files } from './files.js';
 import { frameSequence } from './frame.js';
 import { PassedFrame } from './passed-frame.js';
@@ -27,7 +27,7 @@ export class LogFollower {
    * @param through the last sequence that is known to be durable. What lies behind may still be taken back.
    * @throws StoreDamaged at the first frame of a segment before the last that does not hold what was written.
    */
-  *read(through: number): Generator<PassedEvent, void> {
+  *read(through: number): Generator<FollowedEvent, void> {
     const start = this.#next;
     if (through < (start?.sequence ?? this.from)) return;
     const segments = listSegments(this.files, this.#directory);

@@ -21,6 +21,7 @@ import { exists, type Files } from './files.js';
 import {
   checksumHolds,
   frameEventId,
+  frameIsOwn,
   frameOrganisation,
   frameRunId,
   frameSequence,
@@ -104,6 +105,7 @@ export class LogPlaces implements EventPlaces {
         if (next.done) return next.value.nextSequence;
         const { buffer, offset, size, address } = next.value;
         if (address >= to) return frameSequence(buffer, offset);
+        if (frameIsOwn(buffer, offset)) continue;
         passed.come(buffer, offset, size, address);
         if (address >= this.#coveredTo) this.#note(passed);
         yield passed;

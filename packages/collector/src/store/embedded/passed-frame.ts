@@ -1,8 +1,9 @@
 /** The frame that a pass over the log has come to: says what is asked of it, and nothing is made of the rest. */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import type { PassedEvent } from '../event-places.js';
+import type { FollowedEvent } from '../event-places.js';
 import { latin1, RepeatedText } from '../repeated-text.js';
 import {
+  frameIsOwn,
   frameKind,
   framePayloadLength,
   framePayloadState,
@@ -10,14 +11,15 @@ import {
   frameSequence,
   HEADER_BYTES,
 } from './frame.js';
-import { EVENT_ID_AT, organisationLength, PLAIN, RUN_ID_AT } from './read-frames.js';
+import { EVENT_ID_AT, organisationLength, PARENT_ID_AT, PLAIN, RUN_ID_AT } from './read-frames.js';
 
-export class PassedFrame implements PassedEvent {
+export class PassedFrame implements FollowedEvent {
   source: Buffer = Buffer.alloc(0);
   address = 0;
   size = 0;
   eventIdAt = 0;
   runIdAt = 0;
+  parentIdAt = 0;
   readonly #organisation = new RepeatedText(latin1);
   #offset = 0;
 
@@ -28,10 +30,15 @@ export class PassedFrame implements PassedEvent {
     this.#offset = offset;
     this.eventIdAt = offset + EVENT_ID_AT;
     this.runIdAt = offset + RUN_ID_AT;
+    this.parentIdAt = offset + PARENT_ID_AT;
   }
 
   get sequence(): number {
     return frameSequence(this.source, this.#offset);
+  }
+
+  get isOwn(): boolean {
+    return frameIsOwn(this.source, this.#offset);
   }
 
   get kind(): EventKind {

@@ -12,6 +12,7 @@ import {
   frameEnvelope,
   frameEventId,
   frameKind,
+  frameParentId,
   framePayloadLength,
   framePayloadState,
   frameReceivedAt,
@@ -27,6 +28,7 @@ const PROBE = Buffer.alloc(HEADER_BYTES);
 const offsetOf = (view: Buffer) => view.byteOffset - PROBE.byteOffset;
 export const EVENT_ID_AT = offsetOf(frameEventId(PROBE, 0));
 export const RUN_ID_AT = offsetOf(frameRunId(PROBE, 0));
+export const PARENT_ID_AT = offsetOf(frameParentId(PROBE, 0));
 /** In the envelope (leaf.ts). */
 const PROFILE_AT = offsetOf(frameEnvelope(PROBE, 0)) + 2;
 const ORGANISATION_LENGTH_AT = PROFILE_AT + 1;
@@ -92,6 +94,7 @@ export class ReadFrames implements ReadEvents {
 
 function factsOf(stored: ReturnType<typeof decodeFrame>): EventFacts {
   const { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState } = stored;
+  if (typeof kind === 'number') throw new RangeError("an entry of the log's own is no event");
   return { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState };
 }
 

@@ -5,7 +5,7 @@
  *   offset  size  field
  *        0     8  "CLINEVNT"
  *        8     4  CRC-32 of bytes 12 to 63
- *       12     4  format version of the segment and of every frame in it, 2
+ *       12     4  format version of the segment and of every frame in it, 3
  *       16     8  address of the first frame: how many bytes of frames all earlier segments hold
  *       24     8  sequence of the first event
  *       32     8  created, milliseconds since 1970 UTC
@@ -23,7 +23,7 @@ import type { Files } from './files.js';
 
 export const SEGMENT_HEADER_BYTES = 64;
 const MAGIC = 'CLINEVNT';
-const VERSION = 2;
+const VERSION = 3;
 const NAME = /^\d{16}\.segment$/;
 
 export interface Segment {
@@ -66,9 +66,11 @@ function readSegmentHeader(files: Files, file: string): Segment {
     throw damaged(8, 'the segment header has changed');
   const version = header.readUInt32LE(12);
   if (version !== VERSION) {
-    // Events of version 1 have no salt, so nothing could be proved of them.
     const which = version > VERSION ? 'a later' : 'an earlier, unfinished';
-    throw new Error(`${path.basename(file)} was written by ${which} version of the collector`);
+    throw new Error(
+      `${path.basename(file)} was written by ${which} version of the collector (format ${version}), and this one ` +
+        `reads format ${VERSION} only`,
+    );
   }
   const firstSequence = Number(header.readBigUInt64LE(24));
   if (firstSequence !== sequence) throw damaged(24, 'the segment has another name than it was written under');

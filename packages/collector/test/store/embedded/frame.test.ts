@@ -10,6 +10,7 @@ import {
   frameEventId,
   frameKind,
   frameOrganisation,
+  frameParentId,
   frameReceivedAt,
   frameRunId,
   frameSequence,
@@ -52,7 +53,7 @@ describe('a frame', () => {
           const { kind, profile, organisation, keyId, receivedAt } = event;
           const { body, salted, commitment, envelope, ...decoded } = decodeFrame(bytes, offset);
           expect(decoded).toEqual({
-            ...{ sequence, kind, profile, organisation, keyId, receivedAt, runId },
+            ...{ sequence, kind, profile, organisation, keyId, receivedAt, runId, parentId: undefined },
             eventId: fields.eventId.toLowerCase(),
             payloadState: 'plain',
           });
@@ -68,6 +69,7 @@ describe('a frame', () => {
           expect(frameOrganisation(bytes, offset)).toBe(organisation);
           expect(frameEventId(bytes, offset).equals(event.eventId)).toBe(true);
           expect(frameRunId(bytes, offset).equals(event.runId)).toBe(true);
+          expect(frameParentId(bytes, offset).equals(event.parentId)).toBe(true);
         },
       ),
     );

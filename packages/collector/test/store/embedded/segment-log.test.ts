@@ -259,7 +259,7 @@ describe('damage', () => {
     const log = await open(disk);
     const stored: Candidate[] = [];
     for (let batch = 0; log.segments.length < 3 || batch % 4 > 0; batch++) {
-      const more = events(2, `${batch}-${'filler'.repeat(40)}`);
+      const more = events(2, `${batch}-${'filler'.repeat(37)}`);
       await append(log, ...more);
       stored.push(...more);
     }
