@@ -12,5 +12,6 @@ export {
   openTelemetryVariables,
   serviceManagement,
   showsStacks,
+  sudoUser,
   type ServiceManagement,
 } from './config/surroundings.js';

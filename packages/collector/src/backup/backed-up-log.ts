@@ -25,20 +25,20 @@ export interface BackedUpLog {
   readonly ledgerId: string;
   readonly origin: string;
   readonly events: number;
+  /** With the log's own. */
+  readonly entries: number;
   /** Milliseconds since 1970 UTC. */
   readonly lastReceivedAt: number | undefined;
   /** The newest signed one. */
   readonly checkpoint: Checkpoint;
   readonly note: string;
   readonly cosigned: Readonly<Record<string, string>>;
-  /** The newest signed checkpoint over the access log. */
-  readonly accessNote: string | undefined;
   /** Oldest first; to the last one events are still being added. */
   readonly segments: readonly BackedUpSegment[];
   readonly files: readonly BackedUpFile[];
   /** Only when they were asked for. */
   readonly signingKeys: readonly BackedUpFile[];
-  /** As it is now, up to its last whole line; undefined when there is none. */
+  /** As it is when it is asked for, up to its last whole line: at least what the log has heads of. Undefined when there is none. */
   readonly accessLog: () => Pick<BackedUpSegment, 'bytes' | 'pieces'> | undefined;
   /** Writes the API keys as they are now to a new file. @returns false when there are none. */
   readonly copyKeys: (file: string) => Promise<boolean>;

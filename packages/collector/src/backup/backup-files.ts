@@ -2,7 +2,7 @@
  * The directory that back-ups are in:
  *
  *   backup.json                          what this is: format, ledger, origin; made first
- *   manifests/<UTC time>-<events>.json   one for each run, made last (manifest.ts)
+ *   manifests/<UTC time>-<entries>.json  one for each run, made last (manifest.ts)
  *   files.sha256                         the files that never change (catalogue.ts)
  *   ledger/<sequence>.segment            the log; only the last one grows
  *   checkpoints/…                        kept checkpoints, the log's first key, rotations

@@ -61,10 +61,10 @@ export async function backUp(
   const manifest: Manifest = {
     ...{ format: FORMAT, version: VERSION, tool, time: new Date(now).toISOString() },
     ...{ ledger_id: log.ledgerId, origin: log.origin },
-    ...{ events: log.events, signed_events: log.checkpoint.size },
+    ...{ events: log.events, entries: log.entries, signed_entries: log.checkpoint.size },
     root: Buffer.from(log.checkpoint.root).toString('base64'),
     last_received_at: log.lastReceivedAt === undefined ? null : new Date(log.lastReceivedAt).toISOString(),
-    ...{ checkpoint: log.note, cosigned: log.cosigned, access_checkpoint: log.accessNote ?? null },
+    ...{ checkpoint: log.note, cosigned: log.cosigned },
     ...{ catalogue: writer.noteCatalogue(), segment, access_log: accessLog, keys },
     signing_keys: log.signingKeys.map(({ file }) => file),
   };
@@ -77,11 +77,11 @@ export async function backUp(
  * here. That the last segment goes on from what was backed up of it is seen when it is copied; a log that parted before
  * that has no such segment, because its events have other salts and so other bytes.
  */
-function assertGoesOn({ events, segments }: BackedUpLog, newest: Manifest | undefined): void {
+function assertGoesOn({ entries, segments }: BackedUpLog, newest: Manifest | undefined): void {
   if (newest === undefined) return;
-  if (events < newest.events) {
+  if (entries < newest.entries) {
     throw new LogDiffers(
-      `it holds ${events} events, and ${newest.events} were backed up before: it was cut short, or is an older copy`,
+      `it holds ${entries} entries, and ${newest.entries} were backed up before: it was cut short, or is an older copy`,
     );
   }
   const { file } = newest.segment;

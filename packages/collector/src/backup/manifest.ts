@@ -1,5 +1,5 @@
 /**
- * `manifests/<UTC time>-<events>.json`: what one run of `collector backup` has made sure of.
+ * `manifests/<UTC time>-<entries>.json`: what one run of `collector backup` has made sure of.
  *
  * Files of a back-up only ever grow or stay, so a manifest names each with a size and the hash of so many of its first
  * bytes, and holds as long as these stay. The hash of the manifest itself stands in it, because a flipped digit in a size
@@ -26,9 +26,10 @@ export interface Manifest {
   readonly time: string;
   readonly ledger_id: string;
   readonly origin: string;
-  /** How many events there are, and how many of them the checkpoint covers. */
   readonly events: number;
-  readonly signed_events: number;
+  /** How many entries there are, those of the log's own among them, and how many of them the checkpoint covers. */
+  readonly entries: number;
+  readonly signed_entries: number;
   /** Of the checkpoint, base64. */
   readonly root: string;
   /** When the last event was received; null when there is none. */
@@ -36,8 +37,6 @@ export interface Manifest {
   /** The newest signed checkpoint, and those that witnesses have cosigned by the names of their files. */
   readonly checkpoint: string;
   readonly cosigned: Readonly<Record<string, string>>;
-  /** The newest one over the access log. */
-  readonly access_checkpoint: string | null;
   /** The list of all files that never change (catalogue.ts). */
   readonly catalogue: Noted;
   /** The last segment of the log. */
@@ -66,25 +65,25 @@ export interface ManifestName {
   readonly name: string;
   /** Milliseconds since 1970 UTC. */
   readonly time: number;
-  readonly events: number;
+  readonly entries: number;
 }
 
-export function manifestName({ time, events }: Pick<Manifest, 'time' | 'events'>): string {
-  return `${time.replace(/[-:.]/g, '')}-${events}.json`;
+export function manifestName({ time, entries }: Pick<Manifest, 'time' | 'entries'>): string {
+  return `${time.replace(/[-:.]/g, '')}-${entries}.json`;
 }
 
 /** @returns undefined when a manifest has no such name. */
 export function readManifestName(name: string): ManifestName | undefined {
   const found = NAME.exec(name);
   if (found === null) return undefined;
-  const [, year, month, day, hour, minute, second, millisecond, events] = found.map(Number);
+  const [, year, month, day, hour, minute, second, millisecond, entries] = found.map(Number);
   const time = Date.UTC(year ?? 0, (month ?? 0) - 1, day, hour, minute, second, millisecond);
-  return { name, time, events: events ?? 0 };
+  return { name, time, entries: entries ?? 0 };
 }
 
 /** Oldest first. A log only grows, while a clock may be put back. */
 export function byAge(a: ManifestName, b: ManifestName): number {
-  return a.events - b.events || a.time - b.time;
+  return a.entries - b.entries || a.time - b.time;
 }
 
 export function formatManifest(manifest: Manifest): string {
@@ -125,8 +124,7 @@ function isManifest(value: object): value is Manifest {
     of.format === FORMAT &&
     of.version === VERSION &&
     [of.tool, of.time, of.ledger_id, of.origin, of.root, of.checkpoint].every(isText) &&
-    [of.events, of.signed_events].every(isCount) &&
-    (of.access_checkpoint === null || isText(of.access_checkpoint)) &&
+    [of.events, of.entries, of.signed_entries].every(isCount) &&
     (of.last_received_at === null || matches(of.last_received_at, INSTANT)) &&
     isNoted(of.catalogue, /^files\.sha256$/) &&
     isNoted(of.segment, SEGMENT) &&

@@ -66,8 +66,6 @@ export function layOut(
     }
     complete();
     syncAll(directory);
-    const { access_checkpoint: accessNote } = manifest;
-    if (accessNote !== null) write('checkpoints/access-log', (take) => take(Buffer.from(accessNote)));
     write('checkpoints/latest', (take) => take(Buffer.from(manifest.checkpoint)));
     syncDirectory(path.join(directory, 'checkpoints'));
   } catch (error) {

@@ -1,306 +1,197 @@
-/** Whether `access.log` is the one that was signed, for `verify` and `doctor`: reads it from its beginning to its end. */
-import fs from 'node:fs';
-import type { Checkpoint } from '@clinical-events/protocol/verify';
-import { accessLogCheckpoint, accessLogKey, restoreIn } from '../integrity/access-log-keys.js';
-import { GrowingTree } from '../integrity/growing-tree.js';
-import { LineLeaves } from '../integrity/line-leaves.js';
-import type { NoteKey } from '../integrity/note-signing.js';
-import { restoreLineIn, type RestoreLine } from '../integrity/restore-line.js';
-import { AccessLogFile, accessLogPath } from '../store/embedded/access-log-file.js';
-import type { Files } from '../store/embedded/files.js';
+/**
+ * Whether `access.log` is the one whose heads stand in the log (integrity/access-chain.ts), for `verify` and `doctor`. It is
+ * read beside the log: what a head speaks of was on the disk before the head was.
+ */
+import { AccessChain, headIn, type AccessHead } from '../integrity/access-chain.js';
+import { AccessLogUnfit } from '../store/access-log-store.js';
+import { AccessLogFile } from '../store/embedded/access-log-file.js';
 import { counted } from '../store/embedded/inspection.js';
+import { systemCode } from '../system-code.js';
 import { lineIn } from './access-log.js';
 import type { VerifyFinding } from './verify-findings.js';
-
-/** A checkpoint of the readings, signed by a key of the log. */
-export interface AccessRoot {
-  readonly checkpoint: Checkpoint;
-  /** Where it was found. */
-  readonly source: string;
-}
 
 export interface AccessLogState {
   /** Whole lines; a reading has two. */
   readonly lines: number;
-  /** How many of them are under the checkpoint of the directory, or one that was given. */
-  readonly signed: number;
+  /** How many of them come to a head in the log. */
+  readonly covered: number;
+  /** Heads in the log. */
+  readonly heads: number;
   /** Readings that were not noted to have ended: they still run, or were killed. */
   readonly unended: number;
   /** Lines that a crash or a full disk has cut short. */
   readonly torn: number;
   /** When the last reading began: an instant, RFC 3339 in UTC. */
   readonly last: string | undefined;
-  /** The last time that a collector took up lines whose checkpoint was missing. */
-  readonly adopted: Adoption | undefined;
-  /** The restores after which the log went on, the oldest first. */
-  readonly restores: readonly Restored[];
   /** Notes among them. */
   readonly findings: readonly VerifyFinding[];
 }
 
-/** That lines were taken up without their checkpoint. */
-interface Adoption {
-  /** When: an instant, RFC 3339 in UTC. Nothing proves the readings before it. */
-  readonly at: string;
-  /** How many lines stand before it. */
-  readonly lines: number;
-  /** How many of these are proved all the same, by a checkpoint that was given. */
+/** A head in the log that the lines do not come to. */
+interface Contradiction extends AccessHead {
+  /** Of its entry. */
+  readonly sequence: number;
+  /** How many lines before come to the head before it. */
   readonly proved: number;
-}
-
-/** That the log went on from a back-up. */
-interface Restored extends RestoreLine {
-  /** The largest number of lines before it that a checkpoint given was signed over, when that is more than it has. */
-  signedBefore: number | undefined;
+  /** How many lines there were when it was looked for. */
+  readonly had: number;
+  /** The entry of the first head behind it that the lines come to. */
+  fitsFrom: number | undefined;
 }
 
 const LOG = 'access.log';
-const CHECKPOINT = 'checkpoints/access-log';
 const PIECE_BYTES = 1 << 20;
-/** No note of a command is as long: noted-files.ts sees to that. */
+/** No line of a command is as long: noted-files.ts sees to that. */
 const LONGEST_LINE = 16 << 20;
 
-/** The note in `checkpoints/access-log`. To be read before the keys and the log: both then hold at least what it says. */
-export function accessCheckpointNote(dataDir: string, files: Files): string | undefined {
-  return AccessLogFile.read(dataDir, files).checkpoint();
-}
-
-/** What the log is held against. */
-interface Against {
-  /** The note in `checkpoints/access-log`. */
-  readonly note: string | undefined;
-  /** Of the log of events. */
-  readonly keys: readonly NoteKey[];
-  /** Keys that it had before them, which are not believed for the newest checkpoint. */
-  readonly earlier?: readonly NoteKey[];
-  /** Whether events were signed: before the first of them is taken, the empty log of readings is signed. */
-  readonly hasBegun: boolean;
-  /** Checkpoints that were kept elsewhere. */
-  readonly given?: readonly AccessRoot[];
-  /** The largest size that a sink took before the note was read. */
-  readonly givenOut?: number;
-}
-
-/** @returns undefined when there is neither a log nor any checkpoint of one, and needs not be. */
-export function checkAccessLog(
-  dataDir: string,
-  files: Files,
-  { note, keys, earlier = [], hasBegun, given = [], givenOut = 0 }: Against,
-): AccessLogState | undefined {
-  const stat = fs.lstatSync(accessLogPath(dataDir), { throwIfNoEntry: false });
-  if (stat === undefined && note === undefined && given.length === 0 && !hasBegun) return undefined;
-  const check = new AccessLogCheck();
-  // Without a key nothing can be checked, which is told of all checkpoints together.
-  const newest = note === undefined || keys.length === 0 ? undefined : check.judge(note, keys, earlier);
-  if (newest !== undefined && newest.size < givenOut) {
-    const message = `checkpoints over more lines of ${LOG} than ${newest.size} were given out (sinks.json says ${givenOut})`;
-    check.add('checkpoint_missing', message, CHECKPOINT);
-  }
-  for (const root of given) check.roots.push({ ...root, own: false });
-  if (stat === undefined || stat.isFile()) check.read(AccessLogFile.read(dataDir, files));
-  else check.add('unreadable', `${LOG} is no regular file, and was not opened`);
-  if (note === undefined && (hasBegun || check.state.lines > 0)) {
-    const message = `${CHECKPOINT} is missing, the checkpoint of the readings: it was removed, or no collector that signs them has run here yet`;
-    check.add('checkpoint_missing', message, CHECKPOINT);
-  }
-  return check.state;
-}
-
-function isOf(note: string, keys: readonly NoteKey[]): boolean {
-  try {
-    accessLogCheckpoint(note, keys.map(accessLogKey));
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-class AccessLogCheck {
-  /** Own: of the data directory, which was restored as a whole. */
-  readonly roots: (AccessRoot & { readonly own: boolean })[] = [];
-  readonly #restores: Restored[] = [];
-  /** Of logs that no restore here has begun. */
-  readonly #unknown: AccessRoot[] = [];
+export class AccessLogCheck {
+  readonly #file: AccessLogFile;
+  readonly #chain = new AccessChain(LONGEST_LINE);
   readonly #findings: VerifyFinding[] = [];
-  readonly #tree = GrowingTree.at({ hashes: () => Buffer.alloc(0) }, 0);
+  #piece: Buffer = Buffer.alloc(0);
+  /** Where in the file the next piece begins. */
+  #at = 0;
+  #unreadable = false;
+  #heads = 0;
+  #covered = 0;
+  #contradiction: Contradiction | undefined;
   #torn = 0;
   #begun = 0;
   #ended = 0;
   #last: string | undefined;
-  #adopted: Adoption | undefined;
   /** How many lines no command has written, and which is the first. */
   #foreign = 0;
   #firstForeign = 0;
-  /** The size of the largest root that the lines come to. */
-  #agrees = 0;
-  /** The smallest root that they do not come to, and how many lines are known to be right all the same. */
-  #contradicts: { readonly root: AccessRoot; readonly still: number } | undefined;
 
-  get state(): AccessLogState {
+  constructor(dataDir: string) {
+    this.#file = new AccessLogFile(dataDir);
+  }
+
+  /**
+   * Holds the lines against the next head of the log.
+   * @param body of the entry with it.
+   */
+  head(sequence: number, body: Buffer): void {
+    const head = headIn(body);
+    if (head === undefined) {
+      const message = `entry ${sequence} of the log is of the kind of a head of ${LOG}, and holds none that is known here`;
+      this.#findings.push({ kind: 'note', sequence, message });
+      return;
+    }
+    this.#heads++;
+    this.#readTo(head.lines);
+    const { lines, head: reached } = this.#chain.head;
+    if (lines === head.lines && reached === head.head) {
+      if (this.#contradiction !== undefined) this.#contradiction.fitsFrom ??= sequence;
+      this.#covered = lines;
+    } else {
+      this.#contradiction ??= {
+        ...{ ...head, sequence, proved: this.#covered, had: lines, fitsFrom: undefined },
+      };
+    }
+  }
+
+  /** To be called once, behind the last head. @returns undefined when there is neither a line nor a head. */
+  finish(): AccessLogState | undefined {
+    this.#readTo(Infinity);
+    this.#tell();
+    const { lines } = this.#chain;
+    if (lines === 0 && this.#heads === 0 && this.#findings.length === 0) return undefined;
     return {
-      lines: this.#tree.size,
-      signed: this.#agrees,
+      ...{ lines, covered: this.#covered, heads: this.#heads, torn: this.#torn, last: this.#last },
       unended: Math.max(0, this.#begun - this.#ended),
-      torn: this.#torn,
-      last: this.#last,
-      adopted: this.#adopted,
-      restores: this.#restores,
       findings: this.#findings,
     };
   }
 
-  add(kind: VerifyFinding['kind'], message: string, file = LOG): void {
-    this.#findings.push({ kind, file, message });
-  }
-
-  /** Takes the checkpoint of the directory when it is one. */
-  judge(note: string, keys: readonly NoteKey[], earlier: readonly NoteKey[]): Checkpoint | undefined {
-    try {
-      const checkpoint = accessLogCheckpoint(note, keys.map(accessLogKey));
-      this.roots.push({ checkpoint, source: CHECKPOINT, own: true });
-      return checkpoint;
-    } catch (error) {
-      const reason = isOf(note, earlier)
-        ? "only a key from before those given has signed it; give the log's first key, or wait for the next checkpoint"
-        : error instanceof Error
-          ? error.message
-          : String(error);
-      const message = `${CHECKPOINT} is not a checkpoint of this access log: ${reason}`;
-      this.add('checkpoint_invalid', message, CHECKPOINT);
-      return undefined;
-    }
-  }
-
-  read(log: ReturnType<typeof AccessLogFile.read>): void {
-    this.roots.sort((a, b) => a.checkpoint.size - b.checkpoint.size);
-    let next = this.#compare(0);
-    const lines = new LineLeaves(LONGEST_LINE);
-    // What comes meanwhile is left for another time.
-    const end = log.size() ?? 0;
-    for (let at = 0; at < end;) {
-      const piece = log.read(at, Math.min(PIECE_BYTES, end - at));
-      if (piece.length === 0) break;
-      at += piece.length;
-      for (const { leaf, bytes } of lines.take(piece)) {
-        this.#restored(bytes);
-        this.#tree.append(leaf, 1);
-        this.#line(bytes);
-        if (this.roots[next]?.checkpoint.size === this.#tree.size) next = this.#compare(next);
+  /** Reads on until there are so many lines, or no more. */
+  #readTo(lines: number): void {
+    while (this.#chain.lines < lines && !this.#unreadable) {
+      if (this.#piece.length === 0 && !this.#readPiece()) return;
+      // Up to the line that is wanted: the chain has to be looked at there.
+      let end = 0;
+      for (let missing = lines - this.#chain.lines; missing > 0 && end < this.#piece.length; missing--) {
+        const feed = this.#piece.indexOf(0x0a, end);
+        end = feed < 0 ? this.#piece.length : feed + 1;
       }
-      this.#tree.drain();
+      this.#chain.take(this.#piece.subarray(0, end), (bytes) => this.#line(bytes));
+      this.#piece = this.#piece.subarray(end);
     }
-    const beyond = this.roots.slice(next).filter((root) => this.#isHere(root));
-    this.#tellUnknown();
-    this.#tell(beyond.at(-1), lines.pending);
   }
 
-  #restored(bytes: Buffer | undefined): void {
-    const line = restoreLineIn(bytes);
-    if (line === undefined) return;
-    const before = this.#tree.size;
-    if (line.lines === before && line.root.equals(this.#tree.root())) {
-      this.#restores.push({ ...line, signedBefore: undefined });
-      return;
+  #readPiece(): boolean {
+    try {
+      this.#piece = this.#file.read(this.#at, PIECE_BYTES);
+    } catch (error) {
+      this.#unreadable = true;
+      const code = systemCode(error);
+      if (!(error instanceof AccessLogUnfit) && code === undefined) throw error;
+      const why = code === undefined ? 'is no regular file, and was not opened' : `cannot be read (${code})`;
+      this.#findings.push({ kind: 'unreadable', file: LOG, message: `${LOG} ${why}` });
     }
-    const message = `line ${before + 1} of ${LOG} tells of a restore, and not of the lines before it: these were altered, or the line was put in`;
-    this.add('access_log_altered', message);
-  }
-
-  /**
-   * Whether the root speaks of the lines that stand here. One of before a restore may speak of more than the back-up had:
-   * they are lost, and no others stand in their place under its name.
-   */
-  #isHere({ checkpoint, own, ...root }: (typeof this.roots)[number]): boolean {
-    const restore = restoreIn(checkpoint.origin);
-    const begun = restore === undefined ? -1 : this.#restores.findIndex(({ log }) => log === restore);
-    if (restore !== undefined && begun < 0) {
-      if (own) return true;
-      this.#unknown.push({ checkpoint, ...root });
-      return false;
-    }
-    const next = this.#restores[begun + 1];
-    if (own || next === undefined || checkpoint.size <= next.lines) return true;
-    next.signedBefore = Math.max(next.signedBefore ?? 0, checkpoint.size);
-    return false;
+    this.#at += this.#piece.length;
+    return this.#piece.length > 0;
   }
 
   #line(bytes: Buffer | undefined): void {
     const line = lineIn(bytes);
     if (line === 'torn') this.#torn++;
     else if (line === 'foreign') {
-      if (this.#foreign++ === 0) this.#firstForeign = this.#tree.size;
-    } else if (line.state === 'restored') return;
-    else if (line.state === 'ended') this.#ended++;
-    else if (line.state === 'adopted') {
-      this.#adopted = { at: line.at, lines: this.#tree.size - 1, proved: this.#agrees };
-    } else {
+      if (this.#foreign++ === 0) this.#firstForeign = this.#chain.lines;
+    } else if (line.state === 'ended') this.#ended++;
+    else {
       this.#begun++;
       this.#last = line.at;
     }
   }
 
-  /** Holds the lines so far against the roots of their size. @returns the first root of more lines. */
-  #compare(from: number): number {
-    const below = this.#agrees;
-    let at = from;
-    for (let root = this.roots[at]; root?.checkpoint.size === this.#tree.size; root = this.roots[++at]) {
-      if (!this.#isHere(root)) continue;
-      if (this.#tree.root().equals(root.checkpoint.root)) this.#agrees = this.#tree.size;
-      else this.#contradicts ??= { root, still: below };
-    }
-    return at;
-  }
-
-  /** Once something was restored, another copy may have been in use before; else there is no reason for such a log. */
-  #tellUnknown(): void {
-    const own = this.roots.find(({ checkpoint, own }) => {
-      const restore = restoreIn(checkpoint.origin);
-      return own && restore !== undefined && !this.#restores.some(({ log }) => log === restore);
-    });
-    if (own !== undefined) {
-      const message = `${own.source} was signed after a restore that ${LOG} does not tell of: its lines were altered or removed`;
-      this.add('access_log_altered', message);
-    }
-    const largest = this.#unknown.at(-1);
-    if (largest === undefined) return;
-    const { checkpoint, source } = largest;
-    const message =
-      `${source} is a checkpoint of ${counted(checkpoint.size, 'line')} of readings, signed after a restore of which ` +
-      `${LOG} does not tell: another copy of this log was restored and used, or lines were removed here`;
-    this.add(this.#restores.length > 0 ? 'note' : 'access_log_altered', message);
-  }
-
-  #tell(largest: AccessRoot | undefined, pending: number): void {
-    const lines = this.#tree.size;
-    if (this.#contradicts !== undefined) {
-      const { checkpoint, source } = this.#contradicts.root;
-      const still = this.#contradicts.still > 0 ? `; the first ${this.#contradicts.still} still are` : '';
-      const message = `the first ${counted(checkpoint.size, 'line')} of ${LOG} are not those that ${source} was signed over: lines were altered, removed, put in or put in another order${still}`;
-      this.add('access_log_altered', message);
-    }
-    if (largest !== undefined && largest.checkpoint.size > lines) {
-      const { checkpoint, source } = largest;
-      const message = `${LOG} has ${counted(lines, 'whole line')}, and ${source} was signed over ${checkpoint.size}: the others are missing`;
-      this.add('access_log_altered', message);
+  #tell(): void {
+    const add = (kind: VerifyFinding['kind'], message: string) =>
+      this.#findings.push({ kind, file: LOG, message });
+    if (this.#contradiction !== undefined && !this.#unreadable) {
+      add('access_log_altered', contradicted(this.#contradiction));
     }
     if (this.#foreign > 0) {
       const more = this.#foreign === 1 ? '' : `, and ${this.#foreign - 1} more are not`;
-      const message = `line ${this.#firstForeign} of ${LOG} is not one that the collector writes${more}`;
-      this.add('access_log_altered', message);
-    }
-    if (this.#adopted !== undefined) {
-      const { at, lines, proved } = this.#adopted;
-      const still = proved > 0 ? `, but for the first ${proved}, which a checkpoint given proves` : '';
-      const message = `the readings before ${at} are not covered (${counted(lines, 'line')} of ${LOG})${still}: their checkpoint was missing, and they may have been altered or removed before they were signed again`;
-      this.add('note', message);
+      add(
+        'access_log_altered',
+        `line ${this.#firstForeign} of ${LOG} is not one that the collector writes${more}`,
+      );
     }
     if (this.#torn > 0) {
-      const message = `${counted(this.#torn, 'line')} of ${LOG} ${this.#torn === 1 ? 'is' : 'are'} torn, as by a crash or a full disk`;
-      this.add('note', message);
+      const are = this.#torn === 1 ? 'is' : 'are';
+      add('note', `${counted(this.#torn, 'line')} of ${LOG} ${are} torn, as by a crash or a full disk`);
     }
+    const { pending } = this.#chain;
     if (pending > 0) {
-      const message = `the last ${counted(pending, 'byte')} of ${LOG} are a torn line, or one that is being written`;
-      this.add('note', message);
+      const last = `the last ${counted(pending, 'byte')} of ${LOG}`;
+      add('note', `${last} are a torn line, or one that is being written`);
     }
   }
+}
+
+function contradicted({ sequence, lines, proved, had, fitsFrom }: Contradiction): string {
+  const said = `entry ${sequence} of the log was written over ${counted(lines, 'line')}`;
+  const first = proved > 0 ? `; the first ${proved} are those of the head before it` : '';
+  const again =
+    fitsFrom === undefined ? '' : `; what stands there now is under heads again from entry ${fitsFrom} on`;
+  if (had < lines)
+    return `${LOG} had ${counted(had, 'whole line')}, and ${said}: the others are missing${first}${again}`;
+  if (had > lines) return `${said}, fewer than the head before it: ${LOG} was shorter then${again}`;
+  const where = proved + 1 >= lines ? `line ${lines}` : `lines ${proved + 1} to ${lines}`;
+  return (
+    `${where} of ${LOG} are not those that ${said}: lines were altered, removed, put in or put in another order` +
+    first +
+    again
+  );
+}
+
+/** On a line of a person's: how far the log is under heads, and what is not known of its readings. */
+export function accessLogText({ lines, covered, unended, last }: AccessLogState): string {
+  if (lines === 0) return 'no reading was noted';
+  return [
+    `${counted(lines, 'line')}${covered >= lines ? '' : `, ${lines - covered} of them under no head in the log`}`,
+    ...(unended === 0 ? [] : [`${counted(unended, 'reading')} not noted to have ended`]),
+    ...(last === undefined ? [] : [`the last began at ${last}`]),
+  ].join('; ');
 }

@@ -5,14 +5,13 @@
  * lines with the same id: the first stands on the disk before anything is given out, so a reader that is killed
  * has been noted too; the second says how much it was. Without the second, it may have been anything.
  *
- * A collector signs the lines (ledger/access-log-tree.ts), so none is ever changed or taken back, also not one that a
- * crash or a full disk has torn: the next begins behind it, on a line of its own. A collector that finds the lines without
- * the checkpoint that it should have adds one itself, which stays: that nothing proves those before it. A restore adds one
- * behind the lines of the back-up (integrity/restore-line.ts).
+ * The log has heads of the chain over the lines (ledger/access-log-heads.ts), so none is ever changed or taken back, also
+ * not one that a crash or a full disk has torn: the next begins behind it, on a line of its own.
  */
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
 import os from 'node:os';
-import { restoreLineIn, type RestoreLine } from '../integrity/restore-line.js';
+import { sudoUser } from '../config.js';
 import { accessLogPath } from '../store/embedded/access-log-file.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { systemCode } from '../system-code.js';
@@ -58,43 +57,44 @@ export function beginReading(dataDirectory: string, { command, filter }: Reading
 }
 
 /**
- * The line by which a collector takes up a log whose checkpoint is missing: readings from before this were noted, and
- * nothing tells any more whether these are they.
- * @param lines how many whole lines it found.
+ * The user of this process, and who asked as far as the system knows: the user that logged in, whoever the process has
+ * become since, and the one who called sudo. A user that the system has no name for has a number all the same, as in a
+ * container.
  */
-export function adoptionLine(lines: number): string {
-  return JSON.stringify({ at: new Date().toISOString(), state: 'adopted', ...user(), lines });
-}
-
-/**
- * On return the log goes on from the back-up that it was laid out from, on stable storage.
- * @throws {@link CommandFailure} that names the file.
- */
-export function noteRestore(
-  dataDirectory: string,
-  { root, ...more }: Pick<RestoreLine, 'lines' | 'root' | 'backup' | 'events'>,
-): void {
-  const log = randomBytes(8).toString('hex');
-  const line = { at: new Date().toISOString(), state: 'restored', ...user(), log };
-  append(dataDirectory, { ...line, ...more, root: root.toString('base64') });
-}
-
-/** A user that the system has no name for has a number all the same, as in a container. */
-function user(): { uid: number; user: string | null } {
+function user(): object {
+  const login = loginUser();
+  const sudo = sudoUser();
+  const asked = {
+    ...(login !== undefined && { login_uid: login }),
+    ...(sudo !== undefined && { sudo_user: sudo.slice(0, LONGEST_NAME) }),
+  };
   try {
     const { uid, username } = os.userInfo();
-    return { uid, user: username };
+    return { uid, user: username, ...asked };
   } catch {
-    return { uid: process.getuid?.() ?? -1, user: null };
+    return { uid: process.getuid?.() ?? -1, user: null, ...asked };
   }
 }
+
+/** Of the session, which sudo and su do not change (Linux audit, proc(5)); undefined when there is none. */
+function loginUser(): number | undefined {
+  try {
+    const uid = Number(fs.readFileSync('/proc/self/loginuid', 'latin1'));
+    return Number.isSafeInteger(uid) && uid !== NO_LOGIN ? uid : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const NO_LOGIN = 0xffff_ffff;
+/** No system has longer ones; the variable is anybody's to set. */
+const LONGEST_NAME = 256;
 
 /** As much of a line as says that the collector has written it. */
 export interface NotedLine {
   /** An instant, RFC 3339 in UTC. */
   readonly at: string;
-  /** Two are of a reading; `adopted` is no reading ({@link adoptionLine}), and `restored` none ({@link noteRestore}). */
-  readonly state: 'begun' | 'ended' | 'adopted' | 'restored';
+  readonly state: 'begun' | 'ended';
 }
 
 /** With what every line begins. */
@@ -102,7 +102,7 @@ const BEGINNING = '{"at":"';
 
 /**
  * What a line of the log is. `torn`: the beginning of one, as a crash or a full disk leaves it, or nothing. `foreign`:
- * no command and no collector has written it.
+ * no command has written it.
  * @param bytes without the line feed; undefined for one that is too long.
  */
 export function lineIn(bytes: Buffer | undefined): NotedLine | 'torn' | 'foreign' {
@@ -116,7 +116,7 @@ export function lineIn(bytes: Buffer | undefined): NotedLine | 'torn' | 'foreign
     const written = text.replaceAll('\0', '');
     return written.startsWith(BEGINNING.slice(0, written.length)) ? 'torn' : 'foreign';
   }
-  return isNote(read) && (read.state !== 'restored' || restoreLineIn(bytes) !== undefined) ? read : 'foreign';
+  return isNote(read) ? read : 'foreign';
 }
 
 function isNote(value: unknown): value is NotedLine {
@@ -128,8 +128,7 @@ function isNote(value: unknown): value is NotedLine {
     new Date(at).toISOString() === at &&
     Number.isSafeInteger(uid) &&
     (typeof user === 'string' || user === null) &&
-    (state === 'restored' ||
-      (state === 'adopted' ? Number.isSafeInteger(more['lines']) : isOfReading(state, more)))
+    isOfReading(state, more)
   );
 }
 

@@ -24,13 +24,13 @@ const CHUNK = 4096;
 
 /**
  * Reads every event of the back-up. The keys are those that it holds itself.
- * @param onEvents how many were read so far.
+ * @param onEntries how many were read so far.
  * @returns what is wrong, in words; undefined when the events are those that were signed.
  */
 export function contradictionIn(
   files: BackupFiles,
   manifest: Manifest,
-  onEvents: (events: number) => void,
+  onEntries: (entries: number) => void,
 ): string | undefined {
   const listed = files.catalogue(manifest);
   try {
@@ -42,16 +42,16 @@ export function contradictionIn(
     );
     const tree = GrowingTree.at({ hashes: () => Buffer.alloc(0) }, 0);
     const hashes = Buffer.alloc(CHUNK * HASH_BYTES);
-    let [held, events] = [0, 0];
+    let [held, entries] = [0, 0];
     let signed: Buffer | undefined = size === 0 ? tree.root() : undefined;
     const flush = () => {
       tree.append(hashes, held);
       tree.drain();
-      onEvents(tree.size);
+      onEntries(tree.size);
       held = 0;
       if (tree.size === size) signed = tree.root();
     };
-    if (manifest.events > 0) {
+    if (manifest.entries > 0) {
       for (const frame of readFrames(nodeFiles, segments)) {
         const { buffer, offset, size: bytes } = frame;
         const commitment = frameCommitment(buffer, offset);
@@ -60,16 +60,16 @@ export function contradictionIn(
           return `event ${frameSequence(buffer, offset)} is not the one that was received`;
         }
         leafHash(frameEnvelope(buffer, offset), commitment, hashes, held++ * HASH_BYTES);
-        events++;
-        if (held === CHUNK || events === size || events === manifest.events) flush();
-        if (events === manifest.events) break;
+        entries++;
+        if (held === CHUNK || entries === size || entries === manifest.entries) flush();
+        if (entries === manifest.entries) break;
       }
     }
-    if (events < manifest.events) {
-      return `the log can be read up to event ${events}, and ${manifest.events} were backed up`;
+    if (entries < manifest.entries) {
+      return `the log can be read up to entry ${entries}, and ${manifest.entries} were backed up`;
     }
     if (signed?.equals(Buffer.from(root)) === true) return undefined;
-    return `the first ${size} events are not those that its checkpoint was signed over`;
+    return `the first ${size} entries are not those that its checkpoint was signed over`;
   } catch (error) {
     if (error instanceof StoreDamaged) return error.message;
     throw error;

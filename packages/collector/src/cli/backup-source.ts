@@ -11,15 +11,16 @@ import { keyIdText } from '@clinical-events/protocol/verify';
 import type { BackedUpFile, BackedUpLog } from '../backup/backed-up-log.js';
 import type { KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
-import { AccessLogFile, accessLogPath } from '../store/embedded/access-log-file.js';
+import { AccessLogFile } from '../store/embedded/access-log-file.js';
 import { EventReader } from '../store/embedded/event-reader.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
-import { frameReceivedAt } from '../store/embedded/frame.js';
+import { frameIsOwn, frameReceivedAt } from '../store/embedded/frame.js';
 import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
 import { segmentPieces } from '../store/embedded/segment-pieces.js';
 import type { SegmentEnd } from '../store/embedded/segment-reader.js';
 import { listSegments, SEGMENT_HEADER_BYTES, type Segment } from '../store/embedded/segment.js';
 import { checkpointDirectory, TreeFiles } from '../store/embedded/tree-files.js';
+import { AccessLogUnfit } from '../store/access-log-store.js';
 import { StoreDamaged } from '../store/store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { checkpointIn, newestCheckpoint } from './log-checkpoints.js';
@@ -58,12 +59,10 @@ export function backedUpLog({ dataDir, signingKeys, warn }: BackupSourceOptions)
   const { history, newest } = found;
   const { checkpoint } = newest;
   const segments = listSegments(nodeFiles, path.join(dataDir, 'ledger'));
-  const { end, lastReceivedAt } = endOf(dataDir, segments, checkpoint.size);
+  const { end, own, lastReceivedAt } = endOf(dataDir, segments, checkpoint.size);
   return {
     ...{ ledgerId: segments[0]?.ledgerId ?? '', origin: history.origin, checkpoint, note: newest.note },
-    ...{ events: end.nextSequence - 1, lastReceivedAt },
-    // Before the readings themselves are copied, which by then are at least those that it covers.
-    accessNote: AccessLogFile.read(dataDir, nodeFiles).checkpoint(),
+    ...{ events: end.nextSequence - 1 - own, entries: end.nextSequence - 1, lastReceivedAt },
     cosigned: Object.fromEntries(
       cosigned.filter(([name, note]) => isOfLog(note, history, (why) => warn(`checkpoints/${name} ${why}`))),
     ),
@@ -78,7 +77,7 @@ export function backedUpLog({ dataDir, signingKeys, warn }: BackupSourceOptions)
     }),
     files: [...publicKeys(history), ...keptCheckpoints(dataDir, names, history, checkpoint.size)],
     signingKeys: signingKeys === undefined ? [] : privateKeys(signingKeys, history),
-    accessLog: () => accessLog(accessLogPath(dataDir)),
+    accessLog: () => accessLog(new AccessLogFile(dataDir)),
     copyKeys: (file) => copyKeys(dataDir, file),
   };
 }
@@ -91,21 +90,26 @@ function endOf(
   dataDir: string,
   segments: readonly Segment[],
   signed: number,
-): { end: SegmentEnd; lastReceivedAt: number | undefined } {
+): { end: SegmentEnd; own: number; lastReceivedAt: number | undefined } {
   const reader = new EventReader(dataDir, nodeFiles);
   const last = segments.at(-1);
   if (last === undefined) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
   let lastReceivedAt: number | undefined;
   // A last segment that has just been begun is empty.
-  const frames = reader.frames(segments.slice(-2));
+  const newest = segments.slice(-2);
+  let own = newest[0]?.ownBefore ?? 0;
+  const frames = reader.frames(newest);
   let next = frames.next();
-  for (; !next.done; next = frames.next())
-    lastReceivedAt = frameReceivedAt(next.value.buffer, next.value.offset);
+  for (; !next.done; next = frames.next()) {
+    const { buffer, offset } = next.value;
+    if (frameIsOwn(buffer, offset)) own++;
+    else lastReceivedAt = frameReceivedAt(buffer, offset);
+  }
   const end = next.value;
   if (end.nextSequence <= signed) {
     throw new StoreDamaged(
       { file: path.basename(last.path), offset: end.offset, sequence: end.nextSequence },
-      `the log ends, but a checkpoint was signed over ${signed} events,`,
+      `the log ends, but a checkpoint was signed over ${signed} entries,`,
     );
   }
   // A batch that was written may not be on stable storage yet. If a power loss took it from the log, a back-up that holds
@@ -116,7 +120,7 @@ function endOf(
   } finally {
     nodeFiles.close(fd);
   }
-  return { end, lastReceivedAt };
+  return { end, own, lastReceivedAt };
 }
 
 function publicKeys({ first, rotations }: KeyHistory): BackedUpFile[] {
@@ -174,28 +178,25 @@ function privateKeys(directory: string, { keys, current }: KeyHistory): BackedUp
 }
 
 /** Up to the last line that is whole: another process may be writing behind that. */
-function accessLog(file: string): ReturnType<BackedUpLog['accessLog']> {
-  if (!exists(file)) return undefined;
-  const fd = fs.openSync(file, 'r');
-  let bytes = fs.fstatSync(fd).size;
-  const last = Buffer.alloc(1);
-  while (bytes > 0 && !(fs.readSync(fd, last, 0, 1, bytes - 1) === 1 && last[0] === 0x0a)) bytes--;
-  fs.closeSync(fd);
-  return { bytes, pieces: () => pieces(file, bytes) };
+function accessLog(file: AccessLogFile): ReturnType<BackedUpLog['accessLog']> {
+  try {
+    let bytes = file.size();
+    while (bytes > 0 && file.read(bytes - 1, 1)[0] !== 0x0a) bytes--;
+    return bytes === 0 ? undefined : { bytes, pieces: () => pieces(file, bytes) };
+  } catch (error) {
+    if (!(error instanceof AccessLogUnfit)) throw error;
+    throw new CommandFailure('access.log is no regular file, and was not opened', EXIT.damaged, {
+      cause: error,
+    });
+  }
 }
 
-function* pieces(file: string, bytes: number): Generator<Uint8Array> {
-  const fd = fs.openSync(file, 'r');
-  try {
-    const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, bytes));
-    for (let at = 0; at < bytes;) {
-      const got = fs.readSync(fd, piece, 0, Math.min(piece.length, bytes - at), at);
-      if (got === 0) return;
-      yield piece.subarray(0, got);
-      at += got;
-    }
-  } finally {
-    fs.closeSync(fd);
+function* pieces(file: AccessLogFile, bytes: number): Generator<Uint8Array> {
+  for (let at = 0; at < bytes;) {
+    const piece = file.read(at, Math.min(PIECE_BYTES, bytes - at));
+    if (piece.length === 0) return;
+    yield piece;
+    at += piece.length;
   }
 }
 

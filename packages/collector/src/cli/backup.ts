@@ -167,7 +167,8 @@ function asJson(done: Done): string {
     origin: manifest.origin,
     time: manifest.time,
     events: manifest.events,
-    signed_events: manifest.signed_events,
+    entries: manifest.entries,
+    signed_entries: manifest.signed_entries,
     last_received_at: manifest.last_received_at,
     root: manifest.root,
     segments_copied: copied,
@@ -183,9 +184,19 @@ function asJson(done: Done): string {
 
 function report(done: Done): string {
   const { directory, name, manifest, copied, there, written } = done;
-  const { events, signed_events: signed, last_received_at: last, origin, signing_keys: keys } = manifest;
+  const {
+    events,
+    entries,
+    signed_entries: signed,
+    last_received_at: last,
+    origin,
+    signing_keys: keys,
+  } = manifest;
   const until = last === null ? '' : `, the last of them received at ${last}`;
-  const unsigned = events === signed ? '' : ` ${events - signed} of them are under no checkpoint yet.`;
+  const unsigned =
+    entries === signed
+      ? ''
+      : ` The last ${counted(entries - signed, 'entry', 'entries')} are under no checkpoint yet.`;
   const lines = [
     `${directory} holds ${counted(events, 'event')} of ${printable(origin)}${until}.${unsigned}`,
     `${inBinary(written.bytes)} in ${counted(written.files, 'file')} written. ${segmentsText(copied, there)} This state ` +
@@ -230,7 +241,11 @@ function check(directory: string, options: BackupOptions): number {
   if (options.json) {
     const told = {
       ...{ directory, intact, backups, bytes_read: bytes, origin: newest?.origin ?? null },
-      ...{ events: newest?.events ?? null, signed_events: newest?.signed_events ?? null },
+      ...{
+        events: newest?.events ?? null,
+        entries: newest?.entries ?? null,
+        signed_entries: newest?.signed_entries ?? null,
+      },
       ...{ oldest: oldest?.time ?? null, newest: newest?.time ?? null, faults },
     };
     process.stdout.write(`${printableJson(JSON.stringify(told, undefined, 2))}\n`);
@@ -267,7 +282,7 @@ function inspect(directory: string, options: BackupOptions): BackupCheck {
     bar.clear();
     const { newest } = checked;
     if (newest === undefined || checked.faults.length > 0) return checked;
-    const fault = contradictionIn(files, newest, (done) => events.show(done, newest.events));
+    const fault = contradictionIn(files, newest, (done) => events.show(done, newest.entries));
     return fault === undefined ? checked : { ...checked, faults: [fault] };
   } catch (error) {
     throw backupFailure(error, directory, 'nothing was written');

@@ -89,12 +89,12 @@ export class CollectorVitals implements Vitals {
 
   /** A checkpoint is the newest one now. The first may have been signed by the collector before. */
   noteCheckpoint(note: string): void {
-    const { size: events } = checkpointOf(note);
+    const { size: entries } = checkpointOf(note);
     const signedBefore =
       this.#checkpoint === undefined
         ? unlessUnreadable(() => fs.statSync(path.join(this.#parts.dataDir, 'checkpoints', 'latest')).mtimeMs)
         : undefined;
-    this.#checkpoint = { events, at: signedBefore ?? Date.now() };
+    this.#checkpoint = { entries, at: signedBefore ?? Date.now() };
   }
 
   /** As {@link checkpointTrouble}, from who makes them: a full disk keeps it out of the file. */

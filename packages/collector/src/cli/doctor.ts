@@ -2,6 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { styleText } from 'node:util';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import { KeyRing } from '../access/key-ring.js';
 import type { Config } from '../config.js';
@@ -13,6 +14,7 @@ import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js'
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { KeyStoreDamaged } from '../store/key-store.js';
 import { systemCode } from '../system-code.js';
+import { AccessLogCheck } from './access-log-check.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { ProgressBar } from './progress-bar.js';
@@ -91,9 +93,12 @@ function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): Ge
   const { dataDir } = config;
   checkRegular(dataDir);
   const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
-  const events = yield* inspectLedger(dataDir, nodeFiles, bar.show, running);
+  const accessLog = new AccessLogCheck(dataDir);
+  const entries = yield* inspectLedger(dataDir, nodeFiles, bar.show, running, ({ kind, sequence, body }) => {
+    if (kind === ENTRY_KINDS.accessLogHead) accessLog.head(sequence, body);
+  });
   yield* tornFindings(dataDir);
-  yield* proofFindings(config, events, claimed, running);
+  yield* proofFindings(config, entries, accessLog.finish(), claimed, running);
 }
 
 /** On a terminal only, and not when NO_COLOR asks for none: styleText sees to both. */

@@ -109,8 +109,8 @@ export interface LogEnd {
   /** The checkpoint that says that there were more. */
   readonly source: string;
   readonly size: number;
-  /** How many events the log holds. */
-  readonly events: number;
+  /** How many the log holds. */
+  readonly entries: number;
   /** The largest checkpoint that the log agrees with. */
   readonly agreesTo: number;
 }
@@ -119,7 +119,7 @@ export interface LogEnd {
 export function missingFinding(
   { index, count, proven }: Extract<EventFault, { kind: 'missing' }>,
   goesOn: FrameBytes | undefined,
-  { source, size, events, agreesTo }: LogEnd,
+  { source, size, entries, agreesTo }: LogEnd,
 ): VerifyFinding {
   const sequence = index + 1;
   const [range, are, were] = [
@@ -135,10 +135,10 @@ export function missingFinding(
       `event ${eventIdText(frame) ?? ''} instead; ${at(goesOn)}`;
     return { kind: 'missing', sequence, file, offset, message };
   }
-  const signed = `${source} was signed over ${counted(size, 'event')}`;
+  const signed = `${source} was signed over ${counted(size, 'entry', 'entries')}`;
   const message = proven
     ? `${range} ${are} missing from the end of the log, or this is an older copy of it: ${signed}`
-    : `${signed}, and the log holds ${events}: ${counted(count, 'event')} ${are} missing from its end or, if the others ` +
+    : `${signed}, and the log holds ${entries}: ${counted(count, 'entry', 'entries')} ${are} missing from its end or, if the others ` +
       `were numbered anew, from anywhere${agreesTo === 0 ? '' : ` behind event ${agreesTo}`}; or this is an older copy of it`;
   return { kind: 'missing', sequence, message };
 }

@@ -81,7 +81,7 @@ async function theEvent(
   }
   if (event === undefined && found.nextSequence <= signed) {
     throw new CommandFailure(
-      `the log can be read up to event ${found.nextSequence - 1} only, and a checkpoint was signed over ${signed}; ` +
+      `the log can be read up to entry ${found.nextSequence - 1} only, and a checkpoint was signed over ${signed}; ` +
         'see collector verify',
       EXIT.damaged,
     );

@@ -23,8 +23,7 @@ export interface GivenNote {
 }
 
 const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
-/** Those of the log of readings lie beside those of the log in a sink, those that a restore has begun by its id. */
-const KEPT = /^((access-log-(?:[0-9a-f]{16}-)?)?(\d{16}))(-\d)?\.checkpoint$/;
+const KEPT = /^(\d{16})(-\d)?\.checkpoint$/;
 /** What a collector puts beside checkpoints that is none. */
 const NO_CHECKPOINT = /^\.|\.(vkey|json|draft|unfinished|tmp)$/;
 /** A line as it stands below a text that was signed. */
@@ -60,7 +59,7 @@ export function notesOfDirectory(dataDir: string, newest: string | undefined): I
 }
 
 function promised(name: string): { size?: number } {
-  const digits = KEPT.exec(name)?.[3];
+  const digits = KEPT.exec(name)?.[1];
   return digits === undefined ? {} : { size: Number(digits) };
 }
 
@@ -109,9 +108,7 @@ export function notesElsewhere(given: string, passedOver: PassedOver): Iterable<
 }
 
 function* notesInDirectory(files: readonly Snapshot[], passedOver: PassedOver): Generator<GivenNote> {
-  const newest = new Map(
-    files.filter(({ name }) => KEPT.test(name)).map((each) => [KEPT.exec(each.name)?.[2], each]),
-  );
+  const newest = files.findLast(({ name }) => KEPT.test(name));
   for (const each of files) {
     const { file, name } = each;
     if (!KEPT.test(name)) {
@@ -120,8 +117,7 @@ function* notesInDirectory(files: readonly Snapshot[], passedOver: PassedOver): 
       continue;
     }
     const note = textOf(each);
-    const cutBecause = () =>
-      newest.get(KEPT.exec(name)?.[2]) === each ? UNFINISHED : wholeBeside(each, note);
+    const cutBecause = () => (newest === each ? UNFINISHED : wholeBeside(each, note));
     yield { note, source: file, file, outside: true, ...promised(name), cutBecause };
   }
 }

@@ -8,7 +8,7 @@ import type { PreparationSettings } from '../importing/preparation.js';
 import { RejectFile, RejectsExist, RejectsUnsafe } from '../importing/reject-file.js';
 import { DirectoryInUse, lockDirectory, type DirectoryLock } from '../store/embedded/directory-lock.js';
 import { exposureOf } from '../store/embedded/exposure.js';
-import { CommitUnknown } from '../store/store.js';
+import { CommitUnknown, type Candidate } from '../store/store.js';
 import { beginReading, type ReadingEnd } from './access-log.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
@@ -172,9 +172,11 @@ class Import {
     if (exposure !== undefined) this.#warn(exposure, '');
     closings.push(async () => {
       if (this.#ledger === undefined || this.#unsafe) return;
-      await this.#ledger.leaves.close();
-      await this.#ledger.store.close();
-      await this.#ledger.readings.close();
+      const { accessLog, leaves, store } = this.#ledger;
+      const append = async (entry: Candidate) => leaves.add([entry], await store.append([entry]));
+      await accessLog(append).close();
+      await leaves.close();
+      await store.close();
     });
     const { organisation, kind, profile, fix } = this.#options;
     // Before anything is stored, so that an import that is killed has been noted too.
@@ -182,7 +184,7 @@ class Import {
       command: 'import',
       filter: { ...namedFiles(this.#files), organisation, kind, profile, fix, rejects: rejects?.path },
     });
-    // Noted before the ledger is closed, which signs it.
+    // Noted before the ledger is closed, which takes up its head.
     closings.push(() => end(this.#ended()));
     const ledger = (this.#ledger = await openOrRefuse(this.#config, {
       onTrouble: (what, reason) => this.#warn(what, reason),
@@ -190,7 +192,6 @@ class Import {
       onNotice: (message) => this.#tell(message),
       // The next start of the collector gives the newest ones to the sinks.
       onCheckpoint: () => undefined,
-      onAccessCheckpoint: () => undefined,
     }));
     const { tornTail } = ledger.store.opened;
     if (tornTail !== undefined) {

@@ -39,7 +39,6 @@ export type LedgerThreadMessage =
   | { readonly type: 'checkpoint'; readonly note: string }
   | { readonly type: 'checkpoint-trouble'; readonly trouble: CheckpointTroubleState | undefined }
   | { readonly type: 'report'; readonly index: IdIndexStats }
-  | { readonly type: 'access-checkpoint'; readonly note: string }
   | { readonly type: 'closed' };
 
 async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
@@ -58,18 +57,17 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
         troubleSince = trouble?.since;
         say({ type: 'checkpoint-trouble', trouble });
       },
-      onFlushed(milliseconds, events, bytes) {
+      onFlushed(milliseconds, held) {
         counters.flushed(milliseconds);
-        counters.holds(events, bytes);
+        counters.holds(held);
       },
-      onAccessCheckpoint: (note) => say({ type: 'access-checkpoint', note }),
     });
   } catch (error) {
     say({ type: 'refused', because: refusalOf(error), reason: refusedBecause(error) });
     return;
   }
-  const { store, leaves, readings } = opened;
-  counters.holds(store.opened.events, store.opened.bytes);
+  const { store, leaves } = opened;
+  counters.holds(store.opened);
   const ledger = new Ledger({
     store,
     leaves,
@@ -80,14 +78,21 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
     onState: (state, cause) =>
       say({ type: 'state', state, reason: cause === undefined ? '' : reasonOf(cause) }),
   });
+  const accessLog = opened.accessLog((entry) => ledger.append(entry), data.checkpointIntervalMs);
+  const stop = () => {
+    // Never rejects; what the last reading has added is still stored.
+    accessLog.close().then(
+      () => ledger.stop(),
+      () => ledger.stop(),
+    );
+  };
   // Listening also keeps the thread alive while the ledger sleeps.
   port.on('message', (request: LedgerThreadRequest) => {
-    if (request === 'stop') ledger.stop();
+    if (request === 'stop') stop();
     else say({ type: 'report', index: store.indexStats() });
   });
   say({ type: 'opened', opened: store.opened });
   await ledger.run();
-  await readings.close();
   say({ type: 'closed' });
   port.close();
   data.answers.close();

@@ -21,9 +21,7 @@ export interface LedgerWorkerOptions {
   readonly onCheckpoint: (note: string) => void;
   /** No checkpoint can be made since then, or none is owed any more. */
   readonly onCheckpointTrouble: (trouble: CheckpointTroubleState | undefined) => void;
-  /** The same as `onCheckpoint` of a checkpoint of the log of readings. */
-  readonly onAccessCheckpoint: (note: string) => void;
-  /** The log of readings is not the one that was signed. */
+  /** The access log is not the one that the log has heads of. */
   readonly onAccessLogAltered: () => void;
 }
 
@@ -38,7 +36,7 @@ export class LedgerWorker {
 
   constructor(data: LedgerThreadData, options: LedgerWorkerOptions) {
     const { log, ingest, onFailure, onCheckpoint, onCheckpointTrouble } = options;
-    const { onAccessCheckpoint, onAccessLogAltered } = options;
+    const { onAccessLogAltered } = options;
     this.#worker = new Worker(new URL('./ledger-thread.js', import.meta.url), {
       workerData: data,
       transferList: [data.answers],
@@ -100,9 +98,6 @@ export class LedgerWorker {
           case 'report':
             this.livedAt = performance.now();
             this.index = message.index;
-            break;
-          case 'access-checkpoint':
-            onAccessCheckpoint(message.note);
             break;
           case 'closed':
             this.#closed = true;

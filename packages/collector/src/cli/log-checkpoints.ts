@@ -91,7 +91,7 @@ function signerText({ name, keyId }: NoteSignature): string {
 }
 
 /**
- * How many events the newest checkpoint says that there are; 0 when there is none that can be read. Nothing of it is
+ * How many entries the newest checkpoint says that there are; 0 when there is none that can be read. Nothing of it is
  * verified: for a first look, before the log is read.
  */
 export function claimedSize(tree: TreeReader): number {
@@ -106,12 +106,12 @@ export function claimedSize(tree: TreeReader): number {
 /**
  * The end of the log looks the same where the disk has lost it; a checkpoint knows how far it went.
  * @param claimed what {@link claimedSize} said before the log was read.
- * @throws CommandFailure when fewer events can be read.
+ * @throws CommandFailure when fewer entries can be read.
  */
-export function assertReaches(events: number, claimed: number): void {
-  if (events >= claimed) return;
+export function assertReaches(entries: number, claimed: number): void {
+  if (entries >= claimed) return;
   throw new CommandFailure(
-    `the log can be read up to event ${events}, and a checkpoint was signed over ${claimed} events; see collector verify`,
+    `the log can be read up to entry ${entries}, and a checkpoint was signed over ${claimed} entries; see collector verify`,
     EXIT.damaged,
   );
 }

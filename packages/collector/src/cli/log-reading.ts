@@ -5,12 +5,16 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { hash } from 'node:crypto';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { Audit, type EventFault, type Verdict } from '../integrity/audit.js';
 import { HASH_BYTES, leafHash } from '../integrity/merkle.js';
 import {
   frameCommitment,
   frameDurableBefore,
   frameEnvelope,
+  frameIsOwn,
+  frameKind,
+  framePayloadLength,
   frameReceivedAt,
   frameSalted,
 } from '../store/embedded/frame.js';
@@ -32,6 +36,7 @@ import {
   type FrameBytes,
   type LogEnd,
 } from './event-findings.js';
+import type { AccessLogCheck } from './access-log-check.js';
 import type { CheckedRoot, SignedCheckpoints } from './signed-checkpoints.js';
 import { rootFindings, tileFindings } from './tree-findings.js';
 import type { VerifyFinding, VerifyFindings } from './verify-findings.js';
@@ -59,6 +64,8 @@ export interface ReadingOptions {
 export interface ReadLog {
   /** How many events stand in the log. */
   readonly events: number;
+  /** With the log's own entries. */
+  readonly entries: number;
   /** How many of them lie behind the largest checkpoint. */
   readonly unsigned: number;
   readonly waiting: Waiting | undefined;
@@ -73,7 +80,10 @@ export class LogReading {
   readonly #hashes = Buffer.alloc(CHUNK * HASH_BYTES);
   readonly #places = new Float64Array(CHUNK);
   #count = 0;
-  #events = 0;
+  #entries = 0;
+  /** How many of them are the log's own, and in each segment. */
+  #own = 0;
+  readonly #ownIn: number[] = [];
   /** By place. */
   readonly #suspects = new Map<number, Suspect>();
   #unlisted = 0;
@@ -92,7 +102,12 @@ export class LogReading {
   /** Where each segment's events end. */
   readonly #ends: number[] = [];
 
-  constructor(options: ReadingOptions, tree: TreeReader, { roots, newest }: SignedCheckpoints) {
+  constructor(
+    options: ReadingOptions,
+    tree: TreeReader,
+    { roots, newest }: SignedCheckpoints,
+    private readonly accessLog: AccessLogCheck,
+  ) {
     this.#options = options;
     this.#tree = tree;
     this.#audit = new Audit(tree, roots);
@@ -138,7 +153,8 @@ export class LogReading {
     if (doubt === undefined) findings.confirm();
     else if (!known) findings.add(doubt);
     if (findings.faults === 0) this.#tellAddresses(findings);
-    return { events: this.#events, unsigned: verdict.unsigned, waiting: this.#waiting };
+    const [entries, events] = [this.#entries, this.#entries - this.#own];
+    return { entries, events, unsigned: verdict.unsigned, waiting: this.#waiting };
   }
 
   /** Why the log cannot be said to be the one that was signed; undefined when it is. */
@@ -146,7 +162,7 @@ export class LogReading {
     const against = roots.find(({ log }) => log !== 'agrees')?.root;
     if (against !== undefined) {
       const { source, file, size } = against;
-      const message = `the log does not come to the root of ${source}, of ${counted(size, 'event')}, and it cannot be told where`;
+      const message = `the log does not come to the root of ${source}, of ${counted(size, 'entry', 'entries')}, and it cannot be told where`;
       return { kind: 'forked', file, message };
     }
     if (!this.#inOrder) {
@@ -154,7 +170,7 @@ export class LogReading {
       return { kind: 'altered', message };
     }
     const faults = this.#doubtful + events.length;
-    if (faults === 0 && this.#events === this.#audit.covered + unsigned) return undefined;
+    if (faults === 0 && this.#entries === this.#audit.covered + unsigned) return undefined;
     const message =
       `${counted(faults, 'place')} of the log ${faults === 1 ? 'is' : 'are'} not as a collector writes it, and it ` +
       'cannot be told what became of them';
@@ -169,7 +185,7 @@ export class LogReading {
         this.#frame(item);
         if (this.#count < CHUNK) continue;
         this.#flush();
-        onProgress(this.#events, Math.max(total, this.#events));
+        onProgress(this.#entries, Math.max(total, this.#entries));
       } else this.#rest(item);
     }
     this.#flush();
@@ -185,7 +201,7 @@ export class LogReading {
     const place = segment * MOST_IN_SEGMENT + position;
     const holds = headerHolds(buffer, offset, sequence, this.#before);
     // As text, a character a byte: half the time of a Buffer for each hash.
-    if (sequence !== this.#events + 1) this.#inOrder = false;
+    if (sequence !== this.#entries + 1) this.#inOrder = false;
     if (sequence > this.#audit.covered) this.#wait(sequence, frameReceivedAt(buffer, offset));
     if (
       !holds ||
@@ -195,11 +211,22 @@ export class LogReading {
       if (this.#suspects.size < MOST_SUSPECTS) this.#suspects.set(place, { sequence, before: this.#before });
       else this.#unlisted++;
     }
+    if (frameIsOwn(buffer, offset)) {
+      this.#ownIn[segment] = (this.#ownIn[segment] ?? 0) + 1;
+      this.#ownEntry(buffer, offset, size, sequence);
+    }
     leafHash(frameEnvelope(buffer, offset), commitment, this.#hashes, this.#count * HASH_BYTES);
     this.#places[this.#count++] = place;
     this.#before = holds ? frameDurableBefore(buffer, offset) : undefined;
     this.#ends[segment] = position + size;
-    this.#events++;
+    this.#entries++;
+  }
+
+  #ownEntry(buffer: Buffer, offset: number, size: number, sequence: number): void {
+    this.#own++;
+    if (frameKind(buffer, offset) !== ENTRY_KINDS.accessLogHead) return;
+    const end = offset + size;
+    this.accessLog.head(sequence, buffer.subarray(end - framePayloadLength(buffer, offset), end));
   }
 
   #wait(sequence: number, receivedAt: number): void {
@@ -214,7 +241,7 @@ export class LogReading {
     if (this.#rests.length < MOST_SUSPECTS) this.#rests.push({ rest, before: this.#before });
     else this.#unlisted++;
     this.#before = undefined;
-    if (rest.kind === 'damaged') this.#events++;
+    if (rest.kind === 'damaged') this.#entries++;
     if (rest.kind === 'damaged' || rest.kind === 'unreadable')
       this.#ends[rest.segment] = rest.position + rest.bytes;
   }
@@ -286,7 +313,7 @@ export class LogReading {
   #logEnd({ roots }: Verdict<CheckedRoot>): LogEnd {
     const largest = roots.findLast(({ root }) => root.size === this.#audit.covered)?.root;
     const agreesTo = Math.max(0, ...roots.map(({ root, log }) => (log === 'agrees' ? root.size : 0)));
-    return { source: largest?.source ?? '', size: this.#audit.covered, events: this.#events, agreesTo };
+    return { source: largest?.source ?? '', size: this.#audit.covered, entries: this.#entries, agreesTo };
   }
 
   #hasTree(): boolean {
@@ -296,15 +323,19 @@ export class LogReading {
 
   /** Addresses are where the id index finds events. Damage moves them, and is the thing to tell then. */
   #tellAddresses(findings: VerifyFindings): void {
-    let address = 0;
-    for (const [i, { name, base }] of this.#reader.segments.entries()) {
-      if (base !== address) {
+    let [address, own] = [0, 0];
+    for (const [i, { name, base, ownBefore }] of this.#reader.segments.entries()) {
+      if (base !== address || ownBefore !== own) {
         const file = `ledger/${name}`;
-        const message = `the header of ${file} says that ${base ?? 0} bytes of events are in front of it, and ${address} are`;
+        const message =
+          base === address
+            ? `the header of ${file} says that ${ownBefore ?? 0} of the entries in front of it are the log's own, and ${own} are`
+            : `the header of ${file} says that ${base ?? 0} bytes of events are in front of it, and ${address} are`;
         findings.add({ kind: 'altered', file, message });
         return;
       }
       address += (this.#ends[i] ?? SEGMENT_HEADER_BYTES) - SEGMENT_HEADER_BYTES;
+      own += this.#ownIn[i] ?? 0;
     }
   }
 

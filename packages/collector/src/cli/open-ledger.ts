@@ -1,21 +1,20 @@
 /**
- * Opens a data directory for writing: the embedded store, the key that signs, and the tree, each held against the others;
- * and the log of readings, which holds up nothing.
+ * Opens a data directory for writing: the embedded store, the key that signs, and the tree, each held against the others.
  */
+import { ENTRY_KINDS } from '@clinical-events/protocol';
 import type { CheckpointSigner } from '../integrity/signer.js';
-import { AccessLogTree } from '../ledger/access-log-tree.js';
+import { AccessLogHeads, type AccessLogHeadsOptions } from '../ledger/access-log-heads.js';
 import { CheckpointContradicted, LedgerTree } from '../ledger/ledger-tree.js';
 import { CheckpointTrouble, type CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
 import { CommandSigner, SigningCommandUnfit } from '../signing/command-signer.js';
 import { SigningKeys } from '../signing/key-directory.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
 import { AccessLogFile } from '../store/embedded/access-log-file.js';
-import { EmbeddedStore } from '../store/embedded/embedded-store.js';
+import { EmbeddedStore, type Held } from '../store/embedded/embedded-store.js';
 import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged } from '../store/store.js';
-import { adoptionLine } from './access-log.js';
 import { claimedSize } from './log-checkpoints.js';
 import { deniedPath } from './permission-denied.js';
 
@@ -42,15 +41,17 @@ export interface LedgerEars {
   /** Told after each try whether checkpoints cannot be made, since when and why. */
   readonly onCheckpointTrouble?: (trouble: CheckpointTroubleState | undefined) => void;
   /** See EmbeddedStoreOptions. */
-  readonly onFlushed?: (milliseconds: number, events: number, bytes: number) => void;
-  /** The same of a checkpoint of the log of readings. */
-  readonly onAccessCheckpoint: (note: string) => void;
+  readonly onFlushed?: (milliseconds: number, held: Held) => void;
 }
 
 export interface OpenLedger {
   readonly store: EmbeddedStore;
   readonly leaves: LedgerTree;
-  readonly readings: AccessLogTree;
+  /**
+   * Begins to look after the access log.
+   * @param append as in AccessLogHeadsOptions. @param intervalMs only looks when it is asked to, when undefined.
+   */
+  readonly accessLog: (append: AccessLogHeadsOptions['append'], intervalMs?: number) => AccessLogHeads;
 }
 
 /** The configuration does not fit the log. The message names the option. */
@@ -59,13 +60,13 @@ class ConfigurationUnfit extends Error {
 }
 
 /**
- * On return everything is whole, and events may be taken. The caller holds the directory's lock, and closes the leaves
- * first, then the store and the readings.
+ * On return everything is whole, and events may be taken. The caller holds the directory's lock, and closes what looks
+ * after the access log first, then the leaves and the store.
  * @throws whatever is wrong; {@link refusalOf} tells what kind of thing that is.
  */
 export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
   const { dataDir } = settings;
-  const { onNotice, onAlarm, onCheckpoint, onAccessCheckpoint, onFlushed } = ears;
+  const { onNotice, onAlarm, onCheckpoint, onFlushed } = ears;
   const onTrouble = (what: string, error: unknown) =>
     ears.onTrouble(what, error === undefined ? '' : reasonOf(error));
   const treeStore = TreeFiles.open(dataDir, nodeFiles);
@@ -85,14 +86,12 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
   if (settings.logOrigin !== '' && signer.origin !== settings.logOrigin) {
     throw new ConfigurationUnfit(`--log-origin: this log began as ${signer.origin}, and its name stays`);
   }
-  // The empty log of readings is signed before the first event is taken.
-  const hasBegun = store.opened.events > 0;
   const trouble = new CheckpointTrouble(dataDir);
   const leaves = await LedgerTree.open({
     store: treeStore,
     signer,
     events: new EventReader(dataDir, nodeFiles),
-    size: store.opened.events,
+    size: store.opened.entries,
     intervalMs: settings.checkpointIntervalMs,
     onCheckpoint,
     onTrouble,
@@ -102,16 +101,14 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
       ears.onCheckpointTrouble?.(trouble.state);
     },
   });
-  const readings = await AccessLogTree.open({
-    store: AccessLogFile.open(dataDir, nodeFiles),
-    signer,
-    adoptionLine: hasBegun ? adoptionLine : undefined,
-    intervalMs: settings.checkpointIntervalMs,
-    onCheckpoint: onAccessCheckpoint,
-    onTrouble,
-    onAltered: (reason) => onAlarm('access.log was changed; no checkpoint of it is signed any more', reason),
-  });
-  return { store, leaves, readings };
+  const accessLog = (append: AccessLogHeadsOptions['append'], intervalMs?: number) =>
+    new AccessLogHeads({
+      ...{ append, onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead) },
+      store: new AccessLogFile(dataDir),
+      ...(intervalMs !== undefined && { intervalMs }),
+      onAltered: (reason) => onAlarm('access.log was changed; see collector verify', reason),
+    });
+  return { store, leaves, accessLog };
 }
 
 /**

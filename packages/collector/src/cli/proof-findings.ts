@@ -14,42 +14,41 @@ import { EventReader } from '../store/embedded/event-reader.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted, type Finding } from '../store/embedded/inspection.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
-import { accessCheckpointNote, checkAccessLog } from './access-log-check.js';
-import { accessLogText } from './access-log-text.js';
+import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { checkpointIn } from './log-checkpoints.js';
 
 /** A running collector signs about once a second; an event that waits longer than this is a warning. */
 const LATE_MS = 60_000;
 
 /**
- * @param events how many the log holds, when it could be read to its end.
+ * @param entries how many the log holds, when it could be read to its end.
+ * @param accessLog what was found of it when it was held against the heads that could be read.
  * @param claimed what `claimedSize` said before they were counted: a running collector goes on meanwhile.
  * @param running whether a collector runs on the directory.
  */
 export function* proofFindings(
   config: Config,
-  events: number | undefined,
+  entries: number | undefined,
+  accessLog: AccessLogState | undefined,
   claimed: number,
   running: boolean,
 ): Generator<Finding> {
   const { dataDir } = config;
-  // Before the keys: a rotation is noted before its key signs.
-  const accessNote = accessCheckpointNote(dataDir, nodeFiles);
   let history: KeyHistory;
   try {
     history = readHistory(dataDir);
   } catch (error) {
     if (!(error instanceof SigningKeyFault)) throw error;
-    const severity = error.reason === 'no-log' && events === 0 ? 'ok' : 'damage';
+    const severity = error.reason === 'no-log' && entries === 0 ? 'ok' : 'damage';
     yield { severity, subject: 'signing key', message: error.message };
     return;
   }
   yield keyFinding(config, history);
-  if (events !== undefined && events < claimed) {
-    const message = `over ${claimed} events, and the log holds ${events}: the others are missing from its end`;
+  if (entries !== undefined && entries < claimed) {
+    const message = `over ${claimed} entries, and the log holds ${entries}: the others are missing from its end`;
     yield { severity: 'damage', subject: 'checkpoint', message };
-  } else yield* checkpointFindings(dataDir, history, events, running);
-  yield* accessLogFindings(dataDir, accessNote, history, claimed > 0);
+  } else yield* checkpointFindings(dataDir, history, entries, running);
+  yield* accessLogFindings(accessLog);
   yield* sinkFindings(dataDir, Date.now());
 }
 
@@ -78,7 +77,7 @@ function keyFinding({ signingCommand, signingKeys }: Config, { current }: KeyHis
 function* checkpointFindings(
   dataDir: string,
   history: KeyHistory,
-  events: number | undefined,
+  entries: number | undefined,
   running: boolean,
 ): Generator<Finding> {
   const subject = 'checkpoint';
@@ -99,7 +98,7 @@ function* checkpointFindings(
       yield { severity: 'damage', subject, message };
       return;
     }
-    yield waitingFinding(dataDir, checkpoint, events ?? 0, running);
+    yield waitingFinding(dataDir, checkpoint, entries ?? 0, running);
     yield* troubleFindings(dataDir);
     yield treeFinding(tree, checkpoint);
   } finally {
@@ -107,17 +106,17 @@ function* checkpointFindings(
   }
 }
 
-/** Whether events wait for a checkpoint that should have come. */
+/** Whether entries wait for a checkpoint that should have come. */
 function waitingFinding(
   dataDir: string,
   { origin, size }: Checkpoint,
-  events: number,
+  entries: number,
   running: boolean,
 ): Finding {
   const subject = 'checkpoint';
-  const said = `over ${counted(size, 'event')}, signed as ${origin}`;
-  if (events <= size) return { severity: 'ok', subject, message: said };
-  const waiting = `${counted(events - size, 'event')} after them`;
+  const said = `over ${counted(size, 'entry', 'entries')}, signed as ${origin}`;
+  if (entries <= size) return { severity: 'ok', subject, message: said };
+  const waiting = `${counted(entries - size, 'entry', 'entries')} after them`;
   if (!running) return { severity: 'ok', subject, message: `${said}; the next start signs ${waiting}` };
   const first = new EventReader(dataDir, nodeFiles).entries({ from: size + 1 }).next();
   const since = first.done ? Date.now() : first.value.receivedAt;
@@ -176,14 +175,8 @@ function treeFinding(tree: ReturnType<typeof TreeFiles.read>, { size, root }: Ch
   };
 }
 
-function* accessLogFindings(
-  dataDir: string,
-  note: string | undefined,
-  { keys }: KeyHistory,
-  hasBegun: boolean,
-): Generator<Finding> {
+function* accessLogFindings(state: AccessLogState | undefined): Generator<Finding> {
   const subject = 'access log';
-  const state = checkAccessLog(dataDir, nodeFiles, { note, keys, hasBegun });
   if (state === undefined) return;
   const faults = state.findings.filter(({ kind }) => kind !== 'note');
   for (const { message } of faults) yield { severity: 'damage', subject, message };

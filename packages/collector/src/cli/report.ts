@@ -165,6 +165,11 @@ function logEnds(dataDir: string): LogEnds {
   const end = reader.scan({ from: Number.MAX_SAFE_INTEGER }).next();
   const events = end.done === true ? end.value.nextSequence - 1 : 0;
   let last = first;
-  for (const { receivedAt } of reader.scan({ from: events })) last = receivedAt;
+  // The newest entries may be the log's own.
+  for (let back = 1, found = 0; found === 0 && back <= events; back *= 4) {
+    for (const { receivedAt, sequence } of reader.scan({ from: Math.max(1, events - back + 1) })) {
+      [last, found] = [receivedAt, sequence];
+    }
+  }
   return { events, first, last };
 }

@@ -4,19 +4,15 @@ import { Command } from 'commander';
 import { BackupFiles } from '../backup/backup-files.js';
 import type { Manifest, ManifestName } from '../backup/manifest.js';
 import { assertEmpty, layOut } from '../backup/restoration.js';
-import { GrowingTree } from '../integrity/growing-tree.js';
-import { LineLeaves } from '../integrity/line-leaves.js';
-import { AccessLogFile } from '../store/embedded/access-log-file.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
-import { noteRestore } from './access-log.js';
+import { beginReading, type Reading } from './access-log.js';
 import { assertApart } from './backup.js';
 import { backupFailure } from './backup-faults.js';
 import { instantFrom } from './event-arguments.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { collect, keysFrom, rotationsIn } from './given-keys.js';
-import { noteReading } from './noted-reading.js';
 import { printable, printableJson } from './printable.js';
 import { ProgressBar } from './progress-bar.js';
 import { logKey } from './trusted-keys.js';
@@ -45,7 +41,6 @@ written.`;
 /** Less is copied before anybody wonders, and fewer events verified. */
 const BAR_FROM_MEBIBYTES = 64;
 const BAR_FROM_EVENTS = 200_000;
-const PIECE_BYTES = 1 << 20;
 
 interface RestoreOptions {
   readonly to: string;
@@ -100,15 +95,16 @@ function restore(directory: string, to: string, options: RestoreOptions): ExitCo
   const wanted = !json && process.stderr.isTTY;
   const bytes = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES, rate: true });
   let chosen: Chosen;
+  let end: ReturnType<typeof beginReading> | undefined;
   try {
     if (!exists(directory)) throw new CommandFailure(`there is no directory ${directory}`, EXIT.notFound);
     const files = new BackupFiles(directory);
     assertApart(to, directory, 'the back-ups');
     assertEmpty(to);
     chosen = choose(files, options.at);
-    const { manifest, name } = chosen;
-    const complete = () => noteRestore(to, { ...readingsIn(to), backup: name, events: manifest.events });
-    layOut(files, manifest, to, bytes.show, complete);
+    // Whoever restores it gets at all that it holds.
+    const reading: Reading = { command: 'restore', filter: { directory, manifest: chosen.name } };
+    layOut(files, chosen.manifest, to, bytes.show, () => (end = beginReading(to, reading)));
   } catch (error) {
     throw backupFailure(error, directory, `nothing was restored to ${to}`);
   } finally {
@@ -116,43 +112,21 @@ function restore(directory: string, to: string, options: RestoreOptions): ExitCo
   }
   const exposure = exposureOf(to);
   if (exposure !== undefined) process.stderr.write(`collector: warning: ${printable(exposure)}\n`);
-  // Whoever restored it has got at all that it holds.
-  const givenOut = noteReading(to, { command: 'restore', filter: { directory, manifest: chosen.name } });
   const events = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
-  let verification: Verification;
+  let verification: Verification | undefined;
   try {
-    verification = verifyLog({
-      dataDir: to,
-      files: nodeFiles,
-      against,
-      keys,
-      rotations,
-      onProgress: events.show,
-    });
+    const onProgress = events.show;
+    verification = verifyLog({ dataDir: to, files: nodeFiles, against, keys, rotations, onProgress });
   } finally {
     events.clear();
+    end?.({ events: verification?.events ?? 0, complete: verification !== undefined });
   }
-  givenOut.events = verification.events;
-  givenOut.complete = true;
   const later = laterThan(verification);
   const code = verification.findings.intact ? EXIT.ok : later.only ? EXIT.partly : EXIT.damaged;
   process.stdout.write(
     json ? asJson(to, chosen, verification, later.size) : report(to, chosen, verification, later),
   );
   return code;
-}
-
-/** The lines of the access log that the back-up held. */
-function readingsIn(dataDir: string): { lines: number; root: Buffer } {
-  const log = AccessLogFile.read(dataDir, nodeFiles);
-  const tree = GrowingTree.at({ hashes: () => Buffer.alloc(0) }, 0);
-  const leaves = new LineLeaves(0);
-  const end = log.size() ?? 0;
-  for (let at = 0; at < end; at += PIECE_BYTES) {
-    for (const { leaf } of leaves.take(log.read(at, PIECE_BYTES))) tree.append(leaf, 1);
-    tree.drain();
-  }
-  return { lines: tree.size, root: tree.root() };
 }
 
 function choose(files: BackupFiles, at: string | undefined): Chosen {
@@ -184,12 +158,12 @@ interface Later {
   readonly only: boolean;
 }
 
-function laterThan({ checkpoints, events, findings }: Verification): Later {
+function laterThan({ checkpoints, entries, findings }: Verification): Later {
   const sizes = checkpoints.roots.filter(({ outside }) => outside).map(({ size }) => size);
   const size = Math.max(...sizes, 0);
-  if (size <= events) return { size: undefined, only: false };
+  if (size <= entries) return { size: undefined, only: false };
   const faults = findings.listed.filter(({ kind }) => kind !== 'note');
-  const only = faults.every(({ kind, sequence = 0 }) => kind === 'missing' && sequence > events);
+  const only = faults.every(({ kind, sequence = 0 }) => kind === 'missing' && sequence > entries);
   return { size, only: only && findings.unlisted === 0 };
 }
 
@@ -206,12 +180,11 @@ function asJson(
     time: manifest.time,
     newer_backups: newer,
     events: manifest.events,
-    signed_events: manifest.signed_events,
+    entries: manifest.entries,
+    signed_entries: manifest.signed_entries,
     last_received_at: manifest.last_received_at,
     signing_keys: manifest.signing_keys.length,
     newest_checkpoint_given: later ?? null,
-    access_log_lines: verification.readings?.restores.at(-1)?.lines ?? 0,
-    newest_access_checkpoint_given: verification.readings?.restores.at(-1)?.signedBefore ?? null,
     verified: verificationFields(verification),
   };
   return `${printableJson(JSON.stringify(told, undefined, 2))}\n`;
@@ -219,7 +192,7 @@ function asJson(
 
 function report(to: string, chosen: Chosen, verification: Verification, later: Later): string {
   const { manifest, newest, newer, name } = chosen;
-  const { events, last_received_at: last } = manifest;
+  const { events, entries, last_received_at: last } = manifest;
   const until = last === null ? '' : `, the last of them received at ${last}`;
   const paragraphs = [
     `${to} holds the ${counted(events, 'event')} of the back-up of ${manifest.time} (${name})${until}. What came later ` +
@@ -240,8 +213,8 @@ function report(to: string, chosen: Chosen, verification: Verification, later: L
   const warning =
     later.size === undefined
       ? 'Before a collector is started on it: docs/OPERATIONS.md, "Restore".'
-      : `WARNING: checkpoints over ${later.size} events have left the old log, and this one has ${events}. So ` +
-        `${later.size - events} that were acknowledged are missing, and a collector started here would sign others in ` +
+      : `WARNING: checkpoints over ${later.size} entries have left the old log, and this one has ${entries}. So ` +
+        `${later.size - entries} that were there are missing, and a collector started here would sign others in ` +
         'their place. docs/OPERATIONS.md, "When events are lost", says what to do instead.';
   const told = (text: string) => `${wrappedFor(process.stdout, text)}\n`;
   return `${paragraphs.map(told).join('')}\n${verificationReport(verification)}\n${told(warning)}`;

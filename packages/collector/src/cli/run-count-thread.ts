@@ -25,18 +25,18 @@ const EVENTS_AT_ONCE = 32;
 
 async function main(port: MessagePort, { dataDir, counters }: RunCountData): Promise<never> {
   const ledger = new LedgerCounters(counters);
-  let known = ledger.read().events;
+  let known = ledger.read().entries;
   let { follower, window } = newest(dataDir, known);
   let told: RunCounts | undefined;
   let toldAt = -Infinity;
   let lookedAt = performance.now();
   for (;;) {
     const began = performance.now();
-    const { events } = ledger.read();
+    const { entries } = ledger.read();
     // Nothing of what it remembers would be left once it had read so far, and it would never get there.
-    if (window.through > 0 && events - window.through > 2 * MOST_EVENTS)
-      ({ follower, window } = newest(dataDir, events));
-    const isThrough = take(follower.read(events), window, began + SLICE_MS);
+    if (window.through > 0 && entries - window.through > 2 * MOST_EVENTS)
+      ({ follower, window } = newest(dataDir, entries));
+    const isThrough = take(follower.read(entries), window, began + SLICE_MS);
     // Days go by without events too.
     if (told === undefined || began - toldAt >= EVERY_MS) {
       told = window.count(Date.now());
@@ -44,16 +44,16 @@ async function main(port: MessagePort, { dataDir, counters }: RunCountData): Pro
       port.postMessage(told);
     }
     const ended = performance.now();
-    const rest = restAfter(ended - began, events - known, ended - lookedAt);
-    known = events;
+    const rest = restAfter(ended - began, entries - known, ended - lookedAt);
+    known = entries;
     lookedAt = ended;
     await sleep(isThrough ? Math.max(EVERY_MS, rest) : rest);
   }
 }
 
 /** A reader of the newest events that can be remembered, and what is to remember them. */
-function newest(dataDir: string, events: number): { follower: LogFollower; window: CompletenessWindow } {
-  const from = Math.max(1, events - MOST_EVENTS + 1);
+function newest(dataDir: string, entries: number): { follower: LogFollower; window: CompletenessWindow } {
+  const from = Math.max(1, entries - MOST_EVENTS + 1);
   return { follower: new LogFollower(dataDir, nodeFiles, from), window: new CompletenessWindow() };
 }
 

@@ -11,9 +11,7 @@ import { Listener } from '../ingest/listener.js';
 import { createCounterMemory } from '../ledger/ledger-counters.js';
 import { createRingMemory } from '../ledger/ring.js';
 import { Publisher } from '../publishing/publisher.js';
-import { readingsRoot } from '../publishing/readings-root.js';
 import { readHistory } from '../signing/key-history.js';
-import { AccessLogFile } from '../store/embedded/access-log-file.js';
 import { DirectoryInUse, lockDirectory, type DirectoryLock } from '../store/embedded/directory-lock.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import type { Opened } from '../store/embedded/embedded-store.js';
@@ -148,16 +146,13 @@ async function run(
   const publisher = new Publisher({
     sinks,
     tiles: tree,
-    readingsRootAt: (lines) => readingsRoot(AccessLogFile.open(config.dataDir, nodeFiles), lines),
     dataDir: config.dataDir,
     logKeys: () => readHistory(config.dataDir).keys,
     onTrouble: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink takes no checkpoints'),
-    onForked: (sink, reason, of) =>
+    onForked: (sink, reason) =>
       log.error(
         { sink, reason },
-        of === 'events'
-          ? 'a checkpoint sink contradicts this ledger; docs/OPERATIONS.md, CollectorSinkForked, says what to do'
-          : 'a checkpoint sink contradicts access.log; events are not concerned. docs/OPERATIONS.md, CollectorSinkForked, says what to do',
+        'a checkpoint sink contradicts this ledger; docs/OPERATIONS.md, CollectorSinkForked, says what to do',
       ),
     onShared: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is shared with another log'),
     onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
@@ -198,7 +193,6 @@ async function run(
         publisher.publish(note);
       },
       onCheckpointTrouble: (trouble) => vitals.noteCheckpointTrouble(trouble),
-      onAccessCheckpoint: (note) => publisher.publishReadings(note),
       onAccessLogAltered: () => vitals.noteAccessLogAltered(),
     },
   );

@@ -1,10 +1,8 @@
 /** Which of the notes that `collector verify` was given are checkpoints of this log. */
 import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
-import { accessLogCheckpoint, accessLogKey, restoreIn } from '../integrity/access-log-keys.js';
-import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
+import { verifyNote } from '../integrity/note-signing.js';
 import type { SignedRoot } from '../integrity/rooted-tree.js';
 import { counted } from '../store/embedded/inspection.js';
-import type { AccessRoot } from './access-log-check.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import type { GivenNote } from './given-checkpoints.js';
 import type { LogKeys } from './trusted-keys.js';
@@ -28,8 +26,6 @@ interface PassedOver {
   readonly refused: Map<string, Refused>;
   /** Notes that are cut short without a fault. */
   cut: number;
-  /** Checkpoints of the log of readings. */
-  readings: number;
 }
 
 interface Refused {
@@ -57,9 +53,6 @@ export class SignedCheckpoints {
   hasNewest = false;
   /** The largest of the data directory. */
   newest: CheckedRoot | undefined;
-  /** Checkpoints of the log of readings, which lie beside those of the log. */
-  readonly readings: AccessRoot[] = [];
-  readonly #readingKeys: readonly NoteKey[];
   readonly #byContent = new Map<string, CheckedRoot>();
   /** Notes that could not be checked, as there is no key. */
   #unchecked = 0;
@@ -69,9 +62,7 @@ export class SignedCheckpoints {
   constructor(
     private readonly keys: LogKeys,
     private readonly findings: VerifyFindings,
-  ) {
-    this.#readingKeys = [...keys.keys, ...keys.earlier].map(accessLogKey);
-  }
+  ) {}
 
   /**
    * Takes the notes of the data directory, or those that were found at a path that somebody gave. Two logs may share
@@ -79,7 +70,7 @@ export class SignedCheckpoints {
    * @throws CommandFailure when there is none at all at that path.
    */
   take(notes: Iterable<GivenNote>, given?: string): void {
-    const passed: PassedOver = { others: new Map(), refused: new Map(), cut: 0, readings: 0 };
+    const passed: PassedOver = { others: new Map(), refused: new Map(), cut: 0 };
     const before = this.checked;
     let found = 0;
     for (const note of notes) {
@@ -94,7 +85,7 @@ export class SignedCheckpoints {
         EXIT.notFound,
       );
     }
-    this.#tell(passed, given, this.checked - before + passed.readings);
+    this.#tell(passed, given, this.checked - before);
   }
 
   #tell({ others, refused, cut }: PassedOver, given: string | undefined, checked: number): void {
@@ -121,11 +112,6 @@ export class SignedCheckpoints {
     const { note, source, file, outside } = given;
     let judged: { checkpoint: Checkpoint; earlier: boolean };
     try {
-      if (this.#isOfReadings(note)) {
-        this.readings.push({ checkpoint: this.#judgeReadings(given), source });
-        passed.readings++;
-        return;
-      }
       judged = this.#judge(given);
     } catch (error) {
       const cut = isMalformed(note) ? given.cutBecause?.() : undefined;
@@ -174,20 +160,6 @@ export class SignedCheckpoints {
     this.findings.add({ kind: 'note', message });
   }
 
-  #isOfReadings(note: string): boolean {
-    const origin = note.slice(0, note.indexOf('\n'));
-    const restore = restoreIn(origin);
-    const first = restore === undefined ? origin : origin.slice(0, -restore.length - 1);
-    return this.#readingKeys.some(({ name }) => name === first);
-  }
-
-  /** @throws when none of the keys has signed it for the readings, in words that follow a colon. */
-  #judgeReadings({ note, size }: GivenNote): Checkpoint {
-    const checkpoint = accessLogCheckpoint(note, this.#readingKeys);
-    assertNamed(size, checkpoint, 'lines');
-    return checkpoint;
-  }
-
   /** @throws when the note is no checkpoint of this log, in words that follow a colon. */
   #judge({ note, size }: GivenNote): { checkpoint: Checkpoint; earlier: boolean } {
     const { text, signatures } = parseNote(note);
@@ -208,9 +180,9 @@ export class SignedCheckpoints {
 }
 
 /** @throws when the name of a file promises another size than its checkpoint has. */
-function assertNamed(named: number | undefined, { size }: Checkpoint, things = 'events'): void {
+function assertNamed(named: number | undefined, { size }: Checkpoint): void {
   if (named === undefined || named === size) return;
-  throw new Error(`it speaks of ${size} ${things}, and its name of ${named}`);
+  throw new Error(`it speaks of ${size} entries, and its name of ${named}`);
 }
 
 function addTo(

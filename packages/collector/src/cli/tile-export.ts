@@ -19,7 +19,7 @@ import type { KeyHistory } from '../signing/key-history.js';
 import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
-import { StoreDamaged, type StoredEvent } from '../store/store.js';
+import { StoreDamaged, type StoredEntry } from '../store/store.js';
 import type { TreeReader } from '../store/tree-store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
@@ -112,13 +112,13 @@ class Export {
     const newest = this.#checkpoint.size;
     if (size > newest) {
       throw damaged(
-        `${target.root} holds the tiles of ${size} events of this log, and its newest checkpoint covers ${newest}: ` +
-          'events were cut off its end, or it was restored from an older back-up',
+        `${target.root} holds the tiles of ${size} entries of this log, and its newest checkpoint covers ${newest}: ` +
+          'entries were cut off its end, or it was restored from an older back-up',
       );
     }
     if (rootAt(tree, size).equals(root)) return size;
     throw damaged(
-      `${target.root} holds the tiles of ${size} events that are not the first ${size} of this log: it was altered, ` +
+      `${target.root} holds the tiles of ${size} entries that are not the first ${size} of this log: it was altered, ` +
         'or restored from an older back-up and then went on differently',
     );
   }
@@ -183,13 +183,13 @@ class Export {
       onProgress(growing.size, size);
     }
     if (growing.root().equals(root)) return;
-    throw damaged(`the tree does not come to the root of the checkpoint over ${size} events`);
+    throw damaged(`the tree does not come to the root of the checkpoint over ${size} entries`);
   }
 
   /** The entries of 256 events at a time and their hashes, each of which is that of the tree. */
   *#bundles(first: number): Generator<{ index: number; width: number; entries: Buffer; hashes: Buffer }> {
     const { size } = this.#checkpoint;
-    const events = new EventReader(this.dataDir, nodeFiles).scan({ from: first * TILE_HASHES + 1 });
+    const events = new EventReader(this.dataDir, nodeFiles).entries({ from: first * TILE_HASHES + 1 });
     try {
       for (let index = first; index * TILE_HASHES < size; index++) {
         const width = Math.min(TILE_HASHES, size - index * TILE_HASHES);
@@ -227,7 +227,7 @@ const envelopeHash = Buffer.alloc(HASH_BYTES);
 /** RFC 6962 section 2.1: a leaf is hashed behind a zero byte. */
 const prefixedLeaf = Buffer.alloc(1 + LEAF_BYTES);
 
-function putEntry({ envelope, commitment }: StoredEvent, target: Buffer, at: number): void {
+function putEntry({ envelope, commitment }: StoredEntry, target: Buffer, at: number): void {
   target.writeUInt16BE(LEAF_BYTES, at);
   writeHash(envelope, envelopeHash, 0);
   encodeLeaf(target, at + 2, envelope, envelopeHash, commitment);
@@ -259,13 +259,13 @@ function ownCheckpoint(note: string, { keys, origin }: KeyHistory, directory: st
   );
 }
 
-function altered({ sequence, eventId }: StoredEvent): CommandFailure {
+function altered({ sequence, eventId }: StoredEntry): CommandFailure {
   return damaged(`event ${sequence} (${eventId}) does not have the hash that the tree has for it`);
 }
 
 function endsEarly(readable: number, size: number): CommandFailure {
   return damaged(
-    `the log can be read up to event ${readable} only, and a checkpoint was signed over ${size}`,
+    `the log can be read up to entry ${readable} only, and a checkpoint was signed over ${size}`,
   );
 }
 

@@ -15,7 +15,7 @@ export function rootFindings({ roots, gaps }: Verdict<CheckedRoot>): VerifyFindi
   const unknown = roots.find(({ log, tree }) => log === 'unknown' && !tree)?.root;
   if (unknown !== undefined) {
     const message =
-      `whether the log is the one that ${unknown.source} was signed over, of ${unknown.size} events, cannot be ` +
+      `whether the log is the one that ${unknown.source} was signed over, of ${unknown.size} entries, cannot be ` +
       'told: of events that cannot be read the tree has lost the hashes as well';
     findings.push({ kind: 'unreadable', file: unknown.file, message });
   }
@@ -28,7 +28,7 @@ function contradictions(roots: Roots): VerifyFinding[] {
     const other = roots[i - 1]?.root;
     if (other?.size !== root.size) return [];
     const message =
-      `${other.source} and ${root.source} are both signed by a key of this log, over ${root.size} events each, and ` +
+      `${other.source} and ${root.source} are both signed by a key of this log, over ${root.size} entries each, and ` +
       'have different roots: proof that the log was forked';
     return [{ kind: 'forked', file: root.file, message }];
   });
@@ -67,13 +67,13 @@ function forkFinding(roots: Roots, hasGap: (size: number) => boolean): VerifyFin
   const range = eventRange(agreesTo + 1, size - agreesTo);
   if (later === undefined && hasGap(size)) {
     const message =
-      `${source}: its root over ${size} events does not come out, and with events that cannot be read nobody can ` +
+      `${source}: its root over ${size} entries does not come out, and with events that cannot be read nobody can ` +
       `tell whether the others are those that were signed; in question: ${range}`;
     return { kind: 'unreadable', sequence: agreesTo + 1, file, message };
   }
   const none = 'no smaller checkpoint was found that agrees';
   const rebuilt =
-    `the log is not the one that ${source} was signed over, of ${counted(size, 'event')}: it was rebuilt or forked ` +
+    `the log is not the one that ${source} was signed over, of ${counted(size, 'entry', 'entries')}: it was rebuilt or forked ` +
     `somewhere in ${range}; ` +
     (before === undefined ? none : `up to event ${agreesTo} it agrees with ${before.source}`);
   const parted =
@@ -83,7 +83,7 @@ function forkFinding(roots: Roots, hasGap: (size: number) => boolean): VerifyFin
   const message =
     later === undefined
       ? rebuilt
-      : `${parted}; both are signed by keys of this log (this log in ${later.source}, of ${counted(later.size, 'event')}): it was ` +
+      : `${parted}; both are signed by keys of this log (this log in ${later.source}, of ${counted(later.size, 'entry', 'entries')}): it was ` +
         'restored from an old copy, or rebuilt';
   return { kind: 'forked', sequence: agreesTo + 1, file, message };
 }

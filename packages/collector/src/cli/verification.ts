@@ -6,11 +6,10 @@
  * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
-import { readSinkStates, type SinkState } from '../publishing/sink-state.js';
+import { readSinkStates } from '../publishing/sink-state.js';
 import { counted } from '../store/embedded/inspection.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
-import { accessCheckpointNote, checkAccessLog, type AccessLogState } from './access-log-check.js';
-import { restoreFindings } from './access-log-text.js';
+import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory } from './given-checkpoints.js';
 import { LogReading, type ReadingOptions } from './log-reading.js';
 import { checkRegular, PROOF_DIRECTORIES } from './regular-files.js';
@@ -32,11 +31,13 @@ export interface Verification {
   readonly findings: VerifyFindings;
   /** How many events stand in the log. */
   readonly events: number;
-  /** How many of them lie behind the largest checkpoint. */
+  /** With the log's own entries. */
+  readonly entries: number;
+  /** How many of these lie behind the largest checkpoint. */
   readonly unsigned: number;
   readonly keys: LogKeys;
   readonly checkpoints: SignedCheckpoints;
-  /** Undefined when no reading was ever noted or signed. */
+  /** Undefined when no reading was ever noted. */
   readonly readings: AccessLogState | undefined;
 }
 
@@ -53,7 +54,6 @@ export function verifyLog(options: VerificationOptions): Verification {
     const passedOver = new Map<string, string>();
     const newest = tree.checkpoint();
     const notes = notesOfDirectory(dataDir, newest);
-    const accessNote = accessCheckpointNote(dataDir, files);
     const elsewhere = options.against.map((given) =>
       notesElsewhere(given, (file, why) => passedOver.set(file, why)),
     );
@@ -65,47 +65,38 @@ export function verifyLog(options: VerificationOptions): Verification {
     for (const [file, why] of passedOver) {
       findings.add({ kind: 'note', file, message: `${file} ${why} and was passed over` });
     }
-    const { events, unsigned, waiting } = new LogReading(options, tree, checkpoints).tell(findings);
-    if (!checkpoints.hasNewest) findings.add(noNewest(events));
+    const accessLog = new AccessLogCheck(dataDir);
+    const reading = new LogReading(options, tree, checkpoints, accessLog);
+    const { events, entries, unsigned, waiting } = reading.tell(findings);
+    if (!checkpoints.hasNewest) findings.add(noNewest(entries));
     else if (checkpoints.newest !== undefined) {
       for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
-      for (const finding of givenOutFindings(checkpoints.newest.size, sizesGivenOut.events))
-        findings.add(finding);
+      for (const finding of givenOutFindings(checkpoints.newest.size, sizesGivenOut)) findings.add(finding);
     }
-    const readings = checkAccessLog(dataDir, files, {
-      note: accessNote,
-      ...{ keys: keys.keys, earlier: keys.earlier },
-      hasBegun: (checkpoints.newest?.size ?? 0) > 0,
-      given: checkpoints.readings,
-      givenOut: sizesGivenOut.lines,
-    });
+    const readings = accessLog.finish();
     for (const finding of readings?.findings ?? []) findings.add(finding);
-    if (readings !== undefined) for (const finding of restoreFindings(readings)) findings.add(finding);
-    return { findings, events, unsigned, keys, checkpoints, readings };
+    return { findings, events, entries, unsigned, keys, checkpoints, readings };
   } finally {
     tree.close();
   }
 }
 
 /** The first checkpoint, of no events, is signed before the first event is taken. */
-function noNewest(events: number): VerifyFinding {
+function noNewest(entries: number): VerifyFinding {
   const file = 'checkpoints/latest';
-  if (events === 0) return { kind: 'note', file, message: 'nothing was stored and nothing signed yet' };
-  const message = `${file} is missing, although the log holds ${counted(events, 'event')}`;
+  if (entries === 0) return { kind: 'note', file, message: 'nothing was stored and nothing signed yet' };
+  const message = `${file} is missing, although the log holds ${counted(entries, 'entry', 'entries')}`;
   return { kind: 'checkpoint_missing', file, message };
 }
 
-/** The largest sizes that any sink took, as far as anybody knows: of the log, and of the readings. */
-function givenOut(dataDir: string, findings: VerifyFindings): { events: number; lines: number } {
+/** The largest size that any sink took, as far as anybody knows. */
+function givenOut(dataDir: string, findings: VerifyFindings): number {
   try {
-    const states = readSinkStates(dataDir);
-    const largest = (of: SinkState['log']) =>
-      Math.max(0, ...states.filter(({ log }) => log === of).map(({ size }) => size ?? 0));
-    return { events: largest(undefined), lines: largest('access-log') };
+    return Math.max(0, ...readSinkStates(dataDir).map(({ size }) => size ?? 0));
   } catch (error) {
     const file = 'checkpoints/sinks.json';
     const why = error instanceof Error ? error.message : String(error);
     findings.add({ kind: 'note', file, message: `${file} cannot be read, and was not compared: ${why}` });
-    return { events: 0, lines: 0 };
+    return 0;
   }
 }

@@ -8,8 +8,7 @@ import { writeVerifyResult } from '../publishing/verify-result.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
 import { checkpointDirectory } from '../store/embedded/tree-files.js';
-import type { AccessLogState } from './access-log-check.js';
-import { accessLogText } from './access-log-text.js';
+import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { collect, keysFrom, rotationsIn } from './given-keys.js';
@@ -27,7 +26,7 @@ Examples:
   $ collector verify --data-dir /mnt/snapshot --against march.checkpoint --json | jq .findings
 
 Reads all that is stored, without changing anything, beside a running collector or without one. Checks each event
-against the tree, the tree against every checkpoint, and every checkpoint's signature; the same of the access log. With
+against the tree, the tree against every checkpoint, and every checkpoint's signature, and the access log against its heads in the log. With
 --note it leaves its verdict in checkpoints/verify.json, where a running collector finds it; run it as the collector's
 user then.
 
@@ -118,18 +117,19 @@ function holdsLog(dataDir: string): boolean {
 
 /** For scripts; the names are a promise. */
 export function verificationFields(verification: Verification): object {
-  const { findings, events, unsigned, keys, checkpoints, readings } = verification;
+  const { findings, events, entries, unsigned, keys, checkpoints, readings } = verification;
   const { newest, checked } = checkpoints;
   return {
     intact: findings.intact,
     events,
+    entries,
     origin: newest?.origin ?? keys.keys[0]?.name ?? null,
     size: newest?.size ?? null,
     root: newest?.root.toString('base64') ?? null,
     checkpoints_checked: checked,
     checkpoints_given: checkpoints.given,
     keys_from: keys.from,
-    unsigned_events: unsigned,
+    unsigned_entries: unsigned,
     access_log: readings === undefined ? null : accessLogOf(readings),
     findings: findings.listed,
     findings_not_listed: findings.unlisted,
@@ -140,32 +140,27 @@ function asJson(verification: Verification): string {
   return `${printableJson(JSON.stringify(verificationFields(verification), undefined, 2))}\n`;
 }
 
-function accessLogOf({ lines, signed, unended, torn, last, adopted, restores }: AccessLogState) {
-  return {
-    ...{ lines, unsigned_lines: lines - signed, unended, torn, last_reading: last ?? null },
-    not_covered_before: adopted?.at ?? null,
-    restores: restores.map(({ at, lines: before, backup, signedBefore }) => ({
-      ...{ at, backup, lines: before },
-      lines_lost: signedBefore === undefined ? null : signedBefore - before,
-    })),
-  };
+function accessLogOf({ lines, covered, heads, unended, torn, last }: AccessLogState) {
+  return { lines, unsigned_lines: lines - covered, heads, unended, torn, last_reading: last ?? null };
 }
 
 /** For people: the verdict first. */
 export function verificationReport(verification: Verification): string {
-  const { findings, events, unsigned, keys, checkpoints, readings } = verification;
+  const { findings, events, entries, unsigned, keys, checkpoints, readings } = verification;
   const { newest } = checkpoints;
+  const waiting = unsigned === 0 ? '' : `, ${unsigned} of them not yet under a checkpoint`;
   const verdict = findings.intact
     ? `${styleText('green', 'INTACT', { stream: process.stdout })}${unsigned === 0 ? '' : ' as far as it is signed'}: ${intactText(verification)}`
     : `${styleText('red', 'NOT INTACT', { stream: process.stdout })}: ${counted(findings.faults, 'finding')}`;
   const rows = [
     ['Log', printable(newest?.origin ?? keys.keys[0]?.name ?? 'unknown')],
-    ['Events', `${events}${unsigned === 0 ? '' : `, ${unsigned} of them not yet under a checkpoint`}`],
+    ['Events', `${events}${entries === events ? waiting : ''}`],
+    ...(entries === events ? [] : [['Entries', `${entries}${waiting}`]]),
     [
       'Checkpoint',
       newest === undefined
         ? 'none'
-        : `${counted(newest.size, 'event')}, root ${newest.root.toString('base64')}`,
+        : `${counted(newest.size, 'entry', 'entries')}, root ${newest.root.toString('base64')}`,
     ],
     ['Checked', checkedText(verification)],
   ];
@@ -184,11 +179,11 @@ export function verificationReport(verification: Verification): string {
   ].join('');
 }
 
-function intactText({ events, unsigned }: Verification): string {
-  const signed = events - unsigned;
-  if (events === 0) return 'no event was stored, and none was signed';
-  if (signed === 0) return 'no event of the log is under a checkpoint yet';
-  const first = unsigned === 0 ? `the ${counted(signed, 'event')}` : `the first ${counted(signed, 'event')}`;
+function intactText({ entries, unsigned }: Verification): string {
+  const signed = entries - unsigned;
+  if (entries === 0) return 'no event was stored, and none was signed';
+  if (signed === 0) return 'no entry of the log is under a checkpoint yet';
+  const first = `the ${unsigned === 0 ? '' : 'first '}${counted(signed, 'entry', 'entries')}`;
   return signed === 1
     ? `${first} of the log is the one that was signed`
     : `${first} of the log are those that were signed, in this order`;
@@ -202,7 +197,7 @@ function checkedText({ keys, checkpoints: { checked, given } }: Verification): s
 }
 
 /** What the verdict does not rest on. */
-function caveats({ keys, checkpoints, readings }: Verification): string[] {
+function caveats({ keys, checkpoints }: Verification): string[] {
   const lines: string[] = [];
   if (keys.from !== 'given')
     lines.push('The keys are those that the directory itself holds; give yours by --key.');
@@ -210,8 +205,6 @@ function caveats({ keys, checkpoints, readings }: Verification): string[] {
     lines.push(
       'No checkpoint from elsewhere was compared (--against): a log that was rebuilt as a whole looks the same.',
     );
-  } else if (readings !== undefined && checkpoints.readings.length === 0) {
-    lines.push('No checkpoint of access.log was among those given: one that was rebuilt looks the same.');
   }
   return lines;
 }

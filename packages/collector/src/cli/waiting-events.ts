@@ -23,7 +23,7 @@ export function waitingFindings(count: number, waiting: Waiting | undefined): Ve
   const { sequence, oldest, newest } = waiting;
   const since = oldest <= LAST_INSTANT_MS ? new Date(oldest).toISOString() : 'a time that is none';
   const are = count === 1 ? 'is' : 'are';
-  const message = `${counted(count, 'event')}, from number ${sequence} on, ${are} under no checkpoint yet; the oldest was received at ${since}`;
+  const message = `${counted(count, 'entry', 'entries')}, from number ${sequence} on, ${are} under no checkpoint yet; the oldest was received at ${since}`;
   if (newest - oldest <= LONGEST_WAIT_MS) return [{ kind: 'note', sequence, message }];
   const why =
     'more than an hour before the newest: nothing was signed for so long, or newer checkpoints were removed';
@@ -36,6 +36,6 @@ export function waitingFindings(count: number, waiting: Waiting | undefined): Ve
  */
 export function givenOutFindings(size: number, givenOut: number): VerifyFinding[] {
   if (givenOut <= size) return [];
-  const message = `checkpoints over more events than ${size} were given out (sinks.json says ${givenOut})`;
+  const message = `checkpoints over more entries than ${size} were given out (sinks.json says ${givenOut})`;
   return [{ kind: 'checkpoint_missing', file: FILE, message }];
 }

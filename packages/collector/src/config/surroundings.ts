@@ -35,6 +35,11 @@ export function openTelemetryVariables(
   return variables;
 }
 
+/** The user who called sudo (sudo(8)), as it says; undefined when nobody did. */
+export function sudoUser(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  return env['SUDO_USER'] === '' ? undefined : env['SUDO_USER'];
+}
+
 /**
  * Whether errors are to be shown with their stack: at log level debug or trace, by option or variable. Never throws,
  * because it is asked when something else has failed already, perhaps the configuration itself.

@@ -78,10 +78,11 @@ export interface ConsoleState {
   };
   readonly index: { readonly entries: number; readonly unwritten_tables: number } | null;
   readonly checkpoint: {
-    readonly events: number;
+    /** Events, and entries of the log's own. */
+    readonly entries: number;
     readonly at: string;
     /** In the log and not under it. */
-    readonly events_behind: number;
+    readonly entries_behind: number;
   } | null;
   /** Since when none can be made. */
   readonly checkpoints_fail_since: string | null;
@@ -137,7 +138,7 @@ export interface Sink {
   readonly kind: 'directory' | 'file' | 'witness';
   readonly state: 'ok' | 'failing' | 'forked' | 'untried';
   /** Of the last checkpoint that it took. */
-  readonly events: number | null;
+  readonly entries: number | null;
   readonly at: string | null;
   readonly failing_since: string | null;
   readonly waiting: number;

@@ -88,6 +88,6 @@ export function percent(part: number): string {
   return `${shown}${SPACE}%`;
 }
 
-export function counted(number: number, noun: string): string {
-  return `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
+export function counted(number: number, noun: string, plural = `${noun}s`): string {
+  return `${count(number)} ${number === 1 ? noun : plural}`;
 }

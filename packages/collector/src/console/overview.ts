@@ -107,8 +107,8 @@ function checkpointTile(view: View): Element {
   return tile(
     name,
     figure(ago(Date.parse(checkpoint.at), takenAt(view))),
-    checkpoint.events_behind > 0
-      ? `${counted(checkpoint.events_behind, 'event')} since`
+    checkpoint.entries_behind > 0
+      ? `${counted(checkpoint.entries_behind, 'entry', 'entries')} since`
       : ledger.events === 0
         ? 'Of the empty log'
         : 'Covers every event',

@@ -29,9 +29,9 @@ function newest(view: View): Fact {
         : [ago(Date.parse(checkpoint.at), takenAt(view)), ' ', trouble],
     ...(checkpoint !== null && {
       more:
-        checkpoint.events === 0 && checkpoint.events_behind === 0
+        checkpoint.entries === 0 && checkpoint.entries_behind === 0
           ? 'of the empty log'
-          : `${counted(checkpoint.events, 'event')}, ${count(checkpoint.events_behind)} since`,
+          : `${counted(checkpoint.entries, 'entry', 'entries')}, ${count(checkpoint.entries_behind)} since`,
     }),
   };
 }
@@ -109,16 +109,16 @@ export function sinks(view: View): Child {
 }
 
 function sinkRow(sink: Sink, now: number): Child[] {
-  const { number, kind, state, events, at, failing_since: failing, waiting, dropped } = sink;
+  const { number, kind, state, entries, at, failing_since: failing, waiting, dropped } = sink;
   return [
     `${number} ${kind}`,
     [
       chip(MOODS[state], state === 'untried' ? 'not tried yet' : state),
       failing !== null && h('span', { class: 'more' }, `for ${duration(now - Date.parse(failing))}`),
     ],
-    at === null || events === null
+    at === null || entries === null
       ? NONE
-      : [ago(Date.parse(at), now), h('span', { class: 'more' }, counted(events, 'event'))],
+      : [ago(Date.parse(at), now), h('span', { class: 'more' }, counted(entries, 'entry', 'entries'))],
     count(waiting),
     count(dropped),
   ];

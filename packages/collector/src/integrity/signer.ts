@@ -9,7 +9,6 @@ export interface CheckpointSigner {
   /**
    * The text as a signed note, by the current key and, while an overlap lasts, by the one before.
    * Rejects when there is no signature to be had now; it may be asked again.
-   * @param name under which the keys sign: the origin, unless the text is of another log of theirs.
    */
-  sign(text: string, name?: string): Promise<string>;
+  sign(text: string): Promise<string>;
 }

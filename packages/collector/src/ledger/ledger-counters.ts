@@ -19,15 +19,18 @@ const EVENTS = 0;
 const BYTES = 1;
 const BATCHES_EVENTS = 2;
 const FLUSH_NANOSECONDS = 3;
-const FIRST_FATE = 4;
+const ENTRIES = 4;
+const FIRST_FATE = 5;
 const FIRST_SIZE = FIRST_FATE + FATES.length;
 const FIRST_TIME = FIRST_SIZE + SIZE_BOUNDS.length + 1;
 const WORDS = FIRST_TIME + TIME_BOUNDS_MS.length + 1;
 
-/** Counts since the start; the first two since the ledger began. */
+/** Counts since the start; the first three since the ledger began. */
 export interface LedgerCounts {
   /** Events in the log. */
   readonly events: number;
+  /** The same with the log's own entries. */
+  readonly entries: number;
   /** Bytes of frames in the log. */
   readonly bytes: number;
   readonly fates: Readonly<Record<Fate, number>>;
@@ -68,8 +71,9 @@ export class LedgerCounters {
   }
 
   /** The log holds so much, all of it durable. */
-  holds(events: number, bytes: number): void {
+  holds({ events, entries, bytes }: Pick<LedgerCounts, 'events' | 'entries' | 'bytes'>): void {
     Atomics.store(this.#words, EVENTS, BigInt(events));
+    Atomics.store(this.#words, ENTRIES, BigInt(entries));
     Atomics.store(this.#words, BYTES, BigInt(bytes));
   }
 
@@ -81,10 +85,11 @@ export class LedgerCounters {
   read(): LedgerCounts {
     const row = (first: number, length: number) =>
       Array.from({ length }, (_, i) => Number(Atomics.load(this.#words, first + i)));
-    const [events = 0, bytes = 0, sum = 0, nanoseconds = 0] = row(0, FIRST_FATE);
+    const [events = 0, bytes = 0, sum = 0, nanoseconds = 0, entries = 0] = row(0, FIRST_FATE);
     const fates = row(FIRST_FATE, FATES.length);
     return {
       events,
+      entries,
       bytes,
       fates: Object.fromEntries(FATES.map((fate, i) => [fate, fates[i] ?? 0])) as Record<Fate, number>,
       batches: { counts: row(FIRST_SIZE, SIZE_BOUNDS.length + 1), sum },

@@ -48,6 +48,13 @@ const OUTCOME_ANSWERS: Record<Outcome, Answer> = {
   unreadable: 'unreadable',
 };
 
+/** An entry of the log's own, and who waits for it. */
+interface WaitingEntry {
+  readonly entry: Candidate;
+  readonly resolve: () => void;
+  readonly reject: (reason: unknown) => void;
+}
+
 interface Taken {
   readonly ring: RingReader;
   readonly fault: Fault | undefined;
@@ -55,6 +62,7 @@ interface Taken {
 
 export class Ledger {
   readonly #options: LedgerOptions;
+  readonly #own: WaitingEntry[] = [];
   #state: LedgerState = 'open';
   #stopping = false;
 
@@ -65,6 +73,21 @@ export class Ledger {
   /** Ends `run` once everything that was published before is answered. */
   stop(): void {
     this.#stopping = true;
+    this.#ring();
+  }
+
+  /**
+   * Stores an entry of the log's own, in a batch of its own: what becomes of it is none of the events' business. On
+   * return it is durable. Rejects with the error of the store; after `stop` it may never settle.
+   */
+  append(entry: Candidate): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#own.push({ entry, resolve, reject });
+      this.#ring();
+    });
+  }
+
+  #ring(): void {
     Atomics.add(this.#options.doorbell, 0, 1);
     Atomics.notify(this.#options.doorbell, 0);
   }
@@ -74,7 +97,8 @@ export class Ledger {
     const { doorbell, store, leaves } = this.#options;
     for (;;) {
       const rung = Atomics.load(doorbell, 0);
-      if (await this.#commitOnce()) {
+      const stored = await this.#storeOwn();
+      if ((await this.#commitOnce()) || stored) {
         // Lets the other work of this thread have its turn: timers, messages, the file pool.
         await new Promise(setImmediate);
         continue;
@@ -85,6 +109,26 @@ export class Ledger {
     }
     await leaves.close();
     await store.close();
+  }
+
+  /** @returns false when none waited. */
+  async #storeOwn(): Promise<boolean> {
+    const waiting = this.#own.shift();
+    if (waiting === undefined) return false;
+    const { entry, resolve, reject } = waiting;
+    try {
+      if (this.#state === 'failed') throw new CommitUnknown('the ledger has failed');
+      const outcomes = await this.#options.store.append([entry]);
+      if (outcomes[0] !== 'accepted')
+        throw new Error(`an entry of the log's own was ${outcomes[0] ?? 'lost'}`);
+      this.#options.leaves.add([entry], outcomes);
+      resolve();
+    } catch (error) {
+      // A full disk is met by the next event too, and told then.
+      if (error instanceof CommitUnknown) this.#enter('failed', error);
+      reject(error);
+    }
+    return true;
   }
 
   /** @returns false when nothing waited. */

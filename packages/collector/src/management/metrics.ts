@@ -7,7 +7,6 @@
 import { collectDefaultMetrics, Registry, type Metric, type OpenMetricsContentType } from 'prom-client';
 import { SIZE_BOUNDS, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import { FATES, type LedgerCounts } from '../ledger/ledger-counters.js';
-import { worstOf } from '../publishing/publisher.js';
 import { healthOf, isReady } from './health.js';
 import { counter, gauge, histogram, labelled, register, type Family, type Labels } from './metric-family.js';
 import { shownKeys } from './shown-keys.js';
@@ -115,10 +114,11 @@ const FAMILIES: readonly Family<Reading>[] = [
     'How the ledger is: 1 for its state, 0 for the others.',
     ({ facts }) => LEDGER_STATES.map((state) => [{ state }, facts.storage.state === state]),
   ),
+  gauge('collector_ledger_events', 'Events in the log.', ({ ledger }) => ledger.events),
   gauge(
-    'collector_ledger_events',
-    'Events in the log: the sequence of the newest one.',
-    ({ ledger }) => ledger.events,
+    'collector_ledger_entries',
+    "Entries of the log: the events, and the log's own.",
+    ({ ledger }) => ledger.entries,
   ),
   gauge('collector_ledger_bytes', 'Bytes of frames in the log.', ({ ledger }) => ledger.bytes),
   labelled(
@@ -176,9 +176,9 @@ const FAMILIES: readonly Family<Reading>[] = [
     ({ facts }) => facts.disk?.totalBytes,
   ),
   gauge(
-    'collector_checkpoint_events',
-    'Events under the newest checkpoint.',
-    ({ facts }) => facts.checkpoint?.events,
+    'collector_checkpoint_entries',
+    'Entries under the newest checkpoint.',
+    ({ facts }) => facts.checkpoint?.entries,
   ),
   gauge('collector_checkpoint_timestamp_seconds', 'When the newest checkpoint was signed.', ({ facts }) =>
     seconds(facts.checkpoint?.at),
@@ -191,16 +191,16 @@ const FAMILIES: readonly Family<Reading>[] = [
   labelled(
     'gauge',
     'collector_sink_state',
-    'How a checkpoint sink does, the worse of events and access log: 1 for its state, 0 for the others.',
+    'How a checkpoint sink does: 1 for its state, 0 for the others.',
     ({ facts }) =>
       sinkLines(facts, (sink, labels) =>
-        SINK_STATES.map((name) => [{ ...labels, state: name }, worstOf(sink) === name]),
+        SINK_STATES.map((name) => [{ ...labels, state: name }, (sink.state?.state ?? 'untried') === name]),
       ),
   ),
   labelled(
     'gauge',
-    'collector_sink_events',
-    'Events under the last checkpoint that a sink took.',
+    'collector_sink_entries',
+    'Entries under the last checkpoint that a sink took.',
     ({ facts }) => sinkLines(facts, ({ state }, labels) => [[labels, state?.size]]),
   ),
   labelled(

@@ -3,7 +3,6 @@ import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { KeyUse } from '../access/key-ring.js';
 import type { ConsoleState, Key } from '../console/console-state.js';
 import type { AnswerCount } from '../ingest/ingest-counters.js';
-import { worstOf } from '../publishing/publisher.js';
 import { daysUntilFull } from './growth.js';
 import { healthOf, isLive, isReady } from './health.js';
 import { hintsOf } from './hints.js';
@@ -19,7 +18,7 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
   const facts = factsOf(vitals, watch, now);
   const checks = healthOf(vitals, performance.now());
   const answers = vitals.ingest.counters.answers();
-  const { fates, events, bytes } = vitals.ledger();
+  const { fates, events, entries, bytes } = vitals.ledger();
   const { growth } = watch;
   const rates = watch.samples.rates(RATE_OVER_MS);
   const { checkpoint, disk, queue } = facts;
@@ -59,7 +58,7 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
             without_outcome: runs.withoutOutcome,
             orphan_events: runs.orphanEvents,
             from_beginning: runs.fromBeginning,
-            events_behind: Math.max(0, events - runs.through),
+            events_behind: Math.max(0, entries - runs.through),
           },
     queue: {
       events: queue.events,
@@ -87,18 +86,18 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
       checkpoint === undefined
         ? null
         : {
-            events: checkpoint.events,
+            entries: checkpoint.entries,
             at: instant(checkpoint.at),
-            events_behind: Math.max(0, events - checkpoint.events),
+            entries_behind: Math.max(0, entries - checkpoint.entries),
           },
     checkpoints_fail_since: known(facts.checkpointTroubleSince),
-    sinks: facts.sinks.map(({ kind, state, readings, waiting }, i) => ({
+    sinks: facts.sinks.map(({ kind, state, waiting }, i) => ({
       number: i + 1,
       kind,
-      state: worstOf({ state, readings }),
-      events: state?.size ?? null,
+      state: state?.state ?? 'untried',
+      entries: state?.size ?? null,
       at: state?.at ?? null,
-      failing_since: state?.failing_since ?? readings?.failing_since ?? null,
+      failing_since: state?.failing_since ?? null,
       waiting,
       dropped: state?.dropped ?? 0,
     })),
@@ -128,6 +127,7 @@ export function factsOf(vitals: Vitals, watch: Watch, now: number): Facts {
     disk,
     daysUntilFull: disk === undefined ? undefined : daysUntilFull(watch.growth, disk.freeBytes),
     events: vitals.ledger().events,
+    entries: vitals.ledger().entries,
     checkpoint: vitals.checkpoint(),
     checkpointTroubleSince: trouble === undefined ? undefined : Date.parse(trouble.since),
     sinks: vitals.sinks(),

@@ -11,8 +11,8 @@ export type Phase = 'starting' | 'running' | 'stopping';
 
 /** The newest checkpoint. */
 export interface CheckpointState {
-  /** How many events it covers. */
-  readonly events: number;
+  /** How many entries it covers, those of the log's own among them. */
+  readonly entries: number;
   /** When it was signed, in milliseconds since 1970 UTC. */
   readonly at: number;
 }
@@ -97,7 +97,7 @@ export interface Vitals {
   sinks(): readonly SinkView[];
   checkpoint(): CheckpointState | undefined;
   checkpointTrouble(): CheckpointTroubleState | undefined;
-  /** Whether access.log was found not to be the one that was signed. */
+  /** Whether access.log was found not to be the one that the log has heads of. */
   accessLogAltered(): boolean;
   certificates(): readonly CertificateState[];
   lastVerify(): VerifyState | undefined;

@@ -48,6 +48,8 @@ export interface Facts {
   readonly daysUntilFull: number | undefined;
   /** In the log. */
   readonly events: number;
+  /** With the log's own. */
+  readonly entries: number;
   readonly checkpoint: CheckpointState | undefined;
   readonly checkpointTroubleSince: number | undefined;
   readonly sinks: readonly SinkView[];
@@ -133,7 +135,12 @@ function* queue({ queue: { events, bytes, maxEvents, maxBytes } }: Facts): Gener
   };
 }
 
-function* checkpoints({ now, events, checkpoint, checkpointTroubleSince: since }: Facts): Generator<Warning> {
+function* checkpoints({
+  now,
+  entries,
+  checkpoint,
+  checkpointTroubleSince: since,
+}: Facts): Generator<Warning> {
   if (since !== undefined) {
     yield {
       id: 'checkpoints_fail',
@@ -144,20 +151,20 @@ function* checkpoints({ now, events, checkpoint, checkpointTroubleSince: since }
     };
   } else if (
     checkpoint !== undefined &&
-    checkpoint.events < events &&
+    checkpoint.entries < entries &&
     now - checkpoint.at > CHECKPOINT_OLD_MS
   ) {
     yield {
       id: 'checkpoint_old',
       severity: 'warning',
-      title: `${counted(events - checkpoint.events, 'event')} not under a checkpoint, the newest of which is ${duration(now - checkpoint.at)} old`,
+      title: `${counted(entries - checkpoint.entries, 'entry', 'entries')} not under a checkpoint, the newest of which is ${duration(now - checkpoint.at)} old`,
       what_to_do: 'Look at the log for why none is made. It is tried again by itself.',
     };
   }
 }
 
 function* sinks({ now, sinks: views }: Facts): Generator<Warning> {
-  for (const [i, { kind, state, readings }] of views.entries()) {
+  for (const [i, { kind, state }] of views.entries()) {
     const name = `Sink ${i + 1} (${kind})`;
     if (state?.state === 'forked') {
       yield {
@@ -168,23 +175,13 @@ function* sinks({ now, sinks: views }: Facts): Generator<Warning> {
           'Somebody may have changed the log, or an old copy was started again. Keep everything as it is, and run collector verify --against what the sink holds; docs/OPERATIONS.md, CollectorSinkForked, and after a restore "When events are lost".',
       };
     }
-    if (readings?.state === 'forked') {
-      yield {
-        id: 'sink_forked',
-        severity: 'critical',
-        title: `${name} holds a checkpoint that contradicts the access log`,
-        what_to_do:
-          'The events are not concerned. Somebody may have changed access.log, or an old copy was put back by other means than collector restore. Keep everything as it is, and run collector verify --against what the sink holds; docs/OPERATIONS.md, CollectorSinkForked.',
-      };
-    }
-    const failing = [state, readings].find((each) => each?.state === 'failing');
-    if (failing !== undefined) {
-      const { failing_since: from } = failing;
+    if (state?.state === 'failing') {
+      const { failing_since: from } = state;
       const since = from === undefined ? '' : ` for ${duration(now - Date.parse(from))}`;
       yield {
         id: 'sink_down',
         severity: 'warning',
-        title: `${name} has taken no checkpoint${failing === state ? '' : ' of the access log'}${since}`,
+        title: `${name} has taken no checkpoint${since}`,
         what_to_do: 'Nothing waits for it and nothing is lost. collector doctor says what is wrong with it.',
       };
     }
@@ -196,9 +193,9 @@ function* accessLog({ accessLogAltered }: Facts): Generator<Warning> {
   yield {
     id: 'access_log_altered',
     severity: 'critical',
-    title: 'The access log is not the one that was signed',
+    title: 'The access log is not the one that the log has heads of',
     what_to_do:
-      'Events are taken, but no checkpoint of the access log is signed any more. Keep the data directory as it is; collector doctor says what was changed, and docs/INTEGRITY.md, "When the access log was changed", what to do.',
+      'Events are taken, and what is noted from now on is under heads again. Keep a copy of the data directory as it is; collector verify says which lines were changed, and docs/INTEGRITY.md, "When the access log was changed", what to do.',
   };
 }
 
@@ -313,8 +310,8 @@ function* exposure({ exposed, tokenInClear }: Facts): Generator<Warning> {
   }
 }
 
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+function counted(count: number, noun: string, plural = `${noun}s`): string {
+  return `${count} ${count === 1 ? noun : plural}`;
 }
 
 const UNITS = [

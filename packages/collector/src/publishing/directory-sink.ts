@@ -12,7 +12,7 @@ import path from 'node:path';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { systemCode } from '../system-code.js';
 import { diskTrouble } from './disk-trouble.js';
-import { assertGoesOnFrom, otherLog, ownCheckpoint, type AnyLogView } from './log-view.js';
+import { assertGoesOnFrom, otherLog, ownCheckpoint, type LogView } from './log-view.js';
 import type { SinkFiles } from './sink-files.js';
 import { SinkForked, SinkTrouble, type Attempt, type Published, type Sink } from './sink.js';
 
@@ -29,9 +29,7 @@ export interface DirectorySinkOptions {
   readonly path: string;
   readonly shown: string;
   readonly files: SinkFiles;
-  readonly log: AnyLogView;
-  /** With what the names of files begin, by the name of the log; nothing when not given. */
-  readonly prefix?: (origin: string) => string;
+  readonly log: LogView;
 }
 
 export class DirectorySink implements Sink {
@@ -67,12 +65,12 @@ export class DirectorySink implements Sink {
     const { path: directory, files } = this.options;
     if (this.#contradiction !== undefined) {
       const there = await files.tail(this.#contradiction, LONGEST_NOTE);
-      if (there !== undefined) await this.#compare(this.#contradiction, there, attempt);
+      if (there !== undefined) this.#compare(this.#contradiction, there, attempt);
     }
-    const names = `^${this.#prefix(attempt)}\\d{${DIGITS}}(-\\d)?\\.checkpoint$`;
+    const names = `^\\d{${DIGITS}}(-\\d)?\\.checkpoint$`;
     const found = await files.last(directory, names, LOOK_AT, () => attempt.progress());
     for (const { name, bytes } of found) {
-      if (await this.#compare(path.join(directory, name), bytes, attempt)) break;
+      if (this.#compare(path.join(directory, name), bytes, attempt)) break;
     }
     this.#examined = true;
   }
@@ -81,11 +79,7 @@ export class DirectorySink implements Sink {
    * @returns the checkpoint in the file if it is one of this log.
    * @throws {@link SinkForked} when it contradicts the ledger.
    */
-  async #compare(
-    file: string,
-    bytes: Uint8Array,
-    { newest, alsoHolds }: Attempt,
-  ): Promise<Checkpoint | undefined> {
+  #compare(file: string, bytes: Uint8Array, { newest, alsoHolds }: Attempt): Checkpoint | undefined {
     const { log } = this.options;
     const note = Buffer.from(bytes).toString();
     const held = ownCheckpoint(note, newest.origin, log);
@@ -95,20 +89,16 @@ export class DirectorySink implements Sink {
       return undefined;
     }
     this.#contradiction = file;
-    await assertGoesOnFrom(held, newest, `${file} is`, log);
+    assertGoesOnFrom(held, newest, `${file} is`, log);
     this.#contradiction = undefined;
     return held;
-  }
-
-  #prefix({ newest }: Attempt): string {
-    return this.options.prefix?.(newest.origin) ?? '';
   }
 
   /** On return the directory holds this note, or one of the same tree. */
   async #give({ note, checkpoint }: Published, attempt: Attempt): Promise<void> {
     const { path: directory, files } = this.options;
     const bytes = Buffer.from(note);
-    const name = this.#prefix(attempt) + String(checkpoint.size).padStart(DIGITS, '0');
+    const name = String(checkpoint.size).padStart(DIGITS, '0');
     for (let k = 1; k <= MOST_NAMES; k++) {
       const file = path.join(directory, `${name}${k === 1 ? '' : `-${k}`}.checkpoint`);
       const there = await files.create(file, bytes);
@@ -118,7 +108,7 @@ export class DirectorySink implements Sink {
         continue;
       }
       // The same tree, signed by another key of this log.
-      if ((await this.#compare(file, there, attempt))?.size === checkpoint.size) return;
+      if (this.#compare(file, there, attempt)?.size === checkpoint.size) return;
     }
     throw new SinkTrouble(
       `${directory} holds ${MOST_NAMES} files for ${checkpoint.size} events that are not of this log`,

@@ -12,7 +12,7 @@ import { NoteUnsigned, splitNotes, type Checkpoint } from '@clinical-events/prot
 import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
 import { systemCode } from '../system-code.js';
 import { diskTrouble } from './disk-trouble.js';
-import { assertGoesOnFrom, otherLog, ownCheckpoint, type AnyLogView } from './log-view.js';
+import { assertGoesOnFrom, otherLog, ownCheckpoint, type LogView } from './log-view.js';
 import type { SinkFiles } from './sink-files.js';
 import type { Attempt, Published, Sink } from './sink.js';
 
@@ -28,7 +28,7 @@ export interface FileSinkOptions {
   readonly path: string;
   readonly shown: string;
   readonly files: SinkFiles;
-  readonly log: AnyLogView;
+  readonly log: LogView;
 }
 
 export class FileSink implements Sink {
@@ -46,7 +46,7 @@ export class FileSink implements Sink {
     try {
       const tail = await files.tail(file, TAIL_BYTES);
       const batch = notes.slice(0, BATCH);
-      const more = await this.#continuation(tail, batch, attempt);
+      const more = this.#continuation(tail, batch, attempt);
       // Also when it is nothing: what is there already may not have been flushed.
       await files.append(file, more, true);
       this.#last = batch.at(-1)?.note;
@@ -58,11 +58,7 @@ export class FileSink implements Sink {
   }
 
   /** What has to be appended so that the file ends with these notes. */
-  async #continuation(
-    tail: Uint8Array | undefined,
-    batch: readonly Published[],
-    attempt: Attempt,
-  ): Promise<Buffer> {
+  #continuation(tail: Uint8Array | undefined, batch: readonly Published[], attempt: Attempt): Buffer {
     const notes = batch.map(({ note }) => note);
     const bytes = Buffer.from(tail ?? []);
     const held = splitNotes(bytes.toString());
@@ -70,7 +66,7 @@ export class FileSink implements Sink {
     if (last !== this.#last) {
       // The first of a full tail lacks its beginning, and would have the end of a name for a name.
       tellOfOthers(bytes.length < TAIL_BYTES ? held : held.slice(1), attempt);
-      if (last !== undefined && !notes.includes(last)) await this.#examine(held, attempt.newest);
+      if (last !== undefined && !notes.includes(last)) this.#examine(held, attempt.newest);
     }
     const units = notes.map((note) => Buffer.from(`${note}\n`));
     const begun = units.map((unit) => begunAt(bytes, unit));
@@ -92,13 +88,13 @@ export class FileSink implements Sink {
   }
 
   /** @throws SinkForked when the last checkpoint of this log there is one of a longer or another ledger. */
-  async #examine(held: readonly string[], newest: Checkpoint): Promise<void> {
+  #examine(held: readonly string[], newest: Checkpoint): void {
     const { path: file, log } = this.options;
     for (const note of held.toReversed()) {
       if (note === this.#last) return;
       const checkpoint = ownCheckpoint(note, newest.origin, log);
       if (checkpoint === undefined) continue;
-      await assertGoesOnFrom(checkpoint, newest, `at the end of ${file} is`, log);
+      assertGoesOnFrom(checkpoint, newest, `at the end of ${file} is`, log);
       return;
     }
   }

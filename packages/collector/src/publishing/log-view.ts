@@ -3,7 +3,6 @@
  * changed this host could not change as well, so what lies there is believed, and the ledger is held against it.
  */
 import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
-import { eventsOrigin } from '../integrity/access-log-keys.js';
 import { rootAt, TilesIncomplete, type HashSource } from '../integrity/merkle.js';
 import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
 import { systemCode } from '../system-code.js';
@@ -17,22 +16,13 @@ export interface LogView {
   readonly logKeys: () => readonly NoteKey[];
 }
 
-/** The log of readings as far as its checkpoints need it. Their keys have its name. */
-export interface ReadingsView {
-  /** The root of the first so many lines. Rejects with a {@link SinkTrouble} when that cannot be told. */
-  readonly rootAt: (lines: number) => Promise<Buffer>;
-  readonly logKeys: () => readonly NoteKey[];
-}
-
-export type AnyLogView = LogView | ReadingsView;
-
 /** @throws NoteMalformed or CheckpointMalformed. No signature is checked. */
 export function checkpointOf(note: string): Checkpoint {
   return parseCheckpoint(parseNote(note).text);
 }
 
 /** @returns the checkpoint in the note if it is one of this log and signed by its key, else undefined. */
-export function ownCheckpoint(note: string, origin: string, { logKeys }: AnyLogView): Checkpoint | undefined {
+export function ownCheckpoint(note: string, origin: string, { logKeys }: LogView): Checkpoint | undefined {
   // Most often it is: a place that holds checkpoints of two logs must not cost a signature for each.
   if (!note.startsWith(`${origin}\n`)) return undefined;
   try {
@@ -49,53 +39,41 @@ const LONGEST_NAME = 120;
 
 /**
  * @returns the name of another log, when the note is a checkpoint that says to be of one; fit to be shown on a
- *   terminal. A log and that of its readings are none to each other. Its signature is not checked: there is no key of that log to check it by.
+ *   terminal. Its signature is not checked: there is no key of that log to check it by.
  */
 export function otherLog(note: string, origin: string): string | undefined {
   try {
     const { origin: other } = checkpointOf(note);
-    return eventsOrigin(other) === eventsOrigin(origin)
-      ? undefined
-      : other.replace(UNSHOWABLE, '?').slice(0, LONGEST_NAME);
+    return other === origin ? undefined : other.replace(UNSHOWABLE, '?').slice(0, LONGEST_NAME);
   } catch {
     return undefined;
   }
 }
 
 /**
- * Resolves when the log, whose newest checkpoint is `newest`, goes on from the tree that `held` speaks of.
+ * Returns when the log, whose newest checkpoint is `newest`, goes on from the tree that `held` speaks of.
  * @param held an own checkpoint.
  * @param where it was found, for the message.
  * @throws {@link SinkForked} when it does not, {@link SinkTrouble} when the tree cannot tell.
  */
-export async function assertGoesOnFrom(
-  held: Checkpoint,
-  newest: Checkpoint,
-  where: string,
-  log: AnyLogView,
-): Promise<void> {
-  const [entries, called] = 'tiles' in log ? ['events', 'this ledger'] : ['lines', 'access.log'];
+export function assertGoesOnFrom(held: Checkpoint, newest: Checkpoint, where: string, log: LogView): void {
   if (held.size > newest.size) {
     throw new SinkForked(
-      `${where} a checkpoint of ${held.size} ${entries}, and ${called} has ${newest.size}: ` +
-        `it was restored from an older back-up, or ${entries} were cut off its end`,
+      `${where} a checkpoint of ${held.size} entries, and this ledger has ${newest.size}: ` +
+        'it was restored from an older back-up, or entries were cut off its end',
     );
   }
-  // The readings have to be read for it.
-  const same = !('tiles' in log) && held.size === newest.size;
-  const root = same ? newest.root : await rootIn(log, held.size);
-  if (Buffer.from(held.root).equals(root)) return;
+  if (Buffer.from(held.root).equals(rootIn(log, held.size))) return;
   throw new SinkForked(
-    `${where} a checkpoint of ${held.size} ${entries} that are not the first ${held.size} of ${called}: ` +
+    `${where} a checkpoint of ${held.size} entries that are not the first ${held.size} of this ledger: ` +
       'it was altered, or restored from an older back-up and then went on differently; see collector verify',
   );
 }
 
 /** @throws {@link SinkTrouble} when the tree lacks hashes. */
-async function rootIn(log: AnyLogView, size: number): Promise<Buffer> {
-  if (!('tiles' in log)) return log.rootAt(size);
+function rootIn({ tiles }: LogView, size: number): Buffer {
   try {
-    return rootAt(log.tiles, size);
+    return rootAt(tiles, size);
   } catch (error) {
     throw treeTrouble(error);
   }

@@ -1,17 +1,15 @@
 /**
- * Takes checkpoints off this host: hands each to every sink, and knows how the sinks do. Those of the log of readings go
- * to directories and files, beside those of the ledger.
+ * Takes checkpoints off this host: hands each to every sink, and knows how the sinks do.
  *
  * A sink that is down delays nothing. `publish` only notes the checkpoint; each sink has its own queue, its own time
  * limit and its own retries; calls to disks that may hang are in a process of their own, which can be killed.
  */
 import path from 'node:path';
-import { accessLogKey, keysFor, restoreIn } from '../integrity/access-log-keys.js';
 import type { HashSource } from '../integrity/merkle.js';
 import type { NoteKey } from '../integrity/note-signing.js';
 import { DirectorySink } from './directory-sink.js';
 import { FileSink } from './file-sink.js';
-import { checkpointOf, type AnyLogView, type ReadingsView } from './log-view.js';
+import { checkpointOf } from './log-view.js';
 import { Outlet, type Patience } from './outlet.js';
 import { RemoteSinkFiles } from './remote-sink-files.js';
 import type { SinkFiles } from './sink-files.js';
@@ -25,14 +23,12 @@ export interface PublisherOptions {
   readonly tiles: HashSource;
   /** States and cosignatures are kept in its `checkpoints`. */
   readonly dataDir: string;
-  /** The root of the first so many lines of the log of readings, for {@link Publisher.publishReadings}. */
-  readonly readingsRootAt: ReadingsView['rootAt'];
   /** Every key that may have signed a checkpoint of this log. Asked each time: there may be a new one. */
   readonly logKeys: () => readonly NoteKey[];
   /** Told when a sink's trouble begins, and when it becomes another one. */
   readonly onTrouble: (sink: string, message: string) => void;
-  /** Told instead when a sink has seen a checkpoint of this log that what is here does not agree with, and of which log. */
-  readonly onForked: (sink: string, message: string, log: PublishedLog) => void;
+  /** Told instead when a sink has seen a checkpoint of this log that the ledger does not agree with. */
+  readonly onForked: (sink: string, message: string) => void;
   /** Told once that checkpoints of another log lie in a sink's place; it is used all the same. */
   readonly onShared: (sink: string, message: string) => void;
   readonly onRecovered: (sink: string) => void;
@@ -52,8 +48,6 @@ const PATIENCE: Patience = { firstMs: 1000, mostMs: 60_000, tryMs: 10_000 };
  */
 const STATES_EVERY_MS = 1000;
 
-export type PublishedLog = 'events' | 'access-log';
-
 /** A sink, and how it does. */
 export interface SinkView {
   readonly kind: SinkSpec['kind'];
@@ -61,29 +55,14 @@ export interface SinkView {
   readonly shown: string;
   /** Undefined before the first try has come to something. */
   readonly state: SinkState | undefined;
-  /** The same of the checkpoints of the log of readings; undefined too for a sink that gets none. */
-  readonly readings?: SinkState | undefined;
-  /** Checkpoints of the ledger that it is still owed. */
+  /** Checkpoints that it is still owed. */
   readonly waiting: number;
-}
-
-/** One word for both of what a sink takes: the worse. */
-export function worstOf({
-  state,
-  readings,
-}: Pick<SinkView, 'state' | 'readings'>): SinkState['state'] | 'untried' {
-  const states = [state?.state, readings?.state];
-  return (['forked', 'failing'] as const).find((each) => states.includes(each)) ?? state?.state ?? 'untried';
 }
 
 export class Publisher {
   readonly #options: PublisherOptions;
   /** One a sink. */
   readonly #outlets: readonly Outlet[];
-  /** By the place of the sink, for those that take checkpoints of the log of readings as well. */
-  readonly #ofReadings: ReadonlyMap<number, Outlet>;
-  /** The name of the log of readings. */
-  #readingsOrigin = '';
   readonly #files: SinkFiles & { kill?(): void };
   #statesTimer: NodeJS.Timeout | undefined;
   #statesTold = false;
@@ -93,13 +72,7 @@ export class Publisher {
     this.#options = options;
     this.#files = options.files ?? new RemoteSinkFiles();
     const before = statesBefore(options.dataDir);
-    const sinks = options.sinks.map((spec) => this.#sinksOf(spec));
-    this.#outlets = sinks.map(([ofLedger]) => this.#outlet(ofLedger, 'events', before));
-    this.#ofReadings = new Map(
-      sinks.flatMap(([, ...ofReadings], i) =>
-        ofReadings.map((sink) => [i, this.#outlet(sink, 'access-log', before)] as const),
-      ),
-    );
+    this.#outlets = options.sinks.map((spec) => this.#outlet(this.#sinkOf(spec), before));
     if (options.sinks.length > 0 || before.length > 0) this.#writeStates();
   }
 
@@ -109,24 +82,13 @@ export class Publisher {
       kind,
       shown,
       state: this.#outlets[i]?.state,
-      readings: this.#ofReadings.get(i)?.state,
       waiting: this.#outlets[i]?.waiting ?? 0,
     }));
   }
 
   /** Sends the checkpoint on its way. Never throws and never waits. */
   publish(note: string): void {
-    this.#offer(note, this.#outlets);
-  }
-
-  /** The same for a checkpoint of the log of readings. */
-  publishReadings(note: string): void {
-    this.#readingsOrigin = note.slice(0, note.indexOf('\n'));
-    this.#offer(note, [...this.#ofReadings.values()]);
-  }
-
-  #offer(note: string, outlets: readonly Outlet[]): void {
-    if (this.#closed || outlets.length === 0) return;
+    if (this.#closed || this.#outlets.length === 0) return;
     let published: Published;
     try {
       published = { note, checkpoint: checkpointOf(note) };
@@ -134,7 +96,7 @@ export class Publisher {
       this.#options.onTrouble('every sink', `was not given a checkpoint: ${messageOf(error)}`);
       return;
     }
-    for (const outlet of outlets) outlet.offer(published);
+    for (const outlet of this.#outlets) outlet.offer(published);
   }
 
   /**
@@ -146,15 +108,14 @@ export class Publisher {
     this.#closed = true;
     let timer: NodeJS.Timeout | undefined;
     const timeIsUp = new Promise((resolve) => (timer = setTimeout(resolve, timeoutMs)));
-    const outlets = [...this.#outlets, ...this.#ofReadings.values()];
-    await Promise.race([Promise.all(outlets.map((outlet) => outlet.close())), timeIsUp]);
+    await Promise.race([Promise.all(this.#outlets.map((outlet) => outlet.close())), timeIsUp]);
     clearTimeout(timer);
-    for (const outlet of outlets) outlet.abandon();
+    for (const outlet of this.#outlets) outlet.abandon();
     this.#files.kill?.();
     if (this.#outlets.length > 0) this.#writeStates();
   }
 
-  #outlet(sink: Sink, log: PublishedLog, before: readonly SinkState[]): Outlet {
+  #outlet(sink: Sink, before: readonly SinkState[]): Outlet {
     const options = this.#options;
     const { shown } = sink;
     return new Outlet(sink, {
@@ -162,33 +123,22 @@ export class Publisher {
       before: before.find((state) => state.sink === shown),
       now: options.now ?? Date.now,
       onTrouble: (message) => options.onTrouble(shown, message),
-      onForked: (message) => options.onForked(shown, message, log),
+      onForked: (message) => options.onForked(shown, message),
       onShared: (origin) => options.onShared(shown, sharedPlace(origin)),
       onRecovered: () => options.onRecovered(shown),
       onState: (changed) => this.#noteStates(changed),
     });
   }
 
-  /** The sink for checkpoints of the ledger, and the one for those of the readings where there is one. */
-  #sinksOf(spec: SinkSpec): [Sink, ...Sink[]] {
-    const { tiles, readingsRootAt: rootAt, dataDir } = this.#options;
+  #sinkOf(spec: SinkSpec): Sink {
+    const { tiles, logKeys, dataDir } = this.#options;
+    const log = { tiles, logKeys };
     if (spec.kind === 'witness') {
       const directory = path.join(dataDir, 'checkpoints');
-      const log = { tiles, logKeys: this.#options.logKeys };
-      return [new Witness({ ...spec, directory, log, fetch: this.#options.fetch ?? fetch })];
+      return new Witness({ ...spec, directory, log, fetch: this.#options.fetch ?? fetch });
     }
-    // Either finds what the other has put there.
-    const logKeys = () => {
-      const keys = this.#options.logKeys();
-      return [...keys, ...keysFor(this.#readingsOrigin, keys.map(accessLogKey))];
-    };
-    const turns = new Turns();
-    const sinkFor = (log: AnyLogView, shown: string, prefix?: (origin: string) => string) => {
-      const options = { ...spec, shown, files: this.#files, log, ...(prefix && { prefix }) };
-      return turns.of(spec.kind === 'directory' ? new DirectorySink(options) : new FileSink(options));
-    };
-    const ofReadings = sinkFor({ rootAt, logKeys }, `${spec.shown} (access log)`, readingsPrefix);
-    return [sinkFor({ tiles, logKeys }, spec.shown), discreet(ofReadings)];
+    const options = { ...spec, files: this.#files, log };
+    return spec.kind === 'directory' ? new DirectorySink(options) : new FileSink(options);
   }
 
   #noteStates(changed: boolean): void {
@@ -202,10 +152,7 @@ export class Publisher {
     this.#statesTimer = undefined;
     try {
       const states = this.#outlets.flatMap(({ state }): SinkState[] => (state === undefined ? [] : [state]));
-      const ofReadings = [...this.#ofReadings.values()].flatMap(({ state }): SinkState[] =>
-        state === undefined ? [] : [{ ...state, log: 'access-log' }],
-      );
-      writeSinkStates(this.#options.dataDir, [...states, ...ofReadings]);
+      writeSinkStates(this.#options.dataDir, states);
       this.#statesTold = false;
     } catch (error) {
       // The sinks go on without it.
@@ -213,39 +160,6 @@ export class Publisher {
       this.#statesTold = true;
     }
   }
-}
-
-/** With what the files of its checkpoints begin: a log that a restore has begun counts its lines from the same zero. */
-function readingsPrefix(origin: string): string {
-  const restore = restoreIn(origin);
-  return restore === undefined ? 'access-log-' : `access-log-${restore}-`;
-}
-
-/**
- * One call is under way in one place at most: a file is looked at and then appended to, and calls that hang must not take
- * all the threads that there are (sink-files-process.ts).
- */
-class Turns {
-  #last: Promise<unknown> = Promise.resolve();
-
-  of(sink: Sink): Sink {
-    const { shown, wants } = sink;
-    const deliver: Sink['deliver'] = (notes, attempt) => {
-      const delivered = this.#last.then(() => sink.deliver(notes, attempt));
-      this.#last = delivered.catch(() => undefined);
-      return delivered;
-    };
-    return { shown, wants, deliver };
-  }
-}
-
-/** That another log's checkpoints lie in the same place is told by the sink beside it. */
-function discreet(sink: Sink): Sink {
-  const { shown, wants } = sink;
-  return {
-    ...{ shown, wants },
-    deliver: (notes, attempt) => sink.deliver(notes, { ...attempt, alsoHolds: () => undefined }),
-  };
 }
 
 /** What cannot be read is written anew. */

@@ -5,11 +5,9 @@ import { isInstant, isLine, StateFile } from './state-file.js';
 export interface SinkState {
   /** As it was given, but a witness's key is replaced by its name. */
   readonly sink: string;
-  /** What goes there, when it is not the checkpoints of the ledger. */
-  readonly log?: 'access-log';
   /** Forked: it has seen a checkpoint of this log that the ledger does not agree with; it gets no more. */
   readonly state: 'ok' | 'failing' | 'forked';
-  /** Of the checkpoint that was delivered last, in events or lines; missing when none ever was. */
+  /** Of the checkpoint that was delivered last, in entries of the log; missing when none ever was. */
   readonly size?: number;
   /** When that was: an instant, RFC 3339 in UTC. */
   readonly at?: string;
@@ -45,7 +43,7 @@ export function describe(state: SinkState, now: number): string {
   const delivered =
     size === undefined || at === undefined
       ? 'it has taken none from this directory yet'
-      : `the last was of ${counted(size, state.log === undefined ? 'event' : 'line')}, ${ago(now - Date.parse(at))} ago`;
+      : `the last was of ${counted(size)}, ${ago(now - Date.parse(at))} ago`;
   const lost =
     // A sink that contradicts the log gets no more, so that nothing newer will cover them there.
     dropped === undefined || dropped === 0 || state.state === 'forked'
@@ -53,10 +51,7 @@ export function describe(state: SinkState, now: number): string {
       : `; ${dropped} could not wait any longer, and the newest covers them`;
   const shared = other === undefined ? '' : `; it ${sharedPlace(other)}`;
   if (state.state === 'ok') return `${sink} takes checkpoints; ${delivered}${lost}${shared}`;
-  const how =
-    state.state === 'forked'
-      ? `contradicts ${state.log === undefined ? 'this ledger' : 'access.log'}`
-      : 'takes no checkpoints';
+  const how = state.state === 'forked' ? 'contradicts this ledger' : 'takes no checkpoints';
   const long = since === undefined ? '' : ` since ${since} (${ago(now - Date.parse(since))})`;
   return `${sink} ${how}${long}: ${message ?? 'nothing is known of why'}; ${delivered}${lost}${shared}`;
 }
@@ -66,8 +61,8 @@ export function sharedPlace(origin: string): string {
   return `also holds checkpoints of the log ${origin}: give each log a place of its own`;
 }
 
-function counted(size: number, entry: string): string {
-  return `${size} ${entry}${size === 1 ? '' : 's'}`;
+function counted(size: number): string {
+  return `${size} ${size === 1 ? 'entry' : 'entries'}`;
 }
 
 const UNITS = [
@@ -90,10 +85,9 @@ function areSinkStates(value: unknown): value is SinkState[] {
 function isSinkState(value: unknown): value is SinkState {
   if (typeof value !== 'object' || value === null) return false;
   const states = value as Record<string, unknown>;
-  const { sink, log, state, size, at, failing_since: since, message, dropped, also_holds: other } = states;
+  const { sink, state, size, at, failing_since: since, message, dropped, also_holds: other } = states;
   return (
     isLine(sink) &&
-    (log === undefined || log === 'access-log') &&
     STATES.includes(state) &&
     [size, dropped].every(
       (count) => count === undefined || (Number.isSafeInteger(count) && Number(count) >= 0),

@@ -69,7 +69,7 @@ export class Witness implements Sink {
     const cosigned = await this.#lastCosigned(newest.checkpoint.origin);
     if (cosigned !== undefined) {
       const where = `${this.#file.path}, which this witness cosigned, is`;
-      await assertGoesOnFrom(cosigned, newest.checkpoint, where, this.options.log);
+      assertGoesOnFrom(cosigned, newest.checkpoint, where, this.options.log);
     }
     if (cosigned?.size !== newest.checkpoint.size) {
       await this.#submit(newest, cosigned?.size ?? 0, signal);
@@ -96,15 +96,15 @@ export class Witness implements Sink {
       oldSize = statedSize(answer);
       if (oldSize > size) {
         throw new SinkForked(
-          `the witness has seen this log with ${oldSize} events, and this ledger has ${size}: ` +
-            'it was restored from an older back-up, or events were cut off its end',
+          `the witness has seen this log with ${oldSize} entries, and this ledger has ${size}: ` +
+            'it was restored from an older back-up, or entries were cut off its end',
         );
       }
       answer = await this.#post(published, oldSize, signal);
     }
     if (answer.status === 422 && corrected) {
       throw new SinkForked(
-        `the witness has seen this log with ${oldSize} events that are not the first ${oldSize} of this ledger (422): ` +
+        `the witness has seen this log with ${oldSize} entries that are not the first ${oldSize} of this ledger (422): ` +
           'it was altered, or restored from an older back-up and then went on differently; see collector verify',
       );
     }
@@ -198,7 +198,7 @@ function refusal(status: number, { origin, size }: Checkpoint, oldSize: number):
     403: `does not know the key that signs (403): give it the verifier key that collector signing-key show prints`,
     404: `does not know this log (404): have its operator add the origin ${origin}, or correct the address`,
     409: 'saw another checkpoint of this log just now (409): does a second collector run with the same key?',
-    422: `finds that ${size} events do not go on from the ${oldSize} that it saw (422): see collector verify`,
+    422: `finds that ${size} entries do not go on from the ${oldSize} that it saw (422): see collector verify`,
     429: 'wants to be asked less often (429)',
   };
   if (status >= 300 && status < 400) {

@@ -12,7 +12,7 @@ import { spawn } from 'node:child_process';
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import fs from 'node:fs';
 import { formatNote } from '@clinical-events/protocol/verify';
-import { noteKey, type NoteKey, verifierKeyOf } from '../integrity/note-signing.js';
+import { type NoteKey, verifierKeyOf } from '../integrity/note-signing.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
 import { systemCode } from '../system-code.js';
 import { assertNotBegun, beginHistory, checkOrigin, hasHistory, readHistory } from './key-history.js';
@@ -100,7 +100,7 @@ export class CommandSigner implements CheckpointSigner {
   }
 
   /** @throws SigningCommandFailed when there is no signature, or not one of this text by the log's key. */
-  async sign(text: string, name = this.origin): Promise<string> {
+  async sign(text: string): Promise<string> {
     const printed = await outputOf(this.program, 'sign', text, this.timeLimitMs);
     // base64(1) breaks its lines at 76 characters, and the signature has 88.
     const encoded = printed.replace(/\s/g, '');
@@ -115,7 +115,7 @@ export class CommandSigner implements CheckpointSigner {
         `the signing command ${this.program} printed a signature that does not verify with ${this.key.vkey}`,
       );
     }
-    const { keyId } = noteKey(verifierKeyOf(name, this.key.publicKey));
+    const { name, keyId } = this.key;
     return formatNote(text, [{ name, keyId, signature }]);
   }
 }

@@ -178,18 +178,18 @@ export class SigningKeys implements CheckpointSigner {
   }
 
   /** @returns the text, signed by the current key and, while the overlap lasts, by the one before. */
-  sign(text: string, name = this.origin): Promise<string> {
-    return new Promise((resolve) => resolve(this.#sign(text, name)));
+  sign(text: string): Promise<string> {
+    return new Promise((resolve) => resolve(this.#sign(text)));
   }
 
-  #sign(text: string, name: string): string {
+  #sign(text: string): string {
     this.#follow();
     const { history, current, before } = this.#signing;
     const overlapping = this.#now() < (history.until.at(-1) ?? -Infinity);
     const signers = overlapping && before !== undefined ? [current, before] : [current];
     const note = signNote(
       text,
-      signers.map(({ privateKey }) => ({ name, privateKey })),
+      signers.map(({ privateKey }) => ({ name: this.origin, privateKey })),
     );
     if (!overlapping) this.#signing = { history, current, before: undefined };
     this.#destroyBefore(history.keys.length - (overlapping ? 2 : 1));

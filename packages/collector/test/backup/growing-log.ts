@@ -46,10 +46,15 @@ export class GrowingLog {
       },
     });
     return {
-      ...{ ledgerId: '0f'.repeat(16), origin: 'log.example/ward-7', events: this.events, lastReceivedAt: 0 },
+      ...{
+        ledgerId: '0f'.repeat(16),
+        origin: 'log.example/ward-7',
+        events: this.events,
+        entries: this.events,
+        lastReceivedAt: 0,
+      },
       checkpoint: { origin: 'log.example/ward-7', size: this.events, root: Buffer.alloc(32, this.events) },
       note: `signed ${this.events}\n`,
-      accessNote: `readings ${this.events}\n`,
       cosigned: { 'cosigned-0a1b2c3d': `cosigned ${this.events}\n` },
       segments: this.segments.map((bytes, i) => ({
         file: this.#name(i),
@@ -78,7 +83,6 @@ export class GrowingLog {
         ...this.kept.map((file): [string, string] => [file, hex(`${file}\n`)]),
         ['checkpoints/origin.vkey', hex('key\n')] as [string, string],
         ['checkpoints/latest', hex(`signed ${this.events}\n`)] as [string, string],
-        ['checkpoints/access-log', hex(`readings ${this.events}\n`)] as [string, string],
         ['checkpoints/cosigned-0a1b2c3d', hex(`cosigned ${this.events}\n`)] as [string, string],
         ['access.log', hex(this.accessLog)] as [string, string],
         ['keys.db', hex(this.keys)] as [string, string],

@@ -25,11 +25,11 @@ const manifests: fc.Arbitrary<Manifest> = fc.record({
   ledger_id: fc.string(),
   origin: fc.string(),
   events: fc.maxSafeNat(),
-  signed_events: fc.maxSafeNat(),
+  entries: fc.maxSafeNat(),
+  signed_entries: fc.maxSafeNat(),
   root: fc.string(),
   last_received_at: fc.option(instants),
   checkpoint: fc.string({ unit: 'grapheme' }),
-  access_checkpoint: fc.option(fc.string()),
   cosigned: fc.dictionary(fc.constant('cosigned-0a1b2c3d'), fc.string(), { noNullPrototype: true }),
   catalogue: noted('files.sha256'),
   segment: noted('ledger/0000000000000001.segment'),
@@ -38,13 +38,13 @@ const manifests: fc.Arbitrary<Manifest> = fc.record({
   signing_keys: fc.array(fc.constant('signing-keys/0a1b2c3d.pem')),
 });
 
-test('[R-811] a manifest is read as it was written, and its name tells its time and its events', () => {
+test('[R-811] a manifest is read as it was written, and its name tells its time and its entries', () => {
   fc.assert(
     fc.property(manifests, (manifest) => {
       const name = manifestName(manifest);
       expect(parseManifest(formatManifest(manifest), name)).toEqual(manifest);
       expect(readManifestName(name)).toEqual({
-        ...{ name, time: Date.parse(manifest.time), events: manifest.events },
+        ...{ name, time: Date.parse(manifest.time), entries: manifest.entries },
       });
     }),
   );
@@ -78,15 +78,15 @@ test('[R-812] no manifest leads out of a directory, and none of a later version 
     refused({ cosigned: { [file]: 'x' } }).toThrow('not as it was written');
   }
   refused({ events: -1 }).toThrow();
+  refused({ entries: -1 }).toThrow();
   refused({ last_received_at: '\u001b[2J' }).toThrow();
-  refused({ access_checkpoint: 7 }).toThrow();
   refused({ version: 2 }).toThrow('later version');
   for (const text of ['', 'null', '{}', '[]', '{"manifest":1}']) {
     expect(() => parseManifest(text, 'x')).toThrow('not as it was written');
   }
 });
 
-test('of two back-ups the one with more events is the newer, whatever the clock said', () => {
+test('of two back-ups the one with more entries is the newer, whatever the clock said', () => {
   const names = ['20260101T000000000Z-7.json', '20250101T000000000Z-9.json', '20260102T000000000Z-7.json'];
   const read = names.flatMap((name) => readManifestName(name) ?? []).sort(byAge);
   expect(read.map(({ name }) => name)).toEqual([names[0], names[2], names[1]]);

@@ -47,7 +47,7 @@ function backUp(...args: readonly string[]) {
 interface Told {
   readonly manifest: string;
   readonly events: number;
-  readonly signed_events: number;
+  readonly signed_entries: number;
   readonly segments_copied: number;
   readonly segments_there: number;
   readonly bytes_written: number;

@@ -47,7 +47,7 @@ describe('collector doctor on the proof', () => {
       code: 0,
       lines: [
         `signing key: ok: ${signingKeyFile()}, for its owner alone`,
-        `checkpoint: ok: over 300 events, signed as ${ORIGIN}`,
+        `checkpoint: ok: over 300 entries, signed as ${ORIGIN}`,
         'tree: ok: comes to the root that was signed; see collector verify',
         'sink: warning: checkpoints stay on this host, which could rewrite its log unseen: give them away by --checkpoint-sink',
       ],
@@ -55,11 +55,12 @@ describe('collector doctor on the proof', () => {
   });
 
   test('[R-903] waits for nobody at a pipe among the checkpoints', async () => {
-    fs.rmSync(inData('checkpoints', 'access-log'));
-    execFileSync('mkfifo', [inData('checkpoints', 'access-log')]);
+    execFileSync('mkfifo', [inData('checkpoints', 'cosigned-0a1b2c3d')]);
     const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir]);
     expect([code, stdout]).toEqual([1, '']);
-    expect(stderr).toContain(`${inData('checkpoints', 'access-log')} is no regular file, and was not opened`);
+    expect(stderr).toContain(
+      `${inData('checkpoints', 'cosigned-0a1b2c3d')} is no regular file, and was not opened`,
+    );
   }, 15_000);
 
   test('[R-905] warns of a key that others can read, or that is gone', async () => {
@@ -152,14 +153,14 @@ describe('collector doctor on the proof', () => {
     const { code, lines } = await said();
     expect(code).toBe(3);
     expect(lines).toContain(
-      'checkpoint: damage: over 300 events, and the log holds 299: the others are missing from its end',
+      'checkpoint: damage: over 300 entries, and the log holds 299: the others are missing from its end',
     );
     // What can be read is given out, and not passed off as all.
     const events = await run(['events', '--data-dir', dataDir]);
     expect([events.code, events.stdout.split('\n').length]).toEqual([3, 300]);
-    expect(events.stderr).toContain('up to event 299, and a checkpoint was signed over 300 events');
+    expect(events.stderr).toContain('up to entry 299, and a checkpoint was signed over 300 entries');
     const refusal = await start(dataDir).then(() => '', String);
-    expect(refusal).toContain('the log ends, but a checkpoint was signed over 300 events');
+    expect(refusal).toContain('the log ends, but a checkpoint was signed over 300 entries');
     expect(fs.readFileSync(last).equals(bytes)).toBe(true);
   });
 
@@ -168,12 +169,12 @@ describe('collector doctor on the proof', () => {
     const batch = [loggedEvent('new', { receivedAt: Date.now() - 600_000 })];
     await fillDirectory(dataDir, [batch]);
     expect((await said()).lines[1]).toBe(
-      `checkpoint: ok: over 300 events, signed as ${ORIGIN}; the next start signs 1 event after them`,
+      `checkpoint: ok: over 300 entries, signed as ${ORIGIN}; the next start signs 1 entry after them`,
     );
     const lock = lockDirectory(dataDir);
     onTestFinished(() => lock.release());
     expect((await said()).lines[1]).toBe(
-      `checkpoint: warning: over 300 events, signed as ${ORIGIN}; 1 event after them wait since ` +
+      `checkpoint: warning: over 300 entries, signed as ${ORIGIN}; 1 entry after them wait since ` +
         `${new Date(batch[0]?.receivedAt ?? 0).toISOString()}: the collector cannot sign, and its log says why`,
     );
   });
@@ -208,7 +209,7 @@ describe('collector doctor on the proof', () => {
     const { code, lines } = await said();
     expect(code).toBe(3);
     expect(lines.slice(-3)).toEqual([
-      expect.stringContaining('sink: ok: dir:/mnt/worm takes checkpoints; the last was of 300 events'),
+      expect.stringContaining('sink: ok: dir:/mnt/worm takes checkpoints; the last was of 300 entries'),
       expect.stringMatching(
         /^sink: warning: https:\/\/witness\.example takes no checkpoints.*it does not answer/,
       ),

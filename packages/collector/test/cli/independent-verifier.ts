@@ -58,3 +58,16 @@ export function verifyIndependently(
   assert.deepEqual([sn, hash.toString('base64')], [0, root], 'root');
   return { index, size: Number(size) };
 }
+
+/** The head over the first so many lines of an access log, as docs/INTEGRITY.md tells how it comes about. */
+export function independentHead(log: Uint8Array, lines: number): string {
+  let head: Buffer = Buffer.alloc(32);
+  let at = 0;
+  for (let line = 0; line < lines; line++) {
+    const end = log.indexOf(10, at);
+    assert(end >= 0, 'a line is missing');
+    head = sha256(head, log.subarray(at, end));
+    at = end + 1;
+  }
+  return head.toString('hex');
+}

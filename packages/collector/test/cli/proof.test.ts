@@ -105,10 +105,11 @@ describe('[R-908] the proof of an event', () => {
     await fillSigned(dataDir, [[event]]);
     const before = await prove(event);
     await fillSigned(dataDir, [rest]);
+    // With the head of the access log, which has the first reading.
     const after = await prove(event);
     const key = firstKey(dataDir);
     expect(verifyIndependently(before.stdout, event.body, key)).toEqual({ index: 0, size: 1 });
-    expect(verifyIndependently(after.stdout, event.body, key)).toEqual({ index: 0, size: 300 });
+    expect(verifyIndependently(after.stdout, event.body, key)).toEqual({ index: 0, size: 301 });
   });
 
   test('is of the body that "collector events" prints, byte for byte', async () => {
@@ -352,7 +353,7 @@ describe('[R-908] what is damaged yields no proof', () => {
     expect(await prove(event)).toEqual({
       ...{ code: 3, stdout: '' },
       stderr:
-        'collector: the log can be read up to event 4 only, and a checkpoint was signed over 300; see collector verify\n',
+        'collector: the log can be read up to entry 4 only, and a checkpoint was signed over 300; see collector verify\n',
     });
     expect((await prove(batch[3] as Made)).code).toBe(0);
   });

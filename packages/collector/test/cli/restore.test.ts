@@ -62,7 +62,7 @@ describe('[R-812] a restored data directory', () => {
       ),
     );
     expect(stdout).toContain('What came later is not there.');
-    expect(stdout).toContain('INTACT: the 100 events of the log are those that were signed');
+    expect(stdout).toContain('INTACT: the 100 entries of the log are those that were signed');
     expect(stdout).toContain('1 given');
     expect(stdout).toContain('bring them back before a collector is started');
     const lines = fs.readFileSync(path.join(target, 'access.log'), 'utf8');
@@ -187,7 +187,7 @@ describe('[R-812] a restored data directory', () => {
     const { code, stdout } = await restore(...given);
     expect([code, stdout]).toEqual([
       7,
-      expect.stringContaining('WARNING: checkpoints over 42 events have left'),
+      expect.stringContaining('WARNING: checkpoints over 42 entries have left'),
     ]);
     expect(stdout).toContain('So 12 that were acknowledged are missing');
     fs.rmSync(target, { recursive: true });

@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { AccessLogTree } from '../../src/ledger/access-log-tree.js';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
+import { AccessLogHeads } from '../../src/ledger/access-log-heads.js';
 import { LedgerTree } from '../../src/ledger/ledger-tree.js';
 import { SigningKeys } from '../../src/signing/key-directory.js';
 import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
@@ -23,7 +24,7 @@ export function loggedEvent(
 }
 
 /**
- * Stores the batches, on top of what is there; on return a checkpoint covers all of it, and one the readings.
+ * Stores the batches, on top of what is there; on return a checkpoint covers all of it, and a head of the access log.
  * @param origin of a new log.
  */
 export async function fillSigned(
@@ -44,32 +45,27 @@ export async function fillSigned(
       onTrouble,
     }),
     events: new EventReader(dataDir, nodeFiles),
-    size: store.opened.events,
+    size: store.opened.entries,
     intervalMs: 3_600_000,
     onCheckpoint: () => undefined,
     onTrouble,
   });
   for (const batch of batches) tree.add(batch, await store.append(batch));
-  await tree.close();
-  await store.close();
-  await signReadings(dataDir);
-}
-
-/** On return a checkpoint covers all readings that were noted, as after the start of a collector. */
-export async function signReadings(dataDir: string): Promise<void> {
-  const onTrouble = (what: string, error: unknown) => {
-    throw new Error(what, { cause: error });
-  };
-  const readings = await AccessLogTree.open({
-    store: AccessLogFile.open(dataDir, nodeFiles),
-    signer: SigningKeys.open({ dataDir, directory: path.join(dataDir, 'signing-keys'), onTrouble }),
-    adoptionLine: undefined,
-    intervalMs: 3_600_000,
-    onCheckpoint: () => undefined,
+  const heads = new AccessLogHeads({
+    store: new AccessLogFile(dataDir),
+    newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead),
+    append: async (entry) => tree.add([entry], await store.append([entry])),
     onTrouble,
     onAltered: (reason) => onTrouble('the access log was changed', reason),
   });
-  await readings.close();
+  await heads.close();
+  await tree.close();
+  await store.close();
+}
+
+/** On return a head in the log covers all readings that were noted, as after the start of a collector. */
+export function signReadings(dataDir: string): Promise<void> {
+  return fillSigned(dataDir, []);
 }
 
 /** The verifier key that the log began with. */

@@ -246,12 +246,12 @@ describe('[R-909] an export refuses, and leaves the checkpoint that is there,', 
     fs.renameSync(`${dataDir}-then`, dataDir);
     await refused(
       3,
-      /holds the tiles of 400 events of this log, and its newest checkpoint covers 300: events were cut off/,
+      /holds the tiles of 400 entries of this log, and its newest checkpoint covers 300: entries were cut off/,
     );
     await fillSigned(dataDir, [events(200)]);
     await refused(
       3,
-      /holds the tiles of 400 events that are not the first 400 of this log: it was altered, or restored/,
+      /holds the tiles of 400 entries that are not the first 400 of this log: it was altered, or restored/,
     );
   });
 
@@ -311,7 +311,7 @@ describe('[R-909] an export refuses, and leaves the checkpoint that is there,', 
     }
     await refused(
       3,
-      /the tree does not come to the root of the checkpoint over 600 events; see collector verify\n$/,
+      /the tree does not come to the root of the checkpoint over 600 entries; see collector verify\n$/,
     );
   });
 
@@ -323,7 +323,7 @@ describe('[R-909] an export refuses, and leaves the checkpoint that is there,', 
     fs.truncateSync(last, frameOffset(last, stored, 590));
     await refused(
       3,
-      /the log can be read up to event 589 only, and a checkpoint was signed over 600; see collector verify\n$/,
+      /the log can be read up to entry 589 only, and a checkpoint was signed over 600; see collector verify\n$/,
     );
     flipBit(segment, frameOffset(segment, stored, 5) + 100);
     await refused(3, /a frame does not hold what was written .* where event 5 is due\n$/);

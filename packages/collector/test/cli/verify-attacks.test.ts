@@ -293,7 +293,7 @@ describe('collector verify catches a byte that was changed', () => {
       [16, undefined],
       [24, undefined],
       [40, 'is that of another ledger'],
-      [60, 'does not end with zeros'],
+      [60, "says that 68719476736 of the entries in front of it are the log's own, and 0 are"],
     ];
     for (const [at, fitted] of fields) {
       dataDir = copyOf(segmented);
@@ -393,7 +393,7 @@ describe('collector verify catches an event', () => {
     tamper(dataDir, (frames) => renumbered(frames.toSpliced(16, 1)));
     rebuildTree(dataDir);
     const message =
-      'checkpoints/latest was signed over 300 events, and the log holds 299: 1 event is missing from its end or, if ' +
+      'checkpoints/latest was signed over 300 entries, and the log holds 299: 1 entry is missing from its end or, if ' +
       'the others were numbered anew, from anywhere; or this is an older copy of it';
     expect(await found(dataDir)).toEqual({ code: 3, faults: [{ kind: 'missing', sequence: 300, message }] });
   });
@@ -403,7 +403,7 @@ describe('collector verify catches an event', () => {
     tamper(dataDir, (frames) => renumbered([...frames.toSpliced(16, 1), Buffer.from(frames[0] ?? [])]));
     rebuildTree(dataDir);
     const message =
-      'the log is not the one that checkpoints/latest was signed over, of 300 events: it was rebuilt or forked ' +
+      'the log is not the one that checkpoints/latest was signed over, of 300 entries: it was rebuilt or forked ' +
       'somewhere in events 1 to 300; no smaller checkpoint was found that agrees';
     expect(await found(dataDir)).toEqual({
       code: 3,
@@ -416,7 +416,7 @@ describe('collector verify catches an event', () => {
     tamper(dataDir, (frames) => frames.slice(0, 290));
     const message =
       'events 291 to 300 are missing from the end of the log, or this is an older copy of it: checkpoints/latest was ' +
-      'signed over 300 events';
+      'signed over 300 entries';
     expect(await found(dataDir)).toEqual({ code: 3, faults: [{ kind: 'missing', sequence: 291, message }] });
 
     // With the tree and the checkpoints of back then, nothing in the directory tells.
@@ -428,7 +428,7 @@ describe('collector verify catches an event', () => {
     fs.copyFileSync(path.join(newer, 'checkpoints/latest'), outside);
     expect(await found(older)).toEqual({ code: 0, faults: [] });
     const gone =
-      `${outside} was signed over 300 events, and the log holds 200: 100 events are missing from its end or, if the ` +
+      `${outside} was signed over 300 entries, and the log holds 200: 100 entries are missing from its end or, if the ` +
       'others were numbered anew, from anywhere behind event 200; or this is an older copy of it';
     expect(await found(older, '--against', outside)).toEqual({
       code: 3,
@@ -513,7 +513,7 @@ describe('collector verify catches an event', () => {
       `event 17 (${id(17)}) is not the one that the tree holds: more than one of its envelope, its payload and the ` +
       'commitment to it has changed';
     const message =
-      'checkpoints/latest: its root over 300 events does not come out, and with events that cannot be read nobody can ' +
+      'checkpoints/latest: its root over 300 entries does not come out, and with events that cannot be read nobody can ' +
       'tell whether the others are those that were signed; in question: events 1 to 300';
     expect(await found(dataDir)).toEqual({
       code: 3,
@@ -555,7 +555,7 @@ describe('collector verify catches a segment', () => {
         i === 0
           ? `${range}: the log begins with event ${next}; ledger/${names[1] ?? ''}, byte 0`
           : i === names.length - 1
-            ? `${range} from the end of the log, or this is an older copy of it: checkpoints/latest was signed over 300 events`
+            ? `${range} from the end of the log, or this is an older copy of it: checkpoints/latest was signed over 300 entries`
             : `${range}: event ${first - 1} is followed by event ${next}; ledger/${names[i - 1] ?? ''}, byte `,
       );
     }
@@ -646,7 +646,7 @@ describe('collector verify catches another history', () => {
     expect(await found(dataDir)).toEqual({ code: 0, faults: [] });
     const message =
       `this log and ${kept} part in events 1 to 300; no smaller checkpoint was found that agrees; both are signed by ` +
-      'keys of this log (this log in checkpoints/latest, of 301 events): it was restored from an old copy, or rebuilt';
+      'keys of this log (this log in checkpoints/latest, of 301 entries): it was restored from an old copy, or rebuilt';
     expect(await found(dataDir, '--against', kept)).toEqual({
       code: 3,
       faults: [{ kind: 'forked', sequence: 1, file: kept, message }],
@@ -663,7 +663,7 @@ describe('collector verify catches another history', () => {
       {
         ...{ kind: 'forked', file: kept },
         message:
-          `checkpoints/latest and ${kept} are both signed by a key of this log, over 300 events each, and have ` +
+          `checkpoints/latest and ${kept} are both signed by a key of this log, over 300 entries each, and have ` +
           'different roots: proof that the log was forked',
       },
     ]);
@@ -688,7 +688,7 @@ describe('collector verify catches another history', () => {
     expect(await found(backup)).toEqual({ code: 0, faults: [] });
     const message =
       `this log and ${kept} agree up to event 200 (checkpoints/0000000000000200.checkpoint) and part in events 201 to ` +
-      '300; both are signed by keys of this log (this log in checkpoints/latest, of 350 events): it was restored from ' +
+      '300; both are signed by keys of this log (this log in checkpoints/latest, of 350 entries): it was restored from ' +
       'an old copy, or rebuilt';
     expect(await found(backup, '--against', worm)).toEqual({
       code: 3,
@@ -704,7 +704,7 @@ describe('collector verify catches another history', () => {
     tamper(dataDir, (frames) => frames.with(150, changed(frames[150] ?? Buffer.alloc(0), AT.envelope + 12)));
     rebuildTree(dataDir);
     const message =
-      'the log is not the one that checkpoints/0000000000000200.checkpoint was signed over, of 200 events: it was ' +
+      'the log is not the one that checkpoints/0000000000000200.checkpoint was signed over, of 200 entries: it was ' +
       'rebuilt or forked somewhere in events 101 to 200; up to event 100 it agrees with ' +
       'checkpoints/0000000000000100.checkpoint';
     expect(await found(dataDir)).toEqual({
@@ -759,7 +759,7 @@ describe('collector verify never accepts a checkpoint', () => {
     fs.renameSync(path.join(dataDir, 'checkpoints/0000000000000300.checkpoint'), path.join(dataDir, renamed));
     expect(await found(dataDir)).toEqual({
       code: 3,
-      faults: [invalid(renamed, 'it speaks of 300 events, and its name of 250')],
+      faults: [invalid(renamed, 'it speaks of 300 entries, and its name of 250')],
     });
   });
 
@@ -789,7 +789,7 @@ describe('collector verify never accepts a checkpoint', () => {
   test('[R-907] that is not there, nor events without one, nor a chain of keys with a piece missing', async () => {
     dataDir = copyOf(signed);
     fs.rmSync(path.join(dataDir, 'checkpoints/latest'));
-    const missing = 'checkpoints/latest is missing, although the log holds 300 events';
+    const missing = 'checkpoints/latest is missing, although the log holds 300 entries';
     expect(await found(dataDir)).toEqual({
       code: 3,
       faults: [{ kind: 'checkpoint_missing', file: 'checkpoints/latest', message: missing }],
@@ -816,7 +816,7 @@ describe('collector verify never accepts a checkpoint', () => {
 
 /** The frame with `text` behind its envelope, in the place of salt and payload; its checksum does not fit. */
 function saltless(frame: Buffer, text = ''): Buffer {
-  const end = AT.envelope + 45 + (frame[AT.envelope + 3] ?? 0) + (frame[AT.envelope + 4] ?? 0);
+  const end = AT.envelope + 61 + (frame[AT.envelope + 3] ?? 0) + (frame[AT.envelope + 4] ?? 0);
   const cut = Buffer.concat([frame.subarray(0, end), Buffer.from(text)]);
   cut.writeUInt32LE(cut.length, AT.size);
   cut.writeUInt16LE(0, AT.saltLength);
@@ -830,7 +830,7 @@ function putSegment(
   frames: readonly Buffer[] = [],
 ): string {
   const ledgerId = fs.readFileSync(path.join(directory, SEGMENT)).toString('hex', 40, 56);
-  const header = encodeSegmentHeader({ base, firstSequence: first, ledgerId }, 1);
+  const header = encodeSegmentHeader({ base, firstSequence: first, ledgerId, ownBefore: 0 }, 1);
   const file = `ledger/${segmentName(first)}`;
   fs.writeFileSync(path.join(directory, file), Buffer.concat([header, ...frames]));
   return file;
@@ -920,7 +920,7 @@ describe('collector verify does not take for intact', () => {
     fs.rmSync(path.join(dataDir, 'index'), { recursive: true, force: true });
     const parted = (size: number) =>
       `forked: this log and ${held} part in events 1 to ${Math.min(size, 300)}; no smaller checkpoint was found that agrees; ` +
-      `both are signed by keys of this log (this log in checkpoints/latest, of ${size} events): it was restored from an ` +
+      `both are signed by keys of this log (this log in checkpoints/latest, of ${size} entries): it was restored from an ` +
       'old copy, or rebuilt';
     const rebuilt = fs.readFileSync(level);
     // Not grown on: it lacks an event at its end.
@@ -949,7 +949,7 @@ describe('collector verify tells of events that no checkpoint speaks of', () => 
     rolledBack(dataDir);
     const received = frameReceivedAt(frameAt(dataDir, 1).frame, 0);
     expect(messages(verified(dataDir))).toEqual([
-      `note: 300 events, from number 1 on, are under no checkpoint yet; the oldest was received at ${new Date(received).toISOString()}`,
+      `note: 300 entries, from number 1 on, are under no checkpoint yet; the oldest was received at ${new Date(received).toISOString()}`,
     ]);
     const { code, stdout } = await run(['verify', '--data-dir', dataDir]);
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^INTACT as far as it is signed: /)]);
@@ -976,7 +976,7 @@ describe('collector verify tells of events that no checkpoint speaks of', () => 
     }
     rolledBack(dataDir);
     expect(messages(faultsIn(dataDir))).toEqual([
-      'checkpoint_missing: 3 events, from number 1 on, are under no checkpoint yet; the oldest was received at ' +
+      'checkpoint_missing: 3 entries, from number 1 on, are under no checkpoint yet; the oldest was received at ' +
         '2026-03-01T10:00:00.000Z, more than an hour before the newest: nothing was signed for so long, or newer ' +
         'checkpoints were removed',
     ]);
@@ -991,7 +991,7 @@ describe('collector verify tells of events that no checkpoint speaks of', () => 
     expect(verified(dataDir)).toEqual([]);
     writeSinkStates(dataDir, state(301));
     expect(messages(faultsIn(dataDir))).toEqual([
-      'checkpoint_missing: checkpoints over more events than 300 were given out (sinks.json says 301)',
+      'checkpoint_missing: checkpoints over more entries than 300 were given out (sinks.json says 301)',
     ]);
   });
 });

@@ -75,11 +75,11 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
     },
     disk: { free_bytes: 2.66e12, total_bytes: 4.4e12, days_until_full: 18.2 },
     index: { entries: 917_436_971, unwritten_tables: 0 },
-    checkpoint: { events: 917_436_350, at: instant(700), events_behind: 621 },
+    checkpoint: { entries: 917_436_350, at: instant(700), entries_behind: 621 },
     checkpoints_fail_since: null,
     sinks: [
       {
-        ...{ number: 1, kind: 'witness', state: 'ok', events: 917_436_350, at: instant(700) },
+        ...{ number: 1, kind: 'witness', state: 'ok', entries: 917_436_350, at: instant(700) },
         ...{ failing_since: null, waiting: 0, dropped: 0 },
       },
     ],
@@ -95,7 +95,7 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
 /** Also long names, and warnings of one kind for more than half of the keys. */
 export function wrong(numberOfKeys = 200): ConsoleState {
   const state = busy();
-  const failing = { at: instant(3 * DAY_MS), events: 1, failing_since: instant(2 * DAY_MS) };
+  const failing = { at: instant(3 * DAY_MS), entries: 1, failing_since: instant(2 * DAY_MS) };
   const keys = Array.from({ length: numberOfKeys }, (_, i) => key(i));
   return {
     ...state,
@@ -126,7 +126,7 @@ export function wrong(numberOfKeys = 200): ConsoleState {
     ledger: { ...state.ledger, state: 'refusing' },
     disk: { free_bytes: 0, total_bytes: 4.4e12, days_until_full: 0 },
     index: { entries: 917_436_971, unwritten_tables: 3 },
-    checkpoint: { events: 1, at: instant(1.2 * DAY_MS), events_behind: 917_436_970 },
+    checkpoint: { entries: 1, at: instant(1.2 * DAY_MS), entries_behind: 917_436_970 },
     checkpoints_fail_since: instant(1.2 * DAY_MS),
     sinks: [
       { number: 1, kind: 'directory', state: 'forked', waiting: 8, dropped: 0, ...failing },

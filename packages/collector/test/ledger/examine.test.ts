@@ -129,7 +129,7 @@ describe('what is taken from a good body', () => {
 
   test.each(EVENT_KINDS)('goes with the parent that it names, or with none: %s [R-204]', (kind) => {
     const parent = randomUUID();
-    const parentOf = (more: object) =>
+    const parentOf = (more: Record<string, unknown>) =>
       Buffer.from(examined(JSON.stringify(sampleEvent(kind, more)), kind).parentId).toString('hex');
     expect(parentOf({ parent_event_id: parent.toUpperCase() })).toBe(parent.replaceAll('-', ''));
     expect([parentOf({}), parentOf({ parent_event_id: null })]).toEqual(['0'.repeat(32), '0'.repeat(32)]);

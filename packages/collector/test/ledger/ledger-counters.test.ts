@@ -6,7 +6,7 @@ test('what one side counts the other reads, without a number lost to its size', 
   const memory = createCounterMemory();
   const written = new LedgerCounters(memory);
   const read = new LedgerCounters(memory);
-  written.holds(2 ** 40, 2 ** 50 + 1);
+  written.holds({ events: 2 ** 40, entries: 2 ** 40 + 3, bytes: 2 ** 50 + 1 });
   written.taken(1, 0);
   written.taken(1024, 24);
   written.decided(['accepted', 'duplicate', 'accepted', 'conflict']);
@@ -16,8 +16,8 @@ test('what one side counts the other reads, without a number lost to its size', 
   written.flushed(0.2);
   written.flushed(1.5);
   written.flushed(60_000);
-  const { events, bytes, fates, batches, flushes } = read.read();
-  expect({ events, bytes }).toEqual({ events: 2 ** 40, bytes: 2 ** 50 + 1 });
+  const { events, entries, bytes, fates, batches, flushes } = read.read();
+  expect({ events, entries, bytes }).toEqual({ events: 2 ** 40, entries: 2 ** 40 + 3, bytes: 2 ** 50 + 1 });
   expect(fates).toEqual({
     ...{ accepted: 2, duplicate: 1, conflict: 1, unreadable: 1, faulty: 24, notCommitted: 5, unknown: 6 },
   });

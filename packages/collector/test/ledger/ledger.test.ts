@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { MessageChannel } from 'node:worker_threads';
-import { SALT_BYTES } from '@clinical-events/protocol';
+import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   Ledger,
@@ -10,6 +10,7 @@ import {
   type LedgerState,
 } from '../../src/ledger/ledger.js';
 import { createCounterMemory, LedgerCounters } from '../../src/ledger/ledger-counters.js';
+import { ownEntry } from '../../src/ledger/own-entry.js';
 import { createRingMemory, RingReader, RingWriter, type Answer } from '../../src/ledger/ring.js';
 import {
   CommitUnknown,
@@ -232,6 +233,50 @@ describe('the ledger', () => {
       ['refusing', cause],
       ['open', undefined],
     ]);
+    await bench.stop();
+  });
+
+  test('[R-718] stores an entry of the log’s own in a batch and a leaf of its own, which no count of events has', async () => {
+    const bench = new Bench(acceptAll);
+    const entry = ownEntry(ENTRY_KINDS.accessLogHead, 'accesslog000', { lines: 1 });
+    for (const name of ['a', 'b']) bench.send(name);
+    await bench.ledger.append(entry);
+    await bench.answered();
+    expect(bench.batches.filter((batch) => batch.includes(entry))).toEqual([[entry]]);
+    expect(bench.leafIds).toHaveLength(3);
+    expect(bench.leafIds).toContain(idOf(entry));
+    const { fates, batches } = bench.counters.read();
+    expect([fates.accepted, batches.sum]).toEqual([2, 2]);
+    // Also while nothing else comes.
+    await bench.ledger.append(ownEntry(ENTRY_KINDS.accessLogHead, 'accesslog000', { lines: 2 }));
+    expect(bench.leafIds).toHaveLength(4);
+    await bench.stop();
+  });
+
+  test('[R-718] takes events as before when an entry of the log’s own could not be stored', async () => {
+    const cause = new NotCommitted('no space');
+    const bench = new Bench((batch) => {
+      if (batch.some(({ kind }) => typeof kind === 'number')) throw cause;
+      return acceptAll(batch);
+    });
+    const entry = ownEntry(ENTRY_KINDS.accessLogHead, 'accesslog000', {});
+    await expect(bench.ledger.append(entry)).rejects.toBe(cause);
+    expect(await bench.ask('a')).toEqual(['accepted']);
+    expect([bench.states, bench.leafIds.length]).toEqual([[], 1]);
+    await bench.stop();
+  });
+
+  test('has failed for good when nobody knows whether an entry of the log’s own was stored', async () => {
+    const cause = new CommitUnknown('a flush failed');
+    const bench = new Bench(() => {
+      throw cause;
+    });
+    const entry = () => ownEntry(ENTRY_KINDS.accessLogHead, 'accesslog000', {});
+    await expect(bench.ledger.append(entry())).rejects.toBe(cause);
+    expect(await bench.ask('a')).toEqual(['unknown']);
+    await expect(bench.ledger.append(entry())).rejects.toThrow('has failed');
+    expect(bench.batches).toHaveLength(1);
+    expect(bench.states).toEqual([['failed', cause]]);
     await bench.stop();
   });
 

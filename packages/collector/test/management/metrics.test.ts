@@ -95,7 +95,7 @@ describe('[R-833] metrics', () => {
     expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
     const scrape = await scrapeUntil(
       (now) =>
-        now.value('collector_checkpoint_events') === now.value('collector_ledger_events') &&
+        now.value('collector_checkpoint_entries') === now.value('collector_ledger_events') &&
         now.value('collector_index_entries') === now.value('collector_ledger_events'),
     );
     const now = Date.now() / 1000;

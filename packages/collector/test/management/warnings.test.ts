@@ -23,8 +23,7 @@ test('[R-834] where all is well nothing is warned of', () => {
   expect(ids({ sinks: [{ kind: 'witness', shown: '', state: undefined, waiting: 1 }] })).toEqual([]);
 });
 
-const ofReadings = (state: 'failing' | 'forked') => [{ ...WELL_SINK, readings: sink(state) }];
-const open = { events: 10, at: NOW - 61_000 };
+const open = { entries: 10, at: NOW - 61_000 };
 const down = (state: 'failing' | 'forked', since?: number) => [
   { kind: 'witness', shown: 'https://witness.test/secret', state: sink(state, since), waiting: 3 } as const,
 ];
@@ -47,22 +46,16 @@ test.each<[string, Partial<Facts>, string[]]>([
     { queue: { events: 1, bytes: 900, maxEvents: 100, maxBytes: 1000 } },
     ['warning queue_nearly_full'],
   ],
-  ['behind', { events: 11, checkpoint: open }, ['warning checkpoint_old']],
-  ['just behind', { events: 11, checkpoint: { events: 10, at: NOW - 59_000 } }, []],
+  ['behind', { entries: 11, checkpoint: open }, ['warning checkpoint_old']],
+  ['just behind', { entries: 11, checkpoint: { entries: 10, at: NOW - 59_000 } }, []],
   [
     'no signer',
-    { events: 11, checkpoint: open, checkpointTroubleSince: NOW - DAY },
+    { entries: 11, checkpoint: open, checkpointTroubleSince: NOW - DAY },
     ['warning checkpoints_fail'],
   ],
   ['sink down', { sinks: down('failing', NOW - DAY) }, ['warning sink_down']],
   ['sink forked', { sinks: down('forked') }, ['critical sink_forked']],
-  ['sink of readings forked', { sinks: ofReadings('forked') }, ['critical sink_forked']],
-  ['sink of readings down', { sinks: ofReadings('failing') }, ['warning sink_down']],
-  [
-    'sink down for both',
-    { sinks: [{ ...WELL_SINK, state: sink('failing'), readings: sink('failing') }] },
-    ['warning sink_down'],
-  ],
+  ['sink down for both', { sinks: [{ ...WELL_SINK, state: sink('failing') }] }, ['warning sink_down']],
   ['access log altered', { accessLogAltered: true }, ['critical access_log_altered']],
   ['damage', { lastVerify: { at: NOW, intact: false, events: 1 } }, ['critical verify_found_damage']],
   ['old back-up', { lastBackup: { at: NOW - DAY - 1, events: 9 } }, ['warning backup_old']],
@@ -124,7 +117,7 @@ test('[R-834] the gravest come first, and all at once are told', () => {
     storage: { state: 'refusing', failedAt: 1 },
     disk: { freeBytes: 0, totalBytes: 100 },
     queue: { events: 100, bytes: 1000, maxEvents: 100, maxBytes: 1000 },
-    events: 12,
+    entries: 12,
     checkpoint: open,
     sinks: [...down('failing'), ...down('forked')],
     accessLogAltered: true,

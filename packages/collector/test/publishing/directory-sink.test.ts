@@ -103,8 +103,8 @@ describe('a directory sink', () => {
     const error = await rejection(give(sink, 150));
     expect(error).toBeInstanceOf(SinkForked);
     expect(error.message).toBe(
-      `${directory}/${nameOf(200)} is a checkpoint of 200 events, and this ledger has 150: ` +
-        'it was restored from an older back-up, or events were cut off its end',
+      `${directory}/${nameOf(200)} is a checkpoint of 200 entries, and this ledger has 150: ` +
+        'it was restored from an older back-up, or entries were cut off its end',
     );
     expect(Object.keys(contents(directory))).toEqual([nameOf(9), nameOf(200)]);
     fs.rmSync(path.join(directory, nameOf(200)));
@@ -119,7 +119,7 @@ describe('a directory sink', () => {
       const error = await rejection(give(sinkOn(directory), size));
       expect(error).toBeInstanceOf(SinkForked);
       expect(error.message).toBe(
-        `${directory}/${nameOf(120)} is a checkpoint of 120 events that are not the first 120 of this ledger: ` +
+        `${directory}/${nameOf(120)} is a checkpoint of 120 entries that are not the first 120 of this ledger: ` +
           'it was altered, or restored from an older back-up and then went on differently; see collector verify',
       );
     }

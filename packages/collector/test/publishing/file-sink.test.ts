@@ -154,8 +154,8 @@ describe('a file sink', () => {
       const error = await rejection(give(sink, 150));
       expect(error).toBeInstanceOf(SinkForked);
       expect(error.message).toBe(
-        `at the end of ${file} is a checkpoint of 200 events, and this ledger has 150: ` +
-          'it was restored from an older back-up, or events were cut off its end',
+        `at the end of ${file} is a checkpoint of 200 entries, and this ledger has 150: ` +
+          'it was restored from an older back-up, or entries were cut off its end',
       );
       expect(held(file)).toBe(notes(9, 200) + torn);
     }

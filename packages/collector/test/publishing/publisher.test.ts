@@ -3,20 +3,15 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { splitNotes } from '@clinical-events/protocol/verify';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { accessLogOrigin } from '../../src/integrity/access-log-keys.js';
 import { Publisher, type PublisherOptions } from '../../src/publishing/publisher.js';
 import { RemoteSinkFiles } from '../../src/publishing/remote-sink-files.js';
 import { nodeSinkFiles, type SinkFiles } from '../../src/publishing/sink-files.js';
 import { readSinkStates, type SinkState } from '../../src/publishing/sink-state.js';
 import { parseSinks } from '../../src/publishing/sink.js';
 import { FakeWitness } from './fake-witness.js';
-import { leaves, mth } from '../integrity/rfc-tree.js';
-import { newKey, ORIGIN, SampleLog, scratchDirectory } from './sample-log.js';
+import { newKey, SampleLog, scratchDirectory } from './sample-log.js';
 
 const log = new SampleLog();
-/** The leaves of a log of readings. */
-const LINES = leaves(9);
-const readings = new SampleLog(log.signer, LINES, accessLogOrigin(ORIGIN));
 const PATIENCE = { firstMs: 5, mostMs: 20, tryMs: 2000 };
 
 function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
@@ -32,7 +27,6 @@ function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
   const publisher = new Publisher({
     sinks: parseSinks(sinks),
     tiles: log.tiles,
-    readingsRootAt: (lines) => Promise.resolve(mth(LINES.slice(0, lines))),
     dataDir,
     logKeys: log.logKeys,
     patience: PATIENCE,
@@ -217,99 +211,6 @@ describe('a publisher', () => {
     expect(readSinkStates(dataDir).map(({ sink, size }) => [sink, size])).toEqual([[`dir:${one}`, 30]]);
     publisherTo('', { dataDir });
     expect(readSinkStates(dataDir)).toEqual([]);
-  });
-
-  test('[R-718] gives checkpoints of the readings to directories and files beside those of the log, and to no witness', async () => {
-    const witness = await new FakeWitness().trust(log.signer.key.vkey).listen();
-    const [worm, file] = [scratchDirectory(), path.join(scratchDirectory(), 'checkpoints')];
-    const { publisher, dataDir, onTrouble, onShared } = publisherTo(
-      `dir:${worm},file:${file},${witness.prefix}#${witness.key.vkey}`,
-    );
-    const given: string[] = [];
-    for (let size = 1; size <= LINES.length; size++) {
-      for (const [from, publish] of [
-        [readings, (note: string) => publisher.publishReadings(note)],
-        [log, (note: string) => publisher.publish(note)],
-      ] as const) {
-        const note = from.note(size);
-        given.push(note);
-        publish(note);
-        if (size % 3 === 0) await sleep(3);
-      }
-    }
-    await publisher.close(5000);
-    const numbers = LINES.map((_, i) => String(i + 1).padStart(16, '0'));
-    const names = ['', 'access-log-'].flatMap((prefix) => numbers.map((n) => `${prefix}${n}.checkpoint`));
-    expect(fs.readdirSync(worm).sort()).toEqual(names);
-    expect(fs.readFileSync(path.join(worm, names.at(-1) ?? ''), 'utf8')).toBe(readings.note(LINES.length));
-    expect(splitNotes(fs.readFileSync(file, 'utf8')).sort()).toEqual(given.sort());
-    expect([...witness.seen.keys()]).toEqual([ORIGIN]);
-    expect([onTrouble.mock.calls, onShared.mock.calls]).toEqual([[], []]);
-    const states = readSinkStates(dataDir).map(({ sink, log: of, state, size }) => [sink, of, state, size]);
-    expect(states).toEqual([
-      [`dir:${worm}`, undefined, 'ok', 9],
-      [`file:${file}`, undefined, 'ok', 9],
-      [expect.stringContaining(witness.key.name), undefined, 'ok', 9],
-      [`dir:${worm} (access log)`, 'access-log', 'ok', 9],
-      [`file:${file} (access log)`, 'access-log', 'ok', 9],
-    ]);
-  });
-
-  test.each(['dir', 'file'])(
-    '[R-718] says that a %s holds more readings than there are, or others',
-    async (kind) => {
-      const place = kind === 'dir' ? scratchDirectory() : path.join(scratchDirectory(), 'checkpoints');
-      const before = publisherTo(`${kind}:${place}`);
-      before.publisher.publishReadings(readings.note(7));
-      before.publisher.publish(log.note(7));
-      await before.publisher.close(1000);
-      const goesOn = publisherTo(`${kind}:${place}`);
-      goesOn.publisher.publishReadings(readings.note(9));
-      await goesOn.publisher.close(1000);
-      expect([goesOn.onForked.mock.calls, goesOn.onTrouble.mock.calls]).toEqual([[], []]);
-      const cut = publisherTo(`${kind}:${place}`);
-      cut.publisher.publishReadings(readings.note(8));
-      await cut.publisher.close(1000);
-      expect(cut.onForked.mock.calls).toEqual([
-        [
-          `${kind}:${place} (access log)`,
-          expect.stringMatching(/ is a checkpoint of 9 lines, and access\.log has 8: it was restored/),
-          'access-log',
-        ],
-      ]);
-      const others = LINES.map((line, i) => (i === 2 ? log.tiles.hashes(0, 0, 1) : line));
-      const other = new SampleLog(log.signer, [...others, ...LINES], accessLogOrigin(ORIGIN));
-      const forked = publisherTo(`${kind}:${place}`, {
-        readingsRootAt: (lines) => Promise.resolve(mth(others.slice(0, lines))),
-      });
-      forked.publisher.publishReadings(other.note(12));
-      forked.publisher.publish(log.note(12));
-      await forked.publisher.close(1000);
-      expect(forked.onForked.mock.calls).toEqual([
-        [
-          `${kind}:${place} (access log)`,
-          expect.stringContaining('9 lines that are not the first 9 of access.log'),
-          'access-log',
-        ],
-      ]);
-      // The events have nothing to do with it.
-      expect(stateOf(forked.dataDir, `${kind}:${place}`)).toMatchObject({ state: 'ok', size: 12 });
-    },
-  );
-
-  test('[R-718] a checkpoint of the readings that a crash cut short spoils none of the log', async () => {
-    const file = path.join(scratchDirectory(), 'checkpoints');
-    const [torn, whole] = [readings.note(5), log.note(10)];
-    for (let length = 1; length < torn.length; length += 7) {
-      fs.writeFileSync(file, `${log.note(9)}\n${torn.slice(0, length)}`);
-      const { publisher, onTrouble } = publisherTo(`file:${file}`);
-      publisher.publish(whole);
-      publisher.publishReadings(torn);
-      await publisher.close(1000);
-      expect(onTrouble.mock.calls).toEqual([]);
-      const notes = splitNotes(fs.readFileSync(file, 'utf8'));
-      expect(notes).toEqual(expect.arrayContaining([whole, torn]));
-    }
   });
 
   test('without sinks writes nothing and starts nothing', async () => {

@@ -93,8 +93,8 @@ describe('a witness', () => {
     const error = await rejection(give(sink(), 150));
     expect(error).toBeInstanceOf(SinkForked);
     expect(error.message).toBe(
-      'the witness has seen this log with 200 events, and this ledger has 150: ' +
-        'it was restored from an older back-up, or events were cut off its end',
+      'the witness has seen this log with 200 entries, and this ledger has 150: ' +
+        'it was restored from an older back-up, or entries were cut off its end',
     );
     expect(witness.asked).toEqual([0, 0]);
     expect(fs.existsSync(file)).toBe(false);
@@ -104,8 +104,8 @@ describe('a witness', () => {
     const { witness, file, sink } = await meet();
     await give(sink(), 200);
     expect((await rejection(give(sink(), 150))).message).toBe(
-      `${file}, which this witness cosigned, is a checkpoint of 200 events, and this ledger has 150: ` +
-        'it was restored from an older back-up, or events were cut off its end',
+      `${file}, which this witness cosigned, is a checkpoint of 200 entries, and this ledger has 150: ` +
+        'it was restored from an older back-up, or entries were cut off its end',
     );
     const forked = log.forkedAt(100);
     expect(await rejection(give(sink(forked), 250, forked))).toBeInstanceOf(SinkForked);
@@ -122,7 +122,7 @@ describe('a witness', () => {
       const error = await rejection(give(sink(forked), size, forked));
       expect(error).toBeInstanceOf(SinkForked);
       expect(error.message).toContain(
-        'the witness has seen this log with 200 events that are not the first 200',
+        'the witness has seen this log with 200 entries that are not the first 200',
       );
     }
     expect(await give(sink(), 250)).toBe(1);
@@ -142,7 +142,7 @@ describe('a witness', () => {
 
   test.each([
     [400, 'takes the request for malformed (400): the address may not be that of a witness'],
-    [422, 'finds that 10 events do not go on from the 0 that it saw (422): see collector verify'],
+    [422, 'finds that 10 entries do not go on from the 0 that it saw (422): see collector verify'],
     [429, 'wants to be asked less often (429)'],
     [500, 'answers with 500'],
     [503, 'answers with 503'],

@@ -3,7 +3,6 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { accessLogKey, accessLogOrigin } from '../../src/integrity/access-log-keys.js';
 import { noteKey, verifierKeyOf, verifyNote } from '../../src/integrity/note-signing.js';
 import {
   CommandSigner,
@@ -60,13 +59,6 @@ test('[R-905] a key behind a command signs notes that verify with the key the lo
   expect(signing.log.keyFiles()).toEqual([]);
   // Opened again, it is the same log.
   expect((await signing.open()).keys[0]?.vkey).toBe(vkey);
-});
-
-test('[R-718] a key behind a command signs for the readings under the name of their log', async () => {
-  const signer = await new Signing().open();
-  const note = await signer.sign(TEXT, accessLogOrigin(ORIGIN));
-  expect(verifyNote(note, signer.keys.map(accessLogKey)).signedBy).toHaveLength(1);
-  expect(() => verifyNote(note, signer.keys)).toThrow('none of the known keys');
 });
 
 test('[R-905] a command that is away at a later start keeps no events out, and signs when it is back', async () => {

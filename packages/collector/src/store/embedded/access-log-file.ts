@@ -1,103 +1,78 @@
 /**
- * `access.log`, to which every command that reads events appends, and `checkpoints/access-log`, the newest checkpoint
- * over its lines. The file is opened anew for each call: what stands under its name is what counts.
+ * `access.log`, to which every command that reads events appends. The file is opened anew for each call: what stands
+ * under its name is what counts. No link is followed, and a pipe holds nobody up.
  */
+import fs from 'node:fs';
 import path from 'node:path';
 import { systemCode } from '../../system-code.js';
-import type { AccessLogReader, AccessLogStore } from '../access-log-store.js';
-import type { Files } from './files.js';
-import { checkpointDirectory } from './tree-files.js';
+import { AccessLogUnfit, type AccessLogStore } from '../access-log-store.js';
+import { nodeFiles } from './files.js';
 
-const LOG = 'access.log';
-const ACCESS_CHECKPOINT = 'access-log';
-/** Checkpoints are short; a file larger than this is none. */
-const MAX_NOTE_BYTES = 1 << 20;
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
 
-/** Where the readings of a data directory are noted. */
+/** Where the access log of a data directory is. */
 export function accessLogPath(dataDirectory: string): string {
-  return path.join(dataDirectory, LOG);
+  return path.join(dataDirectory, 'access.log');
 }
 
 export class AccessLogFile implements AccessLogStore {
-  readonly #files: Files;
-  readonly #directory: string;
-  /** Whether the log's name is known to be on stable storage. */
+  /** Whether the file's name is known to be on stable storage. */
   #named = false;
 
-  private constructor(
-    files: Files,
-    dataDirectory: string,
-    private readonly flags: 'r' | 'r+',
-  ) {
-    this.#files = files;
-    this.#directory = dataDirectory;
-  }
+  constructor(private readonly dataDirectory: string) {}
 
-  /** For the one process that holds the directory's lock. */
-  static open(dataDirectory: string, files: Files): AccessLogStore {
-    // For writing as well, though nothing is written: a pipe under this name would hold up who opens it to read only.
-    return new AccessLogFile(files, dataDirectory, 'r+');
-  }
-
-  /** For reading only, beside a collector too. What stands under the names has to be files. */
-  static read(dataDirectory: string, files: Files): AccessLogReader {
-    return new AccessLogFile(files, dataDirectory, 'r');
-  }
-
-  size(): number | undefined {
-    return this.#with(accessLogPath(this.#directory), (fd) => this.#files.size(fd));
+  size(): number {
+    return this.#with((fd) => nodeFiles.size(fd)) ?? 0;
   }
 
   read(position: number, length: number): Buffer {
-    return this.#bytes(accessLogPath(this.#directory), position, length) ?? Buffer.alloc(0);
-  }
-
-  checkpoint(): string | undefined {
-    const file = path.join(checkpointDirectory(this.#directory), ACCESS_CHECKPOINT);
-    return this.#bytes(file, 0, MAX_NOTE_BYTES)?.toString();
+    const read = this.#with((fd) => {
+      const left = nodeFiles.size(fd) - position;
+      const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(length, left)));
+      return bytes.subarray(0, nodeFiles.read(fd, bytes, 0, bytes.length, position));
+    });
+    return read ?? Buffer.alloc(0);
   }
 
   async flush(): Promise<void> {
-    const fd = this.#files.open(accessLogPath(this.#directory), this.flags);
+    const fd = this.#open();
+    if (fd === undefined) return;
     try {
-      await this.#files.datasyncLater(fd);
+      await nodeFiles.datasyncLater(fd);
     } finally {
-      this.#files.close(fd);
+      nodeFiles.close(fd);
     }
     if (this.#named) return;
-    this.#files.syncDirectory(this.#directory);
+    nodeFiles.syncDirectory(this.dataDirectory);
     this.#named = true;
   }
 
-  async setCheckpoint(note: string): Promise<void> {
-    const file = path.join(checkpointDirectory(this.#directory), ACCESS_CHECKPOINT);
-    await this.#files.replace(file, Buffer.from(note));
-  }
-
-  append(line: string): void {
-    this.#files.appendLine(accessLogPath(this.#directory), line);
-  }
-
-  #bytes(file: string, position: number, length: number): Buffer | undefined {
-    return this.#with(file, (fd) => {
-      const left = this.#files.size(fd) - position;
-      const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(length, left)));
-      return bytes.subarray(0, this.#files.read(fd, bytes, 0, bytes.length, position));
-    });
-  }
-
-  #with<Read>(file: string, read: (fd: number) => Read): Read | undefined {
-    let fd: number;
-    try {
-      fd = this.#files.open(file, this.flags);
-    } catch (error) {
-      if (systemCode(error) === 'ENOENT') return undefined;
-      throw error;
-    }
+  /** @returns undefined when there is no file. */
+  #with<Read>(read: (fd: number) => Read): Read | undefined {
+    const fd = this.#open();
+    if (fd === undefined) return undefined;
     try {
       return read(fd);
     } finally {
-      this.#files.close(fd);
+      nodeFiles.close(fd);
     }
   }
+
+  #open(): number | undefined {
+    let fd: number;
+    try {
+      fd = fs.openSync(accessLogPath(this.dataDirectory), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return undefined;
+      if (systemCode(error) === 'ELOOP' || systemCode(error) === 'ENXIO') throw unfit();
+      throw error;
+    }
+    if (fs.fstatSync(fd).isFile()) return fd;
+    nodeFiles.close(fd);
+    throw unfit();
+  }
+}
+
+function unfit(): AccessLogUnfit {
+  return new AccessLogUnfit('it is no regular file, and was not opened');
 }

@@ -37,18 +37,24 @@ export interface EmbeddedStoreOptions {
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** Told after each batch that was flushed how long the flush took, in milliseconds, and what the log holds now. */
-  readonly onFlushed?: (milliseconds: number, events: number, bytes: number) => void;
+  readonly onFlushed?: (milliseconds: number, held: Held) => void;
+}
+
+/** What the log holds. */
+export interface Held {
+  readonly events: number;
+  /** With the log's own entries. */
+  readonly entries: number;
+  /** Of all frames. */
+  readonly bytes: number;
 }
 
 /** What opening found and did. */
-export interface Opened {
-  readonly events: number;
+export interface Opened extends Held {
   readonly segments: number;
-  /** Of all frames. */
-  readonly bytes: number;
   /** Random, the same for the life of the ledger; 32 hexadecimal digits. */
   readonly ledgerId: string;
-  /** Events that were read again because the index did not cover them. */
+  /** Entries that were read again because the index did not cover them. */
   readonly replayed: number;
   readonly tornTail: TornTail | undefined;
 }
@@ -65,6 +71,8 @@ export class EmbeddedStore implements Store {
   readonly #places: number[] = [];
   #staging = Buffer.alloc(1 << 20);
   #staged = 0;
+  /** How many of them are the log's own. */
+  #ownStaged = 0;
   #closed: Promise<void> | undefined;
 
   private constructor(
@@ -119,9 +127,8 @@ export class EmbeddedStore implements Store {
     }
     index.commit(log.end);
     return new EmbeddedStore(log, index, options, {
-      events: log.nextSequence - 1,
+      ...heldBy(log),
       segments: log.segments.length,
-      bytes: log.end,
       ledgerId: log.ledgerId,
       replayed,
       tornTail: log.tornTail,
@@ -138,6 +145,11 @@ export class EmbeddedStore implements Store {
     return this.#commit(outcomes);
   }
 
+  /** By kind, the body of the newest entry of the log's own in the last segment, as it was when it was opened. */
+  get newestOwn(): ReadonlyMap<number, Buffer> {
+    return this.#log.newestOwn;
+  }
+
   /** How the id index fares. */
   indexStats(): IdIndexStats {
     return this.#index.stats();
@@ -152,7 +164,7 @@ export class EmbeddedStore implements Store {
   #stage(batch: readonly Candidate[]): Outcome[] {
     const durableBefore = this.#log.nextSequence;
     let sequence = durableBefore;
-    this.#staged = 0;
+    this.#staged = this.#ownStaged = 0;
     this.#batch.begin();
     const outcomes: Outcome[] = [];
     for (const candidate of batch) {
@@ -164,6 +176,7 @@ export class EmbeddedStore implements Store {
       if (outcome !== 'accepted') continue;
       this.#grow(this.#staged + frameSize(candidate));
       this.#batch.add(hi, lo, this.#staged);
+      if (typeof candidate.kind === 'number') this.#ownStaged++;
       this.#staged += encodeFrame(this.#staging, this.#staged, candidate, sequence++, durableBefore);
     }
     return outcomes;
@@ -172,10 +185,10 @@ export class EmbeddedStore implements Store {
   #commit(outcomes: Outcome[]): Outcome[] {
     const start = this.#log.end;
     const { count, high, low, place } = this.#batch;
-    this.#log.commit(this.#staging, this.#staged, count);
+    this.#log.commit(this.#staging, this.#staged, count, this.#ownStaged);
     for (let i = 0; i < count; i++) this.#index.add(high[i] ?? 0, low[i] ?? 0, start + (place[i] ?? 0));
     this.#index.commit(this.#log.end);
-    this.options.onFlushed?.(this.#log.flushMs, this.#log.nextSequence - 1, this.#log.end);
+    this.options.onFlushed?.(this.#log.flushMs, heldBy(this.#log));
     return outcomes;
   }
 
@@ -227,6 +240,10 @@ export class EmbeddedStore implements Store {
     this.#staging.copy(larger, 0, 0, this.#staged);
     this.#staging = larger;
   }
+}
+
+function heldBy({ nextSequence, ownEntries, end }: SegmentLog): Held {
+  return { events: nextSequence - 1 - ownEntries, entries: nextSequence - 1, bytes: end };
 }
 
 /** How far the index on disk covers the log: all of that was durable once (id-index.ts, invariant 1). */

@@ -1,7 +1,7 @@
 /** The full check of a ledger on disk, for `collector doctor`: reads every byte, changes none. */
 import { hash } from 'node:crypto';
 import path from 'node:path';
-import { StoreDamaged } from '../store.js';
+import { StoreDamaged, type StoredEntry } from '../store.js';
 import { EventReader } from './event-reader.js';
 import { exists, type Files } from './files.js';
 import { decodeFrame } from './frame.js';
@@ -21,15 +21,17 @@ export interface Finding {
 }
 
 /**
- * @returns how many events the log holds; undefined when it could not be read to its end.
+ * @returns how many entries the log holds, its own among them; undefined when it could not be read to its end.
  * @param onProgress bytes of events read so far, and of how many; room made ahead is not among them.
  * @param running whether a collector runs on the directory: it holds the newest part of the index in memory.
+ * @param onOwn is told of each entry of the log's own.
  */
 export function* inspectLedger(
   dataDirectory: string,
   files: Files,
   onProgress: (bytes: number, of: number) => void,
   running = false,
+  onOwn: (entry: StoredEntry) => void = () => undefined,
 ): Generator<Finding, number | undefined> {
   const directory = path.join(dataDirectory, 'ledger');
   let segments: Segment[];
@@ -45,8 +47,7 @@ export function* inspectLedger(
   // Before the events: a running collector's index would otherwise speak of some that came after those read here.
   const index = lookAtIndex(dataDirectory);
   const frames = new EventReader(dataDirectory, files).frames(segments);
-  let events = 0;
-  let told = 0;
+  let [entries, own, told] = [0, 0, 0];
   try {
     for (;;) {
       const next = frames.next();
@@ -55,14 +56,18 @@ export function* inspectLedger(
         yield {
           severity: 'ok',
           subject: 'events',
-          message: `${counted(events, 'event')} in ${counted(segments.length, 'segment')}, each checked`,
+          message: `${counted(entries - own, 'event')} in ${counted(segments.length, 'segment')}, each checked`,
         };
         yield tailFinding(next.value.tail, segments);
         yield indexFinding(index, segments, next.value, running);
-        return events;
+        return entries;
       }
       const { buffer, offset, address, size } = next.value;
       const event = decodeFrame(buffer, offset);
+      if (typeof event.kind === 'number') {
+        own++;
+        onOwn(event);
+      }
       if (
         event.payloadState === 'plain' &&
         !hash('sha256', event.salted, 'buffer').equals(event.commitment)
@@ -74,7 +79,7 @@ export function* inspectLedger(
           message: `the body of ${place} does not have the SHA-256 that it was stored with`,
         };
       }
-      events++;
+      entries++;
       if (address + size - told < TELL_EVERY_BYTES) continue;
       told = address + size;
       // The end was looked for before, and a running collector has moved it since.
@@ -85,15 +90,15 @@ export function* inspectLedger(
     yield {
       severity: 'damage',
       subject: 'events',
-      message: `${error.message}; ${counted(events, 'event')} before it ${events === 1 ? 'is' : 'are'} whole`,
+      message: `${error.message}; ${counted(entries - own, 'event')} before it ${entries - own === 1 ? 'is' : 'are'} whole`,
     };
     return undefined;
   }
 }
 
 /** A number of things, in words: `1 segment`, `2 segments`. */
-export function counted(number: number, thing: string): string {
-  return `${number} ${thing}${number === 1 ? '' : 's'}`;
+export function counted(number: number, thing: string, things = `${thing}s`): string {
+  return `${number} ${number === 1 ? thing : things}`;
 }
 
 const BLOCK_BYTES = 4096;

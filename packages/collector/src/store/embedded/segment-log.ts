@@ -12,7 +12,7 @@ import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { CommitUnknown, NotCommitted, StoreDamaged } from '../store.js';
 import type { Files } from './files.js';
-import { frameDurableBefore } from './frame.js';
+import { frameDurableBefore, frameIsOwn, frameKind, framePayloadLength } from './frame.js';
 import { judgeTail } from './recovery.js';
 import { readFrames, type FramePlace, type SegmentEnd } from './segment-reader.js';
 import {
@@ -48,6 +48,15 @@ export interface SegmentLogOptions {
  */
 const ROOM_REST_MS = 1000;
 
+/** What a start finds in the last segment. */
+interface Found {
+  readonly end: SegmentEnd;
+  readonly own: number;
+  readonly newestOwn: ReadonlyMap<number, Buffer>;
+}
+
+const NOTHING: Found = { end: { address: 0, offset: 0, nextSequence: 1 }, own: 0, newestOwn: new Map() };
+
 export class SegmentLog {
   /** Oldest first; the last one is written to. Never empty after `open`. */
   readonly segments: Segment[];
@@ -55,6 +64,10 @@ export class SegmentLog {
   end: number;
   /** The sequence that the next event gets. */
   nextSequence: number;
+  /** How many entries so far are the log's own. */
+  ownEntries: number;
+  /** By kind, the body of the newest of them in the last segment, as it was when the log was opened. */
+  readonly newestOwn: ReadonlyMap<number, Buffer>;
   readonly tornTail: TornTail | undefined;
   /** How long the last flush of a batch took, in milliseconds. */
   flushMs = 0;
@@ -70,7 +83,7 @@ export class SegmentLog {
     options: SegmentLogOptions,
     segments: Segment[],
     fd: number,
-    end: SegmentEnd,
+    { end, own, newestOwn }: Found,
     tornTail: TornTail | undefined,
   ) {
     this.#options = options;
@@ -79,6 +92,8 @@ export class SegmentLog {
     this.end = end.address;
     this.#offset = end.offset;
     this.nextSequence = end.nextSequence;
+    this.ownEntries = (segments.at(-1)?.ownBefore ?? 0) + own;
+    this.newestOwn = newestOwn;
     this.tornTail = tornTail;
   }
 
@@ -98,22 +113,16 @@ export class SegmentLog {
     const segments = listSegments(files, directory);
     const last = segments.at(-1);
     if (last === undefined) {
-      assertReaches(options, segmentName(1), { address: 0, offset: 0, nextSequence: 1 });
-      const log = new SegmentLog(
-        options,
-        segments,
-        -1,
-        { address: 0, offset: 0, nextSequence: 1 },
-        undefined,
-      );
+      assertReaches(options, segmentName(1), NOTHING.end);
+      const log = new SegmentLog(options, segments, -1, NOTHING, undefined);
       await log.#roll(randomBytes(16).toString('hex'), 0);
       return log;
     }
     assertComplete(files, segments);
-    const { end, lastBatch } = findEnd(files, last);
+    const found = findEnd(files, last);
     const fd = files.open(last.path, 'r+');
-    const tornTail = repairTail(options, last, fd, end, lastBatch);
-    return new SegmentLog(options, segments, fd, end, tornTail);
+    const tornTail = repairTail(options, last, fd, found.end, found.lastBatch);
+    return new SegmentLog(options, segments, fd, found, tornTail);
   }
 
   /**
@@ -137,10 +146,11 @@ export class SegmentLog {
   /**
    * Writes the frames of one batch and flushes them. On return they are durable, and `end` and `nextSequence`
    * stand behind them.
+   * @param own how many of the entries are the log's own.
    * @throws NotCommitted nothing of it is stored: what was written is zeros again, durably.
    * @throws CommitUnknown otherwise; every later call throws the same.
    */
-  commit(frames: Buffer, bytes: number, events: number): void {
+  commit(frames: Buffer, bytes: number, entries: number, own = 0): void {
     const { files } = this.#options;
     try {
       files.write(this.#fd, frames, bytes, this.#offset);
@@ -158,7 +168,8 @@ export class SegmentLog {
     this.flushMs = performance.now() - begun;
     this.#offset += bytes;
     this.end += bytes;
-    this.nextSequence += events;
+    this.nextSequence += entries;
+    this.ownEntries += own;
   }
 
   /** Reads `length` bytes at an address of the log, fewer at its end. */
@@ -245,6 +256,7 @@ export class SegmentLog {
       base: this.end,
       firstSequence: this.nextSequence,
       ledgerId,
+      ownBefore: this.ownEntries,
     };
     let fd: number;
     try {
@@ -342,7 +354,7 @@ function assertReaches(options: SegmentLogOptions, file: string, end: SegmentEnd
   if (end.nextSequence > options.vouchedEvents) return;
   throw new StoreDamaged(
     { file, offset: end.offset, sequence: end.nextSequence },
-    `the log ends, but a checkpoint was signed over ${options.vouchedEvents} events,`,
+    `the log ends, but a checkpoint was signed over ${options.vouchedEvents} entries,`,
   );
 }
 
@@ -356,20 +368,26 @@ interface LastBatch {
 }
 
 /** Reads the last segment through. `lastBatch` begins where nothing but the flush vouches for the frames. */
-function findEnd(files: Files, segment: Segment): { end: SegmentEnd; lastBatch: LastBatch } {
+function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch } {
   const frames = readFrames(files, [segment]);
   // Where each batch begins: its frames share one durable-before, which is their first sequence.
   let lastDurableBefore = -1;
   let offset = SEGMENT_HEADER_BYTES;
+  let own = 0;
+  const newestOwn = new Map<number, Buffer>();
   for (;;) {
     const next = frames.next();
-    if (next.done) return { end: next.value, lastBatch: { offset } };
-    const { buffer, offset: at, address } = next.value;
+    if (next.done) return { end: next.value, own, newestOwn, lastBatch: { offset } };
+    const { buffer, offset: at, size, address } = next.value;
     const durableBefore = frameDurableBefore(buffer, at);
     if (durableBefore !== lastDurableBefore) {
       lastDurableBefore = durableBefore;
       offset = address - segment.base + SEGMENT_HEADER_BYTES;
     }
+    if (!frameIsOwn(buffer, at)) continue;
+    own++;
+    const body = buffer.subarray(at + size - framePayloadLength(buffer, at), at + size);
+    newestOwn.set(frameKind(buffer, at), Buffer.from(body));
   }
 }
 

@@ -19,13 +19,15 @@ export interface SurveyedSegment {
   readonly firstSequence: number;
   /** Address of its first frame, as its header says; undefined when the header cannot be believed. */
   readonly base: number | undefined;
+  /** How many of the entries before are the log's own, as it says; undefined alike. */
+  readonly ownBefore: number | undefined;
   /** What is wrong with its header, in words that go on from `the header of …`. */
   readonly faults: readonly string[];
 }
 
 const NAME = /^\d{16}\.segment$/;
 /** Shows what is the same in every header. */
-const SAMPLE = encodeSegmentHeader({ base: 0, firstSequence: 1, ledgerId: '00'.repeat(16) }, 0);
+const SAMPLE = encodeSegmentHeader({ base: 0, firstSequence: 1, ledgerId: '00'.repeat(16), ownBefore: 0 }, 0);
 
 /**
  * The segments in a directory, in their order; none when the directory is not there.
@@ -51,9 +53,10 @@ export function surveySegments(
     const named = Number.parseInt(name, 10);
     const faults = faultsOf(header, named, common);
     const base = faults.length === 0 ? Number(header.readBigUInt64LE(16)) : undefined;
+    const ownBefore = faults.length === 0 ? Number(header.readBigUInt64LE(56)) : undefined;
     // The one of two files that have changed names is read in the place of the other.
     const firstSequence = begins !== undefined && begins === firstIn(header) ? begins : named;
-    return { path: path.join(directory, name), name, firstSequence, base, faults };
+    return { path: path.join(directory, name), name, firstSequence, base, ownBefore, faults };
   });
   return surveyed.sort((a, b) => a.firstSequence - b.firstSequence);
 }
@@ -111,6 +114,5 @@ function faultsOf(header: Buffer, named: number, ledgerId: string | undefined): 
   const first = firstIn(header) ?? 0;
   if (first !== named) faults.push(`says that it is ${segmentName(first)}`);
   if (idIn(header) !== ledgerId) faults.push('is that of another ledger');
-  if (!asInAll(56, 64)) faults.push('does not end with zeros');
   return faults;
 }

@@ -10,7 +10,7 @@
  *       24     8  sequence of the first event
  *       32     8  created, milliseconds since 1970 UTC
  *       40    16  ledger id, random, the same in every segment of a ledger
- *       56     8  zero
+ *       56     8  how many of all entries before are the log's own
  *
  * An address counts bytes of frames since the ledger began, so it names a place for ever, whatever the
  * segment size was then. A segment ends where the next one's first address says; only the last one ends
@@ -32,6 +32,7 @@ export interface Segment {
   readonly base: number;
   readonly firstSequence: number;
   readonly ledgerId: string;
+  readonly ownBefore: number;
 }
 
 export function segmentName(firstSequence: number): string {
@@ -46,6 +47,7 @@ export function encodeSegmentHeader(segment: Omit<Segment, 'path'>, created: num
   header.writeBigUInt64LE(BigInt(segment.firstSequence), 24);
   header.writeBigUInt64LE(BigInt(created), 32);
   header.write(segment.ledgerId, 40, 'hex');
+  header.writeBigUInt64LE(BigInt(segment.ownBefore), 56);
   header.writeUInt32LE(crc32(header.subarray(12)), 8);
   return header;
 }
@@ -74,11 +76,15 @@ function readSegmentHeader(files: Files, file: string): Segment {
   }
   const firstSequence = Number(header.readBigUInt64LE(24));
   if (firstSequence !== sequence) throw damaged(24, 'the segment has another name than it was written under');
+  const ownBefore = Number(header.readBigUInt64LE(56));
+  if (ownBefore >= firstSequence)
+    throw damaged(56, 'the segment counts more entries of its own than there are');
   return {
     path: file,
     base: Number(header.readBigUInt64LE(16)),
     firstSequence,
     ledgerId: header.toString('hex', 40, 56),
+    ownBefore,
   };
 }
 

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { isLocked, lockDirectory, DirectoryInUse } from '../../../src/store/embedded/directory-lock.js';
-import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
+import { EmbeddedStore, type Held } from '../../../src/store/embedded/embedded-store.js';
 import { EventReader } from '../../../src/store/embedded/event-reader.js';
 import { nodeFiles, type Files } from '../../../src/store/embedded/files.js';
 import { IdIndex } from '../../../src/store/embedded/id-index/id-index.js';
@@ -54,16 +54,16 @@ describe('the id index of an embedded store', () => {
     const again = await open();
     const { ledgerId } = store.opened;
     expect(ledgerId).toMatch(/^[0-9a-f]{32}$/);
-    const found = { events: 10, segments: 1, ledgerId, replayed: 0, tornTail: undefined };
+    const found = { events: 10, entries: 10, segments: 1, ledgerId, replayed: 0, tornTail: undefined };
     expect(again.opened).toEqual({ ...found, bytes: again.opened.bytes });
     expect(again.opened.bytes).toBeGreaterThan(10 * 100);
   });
 
   test('tells after each flush what the log holds then, as the next start finds it', async () => {
-    const told: [number, number][] = [];
-    const onFlushed = (milliseconds: number, count: number, bytes: number) => {
+    const told: Held[] = [];
+    const onFlushed = (milliseconds: number, held: Held) => {
       expect(milliseconds).toBeGreaterThan(0);
-      told.push([count, bytes]);
+      told.push(held);
     };
     const store = await EmbeddedStore.open({
       ...{ directory, segmentBytes: SEGMENT_BYTES, onTrouble: () => undefined, onFlushed },
@@ -72,11 +72,40 @@ describe('the id index of an embedded store', () => {
     await store.append(batch);
     // Repeats alone are not flushed.
     await store.append(batch);
-    await store.append(events(2));
+    await store.append([...events(2), { ...candidate({ organisation: '' }), kind: 0x81 }]);
     await store.close();
-    expect(told.map(([count]) => count)).toEqual([3, 5]);
+    expect(told.map((held) => [held.events, held.entries])).toEqual([
+      [3, 3],
+      [5, 6],
+    ]);
     const { opened } = await open();
-    expect(told.at(-1)).toEqual([opened.events, opened.bytes]);
+    expect(opened).toMatchObject({ ...told.at(-1) });
+  });
+
+  test('[R-718] knows after a start the newest entry of the log’s own in the last segment, and how many there are in all', async () => {
+    const own = (text: string) => ({ ...candidate({ organisation: '', body: text }), kind: 0x81 });
+    const newest = async () => {
+      const store = await open();
+      const { events: count, entries, segments } = store.opened;
+      await store.close();
+      return [store.newestOwn.get(0x81)?.toString(), count, entries, segments];
+    };
+    const fill = async (...batches: Candidate[][]) => {
+      const store = await open();
+      for (const batch of batches) await store.append(batch);
+      await store.close();
+    };
+    await fill([own('{"a":1}')], events(3), [own('{"a":2}')]);
+    // As the last frame, and with events behind it.
+    expect(await newest()).toEqual(['{"a":2}', 3, 5, 1]);
+    await fill(events(2));
+    expect(await newest()).toEqual(['{"a":2}', 5, 7, 1]);
+    // As the last frame of a segment that is full: the next one says how many came before.
+    const large = candidate({ body: { text: 'x'.repeat(SEGMENT_BYTES) } });
+    await fill([own('{"a":3}')], [large]);
+    expect(await newest()).toEqual([undefined, 6, 9, 2]);
+    await fill([own('{"a":4}')]);
+    expect(await newest()).toEqual(['{"a":4}', 6, 10, 3]);
   });
 
   test('is made anew when it is of another ledger, or of a copy that went on differently [R-606]', async () => {

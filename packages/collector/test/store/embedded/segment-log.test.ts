@@ -401,7 +401,12 @@ describe('damage', () => {
 
     const foreign = disk.afterKill();
     const base = listSegments(foreign.files, LEDGER)[1]?.base ?? 0;
-    const header = { base, firstSequence: Number.parseInt(middle, 10), ledgerId: 'ab'.repeat(16) };
+    const header = {
+      base,
+      firstSequence: Number.parseInt(middle, 10),
+      ledgerId: 'ab'.repeat(16),
+      ownBefore: 0,
+    };
     encodeSegmentHeader(header, 0).copy(foreign.bytesOf(at(middle)));
     expect(await damageAtOpen(foreign)).toMatchObject({
       place: { file: middle },
@@ -436,6 +441,7 @@ describe('damage', () => {
       base,
       firstSequence: Number.parseInt(middle, 10) + 1,
       ledgerId: log.segments[0]?.ledgerId ?? '',
+      ownBefore: 0,
     };
     encodeSegmentHeader(header, 0).copy(bytes);
     disk.put(path.join(LEDGER, segmentName(header.firstSequence)), bytes);

@@ -1,0 +1,191 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { execFileSync } from 'node:child_process';
+import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { AccessChain, headIn, type AccessHead } from '../../src/integrity/access-chain.js';
+import { AccessLogHeads } from '../../src/ledger/access-log-heads.js';
+import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
+import type { Candidate } from '../../src/store/store.js';
+import { temporaryDirectory } from '../running/collector-process.js';
+
+let dataDir: string;
+let file: string;
+beforeEach(() => {
+  dataDir = temporaryDirectory();
+  file = path.join(dataDir, 'access.log');
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+});
+
+/** What a log has been given, and what was told. */
+class World {
+  readonly entries: Candidate[] = [];
+  readonly altered: string[] = [];
+  readonly troubles: unknown[] = [];
+  failure: Error | undefined;
+
+  open(newest?: Buffer, intervalMs?: number): AccessLogHeads {
+    return new AccessLogHeads({
+      store: new AccessLogFile(dataDir),
+      newest,
+      append: (entry) => {
+        if (this.failure !== undefined) return Promise.reject(this.failure);
+        this.entries.push(entry);
+        return Promise.resolve();
+      },
+      ...(intervalMs !== undefined && { intervalMs }),
+      onTrouble: (_what, error) => this.troubles.push(error),
+      onAltered: (reason) => this.altered.push(reason),
+    });
+  }
+
+  get bodies(): Buffer[] {
+    return this.entries.map(({ salted }) => Buffer.from(salted.subarray(SALT_BYTES)));
+  }
+
+  get heads(): (AccessHead | undefined)[] {
+    return this.bodies.map(headIn);
+  }
+}
+
+const append = (...lines: readonly string[]) => lines.forEach((line) => fs.appendFileSync(file, `${line}\n`));
+
+function headOf(...lines: readonly string[]): AccessHead {
+  const chain = new AccessChain();
+  chain.take(Buffer.from(lines.map((line) => `${line}\n`).join('')));
+  return chain.head;
+}
+
+describe('[R-718] the heads of the access log', () => {
+  test('come when lines have come, and not otherwise', async () => {
+    const world = new World();
+    const heads = world.open();
+    await heads.look();
+    expect(world.entries).toEqual([]);
+    append('one', 'two');
+    await heads.look();
+    await heads.look();
+    append('three');
+    await heads.close();
+    expect(world.heads).toEqual([headOf('one', 'two'), headOf('one', 'two', 'three')]);
+    expect([world.altered, world.troubles]).toEqual([[], []]);
+    const [entry] = world.entries;
+    expect(entry).toMatchObject({ kind: ENTRY_KINDS.accessLogHead, organisation: '' });
+    const { event_id: id } = JSON.parse(String(world.bodies[0])) as { event_id: string };
+    expect(id.replaceAll('-', '')).toBe(Buffer.from(entry?.eventId ?? []).toString('hex'));
+  });
+
+  test('go on from the newest one in the log, which is not written twice', async () => {
+    append('one', 'two');
+    const before = new World();
+    await before.open().close();
+    const after = new World();
+    const heads = after.open(before.bodies[0]);
+    await heads.look();
+    expect(after.entries).toEqual([]);
+    append('three');
+    await heads.close();
+    expect(after.heads).toEqual([headOf('one', 'two', 'three')]);
+    // Killed between a line and its head, or where the newest head is not known, the next start writes it.
+    const unknown = new World();
+    await unknown.open().look();
+    expect(unknown.heads).toEqual(after.heads);
+  });
+
+  test('leave a torn line until it has ended', async () => {
+    const world = new World();
+    const heads = world.open();
+    fs.writeFileSync(file, 'one\n{"at":"20');
+    await heads.look();
+    append('');
+    await heads.close();
+    expect(world.heads).toEqual([headOf('one'), headOf('one', '{"at":"20')]);
+    expect(world.altered).toEqual([]);
+  });
+
+  test.each<[string, () => void, RegExp, string[]]>([
+    ['removed', () => fs.rmSync(file), /shorter than it was, or gone/, []],
+    ['cut', () => fs.truncateSync(file, 4), /shorter/, ['one']],
+    ['changed among its lines', () => fs.writeFileSync(file, 'x'.repeat(99)), /among the lines/, []],
+  ])(
+    'tell while it runs that the file was %s, and go on with what is there',
+    async (_how, change, told, left) => {
+      append('one', 'two');
+      const world = new World();
+      const heads = world.open();
+      await heads.look();
+      change();
+      await heads.look();
+      if (fs.existsSync(file) && left.length === 0) fs.appendFileSync(file, '\n');
+      append('three');
+      await heads.close();
+      expect(world.altered).toEqual([expect.stringMatching(told)]);
+      const lines = fs.readFileSync(file, 'utf8').split('\n').slice(0, -1);
+      expect(world.heads.at(0)).toEqual(headOf('one', 'two'));
+      expect(world.heads.at(-1)).toEqual(headOf(...lines));
+      expect(world.troubles).toEqual([]);
+    },
+  );
+
+  test.each([
+    ['fewer lines', ['one'], 'it has 1 whole lines, and the log has a head of 2'],
+    ['other lines', ['one', 'TWO', 'three'], 'its first 2 lines are not those that the log has a head of'],
+  ])('tell at a start that there are %s than the log has a head of', async (_what, lines, told) => {
+    append('one', 'two');
+    const before = new World();
+    await before.open().close();
+    fs.rmSync(file);
+    append(...lines);
+    const after = new World();
+    await after.open(before.bodies[0]).close();
+    expect([after.altered, after.heads]).toEqual([[told], [headOf(...lines)]]);
+  });
+
+  test.each([
+    ['a pipe', () => void execFileSync('mkfifo', [file])],
+    ['a link', () => fs.symlinkSync('/dev/zero', file)],
+    ['a directory', () => fs.mkdirSync(file)],
+  ])('are held up by nothing that stands in its place: %s', async (_what, make) => {
+    make();
+    const world = new World();
+    const heads = world.open();
+    await heads.look();
+    await heads.look();
+    expect([world.altered, world.entries]).toEqual([['it is no regular file, and was not opened'], []]);
+    fs.rmSync(file, { recursive: true });
+    append('one');
+    await heads.close();
+    expect(world.heads).toEqual([headOf('one')]);
+  });
+
+  test('are tried again when they could not be stored', async () => {
+    append('one');
+    const world = new World();
+    const heads = world.open();
+    world.failure = new Error('no space');
+    await heads.look();
+    append('two');
+    world.failure = undefined;
+    await heads.close();
+    expect(world.heads).toEqual([headOf('one', 'two')]);
+    expect(world.troubles).toEqual([new Error('no space')]);
+  });
+
+  test('let other work have its turn while a million lines are read at a start', async () => {
+    const lines = Buffer.from(`${'x'.repeat(99)}\n`.repeat(1_000_000));
+    fs.writeFileSync(file, lines);
+    const world = new World();
+    let turns = 0;
+    const count = () => {
+      turns++;
+      if (world.entries.length === 0) setImmediate(count);
+    };
+    const heads = world.open(undefined, 3_600_000);
+    // At once, before anything is read.
+    count();
+    await heads.look();
+    await heads.close();
+    expect(world.heads.map((head) => head?.lines)).toEqual([1_000_000]);
+    expect(turns).toBeGreaterThan(lines.length / (64 << 10) / 2);
+  }, 60_000);
+});
