@@ -187,12 +187,12 @@ describe('[R-812] a restored data directory', () => {
     const { code, stdout } = await restore(...given);
     expect([code, stdout]).toEqual([
       7,
-      expect.stringContaining('WARNING: checkpoints over 42 entries have left'),
+      expect.stringContaining('WARNING: checkpoints over 43 entries have left'),
     ]);
-    expect(stdout).toContain('So 12 that were acknowledged are missing');
+    expect(stdout).toContain('So 13 that were there are missing');
     fs.rmSync(target, { recursive: true });
     const { stdout: json } = await restore(...given, '--json');
-    expect(JSON.parse(json)).toMatchObject({ events: 30, newest_checkpoint_given: 42 });
+    expect(JSON.parse(json)).toMatchObject({ events: 30, newest_checkpoint_given: 43 });
   });
 
   test('is not called intact when the log was rebuilt before it was backed up', async () => {

@@ -351,7 +351,7 @@ describe('damage', () => {
     bytes[offset - 1] = (bytes[offset - 1] ?? 0) ^ 1;
     const before = Buffer.from(bytes);
     const { message, place } = await damageAtOpen(disk, { vouchedEvents });
-    expect(message).toContain(`a checkpoint was signed over ${vouchedEvents} events`);
+    expect(message).toContain(`a checkpoint was signed over ${vouchedEvents} entries`);
     expect(place.sequence).toBe(vouchedEvents);
     expect(bytes.equals(before)).toBe(true);
     expect((await open(disk, { vouchedEvents: vouchedEvents - 1 })).nextSequence).toBe(vouchedEvents);
