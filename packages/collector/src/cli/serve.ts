@@ -14,10 +14,9 @@ import { Publisher } from '../publishing/publisher.js';
 import { readingsRoot } from '../publishing/readings-root.js';
 import { readHistory } from '../signing/key-history.js';
 import { AccessLogFile } from '../store/embedded/access-log-file.js';
-import { DirectoryInUse, lockDirectory, type DirectoryLock } from '../store/embedded/directory-lock.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import type { Opened } from '../store/embedded/embedded-store.js';
-import { nodeFiles } from '../store/embedded/files.js';
+import { nodeFiles, type HeldFile } from '../store/embedded/files.js';
 import { KeyDatabase } from '../store/embedded/key-database.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { CollectorVitals } from './collector-vitals.js';
@@ -26,6 +25,7 @@ import { CommandFailure, EXIT } from './exit-codes.js';
 import { newKeyNotice, requiresCertificate } from './first-event.js';
 import { LedgerWorker } from './ledger-worker.js';
 import { consoleNotice, isTokenInClear, openManagement } from './management-listener.js';
+import { holdDirectory } from './open-ledger.js';
 import { type Provisions, provisionsOf } from './provisions.js';
 import { Reload } from './reload.js';
 import { RunCount } from './run-count.js';
@@ -57,28 +57,18 @@ export function command(): Command {
     });
 }
 
-function lock(dataDir: string): DirectoryLock {
-  try {
-    return lockDirectory(dataDir);
-  } catch (error) {
-    if (error instanceof DirectoryInUse)
-      throw new CommandFailure(error.message, EXIT.inUse, { cause: error });
-    throw error;
-  }
-}
-
 /** @param read reads the configuration anew. @returns the exit code. */
 async function serveUntilStopped(reading: Reading, read: () => Config): Promise<number> {
   const { config, provisions } = await provisionsOf(reading);
   const log = pino({ level: config.logLevel, base: null }, pino.destination({ dest: 2, sync: true }));
-  const held = lock(config.dataDir);
+  const held = holdDirectory(config.dataDir);
   const exposure = exposureOf(config.dataDir);
   if (exposure) log.warn(exposure);
   const { exposure: forgeable } = provisions.trustedProxies;
   if (forgeable) log.warn(`--trusted-proxies ${forgeable}`);
   const keyDatabase = KeyDatabase.open(config.dataDir);
   try {
-    return await run(config, read, provisions, log, keyDatabase);
+    return await run(config, read, provisions, log, keyDatabase, held.file);
   } finally {
     await keyDatabase.close();
     held.release();
@@ -97,6 +87,7 @@ async function run(
   { sinks, token, tls, trustedProxies, allowedOrigins }: Provisions,
   log: Logger,
   keyDatabase: KeyDatabase,
+  lockFile: HeldFile,
 ): Promise<number> {
   const ending = new Ending();
   const manager = new ServiceManager(serviceManagement(), log);
@@ -180,6 +171,7 @@ async function run(
     {
       dataDir: config.dataDir,
       segmentBytes: config.segmentBytes,
+      lock: lockFile,
       maxDepth: config.maxNestingDepth,
       signingKeys: config.signingKeys,
       signingCommand: config.signingCommand,

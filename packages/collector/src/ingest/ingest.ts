@@ -60,8 +60,6 @@ export interface QueueState {
 
 export interface StorageState {
   readonly state: LedgerState;
-  /** Monotonic clock, milliseconds; 0 when none has failed. */
-  readonly failedAt: number;
 }
 
 const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(
@@ -145,9 +143,9 @@ export class Ingest {
     return { events: pending, bytes: usedBytes, maxEvents: capacity.events, maxBytes: capacity.bytes };
   }
 
-  /** What the ledger said of itself last, and when an event could not be stored, if that is how it is. */
+  /** What the ledger said of itself last. */
   get storage(): StorageState {
-    return { state: this.#ledgerState, failedAt: this.#failedAt };
+    return { state: this.#ledgerState };
   }
 
   handle(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {

@@ -30,8 +30,8 @@ const down = (state: 'failing' | 'forked', since?: number) => [
 ];
 
 test.each<[string, Partial<Facts>, string[]]>([
-  ['refusing', { storage: { state: 'refusing', failedAt: 1 } }, ['critical storage_unavailable']],
-  ['failed', { storage: { state: 'failed', failedAt: 1 } }, ['critical storage_unavailable']],
+  ['refusing', { storage: { state: 'refusing' } }, ['critical storage_unavailable']],
+  ['failed', { storage: { state: 'failed' } }, ['critical storage_unavailable']],
   ['9 % left', { disk: { freeBytes: 9, totalBytes: 100 } }, ['warning disk_full_soon']],
   ['4 % left', { disk: { freeBytes: 4, totalBytes: 100 } }, ['critical disk_full_soon']],
   ['13 days left', { daysUntilFull: 13 }, ['warning disk_full_soon']],
@@ -121,7 +121,7 @@ test.each<[string, Partial<Facts>, string[]]>([
 test('[R-834] the gravest come first, and all at once are told', () => {
   const found = warningsOf({
     ...WELL,
-    storage: { state: 'refusing', failedAt: 1 },
+    storage: { state: 'refusing' },
     disk: { freeBytes: 0, totalBytes: 100 },
     queue: { events: 100, bytes: 1000, maxEvents: 100, maxBytes: 1000 },
     events: 12,

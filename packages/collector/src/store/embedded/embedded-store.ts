@@ -12,7 +12,7 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { sameContent } from '../content.js';
 import { NotCommitted, type Candidate, type Outcome, type Store } from '../store.js';
 import { BatchIds } from './batch-ids.js';
-import { exists, nodeFiles, type Files } from './files.js';
+import { exists, nodeFiles, type Files, type HeldFile } from './files.js';
 import {
   checksumHolds,
   decodeFrame,
@@ -30,6 +30,8 @@ import { SegmentLog, type TornTail } from './segment-log.js';
 export interface EmbeddedStoreOptions {
   readonly directory: string;
   readonly segmentBytes: number;
+  /** See SegmentLogOptions. */
+  readonly lock?: HeldFile | undefined;
   /** A signed checkpoint says that so many events were durable once; 0 when there is none. */
   readonly vouchedEvents?: number;
   /** Replaced by tests that make the disk fail. */
@@ -88,6 +90,7 @@ export class EmbeddedStore implements Store {
     const log = await SegmentLog.open({
       directory: path.join(directory, 'ledger'),
       segmentBytes,
+      lock: options.lock,
       vouchedTo: publishedTo(indexDirectory),
       vouchedEvents: options.vouchedEvents ?? 0,
       files: options.files ?? nodeFiles,
@@ -136,6 +139,15 @@ export class EmbeddedStore implements Store {
     const room = this.#log.makeRoom(this.#staged);
     if (room !== undefined) return room.then(() => this.#commit(outcomes));
     return this.#commit(outcomes);
+  }
+
+  look(): void {
+    this.#log.look();
+  }
+
+  async prove(): Promise<void> {
+    if (this.#index.room === 0) throw new NotCommitted('the id index cannot be written');
+    await this.#log.prove();
   }
 
   /** How the id index fares. */
