@@ -5,7 +5,7 @@ import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { KeyRing } from '../access/key-ring.js';
 import type { Config } from '../config.js';
-import { isLocked } from '../store/embedded/directory-lock.js';
+import { isLocked, lockFault } from '../store/embedded/directory-lock.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted, inspectLedger, type Finding } from '../store/embedded/inspection.js';
@@ -15,10 +15,11 @@ import { KeyStoreDamaged } from '../store/key-store.js';
 import { systemCode } from '../system-code.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
+import { keysLost } from './first-event.js';
 import { ProgressBar } from './progress-bar.js';
 import { claimedSize } from './log-checkpoints.js';
 import { proofFindings } from './proof-findings.js';
-import { checkRegular } from './regular-files.js';
+import { checkDataDirectory } from './regular-files.js';
 import { alignedTable } from './table.js';
 
 const EXAMPLES = `
@@ -61,9 +62,14 @@ async function examine(config: Config, json: boolean): Promise<number> {
       EXIT.notFound,
     );
   }
+  checkDataDirectory(dataDir);
   const running = isLocked(dataDir);
-  const findings: Finding[] = [directoryFinding(dataDir), lockFinding(running), diskFinding(dataDir)];
-  findings.push(await keysFinding(dataDir));
+  const findings: Finding[] = [
+    directoryFinding(dataDir),
+    lockFinding(dataDir, running),
+    diskFinding(dataDir),
+  ];
+  findings.push(await keysFinding(dataDir, hasLedger && claimedSize(TreeFiles.read(dataDir, nodeFiles)) > 0));
   if (hasLedger) {
     const bar = new ProgressBar({
       ...{ wanted: !json && process.stderr.isTTY, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES },
@@ -89,7 +95,6 @@ async function examine(config: Config, json: boolean): Promise<number> {
 
 function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): Generator<Finding> {
   const { dataDir } = config;
-  checkRegular(dataDir);
   const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
   const events = yield* inspectLedger(dataDir, nodeFiles, bar.show, running);
   yield* tornFindings(dataDir);
@@ -116,7 +121,9 @@ function directoryFinding(dataDir: string): Finding {
   return { severity: 'ok', subject: 'directory', message: `${dataDir}, for its owner alone` };
 }
 
-function lockFinding(running: boolean): Finding {
+function lockFinding(dataDir: string, running: boolean): Finding {
+  const fault = lockFault(dataDir);
+  if (fault !== undefined) return { severity: 'damage', subject: 'lock', message: fault };
   const message = running ? 'a collector is running on it' : 'no collector is running on it';
   return { severity: 'ok', subject: 'lock', message };
 }
@@ -149,9 +156,16 @@ function isReadOnly(dataDir: string): boolean {
   }
 }
 
-async function keysFinding(dataDir: string): Promise<Finding> {
+/** @param hasEvents whether events were stored, which somebody had keys for. */
+async function keysFinding(dataDir: string, hasEvents: boolean): Promise<Finding> {
   const subject = 'keys';
+  const lost: Finding = {
+    severity: 'warning',
+    subject,
+    message: `${keysLost(dataDir)}; no collector starts`,
+  };
   if (!exists(keyDatabasePath(dataDir))) {
+    if (hasEvents) return lost;
     return {
       ...{ severity: 'warning', subject },
       message:
@@ -162,11 +176,9 @@ async function keysFinding(dataDir: string): Promise<Finding> {
     const database = KeyDatabase.openReadOnly(dataDir);
     try {
       await KeyRing.open(database);
-      return {
-        severity: 'ok',
-        subject,
-        message: `${counted((await database.list()).length, 'key')} can be read`,
-      };
+      const { length } = await database.list();
+      if (length === 0 && hasEvents) return lost;
+      return { severity: 'ok', subject, message: `${counted(length, 'key')} can be read` };
     } finally {
       await database.close();
     }

@@ -5,6 +5,7 @@ import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/
 import { certificateName } from '../access/certificate-name.js';
 import type { Config } from '../config.js';
 import { alternativeNames } from '../ingest/client-certificate.js';
+import { keyDatabasePath } from '../store/embedded/key-database.js';
 
 /** Valid in both profiles, so that the line works whatever the key or the collector asks for. */
 const PAYLOADS: Readonly<Record<EventKind, object>> = {
@@ -125,4 +126,12 @@ Send a first event${files}; the collector answers {"status":"accepted"}:
 
 ${firstEventCurl(listening, keyText, kind)}
 `;
+}
+
+/** What to tell where events are stored and nobody has a key: to make one with all permissions would hide that. */
+export function keysLost(dataDir: string): string {
+  return (
+    `${keyDatabasePath(dataDir)} holds no API key, but the ledger holds events: put the file back from the back-up, or ` +
+    'make a key with collector keys create'
+  );
 }

@@ -25,6 +25,7 @@ import { adoptionLine } from './access-log.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { claimedSize } from './log-checkpoints.js';
 import { deniedPath } from './permission-denied.js';
+import { checkDataDirectory } from './regular-files.js';
 
 export interface LedgerSettings {
   readonly dataDir: string;
@@ -64,9 +65,11 @@ export interface OpenLedger {
 
 /**
  * On return this process alone holds the data directory, until the lock is released or the process ends.
+ * @throws CommandFailure, also when something there is not of the kind that its name stands for.
  * @param advice follows what is said when another process holds it.
  */
 export function holdDirectory(dataDir: string, advice = ''): DirectoryLock {
+  checkDataDirectory(dataDir);
   try {
     return lockDirectory(dataDir);
   } catch (error) {

@@ -3,6 +3,7 @@ import fs from 'node:fs';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import type { Config } from '../config.js';
 import { rootAt, TilesIncomplete } from '../integrity/merkle.js';
+import type { NoteKey } from '../integrity/note-signing.js';
 import { readCheckpointTrouble } from '../publishing/checkpoint-trouble.js';
 import { describe, readSinkStates } from '../publishing/sink-state.js';
 import { StateFileDamaged } from '../publishing/state-file.js';
@@ -17,6 +18,7 @@ import { TreeFiles } from '../store/embedded/tree-files.js';
 import { accessCheckpointNote, checkAccessLog } from './access-log-check.js';
 import { accessLogText } from './access-log-text.js';
 import { checkpointIn } from './log-checkpoints.js';
+import { deniedPath } from './permission-denied.js';
 
 /** A running collector signs about once a second; an event that waits longer than this is a warning. */
 const LATE_MS = 60_000;
@@ -35,6 +37,7 @@ export function* proofFindings(
   const { dataDir } = config;
   // Before the keys: a rotation is noted before its key signs.
   const accessNote = accessCheckpointNote(dataDir, nodeFiles);
+  const note = TreeFiles.read(dataDir, nodeFiles).checkpoint();
   let history: KeyHistory;
   try {
     history = readHistory(dataDir);
@@ -48,7 +51,9 @@ export function* proofFindings(
   if (events !== undefined && events < claimed) {
     const message = `over ${claimed} events, and the log holds ${events}: the others are missing from its end`;
     yield { severity: 'damage', subject: 'checkpoint', message };
-  } else yield* checkpointFindings(dataDir, history, events, running);
+  } else {
+    yield* checkpointFindings(dataDir, note, history, events, running);
+  }
   yield* accessLogFindings(dataDir, accessNote, history, claimed > 0);
   yield* sinkFindings(dataDir, Date.now());
 }
@@ -70,13 +75,30 @@ function keyFinding({ signingCommand, signingKeys }: Config, { current }: KeyHis
     const message = `${file} is not there, and without it or its --signing-command no collector starts; after a restore bring it back`;
     return { severity: 'warning', subject, message };
   }
+  const fault = unusable(keys, current);
+  if (fault !== undefined) return { ...fault, subject };
   const exposure = keys.exposureOf(current);
   if (exposure !== undefined) return { severity: 'warning', subject, message: exposure };
   return { severity: 'ok', subject, message: `${file}, for its owner alone` };
 }
 
+/** What the next start would say of the private key; undefined when it would sign with it. */
+function unusable(keys: PrivateKeys, current: NoteKey): Omit<Finding, 'subject'> | undefined {
+  try {
+    keys.read(current);
+    return undefined;
+  } catch (error) {
+    const denied = deniedPath(error);
+    if (denied !== undefined)
+      return { severity: 'warning', message: `${denied} may not be read by this user` };
+    if (!(error instanceof Error)) throw error;
+    return { severity: 'damage', message: `${error.message}; no collector starts with it` };
+  }
+}
+
 function* checkpointFindings(
   dataDir: string,
+  note: string | undefined,
   history: KeyHistory,
   events: number | undefined,
   running: boolean,
@@ -84,10 +106,13 @@ function* checkpointFindings(
   const subject = 'checkpoint';
   const tree = TreeFiles.read(dataDir, nodeFiles);
   try {
-    const note = tree.checkpoint();
     if (note === undefined) {
-      const message = 'checkpoints/latest is missing; without it a collector with events does not start';
-      yield { severity: 'damage', subject, message };
+      // As a first start leaves it that was killed.
+      const begun = events !== 0;
+      const message = begun
+        ? 'checkpoints/latest is missing; without it a collector with events does not start'
+        : 'none yet, as of an empty log; the next start signs the first one';
+      yield { severity: begun ? 'damage' : 'ok', subject, message };
       return;
     }
     let checkpoint: Checkpoint;
@@ -199,8 +224,12 @@ function* sinkFindings(dataDir: string, now: number): Generator<Finding> {
     const states = readSinkStates(dataDir);
     for (const state of states) {
       const severity = ({ ok: 'ok', failing: 'warning', forked: 'damage' } as const)[state.state];
-      const shared = severity === 'ok' && state.also_holds !== undefined;
-      yield { severity: shared ? 'warning' : severity, subject, message: describe(state, now) };
+      const isOdd = state.also_holds !== undefined || state.lost_at !== undefined;
+      yield {
+        severity: severity === 'ok' && isOdd ? 'warning' : severity,
+        subject,
+        message: describe(state, now),
+      };
     }
     if (states.length > 0) return;
   } catch (error) {

@@ -22,7 +22,7 @@ import { TreeFiles } from '../store/embedded/tree-files.js';
 import { CollectorVitals } from './collector-vitals.js';
 import { addConfigOptions, configOf, readingOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { newKeyNotice, requiresCertificate } from './first-event.js';
+import { keysLost, newKeyNotice, requiresCertificate } from './first-event.js';
 import { LedgerWorker } from './ledger-worker.js';
 import { consoleNotice, isTokenInClear, openManagement } from './management-listener.js';
 import { holdDirectory } from './open-ledger.js';
@@ -151,6 +151,7 @@ async function run(
           : 'a checkpoint sink contradicts access.log; events are not concerned. docs/OPERATIONS.md, CollectorSinkForked, says what to do',
       ),
     onShared: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is shared with another log'),
+    onLost: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink lost what it was given'),
     onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
     onUnwritten: (reason) =>
       log.warn({ reason }, 'how the checkpoint sinks do cannot be written down for doctor; they go on'),
@@ -197,6 +198,10 @@ async function run(
   vitals.thread = thread;
   const opened = await thread.opened;
   tellOpened(log, opened);
+  if (opened.events > 0 && (await keyDatabase.list()).length === 0) {
+    await thread.stop();
+    throw new CommandFailure(keysLost(config.dataDir), EXIT.usage);
+  }
   await using runCount = management.address && new RunCount({ dataDir: config.dataDir, counters }, log);
   vitals.runCount = runCount;
   // Before anybody can know that it listens: whoever stops it then wants an orderly end.

@@ -8,6 +8,8 @@
  */
 import { readSinkStates, type SinkState } from '../publishing/sink-state.js';
 import { counted } from '../store/embedded/inspection.js';
+import { rotationMissing, unknownSigner } from '../integrity/note-signing.js';
+import { readHistory } from '../signing/key-history.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { accessCheckpointNote, checkAccessLog, type AccessLogState } from './access-log-check.js';
 import { restoreFindings } from './access-log-text.js';
@@ -58,6 +60,7 @@ export function verifyLog(options: VerificationOptions): Verification {
       notesElsewhere(given, (file, why) => passedOver.set(file, why)),
     );
     const keys = keysOf(dataDir, newest, options, findings);
+    for (const finding of rotationFindings(dataDir, newest)) findings.add(finding);
     const checkpoints = new SignedCheckpoints(keys, findings);
     checkpoints.take(notes);
     for (const [i, given] of elsewhere.entries()) checkpoints.take(given, options.against[i]);
@@ -85,6 +88,20 @@ export function verifyLog(options: VerificationOptions): Verification {
   } finally {
     tree.close();
   }
+}
+
+/** Against the keys of the directory alone: whoever holds only an older key may leave out what it hands on to. */
+function* rotationFindings(dataDir: string, newest: string | undefined): Generator<VerifyFinding> {
+  let unknown: string | undefined;
+  try {
+    unknown = newest && unknownSigner(newest, readHistory(dataDir).keys);
+  } catch {
+    // What is wrong with the keys or the note is reported where these are read.
+    return;
+  }
+  if (!unknown) return;
+  const file = 'checkpoints/latest';
+  yield { kind: 'checkpoint_invalid', file, message: `${file}: ${rotationMissing(unknown)}` };
 }
 
 /** The first checkpoint, of no events, is signed before the first event is taken. */

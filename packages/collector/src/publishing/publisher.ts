@@ -15,7 +15,7 @@ import { checkpointOf, type AnyLogView, type ReadingsView } from './log-view.js'
 import { Outlet, type Patience } from './outlet.js';
 import { RemoteSinkFiles } from './remote-sink-files.js';
 import type { SinkFiles } from './sink-files.js';
-import { readSinkStates, sharedPlace, writeSinkStates, type SinkState } from './sink-state.js';
+import { LESS, readSinkStates, sharedPlace, writeSinkStates, type SinkState } from './sink-state.js';
 import type { Published, Sink, SinkSpec } from './sink.js';
 import { Witness } from './witness.js';
 
@@ -35,6 +35,8 @@ export interface PublisherOptions {
   readonly onForked: (sink: string, message: string, log: PublishedLog) => void;
   /** Told once that checkpoints of another log lie in a sink's place; it is used all the same. */
   readonly onShared: (sink: string, message: string) => void;
+  /** Told each time that a sink's place holds less than it was left with; it is used all the same. */
+  readonly onLost: (sink: string, message: string) => void;
   readonly onRecovered: (sink: string) => void;
   /** How the sinks do cannot be written down for doctor, which is no trouble of theirs. Told until it can be again. */
   readonly onUnwritten: (message: string) => void;
@@ -164,6 +166,7 @@ export class Publisher {
       onTrouble: (message) => options.onTrouble(shown, message),
       onForked: (message) => options.onForked(shown, message, log),
       onShared: (origin) => options.onShared(shown, sharedPlace(origin)),
+      onLost: () => options.onLost(shown, LESS),
       onRecovered: () => options.onRecovered(shown),
       onState: (changed) => this.#noteStates(changed),
     });

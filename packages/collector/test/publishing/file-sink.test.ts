@@ -51,6 +51,31 @@ describe('a file sink', () => {
     expect(held(file)).toBe(notes(1, 2, 3));
   });
 
+  test('[R-882] tells that the file was cut, moved aside or deleted since the last delivery, and goes on', async () => {
+    let lost = 0;
+    const giveTo = (sink: FileSink, size: number) => {
+      const given = [log.published(size)];
+      return sink.deliver(given, { ...attemptFor(given), lost: () => lost++ });
+    };
+    const file = scratchFile();
+    const sink = sinkOn(file);
+    for (const size of [1, 2, 3]) await giveTo(sink, size);
+    // What others append is no loss.
+    fs.appendFileSync(file, 'more\n\n');
+    await giveTo(sink, 4);
+    expect(lost).toBe(0);
+    fs.truncateSync(file, 1);
+    await giveTo(sink, 5);
+    fs.rmSync(file);
+    await giveTo(sink, 6);
+    fs.renameSync(file, `${file}.1`);
+    await giveTo(sink, 7);
+    expect(lost).toBe(3);
+    await giveTo(sink, 8);
+    expect(lost).toBe(3);
+    expect(held(file)).toBe(notes(7, 8));
+  });
+
   test('[R-906] tells of another log in the file, at the start and later, and does not take a part of a name for one', async () => {
     const other = new SampleLog(newKey('log.example/other'), undefined, 'log.example/other');
     const told: string[] = [];

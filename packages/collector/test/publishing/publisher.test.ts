@@ -26,6 +26,7 @@ function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
     onTrouble: tell(),
     onForked: tell(),
     onShared: tell(),
+    onLost: tell(),
     onRecovered: vi.fn(),
     onUnwritten: vi.fn<(message: string) => void>(),
   };

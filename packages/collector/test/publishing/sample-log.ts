@@ -62,7 +62,13 @@ export function attemptFor(notes: readonly Published[]): Attempt {
   const newest = notes.at(-1);
   if (newest === undefined) throw new Error('nothing to deliver');
   const { signal } = new AbortController();
-  return { newest: newest.checkpoint, signal, progress: () => undefined, alsoHolds: () => undefined };
+  return {
+    newest: newest.checkpoint,
+    signal,
+    progress: () => undefined,
+    alsoHolds: () => undefined,
+    lost: () => undefined,
+  };
 }
 
 export function scratchDirectory(): string {

@@ -1,5 +1,6 @@
 /** The `collector` command where it may do less than whoever runs the tests, or where somebody looks on. */
 import { spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
 import path from 'node:path';
 
 const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
@@ -41,6 +42,23 @@ export function runReadOnly(directory: string, args: readonly string[]): Promise
   const script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"';
   const command = [process.execPath, MAIN, ...args];
   return ended('unshare', [...NAMESPACE, 'sh', '-c', script, 'sh', directory, ...command]);
+}
+
+/**
+ * Runs one command on a copy of the data directory that fills its file system to the last byte. Only where
+ * {@link canMount}.
+ * @param args without the data directory.
+ */
+export function runOnFullDisk(dataDir: string, args: readonly string[]): Promise<Ended> {
+  const script =
+    'mount -t tmpfs -o size=8m,mode=700 small "$1.full" && cp -a "$1/." "$1.full" && ' +
+    '! dd if=/dev/zero of="$1.full/ballast" bs=4k status=none 2>/dev/null && ' +
+    'full="$1.full" && shift && exec "$@" --data-dir "$full"';
+  fs.mkdirSync(`${dataDir}.full`);
+  const command = [process.execPath, MAIN, ...args];
+  return ended('unshare', [...NAMESPACE, 'sh', '-c', script, 'sh', dataDir, ...command]).finally(() =>
+    fs.rmdirSync(`${dataDir}.full`),
+  );
 }
 
 /** Whether a terminal can be had for a command: by script(1) of util-linux. */
