@@ -50,6 +50,8 @@ export interface IngestOptions {
   readonly trustedProxies: TrustedProxies;
   /** Which pages' scripts may send events. */
   readonly allowedOrigins: AllowedOrigins;
+  /** Whether the observer is shown each event's body. */
+  readonly keepsBodies: boolean;
 }
 
 /** What waits for the ledger, or is being received, and how much could. */
@@ -166,6 +168,7 @@ export class Ingest {
       share: undefined,
       sharedBytes: 0,
       bodyBytes: 0,
+      body: undefined,
     };
     const kind = kindAt(request.url ?? '');
     if (kind === undefined) return this.#refuse(exchange, 'not_found');
@@ -305,6 +308,7 @@ export class Ingest {
       this.#shares.shrink(share, reserved - plain.length);
       exchange.share = share;
       exchange.sharedBytes = plain.length;
+      if (this.#options.keepsBodies) exchange.body = plain;
       this.#enqueue(exchange, reserved, plain);
       this.#backlog.entered(share);
     });
