@@ -209,7 +209,7 @@ describe('a reload', () => {
     await reload.done;
     expect(anew).toEqual(['second']);
     // What came of it stands last.
-    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ level: 'error', faults: [{ source: '--port' }] });
+    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ level: 50, faults: [{ source: '--port' }] });
     expect(steps).toEqual(['begin', 'end']);
     expect(reload.config).toBe(running);
   });
