@@ -33,6 +33,7 @@ const ALERT_OF: Readonly<Record<(typeof WARNING_IDS)[number], string>> = {
   keys_unreadable: 'CollectorKeysUnreadable',
   certificate_expires_soon: 'CollectorCertificateExpires',
   clock_stepped: 'CollectorClockStepped',
+  log_lines_dropped: 'CollectorLogDropped',
   data_directory_exposed: 'CollectorExposed',
   operator_token_in_clear: 'CollectorTokenInClear',
 };

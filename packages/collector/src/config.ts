@@ -9,6 +9,7 @@ export { loadConfig, readConfig, type Reading } from './config/reading.js';
 export { configTable, optionsOf } from './config/reference.js';
 export { reloaded } from './config/reloaded.js';
 export {
+  journalStream,
   openTelemetryVariables,
   serviceManagement,
   showsStacks,

@@ -32,6 +32,7 @@ export interface CollectorParts {
   readonly ingest: Ingest;
   readonly publisher: Publisher;
   readonly tokenInClear: boolean;
+  readonly droppedLines: Vitals['droppedLines'];
   /** As it is configured now. */
   readonly backupMaxAgeMs: () => number;
   /** What the ledger's thread counts in. */
@@ -178,6 +179,10 @@ export class CollectorVitals implements Vitals {
 
   exposed(): boolean {
     return this.#files.get().exposed;
+  }
+
+  droppedLines(): ReturnType<Vitals['droppedLines']> {
+    return this.#parts.droppedLines();
   }
 
   async lookAtDisk(): Promise<DiskSpace> {

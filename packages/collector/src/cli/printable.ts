@@ -16,3 +16,8 @@ export function printableJson(json: string): string {
 export function printable(text: string): string {
   return printableJson(JSON.stringify(text)).slice(1, -1);
 }
+
+/** As {@link printable}, where no quotation marks stand around it. */
+export function legible(text: string): string {
+  return printable(text).replaceAll('\\"', '"');
+}

@@ -39,6 +39,9 @@ const COMMANDS: Readonly<
   demo: { summary: 'send made-up runs to a running collector', load: () => import('./demo.js') },
 };
 
+/** So long `serve` waits for a reader of its last words, in milliseconds. */
+const LAST_WORDS_MS = 1000;
+
 /** Commands that have commands of their own. */
 const GROUPS: readonly string[] = ['config', 'keys', 'signing-key', 'tiles'];
 
@@ -144,8 +147,9 @@ export async function main(argv: readonly string[]): Promise<void> {
     const code = report(error, logLevel);
     process.exitCode = code;
     // What a failed command left open must not keep the process alive. What it has said before goes out first, unless
-    // somebody has ended it, who may be tired of a reader that does not read.
+    // somebody has ended it, who may be tired of a reader that does not read. A service waits for no reader.
     const leave = () => process.stderr.write('', () => process.exit(code));
+    if (asked === 'serve') setTimeout(() => process.exit(code), LAST_WORDS_MS);
     if (code === EXIT.interrupted) leave();
     else process.stdout.write('', leave);
   }

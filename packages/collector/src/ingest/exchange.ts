@@ -23,4 +23,6 @@ export interface Exchange {
   sharedBytes: number;
   /** As received, before decompression. */
   bodyBytes: number;
+  /** Decompressed, once the event has a place in the queue, where the options want bodies kept. */
+  body: Buffer | undefined;
 }

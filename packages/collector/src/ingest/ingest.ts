@@ -5,6 +5,7 @@
  * schema. Whoever has no key learns nothing of the schema and cannot make the collector read a large body.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { MessagePort } from 'node:worker_threads';
 import {
   EVENT_KINDS,
@@ -13,8 +14,9 @@ import {
   type EventKind,
   type Profile,
 } from '@clinical-events/protocol';
-import type { KeyRing } from '../access/key-ring.js';
+import type { KeyRefusal, KeyRing } from '../access/key-ring.js';
 import { keyIdOf } from '../access/key-text.js';
+import type { Principal } from '../access/principal.js';
 import type { Fault } from '../ledger/examine.js';
 import type { LedgerState } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
@@ -26,7 +28,7 @@ import { showsCertificate } from './client-certificate.js';
 import { contentEncoding, decompress, type Encoding } from './decompress.js';
 import type { Exchange, Expectation } from './exchange.js';
 import { FairShare, type Share } from './fair-share.js';
-import { isJsonMediaType, readHeaders } from './headers.js';
+import { isJsonMediaType, readHeaders, type RequestHeaders } from './headers.js';
 import { IngestCounters } from './ingest-counters.js';
 import { keepPlace } from './places.js';
 import { RefusalLog, type Log } from './refusal-log.js';
@@ -48,6 +50,8 @@ export interface IngestOptions {
   readonly trustedProxies: TrustedProxies;
   /** Which pages' scripts may send events. */
   readonly allowedOrigins: AllowedOrigins;
+  /** Whether the observer is shown each event's body. */
+  readonly keepsBodies: boolean;
 }
 
 /** What waits for the ledger, or is being received, and how much could. */
@@ -97,6 +101,8 @@ export class Ingest {
   readonly #resting = new RestingConnections();
   /** Promised at first to a body that does not say how long it is. */
   readonly #firstReservation: number;
+  /** Connections with a request whose key is being looked up. */
+  readonly #lookingUp = new WeakSet<Socket>();
   #ledgerState: LedgerState = 'open';
   #failedAt = 0;
   /** When the answer that is being handled came, or one shortly before it in the same message. */
@@ -160,6 +166,7 @@ export class Ingest {
       share: undefined,
       sharedBytes: 0,
       bodyBytes: 0,
+      body: undefined,
     };
     const kind = kindAt(request.url ?? '');
     if (kind === undefined) return this.#refuse(exchange, 'not_found');
@@ -178,13 +185,47 @@ export class Ingest {
     if (headers.repeated || headers.host > 1 || noHost || otherVersion) {
       return this.#refuse(exchange, 'malformed_request');
     }
-    const now = Date.now();
-    const principal = this.#options.keys.authenticate(headers.apiKey, now);
+    const principal = this.#options.keys.authenticate(headers.apiKey, Date.now());
+    if (principal === 'key_invalid' && this.#mayBeNew(exchange, headers)) {
+      return this.#lookUp(exchange, headers);
+    }
+    this.#admit(exchange, headers, principal);
+  }
+
+  /**
+   * Whether the key store is to be asked for the key. Also for the wrong secret of a known key, which must not be told
+   * apart by its time (R-404). One request a connection waits: another one behind it has the answer of today.
+   */
+  #mayBeNew({ request: { socket } }: Exchange, { apiKey = '' }: RequestHeaders): boolean {
+    return keyIdOf(apiKey) !== undefined && !this.#lookingUp.has(socket);
+  }
+
+  /** A key that was made since the last look at the store is accepted. Nothing of the body is read meanwhile. */
+  #lookUp(exchange: Exchange, headers: RequestHeaders): void {
+    const { keys } = this.#options;
+    const { request } = exchange;
+    const { socket } = request;
+    this.#lookingUp.add(socket);
+    keys.lookAgain().then(
+      () => {
+        this.#lookingUp.delete(socket);
+        // The client may have gone away, and then nothing would end what is begun here.
+        if (request.destroyed) return;
+        this.#admit(exchange, headers, keys.authenticate(headers.apiKey, Date.now()));
+      },
+      () => socket.destroy(),
+    );
+  }
+
+  /** The checks from the key on. */
+  #admit(exchange: Exchange, headers: RequestHeaders, principal: Principal | KeyRefusal): void {
+    const { request, response, startedAt, expectation, kind } = exchange;
+    if (kind === undefined) throw new Error('a request without a kind came to its key');
     if (typeof principal === 'string')
       return this.#refuse(exchange, principal, undefined, [], headers.apiKey);
     exchange.principal = principal;
     const { clientCertificate } = principal;
-    if (clientCertificate !== undefined && !showsCertificate(request.socket, clientCertificate, now)) {
+    if (clientCertificate !== undefined && !showsCertificate(request.socket, clientCertificate, Date.now())) {
       return this.#refuse(exchange, 'certificate_required');
     }
     keepPlace(request.socket);
@@ -199,7 +240,7 @@ export class Ingest {
     // Chunked in HTTP/1.0 is faulty framing (RFC 9112 section 6.1): an old proxy would not have understood it.
     if (
       transferEncoding !== undefined &&
-      (transferEncoding.toLowerCase() !== 'chunked' || httpVersion === '1.0')
+      (transferEncoding.toLowerCase() !== 'chunked' || request.httpVersion === '1.0')
     ) {
       return this.#refuse(exchange, 'malformed_request');
     }
@@ -265,6 +306,7 @@ export class Ingest {
       this.#shares.shrink(share, reserved - plain.length);
       exchange.share = share;
       exchange.sharedBytes = plain.length;
+      if (this.#options.keepsBodies) exchange.body = plain;
       this.#enqueue(exchange, reserved, plain);
       this.#backlog.entered(share);
     });

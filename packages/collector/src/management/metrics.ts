@@ -266,6 +266,11 @@ const FAMILIES: readonly Family<Reading>[] = [
     'How often the wall clock was set by more than a second.',
     ({ watch }) => watch.clockSteps,
   ),
+  counter(
+    'collector_log_lines_dropped_total',
+    'Lines of the log that standard error did not take and that were dropped.',
+    ({ facts }) => facts.droppedLines.lines,
+  ),
   labelled(
     'gauge',
     'collector_warnings',

@@ -142,6 +142,7 @@ export function factsOf(vitals: Vitals, watch: Watch, now: number): Facts {
     clockStep: watch.clockStep,
     tokenInClear: vitals.tokenInClear(),
     exposed: vitals.exposed(),
+    droppedLines: vitals.droppedLines(),
   };
 }
 

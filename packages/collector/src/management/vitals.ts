@@ -110,6 +110,8 @@ export interface Vitals {
   tokenInClear(): boolean;
   /** Whether other users of the host may enter the data directory. */
   exposed(): boolean;
+  /** Log lines that standard error did not take, and when the last one was, in milliseconds since 1970 UTC. */
+  droppedLines(): { readonly lines: number; readonly at: number | undefined };
   /** Looks at the file system of the data directory; may take as long as it likes, or reject. */
   lookAtDisk(): Promise<DiskSpace>;
 }

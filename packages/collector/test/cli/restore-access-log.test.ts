@@ -96,12 +96,12 @@ async function serveFor(dataDir: string, until: (log: string) => boolean) {
   const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   expect(await serving.stop()).toBe(0);
   const lines = serving.output.stderr.trimEnd().split('\n');
-  const errors = lines.map((line) => JSON.parse(line) as { level: number; msg: string });
+  const errors = lines.map((line) => JSON.parse(line) as { level: string; msg: string });
   return {
     warnings,
     sinks,
     metrics,
-    errors: errors.filter(({ level }) => level >= 50).map(({ msg }) => msg),
+    errors: errors.filter(({ level }) => ['error', 'fatal'].includes(level)).map(({ msg }) => msg),
   };
 }
 

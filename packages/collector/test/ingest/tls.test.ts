@@ -241,7 +241,7 @@ test('what was reloaded and did not change is not told again, and the last line 
   fs.writeFileSync(path.join(certificates, 'tls.key'), authority.issue().key);
   running.process.kill('SIGHUP');
   const failed = 'configuration reloaded, but not what is listed as kept';
-  await expect.poll(() => logged(failed)).toMatchObject([{ level: 50, kept: ['TLS certificate'] }]);
+  await expect.poll(() => logged(failed)).toMatchObject([{ level: 'error', kept: ['TLS certificate'] }]);
   renew('good');
   running.process.kill('SIGHUP');
   await expect.poll(reloads).toBe(done + 2);

@@ -106,6 +106,8 @@ test.each<[string, Partial<Facts>, string[]]>([
   ],
   ['clock', { clockStep: { at: NOW - 1000, by: -7_200_000 } }, ['warning clock_stepped']],
   ['clock long ago', { clockStep: { at: NOW - 2 * DAY, by: -7_200_000 } }, []],
+  ['log lines dropped', { droppedLines: { lines: 2, at: NOW - 1000 } }, ['warning log_lines_dropped']],
+  ['log lines dropped long ago', { droppedLines: { lines: 2, at: NOW - DAY } }, []],
   ['token in clear', { tokenInClear: true }, ['warning operator_token_in_clear']],
   ['exposed', { exposed: true }, ['warning data_directory_exposed']],
 ])('[R-834] %s', (_name, facts, expected) => {
@@ -134,6 +136,7 @@ test('[R-834] the gravest come first, and all at once are told', () => {
     keysCurrent: false,
     certificates: [{ name: 'ingest', notAfter: NOW + 2 * DAY }],
     clockStep: { at: NOW, by: 5000 },
+    droppedLines: { lines: 1, at: NOW },
     exposed: true,
     tokenInClear: true,
   });

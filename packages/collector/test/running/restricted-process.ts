@@ -2,6 +2,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
+import { onTestFinished } from 'vitest';
+import { ENVIRONMENT } from './collector-process.js';
 
 const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
 const NOBODY = 65_534;
@@ -72,4 +74,24 @@ export function runOnTerminal(args: readonly string[], columns?: number): Promis
   const wide = columns === undefined ? [] : ['stty', 'columns', String(columns), '&&'];
   // None of the words that the tests hand in needs quoting in a shell.
   return ended('script', ['-qec', [...wide, process.execPath, MAIN, ...args].join(' '), '/dev/null']);
+}
+
+/** Starts one command on a terminal, and leaves it running. Only where {@link hasTerminal}. */
+export function launchOnTerminal(
+  args: readonly string[],
+  colours = false,
+): {
+  /** All that the terminal was given so far. */
+  readonly output: () => string;
+  readonly type: (keys: string) => void;
+  readonly exited: Promise<number | null>;
+} {
+  const child = spawn('script', ['-qec', [process.execPath, MAIN, ...args].join(' '), '/dev/null'], {
+    env: { ...ENVIRONMENT, TERM: 'xterm', ...(colours ? {} : { NO_COLOR: '1' }) },
+  });
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const exited = new Promise<number | null>((resolve) => child.on('close', (code) => resolve(code)));
+  onTestFinished(() => void child.kill());
+  return { output: () => output, type: (keys) => child.stdin.write(keys), exited };
 }
