@@ -14,6 +14,7 @@ const HELP = `npm run bench -- [options]
                       tree: the rate with the tree of hashes and without it
                       metrics: the rate with metrics, scraped every 15 s and every second, and without any counting
                       overload: three times the load that it can take, and a modest sender beside it
+                      refused: a sender beside connections that show no key and send what is refused
                       verify: how fast a filled ledger is checked, memory, the tree made anew
                       records: how fast events become records in a Parquet file, memory
                       client: what a capture costs, memory while events wait, how fast a backlog is sent
@@ -27,7 +28,8 @@ const HELP = `npm run bench -- [options]
                       client: how many wait (default 1000000, 3 GB)
   --data-dir <path>   the same four: where the filled ledger is, or is made and kept (default: made and removed)
   --cold              stored, start: have the kernel forget the ledger's files before each timed start
-  --sockets <n>       memory, overload: how many connections, and how many slow clients (default 2000)
+  --sockets <n>       memory, overload: how many connections, and how many slow clients (default 2000);
+                      refused: how many connections (default 1000)
   --scratch <path>    on the disk to measure (default: the system's temporary directory)
   --seed <n>          for the ids; a new one each time by default, since a kept ledger remembers them
   --json <file>       the result as JSON too; - for standard output instead of tables
@@ -61,6 +63,7 @@ const SCENARIOS = {
   tree: { seconds: 8 },
   metrics: { seconds: 8 },
   overload: { seconds: 20 },
+  refused: { seconds: 8, sockets: 1000 },
   verify: { events: 1_000_000 },
   records: { events: 10_000_000 },
   client: { seconds: 8, events: 1_000_000 },
@@ -79,7 +82,7 @@ function readOptions() {
       events: { type: 'string' },
       'data-dir': { type: 'string' },
       cold: { type: 'boolean', default: false },
-      sockets: text('2000'),
+      sockets: { type: 'string' },
       scratch: text(os.tmpdir()),
       seed: { type: 'string' },
       json: { type: 'string' },
@@ -113,7 +116,7 @@ function readOptions() {
     warmup: number('warmup', 1),
     connections: number('connections', 1),
     events: number('events', 1, SCENARIOS[scenario].events),
-    sockets: number('sockets', 1),
+    sockets: number('sockets', 1, SCENARIOS[scenario].sockets ?? 2000),
     seed: number('seed', 0, randomInt(2 ** 32)),
     cold: values.cold,
     dataDir: values['data-dir'] === undefined ? undefined : path.resolve(values['data-dir']),
@@ -134,6 +137,7 @@ function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers,
     case 'metrics':
       return common;
     case 'overload':
+    case 'refused':
       return { rounds, seconds, warmup, sockets };
     case 'client':
       return { ...common, events };

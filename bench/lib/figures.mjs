@@ -65,6 +65,13 @@ export const FIGURES = {
     judgedBy: 'max',
     places: 0,
   },
+  'refused/p99': {
+    title: 'p99 of a sender beside refused connections, ms',
+    atMost: 100,
+    judgedBy: 'max',
+    places: 0,
+  },
+  'refused/probes': { title: 'Probes not answered within 1 s', atMost: 0, judgedBy: 'max', places: 0 },
   'verify/rate': {
     title: 'verify on one core, events/s',
     atLeast: 300_000,

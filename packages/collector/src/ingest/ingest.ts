@@ -30,8 +30,10 @@ import type { Exchange, Expectation } from './exchange.js';
 import { FairShare, type Share } from './fair-share.js';
 import { isJsonMediaType, readHeaders, type RequestHeaders } from './headers.js';
 import { IngestCounters } from './ingest-counters.js';
-import { keepPlace } from './places.js';
+import { namesOtherProtocol } from './parser.js';
+import { isUnproven, keepPlace, type LostPlace } from './places.js';
 import { RefusalLog, type Log } from './refusal-log.js';
+import { newRequestId } from './request-id.js';
 import { RestingConnections } from './resting.js';
 import { TrustedProxies } from './trusted-proxies.js';
 
@@ -72,8 +74,12 @@ const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(
 /** The absolute form, which a server must accept (RFC 9112 section 3.2.2). Its authority stands for Host. */
 const ORIGIN = /^https?:\/\/[^/?#]*/i;
 
+/** A query is ignored: a gateway may have added it. */
 function kindAt(target: string): EventKind | undefined {
-  return KIND_OF_PATH.get(target) ?? KIND_OF_PATH.get(target.replace(ORIGIN, ''));
+  const kind = KIND_OF_PATH.get(target);
+  if (kind !== undefined) return kind;
+  const [path = ''] = target.replace(ORIGIN, '').split('?', 1);
+  return KIND_OF_PATH.get(path);
 }
 
 /** So many answers share a reading of the clock: they are written within a fraction of a millisecond. */
@@ -99,6 +105,8 @@ export class Ingest {
   readonly #shares: FairShare;
   readonly #backlog = new Backlog();
   readonly #resting = new RestingConnections();
+  /** The same of connections on which no valid key was shown: no sender waits in the same line. */
+  readonly #unproven = new RestingConnections(true);
   /** Promised at first to a body that does not say how long it is. */
   readonly #firstReservation: number;
   /** Connections with a request whose key is being looked up. */
@@ -135,6 +143,7 @@ export class Ingest {
   stop(): void {
     this.#stopping = true;
     this.#resting.stop();
+    this.#unproven.stop();
     this.#refusals.flush();
   }
 
@@ -157,6 +166,7 @@ export class Ingest {
   handle(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
     const startedAt = performance.now();
     const exchange: Exchange = {
+      id: newRequestId(),
       request,
       response,
       startedAt,
@@ -173,16 +183,17 @@ export class Ingest {
     exchange.kind = kind;
     if (request.method !== 'POST') {
       const origin = this.#options.allowedOrigins.preflightOf(request);
-      if (origin !== undefined) return answerPreflight(response, origin);
+      if (origin !== undefined) return this.#preflight(exchange, origin);
       return this.#refuse(exchange, 'method_not_allowed', undefined, ['Allow', 'POST']);
     }
     const headers = readHeaders(request.rawHeaders);
     const { origin } = headers;
     if (origin !== undefined && this.#options.allowedOrigins.allows(origin)) allowOrigin(response, origin);
-    const { httpVersion } = request;
+    const { httpVersion, socket } = request;
     const noHost = headers.host === 0 && httpVersion !== '1.0';
     const otherVersion = httpVersion !== '1.1' && httpVersion !== '1.0';
-    if (headers.repeated || headers.host > 1 || noHost || otherVersion) {
+    const notHttp = otherVersion || (isUnproven(socket) && namesOtherProtocol(socket));
+    if (headers.repeated || headers.host > 1 || noHost || notHttp) {
       return this.#refuse(exchange, 'malformed_request');
     }
     const principal = this.#options.keys.authenticate(headers.apiKey, Date.now());
@@ -330,7 +341,7 @@ export class Ingest {
       this.#shares.settle(exchange.share, exchange.sharedBytes);
     }
     if (answer === 'accepted') {
-      accept(exchange.response);
+      accept(exchange);
       if (exchange.kind !== undefined)
         this.counters.accepted(exchange.kind, this.#answeredAt - exchange.startedAt);
       if (this.#options.logRequests) this.#logRequest(exchange, 201);
@@ -345,10 +356,27 @@ export class Ingest {
     this.#refuse(exchange, REFUSAL_OF_ANSWER[answer]);
   }
 
-  /** Logs a refusal that no request came to: bytes that are none, or that did not come in time. */
-  noteRefusal(code: ErrorCode, remote: string | undefined): void {
+  /** Notes a refusal that no request came to: bytes that are none, or that did not come in time. */
+  noteRefusal(code: ErrorCode, requestId: string, remote: string | undefined): void {
     this.counters.refused(undefined, code);
-    this.#refusals.note({ code }, () => remote, performance.now());
+    this.#refusals.note({ code, requestId }, () => remote, performance.now());
+  }
+
+  /** Logs and counts a connection that was closed because all were taken. */
+  noteLostPlace(reason: LostPlace, remote: string | undefined): void {
+    this.counters.lostPlaces[reason]++;
+    this.#refusals.noteLostPlace(reason, remote, performance.now());
+  }
+
+  #preflight(exchange: Exchange, origin: string): void {
+    answerPreflight(exchange, origin);
+    this.#rest(exchange);
+  }
+
+  /** Who shows no key gets one answer, and then its connection rests. */
+  #rest({ request, response }: Exchange): void {
+    const line = isUnproven(request.socket) ? this.#unproven : this.#resting;
+    line.add(request, response, undefined);
   }
 
   #refuse(
@@ -364,6 +392,7 @@ export class Ingest {
     this.#refusals.note(
       {
         code,
+        requestId: exchange.id,
         kind,
         organisation: principal?.organisation,
         // Of a key that was proven and is refused, whoever has to renew it wants to know which one it is.
@@ -372,17 +401,21 @@ export class Ingest {
       () => this.#options.trustedProxies.clientOf(request),
       performance.now(),
     );
+    // By its body, or after it, a request is refused in a later turn than it was parsed in.
+    if (!request.readableEnded) this.#resting.limit(request, response);
     const tooMany = code === 'overloaded' || code === 'rate_limited';
     const retryAfter = tooMany ? Math.max(wait, this.#resting.retryAfter) : 1;
     const status = refuse(exchange, code, details, headers, retryAfter);
     if (tooMany) this.#resting.add(request, response, principal);
+    else if (principal === undefined || isUnproven(request.socket)) this.#rest(exchange);
     if (this.#options.logRequests) this.#logRequest(exchange, status);
     this.observer?.(exchange, status, code);
   }
 
-  #logRequest({ kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {
+  #logRequest({ id, kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {
     this.#options.log.debug(
       {
+        requestId: id,
         kind,
         status,
         organisation: principal?.organisation,

@@ -1,25 +1,42 @@
 /**
- * Lets connections rest on which an event was refused because too many come. A refusal costs more than half of what an
- * event does; clients that send again at once, whatever Retry-After says, would have the HTTP thread do little but
- * refuse. So nothing more is read from such a connection until its turn has come: what it sends waits in the kernel,
- * where it costs nothing. Retry-After says when the turn is, so whoever keeps to it notices nothing.
+ * Lets connections rest on which a request was refused. A refusal costs more than half of what an event does; clients
+ * that send again at once, whatever Retry-After says, would have the HTTP thread do little but refuse. So nothing more
+ * is read from such a connection until its turn has come: what it sends waits in the kernel, where it costs nothing.
+ * Retry-After says when the turn is, so whoever keeps to it notices nothing.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Principal } from '../access/principal.js';
+import { endSocket } from './answers.js';
+import { HeldParser } from './parser.js';
 
 const TICK_MS = 10;
 /** So many may go on each second, the longest resting first: bounds how many refusals a second there can be. */
 const PER_SECOND = 1000;
+/** So many requests of one connection are refused in one turn of the loop, by their heads. */
+const MOST_A_TURN = 16;
+
+interface Rest {
+  readonly principal: Principal | undefined;
+  readonly parser: HeldParser | undefined;
+}
 
 export class RestingConnections {
-  /** Who was refused, by connection, in the order in which they began. */
-  readonly #resting = new Map<Socket, Principal | undefined>();
-  /** The same of those that may go on since this turn of the loop. */
+  /** In the order in which they began. */
+  readonly #resting = new Map<Socket, Rest>();
+  /** Who was refused, by connection, of those that may go on since this turn of the loop. */
   readonly #ended = new Map<Socket, Principal | undefined>();
+  /** Refused in this turn of the loop. */
+  readonly #refused = new Map<Socket, number>();
   #timer: NodeJS.Timeout | undefined;
   #releasedAt = 0;
   #over = false;
+
+  /**
+   * @param oneAtATime whether a request that was sent before the refused one was answered is dropped unanswered, and
+   *   its connection ended once it has rested.
+   */
+  constructor(private readonly oneAtATime = false) {}
 
   /** Resting now. */
   get size(): number {
@@ -41,11 +58,29 @@ export class RestingConnections {
 
   /** Call when a request was refused: its connection rests once all of it has come, unless it is to be closed. */
   add(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
+    if (this.#over) return;
+    const parser = this.oneAtATime ? new HeldParser(request.socket) : undefined;
     if (!response.shouldKeepAlive) return;
     // At once and not at the end of the turn: a client that is quick is read again in the same one.
-    const rest = (): void => this.#begin(request.socket, principal);
+    const rest = (): void => this.#begin(request.socket, { principal, parser });
     if (request.readableEnded) rest();
     else request.once('end', rest);
+  }
+
+  /**
+   * Call before a request is refused by its head: of those that were sent without waiting for an answer, the last that
+   * is refused ends the connection. Those behind it are dropped unanswered.
+   */
+  limit(request: IncomingMessage, response: ServerResponse): void {
+    const { socket } = request;
+    if (this.#refused.size === 0) setImmediate(() => this.#refused.clear());
+    const refused = (this.#refused.get(socket) ?? 0) + 1;
+    this.#refused.set(socket, refused);
+    if (refused < MOST_A_TURN) return;
+    response.shouldKeepAlive = false;
+    new HeldParser(socket);
+    // What the held parser were given next it would call faulty, and the answers before this one would be lost.
+    request.once('end', () => socket.pause());
   }
 
   /** All may go on, and nobody rests any more. */
@@ -54,10 +89,11 @@ export class RestingConnections {
     this.#release(this.size);
   }
 
-  #begin(socket: Socket, principal: Principal | undefined): void {
-    if (this.#over || socket.destroyed || this.#resting.has(socket)) return;
+  #begin(socket: Socket, rest: Rest): void {
+    if (socket.destroyed || this.#resting.has(socket)) return;
+    if (this.#over) return goOn(socket, rest);
     socket.pause();
-    this.#resting.set(socket, principal);
+    this.#resting.set(socket, rest);
     if (this.#timer !== undefined) return;
     this.#releasedAt = performance.now();
     this.#timer = setInterval(() => this.#tick(), TICK_MS).unref();
@@ -73,14 +109,20 @@ export class RestingConnections {
 
   #release(count: number): void {
     if (this.#ended.size === 0) setImmediate(() => this.#ended.clear());
-    for (const [socket, principal] of this.#resting) {
+    for (const [socket, rest] of this.#resting) {
       if (count-- <= 0) break;
       this.#resting.delete(socket);
-      this.#ended.set(socket, principal);
-      socket.resume();
+      this.#ended.set(socket, rest.principal);
+      goOn(socket, rest);
     }
     if (this.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }
+}
+
+function goOn(socket: Socket, { parser }: Rest): void {
+  parser?.letGo();
+  if (parser?.lostRequest === true) endSocket(socket);
+  else socket.resume();
 }

@@ -65,6 +65,13 @@ const FAMILIES: readonly Family<Reading>[] = [
         .answers()
         .map(({ kind, status, code, count }) => [{ kind, status: String(status), code }, count]),
   ),
+  labelled(
+    'counter',
+    'collector_connections_closed_total',
+    'Connections closed because all were taken: displaced, before a key was shown on them, or no_place, on arrival.',
+    ({ vitals }) =>
+      Object.entries(vitals.ingest.counters.lostPlaces).map(([reason, count]) => [{ reason }, count]),
+  ),
   histogram(
     'collector_ack_duration_seconds',
     'Time from the last header of a request to its 201, the event being durable.',

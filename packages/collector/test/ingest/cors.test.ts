@@ -52,7 +52,10 @@ describe('a page that is named [R-824]', () => {
     ] as const) {
       const answer = await send(open.port, parts);
       expect(answer.status).toBe(status);
-      expect(told(answer)).toEqual({ ...ALLOWED, 'Access-Control-Expose-Headers': 'Retry-After' });
+      expect(told(answer)).toEqual({
+        ...ALLOWED,
+        'Access-Control-Expose-Headers': 'Retry-After, X-Request-Id',
+      });
     }
   });
 
