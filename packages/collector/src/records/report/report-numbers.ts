@@ -169,7 +169,7 @@ export function numbersOf(report: RunReport, occasion: ReportOccasion): ReportNu
 }
 
 /** From this share of events on, days of receipt say little of when things happened. */
-const APART_TOLD_FROM = 0.01;
+const APART_TOLD_FROM = 0.05;
 
 /** Whether it has to be said that days are those on which events came, and not those on which things happened. */
 export function isOfReceipt({ clock, clocks_apart: { events, of } }: ReportNumbers): boolean {

@@ -177,7 +177,9 @@ function callBlocks(groups: readonly NamedGroup[]): Block[] {
 }
 
 function tokensText(tokens: number, runs: number): string {
-  return runs === 0 ? '–' : `${countText(Math.round(tokens))} (${countText(Math.round(tokens / runs))} a run)`;
+  return runs === 0
+    ? '–'
+    : `${countText(Math.round(tokens))} (${countText(Math.round(tokens / runs))} a run)`;
 }
 
 /** @param id of the caption, for the region that scrolls where the table is wider than the page. */
