@@ -83,7 +83,7 @@ export interface GroupNumbers {
 
 export interface VersionNumbers extends GroupNumbers {
   readonly model_version: string | null;
-  /** Whether another version of the model had run before, in the period. */
+  /** Whether another version of the model, that is known, had run before in the period. */
   readonly is_new: boolean;
 }
 
@@ -210,9 +210,10 @@ function versionsOf(versions: readonly VersionTally[], leftOut: number): Version
   const inOrder = [...versions].sort(
     (a, b) => begun(a) - begun(b) || byText(a.version ?? '', b.version ?? ''),
   );
+  const first = inOrder.findIndex(({ version }) => version !== null);
   return inOrder.map(({ version, tally }, i) => ({
     model_version: version,
-    is_new: i > 0 && tally.runs > 0,
+    is_new: version !== null && i > first && tally.runs > 0,
     ...groupNumbers(tally, leftOut),
   }));
 }

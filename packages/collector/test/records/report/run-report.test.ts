@@ -271,6 +271,24 @@ describe('a report of a period [R-715]', () => {
     expect(versions.find(({ model_version }) => model_version === 'gpt-9')?.runs).toBe(2);
   });
 
+  test('takes runs of no known version, such as calls that failed, for no new version [R-721]', () => {
+    const failed = { ending: 'failed', status: 500 };
+    const done = (response_model: string) => ({ ending: 'complete', response_model });
+    const { models } = reported([
+      { n: 1, day: 1, ended: failed },
+      { n: 2, day: 2, ended: done('a') },
+      { n: 3, day: 3, ended: done('b') },
+    ]);
+    const versions = models.flatMap((model) => model.versions);
+    expect(versions.map(({ model_version, is_new }) => [model_version, is_new])).toEqual([
+      ...[
+        [null, false],
+        ['a', false],
+        ['b', true],
+      ],
+    ]);
+  });
+
   test('counts a rating that was sent as a text [R-208]', () => {
     const feedback = ['5', '4.5', 'five', 3].map((rating_value) => ({
       feedback_type: 'rating',

@@ -62,7 +62,7 @@ function mostTelling(changes: readonly Finding[]): Finding[] {
 /** Each version that is new, against the one before it. */
 function changesOf(model: ModelNumbers): Finding[] {
   return model.versions.flatMap((version, i) => {
-    const before = model.versions[i - 1];
+    const before = model.versions.slice(0, i).findLast(({ model_version }) => model_version !== null);
     if (!version.is_new || before === undefined) return [];
     const old = versionText(before);
     const known = sameWait(version, before);
