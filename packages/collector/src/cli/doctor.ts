@@ -16,6 +16,7 @@ import { systemCode } from '../system-code.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { keysLost } from './first-event.js';
+import { legible, printableJson } from './printable.js';
 import { ProgressBar } from './progress-bar.js';
 import { claimedSize } from './log-checkpoints.js';
 import { proofFindings } from './proof-findings.js';
@@ -84,9 +85,13 @@ async function examine(config: Config, json: boolean): Promise<number> {
   }
   const damaged = findings.some((finding) => finding.severity === 'damage');
   if (json)
-    process.stdout.write(`${JSON.stringify({ data_dir: dataDir, damaged, findings }, undefined, 2)}\n`);
+    process.stdout.write(
+      `${printableJson(JSON.stringify({ data_dir: dataDir, damaged, findings }, undefined, 2))}\n`,
+    );
   else {
-    const rows = findings.map(({ severity, subject, message }) => [MARKS[severity], subject, message]);
+    const rows = findings.map(({ severity, subject, message }) => [
+      ...[MARKS[severity], legible(subject), legible(message)],
+    ]);
     const table = alignedTable([['', 'CHECKED', 'FOUND'], ...rows], process.stdout);
     process.stdout.write(table.replace(/^(?:ok|WARNING|DAMAGED)(?= )/gm, coloured));
   }
