@@ -73,7 +73,7 @@ Each event that is accepted is listed here, with what profile full would have re
  * What a trial says of an event that was accepted: its kind, its id, and what profile `full` asks for beyond `minimum`;
  * no value of any other field.
  */
-export function trialLines(kind: EventKind, body: Uint8Array): string {
+function trialLines(kind: EventKind, body: Uint8Array): string {
   const event = JSON.parse(Buffer.from(body).toString()) as { readonly event_id: string };
   const issues = validateEvent(kind, 'full', event) ?? [];
   const verdict = issues.length === 0 ? 'good under profile full too' : 'profile full would refuse it:';
