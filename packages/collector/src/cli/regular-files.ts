@@ -13,10 +13,8 @@ export const PROOF_DIRECTORIES = ['checkpoints', 'checkpoints/rotations', 'tree'
 export const LOG_DIRECTORIES = ['ledger', ...PROOF_DIRECTORIES] as const;
 /** With what finds an event by its id. */
 const DIRECTORIES = [...LOG_DIRECTORIES, 'index'] as const;
-/** Beside the directories. */
-const FILES = ['keys.db', 'access.log'] as const;
 /** Names of files in the directories; `torn` and `rotations` are directories themselves. */
-const FILE_NAME = /\.(segment|run|note|vkey|checkpoint)$|^(latest|access-log)$|^level-/;
+const FILE_NAME = /\.(segment|note|vkey|checkpoint)$|^latest$|^level-/;
 
 /**
  * @param directories that the command reads; it need not have the permission for others.
@@ -50,12 +48,11 @@ export function checkRegular(dataDir: string, directories: readonly string[] = D
 
 const IS_DIRECTORY = 'a directory, and a file belongs there';
 
-/** The same of all that a data directory holds, for who will write there. A data directory that is not there is fine. */
+/** The same of all that a start reads. What is derived is rebuilt, and the log of readings keeps no event out. */
 export function checkDataDirectory(dataDir: string): void {
-  for (const file of FILES.map((name) => path.join(dataDir, name))) {
-    if (fs.statSync(file, { throwIfNoEntry: false })?.isDirectory() === true)
-      throw misplaced(file, IS_DIRECTORY);
-  }
+  const keys = path.join(dataDir, 'keys.db');
+  if (fs.statSync(keys, { throwIfNoEntry: false })?.isDirectory() === true)
+    throw misplaced(keys, IS_DIRECTORY);
   checkRegular(dataDir);
 }
 

@@ -144,14 +144,7 @@ describe('collector doctor', () => {
     expect((await examine()).code).toBe(0);
   });
 
-  test.each([
-    'lock',
-    'keys.db',
-    'access.log',
-    'ledger/0000000000000001.segment',
-    'checkpoints/latest',
-    'tree/level-00',
-  ])(
+  test.each(['lock', 'keys.db', 'ledger/0000000000000001.segment', 'checkpoints/latest', 'tree/level-00'])(
     '[R-616] a directory in the place of %s ends a start and an examination with 3, and is named',
     async (name) => {
       await createKey(dataDir);

@@ -6,7 +6,6 @@ import { AccessLogTree } from '../../src/ledger/access-log-tree.js';
 import { LedgerTree } from '../../src/ledger/ledger-tree.js';
 import { SigningKeys } from '../../src/signing/key-directory.js';
 import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
-import { lockDirectory } from '../../src/store/embedded/directory-lock.js';
 import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
 import { EventReader } from '../../src/store/embedded/event-reader.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
@@ -35,7 +34,6 @@ export async function fillSigned(
   const onTrouble = (what: string, error: unknown) => {
     throw new Error(what, { cause: error });
   };
-  const lock = lockDirectory(dataDir);
   const store = await EmbeddedStore.open({ directory: dataDir, segmentBytes, onTrouble });
   const tree = await LedgerTree.open({
     store: TreeFiles.open(dataDir, nodeFiles),
@@ -54,7 +52,6 @@ export async function fillSigned(
   for (const batch of batches) tree.add(batch, await store.append(batch));
   await tree.close();
   await store.close();
-  lock.release();
   await signReadings(dataDir);
 }
 

@@ -7,6 +7,7 @@ import { accessLogOrigin } from '../../src/integrity/access-log-keys.js';
 import { SigningKeys } from '../../src/signing/key-directory.js';
 import { leafOf, mth } from '../integrity/rfc-tree.js';
 import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { issueKey } from '../running/issued-keys.js';
 import { copyOf, scratch } from '../running/scratch.js';
 import { fillSigned, firstKey, loggedEvent, ORIGIN, signReadings } from './signed-directory.js';
 
@@ -16,6 +17,7 @@ let dataDir: string;
 
 beforeAll(async () => {
   master = temporaryDirectory();
+  await issueKey(master);
   await fillSigned(master, [[loggedEvent('one'), loggedEvent('two')]]);
   for (let i = 0; i < READINGS; i++)
     await run(['events', '--data-dir', master, '--organisation', `ward-${i}`]);

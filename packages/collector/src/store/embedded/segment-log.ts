@@ -313,6 +313,7 @@ export class SegmentLog {
     };
     const header = encodeSegmentHeader(segment, Date.now());
     let fd: number;
+    let held: NamedFile;
     try {
       if (size > segmentBytes) {
         // The room made ahead is too small for this one batch.
@@ -328,15 +329,15 @@ export class SegmentLog {
     try {
       files.write(fd, header, SEGMENT_HEADER_BYTES, 0);
       files.datasync(fd);
+      // Before it has its name, by which a hand could change it first.
+      held = heldNow(files, nextPath(directory));
     } catch (error) {
       files.close(fd);
       throw new NotCommitted('a new segment could not be begun', { cause: error });
     }
-    let held: NamedFile;
     try {
       files.rename(nextPath(directory), segment.path);
       files.syncDirectory(directory);
-      held = heldNow(files, segment.path);
     } catch (error) {
       files.close(fd);
       throw this.#breakWith('the name of a new segment could not be made durable', error);

@@ -774,6 +774,17 @@ describe('a hand on the files', () => {
     expect(segmentFiles(disk)).toEqual(before);
   });
 
+  test('[R-611] that cuts a new segment before its name is durable is found', async () => {
+    const disk = new MemoryDisk();
+    const log = await held(disk, false);
+    disk.onCall = (operation) => {
+      if (operation === 'syncDirectory') resize(disk, lastSegment(disk), -1);
+    };
+    await append(log, ...events(3, 'x'.repeat(2500)));
+    disk.onCall = () => undefined;
+    expect(() => log.look()).toThrow(CommitUnknown);
+  });
+
   test('[R-611] is nowhere, and a look finds nothing, whatever is stored, refused or rolled', async () => {
     const disk = new MemoryDisk();
     const log = await held(disk, false);
