@@ -166,7 +166,7 @@ export class Listener {
   /**
    * Bytes that cannot be read, or that do not come. An error must reach the request that earned it and no other:
    * one that is written while an earlier request waits would be taken for that request's answer. Where that could
-   * be, the connection is closed instead: that tells nobody anything untrue, and a repeat is safe.
+   * be, the connection ends without one: that tells nobody anything untrue, and a repeat is safe.
    */
   #clientError(error: Error, socket: Duplex): void {
     // It was ended below, and is being left to the client to close.
@@ -176,8 +176,12 @@ export class Listener {
     if (systemCode(error) === 'ECONNRESET' || !socket.writable) socket.destroy();
     else if (latest === undefined || latest.req.complete) {
       // The fault is in a request that nobody has seen yet.
-      if (this.#owesAnswer(socket)) socket.destroy();
-      else this.#refuse(socket, faultOf(error));
+      if (latest === undefined || latest.writableFinished) this.#refuse(socket, faultOf(error));
+      else {
+        // The answers that are owed are given, and the connection ends behind them.
+        latest.shouldKeepAlive = false;
+        socket.pause();
+      }
     } else if (latest.headersSent) {
       // The fault is in the rest of a body that was refused before.
       endSocket(socket);

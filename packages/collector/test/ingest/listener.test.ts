@@ -461,6 +461,18 @@ describe('pipelined requests', () => {
     },
   );
 
+  test.each([
+    ['a request behind Connection: close', { headers: { Connection: 'close' } }, () => post()],
+    ['a request behind HTTP/1.0', { version: 'HTTP/1.0' }, () => post()],
+    ['garbage', {}, () => Buffer.from('garbage\r\n\r\n')],
+  ] as const)(
+    'a valid one before %s has its answer, which is the last [R-319]',
+    async (_what, parts, behind) => {
+      const answers = await answersTo(Buffer.concat([post(), post(parts), behind()]));
+      expect(answers.map(({ status }) => status)).toEqual([201, 201]);
+    },
+  );
+
   test('a valid one whose answer has come, before garbage, is followed by the error of the garbage', async () => {
     for (const [, bytes] of BEHIND.slice(0, 5)) {
       const connection = await open();
