@@ -155,8 +155,9 @@ export class Sender {
 
   /** @internal Of a delivery. */
   answered(delivery: Delivery, answer: Answer): void {
-    this.#heldUp = verdictOn(answer.status) === 'unwelcome';
-    if (verdictOn(answer.status) === 'stored') {
+    const verdict = verdictOn(answer);
+    this.#heldUp = verdict === 'unwelcome';
+    if (verdict === 'stored') {
       this.#failures = 0;
       this.sent++;
       this.#options.spool.done(delivery.event);
@@ -191,7 +192,7 @@ export class Sender {
 
   async #refusedOrLater({ event, attempts, round }: Delivery, answer: Answer): Promise<void> {
     const { status, code } = answer;
-    const verdict = verdictOn(status);
+    const verdict = verdictOn(answer);
     if (verdict === 'later' || verdict === 'unwelcome' || verdict === 'not permitted') {
       this.#options.onSetback(setbackBy(verdict, answer, event.kind));
     }
@@ -204,12 +205,13 @@ export class Sender {
       this.#retries.add({ event, attempts: attempts + 1, dueAt });
     } else {
       this.#failures = 0;
-      const { message, details } = answer;
+      const { message, details, requestId } = answer;
       await this.#refused(event, attempts, {
         ...{ status, at: new Date().toISOString() },
         ...(code !== undefined && { code }),
         ...(message !== undefined && { message }),
         ...(details !== undefined && { details }),
+        ...(requestId !== undefined && { request_id: requestId }),
       });
     }
   }
