@@ -268,7 +268,7 @@ test('[R-866] drain stops at a certificate that is not trusted, and NODE_EXTRA_C
   let requests = 0;
   const server = https.createServer({ cert: certificate, key }, (_request, response) => {
     requests++;
-    answer(response, 201);
+    answer(response, 201, { status: 'accepted' });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
   onTestFinished(() => void server.close());

@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { didYouMean } from '../nearest-name.js';
+import { didYouMean } from '@clinical-events/protocol';
 import { NAMES, stringOf, textOf, type ColumnSource } from '../records/exports/record-columns.js';
 import type { RunSelection } from '../records/run-groups.js';
 import { idFrom, instantFrom, organisationFrom } from './event-arguments.js';
