@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { didYouMean } from '../nearest-name.js';
+import { didYouMean } from '@clinical-events/protocol';
 import {
   modelVersionOf,
   NAMES,
