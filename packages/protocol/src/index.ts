@@ -11,4 +11,4 @@ export type { EventKind, Profile } from './kinds.js';
 export { ENVELOPE_FIXED_BYTES, LEAF_BYTES, SALT_BYTES } from './leaf.js';
 export { decodeEnvelope, encodeEnvelope, encodeLeaf, envelopeSize } from './leaf.js';
 export type { Envelope } from './leaf.js';
-export { validateEvent } from './validate.js';
+export { NAMED_FIELDS, validateEvent } from './validate.js';

@@ -198,7 +198,7 @@ export class JsonOutline {
           continue;
         }
       } else {
-        at = code === QUOTE ? pastString(units, at) : pastScalar(units, at, code);
+        at = pastScalar(units, at);
         if (at < 0) return at;
       }
       at = this.#pastValue(open, at);
@@ -317,8 +317,14 @@ function pastString(units: Units, at: number): number {
 
 const LITERALS = ['true', 'false', 'null'].map((word) => Array.from(word, (letter) => letter.charCodeAt(0)));
 
+/** The place behind the string, number or literal that begins at `at`; below 0, -1 less the place of the fault. */
+export function pastScalar(units: Units, at: number): number {
+  const code = units[at] ?? 0;
+  return code === QUOTE ? pastString(units, at) : pastWord(units, at, code);
+}
+
 /** The same of a number or literal. */
-function pastScalar(units: Units, at: number, code: number): number {
+function pastWord(units: Units, at: number, code: number): number {
   if (code === MINUS || (code >= ZERO && code <= 57)) return pastNumber(units, at, code);
   for (const word of LITERALS) {
     let i = 0;

@@ -33,6 +33,8 @@ class Bench {
   readonly states: [LedgerState, unknown][] = [];
   readonly batches: Candidate[][] = [];
   readonly settled: Settled[] = [];
+  /** How long each event kept the thread busy. */
+  readonly tookMs: number[] = [];
   closed = false;
   /** The event ids of the leaves, in their order. */
   readonly leafIds: string[] = [];
@@ -62,7 +64,8 @@ class Bench {
       rings.push(new RingReader(memory, port2));
       onTestFinished(() => port1.close());
       this.#writers.push(
-        new RingWriter(memory, port1, 8 << 20, (name, answer, fault) => {
+        new RingWriter(memory, port1, 8 << 20, (name, answer, fault, _place, tookMs) => {
+          this.tookMs.push(tookMs);
           this.settled.push({ name, answer, code: fault?.code });
           if (--this.#waiting === 0) this.#idle?.();
         }),
@@ -282,4 +285,18 @@ describe('the ledger', () => {
     await stopped;
     expect(bench.closed).toBe(true);
   });
+});
+
+test('[R-321] an answer says how long its event was examined and compared', async () => {
+  const bench = new Bench((batch) => {
+    for (const candidate of batch) candidate.comparedMs = 1000;
+    return batch.map(() => 'duplicate');
+  });
+  expect(await bench.ask('compared')).toEqual(['accepted']);
+  bench.send('faulty', `[${'{},'.repeat(300_000)}{}]`);
+  expect(await bench.answered()).toMatchObject([{ answer: 'fault' }]);
+  const [compared = 0, examined = 0] = bench.tookMs;
+  expect(compared).toBeGreaterThanOrEqual(1000);
+  expect(examined).toBeGreaterThan(0.1);
+  await bench.stop();
 });

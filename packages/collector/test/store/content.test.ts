@@ -208,7 +208,7 @@ describe('the work of a comparison [R-320]', () => {
       });
     const constructor = { construct: (_: unknown, [length]: [number]) => counted(new Units(length)) };
     const Units = Uint16Array;
-    vi.stubGlobal('Uint16Array', new Proxy(Uint16Array, constructor as ProxyHandler<typeof Uint16Array>));
+    vi.stubGlobal('Uint16Array', new Proxy(Uint16Array, constructor));
     expect(same(a, b)).toBe(true);
     vi.unstubAllGlobals();
     return read;
