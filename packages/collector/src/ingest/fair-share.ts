@@ -35,6 +35,8 @@ const FREE_MS = 0.1;
 /** While keys share, each may have so much of a thread's time in the long run, and owe so many milliseconds. */
 const TIME_PART = 0.5;
 const MOST_OWED_MS = 100;
+/** From this on it has one event at a time in the queue: another key waits for no more than that one. */
+const MUCH_OWED_MS = 50;
 
 export class FairShare {
   readonly #shares = new WeakMap<Principal, Share>();
@@ -60,7 +62,8 @@ export class FairShare {
    */
   reserve(share: Share, bytes: number, now: number): boolean {
     this.#sends(share, now);
-    if (this.#shared(now) && owedMs(share, now) > MOST_OWED_MS) return false;
+    const most = share.events > 0 ? MUCH_OWED_MS : MOST_OWED_MS;
+    if (this.#shared(now) && owedMs(share, now) > most) return false;
     if (this.#exceeds(share, bytes, share.events, now) || !this.ring.reserve(bytes)) return false;
     share.bytes += bytes;
     share.events++;

@@ -63,9 +63,15 @@ describe('[R-321] while two keys send', () => {
     const { shares, greedy, modest } = sharesOfTwo();
     expect(shares.reserve(modest, 1, 0)).toBe(true);
     expect(shares.reserve(greedy, 1, 0)).toBe(true);
-    shares.charge(greedy, 90, 0);
+    shares.charge(greedy, 40, 0);
     expect(shares.reserve(greedy, 1, 0)).toBe(true);
-    shares.charge(greedy, 60, 0);
+    shares.charge(greedy, 40, 0);
+    expect(shares.reserve(greedy, 1, 0)).toBe(false);
+    shares.settle(greedy, 1);
+    shares.settle(greedy, 1);
+    expect(shares.reserve(greedy, 1, 0)).toBe(true);
+    shares.settle(greedy, 1);
+    shares.charge(greedy, 70, 0);
     expect(shares.reserve(greedy, 1, 90)).toBe(false);
     expect(shares.reserve(modest, 1, 90)).toBe(true);
     expect(shares.reserve(greedy, 1, 110)).toBe(true);
