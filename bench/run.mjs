@@ -15,11 +15,12 @@ const HELP = `npm run bench -- [options]
                       metrics: the rate with metrics, scraped every 15 s and every second, and without any counting
                       overload: three times the load that it can take, and a modest sender beside it
                       refused: a sender beside connections that show no key and send what is refused
+                      hostile: the bodies that cost most, and a modest sender beside them
                       verify: how fast a filled ledger is checked, memory, the tree made anew
                       records: how fast events become records in a Parquet file, memory
                       client: what a capture costs, memory while events wait, how fast a backlog is sent
   --rounds <n>        how often everything is repeated (default 3)
-  --seconds <n>       length of one measurement (default 8; memory: 40; overload: 20)
+  --seconds <n>       length of one measurement (default 8; memory: 40; overload: 20; hostile: 5)
   --warmup <n>        seconds before it (default 2)
   --connections <n>   keep-alive connections (default 256)
   --peers <names>     rate: which ones, with commas (default collector,raw,fastify-pg,express-sqlite)
@@ -64,6 +65,7 @@ const SCENARIOS = {
   metrics: { seconds: 8 },
   overload: { seconds: 20 },
   refused: { seconds: 8, sockets: 1000 },
+  hostile: { seconds: 5 },
   verify: { events: 1_000_000 },
   records: { events: 10_000_000 },
   client: { seconds: 8, events: 1_000_000 },
@@ -136,6 +138,8 @@ function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers,
     case 'tree':
     case 'metrics':
       return common;
+    case 'hostile':
+      return { seconds };
     case 'overload':
     case 'refused':
       return { rounds, seconds, warmup, sockets };
@@ -151,7 +155,9 @@ function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers,
 
 async function main() {
   const options = readOptions();
-  if (wrkVersion() === undefined) {
+  // It has senders of its own and no peers.
+  const isAlone = options.scenario === 'hostile';
+  if (!isAlone && wrkVersion() === undefined) {
     throw new Unusable(
       'wrk is not installed: "apt-get install wrk" (Debian, Ubuntu) or "dnf install wrk" (Fedora)',
     );
@@ -160,13 +166,13 @@ async function main() {
   mkdirSync(options.scratch, { recursive: true });
   requireDisk(options.scratch);
   if (options.dataDir !== undefined) requireDisk(options.dataDir);
-  installPeers();
+  if (!isAlone) installPeers();
   const { [options.scenario]: scenario } = await import(`./scenarios/${options.scenario}.mjs`);
   const head = {
     scenario: options.scenario,
     startedAt: new Date().toISOString(),
     machine: machine(options.scratch),
-    versions: await versions(),
+    versions: await versions({ peers: !isAlone }),
     options: recorded(options),
   };
   const result = await scenario({

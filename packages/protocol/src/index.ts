@@ -12,4 +12,4 @@ export { ENVELOPE_FIXED_BYTES, LEAF_BYTES, SALT_BYTES } from './leaf.js';
 export { decodeEnvelope, encodeEnvelope, encodeLeaf, envelopeSize } from './leaf.js';
 export type { Envelope } from './leaf.js';
 export { didYouMean } from './nearest-name.js';
-export { validateEvent } from './validate.js';
+export { NAMED_FIELDS, validateEvent } from './validate.js';

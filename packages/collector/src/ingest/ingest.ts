@@ -124,8 +124,9 @@ export class Ingest {
       options.ring,
       options.answers,
       options.maxBodyBytes,
-      (exchange, answer, fault, place) => {
+      (exchange, answer, fault, place, tookMs) => {
         if (place % ANSWERS_A_READING === 0) this.#answeredAt = performance.now();
+        if (exchange.share !== undefined) this.#shares.charge(exchange.share, tookMs, this.#answeredAt);
         this.#settle(exchange, answer, fault);
       },
     );
@@ -269,7 +270,7 @@ export class Ingest {
     const unknownLength = transferEncoding !== undefined ? this.#firstReservation : 0;
     const reserved = length ?? unknownLength;
     const late = this.#resting.heldUp(request.socket, principal);
-    if (!this.#backlog.admits(share, startedAt, late) || !this.#shares.reserve(share, reserved)) {
+    if (!this.#backlog.admits(share, startedAt, late) || !this.#shares.reserve(share, reserved, startedAt)) {
       return this.#refuse(exchange, 'overloaded');
     }
     if (expectation === 'continue') response.writeContinue();
@@ -296,7 +297,7 @@ export class Ingest {
     const reach = (bytes: number): boolean => {
       if (bytes <= reserved) return true;
       const more = Math.max(bytes - reserved, Math.min(reserved, maxBodyBytes - reserved));
-      if (!this.#shares.extend(share, more)) return false;
+      if (!this.#shares.extend(share, more, performance.now())) return false;
       reserved += more;
       return true;
     };
@@ -310,7 +311,7 @@ export class Ingest {
     request.on('end', () => {
       if (!open) return;
       exchange.bodyBytes = body.length;
-      const plain = encoding === 'identity' ? body.bytes : decompress(encoding, body.bytes, maxBodyBytes);
+      const plain = encoding === 'identity' ? body.bytes : this.#decompress(encoding, body.bytes, share);
       if (typeof plain === 'string') return refuse(plain);
       if (!reach(plain.length)) return refuse('overloaded');
       open = false;
@@ -325,6 +326,19 @@ export class Ingest {
       // The client went away in the middle of its body.
       if (open) release();
     });
+  }
+
+  /** A body is decompressed on this thread, so its key is charged for it whatever comes of it. */
+  #decompress(
+    encoding: Exclude<Encoding, 'identity'>,
+    body: Buffer,
+    share: Share,
+  ): ReturnType<typeof decompress> {
+    const began = performance.now();
+    const plain = decompress(encoding, body, this.#options.maxBodyBytes);
+    const ended = performance.now();
+    this.#shares.charge(share, ended - began, ended);
+    return plain;
   }
 
   #enqueue(exchange: Exchange, reserved: number, body: Buffer): void {

@@ -56,6 +56,8 @@ const OUTCOME_ANSWERS: Record<Outcome, Answer> = {
 interface Taken {
   readonly ring: RingReader;
   readonly fault: Fault | undefined;
+  /** How long it was examined, in milliseconds. */
+  readonly examinedMs: number;
 }
 
 export class Ledger {
@@ -106,9 +108,12 @@ export class Ledger {
     this.#options.counters.taken(taken.length, taken.length - candidates.length);
     const answers = await this.#store(candidates);
     let next = 0;
-    for (const { ring, fault } of taken) {
-      if (fault) ring.answer('fault', fault);
-      else ring.answer(answers[next++] ?? 'unknown');
+    for (const { ring, fault, examinedMs } of taken) {
+      if (fault) ring.answer('fault', fault, examinedMs);
+      else {
+        const tookMs = examinedMs + (candidates[next]?.comparedMs ?? 0);
+        ring.answer(answers[next++] ?? 'unknown', undefined, tookMs);
+      }
     }
     for (const ring of this.#options.rings) ring.send();
     return true;
@@ -124,15 +129,14 @@ export class Ledger {
         const { kind, profile, organisation, keyId, receivedAt, salted } = queued;
         const body = salted.subarray(SALT_BYTES);
         bytes += body.length;
+        const began = performance.now();
         const examined = examine(body, kind, profile, this.#options.maxDepth);
-        if (isFault(examined)) {
-          taken.push({ ring, fault: examined });
-          continue;
-        }
+        const fault = isFault(examined) ? examined : undefined;
+        taken.push({ ring, fault, examinedMs: performance.now() - began });
+        if (isFault(examined)) continue;
         const { eventId, runId } = examined;
         fillSalt(salted);
         const commitment = commitmentOf(salted);
-        taken.push({ ring, fault: undefined });
         candidates.push({
           kind,
           profile,

@@ -16,6 +16,8 @@ export interface Candidate extends Envelope {
   readonly salted: Uint8Array;
   /** SHA-256 of `salted`. */
   readonly commitment: Uint8Array;
+  /** Written by the store: how long it took to hold the event against a stored one, in milliseconds. */
+  comparedMs?: number;
 }
 
 /**

@@ -36,6 +36,8 @@ class Bench {
   readonly states: [LedgerState, unknown][] = [];
   readonly batches: Candidate[][] = [];
   readonly settled: Settled[] = [];
+  /** How long each event kept the thread busy. */
+  readonly tookMs: number[] = [];
   closed = false;
   look: () => void = () => undefined;
   prove: () => Promise<void> = () => Promise.reject(new NotCommitted('still full'));
@@ -67,7 +69,8 @@ class Bench {
       rings.push(new RingReader(memory, port2));
       onTestFinished(() => port1.close());
       this.#writers.push(
-        new RingWriter(memory, port1, 8 << 20, (name, answer, fault) => {
+        new RingWriter(memory, port1, 8 << 20, (name, answer, fault, _place, tookMs) => {
+          this.tookMs.push(tookMs);
           this.settled.push({ name, answer, code: fault?.code });
           if (--this.#waiting === 0) this.#idle?.();
         }),
@@ -319,4 +322,18 @@ describe('the ledger', () => {
     await stopped;
     expect(bench.closed).toBe(true);
   });
+});
+
+test('[R-321] an answer says how long its event was examined and compared', async () => {
+  const bench = new Bench((batch) => {
+    for (const candidate of batch) candidate.comparedMs = 1000;
+    return batch.map(() => 'duplicate');
+  });
+  expect(await bench.ask('compared')).toEqual(['accepted']);
+  bench.send('faulty', `[${'{},'.repeat(300_000)}{}]`);
+  expect(await bench.answered()).toMatchObject([{ answer: 'fault' }]);
+  const [compared = 0, examined = 0] = bench.tookMs;
+  expect(compared).toBeGreaterThanOrEqual(1000);
+  expect(examined).toBeGreaterThan(0.1);
+  await bench.stop();
 });

@@ -171,9 +171,13 @@ export class EmbeddedStore implements Store {
       const index = this.#index;
       index.fingerprint(candidate.organisation, candidate.eventId, 0);
       const { hi, lo } = index;
-      const outcome = this.#known(candidate, hi, lo) ?? 'accepted';
-      outcomes.push(outcome);
-      if (outcome !== 'accepted') continue;
+      const began = performance.now();
+      const known = this.#known(candidate, hi, lo);
+      outcomes.push(known ?? 'accepted');
+      if (known !== undefined) {
+        candidate.comparedMs = performance.now() - began;
+        continue;
+      }
       this.#grow(this.#staged + frameSize(candidate));
       this.#batch.add(hi, lo, this.#staged);
       this.#staged += encodeFrame(this.#staging, this.#staged, candidate, sequence++, durableBefore);
