@@ -148,6 +148,7 @@ async function run(
   const publisher = new Publisher({
     sinks,
     tiles: tree,
+    events: (): number => vitals.ledger().events,
     readingsRootAt: (lines) => readingsRoot(AccessLogFile.open(config.dataDir, nodeFiles), lines),
     dataDir: config.dataDir,
     logKeys: () => readHistory(config.dataDir).keys,
