@@ -20,6 +20,7 @@ import { claimedSize } from './log-checkpoints.js';
 import { proofFindings } from './proof-findings.js';
 import { checkRegular } from './regular-files.js';
 import { alignedTable } from './table.js';
+import { typed } from './typed.js';
 
 const EXAMPLES = `
 Reads every event and checks its checksum, its hash and its place in the order; looks at what lies behind the last
@@ -80,7 +81,11 @@ async function examine(config: Config, json: boolean): Promise<number> {
   if (json)
     process.stdout.write(`${JSON.stringify({ data_dir: dataDir, damaged, findings }, undefined, 2)}\n`);
   else {
-    const rows = findings.map(({ severity, subject, message }) => [MARKS[severity], subject, message]);
+    const rows = findings.map(({ severity, subject, message }) => [
+      MARKS[severity],
+      subject,
+      typed(message, dataDir),
+    ]);
     const table = alignedTable([['', 'CHECKED', 'FOUND'], ...rows], process.stdout);
     process.stdout.write(table.replace(/^(?:ok|WARNING|DAMAGED)(?= )/gm, coloured));
   }

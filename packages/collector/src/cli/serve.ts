@@ -24,7 +24,9 @@ import { CollectorVitals } from './collector-vitals.js';
 import { addConfigOptions, configOf, readingOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { newKeyNotice, requiresCertificate } from './first-event.js';
+import { escrowNotice } from './key-escrow.js';
 import { LedgerWorker } from './ledger-worker.js';
+import { noteListening } from './listening-note.js';
 import { consoleNotice, isTokenInClear, openManagement } from './management-listener.js';
 import { type Provisions, provisionsOf } from './provisions.js';
 import { Reload } from './reload.js';
@@ -167,7 +169,7 @@ async function run(
   });
   const counters = createCounterMemory();
   const vitals = new CollectorVitals({
-    ...{ dataDir: config.dataDir, keys, ingest, publisher, counters },
+    ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters },
     tokenInClear: isTokenInClear(config),
     backupMaxAgeMs: () => reload.config.backupMaxAgeMs,
   });
@@ -234,15 +236,16 @@ async function run(
   }
   keys.start();
   vitals.entered('running');
+  const shown = tls && {
+    file: tls.files.cert,
+    certificate: tls.credentials.certificate,
+    clientShowsOne: requiresCertificate(config),
+  };
+  noteListening(config.dataDir, { host: config.host, port, tls: shown });
   if (firstKey !== undefined) {
-    const shown = tls && {
-      file: tls.files.cert,
-      certificate: tls.credentials.certificate,
-      clientShowsOne: requiresCertificate(config),
-    };
     process.stdout.write(`
 Your API key (organisation "default", all permissions):
-${newKeyNotice({ host: config.host, port, tls: shown }, firstKey, 'inference-start')}${consoleNotice(management.address)}
+${newKeyNotice({ host: config.host, port, tls: shown }, firstKey, 'inference-start')}${consoleNotice(management.address)}${escrowNotice(config)}
 `);
   }
   log.info(

@@ -61,6 +61,8 @@ export interface Facts {
   readonly keysCurrent: boolean;
   readonly certificates: readonly CertificateState[];
   readonly clockStep: ClockStep | undefined;
+  /** Whether the signing key is lost with the disk of the data directory, as far as anybody has said. */
+  readonly keyDiesWithDisk: boolean;
   readonly exposed: boolean;
   readonly tokenInClear: boolean;
 }

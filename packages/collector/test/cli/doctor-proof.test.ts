@@ -47,6 +47,9 @@ describe('collector doctor on the proof', () => {
       code: 0,
       lines: [
         `signing key: ok: ${signingKeyFile()}, for its owner alone`,
+        expect.stringMatching(
+          /^signing key: warning: lies on the disk of the log alone, .*: collector signing-key copied$/,
+        ),
         `checkpoint: ok: over 300 events, signed as ${ORIGIN}`,
         'tree: ok: comes to the root that was signed; see collector verify',
         'sink: warning: checkpoints stay on this host, which could rewrite its log unseen: give them away by --checkpoint-sink',

@@ -33,6 +33,7 @@ export const WELL: Facts = {
   certificates: [{ name: 'ingest', notAfter: NOW + 15 * DAY }],
   clockStep: undefined,
   exposed: false,
+  keyDiesWithDisk: false,
   tokenInClear: false,
 };
 
