@@ -28,7 +28,8 @@ async function said(...options: string[]): Promise<{ code: number | null; lines:
   };
   const subjects = ['signing key', 'checkpoint', 'tree', 'sink'];
   const lines = findings
-    .filter(({ subject }) => subjects.includes(subject))
+    // Of the key's disk: signing-key.test.ts.
+    .filter(({ subject, message }) => subjects.includes(subject) && !message.startsWith('lies on the disk'))
     .map(({ severity, subject, message }) => `${subject}: ${severity}: ${message}`);
   return { code, lines };
 }
@@ -47,9 +48,6 @@ describe('collector doctor on the proof', () => {
       code: 0,
       lines: [
         `signing key: ok: ${signingKeyFile()}, for its owner alone`,
-        expect.stringMatching(
-          /^signing key: warning: lies on the disk of the log alone, .*: collector signing-key copied$/,
-        ),
         `checkpoint: ok: over 300 events, signed as ${ORIGIN}`,
         'tree: ok: comes to the root that was signed; see collector verify',
         'sink: warning: checkpoints stay on this host, which could rewrite its log unseen: give them away by --checkpoint-sink',
