@@ -26,11 +26,17 @@ export function noteListening(dataDir: string, { host, port, tls }: Listening): 
 
 /** The address of the collector that holds the directory, for a caller on its host; undefined when that is not known. */
 export function urlOfHolder(dataDir: string): URL | undefined {
-  // After a kill the file is left behind.
-  if (!exists(dataDir) || !isLocked(dataDir)) return undefined;
-  const note = FILE.read(dataDir);
-  if (note === undefined) return undefined;
-  return new URL(`${note.tls ? 'https' : 'http'}://${callable(note.host)}:${note.port}/`);
+  const note = holder(dataDir);
+  return note && new URL(`${note.tls ? 'https' : 'http'}://${callable(note.host)}:${note.port}/`);
+}
+
+export function portOfHolder(dataDir: string): number | undefined {
+  return holder(dataDir)?.port;
+}
+
+/** After a kill the file is left behind. */
+function holder(dataDir: string): ListeningNote | undefined {
+  return exists(dataDir) && isLocked(dataDir) ? FILE.read(dataDir) : undefined;
 }
 
 function isListeningNote(value: unknown): value is ListeningNote {

@@ -114,6 +114,8 @@ test('[R-724] without --url and --port it sends to the collector that holds the 
   const { code, stdout, stderr } = await collector(['demo', '--data-dir', one.dataDir, '--runs', '1']);
   expect([code, stderr]).toEqual([0, '']);
   expect(stdout).toContain(` to ${one.running.url}/ `);
+  const created = await collector(['keys', 'create', '--permissions', 'all', '--data-dir', one.dataDir]);
+  expect(created.stdout).toContain(`curl -sS -X POST ${one.running.url}/event/`);
 });
 
 test('[R-724] what a collector left behind that was killed leads nowhere', async () => {

@@ -10,7 +10,7 @@ import path from 'node:path';
  * repository is.
  */
 const BIN = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-bin-'));
-export const MAIN = path.join(BIN, 'collector');
+const MAIN = path.join(BIN, 'collector');
 fs.symlinkSync(path.resolve(import.meta.dirname, '../../dist/cli/main.js'), MAIN);
 process.once('exit', () => fs.rmSync(BIN, { recursive: true, force: true }));
 
