@@ -24,7 +24,7 @@ export interface AccessLogState {
   readonly lines: number;
   /** How many of them are under the checkpoint of the directory, or one that was given. */
   readonly signed: number;
-  /** Readings that were not noted to have ended: they still run, or were killed. */
+  /** Readings by others that were not noted to have ended: they still run, or were killed. */
   readonly unended: number;
   /** Lines that a crash or a full disk has cut short. */
   readonly torn: number;
@@ -79,17 +79,19 @@ interface Against {
   readonly given?: readonly AccessRoot[];
   /** The largest size that a sink took before the note was read. */
   readonly givenOut?: number;
+  /** How many of the readings are of the command that asks, and cannot have ended. */
+  readonly ownReadings?: number;
 }
 
 /** @returns undefined when there is neither a log nor any checkpoint of one, and needs not be. */
 export function checkAccessLog(
   dataDir: string,
   files: Files,
-  { note, keys, earlier = [], hasBegun, given = [], givenOut = 0 }: Against,
+  { note, keys, earlier = [], hasBegun, given = [], givenOut = 0, ownReadings = 0 }: Against,
 ): AccessLogState | undefined {
   const stat = fs.lstatSync(accessLogPath(dataDir), { throwIfNoEntry: false });
   if (stat === undefined && note === undefined && given.length === 0 && !hasBegun) return undefined;
-  const check = new AccessLogCheck();
+  const check = new AccessLogCheck(ownReadings);
   // Without a key nothing can be checked, which is told of all checkpoints together.
   const newest = note === undefined || keys.length === 0 ? undefined : check.judge(note, keys, earlier);
   if (newest !== undefined && newest.size < givenOut) {
@@ -125,7 +127,9 @@ class AccessLogCheck {
   readonly #tree = GrowingTree.at({ hashes: () => Buffer.alloc(0) }, 0);
   #torn = 0;
   #begun = 0;
-  #ended = 0;
+  #ended: number;
+  /** The newest reading by `collector backup` that has not ended. */
+  #backup: string | undefined;
   #last: string | undefined;
   #adopted: Adoption | undefined;
   /** How many lines no command has written, and which is the first. */
@@ -135,6 +139,11 @@ class AccessLogCheck {
   #agrees = 0;
   /** The smallest root that they do not come to, and how many lines are known to be right all the same. */
   #contradicts: { readonly root: AccessRoot; readonly still: number } | undefined;
+
+  /** @param ended readings that are to count as ended. */
+  constructor(ended: number) {
+    this.#ended = ended;
+  }
 
   get state(): AccessLogState {
     return {
@@ -229,13 +238,19 @@ class AccessLogCheck {
     if (line === 'torn') this.#torn++;
     else if (line === 'foreign') {
       if (this.#foreign++ === 0) this.#firstForeign = this.#tree.size;
-    } else if (line.state === 'restored') return;
-    else if (line.state === 'ended') this.#ended++;
-    else if (line.state === 'adopted') {
+    } else if (line.state === 'restored') {
+      // The back-up's own reading was copied before its end could be noted.
+      if (this.#backup !== undefined) this.#ended++;
+      this.#backup = undefined;
+    } else if (line.state === 'ended') {
+      this.#ended++;
+      if (line.reading === this.#backup) this.#backup = undefined;
+    } else if (line.state === 'adopted') {
       this.#adopted = { at: line.at, lines: this.#tree.size - 1, proved: this.#agrees };
     } else {
       this.#begun++;
       this.#last = line.at;
+      if (line.command === 'backup') this.#backup = line.reading;
     }
   }
 

@@ -95,6 +95,9 @@ export interface NotedLine {
   readonly at: string;
   /** Two are of a reading; `adopted` is no reading ({@link adoptionLine}), and `restored` none ({@link noteRestore}). */
   readonly state: 'begun' | 'ended' | 'adopted' | 'restored';
+  /** Of a reading: the id that its two lines have, and the command. */
+  readonly reading?: string;
+  readonly command?: string;
 }
 
 /** With what every line begins. */

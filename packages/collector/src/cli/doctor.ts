@@ -22,6 +22,7 @@ import { claimedSize } from './log-checkpoints.js';
 import { proofFindings } from './proof-findings.js';
 import { checkDataDirectory } from './regular-files.js';
 import { alignedTable } from './table.js';
+import { typed } from './typed.js';
 
 const EXAMPLES = `
 Reads every event and checks its checksum, its hash and its place in the order; looks at what lies behind the last
@@ -90,7 +91,7 @@ async function examine(config: Config, json: boolean): Promise<number> {
     );
   else {
     const rows = findings.map(({ severity, subject, message }) => [
-      ...[MARKS[severity], legible(subject), legible(message)],
+      ...[MARKS[severity], legible(subject), legible(typed(message, dataDir))],
     ]);
     const table = alignedTable([['', 'CHECKED', 'FOUND'], ...rows], process.stdout);
     process.stdout.write(table.replace(/^(?:ok|WARNING|DAMAGED)(?= )/gm, coloured));

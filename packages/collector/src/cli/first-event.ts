@@ -3,7 +3,7 @@ import { randomUUID, type X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/protocol';
 import { certificateName } from '../access/certificate-name.js';
-import type { Config } from '../config.js';
+import { inQuotes, type Config } from '../config.js';
 import { alternativeNames } from '../ingest/client-certificate.js';
 import { keyDatabasePath } from '../store/embedded/key-database.js';
 
@@ -80,11 +80,6 @@ function addressOf({ host, port, tls }: Listening): string {
 function tlsOptions({ file, clientShowsOne }: ListeningTls): string[] {
   const own = clientShowsOne ? ['  --cert client.crt --key client.key \\'] : [];
   return [`  --cacert ${inQuotes(file)} \\`, ...own];
-}
-
-/** One word of a shell, whatever is in it. */
-function inQuotes(text: string): string {
-  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /**

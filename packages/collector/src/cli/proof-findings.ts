@@ -17,6 +17,7 @@ import { counted, type Finding } from '../store/embedded/inspection.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { accessCheckpointNote, checkAccessLog } from './access-log-check.js';
 import { accessLogText } from './access-log-text.js';
+import { diesWithDisk } from './key-escrow.js';
 import { checkpointIn } from './log-checkpoints.js';
 import { deniedPath } from './permission-denied.js';
 
@@ -47,7 +48,7 @@ export function* proofFindings(
     yield { severity, subject: 'signing key', message: error.message };
     return;
   }
-  yield keyFinding(config, history);
+  yield* keyFindings(config, history);
   if (events !== undefined && events < claimed) {
     const message = `over ${claimed} events, and the log holds ${events}: the others are missing from its end`;
     yield { severity: 'damage', subject: 'checkpoint', message };
@@ -56,6 +57,16 @@ export function* proofFindings(
   }
   yield* accessLogFindings(dataDir, accessNote, history, claimed > 0);
   yield* sinkFindings(dataDir, Date.now());
+}
+
+function* keyFindings(config: Config, history: KeyHistory): Generator<Finding> {
+  const finding = keyFinding(config, history);
+  yield finding;
+  if (finding.severity !== 'ok' || !diesWithDisk(config, history)) return;
+  const message =
+    'lies on the disk of the log alone, and without it the log cannot go on: copy it to a safe place, ' +
+    'docs/OPERATIONS.md, "Escrow of the signing key", and then say so: collector signing-key copied';
+  yield { severity: 'warning', subject: 'signing key', message };
 }
 
 function keyFinding({ signingCommand, signingKeys }: Config, { current }: KeyHistory): Finding {

@@ -10,18 +10,20 @@ import { AccessLogFile } from '../store/embedded/access-log-file.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
+import { keyDatabasePath } from '../store/embedded/key-database.js';
 import { noteRestore } from './access-log.js';
-import { assertApart } from './backup.js';
+import { assertApart, real } from './backup.js';
 import { backupFailure } from './backup-faults.js';
 import { instantFrom } from './event-arguments.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { collect, keysFrom, rotationsIn } from './given-keys.js';
+import { usage } from './key-arguments.js';
 import { noteReading } from './noted-reading.js';
 import { printable, printableJson } from './printable.js';
 import { ProgressBar } from './progress-bar.js';
 import { logKey } from './trusted-keys.js';
 import { verifyLog, type Verification } from './verification.js';
-import { verificationFields, verificationReport } from './verify.js';
+import { holdsLog, verificationFields, verificationReport } from './verify.js';
 import { wrappedFor } from './wrapped.js';
 
 const EXAMPLES = `
@@ -39,7 +41,7 @@ docs/OPERATIONS.md, "Restore", says what to do before.
 
 Exit codes: 0 restored and intact, 7 restored, and all that was found is that events are missing at the end of which a
 checkpoint given speaks, 3 the back-up is damaged and nothing was restored, or the restored log is not the one that was
-signed; 2 the directory is not empty, or the command line is wrong, 6 there is no such back-up, 1 it could not be
+signed; 2 the directory is not empty, or lies within another log's, or the command line is wrong, 6 there is no such back-up, 1 it could not be
 written.`;
 
 /** Less is copied before anybody wonders, and fewer events verified. */
@@ -105,6 +107,7 @@ function restore(directory: string, to: string, options: RestoreOptions): ExitCo
     const files = new BackupFiles(directory);
     assertApart(to, directory, 'the back-ups');
     assertEmpty(to);
+    assertInNoLog(to);
     chosen = choose(files, options.at);
     const { manifest, name } = chosen;
     const complete = () => noteRestore(to, { ...readingsIn(to), backup: name, events: manifest.events });
@@ -127,6 +130,7 @@ function restore(directory: string, to: string, options: RestoreOptions): ExitCo
       against,
       keys,
       rotations,
+      ownReadings: 1,
       onProgress: events.show,
     });
   } finally {
@@ -140,6 +144,17 @@ function restore(directory: string, to: string, options: RestoreOptions): ExitCo
     json ? asJson(to, chosen, verification, later.size) : report(to, chosen, verification, later),
   );
   return code;
+}
+
+/** Within a data directory, or a directory of back-ups, files of one log would lie among those of another. */
+function assertInNoLog(to: string): void {
+  for (let inner = real(to), outer = path.dirname(inner); outer !== inner; outer = path.dirname(inner)) {
+    if (holdsLog(outer) || exists(keyDatabasePath(outer)))
+      throw usage(
+        `${to} lies within ${outer}, which holds a log or its keys: give a directory outside of it`,
+      );
+    inner = outer;
+  }
 }
 
 /** The lines of the access log that the back-up held. */

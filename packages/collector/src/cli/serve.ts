@@ -24,15 +24,11 @@ import { CollectorVitals } from './collector-vitals.js';
 import { addConfigOptions, configOf, readingOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { keysLost, type Listening, newKeyNotice, requiresCertificate } from './first-event.js';
+import { escrowNotice } from './key-escrow.js';
 import { LedgerWorker } from './ledger-worker.js';
 import { LineWriter } from './line-writer.js';
-import {
-  consoleNotice,
-  isTokenInClear,
-  listeningNotice,
-  openManagement,
-  type OpenManagement,
-} from './management-listener.js';
+import { noteListening } from './listening-note.js';
+import { consoleNotice, isTokenInClear, listeningNotice, openManagement } from './management-listener.js';
 import { holdDirectory } from './open-ledger.js';
 import { type Provisions, provisionsOf } from './provisions.js';
 import { Reload } from './reload.js';
@@ -167,10 +163,10 @@ async function run(
     keepsBodies: trial !== undefined,
   });
   const tree = TreeFiles.read(config.dataDir, nodeFiles);
-  const publisher = publisherOf(config.dataDir, sinks, tree, log);
+  const publisher = publisherOf(config.dataDir, sinks, tree, () => vitals.ledger().events, log);
   const counters = createCounterMemory();
   const vitals = new CollectorVitals({
-    ...{ dataDir: config.dataDir, keys, ingest, publisher, counters },
+    ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters },
     tokenInClear: isTokenInClear(config),
     droppedLines: dropped,
     backupMaxAgeMs: () => reload.config.backupMaxAgeMs,
@@ -241,10 +237,12 @@ async function run(
   const listening = { host: config.host, port, tls: shown };
   if (trial) out.write(trial.notice);
   if (isatty(1)) out.write(listeningNotice(listening, management.address));
-  await handOutFirstKey(keyDatabase, out, log, listening, management.address);
+  const notices = consoleNotice(management.address) + escrowNotice(config);
+  await handOutFirstKey(keyDatabase, out, log, listening, notices);
   await keys.refresh();
   keys.start();
   vitals.entered('running');
+  noteListening(config.dataDir, listening);
   log.info(
     { host: config.host, port, dataDir: config.dataDir, profile: config.profile, pid: process.pid },
     'listening',
@@ -278,10 +276,17 @@ async function run(
   return final;
 }
 
-function publisherOf(dataDir: string, sinks: Provisions['sinks'], tiles: TreeReader, log: Logger): Publisher {
+function publisherOf(
+  dataDir: string,
+  sinks: Provisions['sinks'],
+  tiles: TreeReader,
+  events: () => number,
+  log: Logger,
+): Publisher {
   return new Publisher({
     sinks,
     tiles,
+    events,
     readingsRootAt: (lines) => readingsRoot(AccessLogFile.open(dataDir, nodeFiles), lines),
     dataDir,
     logKeys: () => readHistory(dataDir).keys,
@@ -321,10 +326,10 @@ async function handOutFirstKey(
   out: LineWriter,
   log: Logger,
   listening: Listening,
-  management: OpenManagement['address'],
+  notices: string,
 ): Promise<void> {
   const made = await ensureFirstKey(keys, (text) => {
-    const notice = newKeyNotice(listening, text, 'inference-start') + consoleNotice(management);
+    const notice = newKeyNotice(listening, text, 'inference-start') + notices;
     return out.say(`\nYour API key (organisation "default", all permissions):\n${notice}\n`, FIRST_KEY_MS);
   });
   if (made === 'unseen')

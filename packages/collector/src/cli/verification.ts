@@ -28,6 +28,8 @@ export interface VerificationOptions extends ReadingOptions {
   readonly keys: readonly string[];
   /** Rotation notes, besides those of the data directory. */
   readonly rotations?: readonly string[];
+  /** How many readings the command that verifies has noted itself. */
+  readonly ownReadings?: number;
 }
 
 export interface Verification {
@@ -81,6 +83,7 @@ export function verifyLog(options: VerificationOptions): Verification {
       hasBegun: (checkpoints.newest?.size ?? 0) > 0,
       given: checkpoints.readings,
       givenOut: sizesGivenOut.lines,
+      ownReadings: options.ownReadings ?? 0,
     });
     for (const finding of readings?.findings ?? []) findings.add(finding);
     if (readings !== undefined) for (const finding of restoreFindings(readings)) findings.add(finding);

@@ -44,6 +44,9 @@ const SIZES = { bounds: SIZE_BOUNDS, shown: SIZE_BOUNDS, scale: 1 };
 const SINK_STATES = ['ok', 'failing', 'forked', 'untried'] as const;
 const LEDGER_STATES = ['open', 'refusing', 'failed'] as const;
 
+/** Gauges of prom-client with the ending of a counter: sums of those of the same name without it. */
+const MISNAMED = ['resources', 'handles', 'requests'].map((what) => `nodejs_active_${what}_total`);
+
 const FAMILIES: readonly Family<Reading>[] = [
   labelled(
     'gauge',
@@ -299,6 +302,7 @@ export class Metrics {
     this.#vitals = vitals;
     this.#watch = watch;
     collectDefaultMetrics({ register: this.#registry });
+    for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
     for (const family of FAMILIES) register(this.#registry, family, () => this.#reading ?? this.#read());
   }
 

@@ -63,6 +63,8 @@ export interface Facts {
   readonly certificates: readonly CertificateState[];
   readonly clockStep: ClockStep | undefined;
   readonly droppedLines: { readonly lines: number; readonly at: number | undefined };
+  /** Whether the signing key is lost with the disk of the data directory, as far as anybody has said. */
+  readonly keyDiesWithDisk: boolean;
   readonly exposed: boolean;
   readonly tokenInClear: boolean;
 }

@@ -13,6 +13,8 @@ import { SinkForked, SinkTrouble } from './sink.js';
 export interface LogView {
   /** The ledger's tree, at least up to the newest checkpoint. */
   readonly tiles: HashSource;
+  /** How many events the ledger holds now, those under no checkpoint yet among them. */
+  readonly events: () => number;
   /** Every key that may have signed a checkpoint of this log. */
   readonly logKeys: () => readonly NoteKey[];
 }
@@ -76,8 +78,9 @@ export async function assertGoesOnFrom(
 ): Promise<void> {
   const [entries, called] = 'tiles' in log ? ['events', 'this ledger'] : ['lines', 'access.log'];
   if (held.size > newest.size) {
+    const has = 'tiles' in log ? sizeOf(log, newest) : newest.size;
     throw new SinkForked(
-      `${where} a checkpoint of ${held.size} ${entries}, and ${called} has ${newest.size}: ` +
+      `${where} a checkpoint of ${held.size} ${entries}, and ${called} has ${has}: ` +
         `it was restored from an older back-up, or ${entries} were cut off its end`,
     );
   }
@@ -89,6 +92,11 @@ export async function assertGoesOnFrom(
     `${where} a checkpoint of ${held.size} ${entries} that are not the first ${held.size} of ${called}: ` +
       'it was altered, or restored from an older back-up and then went on differently; see collector verify',
   );
+}
+
+/** How many events the ledger holds, which are more than its newest checkpoint covers while some wait for the next. */
+export function sizeOf({ events }: LogView, newest: Checkpoint): number {
+  return Math.max(newest.size, events());
 }
 
 /** @throws {@link SinkTrouble} when the tree lacks hashes. */

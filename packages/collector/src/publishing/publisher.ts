@@ -11,7 +11,7 @@ import type { HashSource } from '../integrity/merkle.js';
 import type { NoteKey } from '../integrity/note-signing.js';
 import { DirectorySink } from './directory-sink.js';
 import { FileSink } from './file-sink.js';
-import { checkpointOf, type AnyLogView, type ReadingsView } from './log-view.js';
+import { checkpointOf, type AnyLogView, type LogView, type ReadingsView } from './log-view.js';
 import { Outlet, type Patience } from './outlet.js';
 import { RemoteSinkFiles } from './remote-sink-files.js';
 import type { SinkFiles } from './sink-files.js';
@@ -23,6 +23,7 @@ export interface PublisherOptions {
   readonly sinks: readonly SinkSpec[];
   /** The ledger's tree, at least up to what is published. Read on the thread that calls `publish`. */
   readonly tiles: HashSource;
+  readonly events: LogView['events'];
   /** States and cosignatures are kept in its `checkpoints`. */
   readonly dataDir: string;
   /** The root of the first so many lines of the log of readings, for {@link Publisher.publishReadings}. */
@@ -174,10 +175,10 @@ export class Publisher {
 
   /** The sink for checkpoints of the ledger, and the one for those of the readings where there is one. */
   #sinksOf(spec: SinkSpec): [Sink, ...Sink[]] {
-    const { tiles, readingsRootAt: rootAt, dataDir } = this.#options;
+    const { tiles, events, readingsRootAt: rootAt, dataDir } = this.#options;
     if (spec.kind === 'witness') {
       const directory = path.join(dataDir, 'checkpoints');
-      const log = { tiles, logKeys: this.#options.logKeys };
+      const log = { tiles, events, logKeys: this.#options.logKeys };
       return [new Witness({ ...spec, directory, log, fetch: this.#options.fetch ?? fetch })];
     }
     // Either finds what the other has put there.
@@ -191,7 +192,7 @@ export class Publisher {
       return turns.of(spec.kind === 'directory' ? new DirectorySink(options) : new FileSink(options));
     };
     const ofReadings = sinkFor({ rootAt, logKeys }, `${spec.shown} (access log)`, readingsPrefix);
-    return [sinkFor({ tiles, logKeys }, spec.shown), discreet(ofReadings)];
+    return [sinkFor({ tiles, events, logKeys }, spec.shown), discreet(ofReadings)];
   }
 
   #noteStates(changed: boolean): void {

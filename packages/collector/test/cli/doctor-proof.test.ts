@@ -29,7 +29,8 @@ async function said(...options: string[]): Promise<{ code: number | null; lines:
   };
   const subjects = ['signing key', 'checkpoint', 'tree', 'sink'];
   const lines = findings
-    .filter(({ subject }) => subjects.includes(subject))
+    // Of the key's disk: signing-key.test.ts.
+    .filter(({ subject, message }) => subjects.includes(subject) && !message.startsWith('lies on the disk'))
     .map(({ severity, subject, message }) => `${subject}: ${severity}: ${message}`);
   return { code, lines };
 }

@@ -34,6 +34,7 @@ export const WELL: Facts = {
   clockStep: undefined,
   exposed: false,
   droppedLines: { lines: 0, at: undefined },
+  keyDiesWithDisk: false,
   tokenInClear: false,
 };
 

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { NoteForged, splitNotes } from '@clinical-events/protocol/verify';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { verifyNote } from '../../src/integrity/note-signing.js';
 import { FileSink } from '../../src/publishing/file-sink.js';
 import { nodeSinkFiles, SinkFilesError, type SinkFiles } from '../../src/publishing/sink-files.js';
@@ -184,6 +184,13 @@ describe('a file sink', () => {
       );
       expect(held(file)).toBe(notes(9, 200) + torn);
     }
+  });
+
+  test('is told with the size of the ledger itself, of which the newest checkpoint covers less', async () => {
+    const file = scratchFile(notes(200));
+    log.held = 163;
+    onTestFinished(() => void (log.held = 0));
+    expect((await rejection(give(sinkOn(file), 150))).message).toContain('and this ledger has 163: ');
   });
 
   test('is forked when the ledger went on differently from what is there', async () => {

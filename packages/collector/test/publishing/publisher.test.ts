@@ -33,6 +33,7 @@ function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
   const publisher = new Publisher({
     sinks: parseSinks(sinks),
     tiles: log.tiles,
+    events: log.events,
     readingsRootAt: (lines) => Promise.resolve(mth(LINES.slice(0, lines))),
     dataDir,
     logKeys: log.logKeys,

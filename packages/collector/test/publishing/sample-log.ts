@@ -29,6 +29,9 @@ const LEAVES = 300;
 export class SampleLog implements LogView {
   readonly tiles: HashSource;
   readonly logKeys = (): readonly NoteKey[] => [this.signer.key];
+  /** What the ledger is to hold that has come no further than the newest checkpoint, unless it is set. */
+  held = 0;
+  readonly events = (): number => this.held;
 
   constructor(
     readonly signer: SampleKey = newKey(),

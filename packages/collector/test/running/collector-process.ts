@@ -5,7 +5,14 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
-const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
+/**
+ * As it is when installed, a link in a directory of PATH: messages then name the command `collector`, wherever the
+ * repository is.
+ */
+const BIN = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-bin-'));
+const MAIN = path.join(BIN, 'collector');
+fs.symlinkSync(path.resolve(import.meta.dirname, '../../dist/cli/main.js'), MAIN);
+process.once('exit', () => fs.rmSync(BIN, { recursive: true, force: true }));
 
 /**
  * The environment without the settings, and the wish for colours, of whoever runs the tests. Tests run side by side, so
@@ -13,9 +20,10 @@ const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
  */
 export const ENVIRONMENT: NodeJS.ProcessEnv = {
   ...Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !/^(COLLECTOR_|OTEL_|FORCE_COLOR$)/.test(name)),
+    Object.entries(process.env).filter(([name]) => !/^(COLLECTOR_|OTEL_|npm_|FORCE_COLOR$)/.test(name)),
   ),
   COLLECTOR_MANAGEMENT_PORT: '0',
+  PATH: `${BIN}${path.delimiter}${process.env['PATH']}`,
 };
 
 export function temporaryDirectory(): string {
