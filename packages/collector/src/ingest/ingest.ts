@@ -215,15 +215,18 @@ export class Ingest {
   /** A key that was made since the last look at the store is accepted. Nothing of the body is read meanwhile. */
   #lookUp(exchange: Exchange, headers: RequestHeaders): void {
     const { keys } = this.#options;
-    const { request } = exchange;
+    const { request, response } = exchange;
     const { socket } = request;
     this.#lookingUp.add(socket);
+    if (isUnproven(socket)) this.#unproven.hold(socket);
     keys.lookAgain().then(
       () => {
         this.#lookingUp.delete(socket);
         // The client may have gone away, and then nothing would end what is begun here.
         if (request.destroyed) return;
-        this.#admit(exchange, headers, keys.authenticate(headers.apiKey, Date.now()));
+        const principal = keys.authenticate(headers.apiKey, Date.now());
+        if (typeof principal !== 'string' && this.#unproven.letGo(socket)) response.shouldKeepAlive = false;
+        this.#admit(exchange, headers, principal);
       },
       () => socket.destroy(),
     );

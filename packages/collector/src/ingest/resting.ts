@@ -16,18 +16,14 @@ const PER_SECOND = 1000;
 /** So many requests of one connection are refused in one turn of the loop, by their heads. */
 const MOST_A_TURN = 16;
 
-interface Rest {
-  readonly principal: Principal | undefined;
-  readonly parser: HeldParser | undefined;
-}
-
 export class RestingConnections {
   /** In the order in which they began. */
-  readonly #resting = new Map<Socket, Rest>();
+  readonly #resting = new Map<Socket, Principal | undefined>();
   /** Who was refused, by connection, of those that may go on since this turn of the loop. */
   readonly #ended = new Map<Socket, Principal | undefined>();
   /** Refused in this turn of the loop. */
   readonly #refused = new Map<Socket, number>();
+  readonly #held = new WeakMap<Socket, HeldParser>();
   #timer: NodeJS.Timeout | undefined;
   #releasedAt = 0;
   #over = false;
@@ -56,13 +52,27 @@ export class RestingConnections {
     return this.#ended.size > 0 && this.#ended.get(socket) === principal;
   }
 
+  /** From now on requests that are parsed on the connection are dropped, until it has rested or is let go. */
+  hold(socket: Socket): void {
+    if (!this.#held.has(socket)) this.#held.set(socket, new HeldParser(socket));
+  }
+
+  /** Requests are handed on again. @returns whether one was dropped, so that the connection is of no more use. */
+  letGo(socket: Socket): boolean {
+    const parser = this.#held.get(socket);
+    this.#held.delete(socket);
+    parser?.letGo();
+    return parser?.lostRequest === true;
+  }
+
   /** Call when a request was refused: its connection rests once all of it has come, unless it is to be closed. */
   add(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     if (this.#over) return;
-    const parser = this.oneAtATime ? new HeldParser(request.socket) : undefined;
+    const { socket } = request;
+    if (this.oneAtATime) this.hold(socket);
     if (!response.shouldKeepAlive) return;
     // At once and not at the end of the turn: a client that is quick is read again in the same one.
-    const rest = (): void => this.#begin(request.socket, { principal, parser });
+    const rest = (): void => this.#begin(socket, principal);
     if (request.readableEnded) rest();
     else request.once('end', rest);
   }
@@ -89,11 +99,11 @@ export class RestingConnections {
     this.#release(this.size);
   }
 
-  #begin(socket: Socket, rest: Rest): void {
+  #begin(socket: Socket, principal: Principal | undefined): void {
     if (socket.destroyed || this.#resting.has(socket)) return;
-    if (this.#over) return goOn(socket, rest);
+    if (this.#over) return this.#goOn(socket);
     socket.pause();
-    this.#resting.set(socket, rest);
+    this.#resting.set(socket, principal);
     if (this.#timer !== undefined) return;
     this.#releasedAt = performance.now();
     this.#timer = setInterval(() => this.#tick(), TICK_MS).unref();
@@ -109,20 +119,19 @@ export class RestingConnections {
 
   #release(count: number): void {
     if (this.#ended.size === 0) setImmediate(() => this.#ended.clear());
-    for (const [socket, rest] of this.#resting) {
+    for (const [socket, principal] of this.#resting) {
       if (count-- <= 0) break;
       this.#resting.delete(socket);
-      this.#ended.set(socket, rest.principal);
-      goOn(socket, rest);
+      this.#ended.set(socket, principal);
+      this.#goOn(socket);
     }
     if (this.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }
-}
 
-function goOn(socket: Socket, { parser }: Rest): void {
-  parser?.letGo();
-  if (parser?.lostRequest === true) endSocket(socket);
-  else socket.resume();
+  #goOn(socket: Socket): void {
+    if (this.letGo(socket)) endSocket(socket);
+    else socket.resume();
+  }
 }

@@ -390,6 +390,7 @@ describe('pipelined requests', () => {
   const REFUSED: readonly (readonly [what: string, parts: RequestParts])[] = [
     ['no key', { key: undefined }],
     ['a wrong key', { key: 'nonsense' }],
+    ['a key that may be new', { key: `cek_abcdefghijkl_${'a'.repeat(43)}` }],
     ['a wrong path', { target: '/event/none' }],
     ['a wrong method', { method: 'GET', body: '' }],
     ['no host', { headers: { Host: undefined } }],
@@ -421,7 +422,7 @@ describe('pipelined requests', () => {
 
   test('one after the other are each answered, also where no key was shown [R-316]', async () => {
     const connection = await open();
-    for (const [, parts] of REFUSED.slice(0, 4)) {
+    for (const [, parts] of REFUSED.slice(0, 5)) {
       connection.write(post(parts));
       expect((await connection.answer())?.status).toBeGreaterThanOrEqual(400);
     }

@@ -242,7 +242,7 @@ test('the first start prints a curl line that says whom to believe [R-505]', asy
   await collector.stop();
   fs.rmSync(directory, { recursive: true, force: true });
   expect(collector.output.stdout).toContain(` https://127.0.0.1:${collector.port}/event/inference-start`);
-  expect(collector.output.stdout).toContain(`--cacert '${path.join(certificates, 'tls.crt')}' `);
+  expect(collector.output.stdout).toContain(`--cacert ${path.join(certificates, 'tls.crt')} `);
 });
 
 test('a session is taken up again, but not past a renewed certificate [R-821]', async () => {
