@@ -31,7 +31,11 @@ export default tseslint.config(
   },
   {
     files: ['packages/*/src/**/*.ts'],
-    ignores: ['packages/collector/src/config/**', 'packages/client/src/cli/arguments.ts'],
+    ignores: [
+      'packages/collector/src/config/**',
+      'packages/client/src/cli/arguments.ts',
+      'packages/client/src/options.ts',
+    ],
     rules: {
       'no-restricted-properties': [
         'error',
@@ -39,7 +43,7 @@ export default tseslint.config(
           object: 'process',
           property: 'env',
           message:
-            'The environment is read in one place of a package: config/, and cli/arguments.ts of the client.',
+            'The environment is read in one place: config/, and options.ts and cli/arguments.ts of the client.',
         },
       ],
     },

@@ -14,11 +14,13 @@ const HELP = `npm run bench -- [options]
                       tree: the rate with the tree of hashes and without it
                       metrics: the rate with metrics, scraped every 15 s and every second, and without any counting
                       overload: three times the load that it can take, and a modest sender beside it
+                      refused: a sender beside connections that show no key and send what is refused
+                      hostile: the bodies that cost most, and a modest sender beside them
                       verify: how fast a filled ledger is checked, memory, the tree made anew
                       records: how fast events become records in a Parquet file, memory
                       client: what a capture costs, memory while events wait, how fast a backlog is sent
   --rounds <n>        how often everything is repeated (default 3)
-  --seconds <n>       length of one measurement (default 8; memory: 40; overload: 20)
+  --seconds <n>       length of one measurement (default 8; memory: 40; overload: 20; hostile: 5)
   --warmup <n>        seconds before it (default 2)
   --connections <n>   keep-alive connections (default 256)
   --peers <names>     rate: which ones, with commas (default collector,raw,fastify-pg,express-sqlite)
@@ -27,7 +29,8 @@ const HELP = `npm run bench -- [options]
                       client: how many wait (default 1000000, 3 GB)
   --data-dir <path>   the same four: where the filled ledger is, or is made and kept (default: made and removed)
   --cold              stored, start: have the kernel forget the ledger's files before each timed start
-  --sockets <n>       memory, overload: how many connections, and how many slow clients (default 2000)
+  --sockets <n>       memory, overload: how many connections, and how many slow clients (default 2000);
+                      refused: how many connections (default 1000)
   --scratch <path>    on the disk to measure (default: the system's temporary directory)
   --seed <n>          for the ids; a new one each time by default, since a kept ledger remembers them
   --json <file>       the result as JSON too; - for standard output instead of tables
@@ -61,6 +64,8 @@ const SCENARIOS = {
   tree: { seconds: 8 },
   metrics: { seconds: 8 },
   overload: { seconds: 20 },
+  refused: { seconds: 8, sockets: 1000 },
+  hostile: { seconds: 5 },
   verify: { events: 1_000_000 },
   records: { events: 10_000_000 },
   client: { seconds: 8, events: 1_000_000 },
@@ -79,7 +84,7 @@ function readOptions() {
       events: { type: 'string' },
       'data-dir': { type: 'string' },
       cold: { type: 'boolean', default: false },
-      sockets: text('2000'),
+      sockets: { type: 'string' },
       scratch: text(os.tmpdir()),
       seed: { type: 'string' },
       json: { type: 'string' },
@@ -113,7 +118,7 @@ function readOptions() {
     warmup: number('warmup', 1),
     connections: number('connections', 1),
     events: number('events', 1, SCENARIOS[scenario].events),
-    sockets: number('sockets', 1),
+    sockets: number('sockets', 1, SCENARIOS[scenario].sockets ?? 2000),
     seed: number('seed', 0, randomInt(2 ** 32)),
     cold: values.cold,
     dataDir: values['data-dir'] === undefined ? undefined : path.resolve(values['data-dir']),
@@ -133,7 +138,10 @@ function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers,
     case 'tree':
     case 'metrics':
       return common;
+    case 'hostile':
+      return { seconds };
     case 'overload':
+    case 'refused':
       return { rounds, seconds, warmup, sockets };
     case 'client':
       return { ...common, events };
@@ -147,7 +155,9 @@ function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers,
 
 async function main() {
   const options = readOptions();
-  if (wrkVersion() === undefined) {
+  // It has senders of its own and no peers.
+  const isAlone = options.scenario === 'hostile';
+  if (!isAlone && wrkVersion() === undefined) {
     throw new Unusable(
       'wrk is not installed: "apt-get install wrk" (Debian, Ubuntu) or "dnf install wrk" (Fedora)',
     );
@@ -156,13 +166,13 @@ async function main() {
   mkdirSync(options.scratch, { recursive: true });
   requireDisk(options.scratch);
   if (options.dataDir !== undefined) requireDisk(options.dataDir);
-  installPeers();
+  if (!isAlone) installPeers();
   const { [options.scenario]: scenario } = await import(`./scenarios/${options.scenario}.mjs`);
   const head = {
     scenario: options.scenario,
     startedAt: new Date().toISOString(),
     machine: machine(options.scratch),
-    versions: await versions(),
+    versions: await versions({ peers: !isAlone }),
     options: recorded(options),
   };
   const result = await scenario({

@@ -3,10 +3,10 @@
 //   npm ci && npm run build
 //   node scripts/assemble.mjs <directory>
 //
-// The packages as npm would publish them, and what they need to run as the lock file says. No package's install
-// script is run: none of them needs one.
+// The packages as npm would publish them, and what they need to run as the lock file says, with the documents and what
+// an installation is made of (deploy/). No package's install script is run: none of them needs one.
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
 const [, , target] = process.argv;
@@ -19,7 +19,7 @@ const { workspaces } = JSON.parse(readFileSync(path.join(root, 'package.json'), 
 function copy(file) {
   const to = path.join(target, file);
   mkdirSync(path.dirname(to), { recursive: true });
-  cpSync(path.join(root, file), to);
+  cpSync(path.join(root, file), to, { recursive: true });
 }
 
 /** What npm would pack of a package. */
@@ -35,9 +35,12 @@ function packed(workspace) {
 }
 
 for (const file of ['package.json', 'package-lock.json', '.npmrc', 'LICENSE']) copy(file);
+for (const file of ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs', 'deploy']) copy(file);
 for (const workspace of workspaces) {
   for (const file of packed(workspace)) copy(path.join(workspace, file));
 }
+// A link to it in PATH is the command `collector`.
+chmodSync(path.join(target, 'packages/collector/dist/cli/main.js'), 0o755);
 const npm = ['ci', '--omit=dev', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'];
 const { status } = spawnSync('npm', npm, { cwd: target, stdio: ['ignore', 2, 2] });
 process.exit(status ?? 1);

@@ -65,6 +65,21 @@ export const FIGURES = {
     judgedBy: 'max',
     places: 0,
   },
+  'refused/p99': {
+    title: 'p99 of a sender beside refused connections, ms',
+    atMost: 100,
+    judgedBy: 'max',
+    places: 0,
+  },
+  'refused/probes': { title: 'Probes not answered within 1 s', atMost: 0, judgedBy: 'max', places: 0 },
+  'hostile/cost': { title: 'Worst body of a MiB / text of a MiB', atMost: 5, judgedBy: 'max', places: 1 },
+  'hostile/p99': {
+    title: 'p99 of a modest sender beside one key with the worst bodies, ms',
+    atMost: 250,
+    judgedBy: 'max',
+    places: 0,
+  },
+  'hostile/rss': { title: 'RSS meanwhile, MiB', atMost: 464, judgedBy: 'max', places: 0 },
   'verify/rate': {
     title: 'verify on one core, events/s',
     atLeast: 300_000,

@@ -37,17 +37,24 @@ function installed(name) {
   return JSON.parse(fs.readFileSync(manifest, 'utf8')).version;
 }
 
-export async function versions() {
+async function peerVersions() {
+  return {
+    postgres: await postgresVersion(),
+    fastify: installed('fastify'),
+    pg: installed('pg'),
+    express: installed('express'),
+    wrk: wrkVersion(),
+  };
+}
+
+/** Without peers, only of what the scenario uses. */
+export async function versions({ peers }) {
   const commit = git('rev-parse', '--short=12', 'HEAD') ?? 'unknown';
   const changed = (git('status', '--porcelain', '--', '../packages') ?? '') !== '';
   return {
     collector: changed ? `${commit} with changes` : commit,
     node: process.versions.node,
     sqlite: process.versions.sqlite,
-    postgres: await postgresVersion(),
-    fastify: installed('fastify'),
-    pg: installed('pg'),
-    express: installed('express'),
-    wrk: wrkVersion(),
+    ...(peers ? await peerVersions() : {}),
   };
 }

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { CONTAINER_USER, ROOT } from './repository.js';
+import { CONTAINER_USER, ROOT, textOf } from './repository.js';
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-assembled-'));
 const assembled = path.join(scratch, 'opt');
@@ -85,4 +85,22 @@ test('[R-844] what is deployed holds no test, no compiler and no package that on
   }
   const native = files.filter((file) => file.endsWith('.node'));
   expect(native).toEqual([]);
+});
+
+test('[R-912] what is deployed holds what the installation in docs/OPERATIONS.md uses', () => {
+  const [, steps = ''] =
+    /^### On a host$([^]*?)^### In a container$/m.exec(textOf('docs/OPERATIONS.md')) ?? [];
+  const used = [...steps.matchAll(/^ {4}install .*?(deploy\/\S+)/gm)].map(([, file = '']) => file);
+  expect(used).toHaveLength(3);
+  for (const file of [...used, 'deploy/prometheus/rules.yaml', 'docs/OPERATIONS.md', 'README.md']) {
+    expect(fs.readFileSync(path.join(assembled, file), 'utf8'), file).toBe(textOf(file));
+  }
+  const [, linked = ''] =
+    /^ {4}ln -sfn \/opt\/collector\/(\S+) \/usr\/local\/bin\/collector$/m.exec(steps) ?? [];
+  const bin = path.join(scratch, 'bin');
+  fs.mkdirSync(bin);
+  fs.symlinkSync(path.join(assembled, linked), path.join(bin, 'collector'));
+  const env = { PATH: `${bin}:${path.dirname(process.execPath)}:/usr/bin:/bin` };
+  const { stdout } = spawnSync('sh', ['-c', 'collector keys create --help'], { env, encoding: 'utf8' });
+  expect(stdout).toContain('  $ collector keys create --permissions all');
 });

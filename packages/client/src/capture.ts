@@ -6,6 +6,7 @@
 import type { EventKind, ModelInstance } from '@clinical-events/protocol';
 import { Captured, type Fate } from './captured.js';
 import { contentUri, copyOf, sha256Of, type ContentStore } from './content/content-store.js';
+import type { Debug } from './debug.js';
 import type { EventDetails, EventMaker } from './event.js';
 import { Front, type Content } from './front.js';
 import type { RefusedCapture } from './listeners.js';
@@ -41,6 +42,7 @@ export interface CaptureParts {
   readonly writeAtEnd: (events: readonly LateEvent[]) => { readonly kept: number; readonly error: unknown };
   readonly onRefused: (refused: RefusedCapture) => void;
   readonly onTrouble: (what: string, error: unknown) => void;
+  readonly debug?: Pick<Debug, 'captured'> | undefined;
 }
 
 type Watched = Pick<NewEvent, 'kind' | 'eventId'>;
@@ -273,6 +275,7 @@ export class Capture {
   }
 
   #watch({ kind, eventId }: Watched, fate: Promise<Fate>): void {
+    this.#parts.debug?.captured({ kind, eventId }, fate);
     if (fate === this.#together?.fate) {
       this.#together.events.push({ kind, eventId });
       return;

@@ -2,16 +2,18 @@
 import type { Profile } from '@clinical-events/protocol';
 import { atExit, notAtExit } from './at-exit.js';
 import { Capture } from './capture.js';
+import { debugging, eventIdIn } from './debug.js';
 import { EventMaker } from './event.js';
+import { unknownName } from './known-names.js';
 import { listening } from './listeners.js';
-import { checkChoices, contentStore, spoolOptions, type ClientOptions } from './options.js';
+import { checkChoices, contentStore, destinationOf, spoolOptions, type ClientOptions } from './options.js';
 import { Run, RunHandle, type RunDetails, type RunStart } from './run.js';
 import { Sampler } from './sampling/sampler.js';
 import type { Backoff } from './sending/backoff.js';
 import { checkDestination, endpointFor } from './sending/endpoint-for.js';
 import { Sender } from './sending/sender.js';
 import { setbackOf, type Setback } from './sending/setback.js';
-import { Spool, type SpooledEvent, type SpoolState } from './spool/spool.js';
+import { Spool, type SpoolState } from './spool/spool.js';
 
 /** What tests have to hurry. */
 export interface SendingPace {
@@ -42,6 +44,7 @@ export class Client<P extends Profile = 'minimum'> {
   readonly #opening: Promise<Spool>;
   readonly #summing: NodeJS.Timeout | undefined;
   readonly #settleMs: number;
+  readonly #onTrouble: (what: string, error: unknown) => void;
   readonly #lastGasp: () => void;
   #gaveUpOpening = false;
   #spool: Spool | undefined;
@@ -51,7 +54,9 @@ export class Client<P extends Profile = 'minimum'> {
   /** @internal See `createClient`. */
   constructor(options: ClientOptions<P>, pace: SendingPace = {}) {
     checkChoices(options);
-    const { url, apiKey, agent, concurrency, sampling } = options;
+    const { url, apiKey } = destinationOf(options);
+    const { agent, concurrency, sampling } = options;
+    const debug = options.debug === true ? debugging() : undefined;
     const { onTrouble, onRefused, onQuarantine, ending } = listening(options);
     const place = { ...spoolOptions(options.spool), onTrouble };
     const maker = new EventMaker(options.app ?? {}, options.validate ?? 'minimum');
@@ -59,9 +64,10 @@ export class Client<P extends Profile = 'minimum'> {
     const store = contentStore(options.content);
     const { patienceMs, backoff, slowMs, settleMs = SETTLE_MS } = pace;
     this.#settleMs = settleMs;
+    this.#onTrouble = onTrouble;
     this.#opening = Spool.open(place);
     this.#capture = new Capture({
-      ...{ maker, sampler, store, spool: this.#opening, onRefused, onTrouble },
+      ...{ maker, sampler, store, spool: this.#opening, onRefused, onTrouble, debug },
       writeAtEnd: (events) => Spool.writeLate(place, events),
     });
     this.#lastGasp = () => {
@@ -89,7 +95,7 @@ export class Client<P extends Profile = 'minimum'> {
           onSetback(setbackOf(error));
         }
         this.#sender = new Sender({
-          ...{ spool, endpoint, concurrency, onSetback, onTrouble, backoff, slowMs },
+          ...{ spool, endpoint, concurrency, onSetback, onTrouble, backoff, slowMs, trace: debug },
           onQuarantine: ({ kind, body }, refusal) =>
             onQuarantine({ kind, eventId: eventIdIn(body), refusal }),
         });
@@ -132,7 +138,10 @@ export class Client<P extends Profile = 'minimum'> {
    */
   close(options: { readonly timeoutMs?: number } = {}): Promise<{ waiting: number }> {
     // In spite of its type: no call throws.
-    const { timeoutMs = CLOSE_MS } = (options as typeof options | null) ?? {};
+    const given = (options as typeof options | null) ?? {};
+    const slip = unknownName('the options of close', given, ['timeoutMs']);
+    if (slip !== undefined) this.#onTrouble(slip, undefined);
+    const { timeoutMs = CLOSE_MS } = given;
     this.#closing ??= this.#close(timeoutMs);
     return this.#closing;
   }
@@ -215,14 +224,4 @@ async function within(milliseconds: number, done: Promise<unknown>): Promise<voi
   const passed = new Promise<void>((resolve) => (timer = setTimeout(resolve, longest || 0)));
   await Promise.race([done, passed]);
   clearTimeout(timer);
-}
-
-/** Undefined for what another writer has left in the directory and is no event. */
-function eventIdIn(body: SpooledEvent['body']): string | undefined {
-  try {
-    const event = JSON.parse(Buffer.from(body).toString()) as { readonly event_id: string };
-    return event.event_id;
-  } catch {
-    return undefined;
-  }
 }

@@ -7,6 +7,7 @@ import {
   type Profile,
   type SystemMetadata,
 } from '@clinical-events/protocol';
+import { nestsDeeper } from './nesting.js';
 import { EventInvalid } from './refusals.js';
 import { UuidSource } from './uuid.js';
 
@@ -103,16 +104,6 @@ export class EventMaker {
     }
     return body;
   }
-}
-
-/** Whether more than so many arrays and objects stand inside each other, the outermost one counted. */
-function nestsDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (levels === 0) return true;
-  // Nothing is made on the way: this is gone through for each event.
-  const inner = value as Readonly<Record<string, unknown>>;
-  for (const name in inner) if (nestsDeeper(inner[name], levels - 1)) return true;
-  return false;
 }
 
 /** Whole milliseconds since a moment of performance.now(), as an int32. */

@@ -9,6 +9,7 @@ import { ContentBucket, type BucketOptions } from './content/content-bucket.js';
 import { ContentDirectory } from './content/content-directory.js';
 import type { ContentStore } from './content/content-store.js';
 import type { EventSource } from './event.js';
+import { unknownName } from './known-names.js';
 import type { Listeners } from './listeners.js';
 import type { Sampling } from './sampling/sampling.js';
 import type { Durability, SpoolOptions } from './spool/spool.js';
@@ -25,10 +26,13 @@ export interface SpoolPlace {
 }
 
 export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners {
-  /** Where the collector is: http or https. */
-  readonly url: string | URL;
-  /** A function is asked before every request, and answers at once: a key can be exchanged while the application runs. */
-  readonly apiKey: string | (() => string);
+  /** Where the collector is: http or https. COLLECTOR_URL in the environment when not given. */
+  readonly url?: string | URL | undefined;
+  /**
+   * A function is asked before every request, and answers at once: a key can be exchanged while the application runs.
+   * COLLECTOR_KEY in the environment when not given.
+   */
+  readonly apiKey?: string | (() => string) | undefined;
   /** Where events wait until the collector has them. A text is a directory. */
   readonly spool: string | SpoolPlace;
   /** What events say of where they come from. Host name and process id are filled in. */
@@ -43,13 +47,35 @@ export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners 
   readonly concurrency?: number | undefined;
   /** For a proxy, or certificates of one's own. */
   readonly agent?: Agent | undefined;
+  /** Prints on standard error what is captured, sent and answered: kinds, ids and statuses, no contents. */
+  readonly debug?: boolean | undefined;
 }
 
 type Options = ClientOptions<Profile>;
 
+/** By a record the compiler sees to it that none is missing. */
+const namesOf = (names: Readonly<Record<string, true>>) => Object.keys(names);
+const OPTION_NAMES = namesOf({
+  ...{ url: true, apiKey: true, spool: true, app: true, validate: true, sampling: true, content: true },
+  ...{ concurrency: true, agent: true, debug: true, onRefused: true, onQuarantine: true, onTrouble: true },
+} satisfies Record<keyof Options, true>);
+const SPOOL_NAMES = namesOf({
+  ...{ directory: true, durability: true, key: true, maxBytes: true },
+} satisfies Record<keyof SpoolPlace, true>);
+const APP_NAMES = namesOf({
+  ...{ hostname: true, app_name: true, proc_id: true },
+} satisfies Record<keyof EventSource, true>);
+const SAMPLING_NAMES = namesOf({
+  ...{ rate: true, risk: true, window: true, afterModelChange: true },
+} satisfies Record<keyof Sampling, true>);
+const BUCKET_NAMES = namesOf({
+  ...{ bucket: true, endpoint: true, region: true, credentials: true, prefix: true },
+} satisfies Record<keyof BucketOptions, true>);
+
 /** @throws RangeError */
 export function checkChoices(options: Options): void {
   if (!isObject(options)) throw new RangeError('createClient needs its options');
+  checkNames(options);
   const { concurrency = 1, validate = 'minimum', spool } = options;
   if (typeof spool !== 'string' && !isObject(spool)) {
     throw new RangeError('spool is a directory, or an object such as { directory }');
@@ -63,6 +89,32 @@ export function checkChoices(options: Options): void {
   if (!['fsync', 'os', 'memory'].includes(durability)) {
     throw new RangeError('durability is fsync, os or memory');
   }
+}
+
+/** @throws RangeError for a name that no option has. */
+function checkNames(options: Options): void {
+  const { spool, app, sampling, content } = options;
+  const { window, afterModelChange }: Partial<Sampling> = isObject(sampling) ? sampling : {};
+  const bucket = isObject(content) && 'bucket' in content ? content : undefined;
+  const places: readonly (readonly [string, unknown, readonly string[]])[] = [
+    ['the options of createClient', options, OPTION_NAMES],
+    ['spool', spool, SPOOL_NAMES],
+    ['app', app, APP_NAMES],
+    ['sampling', sampling, SAMPLING_NAMES],
+    ['sampling.window', window, ['runs', 'ms', 'bytes']],
+    ['sampling.afterModelChange', afterModelChange, ['ms', 'rate']],
+    ['content', bucket, BUCKET_NAMES],
+  ];
+  for (const [what, given, known] of places) {
+    const sentence = isObject(given) ? unknownName(what, given, known) : undefined;
+    if (sentence !== undefined) throw new RangeError(sentence);
+  }
+}
+
+/** Where events go, and with which key: what is given, or else what the environment says. */
+export function destinationOf({ url, apiKey }: Options): Pick<Options, 'url' | 'apiKey'> {
+  const { COLLECTOR_URL, COLLECTOR_KEY } = process.env;
+  return { url: url ?? COLLECTOR_URL, apiKey: apiKey ?? COLLECTOR_KEY };
 }
 
 export function spoolOptions(spool: Options['spool']): SpoolOptions {

@@ -4,8 +4,11 @@ import type { Issue } from '@clinical-events/protocol';
 /** The event is not one that a collector would take. */
 export class EventInvalid extends Error {
   override name = 'EventInvalid';
-  /** As the collector would have answered; `not_json` for what cannot be written as JSON at all. */
-  readonly code: 'validation_failed' | 'body_too_large' | 'nesting_too_deep' | 'not_json';
+  /**
+   * As the collector would have answered; `not_json` for what cannot be written as JSON at all, `unknown_name` for what a
+   * call was told under a name that it does not have.
+   */
+  readonly code: 'validation_failed' | 'body_too_large' | 'nesting_too_deep' | 'not_json' | 'unknown_name';
   /** With `validation_failed`: the faults, as the collector would have named them. */
   readonly issues: readonly Issue[];
 

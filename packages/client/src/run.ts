@@ -3,7 +3,15 @@ import type { EventKind, EventOf, ModelInstance, Profile } from '@clinical-event
 import type { Capture } from './capture.js';
 import type { Captured } from './captured.js';
 import { latencySince, type EventDetails } from './event.js';
-import { fieldsOf, isFields, readDetails, unreadable, withUri, type AllDetails } from './run-details.js';
+import {
+  fieldsOf,
+  isFields,
+  readDetails,
+  slip,
+  unreadable,
+  withUri,
+  type AllDetails,
+} from './run-details.js';
 import type { EventInvalid } from './refusals.js';
 import type { SampledRun } from './sampling/sampler.js';
 
@@ -99,7 +107,7 @@ export class RunHandle<P extends Profile = 'minimum'> {
     details: EventDetails | WithContent,
     payload: (contentUri: string | undefined) => Readonly<Record<string, unknown>>,
   ): Captured {
-    const { said, fault } = readDetails(details);
+    const { said, fault } = readDetails(kind, details);
     const { content } = said;
     const latencyMs = this.latencyOf(kind, said);
     const { model, sampled } = this.known;
@@ -130,7 +138,7 @@ export class Run<P extends Profile = 'minimum'> extends RunHandle<P> {
   /** @internal Runs are had from a client. */
   constructor(capture: Capture, start: RunStart<P>, details: RunDetails, outer?: Run<P>) {
     const startEventId = capture.maker.newId();
-    const { said, fault } = readDetails(details);
+    const { said, fault } = readDetails('inference-start', details);
     const { runId = startEventId, content } = said;
     super(capture, runId);
     const { named, payload, fault: unread } = readStart(start);
@@ -171,13 +179,16 @@ interface ReadStart {
   readonly fault: EventInvalid | undefined;
 }
 
+const START_NAMES: readonly (keyof RunStart)[] = ['model', 'user', 'target', 'inputs'];
+
 function readStart(start: unknown): ReadStart {
   try {
-    const { model, user, target, inputs } = fieldsOf(start) as RunStart;
+    const given = fieldsOf(start) as RunStart;
+    const { model, user, target, inputs } = given;
     return {
       named: isFields(model) ? { ...model } : {},
       payload: { model_instance: model, user_identity: user, target_identity: target, inputs },
-      fault: undefined,
+      fault: slip('the start of a run', given, START_NAMES),
     };
   } catch {
     return { named: {}, payload: {}, fault: unreadable('the start of a run') };

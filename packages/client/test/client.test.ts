@@ -1,9 +1,9 @@
 import os from 'node:os';
 import { validateEvent } from '@clinical-events/protocol';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { createClient, EventInvalid } from '../src/index.js';
-import { fakeCollector } from './running/fake-collector.js';
+import { answer, fakeCollector } from './running/fake-collector.js';
 import { hurriedClient, temporaryDirectory } from './running/hurried-client.js';
 import { realCollector } from './running/real-collector.js';
 
@@ -345,6 +345,58 @@ test.each([
     expect(collector.accepted.map(({ event }) => event.event_id)).toEqual([startEventId]);
   },
 );
+
+test('[R-891] address and key come from the environment unless they are given', async () => {
+  const [fromEnvironment, given] = [await fakeCollector(), await fakeCollector()];
+  vi.stubEnv('COLLECTOR_URL', fromEnvironment.url);
+  vi.stubEnv('COLLECTOR_KEY', 'key-of-environment');
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const spool = { durability: 'memory' as const };
+  const first = createClient({ spool });
+  const second = createClient({ spool, url: given.url, apiKey: 'key-given' });
+  for (const log of [first, second]) {
+    log.startRun({ model: MODEL });
+    expect(await log.close()).toEqual({ waiting: 0 });
+  }
+  expect(fromEnvironment.accepted.map(({ apiKey }) => apiKey)).toEqual(['key-of-environment']);
+  expect(given.accepted.map(({ apiKey }) => apiKey)).toEqual(['key-given']);
+});
+
+test('[R-892] debug prints what is captured, sent and answered, and nothing of the contents', async () => {
+  const printed: string[] = [];
+  const print = vi.spyOn(console, 'error').mockImplementation((line: string) => void printed.push(line));
+  onTestFinished(() => print.mockRestore());
+  const collector = await fakeCollector((_event, response, number) => {
+    if (number === 1) response.destroy();
+    else if (number > 3) return false;
+    else {
+      const status = number === 2 ? 503 : 400;
+      answer(response, status, { code: 'some_code', message: 'SECRET' }, { 'X-Request-Id': 'r-7' });
+    }
+    return true;
+  });
+  const { log } = hurriedClient({ url: collector.url, debug: true, apiKey: 'SECRET', concurrency: 1 });
+  const run = log.startRun({ model: { model_id: 'SECRET' }, inputs: { prompt: 'SECRET' } });
+  await log.flush();
+  const { eventId } = run.output({ summary: 'SECRET' });
+  await log.flush();
+  await run.feedback('SECRET' as never).then(undefined, () => undefined);
+  const start = `inference-start ${run.startEventId}`;
+  const output = `human-output ${eventId}`;
+  const lines = printed.map((line) => line.replace('clinical-events: ', ''));
+  // When an event in memory is durable, and when it is sent, is one moment.
+  const isCapture = (line: string) => line.startsWith('captured');
+  expect(lines.filter(isCapture)).toEqual([`captured ${start}: durable`, `captured ${output}: durable`]);
+  expect(lines.filter((line) => !isCapture(line))).toEqual([
+    `sent ${start}`,
+    expect.stringContaining(`no answer to ${start}: `),
+    ...[`sent ${start}`, `answered ${start}: 503 some_code, request r-7`],
+    ...[`sent ${start}`, `answered ${start}: 400 some_code, request r-7`],
+    ...[`sent ${output}`, `answered ${output}: 201`],
+    expect.stringMatching(/^refused user-feedback [0-9a-f-]{36}: the event is not valid/),
+  ]);
+  expect(printed.join()).not.toContain('SECRET');
+});
 
 test('[R-862] blanks around a key, such as the line break of its file, are not of it', async () => {
   const collector = await fakeCollector();

@@ -126,6 +126,79 @@ test('[R-864] the bytes of a Uint8Array are taken, whatever length it claims', a
   expect(stored).toEqual([3]);
 });
 
+const RUN_ID = '0190aabb-ccdd-7102-8304-050607000000';
+
+test.each<[string, (log: Client) => PromiseLike<unknown>, string]>([
+  [
+    'a start',
+    (log) => log.startRun({ modell: MODEL } as never).started,
+    'there is no "modell" in the start of a run; did you mean "model"?',
+  ],
+  [
+    'a nested start',
+    (log) => log.startRun({}).startRun({ prompt: 'SECRET' } as never).started,
+    'there is no "prompt" in the start of a run, which has model, user, target, inputs',
+  ],
+  [
+    'a name that is a value',
+    (log) => log.startRun({ 'Mrs SECRET': 1 } as never).started,
+    'there is no such name in the start of a run, which has model, user, target, inputs',
+  ],
+  [
+    'details of a start',
+    (log) => log.startRun({}, { runID: RUN_ID } as never).started,
+    'there is no "runID" in the details of inference-start; did you mean "runId"?',
+  ],
+  [
+    'details of an output',
+    (log) => log.run(RUN_ID).output({}, { latencyMS: 5 } as never),
+    'there is no "latencyMS" in the details of human-output; did you mean "latencyMs"?',
+  ],
+  [
+    'a run id for an artifact',
+    (log) =>
+      log
+        .run(RUN_ID)
+        .artifact({ artifact_type: 'other', artifact_uri: 'urn:x:1' }, { runId: RUN_ID } as never),
+    'there is no "runId" in the details of internal-artifact, which has',
+  ],
+  [
+    'details of an outcome',
+    (log) => log.run(RUN_ID).outcome({}, { metaData: {} } as never),
+    'there is no "metaData" in the details of outcome; did you mean "metadata"?',
+  ],
+  [
+    'content of feedback',
+    (log) => log.run(RUN_ID).feedback({}, { content: 'SECRET' } as never),
+    'there is no "content" in the details of user-feedback, which has parentEventId',
+  ],
+])('[R-891] %s under a name that is none is refused with the nearest one', async (_what, call, sentence) => {
+  const { log, refusals } = hurriedClient({ url: AWAY, content: temporaryDirectory() });
+  const error: unknown = await call(log).then(undefined, (reason: unknown) => reason);
+  expect(error).toMatchObject({ name: 'EventInvalid', code: 'unknown_name' });
+  expect(String(error)).toContain(sentence);
+  expect(String(error)).not.toContain('SECRET');
+  expect(refusals.map(({ error: told }) => told)).toEqual([error]);
+});
+
+test('[R-891] a name without a value drops nothing, and the protocol keeps fields of any name', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  const run = log.startRun({ model: { modell: 1 }, more: undefined } as never, { content: undefined });
+  await run.feedback({ stars: 5 }, { content: undefined } as never);
+  await log.flush();
+  expect(collector.accepted.map(({ event }) => [event['model_instance'], event['feedback']])).toEqual([
+    [{ modell: 1 }, undefined],
+    [undefined, { stars: 5 }],
+  ]);
+});
+
+test('[R-891] an option of close that is none is told', async () => {
+  const { log, troubles } = hurriedClient({ url: AWAY });
+  expect(await log.close({ timeout: 5 } as never)).toEqual({ waiting: 0 });
+  expect(troubles).toEqual(['there is no "timeout" in the options of close; did you mean "timeoutMs"?']);
+});
+
 const FINE = { url: AWAY, apiKey: 'key', spool: { durability: 'memory' as const } };
 
 test.each([
@@ -140,6 +213,23 @@ test.each([
   ['null for content', { ...FINE, content: null }],
 ])('%s is a RangeError when the client is made, and says what is asked for', (_what, options) => {
   expect(() => createClient(options as never)).toThrow(RangeError);
+});
+
+test.each([
+  [{ apikey: 'k' }, 'there is no "apikey" in the options of createClient; did you mean "apiKey"?'],
+  [{ onTroubles: 1 }, 'did you mean "onTrouble"?'],
+  [
+    { spool: { durability: 'memory', maxbytes: 5 } },
+    'there is no "maxbytes" in spool; did you mean "maxBytes"?',
+  ],
+  [{ app: { appName: 'chat' } }, 'there is no "appName" in app; did you mean "app_name"?'],
+  [{ sampling: { rates: 1 } }, 'there is no "rates" in sampling; did you mean "rate"?'],
+  [{ sampling: { window: { run: 1 } } }, 'there is no "run" in sampling.window; did you mean "runs"?'],
+  [{ sampling: { afterModelChange: { ms: 1, rat: 1 } } }, 'did you mean "rate"?'],
+  [{ content: { bucket: 'b', regoin: 'r' } }, 'there is no "regoin" in content; did you mean "region"?'],
+])('[R-891] %j is a RangeError when the client is made, with the nearest name', (options, sentence) => {
+  expect(() => createClient({ ...FINE, ...options } as never)).toThrow(sentence);
+  expect(() => createClient({ ...FINE, ...options } as never)).toThrow(RangeError);
 });
 
 test.each([

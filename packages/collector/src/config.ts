@@ -5,10 +5,12 @@
 export { ConfigError, type ConfigFault } from './config/config-error.js';
 export type { CommandName } from './config/option.js';
 export type { Config } from './config/options.js';
+export { inQuotes, ownCommand } from './config/own-command.js';
 export { loadConfig, readConfig, type Reading } from './config/reading.js';
 export { configTable, optionsOf } from './config/reference.js';
 export { reloaded } from './config/reloaded.js';
 export {
+  journalStream,
   openTelemetryVariables,
   serviceManagement,
   showsStacks,

@@ -1,3 +1,4 @@
+import { EXPECTATIONS } from './generated/expectations.js';
 import type { Issue } from './generated/types.js';
 import { validators } from './generated/validators.js';
 import { issuesOf } from './issues.js';
@@ -18,3 +19,6 @@ export function validateEvent(
   const validate = validators[kind][profile];
   return validate(value) ? undefined : issuesOf(validate.errors ?? []);
 }
+
+/** Pointers to all fields that the schemas name, in any kind and profile: an event's validity depends on these alone. */
+export const NAMED_FIELDS: readonly string[] = Object.keys(EXPECTATIONS).filter((pointer) => pointer !== '');

@@ -131,11 +131,14 @@ describe.each(EVENT_KINDS)('the operation of %s', (kind) => {
     expect(examples.map(([, { value }]) => value.code)).toEqual(codes);
   });
 
-  it.each(FAILURES)('says for the status %s whether Retry-After comes with it', (status) => {
-    const expected = entries.some(([, entry]) => String(entry.status) === status && entry.retryAfter);
-    const headers = responseOf(operation, status).headers ?? {};
-    expect(Object.keys(headers)).toEqual(expected ? ['Retry-After'] : []);
-  });
+  it.each(FAILURES)(
+    'says for the status %s which headers come with it, Retry-After among them or not',
+    (status) => {
+      const expected = entries.some(([, entry]) => String(entry.status) === status && entry.retryAfter);
+      const headers = responseOf(operation, status).headers ?? {};
+      expect(Object.keys(headers)).toEqual(['X-Request-Id', ...(expected ? ['Retry-After'] : [])]);
+    },
+  );
 });
 
 describe('the error examples', () => {

@@ -20,11 +20,19 @@ export function captureMiddleware(
   runs: RunsIn,
   options: InstrumentationOptions = {},
 ): LanguageModelMiddleware {
-  const begin = ({ model, params }: Wrapped, startedAt: number, streamed: boolean) =>
-    new ModelCall(runs, options, {
+  // A retry has the very prompt of the call that failed, where the library does not convert it anew (streamText does).
+  const made = new WeakMap<object, ModelCall>();
+  const begin = ({ model, params }: Wrapped, startedAt: number, streamed: boolean) => {
+    const begun = {
       ...{ by: 'ai-sdk', provider: model.provider, model: model.modelId, request: params, startedAt },
       inputs: { message_count: params.prompt.length, tool_count: params.tools?.length ?? 0, streamed },
-    });
+    };
+    const before = made.get(params.prompt);
+    if (before?.goesOn(begun)) return before;
+    const call = new ModelCall(runs, options, begun);
+    made.set(params.prompt, call);
+    return call;
+  };
   return {
     specificationVersion: 'v4',
     async wrapGenerate(wrapped) {
@@ -96,6 +104,7 @@ function takeContent(answer: GrowingAnswer, key: unknown, content: Content): voi
     call.id = content.toolCallId;
     call.name = content.toolName;
     call.input = content.input;
+    call.byProvider = content.providerExecuted === true;
   }
 }
 

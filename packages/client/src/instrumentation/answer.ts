@@ -5,7 +5,11 @@ export interface ToolCall {
   readonly name: string | undefined;
   /** What the tool is asked: JSON in most libraries. */
   readonly input: string;
+  /** The provider runs it itself: the application has nothing to do for it. */
+  readonly byProvider: boolean;
 }
+
+type GrowingToolCall = { -readonly [Name in keyof ToolCall]: ToolCall[Name] };
 
 export interface Usage {
   readonly input_tokens?: number | undefined;
@@ -38,10 +42,7 @@ export class GrowingAnswer implements Answer {
   complete = false;
   /** The provider has said, in the midst of it, that it failed. */
   failed = false;
-  readonly #toolCalls = new Map<
-    unknown,
-    { id: string | undefined; name: string | undefined; input: string }
-  >();
+  readonly #toolCalls = new Map<unknown, GrowingToolCall>();
 
   get toolCalls(): readonly ToolCall[] {
     return [...this.#toolCalls.values()];
@@ -59,9 +60,12 @@ export class GrowingAnswer implements Answer {
   }
 
   /** The tool call that goes by this key within the answer; made when there is none. */
-  toolCall(key: unknown): { id: string | undefined; name: string | undefined; input: string } {
+  toolCall(key: unknown): GrowingToolCall {
     let call = this.#toolCalls.get(key);
-    if (!call) this.#toolCalls.set(key, (call = { id: undefined, name: undefined, input: '' }));
+    if (!call) {
+      call = { id: undefined, name: undefined, input: '', byProvider: false };
+      this.#toolCalls.set(key, call);
+    }
     return call;
   }
 
@@ -73,6 +77,11 @@ export class GrowingAnswer implements Answer {
       ...(typeof output === 'number' && { output_tokens: output }),
     };
   }
+}
+
+/** Whether the application has to run a tool before there is a final answer. Some libraries tell only the reason. */
+export function asksForTools({ toolCalls, finishReason }: Answer): boolean {
+  return toolCalls.some(({ byProvider }) => !byProvider) || /^(tool|function)/.test(finishReason ?? '');
 }
 
 /** A name or an id, if that is what it is. What has blanks may be words of a patient, and is left out. */

@@ -52,6 +52,7 @@ function takeBlock(answer: GrowingAnswer, index: unknown, block: Fields, whole: 
   answer.reasoning += text(thinking) ?? '';
   if (!text(type)?.endsWith('tool_use')) return;
   const call = answer.toolCall(index);
+  call.byProvider = type !== 'tool_use';
   call.id = text(id);
   call.name = text(name);
   // At the start of a stream it is an empty object, and its text follows in pieces.

@@ -1,7 +1,15 @@
 /** The fetch of a library, with the calls of models that go through it captured. */
+import { createHash } from 'node:crypto';
 import { fields, GrowingAnswer, list, text, type Fields } from './answer.js';
 import { EventStream } from './event-stream.js';
-import { ModelCall, quietly, type Begun, type InstrumentationOptions, type RunsIn } from './model-call.js';
+import {
+  ModelCall,
+  quietly,
+  startsRuns,
+  type Begun,
+  type InstrumentationOptions,
+  type RunsIn,
+} from './model-call.js';
 import { watchedStream, type Watcher } from './watched-stream.js';
 
 export interface FetchOptions extends InstrumentationOptions {
@@ -29,24 +37,29 @@ export interface Dialect {
 const MOST_CHARACTERS = 16 << 20;
 
 /**
- * A fetch that captures what goes to and comes from a model, and leaves all else alone. Each attempt is a run of its
- * own. The request is under way before anything is captured, and a stream is passed on as it comes.
+ * A fetch that captures what goes to and comes from a model, and leaves all else alone. A retry is of the run of the
+ * attempt before. The request is under way before anything is captured, and a stream is passed on as it comes.
  */
 export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dialect): typeof fetch {
+  const recent = new RecentCalls();
   return async (input, init) => {
     const make = options.fetch ?? fetch;
     const startedAt = performance.now();
     const answering = make(input, init);
     const reader = quietly(() => readerOf(dialect, input, init));
     if (!reader) return answering;
-    const request = quietly(() => fields(JSON.parse(text(init?.body) ?? '{}'))) ?? {};
-    const attempt = Number(quietly(() => new Headers(init?.headers).get('x-stainless-retry-count')) ?? 0);
+    const body = text(init?.body);
+    const request = quietly(() => fields(JSON.parse(body ?? '{}'))) ?? {};
     const { provider } = dialect;
-    const call = new ModelCall(runs, options, {
+    const begun = {
       ...{ by: provider, provider, model: text(request['model']), request, startedAt },
       inputs: quietly(() => dialect.inputs(request)) ?? {},
-      ...(attempt > 0 && { marks: { attempt: attempt + 1 } }),
-    });
+      attempt: quietly(() => attemptOf(init)) ?? 1,
+    };
+    const key = quietly(() => keyOf(input, body));
+    const before = begun.attempt > 1 ? recent.retried(key, begun.attempt, runs) : undefined;
+    const call = before?.goesOn(begun) ? before : new ModelCall(runs, options, begun);
+    recent.add(key, call);
     let response: Response;
     try {
       response = await answering;
@@ -59,6 +72,59 @@ export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dial
     if (!watched) call.end({ ending: 'not read', answer: new GrowingAnswer() });
     return watched ?? response;
   };
+}
+
+/** Of the SDKs of OpenAI and Anthropic: how many attempts came before. */
+const RETRIES = 'x-stainless-retry-count';
+
+function attemptOf(init: RequestInit | undefined): number {
+  const retries = Number(new Headers(init?.headers).get(RETRIES) ?? 0);
+  return Number.isInteger(retries) && retries > 0 && retries < 1000 ? retries + 1 : 1;
+}
+
+/** The same for requests that ask for the same; undefined for a body that is no text. */
+function keyOf(input: Parameters<typeof fetch>[0], body: string | undefined): string | undefined {
+  if (body === undefined) return undefined;
+  const url = input instanceof Request ? input.url : String(input);
+  return createHash('sha256').update(url).update('\0').update(body).digest('base64');
+}
+
+/** SDKs wait for a minute at most before they try again. */
+const RETRIED_WITHIN_MS = 120_000;
+const MOST_RECENT = 1000;
+
+/** The calls of which a request that says to be a retry may be the next attempt. */
+class RecentCalls {
+  #calls: { readonly key: string; readonly call: ModelCall; readonly at: number }[] = [];
+
+  add(key: string | undefined, call: ModelCall): void {
+    const at = performance.now();
+    this.#calls = this.#calls
+      .filter((each) => each.call !== call && mayGoOn(each, at))
+      .slice(1 - MOST_RECENT);
+    if (key !== undefined) this.#calls.push({ key, call, at });
+  }
+
+  /**
+   * Equal requests at the same time cannot be told apart by what is sent, and taking one for the other could tell of
+   * the wrong patient. So there is an answer only if one call alone can be meant.
+   */
+  retried(key: string | undefined, attempt: number, runs: RunsIn): ModelCall | undefined {
+    const within = quietly(() => startsRuns(runs));
+    const now = performance.now();
+    const [one, ...others] = this.#calls.filter(
+      (each) =>
+        each.key === key &&
+        each.call.attempt === attempt - 1 &&
+        each.call.within === within &&
+        mayGoOn(each, now),
+    );
+    return others.length === 0 ? one?.call : undefined;
+  }
+}
+
+function mayGoOn({ call, at }: { readonly call: ModelCall; readonly at: number }, now: number): boolean {
+  return call.ending === undefined || (call.ending !== 'complete' && now - at < RETRIED_WITHIN_MS);
 }
 
 function readerOf(dialect: Dialect, ...[input, init]: Parameters<typeof fetch>): AnswerReader | undefined {

@@ -110,7 +110,7 @@ export class RunCallbackHandler extends BaseCallbackHandler {
       answer.text = text(output) ?? text(fields(output ?? list(messages).at(-1) ?? outputs)['text']) ?? '';
     });
     // The answer of the model within is the output already.
-    this.#end(id, { ending: 'complete', answer, shown: false });
+    this.#end(id, { ending: 'complete', answer, worded: false });
   }
 
   override handleChainError(error: unknown, id: string): void {
@@ -138,23 +138,32 @@ export class RunCallbackHandler extends BaseCallbackHandler {
     { count, ...request }: AskedModel,
     id: string,
     parent: string | undefined,
-    [, metadata]: Told,
+    [tags, metadata]: Told,
   ): void {
     const { ls_provider, ls_model_name } = metadata ?? {};
     const asked = fields(fields(request.extra)['invocation_params']);
-    this.#begin(id, parent, {
+    const begun = {
       provider: text(ls_provider) ?? 'langchain',
       model: text(ls_model_name) ?? text(asked['model']) ?? text(list(fields(request.model)['id']).at(-1)),
       request,
       inputs: { message_count: count, tool_count: list(asked['tools']).length },
-    });
+    };
+    // withRetry marks what it calls again, and calls it as a child of the same run of its own.
+    const isRetry = list(tags).some((tag) => /^retry:attempt:\d+$/.test(text(tag) ?? ''));
+    const outer = this.#open.get(parent);
+    const call = this.#begin(id, parent, begun, isRetry ? outer?.lastModel : undefined);
+    if (outer) outer.lastModel = call;
   }
 
-  #begin(id: string, parent: string | undefined, begun: Omit<Begun, 'by'>): void {
+  #begin(id: string, parent: string | undefined, begun: Omit<Begun, 'by'>, before?: ModelCall): ModelCall {
     const within = this.#open.get(parent)?.within;
-    const call = new ModelCall(within?.run ?? this.#runs, this.#options, { by: 'langchain', ...begun });
+    const by = 'langchain';
+    const call = before?.goesOn({ by, ...begun })
+      ? before
+      : new ModelCall(within?.run ?? this.#runs, this.#options, { by, ...begun });
     this.#answers.set(call, new GrowingAnswer());
     this.#open.begin(id, { within: call, own: call });
+    return call;
   }
 
   #end(id: string, ended: Ended): void {

@@ -6,7 +6,7 @@
  */
 import { isDroppedPromise } from '../dropped-promise.js';
 import type { Run, RunDetails, RunStart } from '../index.js';
-import { word, type Answer } from './answer.js';
+import { asksForTools, fields, word, type Answer } from './answer.js';
 
 /** A client, or a run: then each call becomes a run nested in it. */
 export interface StartsRuns {
@@ -50,6 +50,12 @@ export interface InstrumentationOptions {
    * `runId`; when it has ended, for the rest. Without it, and when it throws or returns a promise, no word of the call is recorded.
    */
   readonly describe?: ((call: DescribedCall) => Description | undefined) | undefined;
+  /**
+   * Whether a person is shown the answer. Applies to an answer that is complete and has words; a function is asked with
+   * that answer. By default an answer that asks for no tool is shown. Also by default when the function throws or
+   * returns no boolean.
+   */
+  readonly shown?: boolean | ((call: DescribedCall) => boolean) | undefined;
 }
 
 /**
@@ -68,6 +74,8 @@ export interface Begun {
   readonly inputs: Readonly<Record<string, unknown>>;
   /** performance.now() when the call began; now when it is not given. */
   readonly startedAt?: number | undefined;
+  /** The number of this attempt, from 1 on; 1 when it is not given. */
+  readonly attempt?: number | undefined;
   /** When it began, for a call that is told later. */
   readonly timestamp?: Date | undefined;
   /** What system_metadata says beside who captured it. */
@@ -78,10 +86,12 @@ export interface Ended {
   readonly ending: Ending;
   readonly answer: Answer;
   readonly error?: unknown;
-  /** The status of HTTP, of a call that failed by it. */
+  /** What the failure is called, where there is no error to ask. */
+  readonly errorName?: string | undefined;
+  /** The status of HTTP, of a call that failed by it; asked of the error when it is not given. */
   readonly status?: number | undefined;
-  /** Whether there was anything to show, where that is known without the text. */
-  readonly shown?: boolean | undefined;
+  /** Whether the answer has words, where that is known without the text. */
+  readonly worded?: boolean | undefined;
   readonly timestamp?: Date | undefined;
   readonly latencyMs?: number | undefined;
 }
@@ -92,21 +102,25 @@ let warned = false;
 export class ModelCall {
   /** Undefined when not even the run could be started. */
   readonly run: Run | undefined;
-  readonly #begun: Begun;
+  /** What it was started in. */
+  readonly within: StartsRuns | undefined;
+  #begun: Begun;
   readonly #startedAt: number;
-  readonly #describe: InstrumentationOptions['describe'];
+  readonly #options: InstrumentationOptions;
+  #ending: Ending | undefined;
   #describeFailed = false;
   #artifacts = 0;
 
   /** The model is called. */
-  constructor(runs: RunsIn, { describe }: InstrumentationOptions, begun: Begun) {
+  constructor(runs: RunsIn, options: InstrumentationOptions, begun: Begun) {
     this.#begun = begun;
     this.#startedAt = begun.startedAt ?? performance.now();
-    this.#describe = describe;
+    this.#options = options;
     const { provider, model, inputs, timestamp } = begun;
     const said = this.#described({});
+    this.within = quietly(() => startsRuns(runs));
     this.run = quietly(() =>
-      startsRuns(runs).startRun(
+      this.within?.startRun(
         {
           model: { ...(model !== undefined && { model_id: model }), provider, ...said.model },
           ...(said.user && { user: said.user }),
@@ -118,9 +132,34 @@ export class ModelCall {
     );
   }
 
-  /** The answer is there, or will not come. To be called once. */
+  /** How the last attempt ended; undefined while it is under way. */
+  get ending(): Ending | undefined {
+    return this.#ending;
+  }
+
+  get attempt(): number {
+    return this.#begun.attempt ?? 1;
+  }
+
+  /**
+   * The same request is made once more: what follows is of this run, if the attempt before has failed.
+   * @returns false, and changes nothing, when it is under way or complete, or was a call of another model.
+   */
+  goesOn(begun: Begun): boolean {
+    const { provider, model } = this.#begun;
+    if (this.#ending === undefined || this.#ending === 'complete') return false;
+    if (begun.provider !== provider || begun.model !== model) return false;
+    this.#begun = { attempt: this.attempt + 1, ...begun };
+    this.#ending = undefined;
+    return true;
+  }
+
+  /** The answer is there, or will not come. To be called once an attempt. */
   end(ended: Ended): void {
     quietly(() => this.#end(ended));
+    this.#ending = ended.ending;
+    // A call that may be repeated is kept for a while; what was asked need not be.
+    this.#begun = { ...this.#begun, request: undefined };
   }
 
   /** A product of the run, under a name that only this run has. */
@@ -138,10 +177,12 @@ export class ModelCall {
   }
 
   #end(ended: Ended): void {
-    const { ending, answer, error, status, timestamp, latencyMs = this.#latency() } = ended;
-    const { shown = answer.text !== '' } = ended;
+    const { ending, answer, error, timestamp, latencyMs = this.#latency() } = ended;
+    const { worded = answer.text !== '', status = statusOf(error) } = ended;
+    const { errorName = error === undefined ? undefined : nameOf(error) } = ended;
     const { run } = this;
     if (!run) return;
+    const shown = ending === 'complete' && worded ? this.#isShown(run.id, answer) : undefined;
     const said = this.#described({ runId: run.id, answer });
     const when = { latencyMs, timestamp };
     if (answer.reasoning || said.reasoningContent !== undefined) {
@@ -156,11 +197,11 @@ export class ModelCall {
     const facts = {
       ending,
       ...answer.facts,
-      ...(error !== undefined && { error_name: nameOf(error) }),
+      ...(errorName !== undefined && { error_name: errorName }),
       ...(status !== undefined && { status }),
     };
     const content = said.outputContent;
-    if (ending !== 'complete' || !shown || said.output === null) {
+    if (shown?.shown !== true || said.output === null) {
       this.artifact(
         'other',
         { description: 'How the call of the model ended.', ...facts },
@@ -169,7 +210,8 @@ export class ModelCall {
       return;
     }
     const output = { output_type: 'text', ...facts, ...said.output };
-    const details = { ...when, metadata: this.#metadata };
+    const metadata = { instrumentation: { ...this.#metadata.instrumentation, shown_by: shown.by } };
+    const details = { ...when, metadata };
     if (content !== undefined) run.output(output, { ...details, content });
     else run.output({ output_uri: `urn:uuid:${run.id}?=output=1`, ...output }, details);
   }
@@ -180,14 +222,26 @@ export class ModelCall {
 
   get #metadata(): { readonly instrumentation: Readonly<Record<string, unknown>> } {
     const { by, marks } = this.#begun;
+    const attempt = this.attempt > 1 && { attempt: this.attempt };
     const failed = this.#describeFailed && { describe_failed: true };
-    return { instrumentation: { by, ...marks, ...failed } };
+    return { instrumentation: { by, ...attempt, ...marks, ...failed } };
+  }
+
+  /** Whether a person is shown the answer, and whether the application has said so. */
+  #isShown(runId: string, answer: Answer): { shown: boolean; by: 'application' | 'default' } {
+    const { provider, model, request } = this.#begun;
+    const { shown } = this.#options;
+    const call = { provider, model, request, runId, answer };
+    const said = typeof shown === 'function' ? quietly(() => shown(call)) : shown;
+    if (typeof said === 'boolean') return { shown: said, by: 'application' };
+    isDroppedPromise(said);
+    return { shown: !asksForTools(answer), by: 'default' };
   }
 
   #described(more: Pick<DescribedCall, 'runId' | 'answer'>): Description {
     const { provider, model, request } = this.#begun;
     try {
-      const said = this.#describe?.({ provider, model, request, ...more }) ?? {};
+      const said = this.#options.describe?.({ provider, model, request, ...more }) ?? {};
       if (!isDroppedPromise(said)) return said;
     } catch {
       // Not the error itself: it may name values of the call.
@@ -200,7 +254,7 @@ export class ModelCall {
 }
 
 /** @throws TypeError for a promise, which starts no runs. */
-function startsRuns(runs: RunsIn): StartsRuns {
+export function startsRuns(runs: RunsIn): StartsRuns {
   const given = typeof runs === 'function' ? runs() : runs;
   isDroppedPromise(given);
   return given;
@@ -220,6 +274,12 @@ function warn(): void {
     'describe has thrown or returned a promise; no words are recorded',
     'ClinicalEventsWarning',
   );
+}
+
+/** The status of HTTP that errors of the libraries have under one of two names. */
+function statusOf(error: unknown): number | undefined {
+  const { status, statusCode } = fields(error);
+  return [status, statusCode].find((each): each is number => Number.isInteger(each));
 }
 
 /** The name alone: messages of libraries repeat what was asked. */

@@ -10,6 +10,8 @@ export interface Open {
   /** When it becomes a run itself. */
   readonly own?: ModelCall | undefined;
   readonly isTool?: boolean;
+  /** The model that was called last directly in it. */
+  lastModel?: ModelCall;
 }
 
 export class OpenCalls {

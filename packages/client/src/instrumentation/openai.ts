@@ -103,6 +103,8 @@ function takeResponse(answer: GrowingAnswer, response: Fields): void {
   takeEnd(answer, response);
 }
 
+const RUN_BY_PROVIDER = /^(web_search|file_search|code_interpreter|image_generation|mcp)_call$/;
+
 /** Tools of the application's and tools that the provider runs itself: `function_call`, `web_search_call`, … */
 function takeToolCall(
   answer: GrowingAnswer,
@@ -114,6 +116,7 @@ function takeToolCall(
   call.id = text(call_id) ?? text(id);
   call.name = text(name) ?? kind;
   call.input = text(asked) ?? text(input) ?? '';
+  call.byProvider = RUN_BY_PROVIDER.test(kind);
 }
 
 function takeEnd(answer: GrowingAnswer, response: Fields): void {

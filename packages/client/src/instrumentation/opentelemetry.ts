@@ -18,6 +18,7 @@ const CALLS = new Set<unknown>([
   'invoke_agent',
   'invoke_workflow',
 ]);
+const COMPLETE = { ending: 'complete', worded: true } as const;
 /** SpanStatusCode.ERROR of the API, which is not imported for one number. */
 const STATUS_ERROR = 2;
 
@@ -62,8 +63,9 @@ export class RunSpanProcessor implements SpanProcessor {
         const status: number = span.status.code;
         const failed = status === STATUS_ERROR;
         const answer = answerOf(attributes);
-        const shown = !/^tool/.test(answer.finishReason ?? '');
-        call.end({ ending: failed ? 'failed' : 'complete', answer, shown, ...when });
+        // Spans do not say whether there were words.
+        const ended = failed ? ({ ending: 'failed', ...failureOf(attributes) } as const) : COMPLETE;
+        call.end({ ...ended, answer, ...when });
       } else if (attributes['gen_ai.operation.name'] === 'execute_tool') {
         const failure = word(attributes['error.type']);
         (open?.within ?? within)?.artifact(
@@ -101,6 +103,14 @@ export class RunSpanProcessor implements SpanProcessor {
       marks: { trace_id: span.spanContext().traceId, span_id: span.spanContext().spanId },
     });
   }
+}
+
+/** `error.type` is the name of an error, or the status of HTTP. */
+function failureOf(attributes: Fields): { errorName: string | undefined; status: number | undefined } {
+  const type = word(attributes['error.type']);
+  const status =
+    attributes['http.response.status_code'] ?? (/^[1-5]\d\d$/.test(type ?? '') ? Number(type) : 0);
+  return { errorName: type, status: typeof status === 'number' && status > 0 ? status : undefined };
 }
 
 function idOf({ traceId, spanId }: { readonly traceId: string; readonly spanId: string }): string {

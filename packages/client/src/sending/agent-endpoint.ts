@@ -2,7 +2,8 @@
 import http from 'node:http';
 import https from 'node:https';
 import { EVENT_PATHS, type EventKind } from '@clinical-events/protocol';
-import { readErrorBody, readRetryAfter } from './answer.js';
+import { readRequestId } from './answer-head.js';
+import { readAccepted, readErrorBody, readRetryAfter, type Answer } from './answer.js';
 import {
   keyOf,
   LONGEST_ANSWER,
@@ -97,27 +98,18 @@ export class AgentEndpoint implements Endpoint {
     });
     request.on('response', (response) => {
       answered = true;
-      const status = response.statusCode ?? 0;
+      const early = response.statusCode === 201 && !request.writableFinished;
+      // Whoever says it has stored what it has not got yet is no collector.
+      if (early) return void request.destroy(new Error('201 came before the whole event was sent'));
       const pieces: Buffer[] = [];
       let length = 0;
       response.on('data', (piece: Buffer) => {
         length += piece.length;
         if (length > LONGEST_ANSWER) response.destroy(new Error('the answer is too long'));
-        else if (status !== 201) pieces.push(piece);
+        else pieces.push(piece);
       });
       response.on('error', fail);
-      // Whatever happens to the rest of it: the event is stored.
-      if (status === 201) return tell(() => requester.answered({ status }));
-      response.on('end', () => {
-        const retryAfterMs = readRetryAfter(response.headers['retry-after'], Date.now());
-        const text = Buffer.concat(pieces).toString();
-        const answer = {
-          status,
-          ...readErrorBody(text),
-          ...(retryAfterMs !== undefined && { retryAfterMs }),
-        };
-        tell(() => requester.answered(answer));
-      });
+      response.on('end', () => tell(() => requester.answered(answerOf(response, Buffer.concat(pieces)))));
     });
     request.end(body);
   }
@@ -130,6 +122,17 @@ export class AgentEndpoint implements Endpoint {
     }
     return this.#open.size > 0;
   }
+}
+
+function answerOf({ statusCode: status = 0, headers }: http.IncomingMessage, body: Buffer): Answer {
+  const retryAfterMs = readRetryAfter(headers['retry-after'], Date.now());
+  const requestId = readRequestId(String(headers['x-request-id'] ?? ''));
+  return {
+    status,
+    ...(status === 201 ? { accepted: readAccepted(body) } : readErrorBody(body.toString())),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(requestId !== undefined && { requestId }),
+  };
 }
 
 function isReset(error: Error): boolean {

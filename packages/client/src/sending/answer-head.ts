@@ -12,6 +12,7 @@ export interface AnswerHead {
   /** Whether another request may follow on the connection. */
   readonly keepsOpen: boolean;
   readonly retryAfter: string | undefined;
+  readonly requestId: string | undefined;
 }
 
 /** Not an answer as HTTP/1.1 has them. The message repeats nothing of it. */
@@ -21,6 +22,8 @@ export class AnswerMalformed extends Error {
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?$/;
 const FIELD = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)$/;
+/** What may stand in a log for a request; anything else that is sent as its id is passed over. */
+const REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
 /** Below 2^53, and so many digits that a leading zero more does no harm. */
 const LENGTH = /^\d{1,15}$/;
 
@@ -37,6 +40,7 @@ export function readAnswerHead(text: string): AnswerHead {
   let chunked = false;
   let keepsOpen = minor === '1';
   let retryAfter: string | undefined;
+  let requestId: string | undefined;
   for (let i = 1; i < lines.length; i++) {
     const [, name, value] = FIELD.exec(lines[i] as string) ?? [];
     if (name === undefined || value === undefined)
@@ -60,12 +64,21 @@ export function readAnswerHead(text: string): AnswerHead {
       case 'retry-after':
         retryAfter = value.trimEnd();
         break;
+      case 'x-request-id':
+        requestId = readRequestId(value.trimEnd());
+        break;
     }
   }
   if (chunked && (length !== undefined || minor === '0')) {
     throw new AnswerMalformed('the answer says in two ways how long it is');
   }
-  if (status < 200 || status === 204 || status === 304) return { status, body: 0, keepsOpen, retryAfter };
+  const said = { status, retryAfter, requestId };
+  if (status < 200 || status === 204 || status === 304) return { ...said, body: 0, keepsOpen };
   const body = chunked ? 'chunked' : (length ?? 'until closed');
-  return { status, body, keepsOpen: keepsOpen && body !== 'until closed', retryAfter };
+  return { ...said, body, keepsOpen: keepsOpen && body !== 'until closed' };
+}
+
+/** @returns undefined for what may not stand in a log. */
+export function readRequestId(value: string): string | undefined {
+  return REQUEST_ID.test(value) ? value : undefined;
 }

@@ -2,8 +2,8 @@
  * Reads answers from the bytes of a connection as they come, in pieces of any size. Bounded in all that the other side
  * may send.
  */
-import { AnswerMalformed, readAnswerHead, type AnswerHead } from './answer-head.js';
-import { readErrorBody, readRetryAfter, type Answer } from './answer.js';
+import { AnswerMalformed, readAnswerHead, readRequestId, type AnswerHead } from './answer-head.js';
+import { readAccepted, readErrorBody, readRetryAfter, type Answer } from './answer.js';
 import { LONGEST_ANSWER } from './endpoint.js';
 
 /** All heads of an answer together: there may be some of status 1xx in front. */
@@ -12,15 +12,27 @@ const LONGEST_HEAD = 16 << 10;
 const LONGEST_LINE = 1024;
 const HEAD_END = Buffer.from('\r\n\r\n');
 const CHUNK_SIZE = /^([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/;
-const STORED: Answer = { status: 201 };
+const STORED: Answer = { status: 201, accepted: true };
+const NO_BYTES = Buffer.alloc(0);
 
 type Phase =
   'head' | 'bytes' | 'chunk size' | 'chunk' | 'behind chunk' | 'trailer' | 'until closed' | 'whole';
 
-/** The heads of a collector's answers are the same for a second each: read once. */
+/** The heads of a collector's answers are the same for a second each, but for the request's id: read once. */
 let latest: { text: string; head: AnswerHead } | undefined;
+const ID_LINE = '\r\nX-Request-Id: ';
 
 function headOf(text: string): AnswerHead {
+  const at = text.indexOf(ID_LINE);
+  if (at < 0) return headWithoutId(text);
+  const end = text.indexOf('\r\n', at + ID_LINE.length);
+  const last = end < 0 ? text.length : end;
+  const requestId = readRequestId(text.slice(at + ID_LINE.length, last));
+  if (requestId === undefined) return readAnswerHead(text);
+  return { ...headWithoutId(text.slice(0, at) + text.slice(last)), requestId };
+}
+
+function headWithoutId(text: string): AnswerHead {
   if (latest?.text !== text) latest = { text, head: readAnswerHead(text) };
   return latest.head;
 }
@@ -42,8 +54,8 @@ export class AnswerReader {
     return this.#phase === 'head' && this.#headBytes === 0 && this.#partial === '';
   }
 
-  /** Whether the event is stored: so it is as soon as the head says it, whatever becomes of the rest. */
-  get stored(): boolean {
+  /** Whether the head, which has come, says that the event is stored. */
+  get saysStored(): boolean {
     return this.#head?.status === 201;
   }
 
@@ -71,18 +83,24 @@ export class AnswerReader {
     return this.#phase === 'until closed';
   }
 
-  /** What was answered, once it is whole or `stored`; then the next answer may come. */
+  /** What was answered, once it is whole; then the next answer may come. */
   answer(): Answer {
-    const head = this.#head as AnswerHead;
-    const body = this.#body;
+    const { status, retryAfter, requestId } = this.#head as AnswerHead;
+    const pieces = this.#body;
+    const body = pieces.length > 1 ? Buffer.concat(pieces) : (pieces[0] ?? NO_BYTES);
     [this.#phase, this.#head, this.#headBytes, this.#partial] = ['head', undefined, 0, ''];
-    if (head.status === 201) return STORED;
     this.#body = [];
-    const retryAfterMs = readRetryAfter(head.retryAfter, Date.now());
+    const named = requestId === undefined ? undefined : { requestId };
+    if (status === 201) {
+      if (!readAccepted(body)) return { status, accepted: false, ...named };
+      return named ? { ...STORED, ...named } : STORED;
+    }
+    const retryAfterMs = readRetryAfter(retryAfter, Date.now());
     return {
-      status: head.status,
-      ...readErrorBody(Buffer.concat(body).toString()),
+      status,
+      ...readErrorBody(body.toString()),
       ...(retryAfterMs !== undefined && { retryAfterMs }),
+      ...named,
     };
   }
 
@@ -155,11 +173,10 @@ export class AnswerReader {
     return used;
   }
 
-  /** Bytes of the body: of one that nobody reads only their number counts. */
   #keep(bytes: Buffer): void {
     this.#bodyBytes += bytes.length;
     if (this.#bodyBytes > LONGEST_ANSWER) throw new AnswerMalformed('the answer is too long');
-    if (!this.stored) this.#body.push(Buffer.from(bytes));
+    this.#body.push(Buffer.from(bytes));
   }
 
   #takeLine(bytes: Buffer): number {

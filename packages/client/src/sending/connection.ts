@@ -78,12 +78,9 @@ export class Connection {
     this.#socket.write(this.#buffer.subarray(0, length));
   }
 
-  /** Closes it. Whoever waits for an answer is told why there is none, unless the event is known to be stored. */
+  /** Closes it. Whoever waits for an answer is told why there is none. */
   end(error: Error): void {
-    const request = this.#leave();
-    if (!request) return;
-    if (this.#reader.stored) request.requester.answered(this.#reader.answer());
-    else request.requester.failed(error);
+    this.#leave()?.requester.failed(error);
   }
 
   /** @returns the request that has no answer, if there is one. */
@@ -106,6 +103,10 @@ export class Connection {
     } catch (error) {
       return this.end(error as Error);
     }
+    // Whoever says it has stored what it has not got yet is no collector.
+    if (this.#reader.saysStored && this.#socket.writableLength > 0) {
+      return this.end(new Error('201 came before the whole event was sent'));
+    }
     if (whole) this.#answered(this.#request);
   }
 
@@ -124,10 +125,9 @@ export class Connection {
 
   /** By the other side, or by what lies between. */
   #closed(): void {
-    const { stored, untouched } = this.#reader;
     if (this.#request && this.#reader.ended) return this.#answered(this.#request);
     const error = this.#error ?? new Error('the connection was closed without an answer');
-    if (stored || !this.#used || !untouched || !isReset(this.#error)) return this.end(error);
+    if (!this.#used || !this.#reader.untouched || !isReset(this.#error)) return this.end(error);
     const request = this.#leave();
     if (request) this.#owner.stale(request);
   }

@@ -8,7 +8,7 @@ export interface EndpointOptions {
   /** http or https; the paths of the protocol are added to its own. */
   readonly url: URL;
   /** A function is asked before every request, so that a key can be exchanged. */
-  readonly apiKey: string | (() => string);
+  readonly apiKey: string | (() => string) | undefined;
   /** An answer that takes longer is given up; 30 s. */
   readonly patienceMs?: number | undefined;
 }

@@ -16,6 +16,13 @@ import type { Endpoint, Requester } from './endpoint.js';
 import { Retries } from './retries.js';
 import { setbackBy, setbackOf, type Setback } from './setback.js';
 
+/** Told of each request, for whoever looks on. */
+export interface Trace {
+  sent(event: SpooledEvent): void;
+  answered(event: SpooledEvent, answer: Answer): void;
+  failed(event: SpooledEvent, error: unknown): void;
+}
+
 export interface SenderOptions {
   readonly spool: Spool;
   readonly endpoint: Endpoint;
@@ -26,6 +33,7 @@ export interface SenderOptions {
   /** Told each time that an event could not be sent. */
   readonly onSetback: (setback: Setback) => void;
   readonly onTrouble: (what: string, error: unknown) => void;
+  readonly trace?: Trace | undefined;
   readonly backoff?: Backoff | undefined;
   /** The longest pause when key or address are at fault. */
   readonly slowMs?: number | undefined;
@@ -121,6 +129,7 @@ export class Sender {
       if (now < kindShutUntil) this.#retries.add({ event, attempts, dueAt: kindShutUntil });
       else {
         this.#underWay++;
+        this.#options.trace?.sent(event);
         const delivery = new Delivery(this, event, attempts, this.#round);
         this.#options.endpoint.post(event.kind, event.body, delivery);
       }
@@ -155,8 +164,10 @@ export class Sender {
 
   /** @internal Of a delivery. */
   answered(delivery: Delivery, answer: Answer): void {
-    this.#heldUp = verdictOn(answer.status) === 'unwelcome';
-    if (verdictOn(answer.status) === 'stored') {
+    this.#options.trace?.answered(delivery.event, answer);
+    const verdict = verdictOn(answer);
+    this.#heldUp = verdict === 'unwelcome';
+    if (verdict === 'stored') {
       this.#failures = 0;
       this.sent++;
       this.#options.spool.done(delivery.event);
@@ -172,6 +183,7 @@ export class Sender {
 
   /** @internal Of a delivery. */
   failed({ event, attempts, round }: Delivery, error: unknown): void {
+    this.#options.trace?.failed(event, error);
     if (this.#stopping.signal.aborted) this.#options.spool.giveBack(event);
     else {
       const setback = setbackOf(error);
@@ -191,7 +203,7 @@ export class Sender {
 
   async #refusedOrLater({ event, attempts, round }: Delivery, answer: Answer): Promise<void> {
     const { status, code } = answer;
-    const verdict = verdictOn(status);
+    const verdict = verdictOn(answer);
     if (verdict === 'later' || verdict === 'unwelcome' || verdict === 'not permitted') {
       this.#options.onSetback(setbackBy(verdict, answer, event.kind));
     }
@@ -204,12 +216,13 @@ export class Sender {
       this.#retries.add({ event, attempts: attempts + 1, dueAt });
     } else {
       this.#failures = 0;
-      const { message, details } = answer;
+      const { message, details, requestId } = answer;
       await this.#refused(event, attempts, {
         ...{ status, at: new Date().toISOString() },
         ...(code !== undefined && { code }),
         ...(message !== undefined && { message }),
         ...(details !== undefined && { details }),
+        ...(requestId !== undefined && { request_id: requestId }),
       });
     }
   }

@@ -68,7 +68,7 @@ export function setbackBy(
   }
 }
 
-function wordsOf({ status, code }: Answer): string {
-  // It goes into a log: nothing but a word like those of the protocol's table.
+/** For a log: nothing but a word like those of the protocol's table. */
+export function wordsOf({ status, code }: Answer): string {
   return code !== undefined && /^[a-z_]{1,40}$/.test(code) ? `${status} ${code}` : String(status);
 }

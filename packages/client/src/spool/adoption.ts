@@ -1,7 +1,7 @@
 /** Taking over the segments of a spool that is no more. */
 import path from 'node:path';
 import { SpoolKeyWrong } from './contract.js';
-import { errorCode } from './error-code.js';
+import { errorCode, isFull } from './error-code.js';
 import { moved, type SpoolFiles } from './files.js';
 import {
   decodeFrame,
@@ -108,7 +108,7 @@ export async function examineBlind(
 
 /**
  * On return the segments lie in `target`, and the directory that they came from is gone. Those that somebody else took
- * meanwhile are left out.
+ * meanwhile are left out; those for whose names the disk has no room lie where they lay.
  */
 export async function adopt(
   files: SpoolFiles,
@@ -119,7 +119,8 @@ export async function adopt(
   const adopted: WaitingSegment[] = [];
   /** Whether nothing stays here, and nobody else is adopting from here, as far as that shows. */
   let alone = abandoned.unfit.length === 0;
-  for (const { name, id, seal, damagedHeader } of abandoned.segments) {
+  for (const left of abandoned.segments) {
+    const { name } = left;
     const move = (file: string) =>
       moved(files, path.join(abandoned.directory, file), path.join(target, file));
     try {
@@ -128,21 +129,16 @@ export async function adopt(
         continue;
       }
     } catch (error) {
-      onTrouble(`segment ${name} could not be taken over`, error);
+      if (isFull(error)) {
+        // A directory that grows takes room too: it is read where it lies.
+        adopted.push(await surveyed(files, abandoned.directory, left, onTrouble));
+        alone = false;
+      } else onTrouble(`segment ${name} could not be taken over`, error);
       continue;
     }
-    if (damagedHeader) {
-      onTrouble(`the header of segment ${name} is damaged; it is read by its name`, undefined);
-    }
-    const segment = new WaitingSegment(target, id, seal, name);
-    try {
-      // Only now: the marks are for whoever has won the segment.
-      await move(marksFile(name));
-      await survey(files, segment);
-    } catch (error) {
-      onTrouble(`what waits in segment ${name} could not be counted`, error);
-    }
-    adopted.push(segment);
+    // Only now: the marks are for whoever has won the segment.
+    const moveMarks = () => move(marksFile(name));
+    adopted.push(await surveyed(files, target, left, onTrouble, moveMarks));
   }
   try {
     await files.syncDirectory(target);
@@ -156,6 +152,40 @@ export async function adopt(
       onTrouble(`${abandoned.directory} could not be removed`, error);
   }
   return adopted;
+}
+
+/**
+ * The segments where they lie, for a spool that has no directory of its own: that takes no room. Nobody is kept from
+ * adopting them meanwhile, and then their events are sent twice.
+ */
+export async function readInPlace(
+  files: SpoolFiles,
+  { directory, segments }: Abandoned,
+  onTrouble: OnTrouble,
+): Promise<WaitingSegment[]> {
+  const found: WaitingSegment[] = [];
+  for (const left of segments) found.push(await surveyed(files, directory, left, onTrouble));
+  return found;
+}
+
+async function surveyed(
+  files: SpoolFiles,
+  directory: string,
+  { name, id, seal, damagedHeader }: LeftSegment,
+  onTrouble: OnTrouble,
+  before: () => Promise<unknown> = () => Promise.resolve(),
+): Promise<WaitingSegment> {
+  if (damagedHeader) {
+    onTrouble(`the header of segment ${name} is damaged; it is read by its name`, undefined);
+  }
+  const segment = new WaitingSegment(directory, id, seal, name);
+  try {
+    await before();
+    await survey(files, segment);
+  } catch (error) {
+    onTrouble(`what waits in segment ${name} could not be counted`, error);
+  }
+  return segment;
 }
 
 /**

@@ -9,10 +9,11 @@
 import type { EventKind } from '@clinical-events/protocol';
 import type { Backlog } from './backlog.js';
 import { SpoolClosed, SpoolFull, SpoolUnwritable, type Durability } from './contract.js';
-import { errorCode } from './error-code.js';
+import { isFull } from './error-code.js';
 import type { SpoolFiles } from './files.js';
 import { encodeEnd, encodeFrame, frameSize } from './frame.js';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, sealOf, segmentId } from './segment.js';
+import type { Quarantine } from './quarantine.js';
 import type { OnTrouble } from './trouble.js';
 import { WaitingSegment } from './waiting-segment.js';
 
@@ -60,6 +61,7 @@ export interface AppenderOptions {
   readonly segmentBytes: number;
   readonly maxBytes: number;
   readonly backlog: Backlog;
+  readonly quarantine: Pick<Quarantine, 'bytes'>;
   readonly onTrouble: OnTrouble;
   /** Called when events have become durable. */
   readonly onAppended: () => void;
@@ -91,11 +93,12 @@ export class Appender {
   /** See `Spool.append`. */
   append(kind: EventKind, body: Uint8Array): Promise<'durable'> {
     if (this.#refusal) return Promise.reject(this.#refusal);
-    const { maxBytes, backlog } = this.#options;
+    const { maxBytes, backlog, quarantine } = this.#options;
     // 64 bytes more than needed at most: the seal is not known yet.
     const estimate = body.length + SEGMENT_HEADER_BYTES;
-    if (backlog.storedBytes + this.#pendingBytes + estimate > maxBytes) {
-      return Promise.reject(new SpoolFull(`the spool holds ${maxBytes} bytes and takes no more`));
+    if (backlog.storedBytes + quarantine.bytes + this.#pendingBytes + estimate > maxBytes) {
+      const held = `${maxBytes} bytes, ${quarantine.bytes} of them in quarantine`;
+      return Promise.reject(new SpoolFull(`the spool holds ${held}, and takes no more`));
     }
     if (this.#pendingBytes > 0 && this.#pendingBytes + estimate > PENDING_BYTES) {
       return Promise.reject(new SpoolFull(`${PENDING_BYTES} bytes wait for the disk to be written`));
@@ -228,8 +231,7 @@ export class Appender {
         const message = 'the event could be neither made durable nor taken back';
         return new SpoolUnwritable(message, { cause: error, uncertain: true });
       }
-      const full = ['ENOSPC', 'EDQUOT', 'EFBIG'].includes(errorCode(error) ?? '');
-      return full
+      return isFull(error)
         ? new SpoolFull('there is no room on the disk', { cause: error })
         : new SpoolUnwritable('the event could not be written', { cause: error });
     }

@@ -5,6 +5,7 @@
 import type { OnDamage, SpooledEvent } from './contract.js';
 import { DamagedBytes } from './damaged-bytes.js';
 import { DoneNotes } from './done-notes.js';
+import { isFull } from './error-code.js';
 import type { SpoolFiles } from './files.js';
 import { FrameCount, missingWords } from './frame-count.js';
 import { loadMarks } from './marks-file.js';
@@ -235,7 +236,10 @@ export class Backlog {
     this.#onDamage({ segment: segment.name, lost: { offset, bytes }, missing: 0, kept: file });
   }
 
-  /** Events that are not there are noted in `damaged/` before the segment goes, and with it the last trace of them. */
+  /**
+   * Events that are not there are noted in `damaged/` before the segment goes, and with it the last trace of them. On a
+   * full disk only the segment's going makes room for the note.
+   */
   async #noteMissing({ segment, count }: Reading, missing: number): Promise<void> {
     const { name, own } = segment;
     let kept: string | undefined;
@@ -243,7 +247,8 @@ export class Backlog {
     try {
       kept = await this.#damaged.note(name, missing);
     } catch (error) {
-      segment.keep = true;
+      if (isFull(error)) segment.missing = missing;
+      else segment.keep = true;
       failure = error;
     }
     const promised = own ? segment.events : count.promised;
@@ -290,6 +295,7 @@ export class Backlog {
       // In this order: marks without a segment mean nothing.
       await this.#files.remove(segment.path);
       await this.#files.remove(segment.marksPath);
+      if (segment.missing > 0) await this.#damaged.note(segment.name, segment.missing);
     });
   }
 

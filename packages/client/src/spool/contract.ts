@@ -69,6 +69,8 @@ export interface Refusal {
   readonly code?: string;
   readonly message?: string;
   readonly details?: unknown;
+  /** By which the collector's log names the request. */
+  readonly request_id?: string;
   /** RFC 3339. */
   readonly at: string;
 }

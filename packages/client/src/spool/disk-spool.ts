@@ -2,11 +2,14 @@
  * The spool on the disk: the appender writes, the backlog reads, the process directory keeps others away. What a crash
  * at any moment leaves is in docs/CLIENT_SPEC.md.
  */
+import path from 'node:path';
 import type { EventKind } from '@clinical-events/protocol';
-import { adopt, examine, type Abandoned } from './adoption.js';
+import { adopt, examine, readInPlace, type Abandoned } from './adoption.js';
 import { Appender } from './appender.js';
 import { Backlog } from './backlog.js';
 import {
+  SpoolClosed,
+  SpoolFull,
   SpoolKeyWrong,
   SpoolUnwritable,
   type Refusal,
@@ -15,11 +18,19 @@ import {
   type SpoolOptions,
   type SpoolState,
 } from './contract.js';
+import { isFull } from './error-code.js';
 import { nodeFiles, type SpoolFiles } from './files.js';
 import { placeOf } from './place.js';
-import { HEARTBEAT_MS, Neighbours, preparePrivate, ProcessDirectory } from './process-directory.js';
+import {
+  HEARTBEAT_MS,
+  Neighbours,
+  preparePrivate,
+  ProcessDirectory,
+  removeEmptied,
+} from './process-directory.js';
 import { Quarantine } from './quarantine.js';
-import { MAX_SEGMENT_BYTES } from './segment.js';
+import { quarantineBytes } from './quarantined.js';
+import { MAX_SEGMENT_BYTES, newSeries } from './segment.js';
 import { Takers } from './takers.js';
 import type { TakenEvent } from './taken-event.js';
 import type { OnTrouble } from './trouble.js';
@@ -33,16 +44,27 @@ const NOTE_MS = 500;
 interface Parts {
   readonly files: SpoolFiles;
   readonly root: string;
-  readonly home: ProcessDirectory;
   readonly neighbours: Neighbours;
   readonly key: Uint8Array | undefined;
   readonly onTrouble: OnTrouble;
+  readonly options: SpoolOptions;
+  readonly maxBytes: number;
+  readonly segmentBytes: number;
+}
+
+/** Where this spool writes. */
+interface Home {
+  readonly directory: ProcessDirectory;
+  readonly appender: Appender;
 }
 
 export class DiskSpool implements Spool {
   readonly #parts: Parts;
   readonly #backlog: Backlog;
-  readonly #appender: Appender;
+  /** None for as long as the disk has no room for one: what others have left is sent all the same. */
+  #home: Home | undefined;
+  /** What is read where it lies, because there was no home to take it to: by directory. */
+  readonly #inPlace = new Map<string, readonly WaitingSegment[]>();
   readonly #takers: Takers<TakenEvent>;
   readonly #quarantine: Quarantine;
   #quarantined = 0;
@@ -51,21 +73,15 @@ export class DiskSpool implements Spool {
   #closing: Promise<void> | undefined;
   readonly #lastGasp = () => this.#writeNow();
 
-  private constructor(parts: Parts, options: SpoolOptions, maxBytes: number, segmentBytes: number) {
-    const { files, root, home, key, onTrouble } = parts;
+  private constructor(parts: Parts, home: ProcessDirectory | undefined) {
+    const { files, root, key, onTrouble, options } = parts;
     this.#parts = parts;
     this.#backlog = new Backlog(files, root, onTrouble, options.onDamage, options.reading);
     this.#takers = new Takers(this.#backlog);
-    this.#appender = new Appender({
-      ...{ files, key, onTrouble, maxBytes, segmentBytes },
-      directory: home.path,
-      series: home.series,
-      durability: options.durability,
-      backlog: this.#backlog,
-      onAppended: () => this.#takers.serve(),
-    });
     const durable = options.durability === 'fsync';
-    this.#quarantine = new Quarantine({ files, root, series: home.series, key, durable });
+    const series = home?.series ?? newSeries();
+    this.#quarantine = new Quarantine({ files, root, series, key, durable });
+    this.#home = home && this.#homeIn(home);
     this.#timers = [
       setInterval(() => this.#backlog.notes.write(), NOTE_MS).unref(),
       setInterval(() => this.#mind(), HEARTBEAT_MS).unref(),
@@ -75,26 +91,39 @@ export class DiskSpool implements Spool {
 
   /** See `Spool.open`. */
   static async open(options: SpoolOptions): Promise<DiskSpool> {
-    const { files = nodeFiles, maxBytes = MAX_BYTES } = options;
+    const { files = nodeFiles, maxBytes = MAX_BYTES, onTrouble = () => undefined } = options;
     const segmentBytes = options.segmentBytes ?? Math.min(SEGMENT_BYTES, Math.floor(maxBytes / 4));
     const { root, key } = placeOf(options);
     if (!(maxBytes >= 1 && segmentBytes >= 1 && segmentBytes <= MAX_SEGMENT_BYTES)) {
       throw new RangeError('the sizes of a spool are from 1 byte on, and of a segment up to 256 MiB');
     }
-    const { onTrouble = () => undefined } = options;
-    await preparePrivate(files, root);
     const neighbours = new Neighbours(files, root, onTrouble);
-    // Before anything is made or moved: with the wrong key nothing is touched.
-    const left = await examineAll(files, await neighbours.abandoned(), key, onTrouble);
-    const home = await ProcessDirectory.create(files, root);
-    const parts = { files, root, home, neighbours, key: key && Buffer.from(key), onTrouble };
-    const spool = new DiskSpool(parts, options, maxBytes, segmentBytes);
+    let left: readonly Abandoned[] = [];
+    let home: ProcessDirectory | undefined;
+    try {
+      await preparePrivate(files, root);
+      // Before anything is made or moved: with the wrong key nothing is touched.
+      left = await examineAll(files, await neighbours.abandoned(), key, onTrouble);
+      home = await ProcessDirectory.create(files, root);
+    } catch (error) {
+      if (!isForWantOfRoom(error)) throw error;
+      onTrouble(`the disk has no room for a part in ${root}: new events are refused until it has`, error);
+    }
+    const place = { files, root, neighbours, key: key && Buffer.from(key), onTrouble };
+    const spool = new DiskSpool({ ...place, options, maxBytes, segmentBytes }, home);
+    await spool.#weighQuarantine();
     await spool.#adoptAll(left);
     return spool;
   }
 
   append(kind: EventKind, body: Uint8Array): Promise<'durable'> {
-    return this.#appender.append(kind, body);
+    if (this.#home) return this.#home.appender.append(kind, body);
+    const { root } = this.#parts;
+    return Promise.reject(
+      this.#closing
+        ? new SpoolClosed('the spool is closed')
+        : new SpoolFull(`the disk has no room for a part in ${root}`),
+    );
   }
 
   take(count: number, bytes: number, signal?: AbortSignal): Promise<SpooledEvent[]> {
@@ -113,7 +142,7 @@ export class DiskSpool implements Spool {
 
   async quarantine(event: SpooledEvent, refusal: Refusal): Promise<void> {
     if (!this.#backlog.isOut(event)) return;
-    await this.#quarantine.add(event, refusal);
+    await this.#quarantine.add(event, this.#full ? withoutWords(refusal) : refusal);
     this.#quarantined++;
     this.#backlog.done(event);
     // At once: after a crash it would stand there twice.
@@ -131,7 +160,7 @@ export class DiskSpool implements Spool {
   }
 
   async flush(): Promise<void> {
-    await this.#appender.flush();
+    await this.#home?.appender.flush();
     await this.#backlog.notes.written();
   }
 
@@ -142,49 +171,113 @@ export class DiskSpool implements Spool {
 
   async #close(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
-    await this.#appender.close();
+    await this.#home?.appender.close();
     await this.#takers.close();
     await this.#minding;
     await this.#backlog.close();
     process.off('exit', this.#lastGasp);
     try {
-      await this.#parts.home.release();
+      await this.#home?.directory.release();
     } catch (error) {
       this.#parts.onTrouble('the directory of this process could not be released', error);
     }
+    // Those in which something still waits stay.
+    for (const directory of this.#inPlace.keys()) {
+      await removeEmptied(this.#parts.files, directory).catch(() => undefined);
+    }
+  }
+
+  /** Whether what waits and what is in quarantine take all that the spool may have. */
+  get #full(): boolean {
+    return this.#backlog.storedBytes + this.#quarantine.bytes >= this.#parts.maxBytes;
+  }
+
+  #homeIn(directory: ProcessDirectory): Home {
+    const { files, key, onTrouble, maxBytes, segmentBytes, options } = this.#parts;
+    const appender = new Appender({
+      ...{ files, key, onTrouble, maxBytes, segmentBytes },
+      directory: directory.path,
+      series: directory.series,
+      durability: options.durability,
+      backlog: this.#backlog,
+      quarantine: this.#quarantine,
+      onAppended: () => this.#takers.serve(),
+    });
+    return { directory, appender };
   }
 
   /** Shows that this process lives, and takes over what processes that do not any more have left. */
   #mind(): void {
     this.#minding = this.#minding.then(async () => {
-      const { files, home, neighbours, key, onTrouble } = this.#parts;
+      const { files, neighbours, key, onTrouble } = this.#parts;
       try {
-        await home.touch();
+        if (this.#home) await this.#home.directory.touch();
+        else await this.#settle();
       } catch (error) {
         this.#loseHome(error);
         return;
       }
+      await this.#weighQuarantine();
       try {
-        await this.#adoptAll(
-          await examineAll(files, await neighbours.abandoned(home.path), key, onTrouble, true),
-        );
+        // Or what is finished where it lies would be found once more.
+        if (this.#inPlace.size > 0) await this.#backlog.notes.written();
+        const found = await neighbours.abandoned(this.#home?.directory.path);
+        const left = found.filter((directory) => !this.#isReadInPlace(directory));
+        await this.#adoptAll(await examineAll(files, left, key, onTrouble, true));
       } catch (error) {
         onTrouble('what other processes may have left could not be looked at', error);
       }
     });
   }
 
+  /** Tries once more to get a home; what hinders it is told. */
+  async #settle(): Promise<void> {
+    const { files, root, onTrouble } = this.#parts;
+    try {
+      await preparePrivate(files, root);
+      const directory = await ProcessDirectory.create(files, root);
+      if (this.#closing) await directory.release();
+      else this.#home = this.#homeIn(directory);
+    } catch (error) {
+      onTrouble(`there is still no part for this process in ${root}: new events are refused`, error);
+    }
+  }
+
+  /** Once there is a home, what could not be finished where it lies is taken there. */
+  #isReadInPlace(directory: string): boolean {
+    const segments = this.#inPlace.get(directory);
+    return segments !== undefined && !(this.#home && segments.every(({ finished }) => finished));
+  }
+
+  async #weighQuarantine(): Promise<void> {
+    const { files, root, onTrouble } = this.#parts;
+    try {
+      this.#quarantine.bytes = await quarantineBytes(files, root);
+    } catch (error) {
+      onTrouble('what is in quarantine could not be measured', error);
+    }
+  }
+
   /** Somebody has removed the directory, or has taken it over: what is written there now, nobody would find. */
   #loseHome(error: unknown): void {
-    const lost = new SpoolUnwritable(`${this.#parts.home.path} was taken away`, { cause: error });
-    this.#appender.refuse(lost);
+    if (!this.#home) return;
+    const { directory, appender } = this.#home;
+    const lost = new SpoolUnwritable(`${directory.path} was taken away`, { cause: error });
+    appender.refuse(lost);
     this.#parts.onTrouble(lost.message, error);
   }
 
   async #adoptAll(left: readonly Abandoned[]): Promise<void> {
-    const { files, home, onTrouble } = this.#parts;
+    const { files, onTrouble } = this.#parts;
     const segments: WaitingSegment[] = [];
-    for (const abandoned of left) segments.push(...(await adopt(files, abandoned, home.path, onTrouble)));
+    for (const abandoned of left) {
+      const taken = this.#home
+        ? await adopt(files, abandoned, this.#home.directory.path, onTrouble)
+        : await readInPlace(files, abandoned, onTrouble);
+      const stayed = taken.filter((segment) => path.dirname(segment.path) === abandoned.directory);
+      if (stayed.length > 0) this.#inPlace.set(abandoned.directory, stayed);
+      segments.push(...taken);
+    }
     // By their names, and so by the time at which they were begun.
     this.#backlog.adopt(segments.sort((one, other) => (one.name < other.name ? -1 : 1)));
     this.#takers.serve();
@@ -193,9 +286,9 @@ export class DiskSpool implements Spool {
   #writeNow(): void {
     const { onTrouble } = this.#parts;
     try {
-      this.#appender.writeNow();
+      this.#home?.appender.writeNow();
     } catch (error) {
-      const { unwritten } = this.#appender;
+      const { unwritten = 0 } = this.#home?.appender ?? {};
       onTrouble(`${unwritten} captured events could not be kept at the end of the process`, error);
     }
     try {
@@ -204,6 +297,16 @@ export class DiskSpool implements Spool {
       onTrouble('what is done could not be noted at the end of the process; it is sent again', error);
     }
   }
+}
+
+/** Whether a directory could not be made because the disk is full. */
+function isForWantOfRoom(error: unknown): boolean {
+  return error instanceof SpoolUnwritable && isFull(error.cause);
+}
+
+/** Of a refusal what takes no room, for a quarantine that has none left: a server's words may be long. */
+function withoutWords({ status, code, at }: Refusal): Refusal {
+  return { status, ...(code !== undefined && code.length <= 64 && { code }), at };
 }
 
 /**

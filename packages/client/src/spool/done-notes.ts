@@ -4,13 +4,23 @@ import type { SpoolFiles } from './files.js';
 import type { OnTrouble } from './trouble.js';
 import type { WaitingSegment } from './waiting-segment.js';
 
+/**
+ * Marks that may wait for a disk that takes none, some MiB. What is done beyond that is not noted: the next spool on the
+ * directory sends it again, and the collector takes it for the repeat that it is.
+ */
+const MOST_MARKS = 1 << 17;
+
 export class DoneNotes {
   readonly #files: SpoolFiles;
   readonly #onTrouble: OnTrouble;
   /** Those with marks that are not written down, and those for which that is on its way. */
   readonly #marked = new Set<WaitingSegment>();
   readonly #noting = new Set<WaitingSegment>();
+  /** Those among the latter that were dropped meanwhile. */
+  readonly #dropped = new Set<WaitingSegment>();
   #chores: Promise<void> = Promise.resolve();
+  /** Marks that are not written down. */
+  #unwritten = 0;
 
   constructor(files: SpoolFiles, onTrouble: OnTrouble) {
     this.#files = files;
@@ -18,6 +28,8 @@ export class DoneNotes {
   }
 
   add(segment: WaitingSegment, mark: Mark): void {
+    if (this.#unwritten >= MOST_MARKS) return;
+    this.#unwritten++;
     segment.marks.push(mark);
     this.#marked.add(segment);
   }
@@ -25,6 +37,8 @@ export class DoneNotes {
   /** What is done in the segment needs no writing down any more. */
   drop(segment: WaitingSegment): void {
     this.#marked.delete(segment);
+    this.#unwritten -= segment.marks.splice(segment.marksInFlight).length;
+    if (segment.marksInFlight > 0) this.#dropped.add(segment);
   }
 
   /** Does this behind all that is under way; what goes wrong is told. */
@@ -79,12 +93,14 @@ export class DoneNotes {
         await this.#files.close(fd);
       }
     } catch (error) {
-      this.#marked.add(segment);
+      if (this.#dropped.delete(segment)) this.#unwritten -= marks.length;
+      else this.#marked.add(segment);
       throw error;
     } finally {
       segment.marksInFlight = 0;
     }
-    segment.marks.splice(0, marks.length);
+    this.#dropped.delete(segment);
+    this.#unwritten -= segment.marks.splice(0, marks.length).length;
     segment.marksEnd += batch.length;
   }
 }

@@ -77,11 +77,15 @@ export function writeLate(place: Place, events: readonly LateEvent[]): { kept: n
 const keyed = (key: Uint8Array, series: string, number: number) => sealOf(key, segmentId(series, number));
 
 /**
- * What all segments take that are there.
+ * What all segments take that are there, and the quarantine.
  * @throws SpoolKeyWrong when the key does not open one of them: beside it, what is written now would not be read.
  */
 function storedBytes(root: string, key: Uint8Array | undefined): number {
   let bytes = 0;
+  const quarantine = path.join(root, 'quarantine');
+  for (const file of quietly(() => fs.readdirSync(quarantine)) ?? []) {
+    bytes += quietly(() => fs.lstatSync(path.join(quarantine, file)).size) ?? 0;
+  }
   for (const series of fs.readdirSync(root).filter((name) => SERIES_NAME.test(name))) {
     const directory = path.join(root, series);
     for (const file of quietly(() => fs.readdirSync(directory)) ?? []) {

@@ -13,7 +13,7 @@ import { isUtf8 } from 'node:buffer';
 import path from 'node:path';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { SpoolFull, SpoolKeyWrong, SpoolUnwritable, type Refusal, type SpooledEvent } from './contract.js';
-import { errorCode } from './error-code.js';
+import { errorCode, isFull } from './error-code.js';
 import type { SpoolFiles } from './files.js';
 import { openText, sealText } from './sealing.js';
 
@@ -28,6 +28,8 @@ export interface QuarantineOptions {
 
 export class Quarantine {
   readonly path: string;
+  /** What the quarantine of the whole directory takes: as it was measured last, and what was added here since. */
+  bytes = 0;
   readonly #options: QuarantineOptions;
   #writing: Promise<void> = Promise.resolve();
 
@@ -51,9 +53,10 @@ export class Quarantine {
     try {
       await this.#options.files.makeInside(path.dirname(this.path));
       while (!(await this.#append(line)));
+      this.bytes += line.length;
     } catch (error) {
       const message = 'an event could not be put into quarantine';
-      throw ['ENOSPC', 'EDQUOT', 'EFBIG'].includes(errorCode(error) ?? '')
+      throw isFull(error)
         ? new SpoolFull(message, { cause: error })
         : new SpoolUnwritable(message, { cause: error });
     }

@@ -29,6 +29,21 @@ export async function quarantineFiles(files: SpoolFiles, root: string): Promise<
     .map((name) => path.join(directory, name));
 }
 
+/** What they take together; what cannot be looked at counts as nothing. @throws the system's error. */
+export async function quarantineBytes(files: SpoolFiles, root: string): Promise<number> {
+  let bytes = 0;
+  for (const file of await quarantineFiles(files, root)) {
+    const fd = await files.open(file, 'read').catch(() => undefined);
+    if (fd === undefined) continue;
+    try {
+      bytes += await files.size(fd);
+    } finally {
+      await files.close(fd);
+    }
+  }
+  return bytes;
+}
+
 /** Empty lines are left out. Gives nothing when the file is not there any more. */
 export async function* quarantinedLines(
   files: SpoolFiles,

@@ -32,6 +32,8 @@ export class WaitingSegment {
   firstCapturedAt: number | undefined;
   /** Not to be removed when it is finished: something in it could not be read, or put aside. */
   keep = false;
+  /** How many events are missing in it, when that could not be noted yet. */
+  missing = 0;
   /** Done and not written down. */
   readonly marks: Mark[] = [];
   /** How many of them, from the first, are being written down just now. */

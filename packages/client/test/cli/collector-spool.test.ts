@@ -9,8 +9,11 @@ import { Authority } from '../../../collector/test/running/certificates.js';
 import { Spool, type SpoolOptions } from '../../src/spool/spool.js';
 import { answer, fakeCollector } from '../running/fake-collector.js';
 import { temporaryDirectory } from '../running/hurried-client.js';
+import { canMount, inSmallFileSystem } from '../spool/small-file-system.js';
+import { startProcess } from '../spool/spool-processes.js';
 
 const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
+const SPOOL_PROCESS = path.resolve(import.meta.dirname, '../spool/spool-process.mjs');
 const KEY = Buffer.alloc(32, 4);
 const SECRET = 'Mrs Example has a rash';
 /** Clears a screen, and turns what follows around. */
@@ -265,7 +268,7 @@ test('[R-866] drain stops at a certificate that is not trusted, and NODE_EXTRA_C
   let requests = 0;
   const server = https.createServer({ cert: certificate, key }, (_request, response) => {
     requests++;
-    answer(response, 201);
+    answer(response, 201, { status: 'accepted' });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
   onTestFinished(() => void server.close());
@@ -317,6 +320,24 @@ test('[R-866] drain tells a cause once, and gives up after so long without progr
   // Scripts are shown none.
   const json = await command(['drain', directory, '--timeout', '1', '--json'], { env, terminal: true });
   expect(json.stderr).not.toContain(REWOUND);
+});
+
+test.runIf(canMount)('[R-893] drain sends all that waits from a disk without room for a byte', async () => {
+  const collector = await fakeCollector();
+  const wish = { directory: 'spool', durability: 'fsync', prefix: 'f', do: 'fill and be killed' };
+  // Two processes, one after the other, in one small file system.
+  const script =
+    '"$1" "$2" "$3" & wait $!; export COLLECTOR_KEY=key; exec "$1" "$4" drain spool --url "$5" --json';
+  const both = startProcess(wish, [
+    ...[...inSmallFileSystem(), 'sh', '-c', script, 'sh', process.execPath, SPOOL_PROCESS],
+    ...[JSON.stringify(wish), MAIN, collector.url],
+  ]);
+  expect(await both.ended, both.lines.join('\n')).toBe(0);
+  const captured = both.lines.filter((line) => line.startsWith('+')).map((line) => line.slice(1));
+  expect(captured.length).toBeGreaterThan(300);
+  expect(new Set(collector.accepted.map(({ event }) => event['name']))).toEqual(new Set(captured));
+  const said = both.lines.slice(both.lines.indexOf('{')).join('\n');
+  expect(JSON.parse(said)).toMatchObject({ sent: captured.length, waiting: 0 });
 });
 
 test('[R-866] a signal ends drain in order', async () => {

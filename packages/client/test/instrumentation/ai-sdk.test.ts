@@ -1,9 +1,17 @@
-import { generateText, simulateReadableStream, stepCountIs, streamText, tool, wrapLanguageModel } from 'ai';
+import {
+  APICallError,
+  generateText,
+  simulateReadableStream,
+  stepCountIs,
+  streamText,
+  tool,
+  wrapLanguageModel,
+} from 'ai';
 import { MockLanguageModelV4 } from 'ai/test';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { captureMiddleware, type RunsIn } from '../../src/instrumentation/ai-sdk.js';
-import { eventually, recording, SECRET } from './recording.js';
+import { eventually, expectMadeBy, recording, SECRET } from './recording.js';
 
 const usage = {
   inputTokens: { total: 11, noCache: 11, cacheRead: 0, cacheWrite: 0 },
@@ -101,7 +109,7 @@ test('[R-865] AI SDK: each step of a generation with tools becomes a run, nested
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-865] AI SDK: a stream with tools becomes the same, and passes as it comes', async () => {
+test('[R-865] [R-898] AI SDK: a stream with tools becomes the same, and passes as it comes', async () => {
   const { log, events } = await recording();
   const steps = () =>
     streaming(
@@ -133,6 +141,7 @@ test('[R-865] AI SDK: a stream with tools becomes the same, and passes as it com
   });
   expect(all[6]?.output).toMatchObject({ ending: 'complete', characters: SECRET.length, response_id: 'r1' });
   expect(all[6]?.system_metadata.latency_ms).toBeGreaterThanOrEqual(5);
+  expectMadeBy('ai-sdk', all);
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
@@ -154,6 +163,41 @@ test('[R-865] AI SDK: an error reaches the application as it is, and the run say
     .map(({ artifact }) => artifact);
   expect(ends).toMatchObject(Array(3).fill({ ending: 'failed', error_name: 'RangeError' }));
   expect(all.some(({ kind }) => kind === 'human-output')).toBe(false);
+  expect(JSON.stringify(all)).not.toContain(SECRET);
+});
+
+test('[R-896] [R-897] AI SDK: a retry is of the run that it repeats, and one more call with its answer is not', async () => {
+  const { log, events } = await recording();
+  let calls = 0;
+  const busy = () => {
+    if (calls++ > 0)
+      return Promise.resolve({
+        ...STOPPED,
+        content: [{ type: 'text' as const, text: SECRET }],
+        warnings: [],
+        response,
+      });
+    const facts = { message: SECRET, url: 'http://model', requestBodyValues: {}, statusCode: 429 };
+    return Promise.reject(new APICallError({ ...facts, responseHeaders: { 'retry-after-ms': '1' } }));
+  };
+  const model = wrapLanguageModel({
+    model: generating(busy),
+    middleware: captureMiddleware(log, { shown: ({ runId }) => runId === undefined }),
+  });
+  await generateText({ model, prompt: 'p', maxRetries: 1 });
+  await generateText({ model, prompt: 'p', maxRetries: 1 });
+  const all = await events();
+  const [start, failed, ended, next] = all;
+  expect(failed).toMatchObject({ run_id: start?.run_id, artifact: { ending: 'failed', status: 429 } });
+  expect(ended).toMatchObject({
+    run_id: start?.run_id,
+    system_metadata: { instrumentation: { by: 'ai-sdk', attempt: 2 } },
+    artifact: { ending: 'complete', response_model: 'm-2026' },
+  });
+  expect(next).toMatchObject({
+    kind: 'inference-start',
+    system_metadata: { instrumentation: { by: 'ai-sdk' } },
+  });
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { anthropicFetch } from '../../src/instrumentation/anthropic.js';
 import {
   eventually,
+  expectMadeBy,
   json,
   modelServer,
   recording,
@@ -82,7 +83,7 @@ function clientOf(baseURL: string, fetch?: typeof globalThis.fetch) {
   return new Anthropic({ apiKey: 'k', baseURL, maxRetries: 0, ...(fetch && { fetch }) });
 }
 
-test('[R-865] Anthropic: a message becomes a run with its tools, in one piece and in a stream', async () => {
+test('[R-865] [R-898] Anthropic: a message becomes a run with its tools, in one piece and in a stream', async () => {
   const { log, events } = await recording();
   const server = await modelServer(async (response, number) => {
     if (number % 2 === 1) json(response, MESSAGE);
@@ -111,15 +112,42 @@ test('[R-865] Anthropic: a message becomes a run with its tools, in one piece an
     expect(search?.artifact).toMatchObject({ ...called, tool_name: 'web_search', call_id: 'srvtoolu_1' });
     expect(tool?.artifact).toMatchObject({ ...called, tool_name: 'find_dose', call_id: 'toolu_1' });
     expect(output).toMatchObject({
-      kind: 'human-output',
-      output: {
+      kind: 'internal-artifact',
+      artifact: {
         ...{ response_id: 'msg_1', response_model: 'claude-9-20260501', finish_reason: 'tool_use' },
         ...{ characters: SECRET.length, usage: { input_tokens: 11, output_tokens: 7 }, ending: 'complete' },
       },
     });
     expect(output?.system_metadata.latency_ms).toBeGreaterThanOrEqual(0);
   }
+  expectMadeBy('anthropic', all);
   expect(JSON.stringify(all)).not.toContain(SECRET);
+});
+
+test('[R-897] Anthropic: an answer for which the provider has run a tool itself is final', async () => {
+  const { log, events } = await recording();
+  const content = MESSAGE.content.filter(({ type }) => type !== 'tool_use');
+  const server = await modelServer((response) =>
+    json(response, { ...MESSAGE, content, stop_reason: 'end_turn' }),
+  );
+  await clientOf(server.url, anthropicFetch(log)).messages.create(REQUEST);
+  expect((await events()).at(-1)).toMatchObject({ kind: 'human-output', output: { tool_calls: 1 } });
+});
+
+test('[R-896] Anthropic: a retry is of the run that it repeats', async () => {
+  const { log, events } = await recording();
+  const server = await modelServer((response, number) =>
+    number === 1 ? json(response, { type: 'error' }, 529) : json(response, MESSAGE),
+  );
+  const anthropic = clientOf(server.url, anthropicFetch(log)).withOptions({ maxRetries: 1 });
+  await anthropic.messages.create(REQUEST);
+  const all = await events();
+  expect(new Set(all.map(({ run_id }) => run_id)).size).toBe(1);
+  expect(all[1]?.artifact).toMatchObject({ ending: 'failed', status: 529 });
+  expect(all.at(-1)).toMatchObject({
+    system_metadata: { instrumentation: { by: 'anthropic', attempt: 2 } },
+    artifact: { ending: 'complete' },
+  });
 });
 
 test('[R-865] Anthropic: a failed call says its status and no message, and the application sees its error', async () => {

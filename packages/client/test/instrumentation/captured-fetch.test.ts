@@ -2,7 +2,12 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, expectTypeOf, test, vi } from 'vitest';
 import type { Client, Run } from '../../src/index.js';
-import { openaiFetch, type DescribedCall, type RunsIn } from '../../src/instrumentation/openai.js';
+import {
+  openaiFetch,
+  type DescribedCall,
+  type FetchOptions,
+  type RunsIn,
+} from '../../src/instrumentation/openai.js';
 import { json, modelServer, recording, SECRET } from './recording.js';
 
 const PATH = '/v1/chat/completions';
@@ -40,7 +45,7 @@ test('[R-865] the application chooses what goes into events, and what is stored 
     }));
     return { output: { summary: 'a finding' }, outputContent: answer.text, toolCalls };
   };
-  const response = await openaiFetch(log, { describe })(server.url + PATH, POST);
+  const response = await openaiFetch(log, { describe, shown: true })(server.url + PATH, POST);
   expect(await response.json()).toMatchObject({ id: 'c1' });
   const [start, tool, output] = await events();
   const sha256 = expect.stringMatching(/^sha256:[0-9a-f]{64}$/) as unknown;
@@ -70,12 +75,101 @@ test('[R-865] clients and runs of every profile will do', () => {
 test('[R-865] an answer that nobody is shown is no output', async () => {
   const { log, events } = await recording();
   const server = await answersSecret();
-  await (await openaiFetch(log, { describe: () => ({ output: null }) })(server.url + PATH, POST)).json();
+  const describe = () => ({ output: null });
+  await (await openaiFetch(log, { describe, shown: true })(server.url + PATH, POST)).json();
   const [, , ended] = await events();
   expect(ended).toMatchObject({
     kind: 'internal-artifact',
     artifact: { artifact_type: 'other', ending: 'complete' },
   });
+});
+
+const SHOWN_CASES = [
+  ['a final answer, by default', undefined, {}, 'default'],
+  ['one beside a tool call, by default', undefined, { tool_calls: [TOOL] }, undefined],
+  ['any, when the application says so', true, { tool_calls: [TOOL] }, 'application'],
+  ['none, when the application says so', false, {}, undefined],
+  ['one without words, whatever is said', true, { content: null, tool_calls: [TOOL] }, undefined],
+  ['by a function of the call', ({ answer }) => answer?.text === SECRET, {}, 'application'],
+  ['not, by a function of the call', ({ provider }) => provider === 'other', {}, undefined],
+  ['by default, when the function throws', () => raise(), {}, 'default'],
+  [
+    'by default, when the function is async',
+    (() => Promise.reject(new Error(SECRET))) as never,
+    {},
+    'default',
+  ],
+] as const satisfies readonly (readonly [string, FetchOptions['shown'], object, string | undefined])[];
+
+test.each(SHOWN_CASES)('[R-897] what a person is shown: %s', async (_, shown, message, by) => {
+  const { log, events } = await recording();
+  const server = await modelServer((response) => json(response, completion({ content: SECRET, ...message })));
+  await (await openaiFetch(log, { shown })(server.url + PATH, POST)).json();
+  const ended = (await events()).at(-1);
+  expect(ended?.kind).toBe(by === undefined ? 'internal-artifact' : 'human-output');
+  expect(ended?.system_metadata.instrumentation?.['shown_by']).toBe(by);
+});
+
+function raise(): never {
+  throw new Error(SECRET);
+}
+
+const RETRY = { ...POST, headers: { 'x-stainless-retry-count': '1' } };
+
+test('[R-896] a retry goes on with the run of the one failed call that asked for the same', async () => {
+  const { log, events } = await recording();
+  const failing = new Set([1, 3]);
+  const server = await modelServer((response, number) =>
+    failing.has(number) ? json(response, {}, 503) : json(response, completion({ content: SECRET })),
+  );
+  const captured = openaiFetch(log);
+  const other = { ...POST, body: JSON.stringify({ model: 'gpt-9', messages: [] }) };
+  await captured(server.url + PATH, POST); // fails
+  await (await captured(server.url + PATH, other)).json();
+  await captured(server.url + PATH, other); // fails
+  await (await captured(server.url + PATH, RETRY)).json();
+  const all = await events();
+  const starts = all.filter(({ kind }) => kind === 'inference-start');
+  expect(starts).toHaveLength(3);
+  const first = all.filter(({ run_id }) => run_id === starts[0]?.run_id);
+  expect(first.map(({ kind, artifact }) => [kind, artifact?.['ending'], artifact?.['status']])).toEqual([
+    ['inference-start', undefined, undefined],
+    ['internal-artifact', 'failed', 503],
+    ['human-output', undefined, undefined],
+  ]);
+  expect(first.map(({ system_metadata }) => system_metadata.instrumentation?.['attempt'])).toEqual([
+    ...[undefined, undefined, 2],
+  ]);
+});
+
+test('[R-896] a retry is a run of its own where it cannot be said which call it repeats', async () => {
+  const { log, events } = await recording();
+  const server = await modelServer((response) => json(response, {}, 429));
+  const captured = openaiFetch(log);
+  // Of two patients, perhaps.
+  await Promise.all([captured(server.url + PATH, POST), captured(server.url + PATH, POST)]);
+  await captured(server.url + PATH, RETRY);
+  const all = await events();
+  const starts = all.filter(({ kind }) => kind === 'inference-start');
+  expect(starts.map(({ system_metadata }) => system_metadata.instrumentation?.['attempt'])).toEqual([
+    ...[undefined, undefined, 2],
+  ]);
+  expect(all.filter(({ run_id }) => run_id === starts[2]?.run_id)).toHaveLength(2);
+});
+
+test('[R-896] a retry does not go on with a run that was started within another', async () => {
+  const { log, events } = await recording();
+  const server = await modelServer((response) => json(response, {}, 429));
+  const runs = new AsyncLocalStorage<Run>();
+  const captured = openaiFetch(() => runs.getStore() ?? log);
+  const agents = [1, 2].map(() => log.startRun({ model: { model_id: 'agent' } }));
+  for (const agent of agents) await runs.run(agent, () => captured(server.url + PATH, POST));
+  for (const agent of agents) await runs.run(agent, () => captured(server.url + PATH, RETRY));
+  const starts = (await events()).filter(({ kind }) => kind === 'inference-start');
+  expect(starts).toHaveLength(4);
+  const ends = (await events()).filter(({ artifact }) => artifact?.['ending'] === 'failed');
+  const runIds = starts.slice(2).map(({ run_id }) => run_id);
+  expect(ends.map(({ run_id }) => run_id)).toEqual([...runIds, ...runIds]);
 });
 
 test('[R-865] a describe that throws costs the words, not the call', async () => {

@@ -11,7 +11,7 @@ import { FakeListChatModel, FakeStreamingChatModel } from '@langchain/core/utils
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { RunCallbackHandler, type InstrumentationOptions } from '../../src/instrumentation/langchain.js';
-import { eventually, recording, SECRET } from './recording.js';
+import { eventually, expectMadeBy, recording, SECRET } from './recording.js';
 
 const ASKED = { patient: SECRET };
 
@@ -80,7 +80,7 @@ class Shelf extends BaseRetriever {
   }
 }
 
-test('[R-865] LangChain: an agent that runs another by a tool becomes nested runs', async () => {
+test('[R-865] [R-898] LangChain: an agent that runs another by a tool becomes nested runs', async () => {
   const { log, events } = await recording();
   const chain = (response: string) =>
     ChatPromptTemplate.fromTemplate('{question}')
@@ -119,6 +119,7 @@ test('[R-865] LangChain: an agent that runs another by a tool becomes nested run
     [outer?.run_id, 'other'],
   ]);
   expect(ends[0]?.artifact?.['documents']).toBe(2);
+  expectMadeBy('langchain', all);
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
@@ -136,6 +137,32 @@ test('[R-865] LangChain: an error reaches the application as it is, and the run 
     { artifact_type: 'other', ending: 'failed', error_name: 'RangeError' },
   ]);
   expect(JSON.stringify(ends)).not.toContain(SECRET);
+});
+
+test('[R-896] [R-897] LangChain: what withRetry calls again is of the run that failed, with its status', async () => {
+  const { log, events } = await recording();
+  let calls = 0;
+  class Busy extends Doctor {
+    override _generate(): Promise<ChatResult> {
+      if (calls++ === 0) return Promise.reject(Object.assign(new Error(SECRET), { status: 429 }));
+      const message = new AIMessage({ content: SECRET, id: 'r1' });
+      return Promise.resolve({ generations: [{ text: SECRET, message }] });
+    }
+  }
+  const model = new Busy({ maxRetries: 0 }).withRetry({ stopAfterAttempt: 2 });
+  await model.invoke('p', { callbacks: [new RunCallbackHandler(log, { shown: false })] });
+  const all = await events();
+  const [outer, start, failed, ended, whole, ...more] = all;
+  expect(more).toEqual([]);
+  expect(start?.parent_event_id).toBe(outer?.event_id);
+  expect(failed).toMatchObject({ run_id: start?.run_id, artifact: { ending: 'failed', status: 429 } });
+  expect(ended).toMatchObject({
+    run_id: start?.run_id,
+    system_metadata: { instrumentation: { by: 'langchain', attempt: 2 } },
+    artifact: { ending: 'complete', characters: SECRET.length },
+  });
+  expect(whole).toMatchObject({ run_id: outer?.run_id, artifact: { ending: 'complete' } });
+  expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
 test('[R-865] LangChain: an aborted stream has no output', async () => {

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { openaiFetch } from '../../src/instrumentation/openai.js';
 import {
   eventually,
+  expectMadeBy,
   json,
   modelServer,
   recording,
@@ -45,7 +46,7 @@ function clientOf(url: string, fetch?: typeof globalThis.fetch) {
   return new OpenAI({ apiKey: 'k', baseURL: `${url}/v1`, maxRetries: 0, ...(fetch && { fetch }) });
 }
 
-test('[R-865] OpenAI: a completion becomes a start and an output, without its words', async () => {
+test('[R-865] [R-898] OpenAI: a completion becomes a start and an output, without its words', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) => json(response, completion({ content: SECRET }, 'stop')));
   const plain = await clientOf(server.url).chat.completions.create(REQUEST).withResponse();
@@ -81,6 +82,7 @@ test('[R-865] OpenAI: a completion becomes a start and an output, without its wo
   });
   expect(output?.system_metadata.latency_ms).toBeGreaterThanOrEqual(0);
   expect(JSON.stringify([start, output])).not.toContain(SECRET);
+  expectMadeBy('openai', await events());
 });
 
 test('[R-865] OpenAI: tools that a model asks for become artifacts, in one piece and in a stream', async () => {
@@ -210,7 +212,8 @@ test('[R-865] OpenAI: a response becomes a run, in one piece and in a stream', a
     });
     expect(search?.artifact).toMatchObject({ artifact_type: 'tool_call', tool_name: 'web_search_call' });
     expect(call?.artifact).toMatchObject({ tool_name: 'find_dose', call_id: 'call_1' });
-    expect(output?.output).toMatchObject({
+    // It asks for a tool beside its words.
+    expect(output?.artifact).toMatchObject({
       ...{ response_id: 'resp_1', finish_reason: 'completed', characters: SECRET.length },
       usage: { input_tokens: 5, output_tokens: 6 },
     });
@@ -218,19 +221,36 @@ test('[R-865] OpenAI: a response becomes a run, in one piece and in a stream', a
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-865] OpenAI: each attempt is a run, and one that failed says its status and no message', async () => {
+test('[R-897] OpenAI: an answer for which the provider has run a tool itself is final', async () => {
+  const { log, events } = await recording();
+  const output = RESPONSE.output.filter(({ type }) => type !== 'function_call');
+  const server = await modelServer((response) => json(response, { ...RESPONSE, output }));
+  await clientOf(server.url, openaiFetch(log)).responses.create({ model: 'gpt-9', input: SECRET });
+  expect((await events()).at(-1)).toMatchObject({ kind: 'human-output', output: { tool_calls: 1 } });
+});
+
+test('[R-896] OpenAI: retries are of the run that they repeat, and each failure says its status and no message', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response, number) => {
-    if (number > 1) return json(response, completion({ content: 'yes' }, 'stop'));
+    if (number === 1) return void response.destroy();
+    if (number > 2) return json(response, completion({ content: 'yes' }, 'stop'));
     json(response, { error: { message: SECRET, type: 'rate_limit_exceeded' } }, 429);
   });
-  const openai = clientOf(server.url, openaiFetch(log)).withOptions({ maxRetries: 1 });
+  const openai = clientOf(server.url, openaiFetch(log)).withOptions({ maxRetries: 2 });
   await openai.chat.completions.create(REQUEST);
-  const [start, failed, again, output] = await events();
-  expect(failed).toMatchObject({ run_id: start?.run_id, artifact: { ending: 'failed', status: 429 } });
-  expect(again?.system_metadata.instrumentation).toEqual({ by: 'openai', attempt: 2 });
-  expect(output?.run_id).toBe(again?.run_id);
-  expect(JSON.stringify(failed)).not.toContain(SECRET);
+  const all = await events();
+  const [start, away, limited, output] = all;
+  expect(all.map(({ run_id }) => run_id)).toEqual(Array(4).fill(start?.run_id));
+  expect(away?.artifact).toMatchObject({ ending: 'failed', error_name: 'TypeError' });
+  expect(limited?.artifact).toMatchObject({ ending: 'failed', status: 429 });
+  expect(output).toMatchObject({ kind: 'human-output', output: { ending: 'complete' } });
+  expect(all.map(({ system_metadata }) => system_metadata.instrumentation)).toEqual([
+    { by: 'openai' },
+    { by: 'openai' },
+    { by: 'openai', attempt: 2 },
+    { by: 'openai', attempt: 3, shown_by: 'default' },
+  ]);
+  expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
 test('[R-865] OpenAI: the application sees the error that it would see', async () => {

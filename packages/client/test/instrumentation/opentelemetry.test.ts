@@ -10,7 +10,7 @@ import {
   type InstrumentationOptions,
   type RunsIn,
 } from '../../src/instrumentation/opentelemetry.js';
-import { recording, SECRET } from './recording.js';
+import { expectMadeBy, recording, SECRET } from './recording.js';
 
 function tracing(runs: RunsIn, options?: InstrumentationOptions) {
   const exporter = new InMemorySpanExporter();
@@ -41,7 +41,7 @@ function answered(span: Span, reason: string) {
   span.end();
 }
 
-test('[R-865] OpenTelemetry: an agent with its models and tools becomes nested runs with artifacts', async () => {
+test('[R-865] [R-898] OpenTelemetry: an agent with its models and tools becomes nested runs with artifacts', async () => {
   const { log, events } = await recording();
   const { start, exporter } = tracing(log);
   const request = start('POST /chat');
@@ -100,6 +100,7 @@ test('[R-865] OpenTelemetry: an agent with its models and tools becomes nested r
     artifact: { artifact_type: 'tool_call', tool_name: 'find_dose', call_id: 'call_1' },
   });
   expect(ended).toMatchObject({ kind: 'human-output', run_id: outer?.run_id });
+  expectMadeBy('opentelemetry', all);
   expect(JSON.stringify(all)).not.toContain(SECRET);
   expect(exporter.getFinishedSpans()).toHaveLength(6);
 });
@@ -123,13 +124,23 @@ test('[R-865] OpenTelemetry: events have the times of their spans, and an operat
 
 test('[R-865] OpenTelemetry: a span that failed has no output, and no message', async () => {
   const { log, events } = await recording();
-  const span = tracing(log).start('chat', MODEL);
+  const span = tracing(log).start('chat', { ...MODEL, 'error.type': '429' });
   span.recordException(new Error(SECRET));
   span.setStatus({ code: SpanStatusCode.ERROR, message: SECRET });
   span.end();
   const all = await events();
-  expect(all[1]?.artifact).toMatchObject({ artifact_type: 'other', ending: 'failed' });
+  expect(all[1]?.artifact).toMatchObject({ artifact_type: 'other', ending: 'failed', status: 429 });
   expect(JSON.stringify(all)).not.toContain(SECRET);
+});
+
+test('[R-897] OpenTelemetry: the application says which answers a person is shown', async () => {
+  const { log, events } = await recording();
+  const shown: InstrumentationOptions['shown'] = ({ model }) => model === 'gpt-9';
+  const { start } = tracing(log, { shown });
+  answered(start('chat', MODEL), 'stop');
+  answered(start('chat', { ...CHAT, 'gen_ai.request.model': 'router' }), 'stop');
+  const [, first, , second] = await events();
+  expect([first?.kind, second?.kind]).toEqual(['human-output', 'internal-artifact']);
 });
 
 test('[R-865] OpenTelemetry: content that spans carry goes where the application says', async () => {

@@ -82,6 +82,13 @@ export async function modelServer(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
 }
 
+/** Every event that an instrumentation has made says which one it was. */
+export function expectMadeBy(by: string, events: readonly Event[]): void {
+  expect(events.map(({ system_metadata }) => system_metadata.instrumentation?.['by'])).toEqual(
+    events.map(() => by),
+  );
+}
+
 export function json(response: http.ServerResponse, body: object, status = 200): void {
   response.writeHead(status, { 'content-type': 'application/json', 'x-request-id': 'req_1' });
   response.end(JSON.stringify(body));

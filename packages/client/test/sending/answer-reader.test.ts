@@ -125,20 +125,50 @@ test.each([
   ['HTTP/1.0', 'HTTP/1.0 201 x\r\nContent-Length: 0\r\n\r\n'],
 ])('[R-862] after %s the connection is not used again, and the answer holds', (_what, text) => {
   const reader = new AnswerReader();
-  expect(read(text, [], reader)).toEqual({ status: 201 });
+  expect(read(text, [], reader)).toEqual({ status: 201, accepted: false });
   expect(reader.keepsOpen).toBe(false);
 });
 
-test('[R-862] 201 says by its head that the event is stored, any other answer only when it is whole', () => {
-  const stored = new AnswerReader();
-  expect(read(`${OK}Content-Length: 9\r\n\r\n{`, [], stored)).toBeUndefined();
-  expect(stored.stored).toBe(true);
-  const refused = new AnswerReader();
-  expect(read('HTTP/1.1 400 x\r\nContent-Length: 9\r\n\r\n{', [], refused)).toBeUndefined();
-  expect([refused.stored, refused.ended]).toEqual([false, false]);
+test('[R-862] an answer says something only when it is whole', () => {
+  for (const status of [201, 400]) {
+    const half = new AnswerReader();
+    expect(read(`HTTP/1.1 ${status} x\r\nContent-Length: 9\r\n\r\n{`, [], half)).toBeUndefined();
+    expect([half.saysStored, half.ended]).toEqual([status === 201, false]);
+  }
   const open = new AnswerReader();
   read('HTTP/1.1 400 x\r\n\r\n{"code":"c"}', [], open);
   expect([open.ended, open.answer()]).toEqual([true, { status: 400, code: 'c' }]);
+});
+
+test.each([
+  ['as the collector writes it', '{"status":"accepted"}', true],
+  ['with blanks and more fields', '{ "more": 1, "status": "accepted" }\n', true],
+  ['a page', '<html>Please log in</html>', false],
+  ['another status', '{"status":"queued"}', false],
+  ['null', 'null', false],
+  ['nothing', '', false],
+])('[R-894] the body of a 201, %s, says whether a collector has answered', (_what, body, accepted) => {
+  const sized = `${OK}Content-Length: ${body.length}\r\n\r\n${body}`;
+  for (const size of [1, 7, 1000]) {
+    expect(read(sized, [size])).toEqual({ status: 201, accepted });
+    const pieces = chunked(body, 4);
+    expect(read(`${OK}Transfer-Encoding: chunked\r\n\r\n${pieces}`, [size])).toMatchObject({ accepted });
+  }
+});
+
+test('[R-892] the id of a request is read from each answer, and only one that may stand in a log', () => {
+  const reader = new AnswerReader();
+  const answered = (line: string) =>
+    read(`${OK}Date: x\r\n${line}Content-Length: 0\r\n\r\n`, [], reader)?.requestId;
+  expect(answered('X-Request-Id: a-1\r\n')).toBe('a-1');
+  expect(answered('X-Request-Id: a-2\r\n')).toBe('a-2');
+  expect(answered('x-request-id:a-3 \r\n')).toBe('a-3');
+  expect(answered('')).toBeUndefined();
+  expect(answered('X-Request-Id: a b\r\n')).toBeUndefined();
+  expect(answered(`X-Request-Id: ${'x'.repeat(129)}\r\n`)).toBeUndefined();
+  expect(() => answered('X-Request-Id: a-4\r\n folded: 1\r\n')).toThrow(AnswerMalformed);
+  const last = `HTTP/1.1 201 x\r\nContent-Length: 0\r\nX-Request-Id: a-5\r\n\r\n`;
+  expect(read(last)).toMatchObject({ requestId: 'a-5' });
 });
 
 test.each([204, 304])('[R-862] %i has no body, whatever it says', (status) => {

@@ -5,15 +5,18 @@ import { readErrorBody, readRetryAfter, verdictOn } from '../../src/sending/answ
 
 test('[R-862] each failure of the protocol that a retry can help is tried again, and none is taken for stored', () => {
   for (const { status, retry } of Object.values(ERRORS)) {
-    if (retry) expect(verdictOn(status), String(status)).toBe('later');
-    else expect(verdictOn(status), String(status)).not.toMatch(/later|stored/);
+    const verdict = verdictOn({ status });
+    if (retry) expect(verdict, String(status)).toBe('later');
+    else expect(verdict, String(status)).not.toMatch(/later|stored/);
   }
 });
 
 test('[R-862] what speaks of key or address is kept, and what speaks of the event is refused', () => {
-  const verdicts = (...statuses: number[]) => [...new Set(statuses.map(verdictOn))];
-  expect(verdicts(201)).toEqual(['stored']);
-  expect(verdicts(200, 202, 204, 301, 302, 307, 308, 401, 404, 405, 407, 421, 426)).toEqual(['unwelcome']);
+  const verdicts = (...statuses: number[]) => [...new Set(statuses.map((status) => verdictOn({ status })))];
+  expect(verdictOn({ status: 201, accepted: true })).toBe('stored');
+  expect(verdicts(200, 201, 202, 204, 301, 302, 307, 308, 401, 404, 405, 407, 421, 426)).toEqual([
+    'unwelcome',
+  ]);
   expect(verdicts(403)).toEqual(['not permitted']);
   expect(verdicts(400, 409, 413, 415, 417, 422, 431)).toEqual(['refused']);
   expect(verdicts(408, 425, 429, 500, 502, 503, 504, 599)).toEqual(['later']);
@@ -28,6 +31,13 @@ test('an Error body is read, and of any other text nothing is', () => {
       expect(readErrorBody(text)).toBeTypeOf('object');
     }),
   );
+});
+
+test('[R-894] what nests too deep to be written down is left out of a refusal', () => {
+  const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
+  const read = (levels: number) => readErrorBody(`{"code":"c","details":${nested(levels)}}`);
+  expect(read(32)).toEqual({ code: 'c', details: JSON.parse(nested(32)) as unknown });
+  for (const levels of [33, 30_000]) expect(read(levels)).toEqual({ code: 'c' });
 });
 
 test('Retry-After is seconds or a date', () => {

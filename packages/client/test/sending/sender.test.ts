@@ -201,14 +201,34 @@ test.each([
   },
 );
 
-test('[R-862] 201 is enough, whatever becomes of the rest of the answer', async () => {
-  const url = await rawServer((socket) => {
-    socket.write('HTTP/1.1 201 Created\r\nContent-Length: 21\r\n\r\n{"sta');
-    setTimeout(() => socket.resetAndDestroy(), 5);
-  });
-  const { log } = hurriedClient({ url, concurrency: 4 });
+test("[R-894] a 201 that is no collector's stores nothing: it is told, and the event is sent again", async () => {
+  let portal = true;
+  const collector = await fakeCollector((_event, response) =>
+    portal ? answer(response, 201, '<html>Please log in</html>') : false,
+  );
+  const { log, troubles } = hurriedClient({ url: collector.url, concurrency: 4 });
+  const ids = await captureSome(log, 5);
+  expect(await log.flush(300)).toEqual({ waiting: 5 });
+  expect(troubles).toEqual(['what answers at this address is no collector (201); events are kept']);
+  portal = false;
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(idsOf(collector)).toEqual(ids);
+});
+
+test('[R-894] a refusal with details of any depth is a refusal, and holds nothing up', async () => {
+  const deep = `{"code":"c","details":${'['.repeat(30_000)}${']'.repeat(30_000)}}`;
+  const collector = await fakeCollector((_event, response, number) =>
+    number === 1 ? answer(response, 400, deep, { 'X-Request-Id': 'r-1' }) : false,
+  );
+  const spool = temporaryDirectory();
+  const { log, troubles, quarantined } = hurriedClient({ url: collector.url, spool });
   await captureSome(log, 5);
-  expect(await log.flush(3000)).toEqual({ waiting: 0 });
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(quarantined.map(({ refusal }) => refusal)).toEqual([
+    { status: 400, code: 'c', request_id: 'r-1', at: expect.any(String) as string },
+  ]);
+  expect(collector.requests).toHaveLength(5);
+  expect(troubles).toEqual([]);
 });
 
 test('[R-862] as many requests as agreed are under way, and connections are used again', async () => {

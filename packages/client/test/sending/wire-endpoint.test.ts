@@ -1,14 +1,17 @@
+import http from 'node:http';
 import net from 'node:net';
 import type { AddressInfo } from 'node:net';
 import tls from 'node:tls';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Authority } from '../../../collector/test/running/certificates.js';
+import { AgentEndpoint } from '../../src/sending/agent-endpoint.js';
 import type { Answer } from '../../src/sending/answer.js';
-import type { EndpointOptions } from '../../src/sending/endpoint.js';
+import type { Endpoint, EndpointOptions } from '../../src/sending/endpoint.js';
 import { WireEndpoint } from '../../src/sending/wire-endpoint.js';
 import { rawServer } from '../running/raw-server.js';
 
-const CREATED = 'HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}';
+const CREATED = 'HTTP/1.1 201 Created\r\nContent-Length: 21\r\n\r\n{"status":"accepted"}';
+const STORED = { status: 201, accepted: true };
 const BODY = Buffer.from('{"event_id":"é"}');
 
 function endpointAt(url: string, more: Partial<EndpointOptions> = {}): WireEndpoint {
@@ -17,7 +20,7 @@ function endpointAt(url: string, more: Partial<EndpointOptions> = {}): WireEndpo
   return endpoint;
 }
 
-function post(endpoint: WireEndpoint, body: Uint8Array = BODY): Promise<Answer> {
+function post(endpoint: Endpoint, body: Uint8Array = BODY): Promise<Answer> {
   return new Promise((answered, failed) => endpoint.post('outcome', body, { answered, failed }));
 }
 
@@ -55,7 +58,7 @@ test('[R-862] a connection has one request at a time, and is used again for the 
   });
   const endpoint = endpointAt(url);
   const one = async () => {
-    for (let i = 0; i < 20; i++) expect(await post(endpoint)).toEqual({ status: 201 });
+    for (let i = 0; i < 20; i++) expect(await post(endpoint)).toEqual(STORED);
   };
   await Promise.all([one(), one(), one()]);
   expect([most, sockets.length]).toEqual([1, 3]);
@@ -70,33 +73,51 @@ test('[R-862] an answer that nobody asked for is taken for no other event', asyn
     }
   });
   const endpoint = endpointAt(url);
-  expect(await post(endpoint)).toEqual({ status: 201 });
+  expect(await post(endpoint)).toEqual(STORED);
   await expect.poll(() => sockets[0]?.destroyed).toBe(true);
   expect(await post(endpoint)).toEqual({ status: 503 });
   const twice = await rawServer((socket, _request, connection) => {
     socket.write(connection > 1 ? 'HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n' : CREATED + CREATED);
   });
   const other = endpointAt(twice.url);
-  expect([await post(other), await post(other)]).toEqual([{ status: 201 }, { status: 503 }]);
+  expect([await post(other), await post(other)]).toEqual([STORED, { status: 503 }]);
 });
 
-test('[R-862] a request that is answered before it was read is answered, and its connection is not used again', async () => {
+/** A server that answers each connection at once, and reads nothing. @returns its address, and how many have come. */
+async function hastyServer(answer: string): Promise<{ url: string; connections: net.Socket[] }> {
   const connections: net.Socket[] = [];
   const server = net.createServer((socket) => {
     connections.push(socket.on('error', () => undefined).pause());
-    socket.write('HTTP/1.1 413 x\r\nContent-Length: 0\r\n\r\n');
+    socket.write(answer);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
   onTestFinished(() => {
     for (const socket of connections) socket.destroy();
     server.close();
   });
-  const endpoint = endpointAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  // More than the buffers of the two sockets take.
-  const large = Buffer.alloc(64 << 20);
-  expect(await post(endpoint, large)).toEqual({ status: 413 });
-  expect(await post(endpoint, large)).toEqual({ status: 413 });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, connections };
+}
+
+/** More than the buffers of two sockets take. */
+const LARGE = Buffer.alloc(64 << 20);
+
+test('[R-862] a request that is answered before it was read is answered, and its connection is not used again', async () => {
+  const { url, connections } = await hastyServer('HTTP/1.1 413 x\r\nContent-Length: 0\r\n\r\n');
+  const endpoint = endpointAt(url);
+  expect(await post(endpoint, LARGE)).toEqual({ status: 413 });
+  expect(await post(endpoint, LARGE)).toEqual({ status: 413 });
   expect(connections).toHaveLength(2);
+});
+
+test('[R-894] a 201 that comes before the event was sent counts for nothing', async () => {
+  const { url } = await hastyServer(CREATED);
+  const early = '201 came before the whole event was sent';
+  await expect(post(endpointAt(url), LARGE)).rejects.toThrow(early);
+  const agent = new http.Agent();
+  onTestFinished(() => agent.destroy());
+  const byAgent = new AgentEndpoint({ url: new URL(url), apiKey: 'key', agent });
+  onTestFinished(() => byAgent.close());
+  await expect(post(byAgent, LARGE)).rejects.toThrow(early);
 });
 
 test('[R-862] a connection that was closed while it was idle is replaced, and only once', async () => {
@@ -108,20 +129,20 @@ test('[R-862] a connection that was closed while it was idle is replaced, and on
   const endpoint = endpointAt(url);
   await Promise.all([post(endpoint), post(endpoint)]);
   for (const socket of sockets) socket.resetAndDestroy();
-  expect(await post(endpoint)).toEqual({ status: 201 });
+  expect(await post(endpoint)).toEqual(STORED);
   const before = sockets.length;
   refusing = true;
   await expect(post(endpoint)).rejects.toThrow();
   expect(sockets.length).toBe(before + 1);
 });
 
-test('[R-862] 201 counts when the rest of its answer never comes', async () => {
+test('[R-894] a 201 counts for nothing when the rest of its answer never comes', async () => {
   const { url } = await rawServer((socket) => socket.write(CREATED.slice(0, -1)));
-  expect(await post(endpointAt(url, { patienceMs: 50 }))).toEqual({ status: 201 });
+  await expect(post(endpointAt(url, { patienceMs: 50 }))).rejects.toThrow('no answer within 0.05 s');
   const endpoint = endpointAt(url);
   const answer = post(endpoint);
   setTimeout(() => endpoint.close(), 50);
-  expect(await answer).toEqual({ status: 201 });
+  await expect(answer).rejects.toThrow('the client is closing');
 });
 
 test('[R-862] silence is given up, and is no reason to ask again at once', async () => {
@@ -216,10 +237,10 @@ test('[R-862] a collector behind TLS is reached by its name, and by sessions tha
   const { url, authority, requests, closeAll } = await tlsServer();
   trust([authority.certificate]);
   const endpoint = endpointAt(url);
-  expect(await post(endpoint)).toEqual({ status: 201 });
-  expect(await post(endpoint)).toEqual({ status: 201 });
+  expect(await post(endpoint)).toEqual(STORED);
+  expect(await post(endpoint)).toEqual(STORED);
   closeAll();
-  expect(await post(endpoint)).toEqual({ status: 201 });
+  expect(await post(endpoint)).toEqual(STORED);
   const servername = 'localhost';
   expect(requests).toEqual([false, false, true].map((reused) => ({ servername, reused })));
 });

@@ -8,6 +8,7 @@ import {
   SpoolFull,
   SpoolKeyWrong,
   SpoolUnwritable,
+  type SpooledEvent,
   type SpoolOptions,
 } from '../../src/spool/spool.js';
 import { MemoryDisk, type DiskProcess } from './memory-disk.js';
@@ -208,6 +209,189 @@ test('[R-852] a full disk refuses a whole group, leaves nothing of it, and goes 
   );
   // What was refused takes no room in a segment either.
   expect(disk.files(ROOT, '.segment')).toEqual([file]);
+});
+
+/** A disk full to the last byte, on which a process was killed that had captured events, some of them done. */
+async function fullDisk(events: number): Promise<{ disk: MemoryDisk; names: string[] }> {
+  const { disk, process, spool } = await onDisk({ segmentBytes: 700 });
+  for (let i = 0; i < events; i++) await spool.append('outcome', event(`${i}`));
+  const [done] = await spool.take(1, 1);
+  if (done) spool.done(done);
+  await spool.flush();
+  process.end();
+  disk.capacity = disk.used;
+  return { disk, names: Array.from({ length: events - 1 }, (_, i) => event(`${i + 1}`).toString()) };
+}
+
+test('[R-893] on a full disk a restart sends what waits, and captures again when there is room', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { disk, names } = await fullDisk(40);
+  const troubles: string[] = [];
+  const spool = await Spool.open({
+    ...{ directory: ROOT, durability: 'fsync', files: disk.process().files },
+    onTrouble: (what) => troubles.push(what),
+  });
+  expect(troubles).toEqual([expect.stringContaining('the disk has no room for a part')]);
+  expect(spool.state.waiting).toBe(39);
+  await expect(spool.append('outcome', event('refused'))).rejects.toThrow(SpoolFull);
+  const taken = await spool.take(100, 1e6);
+  expect(taken.map(textOf)).toEqual(names);
+  const segments = disk.files(ROOT, '.segment').length;
+  // Nobody makes room: what is done frees it.
+  for (const one of taken.slice(0, 30)) spool.done(one);
+  await spool.flush();
+  expect(disk.files(ROOT, '.segment').length).toBeLessThan(segments);
+  await vi.advanceTimersByTimeAsync(10_001);
+  await spool.append('outcome', event('there is room'));
+  for (const one of taken.slice(30)) spool.done(one);
+  expect((await spool.take(9, 1e6)).map(textOf)).toEqual([event('there is room').toString()]);
+  await spool.close();
+  disk.capacity = Infinity;
+  expect((await drainOf(disk)).map(textOf)).toEqual([event('there is room').toString()]);
+});
+
+async function drainOf(disk: MemoryDisk): Promise<readonly SpooledEvent[]> {
+  const spool = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+  const taken = spool.state.waiting > 0 ? await spool.take(1000, 1e6) : [];
+  for (const one of taken) spool.done(one);
+  await spool.close();
+  return taken;
+}
+
+test('[R-893] a full disk without the directory of the spool keeps nobody from capturing later', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const disk = new MemoryDisk();
+  disk.capacity = 0;
+  const troubles: string[] = [];
+  const onTrouble = (what: string) => troubles.push(what);
+  const spool = await Spool.open({
+    directory: ROOT,
+    durability: 'os',
+    files: disk.process().files,
+    onTrouble,
+  });
+  await vi.advanceTimersByTimeAsync(10_001);
+  expect(troubles[1]).toContain('there is still no part for this process');
+  await expect(spool.append('outcome', event('refused'))).rejects.toThrow(SpoolFull);
+  disk.capacity = Infinity;
+  await vi.advanceTimersByTimeAsync(10_001);
+  await spool.append('outcome', event('there is room'));
+  await spool.close();
+  await expect(spool.append('outcome', event('late'))).rejects.toThrow(SpoolClosed);
+  expect((await drainOf(disk)).map(textOf)).toEqual([event('there is room').toString()]);
+});
+
+test('[R-893] what is done on a disk that takes no marks is sent again by the next start, and nothing is lost', async () => {
+  const { disk, names } = await fullDisk(40);
+  const spool = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+  const [undone, ...taken] = await spool.take(20, 1e6);
+  for (const one of taken) spool.done(one);
+  await spool.close();
+  const again = (await drainOf(disk)).map(textOf);
+  expect(new Set([...taken.map(textOf), ...again])).toEqual(new Set(names));
+  expect(again).toContain(undone && textOf(undone));
+  // Nothing stays behind, not even marks of segments that are gone.
+  expect(disk.files(ROOT)).toEqual([]);
+});
+
+test('[R-893] a segment with events missing frees its room on a full disk, and the note follows it', async () => {
+  const { disk, names } = await fullDisk(40);
+  const [, second = ''] = disk.files(ROOT, '.segment');
+  // Without the end of its segment an event is missing that was promised by none but its number.
+  const bytes = disk.bytesOf(second);
+  const size = bytes.readUInt32LE(64 + 8);
+  Buffer.concat([bytes.subarray(0, 64), bytes.subarray(64 + size)]).copy(bytes);
+  disk.cut(second, bytes.length - size);
+  disk.capacity = disk.used;
+  const spool = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+  const taken = await spool.take(100, 1e6);
+  expect(taken).toHaveLength(names.length - 1);
+  for (const one of taken) spool.done(one);
+  await spool.close();
+  expect(disk.files(ROOT)).toEqual([expect.stringMatching(/damaged\/[0-9a-f]+\.missing$/)]);
+});
+
+test('[R-893] where a directory cannot grow, what has to be taken over is read where it lies', async () => {
+  const { disk, names } = await fullDisk(40);
+  disk.capacity = Infinity;
+  const process = disk.process();
+  const files = { ...process.files };
+  files.rename = (from, to) => {
+    if (from.endsWith('.segment')) return Promise.reject(Object.assign(new Error(), { code: 'ENOSPC' }));
+    return process.files.rename(from, to);
+  };
+  const spool = await Spool.open({ directory: ROOT, durability: 'os', files });
+  const taken = await spool.take(100, 1e6);
+  expect(taken.map(textOf)).toEqual(names);
+  for (const one of taken) spool.done(one);
+  await spool.close();
+  expect(disk.files(ROOT)).toEqual([]);
+});
+
+test('[R-893] marks that cannot be written take a bounded part of the memory', async () => {
+  const { process, spool } = await onDisk({ segmentBytes: 64 << 20 });
+  process.fate = (operation, file) => (operation === 'open' && file.endsWith('.done') ? 'before' : undefined);
+  const BOUND = 1 << 17;
+  const body = Buffer.from('{}');
+  let done = 0;
+  for (let round = 0; round < 140; round++) {
+    await Promise.all(Array.from({ length: 1000 }, () => spool.append('outcome', body)));
+    for (const one of await spool.take(1000, 1e6)) {
+      // The last one keeps the segment.
+      if (done++ < 139_999) spool.done(one);
+    }
+  }
+  expect(spool.state.waiting).toBe(1);
+  process.fate = () => undefined;
+  await spool.close();
+  const next = await Spool.open({ directory: ROOT, durability: 'os', files: process.files });
+  expect(next.state.waiting).toBe(140_000 - BOUND);
+  await next.close();
+}, 60_000);
+
+const WORDY = { ...REFUSAL, details: 'x'.repeat(3000), code: 'c' };
+
+test('[R-895] what is in quarantine is within the size of the spool, also after a restart', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { disk, spool } = await onDisk({ maxBytes: 5000, segmentBytes: 300 });
+  const quarantine = async () => {
+    await spool.append('outcome', event('refused'));
+    const [taken] = await spool.take(1, 1e6);
+    if (taken) await spool.quarantine(taken, WORDY);
+  };
+  await quarantine();
+  await quarantine();
+  const [file = ''] = disk.files(`${ROOT}/quarantine`);
+  expect(disk.bytesOf(file).length).toBeGreaterThan(5000);
+  await expect(spool.append('outcome', event('more'))).rejects.toThrow(/in quarantine, and takes no more/);
+  await spool.close();
+  const options = { ...{ directory: ROOT, durability: 'os' as const }, maxBytes: 5000, segmentBytes: 300 };
+  const next = await Spool.open({ ...options, files: disk.process().files });
+  await expect(next.append('outcome', event('more'))).rejects.toThrow(SpoolFull);
+  // Somebody has put it back, or has taken it away.
+  disk.names.delete(file);
+  await vi.advanceTimersByTimeAsync(10_001);
+  await next.append('outcome', event('more'));
+  await next.close();
+});
+
+test('[R-895] a full spool still puts what is refused into quarantine, without the words of the refusal', async () => {
+  const { disk, spool } = await onDisk({ maxBytes: 8000, segmentBytes: 1000 });
+  const count = 50;
+  await Promise.all(Array.from({ length: count }, (_, i) => spool.append('outcome', event(`${i}`))));
+  for (const one of await spool.take(100, 1e6)) await spool.quarantine(one, WORDY);
+  expect(spool.state).toMatchObject({ waiting: 0, quarantined: count });
+  const [file = ''] = disk.files(`${ROOT}/quarantine`);
+  const lines = disk.bytesOf(file).toString().trimEnd().split('\n');
+  const wordy = lines.filter((line) => line.includes('xxx')).length;
+  expect(wordy).toBeGreaterThan(0);
+  expect(wordy).toBeLessThan(5);
+  expect(readQuarantineLine(lines.at(-1) ?? '', undefined)?.refusal).toEqual({
+    ...{ status: 400, code: 'c', at: REFUSAL.at },
+  });
 });
 
 test('[R-852] a segment that was begun in vain is not in the way of the next', async () => {

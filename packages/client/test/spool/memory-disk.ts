@@ -10,6 +10,8 @@ import path from 'node:path';
 import type { SpoolFiles } from '../../src/spool/files.js';
 
 const SECTOR_BYTES = 512;
+/** A directory is made where there is room for so much; what it takes is not counted. */
+const DIRECTORY_BYTES = 64;
 const STARTED = Date.now();
 
 export type Operation = Exclude<keyof SpoolFiles, 'host'>;
@@ -131,6 +133,10 @@ export class MemoryDisk {
   }
 }
 
+function full(): DiskFault {
+  return new DiskFault('the disk is full', 'ENOSPC');
+}
+
 function missing(file: string): DiskFault {
   return new DiskFault(`there is no ${file}`, 'ENOENT');
 }
@@ -163,6 +169,7 @@ export class DiskProcess {
     makeDirectory: (directory) =>
       this.#do('makeDirectory', directory, () => {
         for (let at = directory; !this.#disk.directories.has(at); at = path.dirname(at)) {
+          if (this.#disk.used + DIRECTORY_BYTES > this.#disk.capacity) throw full();
           this.#disk.directories.add(at);
         }
       }),
@@ -314,6 +321,6 @@ export class DiskProcess {
     const over = Math.max(0, Math.min(grows, this.#disk.used + grows - this.#disk.capacity));
     const fits = source.length - over;
     if (fits > 0) inode.write(source.subarray(0, fits), position);
-    if (over > 0) throw new DiskFault('the disk is full', 'ENOSPC');
+    if (over > 0) throw full();
   }
 }

@@ -17,6 +17,8 @@ interface Running {
 
 export class SpoolModel {
   readonly disk = new MemoryDisk();
+  /** The disk was full: two spools may have read the same events where they lay. */
+  wasFull = false;
   readonly #durability: Durability;
   readonly #key: Uint8Array | undefined;
   readonly running: Running[] = [];
@@ -129,7 +131,7 @@ export class SpoolModel {
     running.process.fate = () => undefined;
     this.running.splice(this.running.indexOf(running), 1);
     await running.spool.close();
-    if (!running.process.ended) for (const name of running.done) this.gone.add(name);
+    if (!running.process.ended && !this.wasFull) for (const name of running.done) this.gone.add(name);
     running.process.end();
   }
 

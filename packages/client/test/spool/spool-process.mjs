@@ -25,8 +25,14 @@ function append() {
   const name = `${prefix}-${++named}`;
   const body = Buffer.from(JSON.stringify({ name, padding: 'x'.repeat((named * 37) % 2000) }));
   return spool.append('outcome', body).then(
-    () => say(`+${name}`),
-    (error) => say(`!${error.name} ${name}`),
+    () => {
+      say(`+${name}`);
+      return true;
+    },
+    (error) => {
+      say(`!${error.name} ${name}`);
+      return false;
+    },
   );
 }
 
@@ -49,6 +55,15 @@ if (wish.do === 'append') {
     }
   }
   await next.close();
+} else if (wish.do === 'fill and be killed') {
+  // And leaves no room for a byte more.
+  while (await append());
+  const ballast = fs.openSync('ballast', 'w');
+  try {
+    for (const bytes = Buffer.alloc(512); ;) fs.writeSync(ballast, bytes);
+  } catch {
+    process.kill(process.pid, 'SIGKILL');
+  }
 } else if (wish.do === 'append and wait') {
   for (let i = 0; i < count; i++) await append();
   say('done');

@@ -57,6 +57,7 @@ type PowerLoss = typeof powerLoss extends fc.Arbitrary<infer T> ? T : never;
 async function play(model: SpoolModel, step: Step | Fault | FullDisk | PowerLoss): Promise<void> {
   if (step.do === 'capacity') {
     model.disk.capacity = model.disk.used + step.free;
+    model.wasFull = true;
     return;
   }
   if (step.do === 'powerLoss') {

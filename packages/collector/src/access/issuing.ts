@@ -119,18 +119,26 @@ export async function rotateKey(
   return (await store.rotate(issued.key, nowMs + overlapMs, nowMs)) ?? issued;
 }
 
+/** What came of {@link ensureFirstKey}. `overtaken`: another process made one in the moment after it was shown. */
+export type FirstKey = 'made' | 'present' | 'unseen' | 'overtaken';
+
 /**
- * Gives an empty key store its first key: organisation `default`, all permissions, no expiry. Of several processes
- * that come first at once, one makes it.
- * @returns the text of the key, durable by then; undefined when there are keys already, of whatever state.
- * @throws KeyStoreError as {@link createKey} does.
+ * Gives an empty key store its first key: organisation `default`, all permissions, no expiry. It is stored, durably on
+ * return, once `show` has resolved with true: no key is accepted that nobody has seen, wherever the process ends.
+ * @throws KeyStoreError as {@link createKey} does; the key that was shown may then be none.
  */
-export async function ensureFirstKey(store: KeyStore, nowMs = Date.now()): Promise<string | undefined> {
+export async function ensureFirstKey(
+  store: KeyStore,
+  show: (text: string) => Promise<boolean>,
+  nowMs = Date.now(),
+): Promise<FirstKey> {
+  if ((await store.list()).length > 0) return 'present';
   const grants: Grants = {
     organisation: DEFAULT_ORGANISATION,
     permissions: 'all',
     note: 'made at the first start',
   };
-  const issued = issue(grants, nowMs);
-  return (await store.insertFirst(issued.key)) ? issued.text : undefined;
+  const { text, key } = issue(grants, nowMs);
+  if (!(await show(text))) return 'unseen';
+  return (await store.insertFirst(key)) ? 'made' : 'overtaken';
 }

@@ -9,6 +9,7 @@
  *   again, which is why `onFailure` must reach somebody.
  */
 import { timingSafeEqual } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorCode } from '@clinical-events/protocol';
 import type { ApiKey, KeyStore } from '../store/key-store.js';
 import { hashKeyText, KEY_TEXT_LENGTH, keyIdOf } from './key-text.js';
@@ -47,6 +48,8 @@ export interface KeyUse {
   readonly overRate: number;
 }
 
+/** Between two looks for keys that are not known, in milliseconds. */
+const LOOK_AGAIN_MS = 20;
 /** Compared against when there is no such key, so that an unknown key id costs what a known one does. */
 const NO_HASH = new Uint8Array(32);
 
@@ -61,6 +64,10 @@ export class KeyRing {
    * learns nothing from that: V8 compares texts only when their hashes agree, and seeds the hash anew in each process.
    */
   readonly #proven = new Map<string, Entry>();
+  /** The next look that {@link lookAgain} has waiting, until it begins. */
+  #nextLook: Promise<void> | undefined;
+  #lookedAt = -Infinity;
+  #stopped = false;
   #version: string | undefined;
   #failing = false;
   #timer: NodeJS.Timeout | undefined;
@@ -117,6 +124,25 @@ export class KeyRing {
     return this.#refreshing;
   }
 
+  /**
+   * Looks at the store for a key that was refused as `key_invalid`: it may have been made since the last look. All
+   * calls share the next look, which is at most {@link LOOK_AGAIN_MS} away, so that nobody can use looks up.
+   * @returns once a look that began after this call has ended. Never rejects.
+   */
+  lookAgain(): Promise<void> {
+    this.#nextLook ??= this.#lookInTurn();
+    return this.#nextLook;
+  }
+
+  async #lookInTurn(): Promise<void> {
+    await sleep(Math.max(0, this.#lookedAt + LOOK_AGAIN_MS - performance.now()));
+    // One that has begun may have read the store before the key was there.
+    await this.#refreshing;
+    this.#lookedAt = performance.now();
+    this.#nextLook = undefined;
+    if (!this.#stopped) await this.refresh();
+  }
+
   /** Looks at the store from now on every `pollMs`, without keeping the process alive for it. */
   start(): void {
     this.#timer ??= setInterval(() => {
@@ -124,8 +150,9 @@ export class KeyRing {
     }, this.#options.pollMs ?? 250).unref();
   }
 
-  /** Ends the polling. On return no look at the store is under way, so that it can be closed. */
+  /** Ends all looking. On return no look at the store is under way, so that it can be closed. */
   async stop(): Promise<void> {
+    this.#stopped = true;
     clearInterval(this.#timer);
     this.#timer = undefined;
     await this.#refreshing;

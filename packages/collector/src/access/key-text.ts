@@ -1,19 +1,22 @@
 /**
  * The text of an API key, the only form in which it ever leaves the collector:
  *
- *     cek_ <key id: 12 of a-z 2-7> _ <secret: 43 of base64url, 256 bits>
+ *     cek_ <key id: 12 of a-z 2-7> _ <secret: 43 of A-Z a-z 0-9, 256 bits>
  *
  * The key id is public: it stands in logs, in the ledger and in `collector keys list`. The prefix lets secret
- * scanners recognise a key that was committed somewhere by mistake.
+ * scanners recognise a key that was committed somewhere by mistake. A double click selects the whole secret, which
+ * `-` would cut in two; keys made before this rule have it and `_` in their secret, and stay valid.
  */
-import { hash, randomBytes } from 'node:crypto';
+import { hash, randomBytes, randomInt } from 'node:crypto';
 
 const PREFIX = 'cek_';
 const KEY_ID_LENGTH = 12;
 /** The alphabet of base32 (RFC 4648 section 6) in lower case: no two of its characters look alike. */
 const KEY_ID_ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
 const KEY_ID = /^[a-z2-7]{12}$/;
-const SECRET_BYTES = 32;
+const SECRET_ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
+/** The least with 256 bits: 62^43 > 2^256. */
+const SECRET_LENGTH = 43;
 const KEY_TEXT = /^cek_[a-z2-7]{12}_[A-Za-z0-9_-]{43}$/;
 
 /** Every key text has this many characters. */
@@ -26,7 +29,8 @@ export function newKeyId(): string {
 
 /** @returns the text of a new key with this id and a fresh 256-bit secret. */
 export function newKeyText(keyId: string): string {
-  return `${PREFIX}${keyId}_${randomBytes(SECRET_BYTES).toString('base64url')}`;
+  const secret = Array.from({ length: SECRET_LENGTH }, () => SECRET_ALPHABET.charAt(randomInt(62)));
+  return `${PREFIX}${keyId}_${secret.join('')}`;
 }
 
 /** Whether this could be a key id. */

@@ -17,7 +17,7 @@ export interface AccessLogState {
   readonly covered: number;
   /** Heads in the log. */
   readonly heads: number;
-  /** Readings that were not noted to have ended: they still run, or were killed. */
+  /** Readings by others that were not noted to have ended: they still run, or were killed. */
   readonly unended: number;
   /** Lines that a crash or a full disk has cut short. */
   readonly torn: number;
@@ -57,14 +57,18 @@ export class AccessLogCheck {
   #contradiction: Contradiction | undefined;
   #torn = 0;
   #begun = 0;
-  #ended = 0;
+  #ended: number;
+  /** The newest reading by `collector backup` that has not ended. */
+  #backup: string | undefined;
   #last: string | undefined;
   /** How many lines no command has written, and which is the first. */
   #foreign = 0;
   #firstForeign = 0;
 
-  constructor(dataDir: string) {
+  /** @param ownReadings how many of the readings are of the command that asks, and cannot have ended. */
+  constructor(dataDir: string, ownReadings = 0) {
     this.#file = new AccessLogFile(dataDir);
+    this.#ended = ownReadings;
   }
 
   /**
@@ -138,10 +142,18 @@ export class AccessLogCheck {
     if (line === 'torn') this.#torn++;
     else if (line === 'foreign') {
       if (this.#foreign++ === 0) this.#firstForeign = this.#chain.lines;
-    } else if (line.state === 'ended') this.#ended++;
-    else {
+    } else if (line.state === 'ended') {
+      this.#ended++;
+      if (line.reading === this.#backup) this.#backup = undefined;
+    } else {
+      // A back-up was copied before the end of its own reading could be noted.
+      if (line.command === 'restore' && this.#backup !== undefined) {
+        this.#ended++;
+        this.#backup = undefined;
+      }
       this.#begun++;
       this.#last = line.at;
+      if (line.command === 'backup') this.#backup = line.reading;
     }
   }
 

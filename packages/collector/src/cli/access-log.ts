@@ -95,6 +95,9 @@ export interface NotedLine {
   /** An instant, RFC 3339 in UTC. */
   readonly at: string;
   readonly state: 'begun' | 'ended';
+  /** The id that the two lines of a reading have. */
+  readonly reading?: string;
+  readonly command?: string;
 }
 
 /** With what every line begins. */

@@ -137,7 +137,7 @@ export function assertApart(directory: string, other: string, what: string): voi
 }
 
 /** As far as it is there. */
-function real(directory: string): string {
+export function real(directory: string): string {
   const resolved = path.resolve(directory);
   if (fs.existsSync(resolved)) return fs.realpathSync(resolved);
   return path.join(real(path.dirname(resolved)), path.basename(resolved));

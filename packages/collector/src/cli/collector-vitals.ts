@@ -22,16 +22,20 @@ import { checkpointOf } from '../publishing/log-view.js';
 import type { Publisher, SinkView } from '../publishing/publisher.js';
 import { readVerifyResult } from '../publishing/verify-result.js';
 import { exposureOf } from '../store/embedded/exposure.js';
+import { isCopied, liesElsewhere, type KeyPlace } from './key-escrow.js';
 import type { LedgerWorker } from './ledger-worker.js';
 import type { RunCount } from './run-count.js';
+import { ownName, typedByName } from './typed.js';
 import { version } from './version.js';
 
 export interface CollectorParts {
   readonly dataDir: string;
+  readonly keyPlace: KeyPlace;
   readonly keys: KeyRing;
   readonly ingest: Ingest;
   readonly publisher: Publisher;
   readonly tokenInClear: boolean;
+  readonly droppedLines: Vitals['droppedLines'];
   /** As it is configured now. */
   readonly backupMaxAgeMs: () => number;
   /** What the ledger's thread counts in. */
@@ -43,6 +47,8 @@ const FILES_EVERY_MS = 1000;
 
 export class CollectorVitals implements Vitals {
   readonly version = version();
+  readonly command = ownName();
+  readonly typed = typedByName;
   readonly startedAt = Date.now();
   readonly ingest: Ingest;
   /** Set once there is one. */
@@ -54,6 +60,7 @@ export class CollectorVitals implements Vitals {
   /** What the ledger's thread said last, in a list of one; none before it said anything. */
   #trouble: readonly [CheckpointTroubleState | undefined] | undefined;
   #accessLogAltered = false;
+  #keyLiesElsewhere: boolean | undefined;
   readonly #parts: CollectorParts;
   readonly #counters: LedgerCounters;
   readonly #files: Recent<{
@@ -62,13 +69,14 @@ export class CollectorVitals implements Vitals {
     readonly backup: BackupState | undefined;
     readonly began: number | undefined;
     readonly exposed: boolean;
+    readonly keyDiesWithDisk: boolean;
   }>;
 
   constructor(parts: CollectorParts) {
     this.#parts = parts;
     this.ingest = parts.ingest;
     this.#counters = new LedgerCounters(parts.counters);
-    const { dataDir } = parts;
+    const { dataDir, keyPlace } = parts;
     this.#files = new Recent(() => ({
       trouble: unlessUnreadable(() => readCheckpointTrouble(dataDir)),
       verify: unlessUnreadable(() => verifyStateOf(dataDir)),
@@ -76,6 +84,7 @@ export class CollectorVitals implements Vitals {
       // Written once, when the log begins or is restored.
       began: unlessUnreadable(() => fs.statSync(path.join(dataDir, 'checkpoints', 'origin.vkey')).mtimeMs),
       exposed: unlessUnreadable(() => exposureOf(dataDir)) !== undefined,
+      keyDiesWithDisk: unlessUnreadable(() => this.#diesWithDisk(keyPlace)) ?? false,
     }));
   }
 
@@ -178,6 +187,20 @@ export class CollectorVitals implements Vitals {
 
   exposed(): boolean {
     return this.#files.get().exposed;
+  }
+
+  droppedLines(): ReturnType<Vitals['droppedLines']> {
+    return this.#parts.droppedLines();
+  }
+
+  /** Where the keys lie is asked until it is known, and no longer: that file system may hang later. */
+  #diesWithDisk(place: KeyPlace): boolean {
+    this.#keyLiesElsewhere ??= liesElsewhere(place);
+    return this.#keyLiesElsewhere === false && !isCopied(place.dataDir);
+  }
+
+  keyDiesWithDisk(): boolean {
+    return this.#files.get().keyDiesWithDisk;
   }
 
   async lookAtDisk(): Promise<DiskSpace> {

@@ -4,7 +4,7 @@ import { ConfigError, type Reading } from '../config.js';
 import { addConfigOptions, readingOf } from './config-options.js';
 import { configWarnings } from './config-warnings.js';
 import { EXIT } from './exit-codes.js';
-import { printable, printableJson } from './printable.js';
+import { legible, printableJson } from './printable.js';
 import { findProvisions } from './provisions.js';
 import { startFaults } from './start-faults.js';
 import { alignedTable } from './table.js';
@@ -64,9 +64,4 @@ async function report(reading: Reading, json: boolean): Promise<number> {
     process.stdout.write(`warning: ${legible(source)}: ${legible(message)}\n`);
   }
   return EXIT.ok;
-}
-
-/** Paths may hold anything; quotation marks do no harm on a terminal. */
-function legible(text: string): string {
-  return printable(text).replaceAll('\\"', '"');
 }

@@ -2,6 +2,7 @@
 import type { Config } from '../config.js';
 import { callable } from './first-event.js';
 import { usage } from './key-arguments.js';
+import { urlOfHolder } from './listening-note.js';
 
 const DAY = 86_400_000;
 
@@ -30,12 +31,14 @@ export function rateFrom(text: string): number {
   throw usage(`--rate: ${JSON.stringify(text)} is not of the form 200/s`);
 }
 
-/** Where a collector is, or where the configured one listens on this host, or one on another port. */
+/** Where the collector is that is named; else the one that holds the data directory, or would listen as configured. */
 export function urlFrom(
   { url: text, port }: { readonly url?: string; readonly port?: string },
-  config: Pick<Config, 'host' | 'port'>,
+  config: Pick<Config, 'host' | 'port' | 'dataDir'>,
 ): URL {
   if (text === undefined) {
+    const holder = port === undefined ? urlOfHolder(config.dataDir) : undefined;
+    if (holder !== undefined) return holder;
     const at = port === undefined ? config.port : countFrom('--port', port, 65_535);
     return new URL(`http://${callable(config.host)}:${at}/`);
   }

@@ -1,12 +1,14 @@
 /** What `collector demo` did, for a person and for a script. */
-import path from 'node:path';
 import { EVENT_KINDS } from '@clinical-events/protocol';
+import { inQuotes, ownCommand } from '../config.js';
 import type { DemoPlan } from '../demo/demo-script.js';
 import type { Answers } from '../demo/event-sender.js';
 import { ODDITIES, type Oddity } from '../demo/oddities.js';
 import { SCENARIOS } from '../demo/scenarios.js';
 import type { Tally } from '../demo/tally.js';
+import { urlOfHolder } from './listening-note.js';
 import { alignedTable } from './table.js';
+import { inDirectory } from './typed.js';
 
 const DAY = 86_400_000;
 const NAMES = Object.keys(ODDITIES) as Oddity[];
@@ -51,22 +53,18 @@ function perSecond(events: number, seconds: number): number {
 function again({ seed, runs, period }: DemoPlan): string {
   const days = (period.until - period.since) / DAY;
   const until = new Date(period.until).toISOString();
-  return `collector demo --runs ${runs} --days ${days} --seed ${seed} --until ${until}`;
+  return `${ownCommand()} demo --runs ${runs} --days ${days} --seed ${seed} --until ${until}`;
 }
 
-/** Where it goes to, unless it goes there by default. */
-function whither(url: string, dataDir: string): string {
-  const there = url === 'http://127.0.0.1:8080/' ? '' : ` --url ${url}`;
-  return `${there}${inDirectory(dataDir)}`;
-}
-
-function inDirectory(dataDir: string | undefined): string {
-  const elsewhere = dataDir !== undefined && dataDir !== path.resolve('data');
-  return elsewhere ? ` --data-dir '${dataDir.replaceAll("'", `'\\''`)}'` : '';
+/** Where it goes to, and for whom, unless that is so by default. */
+function whither({ url, organisation, dataDir }: Sent): string {
+  const there = url === urlOfHolder(dataDir)?.href ? '' : ` --url ${url}`;
+  const whom = organisation === undefined || organisation === 'demo' ? '' : ` --organisation ${organisation}`;
+  return `${there}${whom}${inDirectory(dataDir)}`;
 }
 
 function looking(runId: string, dataDir: string | undefined): string {
-  return `collector records --run ${runId}${inDirectory(dataDir)}`;
+  return `${ownCommand()} records --run ${runId}${inDirectory(dataDir)}`;
 }
 
 /** The names are a promise. */
@@ -129,7 +127,7 @@ export function filedSummary(plan: DemoPlan, tally: Tally, filed: Filed, json: b
   return `${story(plan, tally)}
 Wrote ${count(lines)} lines, ${count(bytes)} bytes to ${file} in ${seconds.toFixed(1)} s, ${count(rate)}/s.
 The ${tally.oddities.repeat + tally.oddities.respelt} repeats are lines of their own, and so are the ${tally.oddities.conflict} conflicts, which an import refuses (exit code 7).
-Import it with: collector import ${file}
+Import it with: ${ownCommand()} import ${inQuotes(file)}
 The same again: ${again(plan)} --to-file …
 `;
 }
@@ -184,6 +182,6 @@ export function sentSummary(plan: DemoPlan, tally: Tally, sent: Sent, json: bool
 ${notes.join('\n')}
 The timestamps are those of the made-up senders; received_at is when the collector got them, now.
 ${look}
-${whole ? 'The same events again' : 'The rest, and those that were sent again'}: ${again(plan)}${whither(url, dataDir)}
+${whole ? 'The same events again' : 'The rest, and those that were sent again'}: ${again(plan)}${whither(sent)}
 `;
 }

@@ -64,14 +64,14 @@ const BAR_FROM_RUNS = 2000;
 export function command(): Command {
   const demo = new Command('demo')
     .description('Send made-up, realistic runs to a running collector, or write them to a file.')
-    .option('--url <url>', 'the collector (default: the configured host and port)')
+    .option('--url <url>', 'the collector (default: the one that runs on the data directory)')
     .option('--port <port>', 'of the collector on this host, in place of --url')
     .option('--key <where>', '@FILE or - for standard input (default: a key is made for this)')
     .option(
       '--organisation <name>',
       `whom a key that is made belongs to (default: "${DEFAULT_ORGANISATION}")`,
     )
-    .option('--runs <n>', 'how many runs', '200')
+    .option('--runs <n>', 'how many runs', '1000')
     .option('--days <n>', 'how many days they are spread over', '30')
     .option('--seed <text>', 'other events for every other text', DEFAULT_SEED)
     .option('--until <time>', 'when the last day ends: a date or an RFC 3339 instant (default: now)')

@@ -6,7 +6,7 @@ import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import { KeyRing } from '../access/key-ring.js';
 import type { Config } from '../config.js';
-import { isLocked } from '../store/embedded/directory-lock.js';
+import { isLocked, lockFault } from '../store/embedded/directory-lock.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted, inspectLedger, type Finding } from '../store/embedded/inspection.js';
@@ -17,11 +17,14 @@ import { systemCode } from '../system-code.js';
 import { AccessLogCheck } from './access-log-check.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
+import { keysLost } from './first-event.js';
+import { legible, printableJson } from './printable.js';
 import { ProgressBar } from './progress-bar.js';
 import { claimedSize } from './log-checkpoints.js';
 import { proofFindings } from './proof-findings.js';
-import { checkRegular } from './regular-files.js';
+import { checkDataDirectory } from './regular-files.js';
 import { alignedTable } from './table.js';
+import { typed } from './typed.js';
 
 const EXAMPLES = `
 Reads every event and checks its checksum, its hash and its place in the order; looks at what lies behind the last
@@ -63,9 +66,14 @@ async function examine(config: Config, json: boolean): Promise<number> {
       EXIT.notFound,
     );
   }
+  checkDataDirectory(dataDir);
   const running = isLocked(dataDir);
-  const findings: Finding[] = [directoryFinding(dataDir), lockFinding(running), diskFinding(dataDir)];
-  findings.push(await keysFinding(dataDir));
+  const findings: Finding[] = [
+    directoryFinding(dataDir),
+    lockFinding(dataDir, running),
+    diskFinding(dataDir),
+  ];
+  findings.push(await keysFinding(dataDir, hasLedger && claimedSize(TreeFiles.read(dataDir, nodeFiles)) > 0));
   if (hasLedger) {
     const bar = new ProgressBar({
       ...{ wanted: !json && process.stderr.isTTY, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES },
@@ -80,9 +88,13 @@ async function examine(config: Config, json: boolean): Promise<number> {
   }
   const damaged = findings.some((finding) => finding.severity === 'damage');
   if (json)
-    process.stdout.write(`${JSON.stringify({ data_dir: dataDir, damaged, findings }, undefined, 2)}\n`);
+    process.stdout.write(
+      `${printableJson(JSON.stringify({ data_dir: dataDir, damaged, findings }, undefined, 2))}\n`,
+    );
   else {
-    const rows = findings.map(({ severity, subject, message }) => [MARKS[severity], subject, message]);
+    const rows = findings.map(({ severity, subject, message }) => [
+      ...[MARKS[severity], legible(subject), legible(typed(message, dataDir))],
+    ]);
     const table = alignedTable([['', 'CHECKED', 'FOUND'], ...rows], process.stdout);
     process.stdout.write(table.replace(/^(?:ok|WARNING|DAMAGED)(?= )/gm, coloured));
   }
@@ -91,7 +103,6 @@ async function examine(config: Config, json: boolean): Promise<number> {
 
 function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): Generator<Finding> {
   const { dataDir } = config;
-  checkRegular(dataDir);
   const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
   const accessLog = new AccessLogCheck(dataDir);
   const entries = yield* inspectLedger(dataDir, nodeFiles, bar.show, running, ({ kind, sequence, body }) => {
@@ -121,7 +132,9 @@ function directoryFinding(dataDir: string): Finding {
   return { severity: 'ok', subject: 'directory', message: `${dataDir}, for its owner alone` };
 }
 
-function lockFinding(running: boolean): Finding {
+function lockFinding(dataDir: string, running: boolean): Finding {
+  const fault = lockFault(dataDir);
+  if (fault !== undefined) return { severity: 'damage', subject: 'lock', message: fault };
   const message = running ? 'a collector is running on it' : 'no collector is running on it';
   return { severity: 'ok', subject: 'lock', message };
 }
@@ -154,9 +167,16 @@ function isReadOnly(dataDir: string): boolean {
   }
 }
 
-async function keysFinding(dataDir: string): Promise<Finding> {
+/** @param hasEvents whether events were stored, which somebody had keys for. */
+async function keysFinding(dataDir: string, hasEvents: boolean): Promise<Finding> {
   const subject = 'keys';
+  const lost: Finding = {
+    severity: 'warning',
+    subject,
+    message: `${keysLost(dataDir)}; no collector starts`,
+  };
   if (!exists(keyDatabasePath(dataDir))) {
+    if (hasEvents) return lost;
     return {
       ...{ severity: 'warning', subject },
       message:
@@ -167,11 +187,9 @@ async function keysFinding(dataDir: string): Promise<Finding> {
     const database = KeyDatabase.openReadOnly(dataDir);
     try {
       await KeyRing.open(database);
-      return {
-        severity: 'ok',
-        subject,
-        message: `${counted((await database.list()).length, 'key')} can be read`,
-      };
+      const { length } = await database.list();
+      if (length === 0 && hasEvents) return lost;
+      return { severity: 'ok', subject, message: `${counted(length, 'key')} can be read` };
     } finally {
       await database.close();
     }

@@ -1,7 +1,6 @@
 /** What an operator types to say which events are meant, read strictly. Each function throws a usage failure. */
-import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { didYouMean, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { isOrganisation } from '../access/issuing.js';
-import { didYouMean } from '../nearest-name.js';
 import { usage } from './key-arguments.js';
 
 /** No key belongs to a name of another form. So a script's empty variable is a fault, and not an empty answer. */

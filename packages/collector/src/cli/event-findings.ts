@@ -111,16 +111,19 @@ export interface LogEnd {
   readonly size: number;
   /** How many the log holds. */
   readonly entries: number;
-  /** The largest checkpoint that the log agrees with. */
+  /** The largest checkpoint that the log agrees with, and that the others agree with too. */
   readonly agreesTo: number;
+  /** The smallest checkpoint of another history, when this log has signed its own behind `agreesTo`. */
+  readonly partsBy: number | undefined;
 }
 
 /** @param goesOn the event behind the missing ones; undefined when there is none. */
 export function missingFinding(
   { index, count, proven }: Extract<EventFault, { kind: 'missing' }>,
   goesOn: FrameBytes | undefined,
-  { source, size, entries, agreesTo }: LogEnd,
+  end: LogEnd,
 ): VerifyFinding {
+  const { source, size, entries, agreesTo } = end;
   const sequence = index + 1;
   const [range, are, were] = [
     eventRange(sequence, count),
@@ -136,10 +139,23 @@ export function missingFinding(
     return { kind: 'missing', sequence, file, offset, message };
   }
   const signed = `${source} was signed over ${counted(size, 'entry', 'entries')}`;
+  if (!proven && end.partsBy !== undefined) return forkedEnd(signed, end, end.partsBy);
   const message = proven
     ? `${range} ${are} missing from the end of the log, or this is an older copy of it: ${signed}`
     : `${signed}, and the log holds ${entries}: ${counted(count, 'entry', 'entries')} ${are} missing from its end or, if the others ` +
       `were numbered anew, from anywhere${agreesTo === 0 ? '' : ` behind event ${agreesTo}`}; or this is an older copy of it`;
+  return { kind: 'missing', sequence, message };
+}
+
+/** What this log lacks of the other history: what it has in the place of these events is none of them. */
+function forkedEnd(signed: string, { size, entries, agreesTo }: LogEnd, partsBy: number): VerifyFinding {
+  const sequence = agreesTo + 1;
+  const lost = eventRange(sequence, size - agreesTo);
+  const missing =
+    partsBy === sequence
+      ? `${lost} of it ${size === sequence ? 'is' : 'are'} missing`
+      : `${lost} of it are missing, save those before event ${partsBy} that both have`;
+  const message = `${signed}, and this log, of ${counted(entries, 'entry', 'entries')}, has others in their place: ${missing}`;
   return { kind: 'missing', sequence, message };
 }
 

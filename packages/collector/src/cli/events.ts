@@ -30,7 +30,9 @@ Examples:
 
 It can run beside a collector. That it ran, what it was asked for and how much it gave out is noted in access.log in
 the data directory. Where that cannot be written nothing is printed, but for a read-only file system on which no
-collector runs: a snapshot is read with a warning.`;
+collector runs: a snapshot is read with a warning.
+
+Exit codes: 6 there is no event with the id of --event, or of the run of --run, among those asked for.`;
 
 interface EventsOptions {
   readonly kind?: string;
@@ -113,9 +115,11 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
       if (follow) await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
     } while (follow && !stop.signal.aborted);
     givenOut.complete = true;
-    if (event !== undefined && givenOut.events === 0 && !follow) {
+    if (givenOut.events > 0 || follow) return;
+    if (event !== undefined)
       throw new CommandFailure(`there is no event ${event} among those asked for`, EXIT.notFound);
-    }
+    if (run !== undefined)
+      throw new CommandFailure(`there is no event of run ${run} among those asked for`, EXIT.notFound);
   } catch (error) {
     if (error instanceof StoreDamaged)
       throw new CommandFailure(error.message, EXIT.damaged, { cause: error });

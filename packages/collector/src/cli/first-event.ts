@@ -3,8 +3,9 @@ import { randomUUID, type X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/protocol';
 import { certificateName } from '../access/certificate-name.js';
-import type { Config } from '../config.js';
+import { inQuotes, type Config } from '../config.js';
 import { alternativeNames } from '../ingest/client-certificate.js';
+import { keyDatabasePath } from '../store/embedded/key-database.js';
 
 /** Valid in both profiles, so that the line works whatever the key or the collector asks for. */
 const PAYLOADS: Readonly<Record<EventKind, object>> = {
@@ -81,11 +82,6 @@ function tlsOptions({ file, clientShowsOne }: ListeningTls): string[] {
   return [`  --cacert ${inQuotes(file)} \\`, ...own];
 }
 
-/** One word of a shell, whatever is in it. */
-function inQuotes(text: string): string {
-  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
-}
-
 /**
  * @param kind of the event, one that the key may send.
  * @returns a shell command over several lines, without a line break at the end. Each call makes another event.
@@ -125,4 +121,12 @@ Send a first event${files}; the collector answers {"status":"accepted"}:
 
 ${firstEventCurl(listening, keyText, kind)}
 `;
+}
+
+/** What to tell where events are stored and nobody has a key: to make one with all permissions would hide that. */
+export function keysLost(dataDir: string): string {
+  return (
+    `${keyDatabasePath(dataDir)} holds no API key, but the ledger holds events: put the file back from the back-up, or ` +
+    'make a key with collector keys create'
+  );
 }

@@ -1,12 +1,11 @@
 /** What an operator types to `collector import`, read strictly before anything is done. */
 import fs from 'node:fs';
-import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { didYouMean, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { DEFAULT_ORGANISATION } from '../access/issuing.js';
 import type { Config } from '../config.js';
 import { codingOf, STANDARD_INPUT } from '../importing/input.js';
 import type { PreparationSettings } from '../importing/preparation.js';
 import { Zone } from '../importing/zone.js';
-import { didYouMean } from '../nearest-name.js';
 import { organisationFrom } from './event-arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';

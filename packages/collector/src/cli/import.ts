@@ -6,7 +6,6 @@ import type { Config } from '../config.js';
 import { Importer } from '../importing/importer.js';
 import type { PreparationSettings } from '../importing/preparation.js';
 import { RejectFile, RejectsExist, RejectsUnsafe } from '../importing/reject-file.js';
-import { DirectoryInUse, lockDirectory, type DirectoryLock } from '../store/embedded/directory-lock.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import { CommitUnknown, type Candidate } from '../store/store.js';
 import { beginReading, type ReadingEnd } from './access-log.js';
@@ -18,6 +17,7 @@ import { ImportWorker } from './import-worker.js';
 import { usage } from './key-arguments.js';
 import { importedFiles, namedFiles } from './noted-files.js';
 import {
+  holdDirectory,
   openLedger,
   reasonOf,
   refusalOf,
@@ -166,7 +166,7 @@ class Import {
   /** On return this process alone holds the data directory, and has noted that it imports. */
   async #openLedger(rejects: RejectFile | undefined, closings: Closing[]): Promise<OpenLedger> {
     const { dataDir } = this.#config;
-    const held = lock(dataDir);
+    const held = holdDirectory(dataDir, ': stop that one first, or send the events to it over HTTP');
     closings.push(() => held.release());
     const exposure = exposureOf(dataDir);
     if (exposure !== undefined) this.#warn(exposure, '');
@@ -186,13 +186,16 @@ class Import {
     });
     // Noted before the ledger is closed, which takes up its head.
     closings.push(() => end(this.#ended()));
-    const ledger = (this.#ledger = await openOrRefuse(this.#config, {
-      onTrouble: (what, reason) => this.#warn(what, reason),
-      onAlarm: (what, reason) => this.#warn(what, reason),
-      onNotice: (message) => this.#tell(message),
-      // The next start of the collector gives the newest ones to the sinks.
-      onCheckpoint: () => undefined,
-    }));
+    const ledger = (this.#ledger = await openOrRefuse(
+      { ...this.#config, lock: held.file },
+      {
+        onTrouble: (what, reason) => this.#warn(what, reason),
+        onAlarm: (what, reason) => this.#warn(what, reason),
+        onNotice: (message) => this.#tell(message),
+        // The next start of the collector gives the newest ones to the sinks.
+        onCheckpoint: () => undefined,
+      },
+    ));
     const { tornTail } = ledger.store.opened;
     if (tornTail !== undefined) {
       const { bytes, keptIn } = tornTail;
@@ -253,19 +256,6 @@ async function openOrRefuse(settings: LedgerSettings, ears: LedgerEars): Promise
     const because = refusalOf(error);
     const advice = because === 'damaged' ? '. Nothing was changed; see collector doctor' : '';
     throw new CommandFailure(refusedBecause(error) + advice, EXIT[because], { cause: error });
-  }
-}
-
-function lock(dataDir: string): DirectoryLock {
-  try {
-    return lockDirectory(dataDir);
-  } catch (error) {
-    if (!(error instanceof DirectoryInUse)) throw error;
-    throw new CommandFailure(
-      `${error.message}: stop that one first, or send the events to it over HTTP`,
-      EXIT.inUse,
-      { cause: error },
-    );
   }
 }
 

@@ -1,9 +1,8 @@
 /** What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
-import { EVENT_KINDS } from '@clinical-events/protocol';
+import { didYouMean, EVENT_KINDS } from '@clinical-events/protocol';
 import { certificateName } from '../access/certificate-name.js';
 import { isKeyId, keyIdOf } from '../access/key-text.js';
 import { parseRateLimit } from '../access/rate-limit.js';
-import { didYouMean } from '../nearest-name.js';
 import { parseDuration } from '../quantity.js';
 import type { Permissions, RateLimit } from '../store/key-store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';

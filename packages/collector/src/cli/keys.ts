@@ -21,6 +21,7 @@ import {
   rateLimitFrom,
   usage,
 } from './key-arguments.js';
+import { portOfHolder } from './listening-note.js';
 import { alignedTable } from './table.js';
 
 interface CreateOptions {
@@ -116,11 +117,14 @@ function certificateOf(file: string): X509Certificate | undefined {
   }
 }
 
+const DEFAULT_PORT = 8080;
+
 function printIssued(issued: IssuedKey, config: Config, introduction: string): void {
   const { text, key } = issued;
   const kind: EventKind = (key.permissions === 'all' ? undefined : key.permissions[0]) ?? 'inference-start';
-  // Port 0 is any free one, which only the running collector knows.
-  const port = config.port === 0 ? 8080 : config.port;
+  // Where no port was said, or any free one, that of the collector that runs on the directory.
+  const said = config.port !== 0 && config.port !== DEFAULT_PORT;
+  const port = said ? config.port : (portOfHolder(config.dataDir) ?? DEFAULT_PORT);
   const listening = {
     host: config.host,
     port,

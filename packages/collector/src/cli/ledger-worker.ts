@@ -71,7 +71,7 @@ export class LedgerWorker {
             if (message.state === 'failed') unsafe(message.reason);
             else {
               ingest.ledgerEntered(message.state);
-              if (message.state === 'open') log.info('events are stored again');
+              if (message.state === 'open') log.info('events can be stored again');
               else
                 log.error({ reason: message.reason }, 'events cannot be stored; senders are told to retry');
             }

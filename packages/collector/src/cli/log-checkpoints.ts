@@ -9,7 +9,7 @@ import {
   type Checkpoint,
   type NoteSignature,
 } from '@clinical-events/protocol/verify';
-import { verifyNote } from '../integrity/note-signing.js';
+import { rotationMissing, unknownSigner, verifyNote } from '../integrity/note-signing.js';
 import { readHistory, type KeyHistory } from '../signing/key-history.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
 import { checkpointDirectory } from '../store/embedded/tree-files.js';
@@ -123,6 +123,8 @@ export function checkpointIn(
 ): Checkpoint {
   const checkpoint = parseCheckpoint(verifyNote(note, keys).text);
   if (checkpoint.origin !== origin) throw new Error(`it is of ${checkpoint.origin}`);
+  const unknown = unknownSigner(note, keys);
+  if (unknown !== undefined) throw new Error(rotationMissing(unknown));
   return checkpoint;
 }
 

@@ -312,8 +312,18 @@ export class LogReading {
 
   #logEnd({ roots }: Verdict<CheckedRoot>): LogEnd {
     const largest = roots.findLast(({ root }) => root.size === this.#audit.covered)?.root;
-    const agreesTo = Math.max(0, ...roots.map(({ root, log }) => (log === 'agrees' ? root.size : 0)));
-    return { source: largest?.source ?? '', size: this.#audit.covered, entries: this.#entries, agreesTo };
+    const source = largest?.source ?? '';
+    const agreeing = roots.filter(({ log }) => log === 'agrees').map(({ root }) => root);
+    // Two histories were signed when the log agrees with a checkpoint as large as one that it does not agree with.
+    const other = roots.find(({ log }) => log === 'differs')?.root;
+    const partsBy = agreeing.some(({ size }) => size >= (other?.size ?? Infinity)) ? other?.size : undefined;
+    // Of another history that was kept elsewhere, the checkpoints of this directory say nothing.
+    const ofBoth =
+      partsBy === undefined
+        ? agreeing
+        : agreeing.filter(({ size, outside }) => size < partsBy && (outside || other?.outside === false));
+    const agreesTo = Math.max(0, ...ofBoth.map(({ size }) => size));
+    return { source, size: this.#audit.covered, entries: this.#entries, agreesTo, partsBy };
   }
 
   #hasTree(): boolean {

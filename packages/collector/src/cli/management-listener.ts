@@ -6,7 +6,7 @@ import { isLoopback } from '../loopback.js';
 import type { OperatorToken } from '../management/operator-token.js';
 import type { Vitals } from '../management/vitals.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { callable } from './first-event.js';
+import { callable, type Listening } from './first-event.js';
 
 /** Closed when it is disposed of. */
 export interface OpenManagement extends AsyncDisposable {
@@ -24,11 +24,25 @@ export interface OpenManagement extends AsyncDisposable {
  */
 export function consoleNotice(address: OpenManagement['address']): string {
   if (address === undefined) return '';
-  const at = callable(address.host);
-  // Plain HTTP is spoken to this host in any case, and needs no name that a certificate has.
-  const scheme = address.tls && !isLoopback(at.replace(/^\[|\]$/g, '')) ? 'https' : 'http';
   const asks = address.token ? '; the operator token is the password, with any user name' : '';
-  return `\nThen look at the console, which shows it arrive${asks}:\n\n  ${scheme}://${at}:${address.port}/\n`;
+  return `\nThen look at the console, which shows it arrive${asks}:\n\n  ${consoleUrl(address)}\n`;
+}
+
+function consoleUrl({ host, port, tls }: NonNullable<OpenManagement['address']>): string {
+  const at = callable(host);
+  // Plain HTTP is spoken to this host in any case, and needs no name that a certificate has.
+  const scheme = tls && !isLoopback(at.replace(/^\[|\]$/g, '')) ? 'https' : 'http';
+  return `${scheme}://${at}:${port}/`;
+}
+
+/** What a terminal shows at every start: where events go, and where the console is. Ends with a line break. */
+export function listeningNotice(
+  { host, port, tls }: Listening,
+  management: OpenManagement['address'],
+): string {
+  const scheme = tls === undefined ? 'http' : 'https';
+  const console = management === undefined ? '' : `Console:      ${consoleUrl(management)}\n`;
+  return `\nListening on: ${scheme}://${callable(host)}:${port}\n${console}`;
 }
 
 /** Whether an operator's token would come from other machines for everybody on the way to read. */

@@ -10,17 +10,27 @@ import { CommandSigner, SigningCommandUnfit } from '../signing/command-signer.js
 import { SigningKeys } from '../signing/key-directory.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
 import { AccessLogFile } from '../store/embedded/access-log-file.js';
+import {
+  DirectoryInUse,
+  lockDirectory,
+  LockUnfit,
+  type DirectoryLock,
+} from '../store/embedded/directory-lock.js';
 import { EmbeddedStore, type Held } from '../store/embedded/embedded-store.js';
 import { EventReader } from '../store/embedded/event-reader.js';
-import { nodeFiles } from '../store/embedded/files.js';
+import { nodeFiles, type HeldFile } from '../store/embedded/files.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged } from '../store/store.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
 import { claimedSize } from './log-checkpoints.js';
 import { deniedPath } from './permission-denied.js';
+import { checkDataDirectory } from './regular-files.js';
 
 export interface LedgerSettings {
   readonly dataDir: string;
   readonly segmentBytes: number;
+  /** What this process holds the directory by. */
+  readonly lock: HeldFile;
   /** Directory of the signing keys, or the program that signs instead when that is not empty. */
   readonly signingKeys: string;
   readonly signingCommand: string;
@@ -54,6 +64,23 @@ export interface OpenLedger {
   readonly accessLog: (append: AccessLogHeadsOptions['append'], intervalMs?: number) => AccessLogHeads;
 }
 
+/**
+ * On return this process alone holds the data directory, until the lock is released or the process ends.
+ * @throws CommandFailure, also when something there is not of the kind that its name stands for.
+ * @param advice follows what is said when another process holds it.
+ */
+export function holdDirectory(dataDir: string, advice = ''): DirectoryLock {
+  checkDataDirectory(dataDir);
+  try {
+    return lockDirectory(dataDir);
+  } catch (error) {
+    if (error instanceof DirectoryInUse)
+      throw new CommandFailure(error.message + advice, EXIT.inUse, { cause: error });
+    if (error instanceof LockUnfit) throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
+    throw error;
+  }
+}
+
 /** The configuration does not fit the log. The message names the option. */
 class ConfigurationUnfit extends Error {
   override name = 'ConfigurationUnfit';
@@ -73,6 +100,7 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
   const store = await EmbeddedStore.open({
     directory: dataDir,
     segmentBytes: settings.segmentBytes,
+    lock: settings.lock,
     // Whether it can be believed is seen when the tree is opened.
     vouchedEvents: claimedSize(treeStore),
     onTrouble,

@@ -12,7 +12,21 @@ export function printableJson(json: string): string {
   return json.replace(UNPRINTABLE, escaped);
 }
 
+/** Control characters that text other than JSON lets stand too. Lines end as they do; a lone CR would write over one. */
+// eslint-disable-next-line no-control-regex -- they are what is looked for
+const CONTROLS = /[\u0000-\u0008\u000b\u000c\u000e-\u001f]|\r(?!\n)/g;
+
+/** The same text of many lines, with the control characters within them escaped. */
+export function printableLines(text: string): string {
+  return printableJson(text).replace(CONTROLS, escaped);
+}
+
 /** The text as it would stand in a string of JSON, without the quotes around it. */
 export function printable(text: string): string {
   return printableJson(JSON.stringify(text)).slice(1, -1);
+}
+
+/** As {@link printable}, where no quotation marks stand around it. */
+export function legible(text: string): string {
+  return printable(text).replaceAll('\\"', '"');
 }

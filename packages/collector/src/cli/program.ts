@@ -2,6 +2,7 @@
  * The `collector` command, once Node is known to be new enough: finds the command that was asked for, loads that one
  * file, and turns whatever comes of it into an exit code and lines on standard error.
  */
+import path from 'node:path';
 import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import { GrantRefused } from '../access/issuing.js';
@@ -9,11 +10,12 @@ import { ConfigError, showsStacks } from '../config.js';
 import { KeyStoreDamaged } from '../store/key-store.js';
 import { CommandFailure, EXIT, exitCodesHelp } from './exit-codes.js';
 import { deniedPath } from './permission-denied.js';
+import { typed, typedExamples, type CommandWord } from './typed.js';
 import { version } from './version.js';
 
 /** One file a command; loading only the one that was asked for keeps the start quick. */
 const COMMANDS: Readonly<
-  Record<string, { summary: string; load: () => Promise<{ command: () => Command }> }>
+  Record<CommandWord, { summary: string; load: () => Promise<{ command: () => Command }> }>
 > = {
   serve: { summary: 'run the collector', load: () => import('./serve.js') },
   keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
@@ -39,6 +41,9 @@ const COMMANDS: Readonly<
   demo: { summary: 'send made-up runs to a running collector', load: () => import('./demo.js') },
 };
 
+/** So long `serve` waits for a reader of its last words, in milliseconds. */
+const LAST_WORDS_MS = 1000;
+
 /** Commands that have commands of their own. */
 const GROUPS: readonly string[] = ['config', 'keys', 'signing-key', 'tiles'];
 
@@ -53,17 +58,28 @@ Examples:
 function tame(command: Command): void {
   command
     .exitOverride()
-    .configureOutput({ outputError: () => undefined })
+    .configureOutput({
+      outputError: () => undefined,
+      writeOut: (help) => process.stdout.write(typedExamples(help)),
+      writeErr: (help) => process.stderr.write(typedExamples(help)),
+    })
     .helpOption('-h, --help', 'print this help');
   for (const each of command.commands) tame(each);
 }
 
-function tell(lines: readonly string[]): void {
-  process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
+/** @param dataDir that the command is about, when it was given. */
+function tell(lines: readonly string[], dataDir?: string): void {
+  process.stderr.write(lines.map((line) => `collector: ${typed(line, dataDir)}\n`).join(''));
+}
+
+/** Options that were given to the command. */
+interface Given {
+  readonly logLevel?: string;
+  readonly dataDir?: string;
 }
 
 /** Says what went wrong. @returns the exit code. */
-function report(error: unknown, logLevel: string | undefined): number {
+function report(error: unknown, { logLevel, dataDir }: Given): number {
   if (error instanceof CommanderError) {
     // The help and the version are told as errors too.
     if (error.exitCode === 0) return EXIT.ok;
@@ -82,7 +98,7 @@ function report(error: unknown, logLevel: string | undefined): number {
       : error instanceof Error
         ? error.message
         : String(error);
-  tell([message.replace(/\s*\n\s*/g, ' ')]);
+  tell([message.replace(/\s*\n\s*/g, ' ')], dataDir && path.resolve(dataDir));
   if (showsStacks(logLevel)) process.stderr.write(`${inspect(error)}\n`);
   if (error instanceof GrantRefused) return EXIT.usage;
   if (error instanceof KeyStoreDamaged) return EXIT.damaged;
@@ -114,9 +130,9 @@ function withHelpAsked(argv: readonly string[], program: Command): readonly stri
 
 /** Runs the command that `argv` asks for. On return the exit code is set. */
 export async function main(argv: readonly string[]): Promise<void> {
-  let logLevel: string | undefined;
-  process.on('unhandledRejection', (reason) => process.exit(report(reason, logLevel)));
-  process.on('uncaughtException', (error) => process.exit(report(error, logLevel)));
+  let given: Given = {};
+  process.on('unhandledRejection', (reason) => process.exit(report(reason, given)));
+  process.on('uncaughtException', (error) => process.exit(report(error, given)));
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       // `collector events | head` has read enough: that is no failure.
@@ -130,7 +146,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     .version(version(), '--version', 'print the version')
     .addHelpText('after', `${EXAMPLES}\n\n${exitCodesHelp()}`)
     .hook('preAction', (_, action) => {
-      logLevel = action.opts<{ logLevel?: string }>().logLevel;
+      given = action.opts<Given>();
     });
   const asked = argv.find((word) => !word.startsWith('-') && word !== 'help');
   try {
@@ -141,11 +157,12 @@ export async function main(argv: readonly string[]): Promise<void> {
     tame(program);
     await program.parseAsync(withHelpAsked(argv, program), { from: 'user' });
   } catch (error) {
-    const code = report(error, logLevel);
+    const code = report(error, given);
     process.exitCode = code;
     // What a failed command left open must not keep the process alive. What it has said before goes out first, unless
-    // somebody has ended it, who may be tired of a reader that does not read.
+    // somebody has ended it, who may be tired of a reader that does not read. A service waits for no reader.
     const leave = () => process.stderr.write('', () => process.exit(code));
+    if (asked === 'serve') setTimeout(() => process.exit(code), LAST_WORDS_MS);
     if (code === EXIT.interrupted) leave();
     else process.stdout.write('', leave);
   }

@@ -3,6 +3,7 @@ import fs from 'node:fs';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import type { Config } from '../config.js';
 import { rootAt, TilesIncomplete } from '../integrity/merkle.js';
+import type { NoteKey } from '../integrity/note-signing.js';
 import { readCheckpointTrouble } from '../publishing/checkpoint-trouble.js';
 import { describe, readSinkStates } from '../publishing/sink-state.js';
 import { StateFileDamaged } from '../publishing/state-file.js';
@@ -15,7 +16,9 @@ import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted, type Finding } from '../store/embedded/inspection.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
+import { diesWithDisk } from './key-escrow.js';
 import { checkpointIn } from './log-checkpoints.js';
+import { deniedPath } from './permission-denied.js';
 
 /** A running collector signs about once a second; an event that waits longer than this is a warning. */
 const LATE_MS = 60_000;
@@ -34,6 +37,8 @@ export function* proofFindings(
   running: boolean,
 ): Generator<Finding> {
   const { dataDir } = config;
+  // Before the keys: a rotation is noted before its key signs.
+  const note = TreeFiles.read(dataDir, nodeFiles).checkpoint();
   let history: KeyHistory;
   try {
     history = readHistory(dataDir);
@@ -43,13 +48,23 @@ export function* proofFindings(
     yield { severity, subject: 'signing key', message: error.message };
     return;
   }
-  yield keyFinding(config, history);
+  yield* keyFindings(config, history);
   if (entries !== undefined && entries < claimed) {
     const message = `over ${claimed} entries, and the log holds ${entries}: the others are missing from its end`;
     yield { severity: 'damage', subject: 'checkpoint', message };
-  } else yield* checkpointFindings(dataDir, history, entries, running);
+  } else yield* checkpointFindings(dataDir, note, history, entries, running);
   yield* accessLogFindings(accessLog);
   yield* sinkFindings(dataDir, Date.now());
+}
+
+function* keyFindings(config: Config, history: KeyHistory): Generator<Finding> {
+  const finding = keyFinding(config, history);
+  yield finding;
+  if (finding.severity !== 'ok' || !diesWithDisk(config, history)) return;
+  const message =
+    'lies on the disk of the log alone, and without it the log cannot go on: copy it to a safe place, ' +
+    'docs/OPERATIONS.md, "Escrow of the signing key", and then say so: collector signing-key copied';
+  yield { severity: 'warning', subject: 'signing key', message };
 }
 
 function keyFinding({ signingCommand, signingKeys }: Config, { current }: KeyHistory): Finding {
@@ -69,13 +84,30 @@ function keyFinding({ signingCommand, signingKeys }: Config, { current }: KeyHis
     const message = `${file} is not there, and without it or its --signing-command no collector starts; after a restore bring it back`;
     return { severity: 'warning', subject, message };
   }
+  const fault = unusable(keys, current);
+  if (fault !== undefined) return { ...fault, subject };
   const exposure = keys.exposureOf(current);
   if (exposure !== undefined) return { severity: 'warning', subject, message: exposure };
   return { severity: 'ok', subject, message: `${file}, for its owner alone` };
 }
 
+/** What the next start would say of the private key; undefined when it would sign with it. */
+function unusable(keys: PrivateKeys, current: NoteKey): Omit<Finding, 'subject'> | undefined {
+  try {
+    keys.read(current);
+    return undefined;
+  } catch (error) {
+    const denied = deniedPath(error);
+    if (denied !== undefined)
+      return { severity: 'warning', message: `${denied} may not be read by this user` };
+    if (!(error instanceof Error)) throw error;
+    return { severity: 'damage', message: `${error.message}; no collector starts with it` };
+  }
+}
+
 function* checkpointFindings(
   dataDir: string,
+  note: string | undefined,
   history: KeyHistory,
   entries: number | undefined,
   running: boolean,
@@ -83,10 +115,13 @@ function* checkpointFindings(
   const subject = 'checkpoint';
   const tree = TreeFiles.read(dataDir, nodeFiles);
   try {
-    const note = tree.checkpoint();
     if (note === undefined) {
-      const message = 'checkpoints/latest is missing; without it a collector with events does not start';
-      yield { severity: 'damage', subject, message };
+      // As a first start leaves it that was killed.
+      const begun = entries !== 0;
+      const message = begun
+        ? 'checkpoints/latest is missing; without it a collector with events does not start'
+        : 'none yet, as of an empty log; the next start signs the first one';
+      yield { severity: begun ? 'damage' : 'ok', subject, message };
       return;
     }
     let checkpoint: Checkpoint;
@@ -192,8 +227,12 @@ function* sinkFindings(dataDir: string, now: number): Generator<Finding> {
     const states = readSinkStates(dataDir);
     for (const state of states) {
       const severity = ({ ok: 'ok', failing: 'warning', forked: 'damage' } as const)[state.state];
-      const shared = severity === 'ok' && state.also_holds !== undefined;
-      yield { severity: shared ? 'warning' : severity, subject, message: describe(state, now) };
+      const isOdd = state.also_holds !== undefined || state.lost_at !== undefined;
+      yield {
+        severity: severity === 'ok' && isOdd ? 'warning' : severity,
+        subject,
+        message: describe(state, now),
+      };
     }
     if (states.length > 0) return;
   } catch (error) {

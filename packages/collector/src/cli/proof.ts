@@ -1,7 +1,7 @@
 /** `collector proof`: a file by which anybody can check that one event is in the log, without the log. */
 import path from 'node:path';
 import { Command } from 'commander';
-import type { Config } from '../config.js';
+import { inQuotes, ownCommand, type Config } from '../config.js';
 import { createDurably } from '../signing/durable-file.js';
 import { exists } from '../store/embedded/files.js';
 import { systemCode } from '../system-code.js';
@@ -65,10 +65,9 @@ async function prove({ dataDir }: Config, eventId: string, options: ProofOptions
   givenOut.events = 1;
   givenOut.complete = true;
   if (options.json || !process.stderr.isTTY) return;
-  const key = `'${proved.verifierKey.replaceAll("'", `'\\''`)}'`;
-  process.stderr.write(
-    `Check it with: collector check-proof ${options.out ?? 'FILE'} --event BODY --key ${key}\n`,
-  );
+  const file = options.out === undefined ? 'FILE' : inQuotes(options.out);
+  const key = inQuotes(proved.verifierKey);
+  process.stderr.write(`Check it with: ${ownCommand()} check-proof ${file} --event BODY --key ${key}\n`);
 }
 
 /** For scripts; the names are a promise. */

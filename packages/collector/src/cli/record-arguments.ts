@@ -2,8 +2,14 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { didYouMean } from '../nearest-name.js';
-import { NAMES, stringOf, textOf, type ColumnSource } from '../records/exports/record-columns.js';
+import { didYouMean } from '@clinical-events/protocol';
+import {
+  modelVersionOf,
+  NAMES,
+  stringOf,
+  textOf,
+  type ColumnSource,
+} from '../records/exports/record-columns.js';
 import type { RunSelection } from '../records/run-groups.js';
 import { idFrom, instantFrom, organisationFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
@@ -105,10 +111,10 @@ export function isWanted({ incomplete, model }: RecordFilter, record: ColumnSour
 }
 
 /** An id may have an @ in it as well. */
-function isOfModel({ model }: ColumnSource, wanted: string): boolean {
-  const id = stringOf(textOf(model, NAMES.model_id));
+function isOfModel(record: ColumnSource, wanted: string): boolean {
+  const id = stringOf(textOf(record.model, NAMES.model_id));
   if (id === undefined) return false;
-  return wanted === id || wanted === `${id}@${stringOf(textOf(model, NAMES.model_version)) ?? ''}`;
+  return wanted === id || wanted === `${id}@${stringOf(modelVersionOf(record)) ?? ''}`;
 }
 
 function sequenceFrom(text: string): number {

@@ -9,7 +9,7 @@ import path from 'node:path';
 import type { PieceJoiner } from '../records/exports/record-encoder.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { printableJson } from './printable.js';
+import { printableLines } from './printable.js';
 import type { PlacedPiece } from './record-pieces.js';
 
 export interface RecordOutput {
@@ -47,7 +47,8 @@ export class StandardOutput implements RecordOutput {
   async #put(bytes: Uint8Array): Promise<void> {
     if (bytes.length === 0) return;
     // On a terminal a sender's characters must not move the cursor. A pipe gets what a file would.
-    const shown = this.#isText && process.stdout.isTTY ? printableJson(Buffer.from(bytes).toString()) : bytes;
+    const shown =
+      this.#isText && process.stdout.isTTY ? printableLines(Buffer.from(bytes).toString()) : bytes;
     if (process.stdout.write(shown)) return;
     try {
       await once(process.stdout, 'drain', { signal: this.#stop });

@@ -1,4 +1,7 @@
-/** What in a data directory is neither a file nor a directory: a pipe, on which a reader would wait for ever. */
+/**
+ * What in a data directory is not of the kind that its name stands for: a pipe, on which a reader would wait for ever, or
+ * a directory in the place of a file, of which the system's error would not say the name.
+ */
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists } from '../store/embedded/files.js';
@@ -10,6 +13,8 @@ export const PROOF_DIRECTORIES = ['checkpoints', 'checkpoints/rotations', 'tree'
 export const LOG_DIRECTORIES = ['ledger', ...PROOF_DIRECTORIES] as const;
 /** With what finds an event by its id. */
 const DIRECTORIES = [...LOG_DIRECTORIES, 'index'] as const;
+/** Names of files in the directories; `torn` and `rotations` are directories themselves. */
+const FILE_NAME = /\.(segment|note|vkey|checkpoint)$|^latest$|^level-/;
 
 /**
  * @param directories that the command reads; it need not have the permission for others.
@@ -28,12 +33,29 @@ export function assertReadable(dataDir: string, directories: readonly string[] =
  */
 export function checkRegular(dataDir: string, directories: readonly string[] = DIRECTORIES): void {
   for (const directory of directories.map((name) => path.join(dataDir, name))) {
-    if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) continue;
+    const found = fs.statSync(directory, { throwIfNoEntry: false });
+    if (found === undefined) continue;
+    if (!found.isDirectory()) throw misplaced(directory, 'no directory, and one belongs there');
     for (const name of fs.readdirSync(directory)) {
       const file = path.join(directory, name);
       const stat = fs.statSync(file, { throwIfNoEntry: false });
+      if (stat?.isDirectory() === true && FILE_NAME.test(name)) throw misplaced(file, IS_DIRECTORY);
       if (stat === undefined || stat.isFile() || stat.isDirectory()) continue;
       throw new CommandFailure(`${file} is no regular file, and was not opened`, EXIT.failure);
     }
   }
+}
+
+const IS_DIRECTORY = 'a directory, and a file belongs there';
+
+/** The same of all that a start reads. What is derived is rebuilt, and the log of readings keeps no event out. */
+export function checkDataDirectory(dataDir: string): void {
+  const keys = path.join(dataDir, 'keys.db');
+  if (fs.statSync(keys, { throwIfNoEntry: false })?.isDirectory() === true)
+    throw misplaced(keys, IS_DIRECTORY);
+  checkRegular(dataDir);
+}
+
+function misplaced(file: string, what: string): CommandFailure {
+  return new CommandFailure(`${file} is ${what}`, EXIT.damaged);
 }

@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { didYouMean } from '../nearest-name.js';
+import { didYouMean } from '@clinical-events/protocol';
 import { DAY_MS } from '../records/report/period-steps.js';
 import { CLOCKS, type Clock } from '../records/report/run-moments.js';
 import type { ReportPeriod } from '../records/report/run-report.js';

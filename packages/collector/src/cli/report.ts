@@ -4,6 +4,7 @@ import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { recordsOf, windowsOf } from '../records/record-windows.js';
 import { reportPage } from '../records/report/page/report-page.js';
+import { clockWarning } from '../records/report/page/wording.js';
 import { isEmpty, numbersOf, type ReportNumbers } from '../records/report/report-numbers.js';
 import { RunReport, type ReportPeriod } from '../records/report/run-report.js';
 import { EventReader } from '../store/embedded/event-reader.js';
@@ -96,6 +97,8 @@ class Making {
     const { organisation, model } = this.request;
     const numbers = numbersOf(report, { madeAt: now, organisation, model, logged: ends.events });
     this.#write(numbers);
+    const warning = clockWarning(numbers);
+    if (warning !== undefined) process.stderr.write(`collector: warning: ${warning.replace('’', "'")}\n`);
     if (isEmpty(numbers)) {
       for (const warning of await unknownNames(this.config.dataDir, { organisation, model }, reading.signal))
         process.stderr.write(`collector: warning: ${warning}\n`);

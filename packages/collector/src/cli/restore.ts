@@ -7,17 +7,19 @@ import { assertEmpty, layOut } from '../backup/restoration.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted } from '../store/embedded/inspection.js';
+import { keyDatabasePath } from '../store/embedded/key-database.js';
 import { beginReading, type Reading } from './access-log.js';
-import { assertApart } from './backup.js';
+import { assertApart, real } from './backup.js';
 import { backupFailure } from './backup-faults.js';
 import { instantFrom } from './event-arguments.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { collect, keysFrom, rotationsIn } from './given-keys.js';
+import { usage } from './key-arguments.js';
 import { printable, printableJson } from './printable.js';
 import { ProgressBar } from './progress-bar.js';
 import { logKey } from './trusted-keys.js';
 import { verifyLog, type Verification } from './verification.js';
-import { verificationFields, verificationReport } from './verify.js';
+import { holdsLog, verificationFields, verificationReport } from './verify.js';
 import { wrappedFor } from './wrapped.js';
 
 const EXAMPLES = `
@@ -35,7 +37,7 @@ docs/OPERATIONS.md, "Restore", says what to do before.
 
 Exit codes: 0 restored and intact, 7 restored, and all that was found is that events are missing at the end of which a
 checkpoint given speaks, 3 the back-up is damaged and nothing was restored, or the restored log is not the one that was
-signed; 2 the directory is not empty, or the command line is wrong, 6 there is no such back-up, 1 it could not be
+signed; 2 the directory is not empty, or lies within another log's, or the command line is wrong, 6 there is no such back-up, 1 it could not be
 written.`;
 
 /** Less is copied before anybody wonders, and fewer events verified. */
@@ -101,6 +103,7 @@ function restore(directory: string, to: string, options: RestoreOptions): ExitCo
     const files = new BackupFiles(directory);
     assertApart(to, directory, 'the back-ups');
     assertEmpty(to);
+    assertInNoLog(to);
     chosen = choose(files, options.at);
     // Whoever restores it gets at all that it holds.
     const reading: Reading = { command: 'restore', filter: { directory, manifest: chosen.name } };
@@ -115,8 +118,9 @@ function restore(directory: string, to: string, options: RestoreOptions): ExitCo
   const events = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
   let verification: Verification | undefined;
   try {
+    const ownReadings = 1;
     const onProgress = events.show;
-    verification = verifyLog({ dataDir: to, files: nodeFiles, against, keys, rotations, onProgress });
+    verification = verifyLog({ dataDir: to, files: nodeFiles, against, keys, rotations, ownReadings, onProgress });
   } finally {
     events.clear();
     end?.({ events: verification?.events ?? 0, complete: verification !== undefined });
@@ -127,6 +131,17 @@ function restore(directory: string, to: string, options: RestoreOptions): ExitCo
     json ? asJson(to, chosen, verification, later.size) : report(to, chosen, verification, later),
   );
   return code;
+}
+
+/** Within a data directory, or a directory of back-ups, files of one log would lie among those of another. */
+function assertInNoLog(to: string): void {
+  for (let inner = real(to), outer = path.dirname(inner); outer !== inner; outer = path.dirname(inner)) {
+    if (holdsLog(outer) || exists(keyDatabasePath(outer)))
+      throw usage(
+        `${to} lies within ${outer}, which holds a log or its keys: give a directory outside of it`,
+      );
+    inner = outer;
+  }
 }
 
 function choose(files: BackupFiles, at: string | undefined): Chosen {

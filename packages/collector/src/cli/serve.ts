@@ -2,7 +2,7 @@
 import { isatty } from 'node:tty';
 import { MessageChannel } from 'node:worker_threads';
 import { Command } from 'commander';
-import pino, { type Logger } from 'pino';
+import type { Logger } from 'pino';
 import { ensureFirstKey } from '../access/issuing.js';
 import { KeyRing } from '../access/key-ring.js';
 import { type Config, type Reading, serviceManagement } from '../config.js';
@@ -12,26 +12,35 @@ import { createCounterMemory } from '../ledger/ledger-counters.js';
 import { createRingMemory } from '../ledger/ring.js';
 import { Publisher } from '../publishing/publisher.js';
 import { readHistory } from '../signing/key-history.js';
-import { DirectoryInUse, lockDirectory, type DirectoryLock } from '../store/embedded/directory-lock.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import type { Opened } from '../store/embedded/embedded-store.js';
-import { nodeFiles } from '../store/embedded/files.js';
+import { nodeFiles, type HeldFile } from '../store/embedded/files.js';
 import { KeyDatabase } from '../store/embedded/key-database.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
+import type { TreeReader } from '../store/tree-store.js';
 import { CollectorVitals } from './collector-vitals.js';
 import { addConfigOptions, configOf, readingOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { newKeyNotice, requiresCertificate } from './first-event.js';
+import { keysLost, type Listening, newKeyNotice, requiresCertificate } from './first-event.js';
+import { escrowNotice } from './key-escrow.js';
 import { LedgerWorker } from './ledger-worker.js';
-import { consoleNotice, isTokenInClear, openManagement } from './management-listener.js';
+import { LineWriter } from './line-writer.js';
+import { noteListening } from './listening-note.js';
+import { consoleNotice, isTokenInClear, listeningNotice, openManagement } from './management-listener.js';
+import { holdDirectory } from './open-ledger.js';
 import { type Provisions, provisionsOf } from './provisions.js';
 import { Reload } from './reload.js';
 import { RunCount } from './run-count.js';
+import { openServeLog, type ServeLog } from './serve-log.js';
 import { ServiceManager } from './service-manager.js';
 import { openTelemetry } from './telemetry.js';
+import { Trial } from './trial.js';
 
 /** So long a stop waits for a reload that is under way, in milliseconds. */
 const RELOAD_END_MS = 1000;
+
+/** So long standard output may take for the text of the first key, in milliseconds. */
+const FIRST_KEY_MS = 2000;
 
 const STOPPING = ['SIGTERM', 'SIGINT'] as const;
 
@@ -40,43 +49,50 @@ Examples:
   $ collector serve
   $ collector serve --port 9000 --data-dir /var/lib/collector
   $ COLLECTOR_PROFILE=full collector serve
+  $ collector serve --trial
 
 The first start on an empty data directory makes an API key and prints it once.
+With --trial nothing is kept, and the terminal says of each event what profile full would have refused it for.
 SIGTERM and SIGINT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read its
 configuration, keys and certificates anew; on a terminal, where it means that the terminal is gone, it stops it too.
-Logs go to standard error, one JSON object a line.`;
+Logs go to standard error: one JSON object a line, with priorities when systemd reads it, or lines for people on a
+terminal. A reader that hangs or is gone holds nothing up: lines are dropped and counted.`;
 
 export function command(): Command {
   const serve = new Command('serve').description('Run the collector on its embedded store.');
   return addConfigOptions(serve, 'serve')
+    .option('--trial', 'store in a directory that is deleted at the end, and list each event here')
     .addHelpText('after', EXAMPLES)
-    .action(async (_options: unknown, self: Command) => {
-      process.exitCode = await serveUntilStopped(readingOf(self, 'serve'), () => configOf(self, 'serve'));
+    .action(async (options: { readonly trial?: true }, self: Command) => {
+      const out = new LineWriter(1);
+      const trial = options.trial && Trial.begin(self, out);
+      const read = () => configOf(self, 'serve');
+      process.exitCode = await serveUntilStopped(readingOf(self, 'serve'), { read, out, trial });
     });
 }
 
-function lock(dataDir: string): DirectoryLock {
-  try {
-    return lockDirectory(dataDir);
-  } catch (error) {
-    if (error instanceof DirectoryInUse)
-      throw new CommandFailure(error.message, EXIT.inUse, { cause: error });
-    throw error;
-  }
+/** What comes to a collector from its command line and its terminal. */
+interface Surroundings {
+  /** Reads the configuration anew. */
+  readonly read: () => Config;
+  /** Standard output. */
+  readonly out: LineWriter;
+  readonly trial: Trial | undefined;
 }
 
-/** @param read reads the configuration anew. @returns the exit code. */
-async function serveUntilStopped(reading: Reading, read: () => Config): Promise<number> {
+/** @returns the exit code. */
+async function serveUntilStopped(reading: Reading, surroundings: Surroundings): Promise<number> {
   const { config, provisions } = await provisionsOf(reading);
-  const log = pino({ level: config.logLevel, base: null }, pino.destination({ dest: 2, sync: true }));
-  const held = lock(config.dataDir);
+  const serveLog = openServeLog(config.logLevel, surroundings.trial !== undefined);
+  const { log } = serveLog;
+  const held = holdDirectory(config.dataDir);
   const exposure = exposureOf(config.dataDir);
   if (exposure) log.warn(exposure);
   const { exposure: forgeable } = provisions.trustedProxies;
   if (forgeable) log.warn(`--trusted-proxies ${forgeable}`);
   const keyDatabase = KeyDatabase.open(config.dataDir);
   try {
-    return await run(config, read, provisions, log, keyDatabase);
+    return await run(config, provisions, surroundings, serveLog, keyDatabase, held.file);
   } finally {
     await keyDatabase.close();
     held.release();
@@ -91,10 +107,11 @@ async function serveUntilStopped(reading: Reading, read: () => Config): Promise<
 
 async function run(
   config: Config,
-  read: () => Config,
   { sinks, token, tls, trustedProxies, allowedOrigins }: Provisions,
-  log: Logger,
+  { read, out, trial }: Surroundings,
+  { log, dropped }: ServeLog,
   keyDatabase: KeyDatabase,
+  lockFile: HeldFile,
 ): Promise<number> {
   const ending = new Ending();
   const manager = new ServiceManager(serviceManagement(), log);
@@ -141,28 +158,15 @@ async function run(
     },
     trustedProxies,
     allowedOrigins,
+    keepsBodies: trial !== undefined,
   });
   const tree = TreeFiles.read(config.dataDir, nodeFiles);
-  const publisher = new Publisher({
-    sinks,
-    tiles: tree,
-    dataDir: config.dataDir,
-    logKeys: () => readHistory(config.dataDir).keys,
-    onTrouble: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink takes no checkpoints'),
-    onForked: (sink, reason) =>
-      log.error(
-        { sink, reason },
-        'a checkpoint sink contradicts this ledger; docs/OPERATIONS.md, CollectorSinkForked, says what to do',
-      ),
-    onShared: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is shared with another log'),
-    onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
-    onUnwritten: (reason) =>
-      log.warn({ reason }, 'how the checkpoint sinks do cannot be written down for doctor; they go on'),
-  });
+  const publisher = publisherOf(config.dataDir, sinks, tree, () => vitals.ledger().entries, log);
   const counters = createCounterMemory();
   const vitals = new CollectorVitals({
-    ...{ dataDir: config.dataDir, keys, ingest, publisher, counters },
+    ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters },
     tokenInClear: isTokenInClear(config),
+    droppedLines: dropped,
     backupMaxAgeMs: () => reload.config.backupMaxAgeMs,
   });
   // Before the ledger is opened, which may take long: a probe wants to know that the collector is alive.
@@ -170,11 +174,18 @@ async function run(
   if (management.address) log.info(management.address, 'management listening');
   // It flushes when it is disposed of, after the last answer and before the keys are closed.
   await using telemetry = await openTelemetry(vitals, log);
-  ingest.observer = telemetry.observer;
+  ingest.observer =
+    trial === undefined
+      ? telemetry.observer
+      : (exchange, status, code) => {
+          trial.observe(exchange, status);
+          telemetry.observer?.(exchange, status, code);
+        };
   const thread = new LedgerWorker(
     {
       dataDir: config.dataDir,
       segmentBytes: config.segmentBytes,
+      lock: lockFile,
       maxDepth: config.maxNestingDepth,
       signingKeys: config.signingKeys,
       signingCommand: config.signingCommand,
@@ -199,45 +210,36 @@ async function run(
   vitals.thread = thread;
   const opened = await thread.opened;
   tellOpened(log, opened);
+  if (opened.events > 0 && (await keyDatabase.list()).length === 0) {
+    await thread.stop();
+    throw new CommandFailure(keysLost(config.dataDir), EXIT.usage);
+  }
   await using runCount = management.address && new RunCount({ dataDir: config.dataDir, counters }, log);
   vitals.runCount = runCount;
   // Before anybody can know that it listens: whoever stops it then wants an orderly end.
   for (const signal of STOPPING) process.off(signal, onEarlySignal).on(signal, onSignal);
   if (onTerminal()) process.on('SIGHUP', onSignal);
-  const firstKey = await ensureFirstKey(keyDatabase);
-  await keys.refresh();
   const listener = new Listener(
     ingest,
     config,
     tls && { ...tls, log, onRenewed: (credentials) => management.present(credentials) },
   );
   vitals.listener = listener;
-  let port: number;
-  try {
-    port = await listener.listen();
-  } catch (error) {
-    await thread.stop();
-    throw new CommandFailure(
-      `cannot listen on ${config.host}:${config.port}: ${messageOf(error)}`,
-      EXIT.failure,
-      {
-        cause: error,
-      },
-    );
-  }
+  const port = await listen(listener, config, thread);
+  const shown = tls && {
+    file: tls.files.cert,
+    certificate: tls.credentials.certificate,
+    clientShowsOne: requiresCertificate(config),
+  };
+  const listening = { host: config.host, port, tls: shown };
+  if (trial) out.write(trial.notice);
+  if (isatty(1)) out.write(listeningNotice(listening, management.address));
+  const notices = consoleNotice(management.address) + escrowNotice(config);
+  await handOutFirstKey(keyDatabase, out, log, listening, notices);
+  await keys.refresh();
   keys.start();
   vitals.entered('running');
-  if (firstKey !== undefined) {
-    const shown = tls && {
-      file: tls.files.cert,
-      certificate: tls.credentials.certificate,
-      clientShowsOne: requiresCertificate(config),
-    };
-    process.stdout.write(`
-Your API key (organisation "default", all permissions):
-${newKeyNotice({ host: config.host, port, tls: shown }, firstKey, 'inference-start')}${consoleNotice(management.address)}
-`);
-  }
+  noteListening(config.dataDir, listening);
   log.info(
     { host: config.host, port, dataDir: config.dataDir, profile: config.profile, pid: process.pid },
     'listening',
@@ -269,6 +271,65 @@ ${newKeyNotice({ host: config.host, port, tls: shown }, firstKey, 'inference-sta
   await manager.close();
   log.info({ exitCode: final }, 'stopped');
   return final;
+}
+
+function publisherOf(
+  dataDir: string,
+  sinks: Provisions['sinks'],
+  tiles: TreeReader,
+  entries: () => number,
+  log: Logger,
+): Publisher {
+  return new Publisher({
+    sinks,
+    tiles,
+    entries,
+    dataDir,
+    logKeys: () => readHistory(dataDir).keys,
+    onTrouble: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink takes no checkpoints'),
+    onForked: (sink, reason) =>
+      log.error(
+        { sink, reason },
+        'a checkpoint sink contradicts this ledger; docs/OPERATIONS.md, CollectorSinkForked, says what to do',
+      ),
+    onShared: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is shared with another log'),
+    onLost: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink lost what it was given'),
+    onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
+    onUnwritten: (reason) =>
+      log.warn({ reason }, 'how the checkpoint sinks do cannot be written down for doctor; they go on'),
+  });
+}
+
+/** @returns the port. @throws CommandFailure when the address cannot be had; the ledger is closed then. */
+async function listen(listener: Listener, { host, port }: Config, thread: LedgerWorker): Promise<number> {
+  try {
+    return await listener.listen();
+  } catch (error) {
+    await thread.stop();
+    const message = `cannot listen on ${host}:${port}: ${messageOf(error)}`;
+    throw new CommandFailure(message, EXIT.failure, { cause: error });
+  }
+}
+
+/**
+ * Makes the first key of an empty data directory, once its text was taken by standard output. That and the storing are
+ * done in one turn of the event loop unless the reader is behind: nobody can be refused with a key that was just shown.
+ */
+async function handOutFirstKey(
+  keys: KeyDatabase,
+  out: LineWriter,
+  log: Logger,
+  listening: Listening,
+  notices: string,
+): Promise<void> {
+  const made = await ensureFirstKey(keys, (text) => {
+    const notice = newKeyNotice(listening, text, 'inference-start') + notices;
+    return out.say(`\nYour API key (organisation "default", all permissions):\n${notice}\n`, FIRST_KEY_MS);
+  });
+  if (made === 'unseen')
+    log.warn('standard output does not take the first API key, so none was made: see collector keys create');
+  if (made === 'overtaken')
+    log.warn('the API key on standard output is none: another process has just made the first one');
 }
 
 function tellOpened(log: Logger, { tornTail, ...opened }: Opened): void {

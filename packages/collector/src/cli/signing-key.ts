@@ -8,8 +8,10 @@ import { type KeyHistory, originKeyPath, readHistory, rotationPath } from '../si
 import { PrivateKeys } from '../signing/private-keys.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
 import { exists } from '../store/embedded/files.js';
+import { writeCopiedKey } from '../publishing/copied-key.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
+import { escrowNotice } from './key-escrow.js';
 import { overlapFrom, usage } from './key-arguments.js';
 
 const EXIT_CODES: Readonly<Record<SigningKeyFault['reason'], ExitCode>> = {
@@ -44,6 +46,16 @@ A key behind --signing-command cannot be rotated yet.
 
 Exit codes: 6 there is no log yet, or its private key is not there; 2 the overlap of an earlier rotation lasts;
 1 another rotation came first; 3 the keys and the rotation notes do not follow from each other.`;
+
+const COPIED_EXAMPLES = `
+Examples:
+  $ collector signing-key copied
+
+Say so once a copy of the private key lies where no fault of this host's disk reaches it, with those who may sign in the
+name of this log. doctor and the console ask for it until then, and again after each rotation. What the copy holds is
+not looked at: try it out with a restore.
+
+Exit codes: 6 there is no log yet, or its private key is not there; 2 the key is behind --signing-command.`;
 
 interface EarlierKey {
   readonly key: NoteKey;
@@ -158,7 +170,17 @@ Rotation note:  ${note}
 Private key:    ${keyFile}
 
 Give the rotation note to whoever checks this log; the first key and the notes lead to every later key.
-`);
+${escrowNotice(config)}`);
+}
+
+function copied(config: Config): void {
+  if (config.signingCommand !== '')
+    throw usage(`the key is behind ${config.signingCommand}: there is no copy of it`);
+  const { current } = reporting(config, () => readHistory(config.dataDir));
+  const file = new PrivateKeys(config.signingKeys).pathOf(current);
+  if (!exists(file)) throw new CommandFailure(`${file} is not there`, EXIT.notFound);
+  writeCopiedKey(config.dataDir, { at: instant(Date.now()), key: current.vkey });
+  process.stdout.write(`Noted: a copy of ${file}, of key ${keyIdText(current.keyId)}, is kept elsewhere.\n`);
 }
 
 /** The `signing-key` command with its subcommands. */
@@ -184,9 +206,16 @@ export function command(): Command {
       rotate(options, configOf(self, 'signing-key')),
     );
 
+  const copying = addConfigOptions(
+    new Command('copied').description('Note that a copy of the current private key is kept elsewhere.'),
+    'signing-key',
+  )
+    .addHelpText('after', COPIED_EXAMPLES)
+    .action((_options: unknown, self: Command) => copied(configOf(self, 'signing-key')));
+
   const signingKey = new Command('signing-key').description(
     'Show and rotate the key that signs the checkpoints. A running collector follows.',
   );
-  for (const each of [showing, rotating]) signingKey.addCommand(each);
+  for (const each of [showing, rotating, copying]) signingKey.addCommand(each);
   return signingKey;
 }

@@ -1,6 +1,6 @@
 /** Names in a filter that no event of the log has: mostly a slip, which an empty answer would not show. */
 import { setImmediate as breath } from 'node:timers/promises';
-import { didYouMean } from '../nearest-name.js';
+import { didYouMean } from '@clinical-events/protocol';
 import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
 import type { StoredEvent } from '../store/store.js';

@@ -8,6 +8,8 @@
  */
 import { readSinkStates } from '../publishing/sink-state.js';
 import { counted } from '../store/embedded/inspection.js';
+import { rotationMissing, unknownSigner } from '../integrity/note-signing.js';
+import { readHistory } from '../signing/key-history.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory } from './given-checkpoints.js';
@@ -25,6 +27,8 @@ export interface VerificationOptions extends ReadingOptions {
   readonly keys: readonly string[];
   /** Rotation notes, besides those of the data directory. */
   readonly rotations?: readonly string[];
+  /** How many readings the command that verifies has noted itself. */
+  readonly ownReadings?: number;
 }
 
 export interface Verification {
@@ -58,6 +62,7 @@ export function verifyLog(options: VerificationOptions): Verification {
       notesElsewhere(given, (file, why) => passedOver.set(file, why)),
     );
     const keys = keysOf(dataDir, newest, options, findings);
+    for (const finding of rotationFindings(dataDir, newest)) findings.add(finding);
     const checkpoints = new SignedCheckpoints(keys, findings);
     checkpoints.take(notes);
     for (const [i, given] of elsewhere.entries()) checkpoints.take(given, options.against[i]);
@@ -65,7 +70,7 @@ export function verifyLog(options: VerificationOptions): Verification {
     for (const [file, why] of passedOver) {
       findings.add({ kind: 'note', file, message: `${file} ${why} and was passed over` });
     }
-    const accessLog = new AccessLogCheck(dataDir);
+    const accessLog = new AccessLogCheck(dataDir, options.ownReadings);
     const reading = new LogReading(options, tree, checkpoints, accessLog);
     const { events, entries, unsigned, waiting } = reading.tell(findings);
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
@@ -79,6 +84,20 @@ export function verifyLog(options: VerificationOptions): Verification {
   } finally {
     tree.close();
   }
+}
+
+/** Against the keys of the directory alone: whoever holds only an older key may leave out what it hands on to. */
+function* rotationFindings(dataDir: string, newest: string | undefined): Generator<VerifyFinding> {
+  let unknown: string | undefined;
+  try {
+    unknown = newest && unknownSigner(newest, readHistory(dataDir).keys);
+  } catch {
+    // What is wrong with the keys or the note is reported where these are read.
+    return;
+  }
+  if (!unknown) return;
+  const file = 'checkpoints/latest';
+  yield { kind: 'checkpoint_invalid', file, message: `${file}: ${rotationMissing(unknown)}` };
 }
 
 /** The first checkpoint, of no events, is signed before the first event is taken. */

@@ -106,7 +106,7 @@ function note(dataDir: string, { findings: { intact }, events }: Verification): 
 }
 
 /** Segments, or a checkpoint, which says that there were some. */
-function holdsLog(dataDir: string): boolean {
+export function holdsLog(dataDir: string): boolean {
   const holds = (directory: string, isOne: RegExp) =>
     exists(directory) && fs.readdirSync(directory).some((name) => isOne.test(name));
   return (

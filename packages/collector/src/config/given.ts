@@ -1,7 +1,7 @@
 /** What the environment and the configuration file say, by option name: still text, and not yet understood. */
 import { readFileSync, statSync } from 'node:fs';
+import { didYouMean } from '@clinical-events/protocol';
 import { jsonFaultAt, repeatedNames } from '../json-fault.js';
-import { didYouMean } from '../nearest-name.js';
 import type { ConfigFault } from './config-error.js';
 import { ENTRIES } from './options.js';
 import { CLIENT_VARIABLES, CONFIG_VARIABLE, PREFIX, variable } from './variable.js';

@@ -1,6 +1,6 @@
 /** The value of an option as text: how it is read, and how it is shown. */
 import path from 'node:path';
-import { didYouMean } from '../nearest-name.js';
+import { didYouMean } from '@clinical-events/protocol';
 import { formatByteSize, formatDuration, parseByteSize, parseDuration } from '../quantity.js';
 import type { Option } from './option.js';
 

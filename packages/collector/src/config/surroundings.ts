@@ -22,6 +22,14 @@ export function serviceManagement(
 }
 
 /**
+ * Device and inode, as `8:12345`, of the stream that systemd has connected to its journal (systemd.exec(5), JOURNAL_STREAM);
+ * undefined when it has connected none. The process may have been given another stream since.
+ */
+export function journalStream(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  return env['JOURNAL_STREAM'];
+}
+
+/**
  * The variables of OpenTelemetry that are set, by name. Their names and meaning are its own (telemetry/settings.ts); a
  * blank one counts as not set.
  */

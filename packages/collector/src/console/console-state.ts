@@ -8,6 +8,8 @@
 export interface ConsoleState {
   readonly at: string;
   readonly version: string;
+  /** How `collector` is typed on its host, without a path. */
+  readonly command: string;
   readonly node: string;
   readonly started_at: string;
   readonly health: {

@@ -16,7 +16,11 @@ export function keys(view: View): Element {
     'API keys',
     `${count(usable)} usable of ${count(list.length + others)}; use since the start`,
     list.length === 0
-      ? h('p', { class: 'empty' }, 'There is no key, so nobody can send: collector keys create makes one.')
+      ? h(
+          'p',
+          { class: 'empty' },
+          `There is no key, so nobody can send: ${view.state.command} keys create makes one.`,
+        )
       : h(
           'div',
           { class: 'scroll', tabindex: 0, role: 'group', 'aria-labelledby': 'keys-heading' },
@@ -37,7 +41,11 @@ export function keys(view: View): Element {
           ),
         ),
     others > 0 &&
-      h('p', { class: 'more' }, `${counted(others, 'key')} not listed: collector keys list shows all.`),
+      h(
+        'p',
+        { class: 'more' },
+        `${counted(others, 'key')} not listed: ${view.state.command} keys list shows all.`,
+      ),
   );
 }
 

@@ -43,7 +43,8 @@ function noSink({ state: { sinks: list } }: View): Fact[] {
 function verify(view: View): Fact {
   const { last_verify: found } = view.state;
   const name = 'Last verified';
-  if (found === null) return { name, value: 'never', more: ['by ', command('collector verify --note')] };
+  if (found === null)
+    return { name, value: 'never', more: ['by ', command(`${view.state.command} verify --note`)] };
   return {
     name,
     value: [
@@ -58,7 +59,7 @@ function verify(view: View): Fact {
 function backup(view: View): Fact {
   const { last_backup: last } = view.state;
   const name = 'Last back-up';
-  if (last === null) return { name, value: 'never', more: ['by ', command('collector backup')] };
+  if (last === null) return { name, value: 'never', more: ['by ', command(`${view.state.command} backup`)] };
   return {
     name,
     value: ago(Date.parse(last.at), takenAt(view)),

@@ -100,7 +100,7 @@ function isIdle({ state: { traffic: found } }: View): boolean {
 }
 
 /** Two empty charts would say less, in more room. */
-function idle({ state: { ledger } }: View): Element {
+function idle({ state: { ledger, command } }: View): Element {
   return card(
     'traffic',
     'Last five minutes',
@@ -114,7 +114,7 @@ function idle({ state: { ledger } }: View): Element {
             'No event has come yet. The page ',
             h('a', { href: 'docs' }, 'Interface'),
             ' shows how to send one; ',
-            h('code', {}, 'collector demo'),
+            h('code', {}, `${command} demo`),
             ' sends made-up runs. Rates and times are then drawn here.',
           ],
     ),

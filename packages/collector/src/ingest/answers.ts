@@ -3,29 +3,34 @@ import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ERRORS, errorBody, type ErrorCode } from '@clinical-events/protocol';
 import type { Exchange } from './exchange.js';
+import { REQUEST_ID } from './request-id.js';
 
 const ACCEPTED = '{"status":"accepted"}';
-const ACCEPTED_HEADERS = ['Content-Type', 'application/json', 'Content-Length', String(ACCEPTED.length)];
+const ACCEPTED_LENGTH = String(ACCEPTED.length);
 
 /** The event is durable. The same for a new event and for an exact repeat. */
-export function accept(response: ServerResponse): void {
-  response.writeHead(201, ACCEPTED_HEADERS);
+export function accept({ response, id }: Exchange): void {
+  response.writeHead(201, [
+    ...['Content-Type', 'application/json', 'Content-Length', ACCEPTED_LENGTH],
+    ...[REQUEST_ID, id],
+  ]);
   response.end(ACCEPTED);
 }
 
-/** Lets a page of this origin read the answer that will be given. The only header of ours that it may not read anyway is named. */
+/** Lets a page of this origin read the answer that will be given. The headers of ours that it may not read anyway are named. */
 export function allowOrigin(response: ServerResponse, origin: string): void {
   response.setHeader('Access-Control-Allow-Origin', origin);
   response.setHeader('Vary', 'Origin');
-  response.setHeader('Access-Control-Expose-Headers', 'Retry-After');
+  response.setHeader('Access-Control-Expose-Headers', `Retry-After, ${REQUEST_ID}`);
 }
 
 /** Seconds for which a browser need not ask again; and for which an origin that is taken from the list may go on. */
 const PREFLIGHT_AGE_SECONDS = '600';
 
 /** Tells a browser that a page of this origin may send events (Fetch standard, CORS-preflight request). */
-export function answerPreflight(response: ServerResponse, origin: string): void {
+export function answerPreflight({ response, id }: Exchange, origin: string): void {
   response.writeHead(204, [
+    ...[REQUEST_ID, id],
     ...['Access-Control-Allow-Origin', origin, 'Vary', 'Origin'],
     ...['Access-Control-Allow-Methods', 'POST'],
     ...['Access-Control-Allow-Headers', 'content-type, x-api-key, content-encoding'],
@@ -50,7 +55,7 @@ const PLAIN_BODIES = Object.fromEntries(
  * @returns the status.
  */
 export function refuse(
-  { request, response, expectation }: Exchange,
+  { request, response, expectation, id }: Exchange,
   code: ErrorCode,
   details: Record<string, unknown> | undefined,
   headers: readonly string[],
@@ -63,6 +68,7 @@ export function refuse(
     'application/json',
     'Content-Length',
     String(Buffer.byteLength(body)),
+    ...[REQUEST_ID, id],
     ...headers,
   ];
   if (retryAfter) all.push('Retry-After', String(waitSeconds));

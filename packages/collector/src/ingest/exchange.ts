@@ -11,6 +11,8 @@ export type Expectation = 'none' | 'continue' | 'unmet';
 
 /** A request on its way through the collector, and what is known of it so far. */
 export interface Exchange {
+  /** In the answer and in the log line of a refusal. */
+  readonly id: string;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** Monotonic clock, milliseconds. */
@@ -23,4 +25,6 @@ export interface Exchange {
   sharedBytes: number;
   /** As received, before decompression. */
   bodyBytes: number;
+  /** Decompressed, once the event has a place in the queue, where the options want bodies kept. */
+  body: Buffer | undefined;
 }

@@ -1,6 +1,9 @@
 /**
  * Keeps one key from holding all of the queue, be it with bodies that it has announced and does not send, or with
- * events that come faster than the ledger can store them.
+ * events that come faster than the ledger can store them, or that take longer than others.
+ *
+ * What an event takes is known afterwards, so it is the key's next events that are refused. What is taken before that is
+ * bounded by the bytes of a key that wait: a body of any content takes a few times what a plain one of its size does.
  */
 import type { Principal } from '../access/principal.js';
 import type { RingWriter } from '../ledger/ring.js';
@@ -11,13 +14,36 @@ export interface Share {
   events: number;
   /** Of the events those that have come and wait for the ledger (backlog.ts). */
   waiting: number;
+  /** Milliseconds of either thread that its events took at `chargedAt`, less what they may take. */
+  owedMs: number;
+  /** Monotonic clock, milliseconds. */
+  chargedAt: number;
+}
+
+export function newShare(): Share {
+  return { bytes: 0, events: 0, waiting: 0, owedMs: 0, chargedAt: 0 };
 }
 
 /** While the queue is crowded a key may hold so much of it, and no more. */
 const PART = 0.25;
+/** The same in bytes, while other keys send too: of 64 MiB as much as a batch of the ledger. */
+const SHARED_PART = 1 / 16;
+/** So long after two keys have sent, they are taken to share the queue, in milliseconds. */
+const SHARED_MS = 60_000;
+/** An event may take so many milliseconds for nothing: it takes a tenth of that, on a thread that is not held up. */
+const FREE_MS = 0.1;
+/** While keys share, each may have so much of a thread's time in the long run, and owe so many milliseconds. */
+const TIME_PART = 0.5;
+const MOST_OWED_MS = 100;
+/** From this on it has one event at a time in the queue: another key waits for no more than that one. */
+const MUCH_OWED_MS = 50;
 
 export class FairShare {
   readonly #shares = new WeakMap<Principal, Share>();
+  /** Who sent last. */
+  #latest: Share | undefined;
+  /** When that was another key than the one before. */
+  #sharedAt = -Infinity;
 
   constructor(
     private readonly ring: Pick<RingWriter<unknown>, 'capacity' | 'crowded' | 'reserve' | 'extend'>,
@@ -25,24 +51,28 @@ export class FairShare {
 
   of(principal: Principal): Share {
     let share = this.#shares.get(principal);
-    if (share === undefined) this.#shares.set(principal, (share = { bytes: 0, events: 0, waiting: 0 }));
+    if (share === undefined) this.#shares.set(principal, (share = newShare()));
     return share;
   }
 
   /**
-   * Promises room for one event, or returns false: the queue is full, or crowded and the key has its part.
+   * Promises room for one event, or returns false: the queue is full, or crowded or shared and the key has its part.
    * Every true is followed by one `settle` with all that was promised to the event and not given back.
+   * @param now monotonic clock, milliseconds.
    */
-  reserve(share: Share, bytes: number): boolean {
-    if (this.#exceeds(share, bytes) || !this.ring.reserve(bytes)) return false;
+  reserve(share: Share, bytes: number, now: number): boolean {
+    this.#sends(share, now);
+    const most = share.events > 0 ? MUCH_OWED_MS : MOST_OWED_MS;
+    if (this.#shared(now) && owedMs(share, now) > most) return false;
+    if (this.#exceeds(share, bytes, share.events, now) || !this.ring.reserve(bytes)) return false;
     share.bytes += bytes;
     share.events++;
     return true;
   }
 
   /** Promises more to an event that was promised some. */
-  extend(share: Share, more: number): boolean {
-    if (this.#exceeds(share, more) || !this.ring.extend(more)) return false;
+  extend(share: Share, more: number, now: number): boolean {
+    if (this.#exceeds(share, more, share.events - 1, now) || !this.ring.extend(more)) return false;
     share.bytes += more;
     return true;
   }
@@ -58,9 +88,31 @@ export class FairShare {
     share.events--;
   }
 
-  #exceeds(share: Share, bytes: number): boolean {
-    if (!this.ring.crowded) return false;
-    const { capacity } = this.ring;
+  /** An event of the key has taken so many milliseconds of a thread. */
+  charge(share: Share, tookMs: number, now: number): void {
+    share.owedMs = owedMs(share, now) + Math.max(0, tookMs - FREE_MS);
+    share.chargedAt = Math.max(share.chargedAt, now);
+  }
+
+  #sends(share: Share, now: number): void {
+    if (this.#latest === share) return;
+    if (this.#latest !== undefined) this.#sharedAt = now;
+    this.#latest = share;
+  }
+
+  #shared(now: number): boolean {
+    return now < this.#sharedAt + SHARED_MS;
+  }
+
+  /** @param others events that the key has in the queue beside this one. */
+  #exceeds(share: Share, bytes: number, others: number, now: number): boolean {
+    const { capacity, crowded } = this.ring;
+    if (others > 0 && share.bytes + bytes > SHARED_PART * capacity.bytes && this.#shared(now)) return true;
+    if (!crowded) return false;
     return share.bytes + bytes > PART * capacity.bytes || share.events + 1 > PART * capacity.events;
   }
+}
+
+function owedMs({ owedMs: owed, chargedAt }: Share, now: number): number {
+  return Math.max(0, owed - Math.max(0, now - chargedAt) * TIME_PART);
 }

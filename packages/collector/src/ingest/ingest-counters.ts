@@ -1,6 +1,7 @@
 /** What the HTTP thread counts, as plain numbers: a call for an answer costs some ten nanoseconds and allocates nothing. */
 import { ERRORS, EVENT_KINDS, type ErrorCode, type EventKind } from '@clinical-events/protocol';
 import { bucketOf, TIME_BOUNDS_MS } from '../ledger/buckets.js';
+import type { LostPlace } from './places.js';
 
 /** What a request can be answered with: 201, or one of the closed table of errors. */
 type AnswerCode = 'accepted' | ErrorCode;
@@ -20,6 +21,8 @@ export interface AnswerCount {
 }
 
 export class IngestCounters {
+  /** Connections that were closed because all were taken. */
+  readonly lostPlaces: Record<LostPlace, number> = { displaced: 0, no_place: 0 };
   readonly #answers = new Float64Array(KINDS.length * ANSWER_CODES.length);
   readonly #latencies = new Float64Array(TIME_BOUNDS_MS.length + 1);
   #latencySum = 0;

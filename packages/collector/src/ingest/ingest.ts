@@ -5,6 +5,7 @@
  * schema. Whoever has no key learns nothing of the schema and cannot make the collector read a large body.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { MessagePort } from 'node:worker_threads';
 import {
   EVENT_KINDS,
@@ -13,8 +14,9 @@ import {
   type EventKind,
   type Profile,
 } from '@clinical-events/protocol';
-import type { KeyRing } from '../access/key-ring.js';
+import type { KeyRefusal, KeyRing } from '../access/key-ring.js';
 import { keyIdOf } from '../access/key-text.js';
+import type { Principal } from '../access/principal.js';
 import type { Fault } from '../ledger/examine.js';
 import type { LedgerState } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
@@ -26,10 +28,12 @@ import { showsCertificate } from './client-certificate.js';
 import { contentEncoding, decompress, type Encoding } from './decompress.js';
 import type { Exchange, Expectation } from './exchange.js';
 import { FairShare, type Share } from './fair-share.js';
-import { isJsonMediaType, readHeaders } from './headers.js';
+import { isJsonMediaType, readHeaders, type RequestHeaders } from './headers.js';
 import { IngestCounters } from './ingest-counters.js';
-import { keepPlace } from './places.js';
+import { namesOtherProtocol } from './parser.js';
+import { isUnproven, keepPlace, type LostPlace } from './places.js';
 import { RefusalLog, type Log } from './refusal-log.js';
+import { newRequestId } from './request-id.js';
 import { RestingConnections } from './resting.js';
 import { TrustedProxies } from './trusted-proxies.js';
 
@@ -48,6 +52,8 @@ export interface IngestOptions {
   readonly trustedProxies: TrustedProxies;
   /** Which pages' scripts may send events. */
   readonly allowedOrigins: AllowedOrigins;
+  /** Whether the observer is shown each event's body. */
+  readonly keepsBodies: boolean;
 }
 
 /** What waits for the ledger, or is being received, and how much could. */
@@ -60,8 +66,6 @@ export interface QueueState {
 
 export interface StorageState {
   readonly state: LedgerState;
-  /** Monotonic clock, milliseconds; 0 when none has failed. */
-  readonly failedAt: number;
 }
 
 const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(
@@ -70,8 +74,12 @@ const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(
 /** The absolute form, which a server must accept (RFC 9112 section 3.2.2). Its authority stands for Host. */
 const ORIGIN = /^https?:\/\/[^/?#]*/i;
 
+/** A query is ignored: a gateway may have added it. */
 function kindAt(target: string): EventKind | undefined {
-  return KIND_OF_PATH.get(target) ?? KIND_OF_PATH.get(target.replace(ORIGIN, ''));
+  const kind = KIND_OF_PATH.get(target);
+  if (kind !== undefined) return kind;
+  const [path = ''] = target.replace(ORIGIN, '').split('?', 1);
+  return KIND_OF_PATH.get(path);
 }
 
 /** So many answers share a reading of the clock: they are written within a fraction of a millisecond. */
@@ -97,8 +105,12 @@ export class Ingest {
   readonly #shares: FairShare;
   readonly #backlog = new Backlog();
   readonly #resting = new RestingConnections();
+  /** The same of connections on which no valid key was shown: no sender waits in the same line. */
+  readonly #unproven = new RestingConnections(true);
   /** Promised at first to a body that does not say how long it is. */
   readonly #firstReservation: number;
+  /** Connections with a request whose key is being looked up. */
+  readonly #lookingUp = new WeakSet<Socket>();
   #ledgerState: LedgerState = 'open';
   #failedAt = 0;
   /** When the answer that is being handled came, or one shortly before it in the same message. */
@@ -112,8 +124,9 @@ export class Ingest {
       options.ring,
       options.answers,
       options.maxBodyBytes,
-      (exchange, answer, fault, place) => {
+      (exchange, answer, fault, place, tookMs) => {
         if (place % ANSWERS_A_READING === 0) this.#answeredAt = performance.now();
+        if (exchange.share !== undefined) this.#shares.charge(exchange.share, tookMs, this.#answeredAt);
         this.#settle(exchange, answer, fault);
       },
     );
@@ -131,6 +144,7 @@ export class Ingest {
   stop(): void {
     this.#stopping = true;
     this.#resting.stop();
+    this.#unproven.stop();
     this.#refusals.flush();
   }
 
@@ -145,14 +159,15 @@ export class Ingest {
     return { events: pending, bytes: usedBytes, maxEvents: capacity.events, maxBytes: capacity.bytes };
   }
 
-  /** What the ledger said of itself last, and when an event could not be stored, if that is how it is. */
+  /** What the ledger said of itself last. */
   get storage(): StorageState {
-    return { state: this.#ledgerState, failedAt: this.#failedAt };
+    return { state: this.#ledgerState };
   }
 
   handle(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
     const startedAt = performance.now();
     const exchange: Exchange = {
+      id: newRequestId(),
       request,
       response,
       startedAt,
@@ -162,31 +177,70 @@ export class Ingest {
       share: undefined,
       sharedBytes: 0,
       bodyBytes: 0,
+      body: undefined,
     };
     const kind = kindAt(request.url ?? '');
     if (kind === undefined) return this.#refuse(exchange, 'not_found');
     exchange.kind = kind;
     if (request.method !== 'POST') {
       const origin = this.#options.allowedOrigins.preflightOf(request);
-      if (origin !== undefined) return answerPreflight(response, origin);
+      if (origin !== undefined) return this.#preflight(exchange, origin);
       return this.#refuse(exchange, 'method_not_allowed', undefined, ['Allow', 'POST']);
     }
     const headers = readHeaders(request.rawHeaders);
     const { origin } = headers;
     if (origin !== undefined && this.#options.allowedOrigins.allows(origin)) allowOrigin(response, origin);
-    const { httpVersion } = request;
+    const { httpVersion, socket } = request;
     const noHost = headers.host === 0 && httpVersion !== '1.0';
     const otherVersion = httpVersion !== '1.1' && httpVersion !== '1.0';
-    if (headers.repeated || headers.host > 1 || noHost || otherVersion) {
+    const notHttp = otherVersion || (isUnproven(socket) && namesOtherProtocol(socket));
+    if (headers.repeated || headers.host > 1 || noHost || notHttp) {
       return this.#refuse(exchange, 'malformed_request');
     }
-    const now = Date.now();
-    const principal = this.#options.keys.authenticate(headers.apiKey, now);
+    const principal = this.#options.keys.authenticate(headers.apiKey, Date.now());
+    if (principal === 'key_invalid' && this.#mayBeNew(exchange, headers)) {
+      return this.#lookUp(exchange, headers);
+    }
+    this.#admit(exchange, headers, principal);
+  }
+
+  /**
+   * Whether the key store is to be asked for the key. Also for the wrong secret of a known key, which must not be told
+   * apart by its time (R-404). One request a connection waits: another one behind it has the answer of today.
+   */
+  #mayBeNew({ request: { socket } }: Exchange, { apiKey = '' }: RequestHeaders): boolean {
+    return keyIdOf(apiKey) !== undefined && !this.#lookingUp.has(socket);
+  }
+
+  /** A key that was made since the last look at the store is accepted. Nothing of the body is read meanwhile. */
+  #lookUp(exchange: Exchange, headers: RequestHeaders): void {
+    const { keys } = this.#options;
+    const { request, response } = exchange;
+    const { socket } = request;
+    this.#lookingUp.add(socket);
+    if (isUnproven(socket)) this.#unproven.hold(socket);
+    keys.lookAgain().then(
+      () => {
+        this.#lookingUp.delete(socket);
+        // The client may have gone away, and then nothing would end what is begun here.
+        if (request.destroyed) return;
+        const principal = keys.authenticate(headers.apiKey, Date.now());
+        if (typeof principal !== 'string' && this.#unproven.letGo(socket)) response.shouldKeepAlive = false;
+        this.#admit(exchange, headers, principal);
+      },
+      () => socket.destroy(),
+    );
+  }
+
+  /** The checks from the key on. */
+  #admit(exchange: Exchange, headers: RequestHeaders, principal: Principal | KeyRefusal): void {
+    const { request, response, startedAt, expectation, kind } = exchange;
+    if (kind === undefined) throw new Error('a request without a kind came to its key');
     if (typeof principal === 'string')
       return this.#refuse(exchange, principal, undefined, [], headers.apiKey);
     exchange.principal = principal;
     const { clientCertificate } = principal;
-    if (clientCertificate !== undefined && !showsCertificate(request.socket, clientCertificate, now)) {
+    if (clientCertificate !== undefined && !showsCertificate(request.socket, clientCertificate, Date.now())) {
       return this.#refuse(exchange, 'certificate_required');
     }
     keepPlace(request.socket);
@@ -201,7 +255,7 @@ export class Ingest {
     // Chunked in HTTP/1.0 is faulty framing (RFC 9112 section 6.1): an old proxy would not have understood it.
     if (
       transferEncoding !== undefined &&
-      (transferEncoding.toLowerCase() !== 'chunked' || httpVersion === '1.0')
+      (transferEncoding.toLowerCase() !== 'chunked' || request.httpVersion === '1.0')
     ) {
       return this.#refuse(exchange, 'malformed_request');
     }
@@ -219,7 +273,7 @@ export class Ingest {
     const unknownLength = transferEncoding !== undefined ? this.#firstReservation : 0;
     const reserved = length ?? unknownLength;
     const late = this.#resting.heldUp(request.socket, principal);
-    if (!this.#backlog.admits(share, startedAt, late) || !this.#shares.reserve(share, reserved)) {
+    if (!this.#backlog.admits(share, startedAt, late) || !this.#shares.reserve(share, reserved, startedAt)) {
       return this.#refuse(exchange, 'overloaded');
     }
     if (expectation === 'continue') response.writeContinue();
@@ -246,7 +300,7 @@ export class Ingest {
     const reach = (bytes: number): boolean => {
       if (bytes <= reserved) return true;
       const more = Math.max(bytes - reserved, Math.min(reserved, maxBodyBytes - reserved));
-      if (!this.#shares.extend(share, more)) return false;
+      if (!this.#shares.extend(share, more, performance.now())) return false;
       reserved += more;
       return true;
     };
@@ -260,13 +314,14 @@ export class Ingest {
     request.on('end', () => {
       if (!open) return;
       exchange.bodyBytes = body.length;
-      const plain = encoding === 'identity' ? body.bytes : decompress(encoding, body.bytes, maxBodyBytes);
+      const plain = encoding === 'identity' ? body.bytes : this.#decompress(encoding, body.bytes, share);
       if (typeof plain === 'string') return refuse(plain);
       if (!reach(plain.length)) return refuse('overloaded');
       open = false;
       this.#shares.shrink(share, reserved - plain.length);
       exchange.share = share;
       exchange.sharedBytes = plain.length;
+      if (this.#options.keepsBodies) exchange.body = plain;
       this.#enqueue(exchange, reserved, plain);
       this.#backlog.entered(share);
     });
@@ -274,6 +329,19 @@ export class Ingest {
       // The client went away in the middle of its body.
       if (open) release();
     });
+  }
+
+  /** A body is decompressed on this thread, so its key is charged for it whatever comes of it. */
+  #decompress(
+    encoding: Exclude<Encoding, 'identity'>,
+    body: Buffer,
+    share: Share,
+  ): ReturnType<typeof decompress> {
+    const began = performance.now();
+    const plain = decompress(encoding, body, this.#options.maxBodyBytes);
+    const ended = performance.now();
+    this.#shares.charge(share, ended - began, ended);
+    return plain;
   }
 
   #enqueue(exchange: Exchange, reserved: number, body: Buffer): void {
@@ -290,7 +358,7 @@ export class Ingest {
       this.#shares.settle(exchange.share, exchange.sharedBytes);
     }
     if (answer === 'accepted') {
-      accept(exchange.response);
+      accept(exchange);
       if (exchange.kind !== undefined)
         this.counters.accepted(exchange.kind, this.#answeredAt - exchange.startedAt);
       if (this.#options.logRequests) this.#logRequest(exchange, 201);
@@ -305,10 +373,27 @@ export class Ingest {
     this.#refuse(exchange, REFUSAL_OF_ANSWER[answer]);
   }
 
-  /** Logs a refusal that no request came to: bytes that are none, or that did not come in time. */
-  noteRefusal(code: ErrorCode, remote: string | undefined): void {
+  /** Notes a refusal that no request came to: bytes that are none, or that did not come in time. */
+  noteRefusal(code: ErrorCode, requestId: string, remote: string | undefined): void {
     this.counters.refused(undefined, code);
-    this.#refusals.note({ code }, () => remote, performance.now());
+    this.#refusals.note({ code, requestId }, () => remote, performance.now());
+  }
+
+  /** Logs and counts a connection that was closed because all were taken. */
+  noteLostPlace(reason: LostPlace, remote: string | undefined): void {
+    this.counters.lostPlaces[reason]++;
+    this.#refusals.noteLostPlace(reason, remote, performance.now());
+  }
+
+  #preflight(exchange: Exchange, origin: string): void {
+    answerPreflight(exchange, origin);
+    this.#rest(exchange);
+  }
+
+  /** Who shows no key gets one answer, and then its connection rests. */
+  #rest({ request, response }: Exchange): void {
+    const line = isUnproven(request.socket) ? this.#unproven : this.#resting;
+    line.add(request, response, undefined);
   }
 
   #refuse(
@@ -324,6 +409,7 @@ export class Ingest {
     this.#refusals.note(
       {
         code,
+        requestId: exchange.id,
         kind,
         organisation: principal?.organisation,
         // Of a key that was proven and is refused, whoever has to renew it wants to know which one it is.
@@ -332,17 +418,21 @@ export class Ingest {
       () => this.#options.trustedProxies.clientOf(request),
       performance.now(),
     );
+    // By its body, or after it, a request is refused in a later turn than it was parsed in.
+    if (!request.readableEnded) this.#resting.limit(request, response);
     const tooMany = code === 'overloaded' || code === 'rate_limited';
     const retryAfter = tooMany ? Math.max(wait, this.#resting.retryAfter) : 1;
     const status = refuse(exchange, code, details, headers, retryAfter);
     if (tooMany) this.#resting.add(request, response, principal);
+    else if (principal === undefined || isUnproven(request.socket)) this.#rest(exchange);
     if (this.#options.logRequests) this.#logRequest(exchange, status);
     this.observer?.(exchange, status, code);
   }
 
-  #logRequest({ kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {
+  #logRequest({ id, kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {
     this.#options.log.debug(
       {
+        requestId: id,
         kind,
         status,
         organisation: principal?.organisation,

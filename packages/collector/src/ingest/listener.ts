@@ -1,12 +1,13 @@
 /** The HTTP or HTTPS listener: Node's with its limits set, and what happens to bytes that are not a proper request. */
 import { createServer, type Server, type ServerOptions, type ServerResponse } from 'node:http';
-import { Socket } from 'node:net';
+import { Socket, type ServerOpts as TcpOptions } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ErrorCode } from '@clinical-events/protocol';
 import { systemCode } from '../system-code.js';
 import { endSocket, refuseOnSocket } from './answers.js';
 import type { Ingest } from './ingest.js';
 import { Places } from './places.js';
+import { newRequestId, REQUEST_ID } from './request-id.js';
 import { Tls, type TlsOptions } from './tls.js';
 
 /** What a listener grants; may be changed while it listens. */
@@ -65,7 +66,9 @@ export class Listener {
     private readonly options: ListenerOptions,
     tls?: TlsOptions,
   ) {
-    const settings: ServerOptions = {
+    const settings: ServerOptions & TcpOptions = {
+      // For TLS; of plain HTTP it is so anyway.
+      allowHalfOpen: true,
       maxHeaderSize: MAX_HEADER_BYTES,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
       // Node would answer without a body; Ingest checks Host and answers with one.
@@ -75,8 +78,10 @@ export class Listener {
     };
     this.tls = tls && new Tls(tls, options.headersTimeoutMs, settings);
     const server = this.tls?.server ?? createServer(settings);
+    // Not documented: who ends its own side behind a request is answered all the same.
+    Object.assign(server, { httpAllowHalfOpen: true });
     this.#server = server;
-    this.#places = new Places(options.maxConnections);
+    this.#places = new Places(options.maxConnections, (...lost) => ingest.noteLostPlace(...lost));
     this.limit(options);
     // Before Node's own, so that one without a place costs no parser and no handshake.
     const admitted = server.listeners('connection');
@@ -161,7 +166,7 @@ export class Listener {
   /**
    * Bytes that cannot be read, or that do not come. An error must reach the request that earned it and no other:
    * one that is written while an earlier request waits would be taken for that request's answer. Where that could
-   * be, the connection is closed instead: that tells nobody anything untrue, and a repeat is safe.
+   * be, the connection ends without one: that tells nobody anything untrue, and a repeat is safe.
    */
   #clientError(error: Error, socket: Duplex): void {
     // It was ended below, and is being left to the client to close.
@@ -171,8 +176,12 @@ export class Listener {
     if (systemCode(error) === 'ECONNRESET' || !socket.writable) socket.destroy();
     else if (latest === undefined || latest.req.complete) {
       // The fault is in a request that nobody has seen yet.
-      if (this.#owesAnswer(socket)) socket.destroy();
-      else this.#refuse(socket, faultOf(error));
+      if (latest === undefined || latest.writableFinished) this.#refuse(socket, faultOf(error));
+      else {
+        // The answers that are owed are given, and the connection ends behind them.
+        latest.shouldKeepAlive = false;
+        socket.pause();
+      }
     } else if (latest.headersSent) {
       // The fault is in the rest of a body that was refused before.
       endSocket(socket);
@@ -182,11 +191,13 @@ export class Listener {
     } else this.#refuse(socket, faultOf(error));
   }
 
-  #refuse(socket: Duplex, code: ErrorCode, headers?: string): void {
+  #refuse(socket: Duplex, code: ErrorCode, headers = ''): void {
     // On a spare connection, as browsers open them, nobody has asked for anything.
     const unused = code === 'request_timeout' && socket instanceof Socket && socket.bytesRead === 0;
-    if (!unused) this.ingest.noteRefusal(code, socket instanceof Socket ? socket.remoteAddress : undefined);
-    refuseOnSocket(socket, code, headers);
+    const id = newRequestId();
+    if (!unused)
+      this.ingest.noteRefusal(code, id, socket instanceof Socket ? socket.remoteAddress : undefined);
+    refuseOnSocket(socket, code, `${REQUEST_ID}: ${id}\r\n${headers}`);
   }
 }
 

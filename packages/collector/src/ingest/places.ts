@@ -25,22 +25,40 @@ export function keepPlace(connection: Connection): void {
   keep();
 }
 
+/** Whether no valid key was shown on this connection yet. */
+export function isUnproven(connection: Connection): boolean {
+  return connection[KEEP] !== undefined;
+}
+
 /** What is shown on the one connection, as TLS, counts for the other, which carries it. */
 export function standsFor(secured: Connection, carrier: Connection): void {
   secured[KEEP] = carrier[KEEP];
 }
+
+/**
+ * Why a connection was closed when all were taken: `displaced` by a newcomer before a key was shown on it, or
+ * `no_place`, a newcomer itself, because on each of the others a key was shown.
+ */
+export type LostPlace = 'displaced' | 'no_place';
 
 export class Places {
   readonly #taken = new Set<Socket>();
   /** Of those the ones that may lose their places, by the network they come from, the oldest first. None of the sets is empty. */
   readonly #unproven = new Map<string, Set<Socket>>();
 
-  /** @param limit so many connections at most; a lower one that is set later closes none of those there are. */
-  constructor(public limit: number) {}
+  /**
+   * @param limit so many connections at most; a lower one that is set later closes none of those there are.
+   * @param onLost called for each connection that is closed here, with the address that it comes from.
+   */
+  constructor(
+    public limit: number,
+    private readonly onLost: (reason: LostPlace, remote: string | undefined) => void,
+  ) {}
 
   /** Whether the connection has a place. One that has none, or loses it later, is closed. */
   admit(socket: Socket & Connection): boolean {
     if (this.#taken.size >= this.limit && !this.#makeRoom()) {
+      this.onLost('no_place', socket.remoteAddress);
       socket.destroy();
       return false;
     }
@@ -62,6 +80,7 @@ export class Places {
     if (oldest === undefined) return false;
     // At once and not when it is closed, which is after others have come.
     this.#free(most, oldest);
+    this.onLost('displaced', oldest.remoteAddress);
     oldest.destroy();
     return true;
   }

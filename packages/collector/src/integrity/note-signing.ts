@@ -115,6 +115,24 @@ function claimedBy(key: NoteKey, signatures: readonly NoteSignature[]): readonly
   return signatures.filter(({ name, keyId }) => name === key.name && keyId === key.keyId);
 }
 
+/**
+ * A log has no key but those that its rotations name. So a signature of its name by another one is of a rotation whose
+ * note is gone, and the key that it retired would sign again.
+ * @param keys all of the log, which have one name.
+ * @returns the id of that key, in hexadecimal digits; undefined when there is none.
+ */
+export function unknownSigner(note: string, keys: readonly NoteKey[]): string | undefined {
+  const known = new Set(keys.map(({ keyId }) => keyId));
+  const names = new Set(keys.map(({ name }) => name));
+  const found = parseNote(note).signatures.find(({ name, keyId }) => names.has(name) && !known.has(keyId));
+  return found && keyIdText(found.keyId);
+}
+
+/** @param keyId from {@link unknownSigner}. */
+export function rotationMissing(keyId: string): string {
+  return `the key ${keyId} has signed it too, and no note in checkpoints/rotations hands on to that one`;
+}
+
 function forged({ keyId }: NoteKey): NoteForged {
   return new NoteForged(`a signature in the note is not by the key ${keyIdText(keyId)} that it names`);
 }

@@ -1,7 +1,7 @@
 /** Everything that is asked of a body before it may be stored: pure, the same for HTTP and for any import. */
 import { isUtf8 } from 'node:buffer';
 import { validateEvent, type ErrorCode, type EventKind, type Profile } from '@clinical-events/protocol';
-import { readJson } from './json.js';
+import { readEvent } from './json.js';
 
 /** Why a body is refused. `details` never holds a value of the body, nor the name of an unknown field. */
 export interface Fault {
@@ -25,7 +25,7 @@ const NO_ID = new Uint8Array(16);
  */
 export function examine(body: Buffer, kind: EventKind, profile: Profile, maxDepth: number): Examined | Fault {
   if (!isUtf8(body)) return { code: 'invalid_encoding' };
-  const reading = readJson(body.toString(), maxDepth);
+  const reading = readEvent(body.toString(), maxDepth);
   if (reading.fault) {
     const { code, ...details } = reading.fault;
     return Object.keys(details).length > 0 ? { code, details } : { code };

@@ -20,7 +20,7 @@ import { encodeEnvelope, ENVELOPE_FIXED_BYTES } from '@clinical-events/protocol'
 import { formatCheckpoint, parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
 import { GrowingTree } from '../integrity/growing-tree.js';
 import { HASH_BYTES, leafHash, TilesIncomplete, type HashSource } from '../integrity/merkle.js';
-import { verifyNote } from '../integrity/note-signing.js';
+import { rotationMissing, unknownSigner, verifyNote } from '../integrity/note-signing.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
 import type { Candidate, EventSource, Outcome } from '../store/store.js';
 import type { TreeStore } from '../store/tree-store.js';
@@ -236,6 +236,8 @@ function checkpointIn(note: string, signer: CheckpointSigner): Checkpoint {
   try {
     const checkpoint = parseCheckpoint(verifyNote(note, signer.keys).text);
     if (checkpoint.origin !== signer.origin) throw new Error(`its origin is ${checkpoint.origin}`);
+    const unknown = unknownSigner(note, signer.keys);
+    if (unknown !== undefined) throw new Error(rotationMissing(unknown));
     return checkpoint;
   } catch (error) {
     throw new CheckpointContradicted('checkpoints/latest is not a checkpoint of this log', { cause: error });

@@ -3,7 +3,7 @@
  * There is no timer. While a flush runs, the next batch gathers in the rings by itself.
  *
  * States. `open`: batches are stored. `refusing`: the last batch was not committed (a full disk, say); each batch
- * is still tried, so the first that succeeds ends it. `failed`: nobody can know what the last batch left behind;
+ * is still tried, and the store by itself where none comes; the first success ends it. `failed`: nobody can know what the last batch left behind;
  * nothing is tried again until the process has started anew and read the log.
  */
 import { SALT_BYTES } from '@clinical-events/protocol';
@@ -40,6 +40,11 @@ export interface LedgerOptions {
 export const MAX_BATCH_EVENTS = 1024;
 export const MAX_BATCH_BYTES = 4 << 20;
 
+/** The store is looked at so often, in milliseconds. */
+const LOOK_EVERY_MS = 1000;
+/** A store that refuses is tried without an event after so long: none may come before it is ready again. */
+const PROVE_EVERY_MS = 3000;
+
 const OUTCOME_ANSWERS: Record<Outcome, Answer> = {
   accepted: 'accepted',
   // The same answer as for a new event: the sender learns only that it is stored.
@@ -58,6 +63,8 @@ interface WaitingEntry {
 interface Taken {
   readonly ring: RingReader;
   readonly fault: Fault | undefined;
+  /** How long it was examined, in milliseconds. */
+  readonly examinedMs: number;
 }
 
 export class Ledger {
@@ -65,6 +72,9 @@ export class Ledger {
   readonly #own: WaitingEntry[] = [];
   #state: LedgerState = 'open';
   #stopping = false;
+  /** On the clock of `performance.now`. */
+  #lookedAt = performance.now();
+  #refusedAt = 0;
 
   constructor(options: LedgerOptions) {
     this.#options = options;
@@ -98,13 +108,15 @@ export class Ledger {
     for (;;) {
       const rung = Atomics.load(doorbell, 0);
       const stored = await this.#storeOwn();
-      if ((await this.#commitOnce()) || stored) {
+      const busy = await this.#commitOnce();
+      await this.#lookAtStore(performance.now());
+      if (busy || stored) {
         // Lets the other work of this thread have its turn: timers, messages, the file pool.
         await new Promise(setImmediate);
         continue;
       }
       if (this.#stopping) break;
-      const wait = Atomics.waitAsync(doorbell, 0, rung);
+      const wait = Atomics.waitAsync(doorbell, 0, rung, LOOK_EVERY_MS);
       if (wait.async) await wait.value;
     }
     await leaves.close();
@@ -140,9 +152,12 @@ export class Ledger {
     this.#options.counters.taken(taken.length, taken.length - candidates.length);
     const answers = await this.#store(candidates);
     let next = 0;
-    for (const { ring, fault } of taken) {
-      if (fault) ring.answer('fault', fault);
-      else ring.answer(answers[next++] ?? 'unknown');
+    for (const { ring, fault, examinedMs } of taken) {
+      if (fault) ring.answer('fault', fault, examinedMs);
+      else {
+        const tookMs = examinedMs + (candidates[next]?.comparedMs ?? 0);
+        ring.answer(answers[next++] ?? 'unknown', undefined, tookMs);
+      }
     }
     for (const ring of this.#options.rings) ring.send();
     return true;
@@ -158,15 +173,14 @@ export class Ledger {
         const { kind, profile, organisation, keyId, receivedAt, salted } = queued;
         const body = salted.subarray(SALT_BYTES);
         bytes += body.length;
+        const began = performance.now();
         const examined = examine(body, kind, profile, this.#options.maxDepth);
-        if (isFault(examined)) {
-          taken.push({ ring, fault: examined });
-          continue;
-        }
+        const fault = isFault(examined) ? examined : undefined;
+        taken.push({ ring, fault, examinedMs: performance.now() - began });
+        if (isFault(examined)) continue;
         const { eventId, runId, parentId } = examined;
         fillSalt(salted);
         const commitment = commitmentOf(salted);
-        taken.push({ ring, fault: undefined });
         candidates.push({
           kind,
           profile,
@@ -201,17 +215,41 @@ export class Ledger {
       return outcomes.map((outcome) => OUTCOME_ANSWERS[outcome]);
     } catch (error) {
       if (error instanceof NotCommitted) {
-        this.#enter('refusing', error);
+        this.#refuse(error);
         counters.failed('notCommitted', candidates.length);
         return candidates.map(() => 'notCommitted');
       }
       // A CommitUnknown, or a fault of ours: in both cases nobody may be told that anything is stored or is not.
-      const cause =
-        error instanceof CommitUnknown ? error : new CommitUnknown('the store failed', { cause: error });
-      this.#enter('failed', cause);
+      this.#fail(error);
       counters.failed('unknown', candidates.length);
       return candidates.map(() => 'unknown');
     }
+  }
+
+  /** @param now the monotonic clock, milliseconds. */
+  async #lookAtStore(now: number): Promise<void> {
+    if (this.#state === 'failed' || now - this.#lookedAt < LOOK_EVERY_MS) return;
+    this.#lookedAt = now;
+    const { store } = this.#options;
+    try {
+      store.look();
+      if (this.#state === 'open' || now - this.#refusedAt < PROVE_EVERY_MS) return;
+      await store.prove();
+      this.#enter('open', undefined);
+    } catch (error) {
+      if (error instanceof NotCommitted) this.#refuse(error);
+      else this.#fail(error);
+    }
+  }
+
+  #refuse(cause: NotCommitted): void {
+    this.#refusedAt = performance.now();
+    this.#enter('refusing', cause);
+  }
+
+  #fail(error: unknown): void {
+    const isKnown = error instanceof CommitUnknown;
+    this.#enter('failed', isKnown ? error : new CommitUnknown('the store failed', { cause: error }));
   }
 
   #enter(state: LedgerState, cause: unknown): void {

@@ -8,8 +8,8 @@
  * be hashed and copied as one.
  * Slots. `SLOT_WORDS` 32-bit words an event, at its number modulo the capacity:
  *   0 offset  1 length of organisation | length of key id << 8  2 length of body  3 kind | profile << 8
- *   4-5 received_at as a double  6 answer  7 unused
- *   Words 0 to 5 belong to the writer until it publishes, then nobody changes them; word 6 belongs to the reader.
+ *   4-5 received_at as a double  6 answer  7 microseconds that it took
+ *   Words 0 to 5 belong to the writer until it publishes, then nobody changes them; 6 and 7 belong to the reader.
  * Control. Word 0: how many events were ever published, modulo 2^32; the writer's.
  * Doorbell. One word, shared by all rings of a ledger: rung at each publication; the reader sleeps on it.
  *
@@ -102,8 +102,17 @@ export class RingWriter<T> {
     memory: RingMemory,
     port: MessagePort,
     maxBodyBytes: number,
-    /** `place`: how many answers came before it in the same message. */
-    private readonly onAnswer: (waiting: T, answer: Answer, fault: Fault | undefined, place: number) => void,
+    /**
+     * `place`: how many answers came before it in the same message. `tookMs`: how long the ledger's thread was busy with
+     * this event alone, in milliseconds.
+     */
+    private readonly onAnswer: (
+      waiting: T,
+      answer: Answer,
+      fault: Fault | undefined,
+      place: number,
+      tookMs: number,
+    ) => void,
   ) {
     this.#data = Buffer.from(memory.data);
     this.#words = new Int32Array(memory.slots);
@@ -229,7 +238,7 @@ export class RingWriter<T> {
       const answer = ANSWER_NAMES[this.#words[slot * SLOT_WORDS + 6] ?? 0];
       const fault = answer === 'fault' ? faults?.[nextFault++]?.[1] : undefined;
       if (waiting === undefined || answer === undefined) throw new Error('an answer for no event');
-      this.onAnswer(waiting, answer, fault, place++);
+      this.onAnswer(waiting, answer, fault, place++, (this.#words[slot * SLOT_WORDS + 7] ?? 0) / 1000);
     }
   }
 }
@@ -292,8 +301,10 @@ export class RingReader {
   }
 
   /** Notes the answer of the oldest event taken that has none yet. */
-  answer(answer: Answer, fault?: Fault): void {
-    this.#words[(this.#answered & this.#mask) * SLOT_WORDS + 6] = ANSWER[answer];
+  answer(answer: Answer, fault?: Fault, tookMs = 0): void {
+    const word = (this.#answered & this.#mask) * SLOT_WORDS;
+    this.#words[word + 6] = ANSWER[answer];
+    this.#words[word + 7] = tookMs * 1000;
     if (fault) this.#faults.push([this.#answered, fault]);
     this.#answered = (this.#answered + 1) | 0;
   }

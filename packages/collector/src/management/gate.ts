@@ -6,8 +6,10 @@
  * parse all that was sent at once, thousands of requests, before anybody is asked. What stands behind the headers is
  * not read. Beyond a steady rate nothing is refused, it waits: a refusal costs nearly what an answer does and invites
  * the next request, while a client that waits sends nothing. Connections beyond the limits, of which there is one for
- * each address, wait too, and are closed, the oldest at once when more come. When all places are taken, the address with
- * the most gives one up to whoever has fewer. Health waits less, so that a probe in the middle of a flood is answered in time.
+ * each address, are held for a while and closed, the oldest of the address with the most when more come than can be held.
+ * When all places are taken, the address with the most gives one up to whoever has fewer. Health needs no place: it is
+ * answered on a connection that is held, too, and waits less, so that a probe is answered in time in the middle of a flood
+ * from its own address.
  *
  * With a certificate the first byte of a connection tells whether it is TLS (a handshake record, RFC 8446 section 5.1) or
  * plain HTTP, which probes may go on speaking. A handshake costs more than an answer, so beyond the rate it waits too.
@@ -24,12 +26,13 @@ import { systemCode } from '../system-code.js';
 
 const MOST_SERVED = 64;
 const MOST_PER_ADDRESS = 32;
-/** With those that are only held until they are closed, by all and by one address. */
+/** With those that are only held until they are closed. */
 const MOST_CONNECTIONS = 512;
-const MOST_HELD_PER_ADDRESS = 128;
 const RATE = { perSecond: 50, burst: 100 };
 const WAIT_MS = 1000;
+/** At least; longer with very many connections, so that health alone cannot be a flood. */
 const HEALTH_WAIT_MS = 250;
+const HEALTH_PER_SECOND = 600;
 const MAX_HEADER_BYTES = 8 << 10;
 const HEADERS_TIMEOUT_MS = 5000;
 /** For the answer to be taken. */
@@ -94,15 +97,20 @@ export class Gate {
       later(CONNECTION_TIMEOUT_MS, socket, () => socket.destroy());
       if (this.secureContext === undefined) this.#gather(socket);
       else this.#tellApart(socket, this.secureContext);
-    } else if ((this.#held.get(address)?.size ?? 0) < MOST_HELD_PER_ADDRESS) {
+    } else {
       enter(this.#held, address, socket);
-      later(WAIT_MS, socket, () => socket.destroy());
-    } else socket.destroy();
+      this.#gather(
+        socket,
+        later(WAIT_MS, socket, () => socket.destroy()),
+      );
+    }
   }
 
-  /** Closes the oldest that is only held, of the address that began first. Few are served, so there is one. */
+  /** Closes the oldest that is only held, of the address that has the most. Few are served, so there is one. */
   #dropHeld(): void {
-    const [[address, those] = ['', new Set<Socket>()]] = this.#held;
+    const [first, ...others] = this.#held;
+    if (first === undefined) return;
+    const [address, those] = others.reduce((a, b) => (b[1].size > a[1].size ? b : a), first);
     const [oldest] = those;
     if (oldest === undefined) return;
     // At once and not when it is closed, as below.
@@ -144,12 +152,15 @@ export class Gate {
     socket.resume();
   }
 
-  /** Reads the headers, and hands the connection on with them and nothing behind them. */
-  #gather(socket: Socket): void {
+  /**
+   * Reads the headers, and hands the connection on with them and nothing behind them.
+   * @param hold ends a connection that is only held. Unless it asks for health, which it need not do by TLS, it is left alone.
+   */
+  #gather(socket: Socket, hold?: NodeJS.Timeout): void {
     let head = Buffer.alloc(0);
     const refuse = (code: ErrorCode): void => {
       stop();
-      this.#pace(WAIT_MS, socket, () => refuseOnSocket(socket, code));
+      if (hold === undefined) this.#pace(WAIT_MS, socket, () => refuseOnSocket(socket, code));
     };
     const timer = setTimeout(() => refuse('request_timeout'), HEADERS_TIMEOUT_MS);
     const stop = (): void => {
@@ -169,11 +180,19 @@ export class Gate {
       if (end < 0) return;
       stop();
       const isHealth = /^(GET|HEAD) \/(livez|readyz)[ ?]/.test(head.toString('latin1', 0, 20));
-      this.#pace(isHealth ? HEALTH_WAIT_MS : WAIT_MS, socket, () => {
+      if (hold !== undefined && !isHealth) return;
+      hold?.refresh();
+      this.#pace(isHealth ? this.#healthWaitMs() : WAIT_MS, socket, () => {
+        hold?.refresh();
         this.#http.emit('connection', new OneRequest(socket, head.subarray(0, bytes)));
       });
     };
     socket.on('data', take).on('end', ended).on('close', stop).resume();
+  }
+
+  /** Less than a held connection is held, and than probes commonly wait: a second. */
+  #healthWaitMs(): number {
+    return Math.max(HEALTH_WAIT_MS, (this.#sockets.size * 1000) / HEALTH_PER_SECOND);
   }
 
   #serve(...[request, response]: Parameters<RequestListener>): void {
@@ -247,10 +266,11 @@ function enter(sockets: Map<string, Set<Socket>>, address: string, socket: Socke
   });
 }
 
-/** Does it after a while, unless the connection is gone by then. */
-function later(ms: number, socket: Socket, act: () => void): void {
+/** Does it after so many milliseconds, unless the connection is gone by then. */
+function later(ms: number, socket: Socket, act: () => void): NodeJS.Timeout {
   const timer = setTimeout(act, ms).unref();
   socket.once('close', () => clearTimeout(timer));
+  return timer;
 }
 
 function refuse(response: ServerResponse, code: ErrorCode, headers: Record<string, string> = {}): void {

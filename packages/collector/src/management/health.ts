@@ -18,11 +18,6 @@ export interface HealthCheck {
 /** A thread that waits for a slow disk is no reason to start anew; one that says nothing for so long is. */
 const DEAD_AFTER_MS = 60_000;
 const STALLED_AFTER_MS = 10_000;
-/**
- * So long after an event could not be stored nobody should send one. Then it is called ready again, also without proof:
- * only an event can show that there is space again, and a load balancer would never let one through.
- */
-const REFUSING_MS = 10_000;
 
 /** @param now the monotonic clock, milliseconds. */
 export function healthOf(
@@ -30,7 +25,7 @@ export function healthOf(
   now: number,
 ): HealthCheck[] {
   const phase = vitals.phase();
-  const { state, failedAt } = vitals.ingest.storage;
+  const { state } = vitals.ingest.storage;
   const livedAt = vitals.ledgerLivedAt();
   const silent = livedAt === undefined || phase !== 'running' ? 0 : now - livedAt;
   const check = (
@@ -52,7 +47,8 @@ export function healthOf(
     ),
     check(
       'storage',
-      state === 'failed' || (state === 'refusing' && now - failedAt < REFUSING_MS),
+      // The ledger tries by itself whether it can store again: a load balancer lets no event through to show it.
+      state !== 'open',
       'storage_unavailable',
       state === 'failed' ? 'the ledger has failed' : 'events cannot be stored',
     ),

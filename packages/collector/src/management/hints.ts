@@ -5,14 +5,14 @@
 import { isBackupOld, type Facts } from './warnings.js';
 
 export interface Hint {
-  readonly id: 'no_checkpoint_sink' | 'no_backup_yet' | 'not_verified_yet';
+  readonly id: 'no_checkpoint_sink' | 'signing_key_not_copied' | 'no_backup_yet' | 'not_verified_yet';
   readonly title: string;
   readonly what_to_do: string;
 }
 
 /** In the order in which they are best done. Each goes away by itself, within a second of being done. */
 export function hintsOf(facts: Facts): Hint[] {
-  return [...sink(facts), ...backup(facts), ...verification(facts)];
+  return [...sink(facts), ...signingKey(facts), ...backup(facts), ...verification(facts)];
 }
 
 function* sink({ sinks }: Facts): Generator<Hint> {
@@ -22,6 +22,16 @@ function* sink({ sinks }: Facts): Generator<Hint> {
     title: 'Checkpoints stay on this host',
     what_to_do:
       'Whoever owns it can rewrite the log and them together. Send them to somebody else: --checkpoint-sink.',
+  };
+}
+
+function* signingKey({ keyDiesWithDisk }: Facts): Generator<Hint> {
+  if (!keyDiesWithDisk) return;
+  yield {
+    id: 'signing_key_not_copied',
+    title: 'The signing key lies on the disk of the log alone',
+    what_to_do:
+      'Without it the log cannot go on. Copy it to a safe place, docs/OPERATIONS.md, "Escrow of the signing key", and then say so: collector signing-key copied',
   };
 }
 

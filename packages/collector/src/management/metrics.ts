@@ -43,6 +43,9 @@ const SIZES = { bounds: SIZE_BOUNDS, shown: SIZE_BOUNDS, scale: 1 };
 const SINK_STATES = ['ok', 'failing', 'forked', 'untried'] as const;
 const LEDGER_STATES = ['open', 'refusing', 'failed'] as const;
 
+/** Gauges of prom-client with the ending of a counter: sums of those of the same name without it. */
+const MISNAMED = ['resources', 'handles', 'requests'].map((what) => `nodejs_active_${what}_total`);
+
 const FAMILIES: readonly Family<Reading>[] = [
   labelled(
     'gauge',
@@ -63,6 +66,13 @@ const FAMILIES: readonly Family<Reading>[] = [
       vitals.ingest.counters
         .answers()
         .map(({ kind, status, code, count }) => [{ kind, status: String(status), code }, count]),
+  ),
+  labelled(
+    'counter',
+    'collector_connections_closed_total',
+    'Connections closed because all were taken: displaced, before a key was shown on them, or no_place, on arrival.',
+    ({ vitals }) =>
+      Object.entries(vitals.ingest.counters.lostPlaces).map(([reason, count]) => [{ reason }, count]),
   ),
   histogram(
     'collector_ack_duration_seconds',
@@ -266,6 +276,11 @@ const FAMILIES: readonly Family<Reading>[] = [
     'How often the wall clock was set by more than a second.',
     ({ watch }) => watch.clockSteps,
   ),
+  counter(
+    'collector_log_lines_dropped_total',
+    'Lines of the log that standard error did not take and that were dropped.',
+    ({ facts }) => facts.droppedLines.lines,
+  ),
   labelled(
     'gauge',
     'collector_warnings',
@@ -287,6 +302,7 @@ export class Metrics {
     this.#vitals = vitals;
     this.#watch = watch;
     collectDefaultMetrics({ register: this.#registry });
+    for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
     for (const family of FAMILIES) register(this.#registry, family, () => this.#reading ?? this.#read());
   }
 

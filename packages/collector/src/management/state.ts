@@ -25,9 +25,14 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
   const index = vitals.index();
   const runs = vitals.runs();
   const keys = shownKeys(facts.keys, now);
+  const asTyped = <Item extends { what_to_do: string }>(item: Item) => ({
+    ...item,
+    what_to_do: vitals.typed(item.what_to_do),
+  });
   return {
     at: instant(now),
     version: vitals.version,
+    command: vitals.command,
     node: process.version,
     started_at: instant(vitals.startedAt),
     health: {
@@ -112,8 +117,8 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
             events_since: Math.max(0, events - facts.lastBackup.events),
           },
     certificates: facts.certificates.map(({ name, notAfter }) => ({ name, not_after: instant(notAfter) })),
-    warnings: warningsOf(facts),
-    hints: hintsOf(facts),
+    warnings: warningsOf(facts).map(asTyped),
+    hints: hintsOf(facts).map(asTyped),
   };
 }
 
@@ -142,6 +147,8 @@ export function factsOf(vitals: Vitals, watch: Watch, now: number): Facts {
     clockStep: watch.clockStep,
     tokenInClear: vitals.tokenInClear(),
     exposed: vitals.exposed(),
+    droppedLines: vitals.droppedLines(),
+    keyDiesWithDisk: vitals.keyDiesWithDisk(),
   };
 }
 

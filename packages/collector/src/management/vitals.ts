@@ -75,6 +75,10 @@ export interface RunState {
 /** Asked again each time, on the thread that speaks HTTP. No call waits for anything or touches a disk that may hang. */
 export interface Vitals {
   readonly version: string;
+  /** How `collector` is typed on its host, without a path. */
+  readonly command: string;
+  /** The text with each `collector COMMAND` so. */
+  readonly typed: (text: string) => string;
   /** When the collector started, in milliseconds since 1970 UTC. */
   readonly startedAt: number;
   readonly ingest: {
@@ -110,6 +114,10 @@ export interface Vitals {
   tokenInClear(): boolean;
   /** Whether other users of the host may enter the data directory. */
   exposed(): boolean;
+  /** Log lines that standard error did not take, and when the last one was, in milliseconds since 1970 UTC. */
+  droppedLines(): { readonly lines: number; readonly at: number | undefined };
+  /** Whether the signing key is lost with the disk of the data directory, as far as anybody has said. */
+  keyDiesWithDisk(): boolean;
   /** Looks at the file system of the data directory; may take as long as it likes, or reject. */
   lookAtDisk(): Promise<DiskSpace>;
 }

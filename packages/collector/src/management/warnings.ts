@@ -26,6 +26,7 @@ export const WARNING_IDS = [
   'keys_unreadable',
   'certificate_expires_soon',
   'clock_stepped',
+  'log_lines_dropped',
   'data_directory_exposed',
   'operator_token_in_clear',
 ] as const;
@@ -63,6 +64,9 @@ export interface Facts {
   readonly keysCurrent: boolean;
   readonly certificates: readonly CertificateState[];
   readonly clockStep: ClockStep | undefined;
+  readonly droppedLines: { readonly lines: number; readonly at: number | undefined };
+  /** Whether the signing key is lost with the disk of the data directory, as far as anybody has said. */
+  readonly keyDiesWithDisk: boolean;
   readonly exposed: boolean;
   readonly tokenInClear: boolean;
 }
@@ -72,6 +76,7 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 const SOON_DAYS = 14;
 const CHECKPOINT_OLD_MS = MINUTE_MS;
 const CLOCK_STEP_SHOWN_MS = DAY_MS;
+const DROPPED_SHOWN_MS = 60 * MINUTE_MS;
 
 /** Critical ones first; within a severity in the order of {@link WARNING_IDS}. */
 export function warningsOf(facts: Facts): Warning[] {
@@ -87,6 +92,7 @@ export function warningsOf(facts: Facts): Warning[] {
     ...keys(facts),
     ...certificates(facts),
     ...clock(facts),
+    ...log(facts),
     ...exposure(facts),
   ];
   return [
@@ -287,6 +293,17 @@ function* clock({ now, clockStep }: Facts): Generator<Warning> {
     title: `The clock was set ${clockStep.by > 0 ? 'forward' : 'back'} by ${duration(Math.abs(clockStep.by))} on ${new Date(clockStep.at).toISOString()}`,
     what_to_do:
       'Order and dedup do not depend on it, but received_at does. Have the clock follow a time server that slews it.',
+  };
+}
+
+function* log({ now, droppedLines: { lines, at } }: Facts): Generator<Warning> {
+  if (at === undefined || now - at > DROPPED_SHOWN_MS) return;
+  yield {
+    id: 'log_lines_dropped',
+    severity: 'warning',
+    title: `${counted(lines, 'line')} of the log could not be written, the last ${duration(now - at)} ago`,
+    what_to_do:
+      'Events are not concerned. Look at what reads standard error, or at the disk on which it is kept: it takes too little, or nothing.',
   };
 }
 

@@ -65,7 +65,7 @@ export class DirectorySink implements Sink {
     const { path: directory, files } = this.options;
     if (this.#contradiction !== undefined) {
       const there = await files.tail(this.#contradiction, LONGEST_NOTE);
-      if (there !== undefined) this.#compare(this.#contradiction, there, attempt);
+      if (there !== undefined) this.#compare(this.#contradiction, there.bytes, attempt);
     }
     const names = `^\\d{${DIGITS}}(-\\d)?\\.checkpoint$`;
     const found = await files.last(directory, names, LOOK_AT, () => attempt.progress());

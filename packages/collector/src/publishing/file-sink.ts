@@ -5,7 +5,8 @@
  * it most often is: a start begins with the newest. Otherwise it is ended as one that was cut short, so that whoever
  * takes the file apart (splitNotes) does not take the next one for a part of it.
  *
- * The file is opened anew for each delivery, so it may be moved aside at any time (log rotation).
+ * The file is opened anew for each delivery, so it may be moved aside at any time (log rotation). That it holds less
+ * than it was left with is reported all the same: whoever hides a fork cuts it.
  */
 import path from 'node:path';
 import { NoteUnsigned, splitNotes, type Checkpoint } from '@clinical-events/protocol/verify';
@@ -36,6 +37,8 @@ export class FileSink implements Sink {
   readonly shown: string;
   /** The last of this log that is there and agrees with it: behind it another log of ours may have been given. */
   #last: string | undefined;
+  /** It had at least so many bytes. */
+  #size = 0;
 
   constructor(private readonly options: FileSinkOptions) {
     this.shown = options.shown;
@@ -46,10 +49,13 @@ export class FileSink implements Sink {
     try {
       const tail = await files.tail(file, TAIL_BYTES);
       const batch = notes.slice(0, BATCH);
-      const more = this.#continuation(tail, batch, attempt);
+      const size = tail?.size ?? 0;
+      if (size < this.#size) attempt.lost();
+      const more = this.#continuation(tail?.bytes, batch, attempt);
       // Also when it is nothing: what is there already may not have been flushed.
       await files.append(file, more, true);
       this.#last = batch.at(-1)?.note;
+      this.#size = size + more.length;
       return batch.length;
     } catch (error) {
       const missing = systemCode(error) === 'ENOENT';

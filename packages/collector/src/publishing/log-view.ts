@@ -12,6 +12,8 @@ import { SinkForked, SinkTrouble } from './sink.js';
 export interface LogView {
   /** The ledger's tree, at least up to the newest checkpoint. */
   readonly tiles: HashSource;
+  /** How many entries the ledger holds now, those under no checkpoint yet among them. */
+  readonly entries: () => number;
   /** Every key that may have signed a checkpoint of this log. */
   readonly logKeys: () => readonly NoteKey[];
 }
@@ -59,7 +61,7 @@ export function otherLog(note: string, origin: string): string | undefined {
 export function assertGoesOnFrom(held: Checkpoint, newest: Checkpoint, where: string, log: LogView): void {
   if (held.size > newest.size) {
     throw new SinkForked(
-      `${where} a checkpoint of ${held.size} entries, and this ledger has ${newest.size}: ` +
+      `${where} a checkpoint of ${held.size} entries, and this ledger has ${sizeOf(log, newest)}: ` +
         'it was restored from an older back-up, or entries were cut off its end',
     );
   }
@@ -68,6 +70,11 @@ export function assertGoesOnFrom(held: Checkpoint, newest: Checkpoint, where: st
     `${where} a checkpoint of ${held.size} entries that are not the first ${held.size} of this ledger: ` +
       'it was altered, or restored from an older back-up and then went on differently; see collector verify',
   );
+}
+
+/** How many entries the ledger holds, which are more than its newest checkpoint covers while some wait for the next. */
+export function sizeOf({ entries }: LogView, newest: Checkpoint): number {
+  return Math.max(newest.size, entries());
 }
 
 /** @throws {@link SinkTrouble} when the tree lacks hashes. */

@@ -28,6 +28,8 @@ export interface OutletOptions {
   readonly onForked: (message: string) => void;
   /** Told once of each other log whose checkpoints lie in the same place; the sink is used all the same. */
   readonly onShared: (origin: string) => void;
+  /** Told each time that something is gone which the sink had taken; it is used all the same. */
+  readonly onLost: () => void;
   readonly onRecovered: () => void;
   /** @param changed whether it is more than that one more checkpoint was delivered. */
   readonly onState: (changed: boolean) => void;
@@ -48,6 +50,8 @@ export class Outlet {
   #dropped = 0;
   /** Other logs in the same place. */
   readonly #others = new Set<string>();
+  /** When something that it had taken was last found gone. */
+  #lostAt: string | undefined;
   #controller: AbortController | undefined;
   /** The trouble that was told of, until the recovery is: its message, or that it is a contradiction. */
   #told: string | undefined;
@@ -68,7 +72,12 @@ export class Outlet {
     if (this.#state === undefined) return undefined;
     const other = [...this.#others].at(-1);
     // What the last collector had to drop, it has told.
-    return { ...this.#state, dropped: this.#dropped, ...(other !== undefined && { also_holds: other }) };
+    return {
+      ...this.#state,
+      dropped: this.#dropped,
+      ...(other !== undefined && { also_holds: other }),
+      ...(this.#lostAt !== undefined && { lost_at: this.#lostAt }),
+    };
   }
 
   /** Checkpoints that are not delivered yet. */
@@ -146,6 +155,7 @@ export class Outlet {
           if (!signal.aborted) limit.refresh();
         },
         alsoHolds: (origin) => this.#shared(origin),
+        lost: () => this.#lost(),
       });
       this.#queue.splice(0, given);
       this.#delivered(notes[given - 1]);
@@ -180,6 +190,13 @@ export class Outlet {
     if (this.#phase === 'closed' || this.#others.has(origin) || this.#others.size === MOST_OTHERS) return;
     this.#others.add(origin);
     this.options.onShared(origin);
+    this.options.onState(true);
+  }
+
+  #lost(): void {
+    if (this.#phase === 'closed') return;
+    this.#lostAt = this.#instant();
+    this.options.onLost();
     this.options.onState(true);
   }
 

@@ -9,11 +9,11 @@ import type { HashSource } from '../integrity/merkle.js';
 import type { NoteKey } from '../integrity/note-signing.js';
 import { DirectorySink } from './directory-sink.js';
 import { FileSink } from './file-sink.js';
-import { checkpointOf } from './log-view.js';
+import { checkpointOf, type LogView } from './log-view.js';
 import { Outlet, type Patience } from './outlet.js';
 import { RemoteSinkFiles } from './remote-sink-files.js';
 import type { SinkFiles } from './sink-files.js';
-import { readSinkStates, sharedPlace, writeSinkStates, type SinkState } from './sink-state.js';
+import { LESS, readSinkStates, sharedPlace, writeSinkStates, type SinkState } from './sink-state.js';
 import type { Published, Sink, SinkSpec } from './sink.js';
 import { Witness } from './witness.js';
 
@@ -21,6 +21,7 @@ export interface PublisherOptions {
   readonly sinks: readonly SinkSpec[];
   /** The ledger's tree, at least up to what is published. Read on the thread that calls `publish`. */
   readonly tiles: HashSource;
+  readonly entries: LogView['entries'];
   /** States and cosignatures are kept in its `checkpoints`. */
   readonly dataDir: string;
   /** Every key that may have signed a checkpoint of this log. Asked each time: there may be a new one. */
@@ -31,6 +32,8 @@ export interface PublisherOptions {
   readonly onForked: (sink: string, message: string) => void;
   /** Told once that checkpoints of another log lie in a sink's place; it is used all the same. */
   readonly onShared: (sink: string, message: string) => void;
+  /** Told each time that a sink's place holds less than it was left with; it is used all the same. */
+  readonly onLost: (sink: string, message: string) => void;
   readonly onRecovered: (sink: string) => void;
   /** How the sinks do cannot be written down for doctor, which is no trouble of theirs. Told until it can be again. */
   readonly onUnwritten: (message: string) => void;
@@ -125,14 +128,15 @@ export class Publisher {
       onTrouble: (message) => options.onTrouble(shown, message),
       onForked: (message) => options.onForked(shown, message),
       onShared: (origin) => options.onShared(shown, sharedPlace(origin)),
+      onLost: () => options.onLost(shown, LESS),
       onRecovered: () => options.onRecovered(shown),
       onState: (changed) => this.#noteStates(changed),
     });
   }
 
   #sinkOf(spec: SinkSpec): Sink {
-    const { tiles, logKeys, dataDir } = this.#options;
-    const log = { tiles, logKeys };
+    const { tiles, entries, logKeys, dataDir } = this.#options;
+    const log = { tiles, entries, logKeys };
     if (spec.kind === 'witness') {
       const directory = path.join(dataDir, 'checkpoints');
       return new Witness({ ...spec, directory, log, fetch: this.#options.fetch ?? fetch });

@@ -1,5 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process';
-import { SinkFilesError, type FoundFile, type SinkFiles } from './sink-files.js';
+import { SinkFilesError, type FileTail, type FoundFile, type SinkFiles } from './sink-files.js';
 import type { SinkFilesReply, SinkFilesRequest } from './sink-files-process.js';
 
 /** The compiled process, also when the sources are run as they are (Vitest): processes start from files. */
@@ -43,8 +43,8 @@ export class RemoteSinkFiles implements SinkFiles {
     await this.#call('append', [file, bytes, mayCreate]);
   }
 
-  async tail(file: string, length: number): Promise<Uint8Array | undefined> {
-    return (await this.#call('tail', [file, length])) as Uint8Array | undefined;
+  async tail(file: string, length: number): Promise<FileTail | undefined> {
+    return (await this.#call('tail', [file, length])) as FileTail | undefined;
   }
 
   /** Ends the process, whatever it is at; all calls reject, these and later ones. */

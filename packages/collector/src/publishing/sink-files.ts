@@ -15,6 +15,12 @@ export interface FoundFile {
   readonly bytes: Uint8Array;
 }
 
+/** The end of a file, and its size in bytes. */
+export interface FileTail {
+  readonly bytes: Uint8Array;
+  readonly size: number;
+}
+
 /** Every call rejects with a {@link SinkFilesError}. */
 export interface SinkFiles {
   /**
@@ -31,8 +37,8 @@ export interface SinkFiles {
   create(file: string, bytes: Uint8Array): Promise<Uint8Array | undefined>;
   /** On return the bytes are at the end of the file on stable storage. */
   append(file: string, bytes: Uint8Array, mayCreate: boolean): Promise<void>;
-  /** @returns the last `length` bytes, or undefined when there is no such file. */
-  tail(file: string, length: number): Promise<Uint8Array | undefined>;
+  /** @returns the last `length` bytes and the size of the whole, or undefined when there is no such file. */
+  tail(file: string, length: number): Promise<FileTail | undefined>;
 }
 
 /** Carries the system's code, which is all that comes through from the process. */
@@ -114,7 +120,7 @@ export const nodeSinkFiles: SinkFiles = {
     }
     try {
       const { size } = await handle.stat();
-      return await readFrom(handle, Math.max(0, size - length), length);
+      return { bytes: await readFrom(handle, Math.max(0, size - length), length), size };
     } finally {
       await handle.close();
     }

@@ -19,6 +19,8 @@ export interface SinkState {
   readonly dropped?: number;
   /** The origin of another log whose checkpoints lie in the same place. */
   readonly also_holds?: string;
+  /** When something that it had taken since the start was found gone, the last time: an instant. */
+  readonly lost_at?: string;
 }
 
 const STATES: readonly unknown[] = ['ok', 'failing', 'forked'];
@@ -39,7 +41,16 @@ export function writeSinkStates(dataDir: string, states: SinkState[]): void {
 
 /** One line for a person. */
 export function describe(state: SinkState, now: number): string {
-  const { sink, size, at, failing_since: since, message, dropped, also_holds: other } = state;
+  const {
+    sink,
+    size,
+    at,
+    failing_since: since,
+    message,
+    dropped,
+    also_holds: other,
+    lost_at: lostAt,
+  } = state;
   const delivered =
     size === undefined || at === undefined
       ? 'it has taken none from this directory yet'
@@ -50,11 +61,15 @@ export function describe(state: SinkState, now: number): string {
       ? ''
       : `; ${dropped} could not wait any longer, and the newest covers them`;
   const shared = other === undefined ? '' : `; it ${sharedPlace(other)}`;
-  if (state.state === 'ok') return `${sink} takes checkpoints; ${delivered}${lost}${shared}`;
+  const gone = lostAt === undefined ? '' : `; on ${lostAt} it ${LESS}`;
+  if (state.state === 'ok') return `${sink} takes checkpoints; ${delivered}${lost}${shared}${gone}`;
   const how = state.state === 'forked' ? 'contradicts this ledger' : 'takes no checkpoints';
   const long = since === undefined ? '' : ` since ${since} (${ago(now - Date.parse(since))})`;
-  return `${sink} ${how}${long}: ${message ?? 'nothing is known of why'}; ${delivered}${lost}${shared}`;
+  return `${sink} ${how}${long}: ${message ?? 'nothing is known of why'}; ${delivered}${lost}${shared}${gone}`;
 }
+
+/** What to say of a sink that holds less than it was left with; follows the sink's name. */
+export const LESS = 'held less than it was left with: it was cut, moved aside or deleted';
 
 /** What to say of a sink in whose place checkpoints of another log lie; follows the sink's name. */
 export function sharedPlace(origin: string): string {
@@ -86,13 +101,14 @@ function isSinkState(value: unknown): value is SinkState {
   if (typeof value !== 'object' || value === null) return false;
   const states = value as Record<string, unknown>;
   const { sink, state, size, at, failing_since: since, message, dropped, also_holds: other } = states;
+  const { lost_at: lostAt } = states;
   return (
     isLine(sink) &&
     STATES.includes(state) &&
     [size, dropped].every(
       (count) => count === undefined || (Number.isSafeInteger(count) && Number(count) >= 0),
     ) &&
-    [at, since].every((instant) => instant === undefined || isInstant(instant)) &&
+    [at, since, lostAt].every((instant) => instant === undefined || isInstant(instant)) &&
     [message, other].every((line) => line === undefined || isLine(line))
   );
 }

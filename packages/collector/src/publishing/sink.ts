@@ -45,6 +45,8 @@ export interface Attempt {
   progress(): void;
   /** To be called when checkpoints of another log lie in the same place: its origin, which a terminal may be shown. */
   readonly alsoHolds: (origin: string) => void;
+  /** To be called when something that was given before is not there any more. */
+  readonly lost: () => void;
 }
 
 export interface Sink {

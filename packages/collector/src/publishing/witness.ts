@@ -23,7 +23,7 @@ import { consistencyProof } from '../integrity/merkle.js';
 import { verifyCosignature, type NoteKey } from '../integrity/note-signing.js';
 import { systemCode } from '../system-code.js';
 import { CosignedFile } from './cosigned-file.js';
-import { assertGoesOnFrom, treeTrouble, type LogView } from './log-view.js';
+import { assertGoesOnFrom, sizeOf, treeTrouble, type LogView } from './log-view.js';
 import { SinkForked, SinkTrouble, type Attempt, type Published, type Sink } from './sink.js';
 
 /** A cosignature has less than 4 KiB. */
@@ -96,7 +96,8 @@ export class Witness implements Sink {
       oldSize = statedSize(answer);
       if (oldSize > size) {
         throw new SinkForked(
-          `the witness has seen this log with ${oldSize} entries, and this ledger has ${size}: ` +
+          `the witness has seen this log with ${oldSize} entries, and this ledger has ` +
+            `${sizeOf(this.options.log, published.checkpoint)}: ` +
             'it was restored from an older back-up, or entries were cut off its end',
         );
       }

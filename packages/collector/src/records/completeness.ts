@@ -8,7 +8,9 @@
 import type { Completeness } from '@clinical-events/protocol';
 import type { TimedEvent } from './canonical-order.js';
 import { MemberName } from './json-scan.js';
-import { hasMember, sentIn } from './event-body.js';
+import { hasMember, memberIn, sentIn } from './event-body.js';
+import { isNumberInText } from './raw-json.js';
+import type { FoundCall } from './recorded-call.js';
 
 type Missing = Completeness['missing'][number];
 
@@ -16,6 +18,7 @@ type Missing = Completeness['missing'][number];
 const BROKEN: ReadonlySet<Missing> = new Set<Missing>(['inference-start', 'parent', 'payload']);
 
 const OUTPUT_URI = new MemberName('output_uri');
+const RATING = new MemberName('rating_value');
 const START_OBJECTS = [
   ['model', 'model_instance'],
   ['user', 'user_identity'],
@@ -26,11 +29,13 @@ const START_OBJECTS = [
 /**
  * @param start the inference-start that the record follows.
  * @param orphans ids of the events whose parent is not in the log.
+ * @param found how the call of the model ended.
  */
 export function completenessOf(
   events: readonly TimedEvent[],
   start: TimedEvent | undefined,
   orphans: readonly string[],
+  found?: FoundCall,
 ): Completeness {
   const missing: Missing[] = [];
   if (start === undefined) {
@@ -40,11 +45,17 @@ export function completenessOf(
       if (sentIn(start.body, field) === undefined) missing.push(name);
   }
   let [outputs, unplaced, outcomes, feedback, unreadable] = [0, 0, 0, 0, 0];
+  const numbersInText: string[] = [];
   for (const { event, body } of events) {
     if (body === undefined) unreadable++;
+    if (found?.hasNumberInText === true && found.call.event_id === event.eventId)
+      numbersInText.push(event.eventId);
     if (event.kind === 'outcome') outcomes++;
-    else if (event.kind === 'user-feedback') feedback++;
-    else if (event.kind === 'human-output') {
+    else if (event.kind === 'user-feedback') {
+      feedback++;
+      if (body !== undefined && isNumberInText(memberIn(sentIn(body, 'feedback'), RATING)))
+        numbersInText.push(event.eventId);
+    } else if (event.kind === 'human-output') {
       outputs++;
       if (body !== undefined && !hasMember(sentIn(body, 'output'), OUTPUT_URI)) unplaced++;
     }
@@ -55,7 +66,7 @@ export function completenessOf(
   if (feedback === 0) missing.push('feedback');
   if (orphans.length > 0) missing.push('parent');
   if (unreadable > 0) missing.push('payload');
-  return { level: levelOf(missing), missing, orphans };
+  return { level: levelOf(missing), missing, orphans, numbers_in_text: numbersInText };
 }
 
 function levelOf(missing: readonly Missing[]): Completeness['level'] {

@@ -4,7 +4,6 @@
  */
 import type { BaseEvent, EventKind } from '@clinical-events/protocol';
 import type { JsonScan, MemberName } from './json-scan.js';
-import { numberOf } from './raw-json.js';
 
 /** A text that stands in other bytes, in UTF-8. */
 export interface TextSlice {
@@ -36,11 +35,12 @@ export class ScannedObject {
     return { bytes: scan.bytes, from: from + 1, to: to - 1 };
   }
 
-  number(name: MemberName): number | undefined {
+  /** What a member has, its numbers as doubles; undefined when there is none. */
+  value(name: MemberName): unknown {
     const { scan } = this;
     const member = scan.find(this.entry, name);
     if (member < 0) return undefined;
-    return numberOf(JSON.parse(scan.bytes.toString('utf8', scan.from(member), scan.to(member))));
+    return JSON.parse(scan.bytes.toString('utf8', scan.from(member), scan.to(member)));
   }
 
   /** The object as it was sent. */
@@ -79,6 +79,7 @@ export class ScannedBody {
   timestamp = '';
   parent_event_id: string | null = null;
   protocol_version = '';
+  system_metadata: ScannedObject | undefined = undefined;
   model_instance: ScannedObject | undefined = undefined;
   user_identity: ScannedObject | undefined = undefined;
   target_identity: ScannedObject | undefined = undefined;
@@ -94,8 +95,13 @@ export class ScannedBody {
 export type EventBody = BaseEvent | ScannedBody;
 
 /** @returns the object of that name in an event; undefined when there is none. */
-export function sentIn(body: EventBody, name: PayloadName): Sent | undefined {
+export function sentIn(body: EventBody, name: PayloadName | 'system_metadata'): Sent | undefined {
   return body[name] as Sent | undefined;
+}
+
+/** What a member of an object has; its numbers may be of either form (raw-json.ts). */
+export function memberIn(sent: Sent | undefined, name: MemberName): unknown {
+  return sent instanceof ScannedObject ? sent.value(name) : sent?.[name.text];
 }
 
 /** Whether an object has such a member, of whatever value. */

@@ -59,6 +59,19 @@ export function numberOf(value: unknown): number | undefined {
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
 }
 
+/** As JSON writes a number, and nothing else: what one would guess at (5/5, 4,5, 05) is no number. */
+const NUMBER_TEXT = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+
+/** Whether it is a number that was sent as a text, such as "5". */
+export function isNumberInText(value: unknown): boolean {
+  return typeof value === 'string' && NUMBER_TEXT.test(value) && Number.isFinite(Number(value));
+}
+
+/** As {@link numberOf}, and the number that a text is: for a field that can only mean a number. */
+export function numberIn(value: unknown): number | undefined {
+  return isNumberInText(value) ? Number(value) : numberOf(value);
+}
+
 /** The text of a record: one line, its nine fields and all others in a fixed order, every number as it was sent. */
 export function toJson(record: ClinicalRecord): string {
   return JSON.stringify(record);

@@ -6,6 +6,7 @@ import { conflictsOf } from './conflicts.js';
 import { cutTo, fractionDigits, millisecondsBetween, utcText } from './instant.js';
 import type { RunLinks } from './nesting.js';
 import type { Parentage } from './parentage.js';
+import { callOf } from './recorded-call.js';
 
 /** What a record says of itself, but for its single events. */
 export type RunMetadata = {
@@ -28,6 +29,7 @@ export interface RecordParts {
 export function metadataOf({ events, start, parentage, links }: RecordParts): RunMetadata {
   const { organisation, runId } = oneRecord(events);
   const { parent, orphans, elsewhere } = outsideOf(events, start, parentage, links);
+  const found = callOf(events);
   return {
     record_id: runId ?? rootOf(events, parentage),
     run_id: runId ?? null,
@@ -36,7 +38,8 @@ export function metadataOf({ events, start, parentage, links }: RecordParts): Ru
     children: [...links.children].sort(),
     ...spanOf(events),
     latency_ms: latencyOf(events, start),
-    completeness: completenessOf(events, start, orphans),
+    call: found?.call ?? null,
+    completeness: completenessOf(events, start, orphans, found),
     conflicts: conflictsOf({
       events,
       parentage,

@@ -69,7 +69,6 @@ export class ScanningReader implements EventReader<EventBody> {
       }
       switch (known.field) {
         case 'event_id':
-        case 'system_metadata':
           break;
         case 'run_id':
           // The nil UUID is kept as what it is (recorded-event.ts).

@@ -70,7 +70,10 @@ export class PrivateKeys {
     try {
       pem = fs.readFileSync(file, 'utf8');
     } catch (error) {
-      if (systemCode(error) !== 'ENOENT') throw error;
+      const code = systemCode(error);
+      if (code === 'EISDIR')
+        throw new SigningKeyFault('broken', `${file} is a directory, and a file belongs there`);
+      if (code !== 'ENOENT') throw error;
       throw new SigningKeyFault(
         'key-missing',
         `${file} is not there: it holds the private key of ${key.vkey}`,

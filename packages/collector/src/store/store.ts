@@ -16,6 +16,8 @@ export interface Candidate extends Envelope {
   readonly salted: Uint8Array;
   /** SHA-256 of `salted`. */
   readonly commitment: Uint8Array;
+  /** Written by the store: how long it took to hold the event against a stored one, in milliseconds. */
+  comparedMs?: number;
 }
 
 /**
@@ -96,6 +98,16 @@ export interface Store {
    * @throws {@link CommitUnknown} any part of the batch may be stored; the store must not be used again.
    */
   append(batch: readonly Candidate[]): Outcome[] | Promise<Outcome[]>;
+  /**
+   * To be called about once a second. On return what the store writes to is what it opened, as far as a look can tell.
+   * @throws {@link CommitUnknown} as `append` does; events stored since the look before may be gone.
+   */
+  look(): void;
+  /**
+   * To be called when a batch was not committed. On return the next one most likely is.
+   * @throws {@link NotCommitted}, {@link CommitUnknown} as `append` does.
+   */
+  prove(): Promise<void>;
   /** Leaves everything so that the next start is quick. The store must not be used afterwards. */
   close(): Promise<void>;
 }

@@ -117,29 +117,52 @@ test('a key is active, then replaced, then expired, and revoked above all', asyn
 });
 
 describe('the first key', () => {
+  const seen = (): { texts: string[]; show: (text: string) => Promise<boolean> } => {
+    const texts: string[] = [];
+    return { texts, show: (text) => Promise.resolve(texts.push(text) > 0) };
+  };
+
   test('[R-505] is made in an empty store, for the organisation "default", with all permissions', async () => {
     const store = openKeys();
-    const text = await ensureFirstKey(store, NOW);
+    const { texts, show } = seen();
+    expect(await ensureFirstKey(store, show, NOW)).toBe('made');
     const ring = await KeyRing.open(store);
-    const principal = ring.authenticate(text, NOW);
+    const principal = ring.authenticate(texts[0], NOW);
     if (typeof principal === 'string') throw new Error(principal);
     expect(principal.organisation).toBe('default');
     expect(EVENT_KINDS.every((kind) => principal.may(kind))).toBe(true);
+  });
+
+  test('[R-505] is stored only after it was shown, and not at all when it could not be', async () => {
+    const store = openKeys();
+    const stored: number[] = [];
+    const show = async (taken: boolean) => {
+      stored.push((await store.list()).length);
+      return taken;
+    };
+    expect(await ensureFirstKey(store, () => show(false), NOW)).toBe('unseen');
+    expect(await store.list()).toEqual([]);
+    expect(await ensureFirstKey(store, () => show(true), NOW)).toBe('made');
+    expect(stored).toEqual([0, 0]);
   });
 
   test('is not made again, not even when all keys are revoked', async () => {
     const store = openKeys();
     const { key } = await createKey(store, GRANTS, NOW);
     await store.revoke(key.keyId, NOW);
-    expect(await ensureFirstKey(store, NOW)).toBeUndefined();
+    const { texts, show } = seen();
+    expect(await ensureFirstKey(store, show, NOW)).toBe('present');
+    expect(texts).toEqual([]);
     expect(await store.list()).toHaveLength(1);
   });
 
   test('is one, also when two collectors ask for it at once', async () => {
     const dataDir = scratchDirectory();
-    const texts = await Promise.all(
-      [openKeys(dataDir), openKeys(dataDir)].map((store) => ensureFirstKey(store, NOW)),
+    const { show } = seen();
+    const made = await Promise.all(
+      [openKeys(dataDir), openKeys(dataDir)].map((store) => ensureFirstKey(store, show, NOW)),
     );
-    expect(texts.filter((text) => text !== undefined)).toHaveLength(1);
+    expect(made.toSorted()).toEqual(['made', 'overtaken']);
+    expect(await openKeys(dataDir).list()).toHaveLength(1);
   });
 });

@@ -190,6 +190,56 @@ describe('a refresh', () => {
   });
 });
 
+describe('a look for a key that is not known', () => {
+  test('[R-411] finds one that was made since the last look', async () => {
+    const { store, ring } = await ringWith();
+    const { text } = await createKey(store, ALL, NOW);
+    expect(ring.authenticate(text, NOW)).toBe('key_invalid');
+    await ring.lookAgain();
+    accepted(ring.authenticate(text, NOW));
+  });
+
+  test('[R-411] is another one than that which had begun before', async () => {
+    const { store, ring } = await ringWith();
+    const before = await store.version();
+    let answer = (): void => undefined;
+    vi.spyOn(store, 'version').mockReturnValueOnce(
+      new Promise((resolve) => (answer = () => resolve(before))),
+    );
+    const begun = ring.refresh();
+    const { text } = await createKey(store, ALL, NOW);
+    const looked = ring.lookAgain();
+    await sleep(40);
+    answer();
+    await Promise.all([begun, looked]);
+    accepted(ring.authenticate(text, NOW));
+  });
+
+  test('[R-411] is shared by all who wait, at most 50 times a second, and nobody waits for a second one', async () => {
+    const { store, ring } = await ringWith();
+    const version = vi.spyOn(store, 'version');
+    const began = performance.now();
+    for (let round = 0; round < 10; round++) {
+      const waiting = Array.from({ length: 1000 }, () => ring.lookAgain());
+      expect(new Set(waiting).size).toBe(1);
+      await Promise.all(waiting);
+    }
+    expect(version).toHaveBeenCalledTimes(10);
+    expect(performance.now() - began).toBeGreaterThan(9 * 19);
+  });
+
+  test('that fails refuses as before; after a stop there is none', async () => {
+    const { store, ring, text } = await ringWith();
+    const version = vi.spyOn(store, 'version').mockRejectedValueOnce(new Error('unreadable'));
+    await ring.lookAgain();
+    accepted(ring.authenticate(text, NOW));
+    const looking = ring.lookAgain();
+    await ring.stop();
+    await looking;
+    expect(version).toHaveBeenCalledTimes(1);
+  });
+});
+
 describe('a running ring on the file that another process writes', () => {
   async function follow(): Promise<{ writer: KeyStore; ring: KeyRing }> {
     const dataDir = scratchDirectory();

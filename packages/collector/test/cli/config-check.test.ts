@@ -180,7 +180,7 @@ describe('[R-841] collector config check', () => {
     ]);
     const collector = await start(path.join(directory, 'data'), args.slice(2));
     expect(await collector.stop()).toBe(0);
-    expect(collector.output.stderr).toMatch(/"level":40,.*--trusted-proxies holds very many/);
+    expect(collector.output.stderr).toMatch(/"level":"warn",.*--trusted-proxies holds very many/);
   });
 
   test('looks at the operator token as a start does, and says where it was named', async () => {

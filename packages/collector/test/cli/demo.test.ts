@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { EVENT_KINDS } from '@clinical-events/protocol';
@@ -6,7 +6,13 @@ import { expect, onTestFinished, test } from 'vitest';
 import { ODDITIES } from '../../src/demo/oddities.js';
 import { KeyDatabase } from '../../src/store/embedded/key-database.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
-import { launch, run as collector, storedEvents, type PrintedEvent } from '../running/collector-process.js';
+import {
+  launch,
+  run as collector,
+  start,
+  storedEvents,
+  type PrintedEvent,
+} from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { oneCollector } from '../running/one-collector.js';
 
@@ -45,7 +51,7 @@ function keyFile(text: string): string {
 test('[R-717] what is sent by default is accepted but for the conflicts, and stored once', async () => {
   const [summary, stored] = await told('ward-1');
   const { sent, mixed_in: mixed } = summary;
-  expect(summary.runs).toBe(200);
+  expect(summary.runs).toBe(1000);
   expect(stored).toHaveLength(summary.events);
   for (const kind of EVENT_KINDS) {
     expect(stored.filter((event) => event.kind === kind)).toHaveLength(summary.events_by_kind[kind] ?? -1);
@@ -64,7 +70,7 @@ test('[R-717] what is sent by default is accepted but for the conflicts, and sto
   for (const name of Object.keys(ODDITIES)) expect(mixed[name], name).toBeGreaterThan(0);
   for (const { example } of summary.scenarios) {
     expect(stored.some(({ run_id: runId }) => runId === example.run_id)).toBe(true);
-    expect(example.look_with).toBe(`collector records --run ${example.run_id} --data-dir '${one.dataDir}'`);
+    expect(example.look_with).toBe(`collector records --run ${example.run_id} --data-dir ${one.dataDir}`);
   }
   for (const { body } of stored) {
     const { system_metadata: metadata } = JSON.parse(body) as { system_metadata: Record<string, unknown> };
@@ -94,7 +100,7 @@ test('the summary is readable, and names a run of each scenario', async () => {
   );
   expect(stdout.match(/^ {4}collector records --run [0-9a-f-]{36}/gm)?.length).toBeGreaterThanOrEqual(4);
   expect(stdout).toMatch(
-    /^The same events again: collector demo --runs 60 --days 30 --seed \S+ --until \S+Z --url http:\S+ --data-dir '\S+'$/m,
+    /^The same events again: collector demo --runs 60 --days 30 --seed \S+ --until \S+Z --data-dir \/\S+$/m,
   );
   expect(stdout).not.toContain('cek_');
   const shown = /^One run, as its record has it:\n\nRun +([0-9a-f-]{36})\n/m.exec(stdout);
@@ -103,6 +109,36 @@ test('the summary is readable, and names a run of each scenario', async () => {
   const accesses = fs.readFileSync(path.join(one.dataDir, 'access.log'), 'utf8');
   expect(accesses).toContain(`"command":"demo","filter":{"run":"${shown?.[1]}"`);
 });
+
+test('[R-724] without --url and --port it sends to the collector that holds the data directory', async () => {
+  const { code, stdout, stderr } = await collector(['demo', '--data-dir', one.dataDir, '--runs', '1']);
+  expect([code, stderr]).toEqual([0, '']);
+  expect(stdout).toContain(` to ${one.running.url}/ `);
+  const created = await collector(['keys', 'create', '--permissions', 'all', '--data-dir', one.dataDir]);
+  expect(created.stdout).toContain(`curl -sS -X POST ${one.running.url}/event/`);
+});
+
+test('[R-724] what a collector left behind that was killed leads nowhere', async () => {
+  const dataDir = scratchDirectory();
+  const killed = await start(dataDir);
+  await killed.kill();
+  const { code, stderr } = await collector(['demo', '--data-dir', dataDir], { env: { COLLECTOR_PORT: '9' } });
+  expect([code, stderr]).toEqual([6, expect.stringContaining('no collector answers at http://127.0.0.1:9/')]);
+});
+
+test('[R-725] every line that it prints for pasting works in the shell that it was started from', () => {
+  const main = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
+  const env = { PATH: `${path.dirname(process.execPath)}:/usr/bin:/bin` };
+  const pasted = (command: string) => spawnSync('sh', ['-c', command], { env, encoding: 'utf8' });
+  const args = `demo --runs 60 --url ${one.running.url} --data-dir '${one.dataDir}'`;
+  const { stdout } = pasted(`'${process.execPath}' '${main}' ${args}`);
+  const lines = [...stdout.matchAll(/^ {4}(\S.* records .*)$|^The same events again: (.*)$/gm)];
+  expect(lines.length).toBeGreaterThanOrEqual(5);
+  for (const [, look, again] of lines) {
+    const { status, stdout: shown, stderr } = pasted(look ?? again ?? '');
+    expect([status, shown.length > 100], stderr).toEqual([0, true]);
+  }
+}, 60_000);
 
 test('the key that is made for it is of an organisation of its own, expires, and is revoked at the end', async () => {
   await demo('--runs', '3', '--organisation', 'ward-3');
@@ -154,7 +190,7 @@ test('a key that may not send everything is refused before anything is sent', as
   const { code, stderr } = await demo('--key', keyFile(text));
   expect(code).toBe(1);
   expect(stderr).toBe(
-    'collector: the key may not send internal-artifact; make one with: collector keys create --permissions all\n',
+    `collector: the key may not send internal-artifact; make one with: collector keys create --data-dir ${one.dataDir} --permissions all\n`,
   );
   const stranger = await issueKey(scratchDirectory());
   const refused = await demo('--key', keyFile(stranger.text));
@@ -250,13 +286,15 @@ test('interrupted, it says what was done and how to send the rest', async () => 
   const args = ['demo', '--url', one.running.url, '--data-dir', one.dataDir, '--organisation', 'ward-5'];
   const child = launch([...args, '--rate', '50/s']);
   await expect
-    .poll(async () => (await storedEvents(one.dataDir, '--organisation', 'ward-5')).length)
+    .poll(async () => (await storedEvents(one.dataDir, '--organisation', 'ward-5')).length, {
+      timeout: 20_000,
+    })
     .toBeGreaterThan(5);
   child.process.kill('SIGINT');
   expect(await child.exited).toBe(130);
   expect(child.output.stdout).toContain('INTERRUPTED before all was sent');
   expect(child.output.stdout).toMatch(
-    /^The rest, and those that were sent again: collector demo --runs 200 /m,
+    /^The rest, and those that were sent again: collector demo --runs 1000 /m,
   );
   const accepted = /^ {2}(\d+) events accepted/m.exec(child.output.stdout)?.[1];
   expect(await storedEvents(one.dataDir, '--organisation', 'ward-5')).toHaveLength(Number(accepted));

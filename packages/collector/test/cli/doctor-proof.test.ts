@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
@@ -28,9 +29,14 @@ async function said(...options: string[]): Promise<{ code: number | null; lines:
   };
   const subjects = ['signing key', 'checkpoint', 'tree', 'sink'];
   const lines = findings
-    .filter(({ subject }) => subjects.includes(subject))
+    // Of the key's disk: signing-key.test.ts.
+    .filter(({ subject, message }) => subjects.includes(subject) && !message.startsWith('lies on the disk'))
     .map(({ severity, subject, message }) => `${subject}: ${severity}: ${message}`);
   return { code, lines };
+}
+
+function otherKey(): string {
+  return String(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
 }
 
 function inData(...names: string[]): string {
@@ -75,6 +81,44 @@ describe('collector doctor on the proof', () => {
       `signing key: warning: ${file} is not there, and without it or its --signing-command no collector starts; after a restore bring it back`,
     );
     expect(code).toBe(0);
+  });
+
+  test.each([
+    ['holds no key', (file: string) => fs.writeFileSync(file, 'no key')],
+    ['holds another key', (file: string) => fs.writeFileSync(file, otherKey())],
+    [
+      'is a directory',
+      (file: string) => {
+        fs.rmSync(file);
+        fs.mkdirSync(file);
+      },
+    ],
+  ])('[R-883] reports a private key file that %s, as the start of a collector does', async (_, act) => {
+    const file = signingKeyFile();
+    act(file);
+    const { code, lines } = await said();
+    expect(code).toBe(3);
+    expect(lines[0]).toMatch(/^signing key: damage: .*\.pem (is|holds) .*; no collector starts with it$/);
+    const started = await run(['serve', '--port', '0', '--data-dir', dataDir]);
+    expect([started.code, started.stderr]).toEqual([3, expect.stringContaining(file)]);
+  });
+
+  test('[R-881] reports a rotation whose note is gone while the old key still signs, as verify and a start do', async () => {
+    const before = await said();
+    expect((await run(['signing-key', 'rotate', '--data-dir', dataDir])).code).toBe(0);
+    await fillSigned(dataDir, [[loggedEvent('by both keys')]]);
+    expect((await said()).code).toBe(0);
+    fs.rmSync(inData('checkpoints', 'rotations', '0001.note'));
+    const missing =
+      /the key [0-9a-f]{8} has signed it too, and no note in checkpoints\/rotations hands on to that one/;
+    const { code, lines } = await said();
+    expect([code, lines[0]]).toEqual([3, before.lines[0]]);
+    expect(lines[1]).toMatch(missing);
+    for (const command of [['serve', '--port', '0'], ['verify']]) {
+      const { code, stdout, stderr } = await run([...command, '--data-dir', dataDir]);
+      expect(code, command[0]).toBe(3);
+      expect(stdout + stderr, command[0]).toMatch(missing);
+    }
   });
 
   test('[R-905] looks for the key where the options say that it is', async () => {

@@ -5,7 +5,14 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { createKey, outcomeEvent, run, start, temporaryDirectory } from '../running/collector-process.js';
 import { contents } from '../running/directory-contents.js';
 import { post } from '../running/load.js';
-import { canMount, hasTerminal, runOnTerminal, runReadOnly } from '../running/restricted-process.js';
+import {
+  canMount,
+  hasTerminal,
+  runOnFullDisk,
+  runOnTerminal,
+  runReadOnly,
+} from '../running/restricted-process.js';
+import { scratch } from '../running/scratch.js';
 import { candidate } from '../store/candidate.js';
 import { flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
 import { fillSigned } from './signed-directory.js';
@@ -80,17 +87,90 @@ describe('collector doctor', () => {
     expect(found(report, 'keys')).toMatchObject([{ severity: 'ok' }]);
   });
 
-  test('warns of events without keys, because the next start makes a key that may do everything', async () => {
+  test.each([
+    ['missing', (file: string) => fs.rmSync(file)],
+    ['empty', (file: string) => fs.truncateSync(file)],
+  ])('[R-614] warns of events with a keys.db that is %s, and no start makes a key', async (_, act) => {
+    await createKey(dataDir);
     await fillSigned(dataDir, [EVENTS.slice(0, 1)]);
+    act(path.join(dataDir, 'keys.db'));
     const { code, report } = await examine();
     expect([code, report.damaged]).toEqual([0, false]);
-    expect(found(report, 'keys')).toMatchObject([
-      {
-        severity: 'warning',
-        message: expect.stringContaining('the next start makes a new key with all permissions') as string,
-      },
-    ]);
+    const message = expect.stringContaining(
+      'keys.db holds no API key, but the ledger holds events',
+    ) as string;
+    expect(found(report, 'keys')).toMatchObject([{ severity: 'warning', message }]);
     expect(found(report, 'events')).toMatchObject([{ message: '1 event in 1 segment, each checked' }]);
+    const started = await run(['serve', '--port', '0', '--data-dir', dataDir]);
+    expect([started.code, started.stdout]).toEqual([2, '']);
+    expect(started.stderr).toMatch(
+      /collector: .*keys\.db holds no API key, .* make a key with collector keys create\n$/,
+    );
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir);
+    onTestFinished(() => collector.kill());
+    expect(collector.output.stdout).toBe('');
+    expect((await post(collector.port, key, JSON.stringify(outcomeEvent()))).status).toBe(201);
+  });
+
+  test('[R-614] an empty keys.db is left alone where its -wal holds something', async () => {
+    await createKey(dataDir);
+    fs.truncateSync(path.join(dataDir, 'keys.db'));
+    const log = path.join(dataDir, 'keys.db-wal');
+    fs.writeFileSync(log, 'keys');
+    for (const command of [
+      ['serve', '--port', '0'],
+      ['keys', 'create', '--permissions', 'all'],
+    ]) {
+      const { code, stderr } = await run([...command, '--data-dir', dataDir]);
+      expect([code, stderr]).toEqual([3, expect.stringContaining('it is empty, but its -wal is not')]);
+      expect(fs.readFileSync(log, 'utf8')).toBe('keys');
+    }
+  });
+
+  test('[R-615] finds no damage in a first start that was killed before it had signed anything', async () => {
+    await createKey(dataDir);
+    await fillSigned(dataDir, []);
+    for (const file of ['checkpoints/access-log', 'checkpoints/latest', 'checkpoints/origin.vkey']) {
+      fs.rmSync(path.join(dataDir, file));
+      for (const kept of fs.readdirSync(path.join(dataDir, 'checkpoints'))) {
+        if (kept.endsWith('.checkpoint')) fs.rmSync(path.join(dataDir, 'checkpoints', kept));
+      }
+      const { code, report } = await examine();
+      expect([code, report.damaged], file).toEqual([0, false]);
+    }
+    const collector = await start(dataDir);
+    expect(await collector.stop()).toBe(0);
+    expect((await examine()).code).toBe(0);
+  });
+
+  test.each(['lock', 'keys.db', 'ledger/0000000000000001.segment', 'checkpoints/latest', 'tree/level-00'])(
+    '[R-616] a directory in the place of %s ends a start and an examination with 3, and is named',
+    async (name) => {
+      await createKey(dataDir);
+      await fillSigned(dataDir, [EVENTS.slice(0, 1)]);
+      const file = path.join(dataDir, name);
+      fs.rmSync(file, { force: true });
+      fs.mkdirSync(file);
+      const started = await run(['serve', '--port', '0', '--data-dir', dataDir]);
+      expect([started.code, started.stderr]).toEqual([3, expect.stringContaining(file)]);
+      const { code, stdout, stderr } = await run(['doctor', '--data-dir', dataDir]);
+      expect([code, stdout + stderr]).toEqual([3, expect.stringContaining(file)]);
+    },
+  );
+
+  test('[R-616] a lock with bytes in it ends a start with 3 and is named, and readers do not mind', async () => {
+    await createKey(dataDir);
+    await fillSigned(dataDir, [EVENTS.slice(0, 1)]);
+    const file = path.join(dataDir, 'lock');
+    fs.writeFileSync(file, 'bytes');
+    const message = expect.stringContaining(`${file} is not an empty file`) as string;
+    const started = await run(['serve', '--port', '0', '--data-dir', dataDir]);
+    expect([started.code, started.stderr]).toEqual([3, message]);
+    const { code, report } = await examine();
+    expect(code).toBe(3);
+    expect(found(report, 'lock')).toMatchObject([{ severity: 'damage', message }]);
+    expect((await run(['events', '--data-dir', dataDir])).code).toBe(0);
   });
 
   test('takes an index without a ledger for damage, as the start of a collector does', async () => {
@@ -120,8 +200,10 @@ describe('collector doctor', () => {
       const { code, stdout, stderr } = await runReadOnly(each, ['doctor', '--json', '--data-dir', each]);
       expect([code, stderr]).toEqual([0, '']);
       const { findings } = JSON.parse(stdout) as Report;
-      // That it gives its checkpoints to nobody is so before the snapshot as well.
-      const odd = findings.filter(({ severity, subject }) => severity !== 'ok' && subject !== 'sink');
+      // What is not set up is so before the snapshot as well.
+      const odd = findings.filter(
+        ({ severity, subject }) => severity !== 'ok' && !['sink', 'signing key'].includes(subject),
+      );
       expect(odd).toEqual([]);
       expect(findings).toContainEqual({ severity: 'ok', subject: 'keys', message: '2 keys can be read' });
       expect(findings.find(({ subject }) => subject === 'disk')?.message).toMatch(/^read-only/);
@@ -242,6 +324,7 @@ describe('collector doctor', () => {
   });
 
   test('warns of a torn tail and of those that were kept, and a collector that starts keeps it and says so', async () => {
+    await createKey(dataDir);
     await fillSigned(dataDir, BATCHES);
     const last = segmentPaths(dataDir).at(-1) ?? '';
     const end = frameOffset(last, EVENTS, EVENTS.length + 1);
@@ -284,6 +367,7 @@ describe('collector doctor', () => {
   });
 
   test('warns of an index that is lost or damaged, and a collector that starts rebuilds it', async () => {
+    await createKey(dataDir);
     await fillSigned(dataDir, BATCHES);
     const index = path.join(dataDir, 'index');
     const spoil = {
@@ -312,4 +396,55 @@ describe('collector doctor', () => {
     expect([code, report.damaged]).toEqual([3, true]);
     expect(found(report, 'keys')).toMatchObject([{ severity: 'damage' }]);
   });
+});
+
+describe('on a full disk', () => {
+  /** As an orderly end leaves the file; a start that failed for lack of space; a loss of power. */
+  const states: readonly [string, (file: string) => void][] = [
+    ['was closed', () => undefined],
+    [
+      'a start could not open',
+      (file) => {
+        for (const beside of ['-wal', '-shm']) fs.writeFileSync(file + beside, '', { mode: 0o600 });
+      },
+    ],
+    ['lost power', (file) => fs.writeFileSync(`${file}-shm`, '', { mode: 0o600 })],
+  ];
+
+  test.skipIf(!canMount).each(states)(
+    '[R-613] where keys.db %s, keys are listed and examined, and what must write says that no space is left',
+    async (state, act) => {
+      const key = await createKey(dataDir);
+      await fillSigned(dataDir, [[EVENTS[0] ?? candidate()]]);
+      const copy = scratch();
+      fs.rmdirSync(copy);
+      if (state === 'lost power') {
+        const collector = await start(dataDir);
+        await createKey(dataDir);
+        fs.cpSync(dataDir, copy, { recursive: true });
+        await collector.kill();
+        expect(fs.statSync(path.join(copy, 'keys.db-wal')).size).toBeGreaterThan(0);
+      } else fs.cpSync(dataDir, copy, { recursive: true });
+      act(path.join(copy, 'keys.db'));
+      const listed = await runOnFullDisk(copy, ['keys', 'list', '--json']);
+      expect([listed.code, listed.stderr]).toEqual([0, '']);
+      expect(listed.stdout).toContain(key.split('_')[1]);
+      const examined = await runOnFullDisk(copy, ['doctor']);
+      expect([examined.code, examined.stderr]).toEqual([0, '']);
+      expect(examined.stdout).toMatch(/^ok +keys +\d keys? can be read$/m);
+      for (const command of [
+        ['serve', '--port', '0'],
+        ['keys', 'create', '--permissions', 'all'],
+      ]) {
+        const { code, stderr } = await runOnFullDisk(copy, command);
+        expect([command[0], code, stderr]).toEqual([
+          command[0],
+          1,
+          expect.stringContaining('no space left on device'),
+        ]);
+        expect(stderr).not.toContain('I/O error');
+      }
+    },
+    60_000,
+  );
 });

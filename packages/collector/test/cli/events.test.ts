@@ -184,6 +184,20 @@ describe('collector events', () => {
     });
   });
 
+  test.each([
+    [['events', '--run', RUN], `event of run ${RUN}`],
+    [['events', '--run', RUN, '--kind', 'outcome'], `event of run ${RUN}`],
+    [['events', '--event', RUN], `event ${RUN}`],
+    [['records', '--run', RUN], `run ${RUN}`],
+    [['records', '--run', RUN, '--format', 'csv'], `run ${RUN}`],
+    [['proof', RUN], `event ${RUN}`],
+  ])('[R-723] %j says with exit code 6 that there is none', async (args, what) => {
+    await fillSigned(dataDir, [[candidate({ kind: 'outcome' })]]);
+    const { code, stdout, stderr } = await run([...args, '--data-dir', dataDir]);
+    expect([code, stdout]).toEqual([6, '']);
+    expect(stderr).toMatch(new RegExp(`^collector: there is no ${what} (among those asked for|in .*)\n$`));
+  });
+
   test.skipIf(!canMount)(
     'reads a read-only snapshot with a warning, but not a directory that is in use',
     async () => {

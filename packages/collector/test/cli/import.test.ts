@@ -328,6 +328,7 @@ describe('collector import [R-714]', () => {
     expect(rejectsIn(rejects)).toMatchObject([{ line: 4, text: '{' }, { line: 5 }]);
     expect(contentsOf(dataDir)).toEqual(before);
 
+    await issueKey(dataDir);
     const collector = await start(dataDir);
     onTestFinished(() => collector.kill());
     expect((await told(input, '--kind', 'outcome', '--dry-run')).code).toBe(7);

@@ -5,7 +5,9 @@ import { createKey } from '../../src/access/issuing.js';
 import { KeyRing } from '../../src/access/key-ring.js';
 import { newKeyId, newKeyText } from '../../src/access/key-text.js';
 import { openKeys, scratchDirectory } from '../access/scratch-keys.js';
-import { run as collector } from '../running/collector-process.js';
+import { outcomeEvent, run as collector, start } from '../running/collector-process.js';
+import { issueKey } from '../running/issued-keys.js';
+import { post } from '../running/load.js';
 
 const DAY = 86_400_000;
 
@@ -341,4 +343,21 @@ describe.each(['rotate', 'revoke'])('%s', (name) => {
       expect(stderr).not.toContain(text.slice(17));
     }
   });
+});
+
+test('[R-411] a running collector accepts a key as soon as it is made, also while unknown keys are presented', async () => {
+  const dataDir = scratchDirectory('data');
+  const running = await start(dataDir);
+  const send = async (key: string) => {
+    const { status, body } = await post(running.port, key, JSON.stringify(outcomeEvent()));
+    return status === 201 ? 201 : (JSON.parse(body) as { code: string }).code;
+  };
+  for (let i = 0; i < 10; i++) {
+    const guesses = Array.from({ length: 20 }, () => send(newKeyText(newKeyId())));
+    const { text, keyId } = await issueKey(dataDir);
+    expect(await Promise.all(Array.from({ length: 4 }, () => send(text)))).toEqual([201, 201, 201, 201]);
+    expect(await send(newKeyText(keyId))).toBe('key_invalid');
+    expect(new Set(await Promise.all(guesses))).toEqual(new Set(['key_invalid']));
+  }
+  expect(await running.stop()).toBe(0);
 });

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -157,15 +158,20 @@ describe('[R-908] the proof of an event', () => {
     expect(readings()).toHaveLength(noted);
   });
 
-  test.skipIf(!hasTerminal)('is followed on a terminal by a line that says how to check it', async () => {
-    const [event] = events(1) as [Made];
-    await fillSigned(dataDir, [[event]]);
-    const file = path.join(dataDir, 'event.tlog-proof');
-    const { stdout } = await runOnTerminal(['proof', idOf(event), '--data-dir', dataDir, '--out', file]);
-    expect(stdout).toBe(
-      `Check it with: collector check-proof ${file} --event BODY --key '${firstKey(dataDir)}'\r\n`,
-    );
-  });
+  test.skipIf(!hasTerminal)(
+    '[R-725] is followed on a terminal by a line that checks it when pasted',
+    async () => {
+      const [event] = events(1) as [Made];
+      await fillSigned(dataDir, [[event]]);
+      const file = path.join(dataDir, 'event.tlog-proof');
+      const { stdout } = await runOnTerminal(['proof', idOf(event), '--data-dir', dataDir, '--out', file]);
+      const [, line = ''] = /^Check it with: (.*--event BODY --key .*)\r\n$/.exec(stdout) ?? [];
+      expect(line).toContain(` check-proof ${file} --event BODY --key ${firstKey(dataDir)}`);
+      const body = path.join(dataDir, 'body');
+      fs.writeFileSync(body, (await storedEvents(dataDir))[0]?.body ?? '');
+      expect(spawnSync('sh', ['-c', line.replace('BODY', body)], { encoding: 'utf8' }).stderr).toBe('');
+    },
+  );
 });
 
 describe('[R-908] the checkpoint of a proof', () => {
@@ -324,7 +330,7 @@ describe('[R-908] what is damaged yields no proof', () => {
     const { code, stdout, stderr } = await prove(event);
     expect([code, stdout]).toEqual([3, '']);
     expect(stderr).toBe(
-      `${cannot}the hashes in tree/ do not lead from event 5 to the signed root; see collector verify\n`,
+      `${cannot}the hashes in tree/ do not lead from event 5 to the signed root; see collector verify --data-dir ${dataDir}\n`,
     );
   });
 
@@ -333,7 +339,7 @@ describe('[R-908] what is damaged yields no proof', () => {
     const { code, stdout, stderr } = await prove(event);
     expect([code, stdout]).toEqual([3, '']);
     expect(stderr).toBe(
-      `${cannot}event 5, as it is stored, is not the one that was signed; see collector verify\n`,
+      `${cannot}event 5, as it is stored, is not the one that was signed; see collector verify --data-dir ${dataDir}\n`,
     );
   });
 
@@ -342,7 +348,7 @@ describe('[R-908] what is damaged yields no proof', () => {
     const { code, stdout, stderr } = await prove(event);
     expect([code, stdout]).toEqual([3, '']);
     expect(stderr).toMatch(
-      /cannot be proved: the tree lacks some of the \d+ hashes .*; see collector verify\n$/,
+      /cannot be proved: the tree lacks some of the \d+ hashes .*; see collector verify --data-dir \S+\n$/,
     );
   });
 
@@ -352,8 +358,7 @@ describe('[R-908] what is damaged yields no proof', () => {
     // No event behind it says that it was durable: only the checkpoint does.
     expect(await prove(event)).toEqual({
       ...{ code: 3, stdout: '' },
-      stderr:
-        'collector: the log can be read up to entry 4 only, and a checkpoint was signed over 300; see collector verify\n',
+      stderr: `collector: the log can be read up to entry 4 only, and a checkpoint was signed over 300; see collector verify --data-dir ${dataDir}\n`,
     });
     expect((await prove(batch[3] as Made)).code).toBe(0);
   });
@@ -376,7 +381,7 @@ describe('[R-908] what is damaged yields no proof', () => {
       ...{ code: 3, stdout: '' },
       stderr:
         'collector: checkpoints/latest is not a checkpoint of this log: none of the known keys has signed the note; ' +
-        'see collector verify\n',
+        `see collector verify --data-dir ${dataDir}\n`,
     });
   });
 

@@ -86,7 +86,7 @@ describe('[R-842] SIGHUP', () => {
     fs.writeFileSync(config, '{"profile": "full", "max-connections": 0, "prot": 1}');
     const line = await hangUp(running, 'cannot be used');
     expect(JSON.parse(line)).toMatchObject({
-      level: 50,
+      level: 'error',
       faults: [
         { source: `${config}, "prot"`, message: 'no such setting; did you mean "port"?' },
         { source: `${config}, "max-connections"`, message: '0 is out of range: 1 to 1000000' },

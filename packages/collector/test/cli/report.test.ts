@@ -43,11 +43,14 @@ function report(...args: readonly string[]) {
   return run(['report', '--data-dir', dataDir, '--out', out, ...args]);
 }
 
+const CLOCKS_APART =
+  /^collector: warning: for .* more than a day away from when the collector received them.*--clock sender.*\n/;
+
 /** Of a report that is made anew. */
 async function numbers(...args: readonly string[]): Promise<ReportNumbers> {
   fs.rmSync(out, { force: true });
   const { code, stdout, stderr } = await report('--json', ...args);
-  expect([code, stderr]).toEqual([0, '']);
+  expect([code, stderr.replace(CLOCKS_APART, '')]).toEqual([0, '']);
   return JSON.parse(stdout) as ReportNumbers;
 }
 
@@ -56,7 +59,9 @@ describe('collector report [R-715]', () => {
     await fill();
     const { code, stdout, stderr } = await report();
     expect([code, stdout]).toEqual([0, '']);
-    expect(stderr).toMatch(/^collector: 2 runs and 5 events counted in .* s, in .*report\.html\n$/);
+    expect(stderr.replace(CLOCKS_APART, '')).toMatch(
+      /^collector: 2 runs and 5 events counted in .* s, in .*report\.html\n$/,
+    );
     const page = fs.readFileSync(out, 'utf8');
     expect(page).toMatch(/^<!doctype html>/);
     expect(page).toContain('sepsis-risk');
@@ -90,6 +95,26 @@ describe('collector report [R-715]', () => {
       '2026-03-03T00:00:00.000Z',
       { before: 5, after: 0 },
     ]);
+  });
+
+  test('warns, also on the page, where days are those of an import and not those of the events [R-719]', async () => {
+    await fill(LOG.map((event) => ({ ...event, day: 40 })));
+    const { code, stderr } = await report();
+    expect(code).toBe(0);
+    expect(stderr).toMatch(CLOCKS_APART);
+    expect(stderr).toContain("for 5 of 5 events the senders' timestamp is more than a day away");
+    expect(fs.readFileSync(out, 'utf8')).toContain('the days of this report are those of receipt');
+    fs.rmSync(out);
+    const sent = await report('--clock', 'sender');
+    expect(sent.stderr).not.toContain('warning');
+    expect(fs.readFileSync(out, 'utf8')).not.toContain('those of receipt');
+    expect((await numbers()).clocks_apart).toEqual({ events: 5, of: 5 });
+  });
+
+  test('says nothing of clocks that are hardly apart [R-719]', async () => {
+    await fill(LOG.slice(0, 3));
+    const { stderr } = await report();
+    expect(stderr).not.toContain('warning');
   });
 
   test('says that no event has a name that is asked for, and makes the page all the same', async () => {

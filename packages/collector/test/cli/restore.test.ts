@@ -121,6 +121,22 @@ describe('[R-812] a restored data directory', () => {
     expect(fs.existsSync(path.join(backups, 'here'))).toBe(false);
   });
 
+  test('is not made within the data directory of another log, nor within a directory of back-ups', async () => {
+    await fillSigned(dataDir, [events(1)]);
+    await backUp();
+    const other = path.join(scratch, 'other');
+    await createKey(other);
+    const link = path.join(scratch, 'link');
+    fs.symlinkSync(other, link);
+    for (const within of [path.join(dataDir, 'ledger', 'new'), path.join(other, 'ledger'), link]) {
+      target = within === link ? path.join(link, 'ledger') : within;
+      const { code, stderr } = await restore();
+      expect(code).toBe(2);
+      expect(stderr).toContain(`${target} lies within ${within.startsWith(dataDir) ? dataDir : other}, `);
+      expect(fs.existsSync(target)).toBe(false);
+    }
+  });
+
   test('is made in no file, and in one that others may enter with a warning', async () => {
     await fillSigned(dataDir, [events(3)]);
     await backUp();

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { rmSync, statSync, writeFileSync } from 'node:fs';
+import { renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
@@ -92,7 +92,7 @@ async function fillAndRelieve(
   expect(collector.process.exitCode).toBeNull();
   relieve(collector);
   await postUntilAccepted(collector, key, refused);
-  await until(() => collector.output.stderr.includes('events are stored again'));
+  await until(() => collector.output.stderr.includes('events can be stored again'));
   const last = large();
   expect((await post(collector.port, key, last)).status).toBe(201);
   await collector.kill();
@@ -199,6 +199,45 @@ test('[R-607] a second collector on the same directory ends with 5 and says so, 
   expect((await post(next.port, key, body)).status).toBe(201);
   expect(await next.stop()).toBe(0);
   expect((await storedEvents(dataDir)).length).toBe(2);
+}, 60_000);
+
+test.each([
+  ['lock', (file: string) => rmSync(file)],
+  ['ledger/0000000000000001.segment', (file: string) => rmSync(file)],
+  ['ledger/0000000000000001.segment', (file: string) => truncateSync(file, 4096)],
+  ['ledger', (directory: string) => renameSync(directory, `${directory}.moved`)],
+] as const)(
+  '[R-611] a hand on %s under a running collector ends it with 4, and the log names the file',
+  async (name, act) => {
+    const dataDir = scratch();
+    const key = await createKey(dataDir);
+    const collector = await running(dataDir, SMALL);
+    expect((await post(collector.port, key, JSON.stringify(outcomeEvent()))).status).toBe(201);
+    act(path.join(dataDir, name));
+    expect(await collector.exited).toBe(4);
+    const file = name === 'ledger' ? '0000000000000001.segment' : name;
+    expect(collector.output.stderr).toMatch(
+      new RegExp(`"reason":"[^"]*${file}[^"]*while the collector ran"`),
+    );
+  },
+  60_000,
+);
+
+test('[R-612] a collector that starts where the lock was removed under another one lets that one end, and no event is lost', async () => {
+  const dataDir = scratch();
+  const key = await createKey(dataDir);
+  const first = await running(dataDir, SMALL);
+  const load = new Load(key, { connections: 8 });
+  const sending = load.run(first.port, () => false);
+  while (load.acknowledged.size < 50) await sleep(20);
+  rmSync(path.join(dataDir, 'lock'));
+  const second = await running(dataDir, SMALL);
+  expect(await first.exited).toBe(4);
+  await sending;
+  const before = load.acknowledged.size;
+  await Promise.race([load.run(second.port, () => load.acknowledged.size > before + 50), second.exited]);
+  expect(await second.stop()).toBe(0);
+  await expectAllStored(dataDir, load);
 }, 60_000);
 
 test('[R-608] a clock that is set back again and again changes neither the order nor what is a repeat', async () => {

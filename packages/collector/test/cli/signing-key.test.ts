@@ -1,10 +1,12 @@
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { keyChain } from '../../src/integrity/key-chain.js';
 import { noteKey, verifyNote } from '../../src/integrity/note-signing.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import { createKey, outcomeEvent, run as collector, start } from '../running/collector-process.js';
+import { getJson, managementPort } from '../management/managed.js';
 import { DAY, keyFile, ORIGIN, ScratchLog, signersOf } from '../signing/scratch-log.js';
 
 interface KeyJson extends Record<string, unknown> {
@@ -183,6 +185,11 @@ Rotation note:  ${log.noteFile(1)}
 Private key:    ${path.join(log.directory, keyFile(vkey))}
 
 Give the rotation note to whoever checks this log; the first key and the notes lead to every later key.
+
+The key that signs the log lies on this disk alone, in ${log.directory}. Without it the log cannot go on.
+Copy it to a safe place, and then say so:
+
+collector signing-key copied --data-dir ${log.dataDir}
 `);
     expect(noteKey(vkey).name).toBe(ORIGIN);
     expect((await log.run('rotate', '--overlap', '90d')).stdout).toMatch(
@@ -265,7 +272,61 @@ Give the rotation note to whoever checks this log; the first key and the notes l
   });
 });
 
-describe.each(['show', 'rotate'])('%s', (verb) => {
+/** A directory that is on another file system than scratch directories, if there is any. */
+const OTHER_DISK = ['/dev/shm', '/var/tmp', process.cwd()].find(
+  (directory) => fs.existsSync(directory) && fs.statSync(directory).dev !== fs.statSync(os.tmpdir()).dev,
+);
+
+describe('[R-911] a signing key that dies with the disk of the log', () => {
+  const asked = async (dataDir: string, ...options: string[]) => {
+    const { stdout } = await collector(['doctor', '--json', '--data-dir', dataDir, ...options]);
+    const { findings } = JSON.parse(stdout) as { findings: { subject: string; message: string }[] };
+    return findings.some(
+      ({ subject, message }) => subject === 'signing key' && message.includes('collector signing-key copied'),
+    );
+  };
+
+  test('is told at the first start, by the console and by doctor until it was said to be copied, and when it was rotated', async () => {
+    const dataDir = scratchDirectory();
+    const running = await start(dataDir, ['--management', 'on']);
+    onTestFinished(() => running.kill());
+    const command = (...args: string[]) => collector(['signing-key', ...args, '--data-dir', dataDir]);
+    const notice = `\ncollector signing-key copied --data-dir ${dataDir}\n`;
+    expect(running.output.stdout).toContain(notice);
+    const hinted = async () => {
+      const { hints } = await getJson(managementPort(running), '/console/state.json');
+      return (hints as { id: string }[]).some(({ id }) => id === 'signing_key_not_copied');
+    };
+    expect([await hinted(), await asked(dataDir)]).toEqual([true, true]);
+    expect(await command('copied')).toMatchObject({ code: 0, stderr: '' });
+    await expect.poll(hinted, { timeout: 10_000 }).toBe(false);
+    expect(await asked(dataDir)).toBe(false);
+    expect((await command('rotate', '--overlap', '0')).stdout).toContain(notice);
+    await expect.poll(hinted, { timeout: 10_000 }).toBe(true);
+    expect(await asked(dataDir)).toBe(true);
+  });
+
+  test.skipIf(OTHER_DISK === undefined)('is none on another file system', async () => {
+    const dataDir = scratchDirectory();
+    const elsewhere = fs.mkdtempSync(path.join(OTHER_DISK ?? '', 'collector-keys-'));
+    onTestFinished(() => fs.rmSync(elsewhere, { recursive: true }));
+    const running = await start(dataDir, ['--signing-keys', path.join(elsewhere, 'keys')]);
+    expect(await running.stop()).toBe(0);
+    expect(running.output.stdout).not.toContain('signing-key copied');
+    expect(await asked(dataDir, '--signing-keys', path.join(elsewhere, 'keys'))).toBe(false);
+  });
+
+  test('cannot be said to be copied where it is not there, or behind a program', async () => {
+    const log = new Log();
+    log.start();
+    expect(await log.run('copied', '--signing-command', '/bin/true')).toMatchObject({ code: 2, stdout: '' });
+    for (const name of log.keyFiles()) fs.rmSync(path.join(log.directory, name));
+    expect(await log.run('copied')).toMatchObject({ code: 6, stdout: '' });
+    expect(fs.existsSync(path.join(log.dataDir, 'checkpoints', 'copied-key.json'))).toBe(false);
+  });
+});
+
+describe.each(['show', 'rotate', 'copied'])('%s', (verb) => {
   test('ends with 6 where there is no log yet, and makes nothing', async () => {
     const log = new Log();
     expect(await log.run(verb)).toEqual({
@@ -278,7 +339,7 @@ describe.each(['show', 'rotate'])('%s', (verb) => {
     expect(await log.run(verb)).toEqual({
       code: 6,
       stdout: '',
-      stderr: `collector: there is no log in ${log.dataDir} yet: the first "collector serve" begins one\n`,
+      stderr: `collector: there is no log in ${log.dataDir} yet: the first "collector serve --data-dir ${log.dataDir}" begins one\n`,
     });
     expect(fs.readdirSync(log.dataDir)).toEqual([]);
   });
@@ -302,7 +363,7 @@ describe.each(['show', 'rotate'])('%s', (verb) => {
       said.push(stdout, stderr);
     };
     const secrets = log.secrets();
-    await note('--json');
+    if (verb !== 'copied') await note('--json');
     await note();
     secrets.push(...log.secrets());
     for (const name of log.keyFiles()) {

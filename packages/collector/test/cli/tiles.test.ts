@@ -278,7 +278,7 @@ describe('[R-909] an export refuses, and leaves the checkpoint that is there,', 
     await refused(
       3,
       new RegExp(
-        `event 300 \\(${idOf(stored[299] as Made)}\\) does not have the hash that the tree has for it; see collector verify`,
+        `event 300 \\(${idOf(stored[299] as Made)}\\) does not have the hash that the tree has for it; see collector verify --data-dir`,
       ),
     );
   });
@@ -288,7 +288,7 @@ describe('[R-909] an export refuses, and leaves the checkpoint that is there,', 
     flipBit(path.join(dataDir, 'tree', 'level-1'), 32 + 5);
     await refused(
       3,
-      /hash 1 of level 1 of the tree does not follow from its events; see collector verify\n$/,
+      /hash 1 of level 1 of the tree does not follow from its events; see collector verify --data-dir \S+\n$/,
     );
   });
 
@@ -297,7 +297,7 @@ describe('[R-909] an export refuses, and leaves the checkpoint that is there,', 
     fs.truncateSync(path.join(dataDir, 'tree', 'level-0'), 32 * 520);
     await refused(
       3,
-      /the tree lacks some of the 88 hashes from number 512 of level 0; see collector verify\n$/,
+      /the tree lacks some of the 88 hashes from number 512 of level 0; see collector verify --data-dir \S+\n$/,
     );
   });
 
@@ -311,7 +311,7 @@ describe('[R-909] an export refuses, and leaves the checkpoint that is there,', 
     }
     await refused(
       3,
-      /the tree does not come to the root of the checkpoint over 600 entries; see collector verify\n$/,
+      /the tree does not come to the root of the checkpoint over 600 entries; see collector verify --data-dir \S+\n$/,
     );
   });
 
@@ -323,7 +323,7 @@ describe('[R-909] an export refuses, and leaves the checkpoint that is there,', 
     fs.truncateSync(last, frameOffset(last, stored, 590));
     await refused(
       3,
-      /the log can be read up to entry 589 only, and a checkpoint was signed over 600; see collector verify\n$/,
+      /the log can be read up to entry 589 only, and a checkpoint was signed over 600; see collector verify --data-dir \S+\n$/,
     );
     flipBit(segment, frameOffset(segment, stored, 5) + 100);
     await refused(3, /a frame does not hold what was written .* where event 5 is due\n$/);
@@ -332,7 +332,10 @@ describe('[R-909] an export refuses, and leaves the checkpoint that is there,', 
   test('when the checkpoint is not one of this log', async () => {
     await fillSigned(dataDir, [events(3)]);
     fs.truncateSync(path.join(dataDir, 'checkpoints', 'latest'), 40);
-    await refused(3, /checkpoints\/latest is not a checkpoint of this log: .*; see collector verify\n$/);
+    await refused(
+      3,
+      /checkpoints\/latest is not a checkpoint of this log: .*; see collector verify --data-dir \S+\n$/,
+    );
     expect(fs.existsSync(target)).toBe(false);
   });
 

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { beginReading } from '../../src/cli/access-log.js';
 import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { issueKey } from '../running/issued-keys.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { candidate } from '../store/candidate.js';
 import { copyOf, scratch } from '../running/scratch.js';
@@ -17,6 +18,7 @@ let dataDir: string;
 
 beforeAll(async () => {
   master = temporaryDirectory();
+  await issueKey(master);
   await fillSigned(master, [[loggedEvent('one'), loggedEvent('two')]]);
   for (let i = 0; i < 4; i++) {
     await run(['events', '--data-dir', master, '--organisation', `ward-${i}`]);
@@ -290,7 +292,7 @@ describe('a collector', () => {
       .split('\n')
       .filter((line) => line.includes('access.log was changed'));
     expect(told.map((line) => JSON.parse(line) as object)).toEqual([
-      expect.objectContaining({ level: 50, reason: 'it has 7 whole lines, and the log has a head of 8' }),
+      expect.objectContaining({ level: 'error', reason: 'it has 7 whole lines, and the log has a head of 8' }),
     ]);
     await read(dataDir);
     expect((await fetch(`${collector.url}/health`)).status).toBeLessThan(500);

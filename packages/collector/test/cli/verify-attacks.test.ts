@@ -696,6 +696,43 @@ describe('collector verify catches another history', () => {
     });
   });
 
+  test('[R-907] a back-up that was restored and took fewer events than are lost: all that are lost are counted', async () => {
+    const backup = scratch();
+    await fillSigned(backup, BATCHES.slice(0, 20), { segmentBytes: 1 << 20 });
+    const worm = scratch();
+    const lost = copyOf(backup);
+    const signed = [[], EVENTS.slice(200, 201), EVENTS.slice(201, 202), EVENTS.slice(202, 210)];
+    for (const batch of signed) {
+      if (batch.length > 0) await fillSigned(lost, [batch], { segmentBytes: 1 << 20 });
+      const size = framesIn(path.join(lost, SEGMENT)).length;
+      fs.copyFileSync(
+        path.join(lost, 'checkpoints/latest'),
+        path.join(worm, `${String(size).padStart(16, '0')}.checkpoint`),
+      );
+    }
+    const missing = async (more: number) => {
+      await fillSigned(
+        backup,
+        Array.from({ length: more }, (_, i) => [loggedEvent(`other ${i}`)]),
+        {
+          segmentBytes: 1 << 20,
+        },
+      );
+      const { faults } = await found(backup, '--against', worm);
+      return faults
+        .filter(({ kind }) => kind === 'missing')
+        .map(({ sequence, message }) => ({ sequence, message }));
+    };
+    const kept = `${worm}/${'210'.padStart(16, '0')}.checkpoint`;
+    const message = (of: string) =>
+      `${kept} was signed over 210 events, and this log, of ${of}, has others in their place: events 201 to 210 of it are missing`;
+    expect(await missing(1)).toEqual([{ sequence: 201, message: message('201 events') }]);
+    fs.rmSync(path.join(worm, `${'201'.padStart(16, '0')}.checkpoint`));
+    expect(await missing(2)).toEqual([
+      { sequence: 201, message: `${message('203 events')}, save those before event 202 that both have` },
+    ]);
+  });
+
   test('[R-907] the log rebuilt without the key, between the last checkpoint that agrees and the first that does not', async () => {
     dataDir = scratch();
     await fillSigned(dataDir, BATCHES.slice(0, 10), { segmentBytes: 1 << 20 });

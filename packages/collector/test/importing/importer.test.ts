@@ -132,7 +132,12 @@ describe('an importer [R-714]', () => {
 
   test('tells of an event whose stored place cannot be read', async () => {
     const id = randomUUID();
-    const store: Store = { append: (all) => all.map(() => 'unreadable'), close: () => Promise.resolve() };
+    const store: Store = {
+      append: (all) => all.map(() => 'unreadable'),
+      look: () => undefined,
+      prove: () => Promise.resolve(),
+      close: () => Promise.resolve(),
+    };
     const importer = importerInto(store);
     await importer.take(batch(1, [{ id }]));
     expect(rejects.told).toMatchObject([{ line: 1, code: 'internal', outcome: 'unreadable', eventId: id }]);

@@ -13,6 +13,7 @@ const ACCEPTED = '{"status":"accepted"}';
 const ACCEPTED_HEADERS = {
   'Content-Type': 'application/json',
   'Content-Length': String(ACCEPTED.length),
+  'X-Request-Id': expect.stringMatching(/^[0-9a-f]{20}$/) as string,
   Date: expect.stringMatching(/^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/) as string,
   Connection: 'keep-alive',
   'Keep-Alive': 'timeout=65',
@@ -58,10 +59,10 @@ describe('an accepted event', () => {
     }
   });
 
-  test('is answered with the same bytes whatever it holds, apart from the date [R-302]', async () => {
+  test('is answered with the same bytes whatever it holds, apart from date and request id [R-302]', async () => {
     const small = await post(outcomeText('0'));
     const large = await post(outcomeText(JSON.stringify('patient-4711 '.repeat(5000))));
-    const undated = (answer: RawAnswer) => answer.raw.replace(/Date: .*\r\n/, '');
+    const undated = (answer: RawAnswer) => answer.raw.replace(/(Date|X-Request-Id): .*\r\n/g, '');
     expect(undated(large)).toBe(undated(small));
   });
 });

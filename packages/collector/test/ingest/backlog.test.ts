@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Backlog, LINE_MS, PERIOD_MS, SHORT_LINE } from '../../src/ingest/backlog.js';
-import type { Share } from '../../src/ingest/fair-share.js';
+import { newShare, type Share } from '../../src/ingest/fair-share.js';
 
 /** A line with a clock of its own. */
 class Line {
@@ -9,7 +9,7 @@ class Line {
   readonly #order: Share[] = [];
 
   static key(): Share {
-    return { bytes: 0, events: 0, waiting: 0 };
+    return newShare();
   }
 
   get length(): number {

@@ -52,7 +52,10 @@ describe('a page that is named [R-824]', () => {
     ] as const) {
       const answer = await send(open.port, parts);
       expect(answer.status).toBe(status);
-      expect(told(answer)).toEqual({ ...ALLOWED, 'Access-Control-Expose-Headers': 'Retry-After' });
+      expect(told(answer)).toEqual({
+        ...ALLOWED,
+        'Access-Control-Expose-Headers': 'Retry-After, X-Request-Id',
+      });
     }
   });
 
@@ -66,7 +69,8 @@ describe('a page that is named [R-824]', () => {
     const others = answer.headers
       .map(([name]) => name)
       .filter((name) => !/^access-control-|^vary$/i.test(name));
-    expect(others.sort()).toEqual(['Connection', 'Content-Length', 'Content-Type', 'Date', 'Keep-Alive']);
+    const usual = ['Connection', 'Content-Length', 'Content-Type', 'Date', 'Keep-Alive', 'X-Request-Id'];
+    expect(others.sort()).toEqual(usual);
   });
 });
 

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { Principal } from '../../src/access/principal.js';
 import { FairShare, type Share } from '../../src/ingest/fair-share.js';
 import type { ApiKey } from '../../src/store/key-store.js';
@@ -12,7 +12,10 @@ const issued = () => new Principal(KEY);
 
 const collector = oneCollector(['--queue-bytes', '8MiB', '--max-body-bytes', '1MiB']);
 
-test('a key may hold anything while there is room, and its part when there is little', () => {
+const MINUTE = 60_000;
+
+/** A queue of 1,000 bytes and 8 events, and two keys that hold nothing of it. */
+function sharesOfTwo() {
   const ring = {
     capacity: { bytes: 1000, events: 8 },
     crowded: false,
@@ -22,19 +25,71 @@ test('a key may hold anything while there is room, and its part when there is li
   const shares = new FairShare(ring);
   // What a principal says of itself does not matter here, only which one it is.
   const [greedy, modest] = [issued(), issued()].map((principal) => shares.of(principal)) as [Share, Share];
-  expect(shares.reserve(greedy, 600)).toBe(true);
+  return { ring, shares, greedy, modest };
+}
+
+test('a key may hold anything while there is room, and its part when there is little', () => {
+  const { ring, shares, greedy, modest } = sharesOfTwo();
+  expect(shares.reserve(greedy, 600, 0)).toBe(true);
   ring.crowded = true;
-  expect(shares.reserve(greedy, 1)).toBe(false);
-  expect(shares.extend(greedy, 1)).toBe(false);
-  expect(shares.reserve(modest, 200)).toBe(true);
-  expect(shares.extend(modest, 50)).toBe(true);
-  expect(shares.extend(modest, 1)).toBe(false);
+  expect(shares.reserve(greedy, 1, 0)).toBe(false);
+  expect(shares.extend(greedy, 1, 0)).toBe(false);
+  expect(shares.reserve(modest, 200, 0)).toBe(true);
+  expect(shares.extend(modest, 50, 0)).toBe(true);
+  expect(shares.extend(modest, 1, 0)).toBe(false);
   shares.settle(greedy, 600);
-  expect(shares.reserve(greedy, 250)).toBe(true);
+  expect(shares.reserve(greedy, 250, 0)).toBe(true);
   expect(greedy).toMatchObject({ bytes: 250, events: 1 });
   shares.shrink(greedy, 50);
-  expect(shares.extend(greedy, 50)).toBe(true);
-  expect(shares.extend(greedy, 1)).toBe(false);
+  expect(shares.extend(greedy, 50, MINUTE)).toBe(true);
+  expect(shares.extend(greedy, 1, MINUTE)).toBe(false);
+});
+
+describe('[R-321] while two keys send', () => {
+  test('neither has more than its part of the bytes, whatever room there is, but always one event', () => {
+    const { shares, greedy, modest } = sharesOfTwo();
+    expect(shares.reserve(modest, 1, 0)).toBe(true);
+    expect(shares.reserve(greedy, 1, 1)).toBe(true);
+    expect(shares.extend(greedy, 500, 2)).toBe(true);
+    expect(shares.reserve(greedy, 1, 3)).toBe(false);
+    expect(shares.reserve(modest, 50, 4)).toBe(true);
+    shares.settle(greedy, 501);
+    expect(shares.reserve(greedy, 50, 5)).toBe(true);
+    expect(shares.reserve(greedy, 13, 6)).toBe(false);
+    expect(shares.reserve(greedy, 13, 6 + MINUTE)).toBe(true);
+  });
+
+  test('one whose events have taken long waits for as long again, and the other does not', () => {
+    const { shares, greedy, modest } = sharesOfTwo();
+    expect(shares.reserve(modest, 1, 0)).toBe(true);
+    expect(shares.reserve(greedy, 1, 0)).toBe(true);
+    shares.charge(greedy, 40, 0);
+    expect(shares.reserve(greedy, 1, 0)).toBe(true);
+    shares.charge(greedy, 40, 0);
+    expect(shares.reserve(greedy, 1, 0)).toBe(false);
+    shares.settle(greedy, 1);
+    shares.settle(greedy, 1);
+    expect(shares.reserve(greedy, 1, 0)).toBe(true);
+    shares.settle(greedy, 1);
+    shares.charge(greedy, 70, 0);
+    expect(shares.reserve(greedy, 1, 90)).toBe(false);
+    expect(shares.reserve(modest, 1, 90)).toBe(true);
+    expect(shares.reserve(greedy, 1, 110)).toBe(true);
+  });
+
+  test('events of the usual kind are never counted as long', () => {
+    const { shares, greedy, modest } = sharesOfTwo();
+    expect(shares.reserve(modest, 1, 0)).toBe(true);
+    for (let i = 0; i < 100_000; i++) shares.charge(greedy, 0.1, 0);
+    expect(shares.reserve(greedy, 1, 0)).toBe(true);
+  });
+});
+
+test('[R-321] a key that sends alone waits for nothing that its events took', () => {
+  const { shares, greedy } = sharesOfTwo();
+  expect(shares.reserve(greedy, 300, 0)).toBe(true);
+  shares.charge(greedy, 5000, 0);
+  expect(shares.reserve(greedy, 300, 0)).toBe(true);
 });
 
 test('[R-803] a key that announces large bodies and does not send them leaves room for other keys', async () => {

@@ -215,6 +215,8 @@ describe('a request that is no proper HTTP', () => {
     ['is of SOCKS', () => Buffer.from([5, 1, 0])],
     ['has no version', () => 'POST /event/outcome\r\n\r\n'],
     ['has an unknown version', () => post({ version: 'HTTP/9.9' })],
+    ['is of RTSP', () => post({ version: 'RTSP/1.0' })],
+    ['is of RTSP with a version of HTTP', () => post({ version: 'RTSP/1.1' })],
     ['has a version of HTTP/2', () => post({ version: 'HTTP/2.0' })],
     ['has a version in lower case', () => post({ version: 'http/1.1' })],
     ['has a method in lower case', () => post({ method: 'post' })],
@@ -385,6 +387,58 @@ describe('pipelined requests', () => {
     for (const event of events) expect(stored.get(event.event_id)).toEqual([JSON.stringify(event)]);
   });
 
+  const REFUSED: readonly (readonly [what: string, parts: RequestParts])[] = [
+    ['no key', { key: undefined }],
+    ['a wrong key', { key: 'nonsense' }],
+    ['a key that may be new', { key: `cek_abcdefghijkl_${'a'.repeat(43)}` }],
+    ['a wrong path', { target: '/event/none' }],
+    ['a wrong method', { method: 'GET', body: '' }],
+    ['no host', { headers: { Host: undefined } }],
+  ];
+
+  test.each(REFUSED)(
+    'a hundred with %s, where no key was shown, get one answer, and nothing behind it is read [R-316]',
+    async (_what, parts) => {
+      const connection = await open();
+      const event = sampleEvent();
+      const behind = post({ body: JSON.stringify(event) });
+      connection.write(Buffer.concat([...Array<Buffer>(99).fill(post(parts)), behind, behind]));
+      const answers = await connection.answers();
+      expect(answers).toHaveLength(1);
+      expect(answers[0]?.status).toBeGreaterThanOrEqual(400);
+      expect(await connection.ending()).toBe('end');
+      expect(storedBodies(collector.dataDir, event.event_id)).toEqual([]);
+    },
+  );
+
+  test('of which none was shown a key are not followed by a tunnel or an upgrade [R-316]', async () => {
+    for (const behind of ['CONNECT collector.test:443', 'OPTIONS /event/outcome', 'GET /event/outcome']) {
+      const connection = await open();
+      const upgrade = 'Host: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
+      connection.write(`GET / HTTP/1.1\r\nHost: a\r\n\r\n${behind} HTTP/1.1\r\n${upgrade}`);
+      expect((await connection.answers()).map(({ status }) => status)).toEqual([404]);
+    }
+  });
+
+  test('one after the other are each answered, also where no key was shown [R-316]', async () => {
+    const connection = await open();
+    for (const [, parts] of REFUSED.slice(0, 5)) {
+      connection.write(post(parts));
+      expect((await connection.answer())?.status).toBeGreaterThanOrEqual(400);
+    }
+    connection.write(post());
+    expect((await connection.answer())?.status).toBe(201);
+  });
+
+  test('with a key are answered before the refusal that ends the connection: the sixteenth at once [R-316]', async () => {
+    const connection = await open();
+    const wrong = post({ target: '/event/none' });
+    connection.write(Buffer.concat([post(), ...Array<Buffer>(100).fill(wrong)]));
+    const answers = await connection.answers();
+    expect(answers.map(({ status }) => status)).toEqual([201, ...Array<number>(16).fill(404)]);
+    expect(answers.map((answer) => answer.header('Connection')).lastIndexOf('keep-alive')).toBe(15);
+  });
+
   const BEHIND: readonly (readonly [what: string, bytes: () => string | Uint8Array])[] = [
     ['garbage', () => 'garbage\r\n\r\n'],
     ['a broken length', () => byHand('Content-Length: -1\r\n', '')],
@@ -405,6 +459,18 @@ describe('pipelined requests', () => {
         expect(answers[0]?.status).toBe(201);
         expect(storedBodies(collector.dataDir, event.event_id)).toHaveLength(1);
       }
+    },
+  );
+
+  test.each([
+    ['a request behind Connection: close', { headers: { Connection: 'close' } }, () => post()],
+    ['a request behind HTTP/1.0', { version: 'HTTP/1.0' }, () => post()],
+    ['garbage', {}, () => Buffer.from('garbage\r\n\r\n')],
+  ] as const)(
+    'a valid one before %s has its answer, which is the last [R-319]',
+    async (_what, parts, behind) => {
+      const answers = await answersTo(Buffer.concat([post(), post(parts), behind()]));
+      expect(answers.map(({ status }) => status)).toEqual([201, 201]);
     },
   );
 
@@ -533,6 +599,14 @@ describe('other ways to begin', () => {
 });
 
 describe('a connection', () => {
+  test('whose client has ended its side is answered, what it sent being whole [R-319]', async () => {
+    const events = [sampleEvent(), sampleEvent()];
+    const bytes = Buffer.concat(events.map((event) => post({ body: JSON.stringify(event) })));
+    const answers = await answersTo(bytes);
+    expect(answers.map(({ status }) => status)).toEqual([201, 201]);
+    for (const { event_id } of events) expect(storedBodies(collector.dataDir, event_id)).toHaveLength(1);
+  });
+
   test('is used again for many requests, accepted and refused', async () => {
     const connection = await open();
     for (let i = 0; i < 60; i++) {

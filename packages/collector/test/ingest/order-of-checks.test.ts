@@ -15,6 +15,7 @@ import {
   type RequestParts,
 } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';
+import { storedBodies } from '../running/stored-bodies.js';
 
 const DAY = 86_400_000;
 const MAX_BODY = 64 << 10;
@@ -164,8 +165,6 @@ describe('a path or method that is none', () => {
     '/event/outcome/',
     '//event/outcome',
     '/event//outcome',
-    '/event/outcome?',
-    '/event/outcome?pretty=1',
     '/event/Outcome',
     '/EVENT/OUTCOME',
     '/event/%6Futcome',
@@ -176,9 +175,9 @@ describe('a path or method that is none', () => {
     '/event/__proto__',
     '/event/constructor',
     '/v1/event/outcome',
+    '/event/none?/event/outcome',
     '*',
     'http://collector.test/event/nothing',
-    'http://collector.test/event/outcome?x=1',
     'ftp://collector.test/event/outcome',
     'http://collector.test',
   ];
@@ -186,6 +185,24 @@ describe('a path or method that is none', () => {
     const body = JSON.stringify(sampleEvent('outcome'));
     expectError(await send(collector.port, { target, key: collector.key, body }), 'not_found');
     expectError(await send(collector.port, { target, method: 'OPTIONS' }), 'not_found');
+  });
+
+  test.each([
+    '/event/outcome?',
+    '/event/outcome?pretty=1',
+    '/event/outcome?a=/event/none#x',
+    'http://collector.test/event/outcome?x=1',
+  ])('%s is the endpoint: a query is ignored, and a key in it is none [R-308]', async (target) => {
+    const event = sampleEvent('outcome');
+    const body = JSON.stringify(event);
+    expect((await send(collector.port, { target, key: collector.key, body })).status).toBe(201);
+    expect(storedBodies(collector.dataDir, event.event_id)).toEqual([body]);
+    const inQuery = `${target}${target.includes('?') ? '&' : '?'}X-API-Key=${collector.key}&key=${collector.key}`;
+    expectError(await send(collector.port, { target: inQuery, body }), 'key_missing');
+    expectError(await send(collector.port, { target, method: 'PUT' }), 'method_not_allowed');
+    const { stdout, stderr } = collector.running.output;
+    expect(stderr).not.toMatch(/pretty|event\/none#x/);
+    expect(stdout + stderr).not.toContain(collector.key);
   });
 
   test.each(['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PURGE', 'SEARCH', 'QUERY'])(
@@ -228,7 +245,7 @@ describe('a key', () => {
   });
 
   test('whose secret is wrong is answered like an unknown one, to the byte [R-404]', async () => {
-    const undated = (answer: RawAnswer) => answer.raw.replace(/Date: .*\r\n/, '');
+    const undated = (answer: RawAnswer) => answer.raw.replace(/(Date|X-Request-Id): .*\r\n/g, '');
     const wrong = await post(newKeyText(collector.key.slice(4, 16)));
     expect(undated(wrong)).toBe(undated(await post(newKeyText(newKeyId()))));
   });

@@ -36,6 +36,29 @@ test('[R-845] events of one key that wait for a slow ledger leave room for those
   expect(await queue('greedy', 1)).toBe(1);
 });
 
+test('[R-321] a key whose event took long is refused while another key sends, and that one is not', async () => {
+  const { ingest, port, ledger } = await collectorWithoutLedger(16);
+  /** @returns the status of an event, which takes the ledger so long if it gets there. */
+  const statusOf = async (key: string, tookMs = 0): Promise<number | undefined> => {
+    const connection = await RawConnection.open(port);
+    onTestFinished(() => connection.close());
+    connection.write(requestBytes({ key, body: JSON.stringify(sampleEvent()) }));
+    await expect.poll(() => ingest.pending > 0 || connection.rest !== '', { interval: 1 }).toBe(true);
+    await new Promise(setImmediate);
+    if (ledger.take() !== undefined) {
+      ledger.answer('accepted', undefined, tookMs);
+      ledger.send();
+    }
+    return (await connection.answer())?.status;
+  };
+  const LONG = 600_000;
+  expect(await statusOf('costly', LONG)).toBe(201);
+  expect(await statusOf('costly')).toBe(201);
+  expect(await statusOf('modest')).toBe(201);
+  expect(await statusOf('costly')).toBe(503);
+  for (let i = 0; i < 10; i++) expect(await statusOf('modest')).toBe(201);
+});
+
 test('[R-845] a ledger that answers nothing leads to quick refusals, and what was accepted stays whole', async () => {
   const capacity = 2048;
   const { ingest, port, ledger } = await collectorWithoutLedger(capacity);

@@ -151,21 +151,23 @@ describe('[R-803] places', () => {
   }
   const real = (socket: FakeSocket) => socket as unknown as Socket;
   function fill(limit: number, address: (i: number) => string) {
-    const places = new Places(limit);
+    const lost: [reason: string, remote: string | undefined][] = [];
+    const places = new Places(limit, (reason, remote) => lost.push([reason, remote]));
     const enter = (from: string): FakeSocket => {
       const socket = new FakeSocket(from);
       expect(places.admit(real(socket))).toBe(!socket.destroyed);
       return socket;
     };
-    return { enter, places, held: Array.from({ length: limit }, (_, i) => enter(address(i))) };
+    return { enter, lost, held: Array.from({ length: limit }, (_, i) => enter(address(i))) };
   }
   const survivors = (sockets: readonly FakeSocket[]) =>
     sockets.flatMap(({ destroyed }, i) => (destroyed ? [] : [i]));
 
   test('go from whoever has the most without a key, the oldest first', () => {
-    const { enter, held } = fill(10, (i) => (i < 3 ? ONE : OTHER));
+    const { enter, lost, held } = fill(10, (i) => (i < 3 ? ONE : OTHER));
     enter('127.0.0.3');
     enter(OTHER);
+    expect(lost).toEqual(Array(2).fill(['displaced', OTHER]));
     expect(survivors(held)).toEqual([0, 1, 2, 5, 6, 7, 8, 9]);
   });
 

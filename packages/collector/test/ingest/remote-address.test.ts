@@ -10,7 +10,7 @@ const byItself = oneCollector();
 /** The address with which a refusal of such a request is logged. */
 async function remoteOf(collector: OneCollector, headers: Record<string, string>): Promise<unknown> {
   const before = collector.running.output.stderr.length;
-  await send(collector.port, { headers });
+  await send(collector.port, { key: collector.key, body: '{}', headers });
   let line: string | undefined;
   await expect
     .poll(
@@ -18,7 +18,7 @@ async function remoteOf(collector: OneCollector, headers: Record<string, string>
         (line = collector.running.output.stderr
           .slice(before)
           .split('\n')
-          .find((one) => one.includes('key_missing'))),
+          .find((one) => one.includes('validation_failed'))),
     )
     .toBeDefined();
   return (JSON.parse(line ?? '') as { remote?: unknown }).remote;

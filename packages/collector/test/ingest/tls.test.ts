@@ -6,7 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { SecureVersion, TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Authority, writePair } from '../running/certificates.js';
-import { run, start, storedEvents, temporaryDirectory, type Running } from '../running/collector-process.js';
+import {
+  outcomeEvent,
+  run,
+  start,
+  storedEvents,
+  temporaryDirectory,
+  type Running,
+} from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { RawConnection, requestBytes } from '../running/raw-http.js';
 import { handshake, post, resume, shownName, type Sender } from '../running/tls-client.js';
@@ -48,6 +55,28 @@ beforeAll(async () => {
 afterAll(async () => {
   await running.stop();
   for (const directory of [dataDir, certificates]) fs.rmSync(directory, { recursive: true, force: true });
+});
+
+/** All that comes back for these bytes, the client's side of the connection being ended behind them. */
+async function answersTo(bytes: Uint8Array): Promise<string> {
+  const socket = await handshake(running.port, { ...sender, options: { allowHalfOpen: true } as object });
+  let text = '';
+  socket.setEncoding('latin1').on('data', (piece: string) => (text += piece));
+  const ended = new Promise((resolve, reject) => socket.once('end', resolve).once('error', reject));
+  socket.end(bytes);
+  await ended;
+  socket.destroy();
+  return text;
+}
+
+test('whose client has ended its side of TLS is answered [R-319]', async () => {
+  const bytes = requestBytes({ key, body: JSON.stringify(outcomeEvent()) });
+  expect(await answersTo(bytes)).toMatch(/^HTTP\/1\.1 201 /);
+});
+
+test('over TLS, too, a hundred requests at once, where no key was shown, get one answer [R-316]', async () => {
+  const bytes = Array<Buffer>(100).fill(requestBytes({ target: '/event/none' }));
+  expect((await answersTo(Buffer.concat(bytes))).split('HTTP/1.1 404')).toHaveLength(2);
 });
 
 describe('a handshake [R-821]', () => {
@@ -213,7 +242,7 @@ test('the first start prints a curl line that says whom to believe [R-505]', asy
   await collector.stop();
   fs.rmSync(directory, { recursive: true, force: true });
   expect(collector.output.stdout).toContain(` https://127.0.0.1:${collector.port}/event/inference-start`);
-  expect(collector.output.stdout).toContain(`--cacert '${path.join(certificates, 'tls.crt')}' `);
+  expect(collector.output.stdout).toContain(`--cacert ${path.join(certificates, 'tls.crt')} `);
 });
 
 test('a session is taken up again, but not past a renewed certificate [R-821]', async () => {
@@ -241,7 +270,7 @@ test('what was reloaded and did not change is not told again, and the last line 
   fs.writeFileSync(path.join(certificates, 'tls.key'), authority.issue().key);
   running.process.kill('SIGHUP');
   const failed = 'configuration reloaded, but not what is listed as kept';
-  await expect.poll(() => logged(failed)).toMatchObject([{ level: 50, kept: ['TLS certificate'] }]);
+  await expect.poll(() => logged(failed)).toMatchObject([{ level: 'error', kept: ['TLS certificate'] }]);
   renew('good');
   running.process.kill('SIGHUP');
   await expect.poll(reloads).toBe(done + 2);

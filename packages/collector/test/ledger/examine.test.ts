@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { EVENT_KINDS } from '@clinical-events/protocol';
-import { describe, expect, test } from 'vitest';
+import { EVENT_KINDS, NAMED_FIELDS, PROFILES, validateEvent } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { examine, isFault, type Examined, type Fault } from '../../src/ledger/examine.js';
 import { outcomeText, sampleEvent } from '../running/sample-events.js';
 
@@ -138,5 +139,82 @@ describe('what is taken from a good body', () => {
   test('is never a member that only has its name', () => {
     const body = outcomeText('{"event_id":"x","run_id":"y"}').replace('{', '{"__proto__":{"run_id":"z"},');
     expect(examined(body).runId).toEqual(new Uint8Array(16));
+  });
+});
+
+describe('a body of many values [R-322]', () => {
+  /** Beyond what is parsed; members among them, so that a name is looked up among many. */
+  const MANY = `"many":[${'0,'.repeat(600)}0],${Array.from({ length: 600 }, (_, i) => `"m${i}":{}`).join()}`;
+  const withMany = (body: string) => `${body.slice(0, -1)},${MANY}}`;
+
+  /** Sets the field at a pointer; a parent that is no object becomes one. */
+  function set(event: Record<string, unknown>, pointer: string, value: unknown): void {
+    const [first = '', second] = pointer.slice(1).split('/');
+    if (second === undefined) event[first] = value;
+    else event[first] = { ...(event[first] as object), [second]: value };
+  }
+
+  const field = fc.tuple(
+    fc.constantFrom(...NAMED_FIELDS),
+    fc.oneof(
+      fc.constantFrom('clinician', 'other', 'text', 'rating', 'unknown', 's3://a/b', '2026-01-01T00:00:00Z'),
+      fc.constantFrom(5, 0.5, 2 ** 31, null, true, undefined),
+      fc.jsonValue({ maxDepth: 2 }),
+    ),
+  );
+
+  test('gets the verdict that it gets by its whole value', () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...EVENT_KINDS),
+        fc.constantFrom(...PROFILES),
+        fc.array(field, { maxLength: 3 }),
+        (kind, profile, fields) => {
+          const event = sampleEvent(kind);
+          for (const [pointer, value] of fields) set(event, pointer, value);
+          const body = withMany(JSON.stringify(event));
+          const result = examine(Buffer.from(body), kind, profile, DEPTH);
+          const issues = validateEvent(kind, profile, JSON.parse(body));
+          expect(isFault(result) ? result.details : undefined).toEqual(issues && { issues });
+          if (!isFault(result))
+            expect(result).toEqual(examine(Buffer.from(JSON.stringify(event)), kind, profile, DEPTH));
+        },
+      ),
+      { numRuns: 1000 },
+    );
+  });
+
+  test('is no event when it is no object', () => {
+    for (const body of [`[${'{},'.repeat(1000)}{}]`, ` [${'1,'.repeat(1000)}1]`]) {
+      expect(faultOf(body)).toMatchObject({
+        code: 'validation_failed',
+        details: { issues: [{ pointer: '' }] },
+      });
+    }
+  });
+
+  test('says where it stops being JSON, and not of a text that ends too soon', () => {
+    const body = withMany(outcomeText('"😀"'));
+    expect(faultOf(`${body}x`)).toEqual({ code: 'invalid_json', details: { offset: body.length } });
+    expect(faultOf(body.slice(0, -1))).toEqual({ code: 'invalid_json' });
+  });
+
+  test('is refused when a name repeats, however it is spelt and wherever', () => {
+    expect(faultOf(withMany(outcomeText('{"a":[{"bé":1,"b\\u00e9":2}]}')))).toEqual({
+      code: 'duplicate_key',
+    });
+    expect(faultOf(withMany(outcomeText('1')).replace('"m599"', String.raw`"\u006d0"`))?.code).toBe(
+      'duplicate_key',
+    );
+    expect(faultOf(withMany(outcomeText('{"a":{"b":1},"b":{"a":1}}')))).toBeUndefined();
+  });
+
+  test('is not built: no text of more than a field is given to the parser', () => {
+    const parse = vi.spyOn(JSON, 'parse');
+    onTestFinished(() => parse.mockRestore());
+    expect(faultOf(withMany(outcomeText('1')))).toBeUndefined();
+    const longest = Math.max(...parse.mock.calls.map(([text]) => text.length));
+    expect(longest).toBeGreaterThan(30);
+    expect(longest).toBeLessThan(100);
   });
 });

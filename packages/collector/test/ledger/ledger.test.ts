@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { MessageChannel } from 'node:worker_threads';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   Ledger,
   MAX_BATCH_BYTES,
@@ -29,12 +29,19 @@ interface Settled {
   readonly code: string | undefined;
 }
 
+/** For what the ledger does by itself, about once a second. */
+const WAIT = { timeout: 30_000, interval: 50 };
+
 /** A ledger over a store that does as it is told, with writers in the same thread. */
 class Bench {
   readonly states: [LedgerState, unknown][] = [];
   readonly batches: Candidate[][] = [];
   readonly settled: Settled[] = [];
+  /** How long each event kept the thread busy. */
+  readonly tookMs: number[] = [];
   closed = false;
+  look: () => void = () => undefined;
+  prove: () => Promise<void> = () => Promise.reject(new NotCommitted('still full'));
   /** The event ids of the leaves, in their order. */
   readonly leafIds: string[] = [];
   readonly leaves: Leaves = {
@@ -63,7 +70,8 @@ class Bench {
       rings.push(new RingReader(memory, port2));
       onTestFinished(() => port1.close());
       this.#writers.push(
-        new RingWriter(memory, port1, 8 << 20, (name, answer, fault) => {
+        new RingWriter(memory, port1, 8 << 20, (name, answer, fault, _place, tookMs) => {
+          this.tookMs.push(tookMs);
           this.settled.push({ name, answer, code: fault?.code });
           if (--this.#waiting === 0) this.#idle?.();
         }),
@@ -74,6 +82,8 @@ class Bench {
         this.batches.push([...batch]);
         return append(batch);
       },
+      look: () => this.look(),
+      prove: () => this.prove(),
       close: () => {
         this.closed = true;
         return Promise.resolve();
@@ -279,6 +289,35 @@ describe('the ledger', () => {
     expect(bench.states).toEqual([['failed', cause]]);
     await bench.stop();
   });
+  test('[R-610] is open again without an event once the store has proved that it can store', async () => {
+    const cause = new NotCommitted('no space');
+    const bench = new Bench(() => {
+      throw cause;
+    });
+    let full = true;
+    let tries = 0;
+    bench.prove = () => (tries++, full ? Promise.reject(new NotCommitted('still none')) : Promise.resolve());
+    expect(await bench.ask('a')).toEqual(['notCommitted']);
+    await vi.waitFor(() => expect(tries).toBe(1), WAIT);
+    expect(bench.states).toEqual([['refusing', cause]]);
+    full = false;
+    await vi.waitFor(() => expect(bench.states.length).toBe(2), WAIT);
+    expect(bench.states[1]).toEqual(['open', undefined]);
+    await bench.stop();
+  }, 60_000);
+
+  test('[R-611] has failed once a look at the store finds it changed, with no event and with the next one', async () => {
+    const bench = new Bench(acceptAll);
+    expect(await bench.ask('a')).toEqual(['accepted']);
+    const cause = new CommitUnknown('the segment was removed');
+    bench.look = () => {
+      throw cause;
+    };
+    await vi.waitFor(() => expect(bench.states).toEqual([['failed', cause]]), WAIT);
+    expect(await bench.ask('b')).toEqual(['unknown']);
+    expect(bench.batches.length).toBe(1);
+    await bench.stop();
+  }, 60_000);
 
   test.each<[string, () => Error, boolean]>([
     ['cannot know what it committed', () => new CommitUnknown('a flush failed'), false],
@@ -327,4 +366,18 @@ describe('the ledger', () => {
     await stopped;
     expect(bench.closed).toBe(true);
   });
+});
+
+test('[R-321] an answer says how long its event was examined and compared', async () => {
+  const bench = new Bench((batch) => {
+    for (const candidate of batch) candidate.comparedMs = 1000;
+    return batch.map(() => 'duplicate');
+  });
+  expect(await bench.ask('compared')).toEqual(['accepted']);
+  bench.send('faulty', `[${'{},'.repeat(300_000)}{}]`);
+  expect(await bench.answered()).toMatchObject([{ answer: 'fault' }]);
+  const [compared = 0, examined = 0] = bench.tookMs;
+  expect(compared).toBeGreaterThanOrEqual(1000);
+  expect(examined).toBeGreaterThan(0.1);
+  await bench.stop();
 });

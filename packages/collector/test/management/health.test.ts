@@ -8,21 +8,20 @@ const NOW = 1e6;
 interface Given {
   readonly phase?: Phase;
   readonly state?: LedgerState;
-  readonly failedAgo?: number;
   /** For so long the ledger's thread has said nothing; undefined: it was never open. */
   readonly silent?: number | undefined;
 }
 
 function health(given: Given = {}): ReturnType<typeof healthOf> {
-  const { phase, state, failedAgo, silent }: Given = {
-    ...{ phase: 'running', state: 'open', failedAgo: Infinity, silent: 100 },
+  const { phase, state, silent }: Given = {
+    ...{ phase: 'running', state: 'open', silent: 100 },
     ...given,
   };
   return healthOf(
     {
       phase: () => phase,
       ledgerLivedAt: () => (silent === undefined ? undefined : NOW - silent),
-      ingest: { storage: { state, failedAt: NOW - failedAgo } } as never,
+      ingest: { storage: { state } } as never,
     },
     NOW,
   );
@@ -44,9 +43,9 @@ test.each([
   [{ phase: 'starting', silent: undefined }, 'startup'],
   [{ phase: 'stopping' }, 'shutdown'],
   [{ silent: 10_001 }, 'ledger_thread'],
-  [{ state: 'refusing', failedAgo: 9999 }, 'storage'],
+  [{ state: 'refusing' }, 'storage'],
   [{ state: 'failed' }, 'storage'],
-] as const)('[R-832] with %o it lives, and is not ready because of %s', (facts, name) => {
+] as const)('[R-610] [R-832] with %o it lives, and is not ready because of %s', (facts, name) => {
   const checks = health(facts);
   expect([isLive(checks), isReady(checks)]).toEqual([true, false]);
   expect(failing(checks)).toEqual([name]);
@@ -62,8 +61,4 @@ test('[R-832] a thread that says nothing for a minute wants a new start', () => 
   // While it is being opened, or closes, nobody asks it.
   expect(isLive(health({ phase: 'stopping', silent: 60_001 }))).toBe(true);
   expect(isLive(health({ phase: 'starting', silent: 60_001 }))).toBe(true);
-});
-
-test('[R-832] ten seconds after an event could not be stored it is ready again, so that one can be tried', () => {
-  expect(isReady(health({ state: 'refusing', failedAgo: 10_000 }))).toBe(true);
 });

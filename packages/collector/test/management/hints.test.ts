@@ -4,14 +4,19 @@ import { warningsOf } from '../../src/management/warnings.js';
 import { DAY, NOW, WELL } from './well.js';
 
 test('[R-834] what is not set up is a hint that says what to do, and no warning', () => {
-  const nothing = { ...WELL, sinks: [], lastBackup: undefined, lastVerify: undefined, logBeganAt: NOW };
+  const nothing = {
+    ...{ ...WELL, sinks: [], keyDiesWithDisk: true },
+    ...{ lastBackup: undefined, lastVerify: undefined, logBeganAt: NOW },
+  };
   const hints = hintsOf(nothing);
-  expect(hints.map(({ id }) => id)).toEqual(['no_checkpoint_sink', 'no_backup_yet', 'not_verified_yet']);
+  expect(hints.map(({ id }) => id)).toEqual([
+    ...['no_checkpoint_sink', 'signing_key_not_copied', 'no_backup_yet', 'not_verified_yet'],
+  ]);
   expect(hints.map(({ what_to_do }) => /--checkpoint-sink|collector \w+/.exec(what_to_do)?.[0])).toEqual([
-    ...['--checkpoint-sink', 'collector backup', 'collector verify'],
+    ...['--checkpoint-sink', 'collector signing', 'collector backup', 'collector verify'],
   ]);
   expect(warningsOf(nothing)).toEqual([]);
-  expect(hintsOf({ ...nothing, events: 0 })).toHaveLength(3);
+  expect(hintsOf({ ...nothing, events: 0 })).toHaveLength(4);
   expect(hintsOf(WELL)).toEqual([]);
 });
 

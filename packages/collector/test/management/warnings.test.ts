@@ -29,8 +29,8 @@ const down = (state: 'failing' | 'forked', since?: number) => [
 ];
 
 test.each<[string, Partial<Facts>, string[]]>([
-  ['refusing', { storage: { state: 'refusing', failedAt: 1 } }, ['critical storage_unavailable']],
-  ['failed', { storage: { state: 'failed', failedAt: 1 } }, ['critical storage_unavailable']],
+  ['refusing', { storage: { state: 'refusing' } }, ['critical storage_unavailable']],
+  ['failed', { storage: { state: 'failed' } }, ['critical storage_unavailable']],
   ['9 % left', { disk: { freeBytes: 9, totalBytes: 100 } }, ['warning disk_full_soon']],
   ['4 % left', { disk: { freeBytes: 4, totalBytes: 100 } }, ['critical disk_full_soon']],
   ['13 days left', { daysUntilFull: 13 }, ['warning disk_full_soon']],
@@ -99,6 +99,8 @@ test.each<[string, Partial<Facts>, string[]]>([
   ],
   ['clock', { clockStep: { at: NOW - 1000, by: -7_200_000 } }, ['warning clock_stepped']],
   ['clock long ago', { clockStep: { at: NOW - 2 * DAY, by: -7_200_000 } }, []],
+  ['log lines dropped', { droppedLines: { lines: 2, at: NOW - 1000 } }, ['warning log_lines_dropped']],
+  ['log lines dropped long ago', { droppedLines: { lines: 2, at: NOW - DAY } }, []],
   ['token in clear', { tokenInClear: true }, ['warning operator_token_in_clear']],
   ['exposed', { exposed: true }, ['warning data_directory_exposed']],
 ])('[R-834] %s', (_name, facts, expected) => {
@@ -114,7 +116,7 @@ test.each<[string, Partial<Facts>, string[]]>([
 test('[R-834] the gravest come first, and all at once are told', () => {
   const found = warningsOf({
     ...WELL,
-    storage: { state: 'refusing', failedAt: 1 },
+    storage: { state: 'refusing' },
     disk: { freeBytes: 0, totalBytes: 100 },
     queue: { events: 100, bytes: 1000, maxEvents: 100, maxBytes: 1000 },
     entries: 12,
@@ -127,6 +129,7 @@ test('[R-834] the gravest come first, and all at once are told', () => {
     keysCurrent: false,
     certificates: [{ name: 'ingest', notAfter: NOW + 2 * DAY }],
     clockStep: { at: NOW, by: 5000 },
+    droppedLines: { lines: 1, at: NOW },
     exposed: true,
     tokenInClear: true,
   });

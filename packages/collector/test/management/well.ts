@@ -15,7 +15,7 @@ export const WELL_SINK = {
 
 export const WELL: Facts = {
   now: NOW,
-  storage: { state: 'open', failedAt: 0 },
+  storage: { state: 'open' },
   queue: { events: 0, bytes: 0, maxEvents: 100, maxBytes: 1000 },
   disk: { freeBytes: 500e9, totalBytes: 1000e9 },
   daysUntilFull: 400,
@@ -34,6 +34,8 @@ export const WELL: Facts = {
   certificates: [{ name: 'ingest', notAfter: NOW + 15 * DAY }],
   clockStep: undefined,
   exposed: false,
+  droppedLines: { lines: 0, at: undefined },
+  keyDiesWithDisk: false,
   tokenInClear: false,
 };
 

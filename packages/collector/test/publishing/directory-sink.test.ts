@@ -55,7 +55,11 @@ describe('a directory sink', () => {
     await give(sinkOn(directory), 5);
     expect(await give(sinkOn(directory), 5)).toBe(1);
     const rotated = new SampleLog(newKey());
-    const both = { tiles: log.tiles, logKeys: () => [log.signer.key, rotated.signer.key] };
+    const both = {
+      tiles: log.tiles,
+      entries: log.entries,
+      logKeys: () => [log.signer.key, rotated.signer.key],
+    };
     const sink = new DirectorySink({ path: directory, shown: 'dir:', files: nodeSinkFiles, log: both });
     const notes = [rotated.published(5)];
     expect(await sink.deliver(notes, attemptFor(notes))).toBe(1);
@@ -210,7 +214,7 @@ describe('a directory sink', () => {
   test('says that the tree lacks hashes when it has to compare and cannot', async () => {
     const directory = scratchDirectory();
     await give(sinkOn(directory), 200);
-    const empty = { tiles: { hashes: () => Buffer.alloc(0) }, logKeys: log.logKeys };
+    const empty = { tiles: { hashes: () => Buffer.alloc(0) }, entries: log.entries, logKeys: log.logKeys };
     const sink = new DirectorySink({ path: directory, shown: 'dir:', files: nodeSinkFiles, log: empty });
     const notes = [log.published(210)];
     const error = await rejection(sink.deliver(notes, attemptFor(notes)));

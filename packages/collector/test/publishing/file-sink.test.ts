@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { NoteForged, splitNotes } from '@clinical-events/protocol/verify';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { verifyNote } from '../../src/integrity/note-signing.js';
 import { FileSink } from '../../src/publishing/file-sink.js';
 import { nodeSinkFiles, SinkFilesError, type SinkFiles } from '../../src/publishing/sink-files.js';
@@ -49,6 +49,31 @@ describe('a file sink', () => {
     await give(sinkOn(file), 2);
     await give(sinkOn(file), 1, 2, 3);
     expect(held(file)).toBe(notes(1, 2, 3));
+  });
+
+  test('[R-882] tells that the file was cut, moved aside or deleted since the last delivery, and goes on', async () => {
+    let lost = 0;
+    const giveTo = (sink: FileSink, size: number) => {
+      const given = [log.published(size)];
+      return sink.deliver(given, { ...attemptFor(given), lost: () => lost++ });
+    };
+    const file = scratchFile();
+    const sink = sinkOn(file);
+    for (const size of [1, 2, 3]) await giveTo(sink, size);
+    // What others append is no loss.
+    fs.appendFileSync(file, 'more\n\n');
+    await giveTo(sink, 4);
+    expect(lost).toBe(0);
+    fs.truncateSync(file, 1);
+    await giveTo(sink, 5);
+    fs.rmSync(file);
+    await giveTo(sink, 6);
+    fs.renameSync(file, `${file}.1`);
+    await giveTo(sink, 7);
+    expect(lost).toBe(3);
+    await giveTo(sink, 8);
+    expect(lost).toBe(3);
+    expect(held(file)).toBe(notes(7, 8));
   });
 
   test('[R-906] tells of another log in the file, at the start and later, and does not take a part of a name for one', async () => {
@@ -159,6 +184,13 @@ describe('a file sink', () => {
       );
       expect(held(file)).toBe(notes(9, 200) + torn);
     }
+  });
+
+  test('is told with the size of the ledger itself, of which the newest checkpoint covers less', async () => {
+    const file = scratchFile(notes(200));
+    log.held = 163;
+    onTestFinished(() => void (log.held = 0));
+    expect((await rejection(give(sinkOn(file), 150))).message).toContain('and this ledger has 163: ');
   });
 
   test('is forked when the ledger went on differently from what is there', async () => {

@@ -49,6 +49,7 @@ function outletOf(sink: Sink, options: Partial<OutletOptions> = {}) {
     onTrouble: vi.fn(),
     onForked: vi.fn(),
     onShared: vi.fn(),
+    onLost: vi.fn(),
     onRecovered: vi.fn(),
     onState: vi.fn(),
   };

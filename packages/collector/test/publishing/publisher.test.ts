@@ -21,12 +21,14 @@ function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
     onTrouble: tell(),
     onForked: tell(),
     onShared: tell(),
+    onLost: tell(),
     onRecovered: vi.fn(),
     onUnwritten: vi.fn<(message: string) => void>(),
   };
   const publisher = new Publisher({
     sinks: parseSinks(sinks),
     tiles: log.tiles,
+    entries: log.entries,
     dataDir,
     logKeys: log.logKeys,
     patience: PATIENCE,

@@ -29,24 +29,27 @@ const LEAVES = 300;
 export class SampleLog implements LogView {
   readonly tiles: HashSource;
   readonly logKeys = (): readonly NoteKey[] => [this.signer.key];
+  /** What the ledger is to hold that has come no further than the newest checkpoint, unless it is set. */
+  held = 0;
+  readonly entries = (): number => this.held;
 
   constructor(
     readonly signer: SampleKey = newKey(),
-    private readonly entries: readonly Buffer[] = leaves(LEAVES),
+    private readonly stored: readonly Buffer[] = leaves(LEAVES),
     private readonly origin = ORIGIN,
   ) {
-    this.tiles = levelsOf(entries);
+    this.tiles = levelsOf(stored);
   }
 
   /** The log with the same key whose leaves are others from this index on. */
   forkedAt(index: number): SampleLog {
-    const other = this.entries.map((leaf, i) => (i < index ? leaf : leafOf(Buffer.from(`other ${i}`))));
+    const other = this.stored.map((leaf, i) => (i < index ? leaf : leafOf(Buffer.from(`other ${i}`))));
     return new SampleLog(this.signer, other, this.origin);
   }
 
   /** The checkpoint over the first `size` leaves. */
   note(size: number, ...others: readonly SampleKey[]): string {
-    const text = formatCheckpoint({ origin: this.origin, size, root: mth(this.entries.slice(0, size)) });
+    const text = formatCheckpoint({ origin: this.origin, size, root: mth(this.stored.slice(0, size)) });
     const signers = [this.signer, ...others].map(({ privateKey }) => ({ name: this.origin, privateKey }));
     return signNote(text, signers);
   }
@@ -62,7 +65,13 @@ export function attemptFor(notes: readonly Published[]): Attempt {
   const newest = notes.at(-1);
   if (newest === undefined) throw new Error('nothing to deliver');
   const { signal } = new AbortController();
-  return { newest: newest.checkpoint, signal, progress: () => undefined, alsoHolds: () => undefined };
+  return {
+    newest: newest.checkpoint,
+    signal,
+    progress: () => undefined,
+    alsoHolds: () => undefined,
+    lost: () => undefined,
+  };
 }
 
 export function scratchDirectory(): string {

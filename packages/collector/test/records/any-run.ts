@@ -41,6 +41,33 @@ const objectText = (...known: readonly (readonly [string, string])[]) =>
   unnamed.map((members) => `{${membersText([...members, ...known])}}`);
 const optional = (text: fc.Arbitrary<string>) => fc.option(text, { nil: undefined });
 
+/** What an instrumentation says of an ending, and what only looks like it. */
+const ending = fc
+  .record(
+    {
+      ending: fc.constantFrom('"complete"', '"failed"', '"\\u0066ailed"', '"done"', '7'),
+      status: fc.constantFrom('429', '"500"', '4.29e2', '99', '"x"'),
+      error_name: fc.constantFrom('"TypeError"', '"\\ud800"', '{}'),
+      response_model: fc.constantFrom('"m-2026"', '""', '[]'),
+      usage: fc.constantFrom(
+        '{"input_tokens":11,"output_tokens":"7"}',
+        '{"input_tokens":1.10,"output_tokens":-1}',
+        '{"input_tokens" : 1e400}',
+        '7',
+      ),
+    },
+    { requiredKeys: [] },
+  )
+  .map((members) => Object.entries(members));
+const endedText = (...known: readonly (readonly [string, string])[]) =>
+  fc.tuple(unnamed, ending).map(([members, told]) => `{${membersText([...members, ...told, ...known])}}`);
+const system = fc.oneof(
+  objectText(['latency_ms', '1e2']),
+  fc
+    .constantFrom('{"by":"openai","attempt":2}', '{"by":"","attempt":"3"}', '{"by":7}', '"openai"')
+    .map((said) => `{"instrumentation":${said}}`),
+);
+
 const PAYLOADS: Readonly<Record<EventKind, Readonly<Record<string, fc.Arbitrary<string | undefined>>>>> = {
   'inference-start': {
     model_instance: optional(objectText(['model_id', '"sepsis-risk"'])),
@@ -49,11 +76,17 @@ const PAYLOADS: Readonly<Record<EventKind, Readonly<Record<string, fc.Arbitrary<
     inputs: optional(objectText(['prompt', '"?"'])),
   },
   'internal-artifact': {
-    artifact: objectText(['artifact_type', '"other"'], ['artifact_uri', '"urn:x:1"']),
+    artifact: endedText(['artifact_type', '"other"'], ['artifact_uri', '"urn:x:1"']),
   },
-  'human-output': { output: fc.oneof(objectText(['output_uri', '"urn:x:2"']), objectText()) },
+  'human-output': { output: fc.oneof(endedText(['output_uri', '"urn:x:2"']), endedText()) },
   outcome: { outcome: objectText() },
-  'user-feedback': { feedback: objectText() },
+  'user-feedback': {
+    feedback: fc.oneof(
+      objectText(),
+      objectText(['rating_value', '"4.50"']),
+      objectText(['rating_value', '4.50']),
+    ),
+  },
 };
 
 const timestamp = fc.constantFrom(
@@ -87,7 +120,7 @@ const sent = (eventId: string): fc.Arbitrary<Sent> =>
         upper: fc.boolean(),
         timestamp,
         version: fc.constantFrom('0.0.1', '0.0.2', 'z'),
-        system: objectText(['latency_ms', '1e2']),
+        system,
         unnamed,
         sequence: fc.integer({ min: 1, max: 1000 }),
         receivedAt: fc.constantFrom(

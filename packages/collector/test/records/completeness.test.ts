@@ -13,7 +13,9 @@ const withStart = (more: Readonly<Record<string, unknown>>) => [
 
 describe('the completeness of a record', () => {
   test('is full with a start with all four objects, an output with its place, an outcome and feedback [R-206]', () => {
-    expect(completeness(fullRun())).toEqual({ level: 'full', missing: [], orphans: [] });
+    expect(completeness(fullRun())).toEqual({
+      ...{ level: 'full', missing: [], orphans: [], numbers_in_text: [] },
+    });
     expect(completeness(without('internal-artifact').slice(0, 1)).level).toBe('minimum');
   });
 
@@ -54,7 +56,7 @@ describe('the completeness of a record', () => {
   });
 
   test('is incomplete without a start, and then all that a start says is missing too [R-207]', () => {
-    expect(completeness([event({ kind: 'outcome', n: 4 })])).toEqual({
+    expect(completeness([event({ kind: 'outcome', n: 4 })])).toMatchObject({
       level: 'incomplete',
       missing: ['inference-start', 'model', 'user', 'target', 'inputs', 'output', 'feedback'],
       orphans: [],
@@ -63,7 +65,7 @@ describe('the completeness of a record', () => {
 
   test('is incomplete when an event hangs on one that the log does not have, and names the event [R-207]', () => {
     const lost = event({ kind: 'outcome', n: 6, parent: id(99) });
-    expect(completeness([...fullRun(), lost])).toEqual({
+    expect(completeness([...fullRun(), lost])).toMatchObject({
       level: 'incomplete',
       missing: ['parent'],
       orphans: [id(6)],
@@ -74,6 +76,21 @@ describe('the completeness of a record', () => {
     const retired = fullRun().map(({ event: { kind } }, i) =>
       event({ kind, n: i + 1, payloadState: 'retired' }),
     );
-    expect(completeness(retired)).toEqual({ level: 'incomplete', missing: ['payload'], orphans: [] });
+    expect(completeness(retired)).toMatchObject({ level: 'incomplete', missing: ['payload'], orphans: [] });
+  });
+
+  test('names events that write a number as a text, and nothing is missing for it [R-208]', () => {
+    const rated = (n: number, rating_value: unknown) =>
+      event({ kind: 'user-feedback', n, more: { feedback: { rating_value } } });
+    const odd = ['05', '4,5', '5/5', ' 5', '1e999', '', 5, null].map((value, i) => rated(20 + i, value));
+    expect(completeness([...fullRun(), rated(7, '5'), rated(6, '-1.50e0'), ...odd])).toEqual({
+      ...{ level: 'full', missing: [], orphans: [] },
+      numbers_in_text: [id(6), id(7)],
+    });
+    const usage = { input_tokens: '11' };
+    const system_metadata = { instrumentation: { by: 'a client of another language' } };
+    const output = { output_uri: 'urn:x:1', ending: 'complete', usage };
+    const ended = event({ kind: 'human-output', n: 9, more: { output, system_metadata } });
+    expect(completeness([...fullRun(), ended]).numbers_in_text).toEqual([id(9)]);
   });
 });

@@ -5,17 +5,25 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
-const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
+/**
+ * As it is when installed, a link in a directory of PATH: messages then name the command `collector`, wherever the
+ * repository is.
+ */
+const BIN = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-bin-'));
+const MAIN = path.join(BIN, 'collector');
+fs.symlinkSync(path.resolve(import.meta.dirname, '../../dist/cli/main.js'), MAIN);
+process.once('exit', () => fs.rmSync(BIN, { recursive: true, force: true }));
 
 /**
  * The environment without the settings, and the wish for colours, of whoever runs the tests. Tests run side by side, so
  * that no two collectors may want the same management port.
  */
-const ENVIRONMENT = {
+export const ENVIRONMENT: NodeJS.ProcessEnv = {
   ...Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !/^(COLLECTOR_|OTEL_|FORCE_COLOR$)/.test(name)),
+    Object.entries(process.env).filter(([name]) => !/^(COLLECTOR_|OTEL_|npm_|FORCE_COLOR$)/.test(name)),
   ),
   COLLECTOR_MANAGEMENT_PORT: '0',
+  PATH: `${BIN}${path.delimiter}${process.env['PATH']}`,
 };
 
 export function temporaryDirectory(): string {
@@ -36,16 +44,25 @@ export interface Running {
   kill(): Promise<void>;
 }
 
-/** Starts one `collector` command and leaves it running; `output` grows as it writes. */
-export function launch(args: readonly string[]): {
+/**
+ * Starts one `collector` command and leaves it running; `output` grows as it writes.
+ * @param stderr where standard error goes instead, as an open file.
+ */
+export function launch(
+  args: readonly string[],
+  { stderr, env = {} }: { stderr?: number; env?: NodeJS.ProcessEnv } = {},
+): {
   readonly process: ChildProcess;
   readonly output: { stdout: string; stderr: string };
   readonly exited: Promise<number | null>;
 } {
-  const child = spawn(process.execPath, [MAIN, ...args], { env: ENVIRONMENT });
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    stdio: ['pipe', 'pipe', stderr ?? 'pipe'],
+    env: { ...ENVIRONMENT, ...env },
+  });
   const output = { stdout: '', stderr: '' };
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
   const exited = new Promise<number | null>((resolve) => child.on('close', (code) => resolve(code)));
   return { process: child, output, exited };
 }

@@ -49,6 +49,7 @@ export async function collectorWithoutLedger(
     logRequests: false,
     trustedProxies: new TrustedProxies(''),
     allowedOrigins: new AllowedOrigins(''),
+    keepsBodies: false,
   });
   const listener = new Listener(
     ingest,

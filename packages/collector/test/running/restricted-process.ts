@@ -1,6 +1,9 @@
 /** The `collector` command where it may do less than whoever runs the tests, or where somebody looks on. */
 import { spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
 import path from 'node:path';
+import { onTestFinished } from 'vitest';
+import { ENVIRONMENT } from './collector-process.js';
 
 const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
 const NOBODY = 65_534;
@@ -43,6 +46,23 @@ export function runReadOnly(directory: string, args: readonly string[]): Promise
   return ended('unshare', [...NAMESPACE, 'sh', '-c', script, 'sh', directory, ...command]);
 }
 
+/**
+ * Runs one command on a copy of the data directory that fills its file system to the last byte. Only where
+ * {@link canMount}.
+ * @param args without the data directory.
+ */
+export function runOnFullDisk(dataDir: string, args: readonly string[]): Promise<Ended> {
+  const script =
+    'mount -t tmpfs -o size=8m,mode=700 small "$1.full" && cp -a "$1/." "$1.full" && ' +
+    '! dd if=/dev/zero of="$1.full/ballast" bs=4k status=none 2>/dev/null && ' +
+    'full="$1.full" && shift && exec "$@" --data-dir "$full"';
+  fs.mkdirSync(`${dataDir}.full`);
+  const command = [process.execPath, MAIN, ...args];
+  return ended('unshare', [...NAMESPACE, 'sh', '-c', script, 'sh', dataDir, ...command]).finally(() =>
+    fs.rmdirSync(`${dataDir}.full`),
+  );
+}
+
 /** Whether a terminal can be had for a command: by script(1) of util-linux. */
 export const hasTerminal = spawnSync('script', ['-qec', 'true', '/dev/null']).status === 0;
 
@@ -54,4 +74,24 @@ export function runOnTerminal(args: readonly string[], columns?: number): Promis
   const wide = columns === undefined ? [] : ['stty', 'columns', String(columns), '&&'];
   // None of the words that the tests hand in needs quoting in a shell.
   return ended('script', ['-qec', [...wide, process.execPath, MAIN, ...args].join(' '), '/dev/null']);
+}
+
+/** Starts one command on a terminal, and leaves it running. Only where {@link hasTerminal}. */
+export function launchOnTerminal(
+  args: readonly string[],
+  colours = false,
+): {
+  /** All that the terminal was given so far. */
+  readonly output: () => string;
+  readonly type: (keys: string) => void;
+  readonly exited: Promise<number | null>;
+} {
+  const child = spawn('script', ['-qec', [process.execPath, MAIN, ...args].join(' '), '/dev/null'], {
+    env: { ...ENVIRONMENT, TERM: 'xterm', ...(colours ? {} : { NO_COLOR: '1' }) },
+  });
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const exited = new Promise<number | null>((resolve) => child.on('close', (code) => resolve(code)));
+  onTestFinished(() => void child.kill());
+  return { output: () => output, type: (keys) => child.stdin.write(keys), exited };
 }

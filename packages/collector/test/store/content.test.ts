@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { sameContent } from '../../src/store/content.js';
 
 /** A JSON value whose numbers are exact: sign, decimal digits without zeros at either end, power of ten. */
@@ -191,4 +191,51 @@ test.each([
   expect(sameContent(a as Buffer, b as Buffer)).toBe(true);
   // It takes a few hundredths of a second; what it replaced took up to four seconds.
   expect(performance.now() - began).toBeLessThan(2000);
+});
+
+describe('the work of a comparison [R-320]', () => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  /** How often a unit of either text is read. */
+  function unitsRead(a: string, b: string): number {
+    let read = 0;
+    const counted = (units: Uint16Array) =>
+      new Proxy(units, {
+        get(target, name) {
+          if (typeof name === 'string' && /^\d/.test(name)) read++;
+          return Reflect.get(target, name, target) as unknown;
+        },
+      });
+    const constructor = { construct: (_: unknown, [length]: [number]) => counted(new Units(length)) };
+    const Units = Uint16Array;
+    vi.stubGlobal('Uint16Array', new Proxy(Uint16Array, constructor));
+    expect(same(a, b)).toBe(true);
+    vi.unstubAllGlobals();
+    return read;
+  }
+
+  /** An object in an object, so deep, and in each of them the members the other way round in the second text. */
+  function reversed(depth: number, inner: string): [string, string] {
+    let [a, b] = [inner, inner];
+    for (let i = 0; i < depth; i++) [a, b] = [`{"a":${a},"z":1}`, `{"z":1,"a":${b}}`];
+    return [a, b];
+  }
+
+  test.each([1, 16, 256, 1023])('is so much for each character, at depth %i', (depth) => {
+    const inner = `[${'{"b":1},'.repeat(3000)}0]`;
+    const [a, b] = reversed(depth, inner);
+    const read = unitsRead(a, b);
+    expect(read).toBeGreaterThan(a.length);
+    expect(read).toBeLessThan(25 * a.length);
+  });
+
+  test('is so much for each character, with many names, escapes in names and long numbers', () => {
+    const names = Array.from({ length: 2000 }, (_, i) => `\\u006b${i.toString(36)}`);
+    const members = names.map((each) => `"${each}":1${'0'.repeat(20)}e-1${'0'.repeat(20)}`);
+    const a = `{${members.join()}}`;
+    const b = `{${members.toReversed().join().replaceAll('\\u006b', 'k')}}`;
+    const read = unitsRead(a, b);
+    expect(read).toBeGreaterThan(a.length);
+    expect(read).toBeLessThan(25 * a.length);
+  });
 });

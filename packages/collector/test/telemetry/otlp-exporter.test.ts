@@ -43,7 +43,7 @@ describe('[R-846] whatever the receiver does, events are taken and the collector
     // One line a signal in this minute, however often it has failed.
     expect(receiver.exports.length).toBeGreaterThan(3);
     expect(lines).toHaveLength(2);
-    for (const line of lines) expect(JSON.parse(line)).toMatchObject({ reason, level: 40 });
+    for (const line of lines) expect(JSON.parse(line)).toMatchObject({ reason, level: 'warn' });
     await expectAllStored(dataDir, load);
   });
 

@@ -43,7 +43,9 @@ The service is write-once. It answers whether an event was accepted and never re
 
 **Profiles.** Schemas here are those of the profile \`minimum\`. A collector, or an API key, may be set to the profile \`full\`, which asks for more; each operation says what.
 
-**Anything else.** A path that is not listed answers 404. Another method than POST on a listed path answers 405 with \`Allow\`. Both carry an error body.`;
+**Request ids.** Each answer has a header \`X-Request-Id\`. Name it when you ask the operator about a refusal.
+
+**Anything else.** A query is ignored. A path that is not listed answers 404. Another method than POST on a listed path answers 405 with \`Allow\`. Both carry an error body.`;
 
 const STATUS_NAMES = {
   400: 'BadRequest',
@@ -72,6 +74,7 @@ const EXAMPLE_DETAILS = {
 };
 
 const reference = (section, name) => ({ $ref: `#/components/${section}/${name}` });
+const REQUEST_ID_HEADER = { 'X-Request-Id': reference('headers', 'RequestId') };
 
 /** A schema as a component. What has a title becomes a component of its own, and a $ref stays in its place. */
 function component(schema, schemas, components) {
@@ -185,13 +188,15 @@ function failureResponse(entries, errorBody) {
       },
     },
   };
-  if (!entries.some(([, entry]) => entry.retryAfter)) return response;
-  return { ...response, headers: { 'Retry-After': reference('headers', 'RetryAfter') } };
+  const headers = REQUEST_ID_HEADER;
+  if (!entries.some(([, entry]) => entry.retryAfter)) return { ...response, headers };
+  return { ...response, headers: { ...headers, 'Retry-After': reference('headers', 'RetryAfter') } };
 }
 
 function acceptedResponse(schemas, components) {
   return {
     description: 'Event accepted',
+    headers: REQUEST_ID_HEADER,
     content: {
       'application/json': {
         schema: embedded(schemas.get('accepted.json'), schemas, components),
@@ -261,6 +266,11 @@ export function renderOpenapi({ schemas, examples, kinds, paths, version, errors
         },
       },
       headers: {
+        RequestId: {
+          description: 'Names this request in the log of the collector. It is random and says nothing else.',
+          schema: { type: 'string', pattern: '^[0-9a-f]{20}$' },
+          example: '5c0d9a41f27be86305aa',
+        },
         RetryAfter: {
           description: 'Seconds to wait before sending the same request again.',
           schema: { type: 'integer', minimum: 1 },

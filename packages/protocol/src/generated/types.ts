@@ -301,6 +301,29 @@ export interface RecordParent {
   readonly [name: string]: unknown;
 }
 
+/** What the last event of the run says that tells how a call ended and was made by an instrumentation. */
+export interface RecordedCall {
+  /** The event, in lower case; what it says stands with it, as sent. */
+  readonly event_id: string;
+  /** The instrumentation, as it names itself. */
+  readonly by: string;
+  /** complete: the answer came whole. failed: an error before it or in it. aborted: the application stopped it. cut off: it broke off. not read: nothing is known of it. */
+  readonly ending: "complete" | "failed" | "aborted" | "cut off" | "not read";
+  /** How often the call was made: more than once when those before failed. */
+  readonly attempts: number;
+  /** The status of HTTP that the call failed with. */
+  readonly status: number | null;
+  /** The class of the error. */
+  readonly error_name: string | null;
+  /** The model that answered, as its provider names it. Columns and reports take it for the version where the start says none. */
+  readonly response_model: string | null;
+  /** As the provider counted. */
+  readonly input_tokens: number | null;
+  /** As the provider counted. */
+  readonly output_tokens: number | null;
+  readonly [name: string]: unknown;
+}
+
 /** What the record lacks, as far as that is known now: an event may still come. */
 export interface Completeness {
   /** full: nothing is missing. incomplete: the inference-start, a payload or a parent event is. minimum: all else. */
@@ -309,6 +332,8 @@ export interface Completeness {
   readonly missing: readonly ("inference-start" | "model" | "user" | "target" | "inputs" | "output" | "output_uri" | "outcome" | "feedback" | "parent" | "payload")[];
   /** The events whose parent is not in the log, by id, in canonical order. */
   readonly orphans: readonly string[];
+  /** The events that write a number that is read here as a text, such as "5", by id, in canonical order. Nothing is missing for it. */
+  readonly numbers_in_text: readonly string[];
   readonly [name: string]: unknown;
 }
 
@@ -395,6 +420,8 @@ export interface RecordMetadata {
   readonly last_received_at: string;
   /** Milliseconds from the inference-start to the first human-output by the senders' clocks; null when one of them is missing or they contradict each other. */
   readonly latency_ms: number | null;
+  /** How the call of the model ended, as an instrumentation of a library told it; null when none did. */
+  readonly call: RecordedCall | null;
   /** What the record lacks, as far as that is known now: an event may still come. */
   readonly completeness: Completeness;
   /** What the events say against each other, in the order of the kinds; nothing of their payloads. */

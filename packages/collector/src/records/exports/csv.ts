@@ -16,7 +16,7 @@ import {
   timeIn,
   type RecordColumn,
 } from './record-columns.js';
-import { numberOf } from '../raw-json.js';
+import { numberIn } from '../raw-json.js';
 import { textFormat, type TextParts } from './record-encoder.js';
 
 /** What a list has in a row: how many entries, and what the last of them says. */
@@ -50,7 +50,7 @@ const LIST_COLUMNS: readonly RecordColumn<ClinicalRecord>[] = [
   {
     name: 'last_rating',
     type: 'number',
-    of: ({ feedback }) => numberOf(feedback.at(-1)?.feedback['rating_value']),
+    of: ({ feedback }) => numberIn(feedback.at(-1)?.feedback['rating_value']),
   },
   { name: 'last_comment', type: 'text', of: ({ feedback }) => textIn(feedback.at(-1)?.feedback['comment']) },
 ];

@@ -13,7 +13,7 @@ import { RowGroupBuilder, RowGroupJoiner } from './parquet-row-group.js';
 import { structs, type Field, type Table, type Value } from './parquet-table.js';
 import {
   millisecondsOf,
-  numberIn,
+  memberNumber,
   RECORD_COLUMNS,
   stringOf,
   textOf,
@@ -80,7 +80,7 @@ const LISTS: readonly Field<AssembledRun>[] = [
   ]),
   list('feedback', 'feedback', [
     text('type', 'feedback_type'),
-    { name: 'rating', type: 'number', of: (sent) => numberIn(sent, RATING) },
+    { name: 'rating', type: 'number', of: (sent) => memberNumber(sent, RATING) },
     text('comment'),
   ]),
 ];

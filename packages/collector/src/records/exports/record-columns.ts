@@ -4,9 +4,9 @@
  */
 import { epochMilliseconds, readInstant } from '../instant.js';
 import { MemberName } from '../json-scan.js';
-import { numberOf } from '../raw-json.js';
+import { numberIn } from '../raw-json.js';
 import type { RunMetadata } from '../record-metadata.js';
-import { ScannedObject, type Sent, type Text } from '../event-body.js';
+import { memberIn, ScannedObject, type Sent, type Text } from '../event-body.js';
 import { hasDay } from './date-time.js';
 
 /** What columns are made of: a record is this, and so is an assembled run. */
@@ -74,6 +74,12 @@ export function stringOf(text: Text | undefined): string | undefined {
   return typeof text === 'object' ? text.bytes.toString('utf8', text.from, text.to) : text;
 }
 
+/** As the start says; where it names a model and no version, the model that answered. */
+export function modelVersionOf({ model, metadata }: ColumnSource): Text | undefined {
+  if (model === null) return undefined;
+  return textOf(model, NAMES.model_version) ?? metadata.call?.response_model ?? undefined;
+}
+
 export const RECORD_COLUMNS: readonly RecordColumn[] = [
   { name: 'record_id', type: 'text', of: ({ metadata }) => metadata.record_id },
   { name: 'run_id', type: 'text', of: ({ metadata }) => metadata.run_id ?? undefined },
@@ -81,7 +87,7 @@ export const RECORD_COLUMNS: readonly RecordColumn[] = [
   { name: 'parent_run_id', type: 'text', of: ({ metadata }) => metadata.parent?.run_id ?? undefined },
   { name: 'parent_event_id', type: 'text', of: ({ metadata }) => metadata.parent?.event_id },
   { name: 'model_id', type: 'text', of: ({ model }) => textOf(model, NAMES.model_id) },
-  { name: 'model_version', type: 'text', of: ({ model }) => textOf(model, NAMES.model_version) },
+  { name: 'model_version', type: 'text', of: modelVersionOf },
   { name: 'caller_id', type: 'text', of: ({ user }) => textOf(user, NAMES.caller_id) },
   { name: 'caller_type', type: 'text', of: ({ user }) => textOf(user, NAMES.caller_type) },
   { name: 'target_id', type: 'text', of: ({ target }) => textOf(target, NAMES.target_id) },
@@ -104,9 +110,22 @@ export const RECORD_COLUMNS: readonly RecordColumn[] = [
   { name: 'children', type: 'texts', of: ({ metadata }) => metadata.children },
   { name: 'protocol_versions', type: 'texts', of: ({ metadata }) => metadata.protocol_versions },
   { name: 'event_count', type: 'count', of: ({ metadata }) => metadata.events.length },
+  {
+    name: 'numbers_in_text',
+    type: 'count',
+    of: ({ metadata }) => metadata.completeness.numbers_in_text.length,
+  },
+  { name: 'call_by', type: 'text', of: ({ metadata }) => metadata.call?.by },
+  { name: 'call_ending', type: 'text', of: ({ metadata }) => metadata.call?.ending },
+  { name: 'call_attempts', type: 'count', of: ({ metadata }) => metadata.call?.attempts },
+  { name: 'call_status', type: 'count', of: ({ metadata }) => metadata.call?.status ?? undefined },
+  { name: 'call_error', type: 'text', of: ({ metadata }) => metadata.call?.error_name ?? undefined },
+  { name: 'response_model', type: 'text', of: ({ metadata }) => metadata.call?.response_model ?? undefined },
+  { name: 'input_tokens', type: 'number', of: ({ metadata }) => metadata.call?.input_tokens ?? undefined },
+  { name: 'output_tokens', type: 'number', of: ({ metadata }) => metadata.call?.output_tokens ?? undefined },
 ];
 
-/** The number in a member, as the nearest double; undefined where there is none. */
-export function numberIn(sent: Sent | undefined, name: MemberName): number | undefined {
-  return sent instanceof ScannedObject ? sent.number(name) : numberOf(sent?.[name.text]);
+/** The number in a member, also one that was sent as a text, as the nearest double; undefined where there is none. */
+export function memberNumber(sent: Sent | undefined, name: MemberName): number | undefined {
+  return numberIn(memberIn(sent, name));
 }

@@ -6,7 +6,8 @@ import { RELATIVE_ERROR } from './quantile-sketch.js';
 import type { StepUnit } from './period-steps.js';
 import type { Clock } from './run-moments.js';
 import type { OrganisationTally, RunReport, VersionTally } from './run-report.js';
-import { AGES, RunTally, WAITS, type ConflictWord, type Missing } from './run-tally.js';
+import { CALL_ENDINGS } from '../recorded-call.js';
+import { AGES, RunTally, WAITS, type CallEnding, type ConflictWord, type Missing } from './run-tally.js';
 import { shareOf, type Share } from './wilson.js';
 
 export const MISSING_WORDS: readonly Missing[] = [
@@ -63,13 +64,26 @@ export interface GroupNumbers {
     /** What a percentile may be off by, of its value. */
     readonly relative_error: number;
   };
+  /** Of runs whose call of a model was captured by an instrumentation. */
+  readonly calls: {
+    readonly runs: number;
+    readonly endings: Readonly<Record<CallEnding, number>>;
+    readonly failed: Share;
+    /** By the status of HTTP, of those that failed with one. */
+    readonly failed_by_status: Readonly<Record<string, number>>;
+    readonly retried: number;
+    /** As the providers counted; `runs` are those whose provider did. */
+    readonly tokens: { readonly runs: number; readonly input: number; readonly output: number };
+  };
+  /** Runs with a number that was sent as a text. */
+  readonly numbers_in_text: number;
   readonly with_conflict: Share;
   readonly conflicts: Readonly<Record<ConflictWord, number>>;
 }
 
 export interface VersionNumbers extends GroupNumbers {
   readonly model_version: string | null;
-  /** Whether another version of the model had run before, in the period. */
+  /** Whether another version of the model, that is known, had run before in the period. */
   readonly is_new: boolean;
 }
 
@@ -100,6 +114,8 @@ export interface ReportNumbers {
   readonly log: { readonly events: number; readonly ends_at: string | null };
   /** By the senders' clocks: events before the period and after it, which are in no other number. Else not known. */
   readonly events_outside: { readonly before: number; readonly after: number } | null;
+  /** Of the events that are counted and can be read: for how many the two clocks are more than a day apart. */
+  readonly clocks_apart: { readonly events: number; readonly of: number };
   readonly steps: { readonly unit: StepUnit; readonly starts: readonly string[] };
   /** Of runs: with those of no run they are all that arrived. */
   readonly events_by_step: EventsByStep;
@@ -134,6 +150,7 @@ export function numbersOf(report: RunReport, occasion: ReportOccasion): ReportNu
     until: timeText(until),
     log: { events: occasion.logged, ends_at: occasion.logged === 0 ? null : timeText(asOf) },
     events_outside: clock === 'sender' ? report.outside : null,
+    clocks_apart: report.clocksApart,
     steps: { unit: report.steps.unit, starts },
     events_by_step: eventsFrom(leftOut, report.eventsBySteps),
     events_of_no_run: {
@@ -149,6 +166,14 @@ export function numbersOf(report: RunReport, occasion: ReportOccasion): ReportNu
     models: modelsOf(report),
     models_not_told_apart: groupNumbers(report.untold, leftOut),
   };
+}
+
+/** From this share of events on, days of receipt say little of when things happened. */
+const APART_TOLD_FROM = 0.05;
+
+/** Whether it has to be said that days are those on which events came, and not those on which things happened. */
+export function isOfReceipt({ clock, clocks_apart: { events, of } }: ReportNumbers): boolean {
+  return clock === 'collector' && events > 0 && events >= APART_TOLD_FROM * of;
 }
 
 /** Nothing at all is of the period. */
@@ -185,9 +210,10 @@ function versionsOf(versions: readonly VersionTally[], leftOut: number): Version
   const inOrder = [...versions].sort(
     (a, b) => begun(a) - begun(b) || byText(a.version ?? '', b.version ?? ''),
   );
+  const first = inOrder.findIndex(({ version }) => version !== null);
   return inOrder.map(({ version, tally }, i) => ({
     model_version: version,
-    is_new: i > 0 && tally.runs > 0,
+    is_new: version !== null && i > first && tally.runs > 0,
     ...groupNumbers(tally, leftOut),
   }));
 }
@@ -238,9 +264,21 @@ function groupNumbers(tally: RunTally, leftOut: number): GroupNumbers {
       p99: latency.quantile(0.99),
       relative_error: RELATIVE_ERROR,
     },
+    calls: callNumbers(tally),
+    numbers_in_text: tally.numbersInText,
     with_conflict: shareOf(tally.contradictory, tally.runs),
     conflicts: eachOf(CONFLICT_WORDS, (word) => tally.conflicts.of(word)),
   };
+}
+
+function callNumbers({ endings, failedStatuses, retried, tokens }: RunTally): GroupNumbers['calls'] {
+  const ended = eachOf(CALL_ENDINGS, (ending) => endings.of(ending));
+  const runs = sumOf(Object.values(ended));
+  const failed = shareOf(ended.failed, runs);
+  const failed_by_status = eachOf(failedStatuses.words.map(String), (word) =>
+    failedStatuses.of(Number(word)),
+  );
+  return { runs, endings: ended, failed, failed_by_status, retried, tokens };
 }
 
 function eachOf<Word extends string, Value>(

@@ -1,6 +1,7 @@
 /** When a run and its events were, by the clock that a report counts by. */
 import type { ClinicalRecord, RecordedEvent } from '@clinical-events/protocol';
 import { epochMilliseconds, readInstant } from '../instant.js';
+import { DAY_MS } from './period-steps.js';
 
 /**
  * collector: when the collector had an event. sender: the timestamp that the event has, which is what is left of the
@@ -36,4 +37,10 @@ export function momentsOf({ metadata }: ClinicalRecord, clock: Clock): RunMoment
 
 function momentOf({ timestamp, received_at }: RecordedEvent, clock: Clock): number {
   return epochMilliseconds(readInstant(clock === 'sender' ? (timestamp ?? received_at) : received_at));
+}
+
+/** Whether the two clocks put an event more than a day apart; undefined where its payload cannot be read. */
+export function areClocksApart(event: RecordedEvent): boolean | undefined {
+  if (event.timestamp === null) return undefined;
+  return Math.abs(momentOf(event, 'collector') - momentOf(event, 'sender')) > DAY_MS;
 }

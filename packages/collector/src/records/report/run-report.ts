@@ -7,8 +7,9 @@
  * comes after them is summed, and said to be. Of a name, the first 120 characters are looked at.
  */
 import { EVENT_KINDS, type ClinicalRecord, type EventKind } from '@clinical-events/protocol';
+import { modelVersionOf } from '../exports/record-columns.js';
 import { stepAt, stepsOf, type PeriodSteps } from './period-steps.js';
-import { momentsOf, type Clock, type RunMoments } from './run-moments.js';
+import { areClocksApart, momentsOf, type Clock, type RunMoments } from './run-moments.js';
 import { RunTally } from './run-tally.js';
 
 const MOST_VERSIONS = 500;
@@ -53,6 +54,8 @@ export class RunReport {
   otherRunsEvents = 0;
   /** Events of another time, of the records that were added. */
   readonly outside = { before: 0, after: 0 };
+  /** Of the events that are counted and can be read, those for which the two clocks are more than a day apart. */
+  readonly clocksApart = { events: 0, of: 0 };
   readonly untoldOrganisations = noEvents();
   /** Of runs, and of no run. */
   readonly eventsBySteps: EventsBySteps;
@@ -106,13 +109,17 @@ export class RunReport {
   /** @returns how many are of the period. */
   #countEvents({ metadata }: ClinicalRecord, { events }: RunMoments, into: EventsBySteps): number {
     let within = 0;
-    for (const [i, { kind }] of metadata.events.entries()) {
+    for (const [i, event] of metadata.events.entries()) {
+      const { kind } = event;
       const at = events[i] ?? NaN;
       if (!this.#isWithin(at)) {
         this.outside[at < this.period.since ? 'before' : 'after']++;
         continue;
       }
       within++;
+      const isApart = areClocksApart(event);
+      if (isApart !== undefined) this.clocksApart.of++;
+      if (isApart === true) this.clocksApart.events++;
       const bySteps = into[kind];
       const step = stepAt(this.steps, at);
       bySteps[step] = (bySteps[step] ?? 0) + 1;
@@ -143,9 +150,9 @@ export class RunReport {
     return added;
   }
 
-  #tallyOf({ model }: ClinicalRecord): RunTally {
-    const modelId = nameOf(model?.model_id);
-    const version = nameOf(model?.model_version);
+  #tallyOf(record: ClinicalRecord): RunTally {
+    const modelId = nameOf(record.model?.model_id);
+    const version = nameOf(modelVersionOf(record));
     const key = JSON.stringify([modelId, version]);
     const known = this.#versions.get(key);
     if (known !== undefined) return known.tally;

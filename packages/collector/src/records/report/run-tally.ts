@@ -2,14 +2,15 @@
  * What a report counts of some runs: all of them, those of a model, those of one of its versions. Of a bounded size
  * whatever it has counted, and two tallies make the one of all their runs.
  */
-import type { ClinicalRecord, Completeness, Conflict } from '@clinical-events/protocol';
-import { numberOf } from '../raw-json.js';
+import type { ClinicalRecord, Completeness, Conflict, RecordedCall } from '@clinical-events/protocol';
+import { numberIn } from '../raw-json.js';
 import { feedbackWord, outcomeWord, type FeedbackWord, type OutcomeWord } from './closed-words.js';
 import { OutcomeWaiting } from './outcome-waiting.js';
 import { DAY_MS } from './period-steps.js';
 import { QuantileSketch } from './quantile-sketch.js';
 import type { RunMoments } from './run-moments.js';
 
+export type CallEnding = RecordedCall['ending'];
 export type Missing = Completeness['missing'][number];
 /** A kind of conflict, or a rule of clock_disorder. */
 export type ConflictWord = Exclude<Conflict['kind'], 'clock_disorder'> | NonNullable<Conflict['rule']>;
@@ -46,6 +47,14 @@ export class RunTally {
   /** Runs with a conflict, and with each kind. */
   contradictory = 0;
   readonly conflicts = new Counts<ConflictWord>();
+  /** Runs whose call was captured by an instrumentation, by how it ended; of those that failed, by status. */
+  readonly endings = new Counts<CallEnding>();
+  readonly failedStatuses = new Counts<number>();
+  /** Runs whose call was made more than once. */
+  retried = 0;
+  readonly tokens = { runs: 0, input: 0, output: 0 };
+  /** Runs with a number that was sent as a text. */
+  numbersInText = 0;
 
   constructor(steps: number) {
     this.bySteps = new Array<number>(steps).fill(0);
@@ -80,6 +89,8 @@ export class RunTally {
     }
     this.#addFeedback(record);
     if (latency_ms !== null) this.latency.add(latency_ms);
+    this.#addCall(record.metadata.call);
+    if (completeness.numbers_in_text.length > 0) this.numbersInText++;
     if (conflicts.length > 0) this.contradictory++;
     for (const { kind, rule } of conflicts) {
       if (kind !== 'clock_disorder') this.conflicts.add(kind);
@@ -118,6 +129,23 @@ export class RunTally {
     this.latency.merge(other.latency);
     this.contradictory += other.contradictory;
     this.conflicts.merge(other.conflicts);
+    this.endings.merge(other.endings);
+    this.failedStatuses.merge(other.failedStatuses);
+    this.retried += other.retried;
+    for (const count of ['runs', 'input', 'output'] as const) this.tokens[count] += other.tokens[count];
+    this.numbersInText += other.numbersInText;
+  }
+
+  #addCall(call: RecordedCall | null): void {
+    if (call === null) return;
+    const { ending, status, attempts, input_tokens: input, output_tokens: output } = call;
+    this.endings.add(ending);
+    if (ending === 'failed' && status !== null) this.failedStatuses.add(status);
+    if (attempts > 1) this.retried++;
+    if (input === null && output === null) return;
+    this.tokens.runs++;
+    this.tokens.input += input ?? 0;
+    this.tokens.output += output ?? 0;
   }
 
   #addOutcome({ outcomes, metadata }: ClinicalRecord): void {
@@ -134,7 +162,7 @@ export class RunTally {
     for (const { feedback: said } of feedback) {
       const word = feedbackWord(said['feedback_type']);
       this.feedback.add(word);
-      const rating = numberOf(said['rating_value']);
+      const rating = numberIn(said['rating_value']);
       if (rating !== undefined && rating >= 0 && rating <= MOST_RATING) {
         const rounded = Math.round(rating);
         this.ratings[rounded] = (this.ratings[rounded] ?? 0) + 1;
@@ -150,7 +178,7 @@ export class RunTally {
 }
 
 /** How often each of some words was counted. */
-class Counts<Word extends string> {
+class Counts<Word extends string | number> {
   readonly #counts = new Map<Word, number>();
 
   add(word: Word, times = 1): void {
@@ -159,6 +187,10 @@ class Counts<Word extends string> {
 
   of(word: Word): number {
     return this.#counts.get(word) ?? 0;
+  }
+
+  get words(): Word[] {
+    return [...this.#counts.keys()];
   }
 
   merge(other: Counts<Word>): void {

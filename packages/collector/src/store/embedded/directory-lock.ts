@@ -4,36 +4,53 @@
  * The lock is SQLite's, on a file of its own: an operating-system lock that goes when its process goes, however
  * that ends, and that holds between containers sharing a volume. Node has no flock; a file with a process id in
  * it lies after a kill -9 or across process namespaces, and a native addon would be one for this line alone.
+ *
+ * A lock belongs to a file, not to its name. Whoever removes the name lets a second collector lock a new file. So the
+ * first one looks at the name once a second and stops (SegmentLog), and the second one waits for that.
  */
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { exists, nodeFiles } from './files.js';
+import { exists, nodeFiles, type HeldFile } from './files.js';
 
 /** `isLocked` shares the lock for an instant; a collector that starts just then must not take it for another. */
 const PATIENCE_MS = 250;
+
+/** So long a collector that holds a lock without a name may take to see that, and to end: a second and its last answers. */
+const NAMELESS_MS = 3000;
 
 /** Another collector holds the directory. */
 export class DirectoryInUse extends Error {
   override name = 'DirectoryInUse';
 }
 
+/** `lock` is no file that a collector made. */
+export class LockUnfit extends Error {
+  override name = 'LockUnfit';
+}
+
 export interface DirectoryLock {
+  readonly file: HeldFile;
   release(): void;
 }
 
 /**
  * On return this process alone holds `directory`, until `release` or its end.
- * @throws DirectoryInUse when another one does.
+ * @throws DirectoryInUse when another one does, LockUnfit.
  */
 export function lockDirectory(directory: string): DirectoryLock {
   nodeFiles.makeDirectory(directory);
   const file = lockPath(directory);
   // SQLite would make it with what the umask leaves, and would not say which file it may not open.
+  const fault = lockFault(directory);
+  if (fault !== undefined) throw new LockUnfit(fault);
+  const isNew = !exists(file);
   fs.closeSync(fs.openSync(file, 'a', 0o600));
   const database = new DatabaseSync(file, { timeout: PATIENCE_MS });
+  let held: HeldFile;
   try {
     database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
+    held = { path: file, id: nodeFiles.look(file)?.id ?? '' };
   } catch (error) {
     database.close();
     if (isLockedError(error)) {
@@ -41,13 +58,16 @@ export function lockDirectory(directory: string): DirectoryLock {
     }
     throw error;
   }
-  return { release: () => database.close() };
+  if (isNew && exists(path.join(directory, 'ledger'))) {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, NAMELESS_MS);
+  }
+  return { file: held, release: () => database.close() };
 }
 
 /** True when a collector holds `directory` now. Needs to read the lock only, and so answers on a snapshot too. */
 export function isLocked(directory: string): boolean {
   const file = lockPath(directory);
-  if (!exists(file)) return false;
+  if (!exists(file) || lockFault(directory) !== undefined) return false;
   fs.closeSync(fs.openSync(file, 'r'));
   const database = new DatabaseSync(file, { readOnly: true });
   try {
@@ -60,6 +80,14 @@ export function isLocked(directory: string): boolean {
   } finally {
     database.close();
   }
+}
+
+/** Why no collector can lock what has the name of the lock; undefined when one can. */
+export function lockFault(directory: string): string | undefined {
+  const file = lockPath(directory);
+  const found = fs.statSync(file, { throwIfNoEntry: false });
+  if (found === undefined || (found.isFile() && found.size === 0)) return undefined;
+  return `${file} is not an empty file, as the lock of a collector is: move it away when no collector runs there`;
 }
 
 function lockPath(directory: string): string {

@@ -12,7 +12,7 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { sameContent } from '../content.js';
 import { NotCommitted, type Candidate, type Outcome, type Store } from '../store.js';
 import { BatchIds } from './batch-ids.js';
-import { exists, nodeFiles, type Files } from './files.js';
+import { exists, nodeFiles, type Files, type HeldFile } from './files.js';
 import {
   checksumHolds,
   decodeFrame,
@@ -30,6 +30,8 @@ import { SegmentLog, type TornTail } from './segment-log.js';
 export interface EmbeddedStoreOptions {
   readonly directory: string;
   readonly segmentBytes: number;
+  /** See SegmentLogOptions. */
+  readonly lock?: HeldFile | undefined;
   /** A signed checkpoint says that so many events were durable once; 0 when there is none. */
   readonly vouchedEvents?: number;
   /** Replaced by tests that make the disk fail. */
@@ -96,6 +98,7 @@ export class EmbeddedStore implements Store {
     const log = await SegmentLog.open({
       directory: path.join(directory, 'ledger'),
       segmentBytes,
+      lock: options.lock,
       vouchedTo: publishedTo(indexDirectory),
       vouchedEvents: options.vouchedEvents ?? 0,
       files: options.files ?? nodeFiles,
@@ -150,6 +153,15 @@ export class EmbeddedStore implements Store {
     return this.#log.newestOwn;
   }
 
+  look(): void {
+    this.#log.look();
+  }
+
+  async prove(): Promise<void> {
+    if (this.#index.room === 0) throw new NotCommitted('the id index cannot be written');
+    await this.#log.prove();
+  }
+
   /** How the id index fares. */
   indexStats(): IdIndexStats {
     return this.#index.stats();
@@ -171,9 +183,13 @@ export class EmbeddedStore implements Store {
       const index = this.#index;
       index.fingerprint(candidate.organisation, candidate.eventId, 0);
       const { hi, lo } = index;
-      const outcome = this.#known(candidate, hi, lo) ?? 'accepted';
-      outcomes.push(outcome);
-      if (outcome !== 'accepted') continue;
+      const began = performance.now();
+      const known = this.#known(candidate, hi, lo);
+      outcomes.push(known ?? 'accepted');
+      if (known !== undefined) {
+        candidate.comparedMs = performance.now() - began;
+        continue;
+      }
       this.#grow(this.#staged + frameSize(candidate));
       this.#batch.add(hi, lo, this.#staged);
       if (typeof candidate.kind === 'number') this.#ownStaged++;

@@ -7,10 +7,23 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { appendTo } from './appended-line.js';
 
+/** A file as its name leads to it. */
+export interface NamedFile {
+  /** The same for as long as it is the same file, and another one's never while that one is open. */
+  readonly id: string;
+  /** In bytes. */
+  readonly size: number;
+}
+
+/** A file that this process holds, and that must stay under its name. */
+export type HeldFile = Pick<NamedFile, 'id'> & { readonly path: string };
+
 export interface Files {
   open(path: string, flags: 'r' | 'r+' | 'wx+'): number;
   close(fd: number): void;
   size(fd: number): number;
+  /** @returns what has this name now; undefined when nothing has. */
+  look(path: string): NamedFile | undefined;
   /** Reads up to `length` bytes; fewer only at the end of the file. */
   read(fd: number, target: Uint8Array, offset: number, length: number, position: number): number;
   /** Writes all of it or throws; after a throw any part may have been written. */
@@ -58,10 +71,27 @@ const ZEROS = Buffer.alloc(1 << 20);
 /** Room is flushed in pieces of so many bytes, so that the flush of a batch never waits behind a whole segment. */
 const ROOM_PIECE = 4 << 20;
 
+/** A disk that has less is not written full of zeros to find that out: whatever else writes to it would fail too. */
+async function assertFree(directory: string, bytes: number): Promise<void> {
+  const { bavail, bsize, blocks } = await fs.promises.statfs(directory);
+  // Some file systems in user space report nothing at all.
+  if (blocks === 0 || bavail * bsize >= bytes) return;
+  throw Object.assign(
+    new Error(`ENOSPC: no space left on device, ${bytes} bytes are needed in ${directory}`),
+    {
+      code: 'ENOSPC',
+    },
+  );
+}
+
 export const nodeFiles: Files = {
   open: (file, flags) => fs.openSync(file, flags, 0o600),
   close: (fd) => fs.closeSync(fd),
   size: (fd) => fs.fstatSync(fd).size,
+  look(file) {
+    const found = fs.statSync(file, { throwIfNoEntry: false });
+    return found && { id: `${found.dev}:${found.ino}`, size: found.size };
+  },
   read(fd, target, offset, length, position) {
     let done = 0;
     while (done < length) {
@@ -99,6 +129,7 @@ export const nodeFiles: Files = {
   async createZeroed(file, size) {
     const handle = await fs.promises.open(file, 'w', 0o600);
     try {
+      await assertFree(path.dirname(file), size);
       let flushed = 0;
       for (let at = 0; at < size;) {
         // A nearly full disk may take less than it is given.

@@ -12,6 +12,7 @@ import {
   mkdtempSync,
   openSync,
   rmSync,
+  statfsSync,
   statSync,
 } from 'node:fs';
 import os from 'node:os';
@@ -59,6 +60,12 @@ const BUSY_TIMEOUT_MS = 5_000;
 const BUSY_CODES = new Set([5, 6]);
 /** SQLITE_CORRUPT and SQLITE_NOTADB. */
 const DAMAGE_CODES = new Set([11, 26]);
+/** SQLITE_FULL. */
+const FULL_CODES = new Set([13]);
+/** SQLITE_IOERR and SQLITE_CANTOPEN: among others, how SQLite reports that its -wal or -shm finds no space. */
+const SPACE_CODES = new Set([10, 14]);
+/** With less free, a -shm of 32 KiB and a transaction may not fit. */
+const NEEDED_BYTES = 128 * 1024;
 
 type Row = Record<string, null | number | bigint | string | Uint8Array>;
 
@@ -88,6 +95,10 @@ function createFile(file: string): void {
   // 'a' instead of 'wx': of two processes that come first at once, neither fails and neither truncates.
   closeSync(openSync(file, 'a', 0o600));
   flushDirectory(directory);
+}
+
+function sizeOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 function isOneOf(codes: ReadonlySet<number>, error: unknown): boolean {
@@ -122,6 +133,10 @@ export class KeyDatabase implements KeyStore {
     let database: DatabaseSync | undefined;
     try {
       createFile(file);
+      // SQLite deletes the -wal of an empty file, and there the keys may be.
+      if (sizeOf(file) === 0 && sizeOf(`${file}-wal`) > 0) {
+        throw new KeyStoreDamaged(`the API keys in ${file} cannot be used: it is empty, but its -wal is not`);
+      }
       database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
       prepare(database);
       return new KeyDatabase(file, database);
@@ -313,7 +328,15 @@ function openWithoutWriting(file: string): DatabaseSync {
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false });
   const shared = statSync(`${file}-shm`, { throwIfNoEntry: false });
   if (log !== undefined && shared !== undefined) {
-    return new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+    const database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+    try {
+      schemaVersion(database);
+      return database;
+    } catch (error) {
+      database.close();
+      // After a crash, or a start that failed, the -shm may have to grow first, and a full disk does not let it.
+      if (!isOneOf(SPACE_CODES, error)) throw error;
+    }
   }
   if (log === undefined || log.size === 0) {
     const url = pathToFileURL(file);
@@ -369,9 +392,23 @@ function schemaVersion(database: DatabaseSync): number {
 }
 
 function unusable(file: string, error: unknown): KeyStoreError {
-  const reason = error instanceof Error ? error.message : String(error);
+  if (error instanceof KeyStoreError) return error;
+  const reason = reasonOf(file, error);
   const Kind = isOneOf(DAMAGE_CODES, error) ? KeyStoreDamaged : KeyStoreError;
   return new Kind(`the API keys in ${file} cannot be used: ${reason}`, { cause: error });
+}
+
+/** SQLite has one text for a full disk and others for the same disk when it wants to map memory. */
+function reasonOf(file: string, error: unknown): string {
+  if (isOneOf(FULL_CODES, error) || (isOneOf(SPACE_CODES, error) && !hasSpace(path.dirname(file)))) {
+    return 'no space left on device';
+  }
+  return error instanceof Error ? error.message : String(error);
+}
+
+function hasSpace(directory: string): boolean {
+  const { bavail, bsize, blocks } = statfsSync(directory);
+  return blocks === 0 || bavail * bsize >= NEEDED_BYTES;
 }
 
 /** A row as the contract wants it. What this version would never write is refused, not guessed at. */

@@ -11,7 +11,7 @@
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { CommitUnknown, NotCommitted, StoreDamaged } from '../store.js';
-import type { Files } from './files.js';
+import type { Files, HeldFile, NamedFile } from './files.js';
 import { frameDurableBefore, frameIsOwn, frameKind, framePayloadLength } from './frame.js';
 import { judgeTail } from './recovery.js';
 import { readFrames, type FramePlace, type SegmentEnd } from './segment-reader.js';
@@ -34,6 +34,8 @@ export interface SegmentLogOptions {
   readonly directory: string;
   readonly segmentBytes: number;
   readonly files: Files;
+  /** The lock on the data directory. Undefined: nothing else can write there. */
+  readonly lock?: HeldFile | undefined;
   /** Called when room for the next segment cannot be made yet; the current one still has some. */
   readonly onRoomTrouble: (error: unknown) => void;
   /** Something else vouches that the log once was durable up to this address; 0 when nothing does. */
@@ -47,6 +49,11 @@ export interface SegmentLogOptions {
  * be written full of zeros at every batch.
  */
 const ROOM_REST_MS = 1000;
+/** No batch is written or acknowledged when the files were looked at longer ago, in milliseconds. */
+const LOOK_EVERY_MS = 1000;
+/** What is read back: of the segment its header, of the newest batch the header of its first frame. */
+const READ_BACK_BYTES = 64;
+const PROVING_ZEROS = Buffer.alloc(4096);
 
 /** What a start finds in the last segment. */
 interface Found {
@@ -73,6 +80,11 @@ export class SegmentLog {
   flushMs = 0;
   readonly #options: SegmentLogOptions;
   #fd: number;
+  /** The current segment as its name led to it when it was opened; its size grows with what is written. */
+  #held: NamedFile;
+  /** What stands in the current segment at two places, as it was written or as the start has read it. */
+  #written: { readonly offset: number; readonly bytes: Buffer }[] = [];
+  #lookedAt = performance.now();
   /** Offset in the current segment's file where the next frame goes. */
   #offset: number;
   #room: Promise<void> | undefined;
@@ -83,12 +95,14 @@ export class SegmentLog {
     options: SegmentLogOptions,
     segments: Segment[],
     fd: number,
+    held: NamedFile,
     { end, own, newestOwn }: Found,
     tornTail: TornTail | undefined,
   ) {
     this.#options = options;
     this.segments = segments;
     this.#fd = fd;
+    this.#held = held;
     this.end = end.address;
     this.#offset = end.offset;
     this.nextSequence = end.nextSequence;
@@ -114,15 +128,19 @@ export class SegmentLog {
     const last = segments.at(-1);
     if (last === undefined) {
       assertReaches(options, segmentName(1), NOTHING.end);
-      const log = new SegmentLog(options, segments, -1, NOTHING, undefined);
+      const log = new SegmentLog(options, segments, -1, NOTHING_HELD, NOTHING, undefined);
       await log.#roll(randomBytes(16).toString('hex'), 0);
       return log;
     }
     assertComplete(files, segments);
     const found = findEnd(files, last);
     const fd = files.open(last.path, 'r+');
-    const tornTail = repairTail(options, last, fd, found.end, found.lastBatch);
-    return new SegmentLog(options, segments, fd, found, tornTail);
+    const { end, lastBatch } = found;
+    const tornTail = repairTail(options, last, fd, end, lastBatch);
+    const log = new SegmentLog(options, segments, fd, heldNow(files, last.path), found, tornTail);
+    log.#remember(0, log.#readBack(0));
+    if (end.offset > lastBatch.offset) log.#remember(lastBatch.offset, log.#readBack(lastBatch.offset));
+    return log;
   }
 
   /**
@@ -152,6 +170,7 @@ export class SegmentLog {
    */
   commit(frames: Buffer, bytes: number, entries: number, own = 0): void {
     const { files } = this.#options;
+    this.#lookWhenDue();
     try {
       files.write(this.#fd, frames, bytes, this.#offset);
     } catch (error) {
@@ -166,10 +185,54 @@ export class SegmentLog {
       throw this.#breakWith('the flush of a batch failed', error);
     }
     this.flushMs = performance.now() - begun;
+    // A process that stood still during the flush may have lost its lock meanwhile.
+    this.#lookWhenDue();
+    this.#remember(this.#offset, Buffer.from(frames.subarray(0, Math.min(bytes, READ_BACK_BYTES))));
     this.#offset += bytes;
+    this.#held = { ...this.#held, size: Math.max(this.#held.size, this.#offset) };
     this.end += bytes;
     this.nextSequence += entries;
     this.ownEntries += own;
+  }
+
+  /**
+   * Holds the lock and the current segment against what this process opened: the file under the name, its size, and
+   * what was written at two places of it. The hole: bytes changed at any other place are for the next start, `doctor`
+   * and `verify`, and so are older segments.
+   * @throws CommitUnknown that names the file, as every later call does.
+   */
+  look(): void {
+    if (this.#broken) throw this.#broken;
+    this.#lookedAt = performance.now();
+    let change: string | undefined;
+    try {
+      change = this.#change();
+    } catch (error) {
+      throw this.#breakWith('the files of the ledger cannot be looked at', error);
+    }
+    if (change !== undefined) throw this.#breakWith(`${change} while the collector ran`);
+  }
+
+  /**
+   * Tries what a batch needs. On return there is room for another segment, and what was written behind the last frame
+   * came to the disk: zeros, as stand there.
+   * @throws NotCommitted, CommitUnknown as `makeRoom` and `commit` do.
+   */
+  async prove(): Promise<void> {
+    if (this.#broken) throw this.#broken;
+    const { files, segmentBytes } = this.#options;
+    try {
+      await (this.#room ??= this.#prepare(segmentBytes));
+      const zeros = Math.min(PROVING_ZEROS.length, Math.max(0, this.#held.size - this.#offset));
+      files.write(this.#fd, PROVING_ZEROS, zeros, this.#offset);
+    } catch (error) {
+      throw new NotCommitted('there is still no room, or nothing can be written', { cause: error });
+    }
+    try {
+      files.datasync(this.#fd);
+    } catch (error) {
+      throw this.#breakWith('a flush failed', error);
+    }
   }
 
   /** Reads `length` bytes at an address of the log, fewer at its end. */
@@ -249,6 +312,8 @@ export class SegmentLog {
   /** On return an empty segment is the current one, and `bytes` of frames fit into it, whatever the segment size. */
   async #roll(ledgerId: string, bytes: number): Promise<void> {
     const { files, directory, segmentBytes } = this.#options;
+    // A rename into a directory that is not ours any more would make a log that nobody looks for.
+    if (this.#fd >= 0) this.look();
     const size = Math.max(segmentBytes, SEGMENT_HEADER_BYTES + bytes);
     const end = this.#offset;
     const segment: Segment = {
@@ -258,7 +323,9 @@ export class SegmentLog {
       ledgerId,
       ownBefore: this.ownEntries,
     };
+    const header = encodeSegmentHeader(segment, Date.now());
     let fd: number;
+    let held: NamedFile;
     try {
       if (size > segmentBytes) {
         // The room made ahead is too small for this one batch.
@@ -272,8 +339,10 @@ export class SegmentLog {
       throw new NotCommitted('no room for a new segment', { cause: error });
     }
     try {
-      files.write(fd, encodeSegmentHeader(segment, Date.now()), SEGMENT_HEADER_BYTES, 0);
+      files.write(fd, header, SEGMENT_HEADER_BYTES, 0);
       files.datasync(fd);
+      // Before it has its name, by which a hand could change it first.
+      held = heldNow(files, nextPath(directory));
     } catch (error) {
       files.close(fd);
       throw new NotCommitted('a new segment could not be begun', { cause: error });
@@ -288,6 +357,9 @@ export class SegmentLog {
     const before = this.#fd;
     this.segments.push(segment);
     this.#fd = fd;
+    this.#held = held;
+    this.#written = [];
+    this.#remember(0, Buffer.from(header.subarray(0, READ_BACK_BYTES)));
     this.#offset = SEGMENT_HEADER_BYTES;
     if (before < 0) return;
     try {
@@ -305,6 +377,7 @@ export class SegmentLog {
       const behind = Math.min(bytes, Math.max(0, files.size(this.#fd) - this.#offset));
       files.write(this.#fd, Buffer.alloc(behind), behind, this.#offset);
       files.datasync(this.#fd);
+      this.#held = { ...this.#held, size: files.size(this.#fd) };
     } catch (error) {
       throw this.#breakWith(
         'a batch was half written and could not be undone',
@@ -313,7 +386,38 @@ export class SegmentLog {
     }
   }
 
-  #breakWith(message: string, cause: unknown): CommitUnknown {
+  #lookWhenDue(): void {
+    if (performance.now() - this.#lookedAt >= LOOK_EVERY_MS) this.look();
+  }
+
+  /** How a file that is held differs from what it was, in words that follow nothing. */
+  #change(): string | undefined {
+    const { files, lock } = this.#options;
+    if (lock !== undefined && files.look(lock.path)?.id !== lock.id) {
+      return `${lock.path} was removed or replaced`;
+    }
+    const file = this.#current.path;
+    const { id, size } = this.#held;
+    const now = files.look(file);
+    if (now?.id !== id) return `${file} was removed or replaced`;
+    if (now.size !== size) return `${file} was changed from ${size} to ${now.size} bytes`;
+    const isThere = this.#written.every(({ offset, bytes }) =>
+      this.#readBack(offset).subarray(0, bytes.length).equals(bytes),
+    );
+    return isThere ? undefined : `${file} was overwritten`;
+  }
+
+  /** Of the current segment, at the header and at the newest batch. */
+  #remember(offset: number, bytes: Buffer): void {
+    this.#written = [...this.#written.slice(0, 1), { offset, bytes }];
+  }
+
+  #readBack(offset: number): Buffer {
+    const bytes = Buffer.alloc(READ_BACK_BYTES);
+    return bytes.subarray(0, this.#options.files.read(this.#fd, bytes, 0, bytes.length, offset));
+  }
+
+  #breakWith(message: string, cause?: unknown): CommitUnknown {
     this.#broken = new CommitUnknown(message, { cause });
     return this.#broken;
   }
@@ -356,6 +460,15 @@ function assertReaches(options: SegmentLogOptions, file: string, end: SegmentEnd
     { file, offset: end.offset, sequence: end.nextSequence },
     `the log ends, but a checkpoint was signed over ${options.vouchedEvents} entries,`,
   );
+}
+
+/** Before the log has its first segment. */
+const NOTHING_HELD: NamedFile = { id: '', size: 0 };
+
+function heldNow(files: Files, file: string): NamedFile {
+  const held = files.look(file);
+  if (held === undefined) throw new Error(`${file} is not there any more`);
+  return held;
 }
 
 function nextPath(directory: string): string {

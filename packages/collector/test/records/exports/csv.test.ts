@@ -1,9 +1,9 @@
 import type { BaseEvent } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { AssembledRun } from '../../../src/records/assemble.js';
+import { assembleRun, type AssembledRun } from '../../../src/records/assemble.js';
 import { csv, CSV_COLUMNS } from '../../../src/records/exports/csv.js';
-import { RUN } from '../run-events.js';
+import { event, RUN } from '../run-events.js';
 import { anyRuns, awkwardRun, fileOf, plainRun } from './odd-runs.js';
 
 /** The grammar of RFC 4180, section 2, to the letter; anything else is a fault. */
@@ -48,6 +48,33 @@ test('a row says in brief what the record says [R-712]', () => {
     last_output_summary: 'High risk.',
     last_outcome_type: 'validated',
     last_feedback_type: 'thumbs',
+  });
+});
+
+test('a number that was sent as a text stands in its column, and is counted [R-208]', () => {
+  const feedback = { feedback_type: 'rating', rating_value: '4.50' };
+  const run = assembleRun([
+    event({ kind: 'inference-start', n: 1 }),
+    event({ kind: 'user-feedback', n: 2, more: { feedback } }),
+  ]);
+  expect(rowsOf([run])[0]).toMatchObject({ last_rating: '4.5', numbers_in_text: '1' });
+});
+
+test('what an instrumentation told of a call stands in columns, with the version of the model [R-209] [R-210]', () => {
+  const said = {
+    ending: 'complete',
+    response_model: 'gpt-9-2026',
+    usage: { input_tokens: 11, output_tokens: 7 },
+  };
+  const system_metadata = { instrumentation: { by: 'openai', attempt: 2 } };
+  const run = assembleRun([
+    event({ kind: 'inference-start', n: 1, more: { model_instance: { model_id: 'gpt-9' } } }),
+    event({ kind: 'human-output', n: 2, more: { output: said, system_metadata } }),
+  ]);
+  expect(rowsOf([run])[0]).toMatchObject({
+    ...{ model_id: 'gpt-9', model_version: 'gpt-9-2026', response_model: 'gpt-9-2026' },
+    ...{ call_by: 'openai', call_ending: 'complete', call_attempts: '2', call_status: '', call_error: '' },
+    ...{ input_tokens: '11', output_tokens: '7' },
   });
 });
 

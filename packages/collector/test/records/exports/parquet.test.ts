@@ -10,6 +10,7 @@ import { ScannedBody } from '../../../src/records/event-body.js';
 import type { ReadEvents } from '../../../src/store/event-places.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
 import { anyRun, type Sent } from '../any-run.js';
+import { event } from '../run-events.js';
 import { anyRuns, awkwardRun, fileOf, plainRun } from './odd-runs.js';
 
 let directory: string;
@@ -81,6 +82,22 @@ test('a value of another type than its column is in the JSON alone [R-712]', asy
   expect(row).toMatchObject({ model_id: '=cmd|"/c calc"!A1', model_version: '1,2\r\n3' });
   expect(row?.['outcomes']).toMatchObject([{ type: null, json: '{"outcome_type":{"code":7},"dose":12}' }]);
   expect(row?.['feedback']).toMatchObject([{ type: 'rating', rating: 4.5, comment: '-1+1, 护理 🩺' }]);
+});
+
+test('numbers that were sent as texts, and what was told of a call, stand in their columns [R-208] [R-209]', async () => {
+  const said = { ending: 'failed', status: 500, error_name: 'Error', usage: { input_tokens: '11' } };
+  const artifact = { artifact_type: 'other', artifact_uri: 'urn:x:1', ...said };
+  const system_metadata = { instrumentation: { by: 'openai' } };
+  const feedback = { feedback_type: 'rating', rating_value: '4.50' };
+  const run = assembleRun([
+    event({ kind: 'internal-artifact', n: 2, more: { artifact, system_metadata } }),
+    event({ kind: 'user-feedback', n: 3, more: { feedback } }),
+  ]);
+  const [row] = await read([run]);
+  expect(row).toMatchObject({
+    ...{ call_by: 'openai', call_ending: 'failed', call_attempts: 1, call_status: 500, call_error: 'Error' },
+    ...{ input_tokens: 11, output_tokens: null, numbers_in_text: 2, feedback: [{ rating: 4.5 }] },
+  });
 });
 
 test('any records are read back with the same counts and the same JSON [R-712]', async () => {

@@ -153,4 +153,18 @@ describe('the page of a report [R-715]', () => {
     expect(text).toMatch(/28 more models with fewer runs/);
     expect(text).toMatch(/60 more versions with \d+ runs/);
   });
+
+  test('says how captured calls ended, and nothing of calls where there are none [R-721]', () => {
+    const failed = { ending: 'failed', status: 429 };
+    const done = { ending: 'complete', usage: { input_tokens: 1100, output_tokens: 7 } };
+    const page = reportPage(reported([failed, done, done].map((ended, n) => ({ n: n + 1, ended }))));
+    const text = textOf(page);
+    expect(text).toContain('Failed calls 33.3\u202f% 1 of 3 calls of models');
+    expect(text).toContain(
+      'Failed. 1 of 3 captured calls of models (33.3\u202f%), most often with status 429 (1).',
+    );
+    expect(text).toContain('failed with status 429 1');
+    expect(text).toContain('tokens in 2,200 (1,100 a run)');
+    expect(textOf(reportPage(reported(CHANGE)))).not.toMatch(/Failed calls|tokens in/);
+  });
 });

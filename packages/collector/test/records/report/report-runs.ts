@@ -22,6 +22,9 @@ export interface WantedRun {
   readonly withoutStart?: true;
   /** One outcome that names no run and no parent, and nothing else. */
   readonly ofNoRun?: true;
+  /** What an instrumentation tells of the ending of its call. */
+  readonly ended?: Readonly<Record<string, unknown>>;
+  readonly attempt?: number;
   /** By how many days the collector's clock is later than the sender's. */
   readonly late?: number;
 }
@@ -55,12 +58,19 @@ function runOf(wanted: WantedRun): ClinicalRecord {
       received: new Date(at + late * DAY).toISOString(),
       more,
     });
-  const model = { model_id: wanted.model ?? 'sepsis-risk', model_version: wanted.version ?? '4.2.0' };
+  const model = {
+    model_id: wanted.model ?? 'sepsis-risk',
+    ...(wanted.ended === undefined && { model_version: wanted.version ?? '4.2.0' }),
+  };
+  const system_metadata = { instrumentation: { by: 'openai', attempt: wanted.attempt } };
+  const captured = { artifact_type: 'other', artifact_uri: 'urn:x:1', ...wanted.ended };
   const { outcomes = [], feedback = [] } = wanted;
   if (wanted.ofNoRun) return assembleRecord([made('outcome', start, {})]);
   const events = [
     ...(wanted.withoutStart ? [] : [made('inference-start', start, { model_instance: model })]),
-    made('human-output', start + latencyMs, {}),
+    wanted.ended === undefined
+      ? made('human-output', start + latencyMs, {})
+      : made('internal-artifact', start + latencyMs, { artifact: captured, system_metadata }),
     ...outcomes.map((type, i) =>
       made('outcome', start + (after + i) * DAY, {
         outcome: { outcome_type: type, description: 'They said' },

@@ -241,4 +241,61 @@ describe('a report of a period [R-715]', () => {
     const [long] = reported([{ n: 1, model: 'x'.repeat(100_000) }]).models;
     expect(long?.model_id).toHaveLength(121);
   });
+
+  test('counts how captured calls ended, by status, with their retries and tokens [R-721]', () => {
+    const done = {
+      ending: 'complete',
+      response_model: 'gpt-9',
+      usage: { input_tokens: 11, output_tokens: 7 },
+    };
+    const { all, models } = reported([
+      { n: 1, ended: done, attempt: 2 },
+      { n: 2, ended: { ...done, usage: { input_tokens: '9' } } },
+      { n: 3, ended: { ending: 'failed', status: 500 } },
+      { n: 4, ended: { ending: 'failed', status: 429 }, attempt: 3 },
+      { n: 5, ended: { ending: 'failed', error_name: 'TypeError' } },
+      { n: 6, ended: { ending: 'cut off' } },
+      { n: 7 },
+    ]);
+    expect(all.calls).toMatchObject({
+      runs: 6,
+      endings: { complete: 2, failed: 3, aborted: 0, 'cut off': 1, 'not read': 0 },
+      failed: { count: 3, of: 6, share: 0.5 },
+      failed_by_status: { 429: 1, 500: 1 },
+      retried: 2,
+      tokens: { runs: 2, input: 20, output: 7 },
+    });
+    expect(all.numbers_in_text).toBe(1);
+    // Of the runs whose start names no version.
+    const versions = models.flatMap((model) => model.versions);
+    expect(versions.find(({ model_version }) => model_version === 'gpt-9')?.runs).toBe(2);
+  });
+
+  test('takes runs of no known version, such as calls that failed, for no new version [R-721]', () => {
+    const failed = { ending: 'failed', status: 500 };
+    const done = (response_model: string) => ({ ending: 'complete', response_model });
+    const { models } = reported([
+      { n: 1, day: 1, ended: failed },
+      { n: 2, day: 2, ended: done('a') },
+      { n: 3, day: 3, ended: done('b') },
+    ]);
+    const versions = models.flatMap((model) => model.versions);
+    expect(versions.map(({ model_version, is_new }) => [model_version, is_new])).toEqual([
+      ...[
+        [null, false],
+        ['a', false],
+        ['b', true],
+      ],
+    ]);
+  });
+
+  test('counts a rating that was sent as a text [R-208]', () => {
+    const feedback = ['5', '4.5', 'five', 3].map((rating_value) => ({
+      feedback_type: 'rating',
+      rating_value,
+    }));
+    const { all } = reported([{ n: 1, feedback }]);
+    expect([all.ratings.count, all.ratings.mean]).toEqual([3, 12.5 / 3]);
+    expect(all.numbers_in_text).toBe(1);
+  });
 });

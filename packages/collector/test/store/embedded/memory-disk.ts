@@ -16,6 +16,7 @@ export const OPERATIONS = [
   'open',
   'close',
   'size',
+  'look',
   'read',
   'write',
   'datasync',
@@ -47,7 +48,10 @@ export class DiskFault extends Error {
   readonly code = 'EIO';
 }
 
+let inodes = 0;
+
 class Inode {
+  readonly number = ++inodes;
   bytes = Buffer.alloc(0);
   durable = Buffer.alloc(0);
   dirty = new Set<number>();
@@ -142,6 +146,11 @@ export class MemoryDisk {
         if (!this.#descriptors.delete(fd)) throw Object.assign(new Error('EBADF'), { code: 'EBADF' });
       }),
     size: (fd) => this.#do('size', () => this.#inode(fd).bytes.length),
+    look: (file) =>
+      this.#do('look', () => {
+        const inode = this.#names.get(file);
+        return inode && { id: String(inode.number), size: inode.bytes.length };
+      }),
     read: (fd, target, offset, length, position) =>
       this.#do('read', () => {
         const source = this.#inode(fd).bytes.subarray(position, position + length);

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { SALT_BYTES } from '@clinical-events/protocol';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { EventReader } from '../../../src/store/embedded/event-reader.js';
 import { encodeFrame, frameSize } from '../../../src/store/embedded/frame.js';
 import { SegmentLog, type SegmentLogOptions } from '../../../src/store/embedded/segment-log.js';
@@ -643,6 +643,168 @@ describe('rolling', () => {
     await append(log, event);
     expect(segmentFiles(disk)).toEqual([1, 5].map(segmentName));
     expect(read(disk).length).toBe(5);
+  });
+});
+
+describe('a proof that there is room', () => {
+  test('[R-610] fails while there is none, and then makes what the next batch takes', async () => {
+    const disk = new MemoryDisk();
+    disk.capacity = SEGMENT_BYTES * 1.5;
+    const log = await open(disk);
+    const [event = candidate()] = events(1, 'x'.repeat(1500));
+    for (let i = 0; i < 4; i++) await append(log, event);
+    await expect(append(log, event)).rejects.toBeInstanceOf(NotCommitted);
+    await expect(log.prove()).rejects.toBeInstanceOf(NotCommitted);
+    expect(disk.fileNames(LEDGER)).toEqual([segmentName(1)]);
+    disk.capacity = Infinity;
+    await log.prove();
+    const made = disk.calls.get('createZeroed');
+    await append(log, event);
+    expect(disk.calls.get('createZeroed')).toBe(made);
+    expect(read(disk.afterPowerLoss()).length).toBe(5);
+  });
+
+  test.each<Manner>(['before', 'partly', 'after'])(
+    '[R-610] fails when nothing can be written, %s, and leaves nothing behind',
+    async (manner) => {
+      const disk = new MemoryDisk();
+      const log = await open(disk);
+      await append(log, ...events(3));
+      disk.fail('write', 1, manner);
+      await expect(log.prove()).rejects.toBeInstanceOf(NotCommitted);
+      disk.heal();
+      await log.prove();
+      await append(log, ...events(1, 'next'));
+      expect(read(disk.afterPowerLoss())).toEqual(read(disk));
+      expect(read(disk).length).toBe(4);
+    },
+  );
+
+  test('[R-605] ends the log when its flush fails', async () => {
+    const disk = new MemoryDisk();
+    const log = await open(disk);
+    disk.fail('datasync', 1, 'before');
+    await expect(log.prove()).rejects.toBeInstanceOf(CommitUnknown);
+    disk.heal();
+    await expect(append(log, ...events(1))).rejects.toBeInstanceOf(CommitUnknown);
+  });
+});
+
+describe('a hand on the files', () => {
+  const LOCK = '/data/lock';
+  const hands: readonly [string, string, (disk: MemoryDisk, segment: string) => void][] = [
+    ['removes the lock', LOCK, (disk) => disk.remove(LOCK)],
+    ['replaces the lock', LOCK, (disk) => disk.put(LOCK, Buffer.alloc(0))],
+    ['removes the segment', 'segment', (disk, segment) => disk.remove(segment)],
+    [
+      'replaces the segment by its copy',
+      'segment',
+      (disk, segment) => disk.put(segment, Buffer.from(disk.bytesOf(segment))),
+    ],
+    ['cuts the segment', 'segment', (disk, segment) => resize(disk, segment, -1)],
+    ['lengthens the segment', 'segment', (disk, segment) => resize(disk, segment, 1)],
+    ['fills the segment with zeros', 'segment', (disk, segment) => void disk.bytesOf(segment).fill(0)],
+    [
+      'fills the events with zeros',
+      'segment',
+      (disk, segment) => void disk.bytesOf(segment).fill(0, SEGMENT_HEADER_BYTES),
+    ],
+    ['changes the header', 'segment', (disk, segment) => void disk.bytesOf(segment).fill(0xff, 8, 16)],
+  ];
+
+  function resize(disk: MemoryDisk, file: string, by: number): void {
+    const fd = disk.files.open(file, 'r+');
+    disk.files.truncate(fd, disk.files.size(fd) + by);
+    disk.files.close(fd);
+  }
+
+  async function held(disk: MemoryDisk, restarted: boolean): Promise<SegmentLog> {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    disk.put(LOCK, Buffer.alloc(0));
+    const lock = { path: LOCK, id: disk.files.look(LOCK)?.id ?? '' };
+    const log = await open(disk, { lock });
+    await append(log, ...events(2));
+    await append(log, ...events(2));
+    if (!restarted) return log;
+    await log.close();
+    return open(disk, { lock });
+  }
+
+  for (const restarted of [false, true]) {
+    const when = restarted ? 'after a start' : 'while the log is written';
+    test.each(hands)(
+      `[R-611] that %s is found by a look ${when}, and the file named`,
+      async (_, file, act) => {
+        const disk = new MemoryDisk();
+        const log = await held(disk, restarted);
+        log.look();
+        act(disk, lastSegment(disk));
+        const name = file === LOCK ? LOCK : path.join(LEDGER, segmentName(1));
+        expect(() => log.look()).toThrow(name);
+        expect(() => log.look()).toThrow(CommitUnknown);
+        await expect(append(log, ...events(1))).rejects.toBeInstanceOf(CommitUnknown);
+      },
+    );
+  }
+
+  test.each(hands)(
+    '[R-611] that %s keeps a batch from being acknowledged a second later',
+    async (_, __, act) => {
+      const disk = new MemoryDisk();
+      const log = await held(disk, false);
+      act(disk, lastSegment(disk));
+      vi.advanceTimersByTime(1000);
+      await expect(append(log, ...events(1))).rejects.toBeInstanceOf(CommitUnknown);
+    },
+  );
+
+  test.each(hands)('[R-611] that %s during a flush of a second does as well', async (_, __, act) => {
+    const disk = new MemoryDisk();
+    const log = await held(disk, false);
+    const segment = lastSegment(disk);
+    disk.onCall = (operation) => {
+      if (operation !== 'datasync') return;
+      act(disk, segment);
+      vi.advanceTimersByTime(1000);
+    };
+    await expect(append(log, ...events(1))).rejects.toBeInstanceOf(CommitUnknown);
+  });
+
+  test.each(hands)('[R-611] that %s is found before the log rolls', async (_, __, act) => {
+    const disk = new MemoryDisk();
+    const log = await held(disk, false);
+    act(disk, lastSegment(disk));
+    const before = segmentFiles(disk);
+    await expect(append(log, ...events(3, 'x'.repeat(2500)))).rejects.toBeInstanceOf(CommitUnknown);
+    expect(segmentFiles(disk)).toEqual(before);
+  });
+
+  test('[R-611] that cuts a new segment before its name is durable is found', async () => {
+    const disk = new MemoryDisk();
+    const log = await held(disk, false);
+    disk.onCall = (operation) => {
+      if (operation === 'syncDirectory') resize(disk, lastSegment(disk), -1);
+    };
+    await append(log, ...events(3, 'x'.repeat(2500)));
+    disk.onCall = () => undefined;
+    expect(() => log.look()).toThrow(CommitUnknown);
+  });
+
+  test('[R-611] is nowhere, and a look finds nothing, whatever is stored, refused or rolled', async () => {
+    const disk = new MemoryDisk();
+    const log = await held(disk, false);
+    for (let i = 0; i < 40; i++) {
+      if (i % 7 === 3) disk.fail('write', 1, 'partly');
+      await append(log, ...events(2, 'x'.repeat(500))).catch((error: unknown) =>
+        expect(error).toBeInstanceOf(NotCommitted),
+      );
+      disk.heal();
+      if (i % 5 === 0) await log.prove();
+      log.look();
+      vi.advanceTimersByTime(700);
+    }
+    expect(log.segments.length).toBeGreaterThan(3);
   });
 });
 

@@ -59,9 +59,14 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       2195–2205). p95 is told from 20 runs on, p99 from 100.
     </li>
     <li>
+      <strong>Calls of models</strong> are counted where an instrumentation of the library captured them: of
+      others it is not known how they ended. A run counts once, by its last attempt. Tokens are what providers
+      counted. Where a start names no version of its model, the model that answered is taken for it.
+    </li>
+    <li>
       <strong>Feedback</strong> is counted by how often it was given, not by run. A thumb counts as up or down
       where the sender wrote it as <code>direction</code>, which the protocol does not name. Ratings are
-      rounded for the distribution and not for the mean.
+      rounded for the distribution and not for the mean; one that was sent as a text, such as “5”, counts.
     </li>
     <li>
       <strong>Other words</strong> are what senders wrote in place of the protocol’s vocabulary, or left out,
@@ -80,8 +85,8 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       <strong>To begin with</strong> names every new version, with its contradicted share against that of the
       version before; with its runs that had an outcome after the same time, the longest of 1, 7, 30 and 90
       days that at least 20 runs of both are old enough for, because the newer one has younger runs; and with
-      its p95 where that differs by a quarter or more; runs of 30 days and more without an outcome; incomplete
-      records; conflicts; events of no run.
+      its p95 where that differs by a quarter or more; runs of 30 days and more without an outcome; calls of
+      models that failed; incomplete records; conflicts; events of no run.
     </li>
     <li>
       All counts are exact. Of organisations the first 200 are told apart, of models and versions the first

@@ -43,6 +43,7 @@ export function findingsOf(numbers: ReportNumbers): Finding[] {
   return [
     ...mostTelling(numbers.models.flatMap(changesOf)),
     ...oldWithoutOutcome(numbers),
+    ...failed(numbers),
     ...incomplete(numbers),
     ...conflicting(numbers),
     ...ofNoRun(numbers),
@@ -61,7 +62,7 @@ function mostTelling(changes: readonly Finding[]): Finding[] {
 /** Each version that is new, against the one before it. */
 function changesOf(model: ModelNumbers): Finding[] {
   return model.versions.flatMap((version, i) => {
-    const before = model.versions[i - 1];
+    const before = model.versions.slice(0, i).findLast(({ model_version }) => model_version !== null);
     if (!version.is_new || before === undefined) return [];
     const old = versionText(before);
     const known = sameWait(version, before);
@@ -154,6 +155,15 @@ function oldWithoutOutcome({ all }: ReportNumbers): Finding[] {
   if (count === 0) return [];
   const runs = `${countText(count)} of ${countText(of)} runs that are ${OLD_DAYS} days old or older (${percent(count / of)}).`;
   return [{ about: 'No outcome', says: [runs] }];
+}
+
+function failed({ all: { calls } }: ReportNumbers): Finding[] {
+  const { count, of, share } = calls.failed;
+  if (count === 0) return [];
+  const [status] = Object.entries(calls.failed_by_status).toSorted((a, b) => b[1] - a[1]);
+  const most = status === undefined ? '' : `, most often with status ${status[0]} (${countText(status[1])})`;
+  const says = `${countText(count)} of ${countOf(of, 'captured call')} of models (${percent(share)})${most}.`;
+  return [{ about: 'Failed', says: [says] }];
 }
 
 function incomplete({ all }: ReportNumbers): Finding[] {

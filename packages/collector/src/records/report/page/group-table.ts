@@ -3,6 +3,7 @@ import { FEEDBACK_WORDS, OUTCOME_WORDS } from '../closed-words.js';
 import { CONFLICT_WORDS, MISSING_WORDS, type GroupNumbers } from '../report-numbers.js';
 import type { NamedGroup } from './group-figures.js';
 import { medianText } from './group-figures.js';
+import { CALL_ENDINGS } from '../../recorded-call.js';
 import { html, type Html } from './html.js';
 import {
   ageText,
@@ -12,6 +13,7 @@ import {
   dateText,
   decimal,
   durationText,
+  ENDING_TEXT,
   FEEDBACK_TEXT,
   intervalText,
   MISSING_TEXT,
@@ -25,10 +27,11 @@ type Block = readonly [title: string, rows: readonly Row[]];
 
 /** `count (share)` of the runs of the group. */
 function ofRuns(count: (numbers: GroupNumbers) => number): Row[1] {
-  return (numbers) => {
-    const some = count(numbers);
-    return some === 0 ? '0' : `${countText(some)} (${percent(some / numbers.runs)})`;
-  };
+  return (numbers) => partText(count(numbers), numbers.runs);
+}
+
+function partText(some: number, of: number): string {
+  return some === 0 ? '0' : `${countText(some)} (${percent(some / of)})`;
 }
 
 function blocksOf(groups: readonly NamedGroup[]): Block[] {
@@ -100,6 +103,7 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
         ['p99', ({ latency_ms: { p99 } }) => durationText(p99)],
       ],
     ],
+    ...callBlocks(groups),
     [
       'Feedback, by how often it was given',
       [
@@ -126,6 +130,9 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
           `missing: ${MISSING_TEXT[word]}`,
           ofRuns(({ missing }) => missing[word]),
         ]),
+        ...(found(({ numbers_in_text: texts }) => texts)
+          ? [['numbers sent as texts', ofRuns(({ numbers_in_text: texts }) => texts)] as const]
+          : []),
       ],
     ],
     [
@@ -139,6 +146,40 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
       ],
     ],
   ];
+}
+
+/** Only where an instrumentation has captured calls: of others it is not known how they ended. */
+function callBlocks(groups: readonly NamedGroup[]): Block[] {
+  const calls = groups.map(({ numbers }) => numbers.calls).filter(({ runs }) => runs > 0);
+  if (calls.length === 0) return [];
+  const endings = CALL_ENDINGS.filter((ending) => calls.some((each) => each.endings[ending] > 0));
+  const statuses = [...new Set(calls.flatMap((each) => Object.keys(each.failed_by_status)))].sort();
+  return [
+    [
+      'Calls of models, as instrumentation of their libraries captured them',
+      [
+        ['runs', ({ calls: { runs } }) => countText(runs)],
+        ...endings.map((ending): Row => [
+          ENDING_TEXT[ending],
+          ({ calls: each }) => partText(each.endings[ending], each.runs),
+        ]),
+        ...statuses.map((status): Row => [
+          `failed with status ${status}`,
+          ({ calls: each }) => countText(each.failed_by_status[status] ?? 0),
+        ]),
+        ['failed, 95 % interval', ({ calls: { failed } }) => intervalText(failed)],
+        ['made again after a failure', ({ calls: { retried } }) => countText(retried)],
+        ['tokens in', ({ calls: { tokens } }) => tokensText(tokens.input, tokens.runs)],
+        ['tokens out', ({ calls: { tokens } }) => tokensText(tokens.output, tokens.runs)],
+      ],
+    ],
+  ];
+}
+
+function tokensText(tokens: number, runs: number): string {
+  return runs === 0
+    ? '–'
+    : `${countText(Math.round(tokens))} (${countText(Math.round(tokens / runs))} a run)`;
 }
 
 /** @param id of the caption, for the region that scrolls where the table is wider than the page. */

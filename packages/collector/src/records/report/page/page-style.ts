@@ -36,10 +36,11 @@ h3 { font-size: 1.15rem; margin: 1.8rem 0 .4rem; }
 p, ul, ol { max-width: 48rem; margin: .4rem 0 .8rem; }
 .period { color: var(--quiet); margin: 0 0 1.4rem; }
 .lead { font-size: 1.2rem; max-width: 54rem; }
+.warning { border-left: 4px solid currentcolor; padding-left: .7rem; max-width: 54rem; }
 nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; list-style: none; padding: 0; max-width: none; }
 nav li { min-width: 0; }
 a { color: var(--strong); overflow-wrap: anywhere; }
-.tiles { display: grid; grid-template-columns: repeat(6, 1fr); gap: .8rem; margin: 1.4rem 0; padding: 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .8rem; margin: 1.4rem 0; padding: 0; }
 .tiles > div { background: var(--panel); border: 1px solid var(--rule); border-radius: 6px; padding: .7rem .9rem; display: flex; flex-direction: column; }
 .tiles dt { font-size: .85rem; color: var(--quiet); }
 .tiles dd { margin: 0; }

@@ -13,6 +13,7 @@ import { html, Html, NOTHING } from './html.js';
 import { STYLE } from './page-style.js';
 import { versionOverview } from './version-overview.js';
 import {
+  clockWarning,
   countOf,
   countText,
   dateText,
@@ -60,6 +61,7 @@ export function reportPage(numbers: ReportNumbers): string {
 function header(numbers: ReportNumbers): Html {
   const { organisation, model } = numbers.asked_for;
   const outside = outsideText(numbers);
+  const warning = clockWarning(numbers);
   const only = [
     ...(organisation === null ? [] : [`organisation ${organisation}`]),
     ...(model === null ? [] : [`model ${model}`]),
@@ -72,6 +74,7 @@ function header(numbers: ReportNumbers): Html {
       UTC${only.length === 0 ? '' : `; only ${only.join(', ')}`}
     </p>
     ${outside === '' ? NOTHING : html`<p>${outside}</p>`}
+    ${warning === undefined ? NOTHING : html`<p class="warning"><strong>Note:</strong> ${warning}.</p>`}
   </header>`;
 }
 
@@ -163,6 +166,7 @@ function summary(numbers: ReportNumbers): Html {
       ${tile('Contradicted', percent(all.contradicted.share), all.contradicted.of === 0 ? 'no judged run' : `${ofText(all.contradicted)} judged runs; 95 % interval ${intervalText(all.contradicted)}`)}
       ${tile('Thumbs up', percent(all.thumbs_up.share), all.thumbs_up.of === 0 ? 'no thumbs' : ofText(all.thumbs_up))}
       ${tile('Full records', all.runs === 0 ? '–' : percent(all.completeness.full / all.runs), `${countText(all.completeness.incomplete)} incomplete`)}
+      ${all.calls.runs === 0 ? NOTHING : tile('Failed calls', percent(all.calls.failed.share), `${ofText(all.calls.failed)} calls of models`)}
       ${tile('With a conflict', percent(all.with_conflict.share), `${ofText(all.with_conflict)} runs`)}
     </dl>
     ${

@@ -1,7 +1,12 @@
 /** How numbers, times and the words of the vocabularies read on the page. */
 import type { FeedbackWord, OutcomeWord } from '../closed-words.js';
-import type { ModelNumbers, VersionNumbers } from '../report-numbers.js';
-import type { ConflictWord, Missing } from '../run-tally.js';
+import {
+  isOfReceipt,
+  type ModelNumbers,
+  type ReportNumbers,
+  type VersionNumbers,
+} from '../report-numbers.js';
+import type { CallEnding, ConflictWord, Missing } from '../run-tally.js';
 import type { Share } from '../wilson.js';
 
 /** Between a number and its unit, so that no line breaks there. */
@@ -56,6 +61,14 @@ export const CONFLICT_TEXT: Readonly<Record<ConflictWord, string>> = {
   ahead_of_receipt: 'a timestamp more than five minutes after its receipt',
 };
 
+export const ENDING_TEXT: Readonly<Record<CallEnding, string>> = {
+  complete: 'complete',
+  failed: 'failed',
+  aborted: 'stopped by the application',
+  'cut off': 'cut off',
+  'not read': 'not known',
+};
+
 export function countText(count: number): string {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ',');
 }
@@ -86,6 +99,17 @@ export function ofText({ count, of }: Share): string {
 
 export function decimal(value: number | null, digits: number): string {
   return value === null ? NONE : value.toFixed(digits);
+}
+
+/** What is to be said of a report on the days of receipt; undefined when there is nothing. */
+export function clockWarning(numbers: ReportNumbers): string | undefined {
+  if (!isOfReceipt(numbers)) return undefined;
+  const { events, of } = numbers.clocks_apart;
+  return (
+    `for ${countText(events)} of ${countOf(of, 'event')} the senders’ timestamp is more than a day away from ` +
+    'when the collector received them, as after an import or a demo: the days of this report are those of ' +
+    'receipt; --clock sender counts by the timestamps'
+  );
 }
 
 /** To three digits. */

@@ -1,0 +1,46 @@
+/** Whether the key that signs the checkpoints outlives the disk of the data directory. */
+import fs from 'node:fs';
+import type { Config } from '../config.js';
+import { readCopiedKey } from '../publishing/copied-key.js';
+import { StateFileDamaged } from '../publishing/state-file.js';
+import { readHistory, type KeyHistory } from '../signing/key-history.js';
+import { exists } from '../store/embedded/files.js';
+import { typed } from './typed.js';
+
+export type KeyPlace = Pick<Config, 'dataDir' | 'signingKeys' | 'signingCommand'>;
+
+/** Whether the private keys are not on that disk; undefined while there are none. Asks the file system that they are on. */
+export function liesElsewhere({ dataDir, signingKeys, signingCommand }: KeyPlace): boolean | undefined {
+  if (signingCommand !== '') return true;
+  if (!exists(signingKeys)) return undefined;
+  return fs.statSync(signingKeys).dev !== fs.statSync(dataDir).dev;
+}
+
+/** Whether an operator has said that the current key was copied. @throws SigningKeyFault, or the system's error. */
+export function isCopied(dataDir: string, { current }: KeyHistory = readHistory(dataDir)): boolean {
+  try {
+    return readCopiedKey(dataDir)?.key === current.vkey;
+  } catch (error) {
+    if (error instanceof StateFileDamaged) return false;
+    throw error;
+  }
+}
+
+/** @throws as {@link isCopied}. */
+export function diesWithDisk(place: KeyPlace, history?: KeyHistory): boolean {
+  return liesElsewhere(place) === false && !isCopied(place.dataDir, history);
+}
+
+/** For whoever has just got the first key; empty when there is nothing to say. Ends with a line break otherwise. */
+export function escrowNotice(place: KeyPlace): string {
+  if (!diesWithDisk(place)) return '';
+  return typed(
+    `
+The key that signs the log lies on this disk alone, in ${place.signingKeys}. Without it the log cannot go on.
+Copy it to a safe place, and then say so:
+
+collector signing-key copied
+`,
+    place.dataDir,
+  );
+}

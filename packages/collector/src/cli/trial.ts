@@ -1,0 +1,84 @@
+/** `collector serve --trial`: a data directory that is thrown away, and what profile `full` would say of each event. */
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { type EventKind, validateEvent } from '@clinical-events/protocol';
+import type { Command } from 'commander';
+import { ConfigError } from '../config.js';
+import type { Exchange } from '../ingest/exchange.js';
+import { readingOf } from './config-options.js';
+import type { LineWriter } from './line-writer.js';
+import { legible } from './printable.js';
+
+/** How long the end waits for a reader of standard output, in milliseconds. */
+const LAST_LINES_MS = 500;
+
+/** What outlives the trial, and is refused wherever it is said: it has no value that means none. */
+const LASTING: readonly string[] = ['signing-command', 'checkpoint-sink'];
+/** What the trial says itself, before environment and file; by the names that Commander gives them. */
+const OWN = { dataDir: '--data-dir', signingKeys: '--signing-keys' } as const;
+
+export class Trial {
+  readonly #directory: string;
+
+  private constructor(private readonly out: LineWriter) {
+    this.#directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-trial-'));
+    process.on('exit', () => this.#end());
+  }
+
+  /**
+   * On return the command's options name a directory of the trial's own, which is removed when the process ends.
+   * @throws ConfigError when an option names something that outlives it.
+   */
+  static begin(serve: Command, out: LineWriter): Trial {
+    const faults = readingOf(serve, 'serve')
+      .settings.filter(({ name, from }) => LASTING.includes(name) && from !== 'default')
+      .map(({ source }) => source);
+    for (const [name, option] of Object.entries(OWN))
+      if (serve.getOptionValue(name) !== undefined) faults.push(option);
+    if (faults.length > 0) {
+      const message =
+        'does not go with --trial, which keeps nothing and leaves nothing behind; leave one of them out';
+      throw new ConfigError(faults.map((source) => ({ source, message })));
+    }
+    const trial = new Trial(out);
+    serve.setOptionValue('dataDir', trial.#directory);
+    serve.setOptionValue('signingKeys', path.join(trial.#directory, 'signing-keys'));
+    return trial;
+  }
+
+  /** What to tell at the start. */
+  get notice(): string {
+    return `
+This is a trial. All that is sent is kept in ${legible(this.#directory)} and deleted when the collector ends.
+Each event that is accepted is listed here, with what profile full would have refused it for.
+`;
+  }
+
+  /** For Ingest.observer, where bodies are kept. */
+  observe({ kind, body }: Exchange, status: number): void {
+    if (status === 201 && kind !== undefined && body !== undefined) this.out.write(trialLines(kind, body));
+  }
+
+  #end(): void {
+    fs.rmSync(this.#directory, { recursive: true, force: true, maxRetries: 3 });
+    this.out.write(
+      `\nThe trial has ended: ${legible(this.#directory)} is deleted, with all that was sent.\n`,
+    );
+    this.out.flush(LAST_LINES_MS);
+  }
+}
+
+/**
+ * What a trial says of an event that was accepted: its kind, its id, and what profile `full` asks for beyond `minimum`;
+ * no value of any other field.
+ */
+function trialLines(kind: EventKind, body: Uint8Array): string {
+  const event = JSON.parse(Buffer.from(body).toString()) as { readonly event_id: string };
+  const issues = validateEvent(kind, 'full', event) ?? [];
+  const verdict = issues.length === 0 ? 'good under profile full too' : 'profile full would refuse it:';
+  const faults = issues.map(({ pointer, rule, message }) => `      ${pointer || '/'} (${rule}): ${message}`);
+  return [`201 ${kind} ${event.event_id}: ${verdict}`, ...faults]
+    .map((line) => `${legible(line)}\n`)
+    .join('');
+}

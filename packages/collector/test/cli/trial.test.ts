@@ -1,0 +1,61 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { launch, outcomeEvent, run } from '../running/collector-process.js';
+import { post } from '../running/load.js';
+import { scratch } from '../running/scratch.js';
+
+test('[R-873] a trial says of each event what profile full would have said, and keeps nothing', async () => {
+  const parent = scratch();
+  const kept = path.join(scratch(), 'kept');
+  const trial = launch(['serve', '--trial', '--port', '0'], {
+    env: { TMPDIR: parent, COLLECTOR_DATA_DIR: kept, COLLECTOR_SIGNING_KEYS: kept },
+  });
+  onTestFinished(() => void trial.process.kill('SIGKILL'));
+  const shown = () => expect.poll(() => trial.output.stdout, { timeout: 20_000 });
+  await shown().toMatch(/console/);
+  const [directory = ''] = fs.readdirSync(parent);
+  expect(trial.output.stdout).toContain(
+    `${path.join(parent, directory)} and deleted when the collector ends`,
+  );
+  const [, port = ''] = /http:\/\/127\.0\.0\.1:(\d+)\/event/.exec(trial.output.stdout) ?? [];
+  const [key = ''] = /cek_\w+/.exec(trial.output.stdout) ?? [];
+
+  const good = outcomeEvent();
+  const faulty = outcomeEvent({ feedback: { feedback_type: 'stars', rating_value: '5', comment: 'Mrs X' } });
+  const send = async (kind: string, event: object) =>
+    (await post(Number(port), key, JSON.stringify(event), { kind })).status;
+  expect(await send('outcome', good)).toBe(201);
+  expect(await send('user-feedback', faulty)).toBe(201);
+  expect(await send('outcome', outcomeEvent({ event_id: 'no id' }))).toBe(400);
+  await shown().toContain(`201 outcome ${good.event_id}: good under profile full too
+201 user-feedback ${faulty.event_id}: profile full would refuse it:
+      /feedback/feedback_type (enum): must be one of rating, thumbs, text, survey
+      /feedback/rating_value (type): must be a number from 0 to 5
+`);
+
+  trial.process.kill('SIGTERM');
+  expect(await trial.exited).toBe(0);
+  expect(fs.readdirSync(parent)).toEqual([]);
+  expect(fs.existsSync(kept)).toBe(false);
+  expect(trial.output.stdout).toMatch(/The trial has ended: .* is deleted, with all that was sent\.\n$/);
+  expect(trial.output.stdout).not.toMatch(/stars|Mrs X|no id/);
+  expect(trial.output.stderr).toMatch(/^\d\d:\d\d:\d\d INFO {2}listening host=/m);
+});
+
+test.each([
+  [['--data-dir', 'd', '--signing-keys', 'k'], {}, ['--data-dir', '--signing-keys']],
+  [['--checkpoint-sink', 'dir:s'], {}, ['--checkpoint-sink']],
+  [[], { COLLECTOR_SIGNING_COMMAND: '/bin/true' }, ['COLLECTOR_SIGNING_COMMAND']],
+])(
+  '[R-873] a trial with %j and %j is refused, since that would outlive it',
+  async (options, env, sources) => {
+    const parent = scratch();
+    const { code, stderr } = await run(['serve', '--trial', ...options], { env: { TMPDIR: parent, ...env } });
+    expect(code).toBe(2);
+    const said = stderr.trimEnd().split('\n');
+    expect(said.map((line) => line.split(': ', 2)[1])).toEqual(sources);
+    for (const line of said) expect(line).toContain('does not go with --trial');
+    expect(fs.readdirSync(parent)).toEqual([]);
+  },
+);

@@ -1,0 +1,47 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { inQuotes, ownCommand } from '../../src/config.js';
+import { scratchDirectory } from '../access/scratch-keys.js';
+
+const started = (more: Partial<Parameters<typeof ownCommand>[0]> = {}) => ({
+  ...{
+    env: {},
+    script: '/opt/c/packages/collector/dist/cli/main.js',
+    node: process.execPath,
+    directory: '/opt/c',
+  },
+  ...more,
+});
+const byNpm = (from: string) => ({
+  npm_lifecycle_script: 'node packages/collector/dist/cli/main.js',
+  INIT_CWD: from,
+});
+
+describe('[R-725] the command is typed as', () => {
+  test('npm is asked for it, also from elsewhere', () => {
+    expect(ownCommand(started({ env: byNpm('/opt/c/docs') }))).toBe('npm run --silent collector --');
+    expect(ownCommand(started({ env: byNpm('/home') }))).toBe(
+      'npm --prefix /opt/c run --silent collector --',
+    );
+  });
+
+  test('its name where PATH leads to it, and a path where not', () => {
+    const script = '/usr/local/bin/collector';
+    expect(ownCommand(started({ script, env: { PATH: '/bin:/usr/local/bin' } }))).toBe('collector');
+    expect(ownCommand(started({ script, env: { PATH: '/bin' } }))).toBe(script);
+    expect(ownCommand(started({ script, env: { npm_command: 'exec' } }))).toBe('npx collector');
+  });
+
+  test('a file that Node runs, by the Node that PATH leads to or by its path', () => {
+    const bin = scratchDirectory();
+    fs.symlinkSync(process.execPath, path.join(bin, 'node'));
+    const script = "/it's here/main.js";
+    expect(ownCommand(started({ script, env: { PATH: bin } }))).toBe(
+      String.raw`node '/it'\''s here/main.js'`,
+    );
+    expect(ownCommand(started({ env: { PATH: '/nowhere' } }))).toBe(
+      `${inQuotes(process.execPath)} /opt/c/packages/collector/dist/cli/main.js`,
+    );
+  });
+});
