@@ -102,7 +102,7 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
     segmentBytes: settings.segmentBytes,
     lock: settings.lock,
     // Whether it can be believed is seen when the tree is opened.
-    vouchedEvents: claimedSize(treeStore),
+    vouchedEntries: claimedSize(treeStore),
     onTrouble,
     ...(onFlushed && { onFlushed }),
   });

@@ -48,7 +48,7 @@ export function checkRegular(dataDir: string, directories: readonly string[] = D
 
 const IS_DIRECTORY = 'a directory, and a file belongs there';
 
-/** The same of all that a start reads. What is derived is rebuilt, and the log of readings keeps no event out. */
+/** The same of all that a start reads. What is derived is rebuilt, and the access log keeps no event out. */
 export function checkDataDirectory(dataDir: string): void {
   const keys = path.join(dataDir, 'keys.db');
   if (fs.statSync(keys, { throwIfNoEntry: false })?.isDirectory() === true)

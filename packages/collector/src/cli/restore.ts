@@ -120,7 +120,15 @@ function restore(directory: string, to: string, options: RestoreOptions): ExitCo
   try {
     const ownReadings = 1;
     const onProgress = events.show;
-    verification = verifyLog({ dataDir: to, files: nodeFiles, against, keys, rotations, ownReadings, onProgress });
+    verification = verifyLog({
+      dataDir: to,
+      files: nodeFiles,
+      against,
+      keys,
+      rotations,
+      ownReadings,
+      onProgress,
+    });
   } finally {
     events.clear();
     end?.({ events: verification?.events ?? 0, complete: verification !== undefined });

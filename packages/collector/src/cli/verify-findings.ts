@@ -14,7 +14,7 @@ type VerifyKind =
   | 'checkpoint_invalid'
   | 'checkpoint_missing'
   | 'unreadable'
-  /** The log of readings is not the one that was signed. */
+  /** `access.log` does not come to the heads in the log. */
   | 'access_log_altered'
   /** No fault. */
   | 'note';

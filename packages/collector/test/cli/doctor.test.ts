@@ -131,7 +131,7 @@ describe('collector doctor', () => {
   test('[R-615] finds no damage in a first start that was killed before it had signed anything', async () => {
     await createKey(dataDir);
     await fillSigned(dataDir, []);
-    for (const file of ['checkpoints/access-log', 'checkpoints/latest', 'checkpoints/origin.vkey']) {
+    for (const file of ['checkpoints/latest', 'checkpoints/origin.vkey']) {
       fs.rmSync(path.join(dataDir, file));
       for (const kept of fs.readdirSync(path.join(dataDir, 'checkpoints'))) {
         if (kept.endsWith('.checkpoint')) fs.rmSync(path.join(dataDir, 'checkpoints', kept));

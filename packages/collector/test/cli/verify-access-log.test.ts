@@ -292,7 +292,10 @@ describe('a collector', () => {
       .split('\n')
       .filter((line) => line.includes('access.log was changed'));
     expect(told.map((line) => JSON.parse(line) as object)).toEqual([
-      expect.objectContaining({ level: 'error', reason: 'it has 7 whole lines, and the log has a head of 8' }),
+      expect.objectContaining({
+        level: 'error',
+        reason: 'it has 7 whole lines, and the log has a head of 8',
+      }),
     ]);
     await read(dataDir);
     expect((await fetch(`${collector.url}/health`)).status).toBeLessThan(500);

@@ -33,7 +33,7 @@ export interface EmbeddedStoreOptions {
   /** See SegmentLogOptions. */
   readonly lock?: HeldFile | undefined;
   /** A signed checkpoint says that so many events were durable once; 0 when there is none. */
-  readonly vouchedEvents?: number;
+  readonly vouchedEntries?: number;
   /** Replaced by tests that make the disk fail. */
   readonly files?: Files;
   /** Something is degraded, but nothing is lost and nothing is refused. */
@@ -100,7 +100,7 @@ export class EmbeddedStore implements Store {
       segmentBytes,
       lock: options.lock,
       vouchedTo: publishedTo(indexDirectory),
-      vouchedEvents: options.vouchedEvents ?? 0,
+      vouchedEntries: options.vouchedEntries ?? 0,
       files: options.files ?? nodeFiles,
       onRoomTrouble: (error) => onTrouble('no room can be made for the next segment', error),
     });

@@ -40,8 +40,8 @@ export interface SegmentLogOptions {
   readonly onRoomTrouble: (error: unknown) => void;
   /** Something else vouches that the log once was durable up to this address; 0 when nothing does. */
   readonly vouchedTo: number;
-  /** The same in events: what a signed checkpoint covers. */
-  readonly vouchedEvents: number;
+  /** The same in entries: what a signed checkpoint covers. */
+  readonly vouchedEntries: number;
 }
 
 /**
@@ -455,10 +455,10 @@ export function endsTooEarly(file: string, offset: number, sequence: number): St
 /** @throws StoreDamaged when the log ends before what the index or a signed checkpoint vouches for. */
 function assertReaches(options: SegmentLogOptions, file: string, end: SegmentEnd): void {
   if (end.address < options.vouchedTo) throw endsTooEarly(file, end.offset, end.nextSequence);
-  if (end.nextSequence > options.vouchedEvents) return;
+  if (end.nextSequence > options.vouchedEntries) return;
   throw new StoreDamaged(
     { file, offset: end.offset, sequence: end.nextSequence },
-    `the log ends, but a checkpoint was signed over ${options.vouchedEvents} entries,`,
+    `the log ends, but a checkpoint was signed over ${options.vouchedEntries} entries,`,
   );
 }
 

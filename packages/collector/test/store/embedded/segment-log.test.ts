@@ -21,7 +21,7 @@ const SEGMENT_BYTES = 8192;
 function open(disk: MemoryDisk, more: Partial<SegmentLogOptions> = {}): Promise<SegmentLog> {
   return SegmentLog.open({
     ...{ directory: LEDGER, segmentBytes: SEGMENT_BYTES, files: disk.files, vouchedTo: 0 },
-    vouchedEvents: 0,
+    vouchedEntries: 0,
     onRoomTrouble: () => undefined,
     ...more,
   });
@@ -344,17 +344,17 @@ describe('damage', () => {
 
   test('[R-904] of the last batch is taken for damage when a signed checkpoint vouches for it', async () => {
     const { disk, stored } = await threeSegments();
-    const vouchedEvents = stored.length;
-    const log = await open(disk.afterKill(), { vouchedEvents });
+    const vouchedEntries = stored.length;
+    const log = await open(disk.afterKill(), { vouchedEntries });
     const { offset } = log.placeOf(log.end);
     const bytes = disk.bytesOf(lastSegment(disk));
     bytes[offset - 1] = (bytes[offset - 1] ?? 0) ^ 1;
     const before = Buffer.from(bytes);
-    const { message, place } = await damageAtOpen(disk, { vouchedEvents });
-    expect(message).toContain(`a checkpoint was signed over ${vouchedEvents} entries`);
-    expect(place.sequence).toBe(vouchedEvents);
+    const { message, place } = await damageAtOpen(disk, { vouchedEntries });
+    expect(message).toContain(`a checkpoint was signed over ${vouchedEntries} entries`);
+    expect(place.sequence).toBe(vouchedEntries);
     expect(bytes.equals(before)).toBe(true);
-    expect((await open(disk, { vouchedEvents: vouchedEvents - 1 })).nextSequence).toBe(vouchedEvents);
+    expect((await open(disk, { vouchedEntries: vouchedEntries - 1 })).nextSequence).toBe(vouchedEntries);
   });
 
   test('of the last batch is taken for damage, not for a torn tail, when the index vouches for it', async () => {
