@@ -6,7 +6,6 @@
 import type { EventKind, ModelInstance } from '@clinical-events/protocol';
 import { Captured, type Fate } from './captured.js';
 import { contentUri, copyOf, sha256Of, type ContentStore } from './content/content-store.js';
-import type { Debug } from './debug.js';
 import type { EventDetails, EventMaker } from './event.js';
 import { Front, type Content } from './front.js';
 import type { RefusedCapture } from './listeners.js';
@@ -42,7 +41,9 @@ export interface CaptureParts {
   readonly writeAtEnd: (events: readonly LateEvent[]) => { readonly kept: number; readonly error: unknown };
   readonly onRefused: (refused: RefusedCapture) => void;
   readonly onTrouble: (what: string, error: unknown) => void;
-  readonly debug?: Pick<Debug, 'captured'> | undefined;
+  readonly debug?:
+    | { captured(event: { readonly kind: EventKind; readonly eventId: string }, fate: Promise<Fate>): void }
+    | undefined;
 }
 
 type Watched = Pick<NewEvent, 'kind' | 'eventId'>;

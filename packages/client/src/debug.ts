@@ -8,7 +8,7 @@ import type { SpooledEvent } from './spool/spool.js';
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-export interface Debug extends Trace {
+interface Debug extends Trace {
   captured(event: { readonly kind: EventKind; readonly eventId: string }, fate: Promise<Fate>): void;
 }
 

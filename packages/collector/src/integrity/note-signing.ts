@@ -119,13 +119,16 @@ function claimedBy(key: NoteKey, signatures: readonly NoteSignature[]): readonly
  * A log has no key but those that its rotations name. So a signature of its name by another one is of a rotation whose
  * note is gone, and the key that it retired would sign again.
  * @param keys all of the log, which have one name.
- * @returns the id of that key, in hexadecimal digits; undefined when there is none.
+ * @returns the id of that key, in hexadecimal digits; undefined when there is none, or none of `keys` has signed.
  */
 export function unknownSigner(note: string, keys: readonly NoteKey[]): string | undefined {
   const known = new Set(keys.map(({ keyId }) => keyId));
   const names = new Set(keys.map(({ name }) => name));
-  const found = parseNote(note).signatures.find(({ name, keyId }) => names.has(name) && !known.has(keyId));
-  return found && keyIdText(found.keyId);
+  const signatures = parseNote(note).signatures.filter(({ name }) => names.has(name));
+  const found = signatures.find(({ keyId }) => !known.has(keyId));
+  // Of a note that none of the keys has signed, that is what is wrong.
+  if (found === undefined || !signatures.some(({ keyId }) => known.has(keyId))) return undefined;
+  return keyIdText(found.keyId);
 }
 
 /** @param keyId from {@link unknownSigner}. */

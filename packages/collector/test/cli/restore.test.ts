@@ -157,6 +157,7 @@ describe('[R-812] a restored data directory', () => {
   });
 
   test('[R-905] is not started on without its signing key, which is told, and is no matter of trying again', async () => {
+    await createKey(dataDir);
     await fillSigned(dataDir, [events(3)]);
     await backUp();
     expect((await restore()).code).toBe(0);

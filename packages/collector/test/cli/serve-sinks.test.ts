@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { scratchDirectory } from '../access/scratch-keys.js';
-import { start } from '../running/collector-process.js';
+import { createKey, start } from '../running/collector-process.js';
 import { fillSigned, loggedEvent, ORIGIN } from './signed-directory.js';
 
 test('[R-906] a sink that contradicts the ledger is an error in the log, and one that two logs share a warning', async () => {
@@ -20,6 +20,7 @@ test('[R-906] a sink that contradicts the ledger is an error in the log, and one
       .map((line) => JSON.parse(line) as Record<string, unknown>)
       .filter(({ level }) => level !== 'info');
   };
+  await createKey(dataDir);
   // Two directories that begin as copies, and go on differently.
   await fillSigned(dataDir, []);
   const restored = scratchDirectory('restored');
