@@ -73,19 +73,8 @@ async function examine(config: Config, json: boolean): Promise<number> {
     lockFinding(dataDir, running),
     diskFinding(dataDir),
   ];
-  findings.push(await keysFinding(dataDir, hasLedger && claimedSize(TreeFiles.read(dataDir, nodeFiles)) > 0));
-  if (hasLedger) {
-    const bar = new ProgressBar({
-      ...{ wanted: !json && process.stderr.isTTY, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES },
-    });
-    try {
-      findings.push(...ledgerFindings(config, running, bar));
-    } finally {
-      bar.clear();
-    }
-  } else {
-    findings.push({ severity: 'ok', subject: 'events', message: 'none yet: no collector has run here' });
-  }
+  const ledger = hasLedger ? examineLedger(config, running, json) : NO_LEDGER;
+  findings.push(await keysFinding(dataDir, ledger.hasEvents), ...ledger.findings);
   const damaged = findings.some((finding) => finding.severity === 'damage');
   if (json)
     process.stdout.write(
@@ -101,15 +90,39 @@ async function examine(config: Config, json: boolean): Promise<number> {
   return damaged ? EXIT.damaged : EXIT.ok;
 }
 
-function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): Generator<Finding> {
+interface ExaminedLedger {
+  readonly findings: readonly Finding[];
+  /** Whether events are stored, as far as it can be known; the log's own entries are none. */
+  readonly hasEvents: boolean;
+}
+
+const NO_LEDGER: ExaminedLedger = {
+  findings: [{ severity: 'ok', subject: 'events', message: 'none yet: no collector has run here' }],
+  hasEvents: false,
+};
+
+function examineLedger(config: Config, running: boolean, json: boolean): ExaminedLedger {
   const { dataDir } = config;
+  const wanted = !json && process.stderr.isTTY;
+  const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });
   const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
   const accessLog = new AccessLogCheck(dataDir);
-  const entries = yield* inspectLedger(dataDir, nodeFiles, bar.show, running, ({ kind, sequence, body }) => {
-    if (kind === ENTRY_KINDS.accessLogHead) accessLog.head(sequence, body);
-  });
-  yield* tornFindings(dataDir);
-  yield* proofFindings(config, entries, accessLog.finish(), claimed, running);
+  let own = 0;
+  let entries: number | undefined;
+  function* find(): Generator<Finding> {
+    entries = yield* inspectLedger(dataDir, nodeFiles, bar.show, running, ({ kind, sequence, body }) => {
+      own++;
+      if (kind === ENTRY_KINDS.accessLogHead) accessLog.head(sequence, body);
+    });
+    yield* tornFindings(dataDir);
+    yield* proofFindings(config, entries, accessLog.finish(), claimed, running);
+  }
+  try {
+    const findings = [...find()];
+    return { findings, hasEvents: (entries ?? claimed) > own };
+  } finally {
+    bar.clear();
+  }
 }
 
 /** On a terminal only, and not when NO_COLOR asks for none: styleText sees to both. */

@@ -31,7 +31,7 @@ Exit codes: 6 there is no ledger, 2 the directory holds something else or the ti
 yet, 3 what is stored is damaged, or the tiles are of a log that went on differently; then the checkpoint is not changed.`;
 
 /** Fewer are exported before anybody wonders. */
-const BAR_FROM_EVENTS = 200_000;
+const BAR_FROM_ENTRIES = 200_000;
 
 export function command(): Command {
   const exporting = addConfigOptions(
@@ -57,15 +57,15 @@ async function exportTo(
   assertReadable(dataDir, LOG_DIRECTORIES);
   const givenOut = noteReading(dataDir, { command: 'tiles export', filter: { directory } });
   const wanted = options.json !== true && process.stderr.isTTY;
-  const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS });
+  const bar = new ProgressBar({ wanted, unit: 'entries', per: 1, from: BAR_FROM_ENTRIES });
   let done: Exported;
   try {
     done = await exportTiles(
       dataDir,
       () => openTarget(directory),
-      (events, of) => {
-        givenOut.events = events;
-        bar.show(events, of);
+      (entries, of) => {
+        givenOut.events = entries;
+        bar.show(entries, of);
       },
     );
   } finally {
@@ -82,7 +82,7 @@ async function exportTo(
   }
   const since = before === 0 ? '' : `, of which ${before} were there`;
   process.stdout.write(
-    `${directory} holds the tiles of ${counted(size, 'event')} of ${printable(origin)}${since}. ` +
+    `${directory} holds the tiles of ${counted(size, 'entry', 'entries')} of ${printable(origin)}${since}. ` +
       `${counted(written, 'file')} written.\n`,
   );
 }

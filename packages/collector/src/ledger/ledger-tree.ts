@@ -1,16 +1,16 @@
 /**
  * The tree over the ledger (RFC 6962): what proves later that no event was altered, removed or slipped in.
  *
- * An event's leaf has the index sequence - 1 and is made of nothing but what stands in its frame, so it is durable
- * with the event, and a crash at any point leads to the same tree. What is kept here on top is derived, or signed:
+ * An entry's leaf has the index sequence - 1 and is made of nothing but what stands in its frame, so it is durable
+ * with the entry, and a crash at any point leads to the same tree. What is kept here on top is derived, or signed:
  *
  *   stage     the hashes that came since the last time are written and flushed
- *   sign      the root over so many events
+ *   sign      the root over so many entries
  *   swap      the signed checkpoint takes the place of the one before
  *   publish   it is given out
  *
  * in this order, about once a second while events arrive. A checkpoint that was signed and not swapped was given to
- * nobody; the next start signs one over at least as many events. None of it holds up a batch: adding a leaf costs
+ * nobody; the next start signs one over at least as many entries. None of it holds up a batch: adding a leaf costs
  * three hashes, and the rest waits for the disk in the thread pool.
  *
  * The tree on the disk may be ahead of the newest checkpoint or, after power was lost, damaged behind it: only what
@@ -30,7 +30,7 @@ export interface LedgerTreeOptions {
   readonly store: TreeStore;
   readonly signer: CheckpointSigner;
   readonly events: EventSource;
-  /** How many events the log holds. */
+  /** How many entries the log holds. */
   readonly size: number;
   /** Milliseconds between two checkpoints while events arrive. */
   readonly intervalMs: number;
@@ -86,7 +86,7 @@ export class LedgerTree implements Leaves {
   }
 
   /**
-   * On return the tree holds every event of the log, and a checkpoint over all of them is signed, unless the signer
+   * On return the tree holds every entry of the log, and a checkpoint over all of them is signed, unless the signer
    * cannot sign now. The very first checkpoint, of the empty tree, has to be signed: without it nobody could tell a
    * ledger whose checkpoints were taken away from a new one.
    * @throws {@link CheckpointContradicted} when the log holds less or something else than the newest checkpoint says.
@@ -97,7 +97,7 @@ export class LedgerTree implements Leaves {
     const signed = note === undefined ? undefined : checkpointIn(note, options.signer);
     if (signed === undefined && size > 0) {
       throw new CheckpointContradicted(
-        `the ledger holds ${size} events, but its newest checkpoint is missing: checkpoints/latest`,
+        `the ledger holds ${size} entries, but its newest checkpoint is missing: checkpoints/latest`,
       );
     }
     let tree = signed === undefined ? GrowingTree.at(NOTHING, 0) : believed(store, signed);
@@ -143,7 +143,7 @@ export class LedgerTree implements Leaves {
     this.#options.store.close();
   }
 
-  /** Takes in the events that the log holds behind the tree. */
+  /** Takes in the entries that the log holds behind the tree. */
   async #catchUp(): Promise<void> {
     const { events, size } = this.#options;
     const tree = this.#tree;
@@ -158,7 +158,7 @@ export class LedgerTree implements Leaves {
       }
     }
     if (tree.size === size) return;
-    throw new CheckpointContradicted(`the log was opened with ${size} events, and ${tree.size} can be read`);
+    throw new CheckpointContradicted(`the log was opened with ${size} entries, and ${tree.size} can be read`);
   }
 
   /** Writes the hashes that came, and flushes. What cannot be written is tried again the next time. */
@@ -266,12 +266,12 @@ async function assertSigned(events: EventSource, signed: Checkpoint | undefined)
   }
   if (tree.size === signed.size && tree.root().equals(signed.root)) return;
   throw new CheckpointContradicted(
-    `the first ${signed.size} events of the log are not those that checkpoints/latest was signed over; ` +
+    `the first ${signed.size} entries of the log are not those that checkpoints/latest was signed over; ` +
       'see collector verify',
   );
 }
 
-/** The leaf hashes of the events from a sequence on, some at a time, in memory that is used again for the next. */
+/** The leaf hashes of the entries from a sequence on, some at a time, in memory that is used again for the next. */
 async function* leafHashes(
   events: EventSource,
   from: number,

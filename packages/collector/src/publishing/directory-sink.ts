@@ -111,7 +111,7 @@ export class DirectorySink implements Sink {
       if (this.#compare(file, there, attempt)?.size === checkpoint.size) return;
     }
     throw new SinkTrouble(
-      `${directory} holds ${MOST_NAMES} files for ${checkpoint.size} events that are not of this log`,
+      `${directory} holds ${MOST_NAMES} files for ${checkpoint.size} entries that are not of this log`,
     );
   }
 

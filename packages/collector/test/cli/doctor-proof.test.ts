@@ -175,7 +175,7 @@ describe('collector doctor on the proof', () => {
         expect.anything(),
       ],
     });
-    expect(await refusal()).toContain('the ledger holds 300 events, but its newest checkpoint is missing');
+    expect(await refusal()).toContain('the ledger holds 300 entries, but its newest checkpoint is missing');
     fs.writeFileSync(latest, note.replace('\n300\n', '\n299\n'));
     const { code, lines } = await said();
     expect([code, lines[1]]).toEqual([

@@ -95,7 +95,7 @@ describe('[R-909] an exported directory', () => {
     const { code, stdout, stderr } = await tiles();
     expect([code, stderr, stdout]).toEqual([
       ...[0, ''],
-      `${target} holds the tiles of 66000 events of ${ORIGIN}. 519 files written.\n`,
+      `${target} holds the tiles of 66000 entries of ${ORIGIN}. 519 files written.\n`,
     ]);
     expect(readWhole()).toBe(66_000);
     expect(filesIn(target)).toEqual(new IndependentReader(target, firstKey(dataDir)).needed());
@@ -393,7 +393,7 @@ describe('collector tiles export', () => {
     ]);
     const again = await tiles();
     expect(again.stdout).toBe(
-      `${target} holds the tiles of 300 events of ${ORIGIN}, of which 300 were there. 0 files written.\n`,
+      `${target} holds the tiles of 300 entries of ${ORIGIN}, of which 300 were there. 0 files written.\n`,
     );
   });
 

@@ -725,11 +725,11 @@ describe('collector verify catches another history', () => {
     };
     const kept = `${worm}/${'210'.padStart(16, '0')}.checkpoint`;
     const message = (of: string) =>
-      `${kept} was signed over 210 events, and this log, of ${of}, has others in their place: events 201 to 210 of it are missing`;
-    expect(await missing(1)).toEqual([{ sequence: 201, message: message('201 events') }]);
+      `${kept} was signed over 210 entries, and this log, of ${of}, has others in their place: events 201 to 210 of it are missing`;
+    expect(await missing(1)).toEqual([{ sequence: 201, message: message('201 entries') }]);
     fs.rmSync(path.join(worm, `${'201'.padStart(16, '0')}.checkpoint`));
     expect(await missing(2)).toEqual([
-      { sequence: 201, message: `${message('203 events')}, save those before event 202 that both have` },
+      { sequence: 201, message: `${message('203 entries')}, save those before event 202 that both have` },
     ]);
   });
 

@@ -34,7 +34,7 @@ test('[R-835] the figures are those of the state', () => {
   expect(part(tree, 'overview')).toContain('Acknowledged in 4.5 ms 99 % within; half in 1.2 ms');
   expect(part(tree, 'overview')).toContain('Events stored 917.43 million 1.2 TiB; 4,212,009 more an hour');
   expect(part(tree, 'overview')).toContain('Disk full in 18 days 2.4 TiB free of 4 TiB');
-  expect(part(tree, 'overview')).toContain('Last checkpoint just now 621 events since');
+  expect(part(tree, 'overview')).toContain('Last checkpoint just now 621 entries since');
   expect(part(tree, 'accepted')).toMatch(/15,000 since the start.*human-output 3,000 20 %.*120 repeats/);
   // The most frequent first.
   expect(part(tree, 'refused')).toMatch(/19 since the start.*validation_failed 17 89 %.*key_invalid 2 11 %/);

@@ -383,7 +383,7 @@ describe('[R-904] a start refuses', () => {
     world.disk.remove(LATEST);
     const { message } = await refusalOf(world.open());
     expect(message).toBe(
-      'the ledger holds 3 events, but its newest checkpoint is missing: checkpoints/latest',
+      'the ledger holds 3 entries, but its newest checkpoint is missing: checkpoints/latest',
     );
   });
 
@@ -416,7 +416,7 @@ describe('[R-904] a start refuses', () => {
     bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;
     const before = Buffer.from(bytes);
     const { message } = await refusalOf(world.open());
-    expect(message).toContain('the first 1000 events of the log are not those that checkpoints/latest');
+    expect(message).toContain('the first 1000 entries of the log are not those that checkpoints/latest');
     expect(world.disk.bytesOf(level).equals(before)).toBe(true);
   });
 

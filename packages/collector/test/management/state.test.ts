@@ -41,7 +41,7 @@ describe("[R-834] the console's state", () => {
     await expect.poll(warned, { timeout: 10_000 }).toEqual(['sink_down', 'data_directory_exposed']);
     const { sinks } = await state();
     expect(sinks).toEqual([
-      expect.objectContaining({ number: 1, kind: 'directory', state: 'failing', events: null }),
+      expect.objectContaining({ number: 1, kind: 'directory', state: 'failing', entries: null }),
     ]);
     expect(JSON.stringify(await state())).not.toContain(MISSING);
     const scrape = await Scrape.of(port());

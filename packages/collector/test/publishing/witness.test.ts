@@ -98,7 +98,7 @@ describe('a witness', () => {
     );
     log.held = 163;
     onTestFinished(() => void (log.held = 0));
-    expect((await rejection(give(sink(), 150))).message).toContain('events, and this ledger has 163: ');
+    expect((await rejection(give(sink(), 150))).message).toContain('entries, and this ledger has 163: ');
     expect(witness.asked).toEqual([0, 0, 0]);
     expect(fs.existsSync(file)).toBe(false);
   });

@@ -32,7 +32,7 @@ export interface EmbeddedStoreOptions {
   readonly segmentBytes: number;
   /** See SegmentLogOptions. */
   readonly lock?: HeldFile | undefined;
-  /** A signed checkpoint says that so many events were durable once; 0 when there is none. */
+  /** A signed checkpoint says that so many entries were durable once; 0 when there is none. */
   readonly vouchedEntries?: number;
   /** Replaced by tests that make the disk fail. */
   readonly files?: Files;
