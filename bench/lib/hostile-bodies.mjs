@@ -32,6 +32,8 @@ const name = (i) => i.toString(36);
 const text = () => `"${'x'.repeat(VALUE_BYTES - 2)}"`;
 const members = () => filled('{}', (i) => `"${name(i)}":0`);
 const escapedNames = () => filled('{}', (i) => `"\\u0061${name(i)}":0`);
+/** Names that differ in their last character alone. */
+const rowOfNames = `{${Array.from({ length: 26_000 }, (_, i) => `"${String.fromCharCode(0x3400 + i)}":0`).join()}}`;
 
 /** What a large event holds, by what it is the worst of. The first is the measure: text, as most of them have. */
 const VALUES = {
@@ -40,6 +42,7 @@ const VALUES = {
   'arrays, empty': () => filled('[]', () => '[]'),
   'members of one object': members,
   'objects of a name each': () => filled('[]', (i) => `{"${name(i)}":1}`),
+  'objects of names in a row': () => filled('[]', () => rowOfNames),
   'depth, arrays': () => filled('[]', () => nested('[', '', ']')),
   'depth, objects': () => filled('[]', () => nested('{"a":', '1', '}')),
   'numbers, short': () => filled('[]', () => '1'),

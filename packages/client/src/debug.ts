@@ -2,6 +2,7 @@
 import type { EventKind } from '@clinical-events/protocol';
 import type { Fate } from './captured.js';
 import { withReason } from './listeners.js';
+import { CannotSend } from './sending/endpoint.js';
 import type { Trace } from './sending/sender.js';
 import { wordsOf } from './sending/setback.js';
 import type { SpooledEvent } from './spool/spool.js';
@@ -20,13 +21,16 @@ export function debugging(): Debug {
         (error: unknown) => print(withReason(`refused ${kind} ${eventId}`, error)),
       );
     },
-    sent: (event) => print(`sent ${named(event)}`),
+    sent: (event) => print(`sending ${named(event)}`),
     answered: (event, answer) => {
       const { requestId } = answer;
       const request = requestId === undefined ? '' : `, request ${requestId}`;
       print(`answered ${named(event)}: ${wordsOf(answer)}${request}`);
     },
-    failed: (event, error) => print(withReason(`no answer to ${named(event)}`, error)),
+    failed: (event, error) =>
+      print(
+        withReason(`${error instanceof CannotSend ? 'not sent' : 'no answer to'} ${named(event)}`, error),
+      ),
   };
 }
 

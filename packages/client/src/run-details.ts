@@ -49,7 +49,7 @@ export function slip(what: string, fields: object, known: readonly string[]): Ev
 
 /** Not with the error that was thrown: it may name values. */
 export function unreadable(what: string): EventInvalid {
-  return new EventInvalid('not_json', `${what} is no object that can be read`);
+  return new EventInvalid('not_json', `${what} is not an object that can be read`);
 }
 
 /** @throws TypeError for what has no fields. */

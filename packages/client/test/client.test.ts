@@ -318,8 +318,8 @@ test.each([
   ['an empty key', { apiKey: '' }, 'there is no API key'],
   ['no key', { apiKey: undefined as unknown as string }, 'there is no API key'],
   ['a key with a line break', { apiKey: 'secret\r\nX-Other: 1' }, 'characters that no key has'],
-  ['no URL', { url: undefined as unknown as string }, 'begins with http'],
-  ['an empty URL', { url: '' }, 'begins with http'],
+  ['no URL', { url: undefined as unknown as string }, 'no address of a collector'],
+  ['an empty URL', { url: '' }, 'no address of a collector'],
   ['a URL of another scheme', { url: 'ftp://secret' }, 'begins with http'],
   ['a URL with a password', { url: 'http://user:secret@collector' }, 'and nothing else'],
 ])(
@@ -388,14 +388,20 @@ test('[R-892] debug prints what is captured, sent and answered, and nothing of t
   const isCapture = (line: string) => line.startsWith('captured');
   expect(lines.filter(isCapture)).toEqual([`captured ${start}: durable`, `captured ${output}: durable`]);
   expect(lines.filter((line) => !isCapture(line))).toEqual([
-    `sent ${start}`,
+    `sending ${start}`,
     expect.stringContaining(`no answer to ${start}: `),
-    ...[`sent ${start}`, `answered ${start}: 503 some_code, request r-7`],
-    ...[`sent ${start}`, `answered ${start}: 400 some_code, request r-7`],
-    ...[`sent ${output}`, `answered ${output}: 201`],
+    ...[`sending ${start}`, `answered ${start}: 503 some_code, request r-7`],
+    ...[`sending ${start}`, `answered ${start}: 400 some_code, request r-7`],
+    ...[`sending ${output}`, `answered ${output}: 201`],
     expect.stringMatching(/^refused user-feedback [0-9a-f-]{36}: the event is not valid/),
   ]);
   expect(printed.join()).not.toContain('SECRET');
+
+  const withoutKey = hurriedClient({ url: collector.url, debug: true, apiKey: '', concurrency: 1 });
+  const waiting = withoutKey.log.startRun({});
+  await withoutKey.log.flush(50);
+  const why = 'there is no API key (apiKey or COLLECTOR_KEY)';
+  expect(printed).toContain(`clinical-events: not sent inference-start ${waiting.startEventId}: ${why}`);
 });
 
 test('[R-862] blanks around a key, such as the line break of its file, are not of it', async () => {

@@ -1,7 +1,7 @@
 /** Captures the calls of the AI SDK: a middleware around a language model. */
 import type { LanguageModelMiddleware } from 'ai';
 import { fields, GrowingAnswer, text } from './answer.js';
-import { ModelCall, quietly, type InstrumentationOptions, type RunsIn } from './model-call.js';
+import { checkOptions, ModelCall, quietly, type InstrumentationOptions, type RunsIn } from './model-call.js';
 import { watchedStream } from './watched-stream.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
@@ -20,6 +20,7 @@ export function captureMiddleware(
   runs: RunsIn,
   options: InstrumentationOptions = {},
 ): LanguageModelMiddleware {
+  checkOptions(options);
   // A retry has the very prompt of the call that failed, where the library does not convert it anew (streamText does).
   const made = new WeakMap<object, ModelCall>();
   const begin = ({ model, params }: Wrapped, startedAt: number, streamed: boolean) => {

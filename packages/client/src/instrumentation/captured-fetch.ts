@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { fields, GrowingAnswer, list, text, type Fields } from './answer.js';
 import { EventStream } from './event-stream.js';
 import {
+  checkOptions,
   ModelCall,
   quietly,
   startsRuns,
@@ -41,6 +42,7 @@ const MOST_CHARACTERS = 16 << 20;
  * attempt before. The request is under way before anything is captured, and a stream is passed on as it comes.
  */
 export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dialect): typeof fetch {
+  checkOptions(options, 'fetch');
   const recent = new RecentCalls();
   return async (input, init) => {
     const make = options.fetch ?? fetch;

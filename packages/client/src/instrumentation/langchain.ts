@@ -2,6 +2,7 @@
 import { BaseCallbackHandler } from '@langchain/core/callbacks/base';
 import { fields, GrowingAnswer, list, text, type Fields } from './answer.js';
 import {
+  checkOptions,
   ModelCall,
   quietly,
   type Begun,
@@ -41,6 +42,7 @@ export class RunCallbackHandler extends BaseCallbackHandler {
   constructor(runs: RunsIn, options: InstrumentationOptions = {}) {
     super();
     this.#runs = runs;
+    checkOptions(options);
     this.#options = options;
   }
 

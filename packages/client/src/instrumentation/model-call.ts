@@ -6,6 +6,7 @@
  */
 import { isDroppedPromise } from '../dropped-promise.js';
 import type { Run, RunDetails, RunStart } from '../index.js';
+import { unknownName } from '../known-names.js';
 import { asksForTools, fields, word, type Answer } from './answer.js';
 
 /** A client, or a run: then each call becomes a run nested in it. */
@@ -56,6 +57,20 @@ export interface InstrumentationOptions {
    * returns no boolean.
    */
   readonly shown?: boolean | ((call: DescribedCall) => boolean) | undefined;
+}
+
+/**
+ * On return the options are those of an instrumentation.
+ * @param more names that this one has besides.
+ * @throws RangeError for a name that none has, and a value that an option cannot have.
+ */
+export function checkOptions(options: InstrumentationOptions, ...more: readonly string[]): void {
+  const sentence = unknownName('the options of the instrumentation', options, ['describe', 'shown', ...more]);
+  if (sentence !== undefined) throw new RangeError(sentence);
+  const { describe, shown } = options;
+  if (!['undefined', 'boolean', 'function'].includes(typeof shown))
+    throw new RangeError('shown is true, false or a function');
+  if (!['undefined', 'function'].includes(typeof describe)) throw new RangeError('describe is a function');
 }
 
 /**

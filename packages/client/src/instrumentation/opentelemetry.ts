@@ -4,7 +4,7 @@
  */
 import type { ReadableSpan, SpanProcessor } from '@opentelemetry/sdk-trace-base';
 import { fields, GrowingAnswer, list, text, word, type Fields } from './answer.js';
-import { ModelCall, quietly, type InstrumentationOptions, type RunsIn } from './model-call.js';
+import { checkOptions, ModelCall, quietly, type InstrumentationOptions, type RunsIn } from './model-call.js';
 import { OpenCalls } from './open-calls.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
@@ -35,6 +35,7 @@ export class RunSpanProcessor implements SpanProcessor {
   /** @param runs the client, a run that the calls belong to, or a function that gives one of them. */
   constructor(runs: RunsIn, options: InstrumentationOptions = {}) {
     this.#runs = runs;
+    checkOptions(options);
     this.#options = options;
   }
 

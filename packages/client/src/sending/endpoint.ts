@@ -54,7 +54,7 @@ export function keyOf({ apiKey }: Pick<EndpointOptions, 'apiKey'>): string {
   }
   // Around it: a file's last line break, say.
   const key = typeof given === 'string' ? given.trim() : '';
-  if (key === '') throw new CannotSend('there is no API key');
+  if (key === '') throw new CannotSend('there is no API key (apiKey or COLLECTOR_KEY)');
   if (!/^[\x21-\x7e]+$/.test(key)) throw new CannotSend('the API key has characters that no key has');
   return key;
 }
@@ -62,6 +62,7 @@ export function keyOf({ apiKey }: Pick<EndpointOptions, 'apiKey'>): string {
 /** @throws CannotSend for what is no address of a collector. */
 export function collectorUrl(url: unknown): URL {
   const text = typeof url === 'string' || url instanceof URL ? String(url) : '';
+  if (text === '') throw new CannotSend('there is no address of a collector (url or COLLECTOR_URL)');
   const parsed = URL.canParse(text) ? new URL(text) : undefined;
   if (!parsed || !/^https?:$/.test(parsed.protocol)) {
     throw new CannotSend('the URL of a collector begins with http:// or https://');

@@ -2,7 +2,7 @@
 import type { Artifact, ClinicalRecord, RecordedEvent } from '@clinical-events/protocol';
 import { millisecondsOf } from '../records/exports/record-columns.js';
 import { CALL_ENDINGS } from '../records/recorded-call.js';
-import { printable, printableJson } from './printable.js';
+import { legible, printableJson } from './printable.js';
 import { alignedTable } from './table.js';
 
 const NARROWEST = 60;
@@ -146,8 +146,8 @@ function sayings({
     said.set(
       event.event_id,
       again === undefined
-        ? line(named(model?.model_id, model?.model_version), inputs?.prompt ?? inputs?.input_uri)
-        : line('another start:', named(again.model_instance?.model_id, again.model_instance?.model_version)),
+        ? `${named(model?.model_id, model?.model_version)}  ${line(inputs?.prompt ?? inputs?.input_uri)}`.trimEnd()
+        : `another start:  ${named(again.model_instance?.model_id, again.model_instance?.model_version)}`,
     );
   }
   return said;
@@ -179,7 +179,7 @@ function line(...parts: readonly unknown[]): string {
 /** On one line, and harmless on a terminal. */
 function plain(value: unknown): string {
   return typeof value === 'string'
-    ? printable(value.replace(/\s+/g, ' '))
+    ? legible(value.replace(/\s+/g, ' '))
     : printableJson(JSON.stringify(value));
 }
 

@@ -232,9 +232,9 @@ async function run(
     clientShowsOne: requiresCertificate(config),
   };
   const listening = { host: config.host, port, tls: shown };
-  if (trial) out.write(trial.notice);
+  trial?.announce();
   if (isatty(1)) out.write(listeningNotice(listening, management.address));
-  const notices = consoleNotice(management.address) + escrowNotice(config);
+  const notices = consoleNotice(management.address) + (trial ? '' : escrowNotice(config));
   await handOutFirstKey(keyDatabase, out, log, listening, notices);
   await keys.refresh();
   keys.start();

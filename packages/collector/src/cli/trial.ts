@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { type EventKind, validateEvent } from '@clinical-events/protocol';
+import { type EventKind, PROTOCOL_VERSION, validateEvent } from '@clinical-events/protocol';
 import type { Command } from 'commander';
 import { ConfigError } from '../config.js';
 import type { Exchange } from '../ingest/exchange.js';
@@ -18,8 +18,16 @@ const LASTING: readonly string[] = ['signing-command', 'checkpoint-sink'];
 /** What the trial says itself, before environment and file; by the names that Commander gives them. */
 const OWN = { dataDir: '--data-dir', signingKeys: '--signing-keys' } as const;
 
+const OTHER_VERSION = `      warning: /protocol_version is not ${PROTOCOL_VERSION}; every version is accepted`;
+
+interface TrialEvent {
+  readonly event_id: string;
+  readonly protocol_version: string;
+}
+
 export class Trial {
   readonly #directory: string;
+  #announced = false;
 
   private constructor(private readonly out: LineWriter) {
     this.#directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-trial-'));
@@ -47,21 +55,24 @@ export class Trial {
     return trial;
   }
 
-  /** What to tell at the start. */
-  get notice(): string {
-    return `
+  /** Prints what a trial is. From then on the end is printed too. */
+  announce(): void {
+    this.#announced = true;
+    this.out.write(`
 This is a trial. All that is sent is kept in ${legible(this.#directory)} and deleted when the collector ends.
 Each event that is accepted is listed here, with what profile full would have refused it for.
-`;
+`);
   }
 
   /** For Ingest.observer, where bodies are kept. */
-  observe({ kind, body }: Exchange, status: number): void {
-    if (status === 201 && kind !== undefined && body !== undefined) this.out.write(trialLines(kind, body));
+  observe({ id, kind, body }: Exchange, status: number): void {
+    if (status === 201 && kind !== undefined && body !== undefined)
+      this.out.write(trialLines(id, kind, body));
   }
 
   #end(): void {
     fs.rmSync(this.#directory, { recursive: true, force: true, maxRetries: 3 });
+    if (!this.#announced) return;
     this.out.write(
       `\nThe trial has ended: ${legible(this.#directory)} is deleted, with all that was sent.\n`,
     );
@@ -70,15 +81,16 @@ Each event that is accepted is listed here, with what profile full would have re
 }
 
 /**
- * What a trial says of an event that was accepted: its kind, its id, and what profile `full` asks for beyond `minimum`;
- * no value of any other field.
+ * What a trial says of an event that was accepted: its kind, its id and its request's, what profile `full` asks for
+ * beyond `minimum`, and whether its version, which no profile refuses, is another; no value of any other field.
  */
-function trialLines(kind: EventKind, body: Uint8Array): string {
-  const event = JSON.parse(Buffer.from(body).toString()) as { readonly event_id: string };
+function trialLines(request: string, kind: EventKind, body: Uint8Array): string {
+  const event = JSON.parse(Buffer.from(body).toString()) as TrialEvent;
   const issues = validateEvent(kind, 'full', event) ?? [];
   const verdict = issues.length === 0 ? 'good under profile full too' : 'profile full would refuse it:';
   const faults = issues.map(({ pointer, rule, message }) => `      ${pointer || '/'} (${rule}): ${message}`);
-  return [`201 ${kind} ${event.event_id}: ${verdict}`, ...faults]
+  if (event.protocol_version !== PROTOCOL_VERSION) faults.push(OTHER_VERSION);
+  return [`201 ${kind} ${event.event_id} (request ${request}): ${verdict}`, ...faults]
     .map((line) => `${legible(line)}\n`)
     .join('');
 }

@@ -39,7 +39,7 @@ export function answerPreflight({ response, id }: Exchange, origin: string): voi
   response.end();
 }
 
-/** A body that was not read is read to its end and dropped when it is at most so large; so the connection lives. */
+/** On a connection that lives on, a body that was not read is read to its end and dropped when it is at most so large. */
 const DRAIN_BYTES = 64 << 10;
 /** Otherwise so much of it is read and dropped, the rest is left unread, and after so long the connection ends. */
 const LINGER_BYTES = 256 << 10;
@@ -75,7 +75,8 @@ export function refuse(
   const { 'content-length': length, 'transfer-encoding': transferEncoding } = request.headers;
   const declared = Number(length ?? Infinity);
   const bodyless = length === undefined && transferEncoding === undefined;
-  const drains = request.complete || bodyless || (declared <= DRAIN_BYTES && expectation === 'none');
+  const small = declared <= DRAIN_BYTES && expectation === 'none' && response.shouldKeepAlive;
+  const drains = request.complete || bodyless || small;
   // Who has sent two readings of one request may mean two things by the bytes behind it as well.
   if (drains && code !== 'shutting_down' && code !== 'malformed_request') {
     response.writeHead(status, all);

@@ -180,6 +180,8 @@ export class Listener {
       else {
         // The answers that are owed are given, and the connection ends behind them.
         latest.shouldKeepAlive = false;
+        // One that waits for its turn is written already, and Node would take it for no last one.
+        if (latest.headersSent) latest.once('finish', () => endSocket(socket));
         socket.pause();
       }
     } else if (latest.headersSent) {

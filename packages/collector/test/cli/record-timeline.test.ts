@@ -48,3 +48,13 @@ test('a timeline names the events that write a number as a text [R-208]', () => 
   const rated = event({ kind: 'user-feedback', n: 2, more: { feedback: { rating_value: '5' } } });
   expect(timeline(assembleRecord([START, rated]), 200)).toMatch(new RegExp(`Numbers in text +${id(2)}`));
 });
+
+test('[R-720] a timeline escapes what a sender wrote once, and leaves quotation marks as they are', () => {
+  const start = event({
+    ...{ kind: 'inference-start', n: 1 },
+    more: { model_instance: { model_id: 'a\u001bb' }, inputs: { prompt: 'say "no"\u202e' } },
+  });
+  const text = timeline(assembleRecord([start]), 200);
+  expect(text).toMatch(/^Model +a\\u001bb$/m);
+  expect(text).toMatch(/inference-start {2}a\\u001bb {2}say "no"\\u202e$/m);
+});

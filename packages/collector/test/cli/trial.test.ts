@@ -22,16 +22,24 @@ test('[R-873] a trial says of each event what profile full would have said, and 
   const [key = ''] = /cek_\w+/.exec(trial.output.stdout) ?? [];
 
   const good = outcomeEvent();
-  const faulty = outcomeEvent({ feedback: { feedback_type: 'stars', rating_value: '5', comment: 'Mrs X' } });
-  const send = async (kind: string, event: object) =>
-    (await post(Number(port), key, JSON.stringify(event), { kind })).status;
-  expect(await send('outcome', good)).toBe(201);
-  expect(await send('user-feedback', faulty)).toBe(201);
-  expect(await send('outcome', outcomeEvent({ event_id: 'no id' }))).toBe(400);
-  await shown().toContain(`201 outcome ${good.event_id}: good under profile full too
-201 user-feedback ${faulty.event_id}: profile full would refuse it:
+  const faulty = outcomeEvent({
+    protocol_version: '9.9',
+    feedback: { feedback_type: 'stars', rating_value: '5', comment: 'Mrs X' },
+  });
+  const send = async (kind: string, event: object) => {
+    const { status, headers } = await post(Number(port), key, JSON.stringify(event), { kind });
+    return { status, request: String(headers['x-request-id']) };
+  };
+  const first = await send('outcome', good);
+  const second = await send('user-feedback', faulty);
+  const third = await send('outcome', outcomeEvent({ event_id: 'no id' }));
+  expect([first, second, third].map(({ status }) => status)).toEqual([201, 201, 400]);
+  await shown()
+    .toContain(`201 outcome ${good.event_id} (request ${first.request}): good under profile full too
+201 user-feedback ${faulty.event_id} (request ${second.request}): profile full would refuse it:
       /feedback/feedback_type (enum): must be one of rating, thumbs, text, survey
       /feedback/rating_value (type): must be a number from 0 to 5
+      warning: /protocol_version is not 0.0.1; every version is accepted
 `);
 
   trial.process.kill('SIGTERM');
@@ -39,7 +47,8 @@ test('[R-873] a trial says of each event what profile full would have said, and 
   expect(fs.readdirSync(parent)).toEqual([]);
   expect(fs.existsSync(kept)).toBe(false);
   expect(trial.output.stdout).toMatch(/The trial has ended: .* is deleted, with all that was sent\.\n$/);
-  expect(trial.output.stdout).not.toMatch(/stars|Mrs X|no id/);
+  expect(trial.output.stdout).not.toMatch(/stars|Mrs X|no id|9\.9/);
+  expect(trial.output.stdout).not.toContain('signing-key copied');
   expect(trial.output.stderr).toMatch(/^\d\d:\d\d:\d\d INFO {2}listening host=/m);
 });
 
@@ -59,3 +68,13 @@ test.each([
     expect(fs.readdirSync(parent)).toEqual([]);
   },
 );
+
+test('[R-873] a trial that does not start deletes its directory and says nothing of it', async () => {
+  const parent = scratch();
+  const { code, stdout } = await run(['serve', '--trial', '--tls-cert', 'c.pem'], {
+    env: { TMPDIR: parent },
+  });
+  expect(code).toBe(2);
+  expect(stdout).toBe('');
+  expect(fs.readdirSync(parent)).toEqual([]);
+});

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, type ErrorCode } from '@clinical-events/protocol';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { oneCollector } from '../running/one-collector.js';
 import {
   chunked,
@@ -474,6 +474,16 @@ describe('pipelined requests', () => {
     },
   );
 
+  test.each(['garbage\r\n\r\n', 'POST /event/outcome HT'])(
+    'a refused one whose answer waits for its turn, before %j, has it, and the connection ends [R-319]',
+    async (behind) => {
+      const connection = await open();
+      connection.socket.end(Buffer.concat([post(), post({ method: 'GET', body: '' }), Buffer.from(behind)]));
+      const answers = await connection.answers();
+      expect(answers.map(({ status }) => status)).toEqual([201, 405]);
+    },
+  );
+
   test('a valid one whose answer has come, before garbage, is followed by the error of the garbage', async () => {
     for (const [, bytes] of BEHIND.slice(0, 5)) {
       const connection = await open();
@@ -513,6 +523,21 @@ describe('an early answer to a body that is not read', () => {
     expectError(await connection.answer(), 'key_invalid');
     connection.write(post());
     expect((await connection.answer())?.status).toBe(201);
+  });
+
+  test('is not lost in a reset when a client that wants no further one sends its body later [R-319]', async () => {
+    const connection = await open();
+    const error = vi.fn();
+    connection.socket.on('error', error);
+    const bytes = post({ key: 'nonsense', headers: { Connection: 'close' }, body: outcomeOfSize(60_000) });
+    connection.write(bytes.subarray(0, -50_000));
+    expectError(await connection.answer(), 'key_invalid');
+    for (let at = -50_000; at < 0; at += 10_000) {
+      connection.write(bytes.subarray(at, at + 10_000 || undefined));
+      await sleep(10);
+    }
+    expect(await connection.ending()).toBe('end');
+    expect(error).not.toHaveBeenCalled();
   });
 
   test('is not followed by another one when the rest of the body turns out broken', async () => {

@@ -196,19 +196,22 @@ test.each([
 describe('the work of a comparison [R-320]', () => {
   afterEach(() => vi.unstubAllGlobals());
 
-  /** How often a unit of either text is read. */
+  /** How often a unit of either text, or a word of what was found in it, is read. */
   function unitsRead(a: string, b: string): number {
     let read = 0;
-    const counted = (units: Uint16Array) =>
+    const counted = <T extends Uint16Array | Int32Array>(units: T) =>
       new Proxy(units, {
         get(target, name) {
           if (typeof name === 'string' && /^\d/.test(name)) read++;
-          return Reflect.get(target, name, target) as unknown;
+          const value = Reflect.get(target, name, target) as unknown;
+          return typeof value === 'function' ? (value.bind(target) as unknown) : value;
         },
       });
-    const constructor = { construct: (_: unknown, [length]: [number]) => counted(new Units(length)) };
-    const Units = Uint16Array;
-    vi.stubGlobal('Uint16Array', new Proxy(Uint16Array, constructor));
+    const [Units, Words] = [Uint16Array, Int32Array];
+    const unitsOf = { construct: (_: unknown, [length]: [number]) => counted(new Units(length)) };
+    const wordsOf = { construct: (_: unknown, [length]: [number]) => counted(new Words(length)) };
+    vi.stubGlobal('Uint16Array', new Proxy(Units, unitsOf));
+    vi.stubGlobal('Int32Array', new Proxy(Words, wordsOf));
     expect(same(a, b)).toBe(true);
     vi.unstubAllGlobals();
     return read;
@@ -235,6 +238,14 @@ describe('the work of a comparison [R-320]', () => {
     const a = `{${members.join()}}`;
     const b = `{${members.toReversed().join().replaceAll('\\u006b', 'k')}}`;
     const read = unitsRead(a, b);
+    expect(read).toBeGreaterThan(a.length);
+    expect(read).toBeLessThan(25 * a.length);
+  });
+
+  test('is so much for each character, with names that differ in their last character alone', () => {
+    const members = Array.from({ length: 4000 }, (_, i) => `"${String.fromCharCode(0x3400 + i)}":0`).join();
+    const a = `[${Array<string>(4).fill(`{${members}}`).join()}]`;
+    const read = unitsRead(a, `${a} `);
     expect(read).toBeGreaterThan(a.length);
     expect(read).toBeLessThan(25 * a.length);
   });
