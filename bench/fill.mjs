@@ -45,7 +45,7 @@ let signed = signedSize(directory) ?? 0;
 const store = await EmbeddedStore.open({
   directory,
   segmentBytes: config.segmentBytes,
-  vouchedEvents: signed,
+  vouchedEntries: signed,
   onTrouble,
 });
 const leaves = await LedgerTree.open({
@@ -57,7 +57,7 @@ const leaves = await LedgerTree.open({
     onTrouble,
   }),
   events: new EventReader(directory, nodeFiles),
-  size: store.opened.events,
+  size: store.opened.entries,
   intervalMs: config.checkpointIntervalMs,
   onCheckpoint: (note) => (signed = Number(note.split('\n')[1])),
   onTrouble,
@@ -73,7 +73,8 @@ const batch = Array.from({ length: BATCH }, (_, i) => ({
   receivedAt: 0,
   eventId: random.subarray(16 * i, 16 * (i + 1)),
   runId: RUN_ID_BYTES,
-  parentId: Buffer.alloc(16),
+  // As its body says.
+  parentId: RUN_ID_BYTES,
   salted: Buffer.concat([Buffer.alloc(SALT_BYTES), Buffer.from(newEvent())]),
   commitment: Buffer.alloc(0),
 }));
@@ -128,6 +129,7 @@ const seconds = (performance.now() - since) / 1000;
 await leaves.close();
 await store.close();
 lock.release();
-if (signed !== events) throw new Error(`the newest checkpoint speaks of ${signed} of ${events} events`);
+const entries = store.opened.entries + events - before;
+if (signed !== entries) throw new Error(`the newest checkpoint speaks of ${signed} of ${entries} entries`);
 console.log(JSON.stringify({ events, appended: events - before, seconds, frameBytes: frameSize(batch[0]) }));
 if (stopped) process.exit(1);

@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 
-/** @returns how many events it speaks of, or undefined when there is none. Its signatures are not looked at. */
+/** @returns how many entries of the log it speaks of, or undefined when there is none. Its signatures are not looked at. */
 export function signedSize(dataDir) {
   const file = path.join(dataDir, 'checkpoints', 'latest');
   if (!fs.existsSync(file)) return undefined;

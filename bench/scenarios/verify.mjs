@@ -18,7 +18,7 @@ const PART = 10;
 async function verifyOnce({ directory, filled, events = filled.events }, core) {
   const { stdout, ...used } = await timedCommand('verify', ['--data-dir', directory, '--json'], { core });
   const found = JSON.parse(stdout);
-  if (!found.intact || found.events !== events || found.unsigned_events !== 0) {
+  if (!found.intact || found.events !== events || found.unsigned_entries !== 0) {
     throw new Error(`verify should have found ${events} events, all signed: ${stdout}`);
   }
   const rate = events / used.seconds;

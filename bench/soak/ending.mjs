@@ -17,7 +17,7 @@ export async function end(course) {
   course.checks.that('everything that was not refused for good is acknowledged', waiting === 0, waiting);
   await course.watch.stop();
   const quiet = await course.watch.until(
-    (s) => s.queue.events === 0 && s.checkpoint?.events_behind === 0,
+    (s) => s.queue.events === 0 && s.checkpoint?.entries_behind === 0,
     PATIENCE_MS,
   );
   course.checks.that('the newest checkpoint covers every event', quiet !== undefined);

@@ -78,7 +78,7 @@ export async function fillDisk(course, forMs) {
     'senders are refused with storage_unavailable',
   );
   const since = Date.now();
-  const events = await showsFullDisk(course);
+  const entries = await showsFullDisk(course);
   await course.picture('disk-full');
   await sleep(Math.max(0, since + forMs - Date.now()));
   course.options.say('the disk has room again');
@@ -88,7 +88,7 @@ export async function fillDisk(course, forMs) {
   const isWell = (s) =>
     s.ledger.state === 'open' &&
     s.health.ready &&
-    s.checkpoint.events > events &&
+    s.checkpoint.entries > entries &&
     [...IDS_OF_FULL, ...(disk.isReal ? ['disk_full_soon'] : [])].every(
       (id) => warningOf(s, id) === undefined,
     );
@@ -102,7 +102,7 @@ export async function fillDisk(course, forMs) {
   await course.picture('room-again');
 }
 
-/** Resolves with how many events the console shows meanwhile. */
+/** Resolves with how many entries the log has meanwhile, as the console shows it. */
 async function showsFullDisk(course) {
   const isCritical = (state, id) => warningOf(state, id)?.severity === 'critical';
   const full = await course.watch.until(
@@ -129,7 +129,8 @@ async function showsFullDisk(course) {
   const words = /Events cannot be stored[^]*Make (space|room) on the disk/;
   await course.pageShows('#attention', words, 'the page says so, and what to do');
   await course.pageShows('[role=status]', /^Not taking events/, 'the page says that no events are taken');
-  return full?.ledger.events ?? 0;
+  const { entries = 0, entries_behind: behind = 0 } = full?.checkpoint ?? {};
+  return entries + behind;
 }
 
 export async function changeCertificate(course) {

@@ -91,7 +91,7 @@ export class CompletenessWindow {
   /** @param most events that are kept, 16 at least. */
   constructor(private readonly most = MOST_EVENTS) {}
 
-  /** The sequence of the newest event that was looked at; 0 when there was none. */
+  /** The sequence of the newest entry that was looked at; 0 when there was none. */
   get through(): number {
     return this.#through;
   }
