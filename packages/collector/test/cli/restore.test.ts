@@ -72,8 +72,11 @@ describe('[R-812] a restored data directory', () => {
     const { stdout: json } = await restore(...given, '--json');
     expect(JSON.parse(json)).toMatchObject({
       ...{ directory: target, manifest, events: 100, newest_checkpoint_given: null, newer_backups: 0 },
-      verified: { intact: true, checkpoints_given: 1, keys_from: 'given' },
+      verified: { intact: true, checkpoints_given: 1, keys_from: 'given', access_log: { unended: 0 } },
     });
+    // The end of the back-up's own reading was noted behind its copy.
+    const verified = await run(['verify', '--json', '--data-dir', target]);
+    expect(JSON.parse(verified.stdout)).toMatchObject({ access_log: { lines: 3, unended: 0 } });
   });
 
   test('goes on with the keys and the rotations that it had, and can be backed up to the same place', async () => {

@@ -39,7 +39,7 @@ test('[R-835] the figures are those of the state', () => {
   // The most frequent first.
   expect(part(tree, 'refused')).toMatch(/19 since the start.*validation_failed 17 89 %.*key_invalid 2 11 %/);
   expect(part(tree, 'proof')).toMatch(
-    /Checkpoint just now 917,436,350 events, 621 since Last verified 2 days ago intact/,
+    /Checkpoint just now 917,436,350 entries, 621 since Last verified 2 days ago intact/,
   );
   expect(part(tree, 'sinks')).toMatch(/1 witness ok/);
   expect(part(tree, 'keys')).toMatch(
