@@ -115,7 +115,8 @@ function kindByte(kind: EventKind | number): number {
  * Writes the envelope into `target` at `offset`. Allocates nothing: every event that is stored passes here.
  * @returns the size in bytes, that of `envelopeSize`.
  * @throws RangeError when there is no room for it, a text is not ASCII or longer than 255, an id is not of 16
- * bytes, a kind's number is below FIRST_ENTRY_KIND, or the time is no whole number from 0 to 2^53 - 1; `target` may then hold a part of it.
+ * bytes, a kind's number is below FIRST_ENTRY_KIND, or the time is no whole number from 0 to 2^53 - 1; `target` may
+ * then hold a part of it.
  */
 export function encodeEnvelope(target: Uint8Array, offset: number, envelope: Envelope): number {
   const { organisation, keyId, receivedAt, eventId, runId, parentId } = envelope;

@@ -38,7 +38,7 @@ export interface BackedUpLog {
   readonly files: readonly BackedUpFile[];
   /** Only when they were asked for. */
   readonly signingKeys: readonly BackedUpFile[];
-  /** As it is when it is asked for, up to its last whole line: at least what the log has heads of. Undefined when there is none. */
+  /** Up to its last whole line: at least what the log has heads of. Undefined when there is none. */
   readonly accessLog: () => Pick<BackedUpSegment, 'bytes' | 'pieces'> | undefined;
   /** Writes the API keys as they are now to a new file. @returns false when there are none. */
   readonly copyKeys: (file: string) => Promise<boolean>;

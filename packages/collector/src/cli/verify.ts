@@ -26,9 +26,9 @@ Examples:
   $ collector verify --data-dir /mnt/snapshot --against march.checkpoint --json | jq .findings
 
 Reads all that is stored, without changing anything, beside a running collector or without one. Checks each event
-against the tree, the tree against every checkpoint, and every checkpoint's signature, and the access log against its heads in the log. With
---note it leaves its verdict in checkpoints/verify.json, where a running collector finds it; run it as the collector's
-user then.
+against the tree, the tree against every checkpoint, every checkpoint's signature, and the access log against its heads
+in the log. With --note it leaves its verdict in checkpoints/verify.json, where a running collector finds it; run it as
+the collector's user then.
 
 What lies in the data directory alone proves little against whoever can write there. Give checkpoints that were kept
 elsewhere by --against (a file with one or more, or a directory of such files), and by --key the log's verifier key as

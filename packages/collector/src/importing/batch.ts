@@ -5,7 +5,8 @@
  * Blocks come back when their batch is stored, and are used again: fresh memory, of which each page is new to the process,
  * took a tenth of the time.
  *
- * Block. Each event is event id, run id, parent id, room for the salt, body; and behind these its line, where that is not the body.
+ * Block. Each event is event id, run id, parent id, room for the salt, body; and behind these its line, where that is
+ *   not the body.
  * Table. `WORDS` 32-bit words an event:
  *   0 where it begins  1 length of the body  2 length of the line, 0 when it is the body  3 kind | profile << 8
  *   4 place of its organisation in the list  5 line - firstLine

@@ -94,7 +94,8 @@ export interface EventPlaces {
    */
   parts(most: number): LogPart[];
   /**
-   * Passes every event of a part once, and none of the log's own entries, by default of all, in the order of their sequences, each checked against its checksum.
+   * Passes every event of a part once, by default of all, in the order of their sequences, each checked against its
+   * checksum; none of the log's own entries.
    * @returns the sequence behind the last one.
    * @throws StoreDamaged at the first place that does not hold what was written.
    */

@@ -81,7 +81,8 @@ export interface ScanRange {
 /** Where events are read from. */
 export interface EventSource {
   /**
-   * Yields the events of the range in sequence order, and none of the log's own entries, each whole and checked against its checksum.
+   * Yields the events of the range in sequence order, each whole and checked against its checksum, and none of the
+   * log's own entries.
    * @throws {@link StoreDamaged} at the first place that does not hold what was written.
    */
   scan(range: ScanRange): Iterable<StoredEvent> | AsyncIterable<StoredEvent>;
