@@ -14,7 +14,7 @@ import {
   temporaryDirectory,
   type PrintedEvent,
 } from '../running/collector-process.js';
-import { post } from '../running/load.js';
+import { expectNoGap, post } from '../running/load.js';
 import { canMount, runReadOnly } from '../running/restricted-process.js';
 import { candidate, idOf } from '../store/candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
@@ -332,7 +332,7 @@ describe('collector events', () => {
     );
     for (let i = 0; i < 6; i++) {
       const printed = await storedEvents(dataDir);
-      expect(printed.map(({ sequence }) => sequence)).toEqual(printed.map((_, at) => at + 1));
+      expectNoGap(dataDir, printed);
       const doctor = await run(['doctor', '--data-dir', dataDir]);
       expect([doctor.code, doctor.stdout]).toEqual([0, expect.not.stringContaining('DAMAGED')]);
     }
