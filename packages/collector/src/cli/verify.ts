@@ -109,7 +109,8 @@ function note(dataDir: string, { findings: { intact }, events }: Verification): 
 /** Segments, or a checkpoint, which says that there were some. */
 export function holdsLog(dataDir: string): boolean {
   const holds = (directory: string, isOne: RegExp) =>
-    exists(directory) && fs.readdirSync(directory).some((name) => isOne.test(name));
+    fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true &&
+    fs.readdirSync(directory).some((name) => isOne.test(name));
   return (
     holds(path.join(dataDir, 'ledger'), /\.segment$/) ||
     holds(checkpointDirectory(dataDir), /^latest$|\.checkpoint$/)
