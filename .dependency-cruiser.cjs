@@ -85,7 +85,7 @@ module.exports = {
     clientOnly('sending', [], ['spool/spool']),
     clientOnly('sampling', []),
     clientOnly('content', []),
-    clientOnly('instrumentation', [], ['index']),
+    clientOnly('instrumentation', [], ['index', 'known-names']),
     {
       name: 'nobody-imports-instrumentation',
       severity: 'error',

@@ -7,12 +7,14 @@ import { Command } from 'commander';
 import { KeyRing } from '../access/key-ring.js';
 import type { Config } from '../config.js';
 import { isLocked, lockFault } from '../store/embedded/directory-lock.js';
+import { EventReader } from '../store/embedded/event-reader.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted, inspectLedger, type Finding } from '../store/embedded/inspection.js';
 import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { KeyStoreDamaged } from '../store/key-store.js';
+import { StoreDamaged } from '../store/store.js';
 import { systemCode } from '../system-code.js';
 import { AccessLogCheck } from './access-log-check.js';
 import { addConfigOptions, configOf } from './config-options.js';
@@ -73,8 +75,18 @@ async function examine(config: Config, json: boolean): Promise<number> {
     lockFinding(dataDir, running),
     diskFinding(dataDir),
   ];
-  const ledger = hasLedger ? examineLedger(config, running, json) : NO_LEDGER;
-  findings.push(await keysFinding(dataDir, ledger.hasEvents), ...ledger.findings);
+  findings.push(await keysFinding(dataDir, () => hasLedger && holdsEvents(dataDir)));
+  if (hasLedger) {
+    const wanted = !json && process.stderr.isTTY;
+    const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });
+    try {
+      findings.push(...ledgerFindings(config, running, bar));
+    } finally {
+      bar.clear();
+    }
+  } else {
+    findings.push({ severity: 'ok', subject: 'events', message: 'none yet: no collector has run here' });
+  }
   const damaged = findings.some((finding) => finding.severity === 'damage');
   if (json)
     process.stdout.write(
@@ -90,38 +102,24 @@ async function examine(config: Config, json: boolean): Promise<number> {
   return damaged ? EXIT.damaged : EXIT.ok;
 }
 
-interface ExaminedLedger {
-  readonly findings: readonly Finding[];
-  /** Whether events are stored, as far as it can be known; the log's own entries are none. */
-  readonly hasEvents: boolean;
-}
-
-const NO_LEDGER: ExaminedLedger = {
-  findings: [{ severity: 'ok', subject: 'events', message: 'none yet: no collector has run here' }],
-  hasEvents: false,
-};
-
-function examineLedger(config: Config, running: boolean, json: boolean): ExaminedLedger {
+function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): Generator<Finding> {
   const { dataDir } = config;
-  const wanted = !json && process.stderr.isTTY;
-  const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });
   const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
   const accessLog = new AccessLogCheck(dataDir);
-  let own = 0;
-  let entries: number | undefined;
-  function* find(): Generator<Finding> {
-    entries = yield* inspectLedger(dataDir, nodeFiles, bar.show, running, ({ kind, sequence, body }) => {
-      own++;
-      if (kind === ENTRY_KINDS.accessLogHead) accessLog.head(sequence, body);
-    });
-    yield* tornFindings(dataDir);
-    yield* proofFindings(config, entries, accessLog.finish(), claimed, running);
-  }
+  const entries = yield* inspectLedger(dataDir, nodeFiles, bar.show, running, ({ kind, sequence, body }) => {
+    if (kind === ENTRY_KINDS.accessLogHead) accessLog.head(sequence, body);
+  });
+  yield* tornFindings(dataDir);
+  yield* proofFindings(config, entries, accessLog.finish(), claimed, running);
+}
+
+/** Of a log that is damaged in front of its first event that cannot be said, and it is told as damaged. */
+function holdsEvents(dataDir: string): boolean {
   try {
-    const findings = [...find()];
-    return { findings, hasEvents: (entries ?? claimed) > own };
-  } finally {
-    bar.clear();
+    return new EventReader(dataDir, nodeFiles).scan({}).next().done !== true;
+  } catch (error) {
+    if (error instanceof StoreDamaged) return true;
+    throw error;
   }
 }
 
@@ -180,8 +178,8 @@ function isReadOnly(dataDir: string): boolean {
   }
 }
 
-/** @param hasEvents whether events were stored, which somebody had keys for. */
-async function keysFinding(dataDir: string, hasEvents: boolean): Promise<Finding> {
+/** @param hasEvents asked whether events were stored, which somebody had keys for, when there are no keys. */
+async function keysFinding(dataDir: string, hasEvents: () => boolean): Promise<Finding> {
   const subject = 'keys';
   const lost: Finding = {
     severity: 'warning',
@@ -189,7 +187,7 @@ async function keysFinding(dataDir: string, hasEvents: boolean): Promise<Finding
     message: `${keysLost(dataDir)}; no collector starts`,
   };
   if (!exists(keyDatabasePath(dataDir))) {
-    if (hasEvents) return lost;
+    if (hasEvents()) return lost;
     return {
       ...{ severity: 'warning', subject },
       message:
@@ -201,7 +199,7 @@ async function keysFinding(dataDir: string, hasEvents: boolean): Promise<Finding
     try {
       await KeyRing.open(database);
       const { length } = await database.list();
-      if (length === 0 && hasEvents) return lost;
+      if (length === 0 && hasEvents()) return lost;
       return { severity: 'ok', subject, message: `${counted(length, 'key')} can be read` };
     } finally {
       await database.close();

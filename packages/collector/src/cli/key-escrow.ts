@@ -36,8 +36,8 @@ export function escrowNotice(place: KeyPlace): string {
   if (!diesWithDisk(place)) return '';
   return typed(
     `
-The key that signs the log lies on this disk alone, in ${place.signingKeys}. Without it the log cannot go on.
-Copy it to a safe place, and then say so:
+The key that signs the log is stored only on this disk, in ${place.signingKeys}. Without it the log cannot be continued.
+Copy it to a safe place, then confirm the copy:
 
 collector signing-key copied
 `,

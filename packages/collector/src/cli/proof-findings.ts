@@ -62,8 +62,8 @@ function* keyFindings(config: Config, history: KeyHistory): Generator<Finding> {
   yield finding;
   if (finding.severity !== 'ok' || !diesWithDisk(config, history)) return;
   const message =
-    'lies on the disk of the log alone, and without it the log cannot go on: copy it to a safe place, ' +
-    'docs/OPERATIONS.md, "Escrow of the signing key", and then say so: collector signing-key copied';
+    'is stored only on the disk of the log, and without it the log cannot be continued: copy it to a safe place ' +
+    '(docs/OPERATIONS.md, "Escrow of the signing key"), then confirm the copy: collector signing-key copied';
   yield { severity: 'warning', subject: 'signing key', message };
 }
 

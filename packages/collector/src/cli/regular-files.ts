@@ -35,7 +35,7 @@ export function checkRegular(dataDir: string, directories: readonly string[] = D
   for (const directory of directories.map((name) => path.join(dataDir, name))) {
     const found = fs.statSync(directory, { throwIfNoEntry: false });
     if (found === undefined) continue;
-    if (!found.isDirectory()) throw misplaced(directory, 'no directory, and one belongs there');
+    if (!found.isDirectory()) throw misplaced(directory, 'not a directory, and must be one');
     for (const name of fs.readdirSync(directory)) {
       const file = path.join(directory, name);
       const stat = fs.statSync(file, { throwIfNoEntry: false });
@@ -46,7 +46,7 @@ export function checkRegular(dataDir: string, directories: readonly string[] = D
   }
 }
 
-const IS_DIRECTORY = 'a directory, and a file belongs there';
+const IS_DIRECTORY = 'a directory, and must be a file';
 
 /** The same of all that a start reads. What is derived is rebuilt, and the access log keeps no event out. */
 export function checkDataDirectory(dataDir: string): void {

@@ -47,6 +47,9 @@ payload.
 
 It can run beside a collector. That it ran, what it was asked for and how many events it read is noted in access.log.`;
 
+const NONE_RECEIVED =
+  'no such event was received in this period; use --clock sender to go by the timestamps of the events';
+
 export function command(): Command {
   const report = new Command('report')
     .description('Count the runs of a period, by model and version, on one HTML page.')
@@ -100,7 +103,8 @@ class Making {
     const warning = clockWarning(numbers);
     if (warning !== undefined) process.stderr.write(`collector: warning: ${warning.replace('’', "'")}\n`);
     if (isEmpty(numbers)) {
-      for (const warning of await unknownNames(this.config.dataDir, { organisation, model }, reading.signal))
+      const unknown = await unknownNames(this.config.dataDir, { organisation, model }, reading.signal);
+      for (const warning of unknown.length === 0 && numbers.clock === 'collector' ? [NONE_RECEIVED] : unknown)
         process.stderr.write(`collector: warning: ${warning}\n`);
     }
     if (this.options.json === true) process.stdout.write(`${printableJson(JSON.stringify(numbers))}\n`);

@@ -52,7 +52,7 @@ Examples:
   $ collector serve --trial
 
 The first start on an empty data directory makes an API key and prints it once.
-With --trial nothing is kept, and the terminal says of each event what profile full would have refused it for.
+With --trial nothing is kept, and each accepted event is listed with what profile full would have refused.
 SIGTERM and SIGINT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read its
 configuration, keys and certificates anew; on a terminal, where it means that the terminal is gone, it stops it too.
 Logs go to standard error: one JSON object a line, with priorities when systemd reads it, or lines for people on a
@@ -327,9 +327,11 @@ async function handOutFirstKey(
     return out.say(`\nYour API key (organisation "default", all permissions):\n${notice}\n`, FIRST_KEY_MS);
   });
   if (made === 'unseen')
-    log.warn('standard output does not take the first API key, so none was made: see collector keys create');
+    log.warn(
+      'standard output did not accept the first API key, so none was made: make one with collector keys create',
+    );
   if (made === 'overtaken')
-    log.warn('the API key on standard output is none: another process has just made the first one');
+    log.warn('the API key on standard output is not valid: another process has just made the first one');
 }
 
 function tellOpened(log: Logger, { tornTail, ...opened }: Opened): void {

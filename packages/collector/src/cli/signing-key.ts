@@ -51,9 +51,9 @@ const COPIED_EXAMPLES = `
 Examples:
   $ collector signing-key copied
 
-Say so once a copy of the private key lies where no fault of this host's disk reaches it, with those who may sign in the
-name of this log. doctor and the console ask for it until then, and again after each rotation. What the copy holds is
-not looked at: try it out with a restore.
+Use it once a copy of the private key is stored where no fault of this host's disk reaches it, with those who may sign
+in the name of this log. doctor and the console ask for it until then, and again after each rotation. The copy itself is
+not checked: try it with a restore.
 
 Exit codes: 6 there is no log yet, or its private key is not there; 2 the key is behind --signing-command.`;
 

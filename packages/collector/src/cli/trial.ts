@@ -45,8 +45,7 @@ export class Trial {
     for (const [name, option] of Object.entries(OWN))
       if (serve.getOptionValue(name) !== undefined) faults.push(option);
     if (faults.length > 0) {
-      const message =
-        'does not go with --trial, which keeps nothing and leaves nothing behind; leave one of them out';
+      const message = 'cannot be used with --trial, which keeps nothing; leave one of them out';
       throw new ConfigError(faults.map((source) => ({ source, message })));
     }
     const trial = new Trial(out);

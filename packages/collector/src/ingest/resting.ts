@@ -120,8 +120,10 @@ export class RestingConnections {
   #release(count: number): void {
     if (this.#ended.size === 0) setImmediate(() => this.#ended.clear());
     for (const [socket, principal] of this.#resting) {
-      if (count-- <= 0) break;
+      // One that was closed meanwhile uses up no turn: else who opens more a second than go on would fill the line.
+      if (!socket.destroyed && count-- <= 0) break;
       this.#resting.delete(socket);
+      if (socket.destroyed) continue;
       this.#ended.set(socket, principal);
       this.#goOn(socket);
     }

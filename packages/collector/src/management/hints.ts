@@ -29,9 +29,9 @@ function* signingKey({ keyDiesWithDisk }: Facts): Generator<Hint> {
   if (!keyDiesWithDisk) return;
   yield {
     id: 'signing_key_not_copied',
-    title: 'The signing key lies on the disk of the log alone',
+    title: 'The signing key is stored only on the disk of the log',
     what_to_do:
-      'Without it the log cannot go on. Copy it to a safe place, docs/OPERATIONS.md, "Escrow of the signing key", and then say so: collector signing-key copied',
+      'Without it the log cannot be continued. Copy it to a safe place (docs/OPERATIONS.md, "Escrow of the signing key"), then confirm the copy: collector signing-key copied',
   };
 }
 

@@ -303,7 +303,7 @@ function* log({ now, droppedLines: { lines, at } }: Facts): Generator<Warning> {
     severity: 'warning',
     title: `${counted(lines, 'line')} of the log could not be written, the last ${duration(now - at)} ago`,
     what_to_do:
-      'Events are not concerned. Look at what reads standard error, or at the disk on which it is kept: it takes too little, or nothing.',
+      'Events are not affected. Check what reads standard error, or the disk that the log is written to: it accepts too little, or nothing.',
   };
 }
 

@@ -72,7 +72,7 @@ export class PrivateKeys {
     } catch (error) {
       const code = systemCode(error);
       if (code === 'EISDIR')
-        throw new SigningKeyFault('broken', `${file} is a directory, and a file belongs there`);
+        throw new SigningKeyFault('broken', `${file} is a directory, and must be a file`);
       if (code !== 'ENOENT') throw error;
       throw new SigningKeyFault(
         'key-missing',

@@ -104,7 +104,7 @@ describe('collector doctor', () => {
     const started = await run(['serve', '--port', '0', '--data-dir', dataDir]);
     expect([started.code, started.stdout]).toEqual([2, '']);
     expect(started.stderr).toMatch(
-      /collector: .*keys\.db holds no API key, .* make a key with collector keys create --data-dir .*\n$/,
+      /collector: .*keys\.db holds no API key, .* make a key with collector keys create --data-dir \S+\n$/,
     );
     const key = await createKey(dataDir);
     const collector = await start(dataDir);

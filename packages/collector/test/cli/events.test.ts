@@ -201,6 +201,7 @@ describe('collector events', () => {
   test.skipIf(!canMount)(
     'reads a read-only snapshot with a warning, but not a directory that is in use',
     async () => {
+      await createKey(dataDir);
       await fillSigned(dataDir, [EVENTS]);
       const read = () => runReadOnly(dataDir, ['events', '--data-dir', dataDir]);
       const { code, stdout, stderr } = await read();

@@ -38,7 +38,7 @@ test('[R-505] a first start whose standard output nobody takes makes no key, say
   onTestFinished(() => void child.kill('SIGKILL'));
   child.stdout?.destroy();
   await expect.poll(() => output.stderr, { timeout: 20_000 }).toMatch(/"msg":"listening"/);
-  expect(output.stderr).toContain('standard output does not take the first API key');
+  expect(output.stderr).toContain('standard output did not accept the first API key');
   child.kill('SIGTERM');
   expect(await exited).toBe(0);
   expect(await keysIn(dataDir)).toEqual([]);

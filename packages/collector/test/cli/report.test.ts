@@ -44,7 +44,7 @@ function report(...args: readonly string[]) {
 }
 
 const CLOCKS_APART =
-  /^collector: warning: for .* more than a day away from when the collector received them.*--clock sender.*\n/;
+  /^collector: warning: in .* more than a day from the time of receipt.*--clock sender.*\n/;
 
 /** Of a report that is made anew. */
 async function numbers(...args: readonly string[]): Promise<ReportNumbers> {
@@ -102,13 +102,20 @@ describe('collector report [R-715]', () => {
     const { code, stderr } = await report();
     expect(code).toBe(0);
     expect(stderr).toMatch(CLOCKS_APART);
-    expect(stderr).toContain("for 5 of 5 events the senders' timestamp is more than a day away");
-    expect(fs.readFileSync(out, 'utf8')).toContain('the days of this report are those of receipt');
+    expect(stderr).toContain(
+      "in 5 of 5 events the sender's timestamp is more than a day from the time of receipt",
+    );
+    expect(fs.readFileSync(out, 'utf8')).toContain('This report goes by the time of receipt');
     fs.rmSync(out);
     const sent = await report('--clock', 'sender');
     expect(sent.stderr).not.toContain('warning');
-    expect(fs.readFileSync(out, 'utf8')).not.toContain('those of receipt');
+    expect(fs.readFileSync(out, 'utf8')).not.toContain('time of receipt;');
     expect((await numbers()).clocks_apart).toEqual({ events: 5, of: 5 });
+    fs.rmSync(out);
+    const before = await report('--until', '2026-03-02');
+    expect(before.stderr).toMatch(
+      /^collector: warning: no such event was received in this period; use --clock sender/,
+    );
   });
 
   test('says nothing of clocks that are hardly apart [R-719]', async () => {
@@ -127,7 +134,9 @@ describe('collector report [R-715]', () => {
     ]);
     expect(fs.readFileSync(out, 'utf8')).toContain('There is no run in this period.');
     // Known, only not of this period.
-    await numbers('--model', 'sepsis-risk', '--organisation', 'ward-7', '--until', '2026-01-01');
+    fs.rmSync(out);
+    const known = await report('--model', 'sepsis-risk', '--organisation', 'ward-7', '--until', '2026-01-01');
+    expect(known.stderr).not.toContain('names');
   });
 
   test('is the same for the same log, but for the time of its making', async () => {

@@ -140,6 +140,13 @@ describe('[R-812] a restored data directory', () => {
     }
   });
 
+  test('is made beside a file that has the name of a directory of a log', async () => {
+    await fillSigned(dataDir, [events(1)]);
+    await backUp();
+    for (const name of ['checkpoints', 'ledger']) fs.writeFileSync(path.join(scratch, name), '');
+    expect(await restore()).toMatchObject({ code: 0, stderr: '' });
+  });
+
   test('is made in no file, and in one that others may enter with a warning', async () => {
     await fillSigned(dataDir, [events(3)]);
     await backUp();

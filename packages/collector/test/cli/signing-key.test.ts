@@ -186,8 +186,8 @@ Private key:    ${path.join(log.directory, keyFile(vkey))}
 
 Give the rotation note to whoever checks this log; the first key and the notes lead to every later key.
 
-The key that signs the log lies on this disk alone, in ${log.directory}. Without it the log cannot go on.
-Copy it to a safe place, and then say so:
+The key that signs the log is stored only on this disk, in ${log.directory}. Without it the log cannot be continued.
+Copy it to a safe place, then confirm the copy:
 
 collector signing-key copied --data-dir ${log.dataDir}
 `);

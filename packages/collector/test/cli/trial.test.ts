@@ -64,7 +64,7 @@ test.each([
     expect(code).toBe(2);
     const said = stderr.trimEnd().split('\n');
     expect(said.map((line) => line.split(': ', 2)[1])).toEqual(sources);
-    for (const line of said) expect(line).toContain('does not go with --trial');
+    for (const line of said) expect(line).toContain('cannot be used with --trial');
     expect(fs.readdirSync(parent)).toEqual([]);
   },
 );

@@ -89,6 +89,16 @@ describe('[R-845] connections on which too much was sent', () => {
     expect(again.paused).toBe(false);
   });
 
+  test("that are closed meanwhile leave the line, and use up nobody's turn", () => {
+    const resting = new RestingConnections();
+    const closed = Array.from({ length: 5000 }, () => new Refused(resting));
+    const all = Array.from({ length: 25 }, () => new Refused(resting));
+    for (const { request } of closed) Object.assign(request.socket, { destroyed: true });
+    vi.advanceTimersByTime(10);
+    expect(pausedOf(all)).toEqual(all.map((_, i) => i >= 10));
+    expect(resting.size).toBe(15);
+  });
+
   test('go on when Retry-After said, however many they are', () => {
     const resting = new RestingConnections();
     expect(resting.retryAfter).toBe(1);

@@ -106,9 +106,9 @@ export function clockWarning(numbers: ReportNumbers): string | undefined {
   if (!isOfReceipt(numbers)) return undefined;
   const { events, of } = numbers.clocks_apart;
   return (
-    `for ${countText(events)} of ${countOf(of, 'event')} the senders’ timestamp is more than a day away from ` +
-    'when the collector received them, as after an import or a demo: the days of this report are those of ' +
-    'receipt; --clock sender counts by the timestamps'
+    `in ${countText(events)} of ${countOf(of, 'event')} the sender’s timestamp is more than a day from the time of ` +
+    'receipt, as after an import or a demo. This report goes by the time of receipt; use --clock sender to go by ' +
+    'the timestamps'
   );
 }
 
