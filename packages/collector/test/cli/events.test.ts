@@ -210,7 +210,6 @@ describe('collector events', () => {
       expect(stderr).toBe(
         `collector: warning: ${log} cannot be written, because the file system is read-only: this reading is not noted\n`,
       );
-      await createKey(dataDir);
       const collector = await start(dataDir);
       onTestFinished(() => collector.kill());
       expect(await read()).toEqual({

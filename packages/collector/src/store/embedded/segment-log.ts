@@ -177,6 +177,8 @@ export class SegmentLog {
       this.#undo(bytes, error);
       throw new NotCommitted('the batch could not be written', { cause: error });
     }
+    // Behind a start the segment may have no room left, and grows with each batch.
+    this.#held = { ...this.#held, size: Math.max(this.#held.size, this.#offset + bytes) };
     const begun = performance.now();
     try {
       files.datasync(this.#fd);
@@ -189,7 +191,6 @@ export class SegmentLog {
     this.#lookWhenDue();
     this.#remember(this.#offset, Buffer.from(frames.subarray(0, Math.min(bytes, READ_BACK_BYTES))));
     this.#offset += bytes;
-    this.#held = { ...this.#held, size: Math.max(this.#held.size, this.#offset) };
     this.end += bytes;
     this.nextSequence += entries;
     this.ownEntries += own;

@@ -806,6 +806,20 @@ describe('a hand on the files', () => {
     }
     expect(log.segments.length).toBeGreaterThan(3);
   });
+
+  test('[R-611] is nowhere when a segment without room grows, and each flush takes a second', async () => {
+    const disk = new MemoryDisk();
+    await (await held(disk, false)).close();
+    const lock = { path: LOCK, id: disk.files.look(LOCK)?.id ?? '' };
+    const log = await open(disk, { lock, segmentBytes: 16 * SEGMENT_BYTES });
+    const { length } = disk.bytesOf(lastSegment(disk));
+    disk.onCall = (operation) => {
+      if (operation === 'datasync') vi.advanceTimersByTime(1000);
+    };
+    for (let i = 0; i < 10; i++) await append(log, ...events(2, 'x'.repeat(500)));
+    expect(disk.bytesOf(lastSegment(disk)).length).toBeGreaterThan(length);
+    expect(log.segments).toHaveLength(1);
+  });
 });
 
 describe('a call that fails', () => {
