@@ -50,7 +50,7 @@ export function* proofFindings(
   }
   yield* keyFindings(config, history);
   if (events !== undefined && events < claimed) {
-    const message = `over ${claimed} events, and the log holds ${events}: the others are missing from its end`;
+    const message = `over ${counted(claimed, 'event')}, and the log holds ${events}: the others are missing from its end`;
     yield { severity: 'damage', subject: 'checkpoint', message };
   } else {
     yield* checkpointFindings(dataDir, note, history, events, running);
