@@ -8,7 +8,7 @@
  */
 import { readSinkStates, type SinkState } from '../publishing/sink-state.js';
 import { counted } from '../store/embedded/inspection.js';
-import { rotationMissing, unknownSigner, verifyNote } from '../integrity/note-signing.js';
+import { rotationMissing, unknownSigner } from '../integrity/note-signing.js';
 import { readHistory } from '../signing/key-history.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { accessCheckpointNote, checkAccessLog, type AccessLogState } from './access-log-check.js';
@@ -97,10 +97,7 @@ export function verifyLog(options: VerificationOptions): Verification {
 function* rotationFindings(dataDir: string, newest: string | undefined): Generator<VerifyFinding> {
   let unknown: string | undefined;
   try {
-    if (newest === undefined) return;
-    const { keys } = readHistory(dataDir);
-    verifyNote(newest, keys);
-    unknown = unknownSigner(newest, keys);
+    unknown = newest && unknownSigner(newest, readHistory(dataDir).keys);
   } catch {
     // What is wrong with the keys or the note is reported where these are read.
     return;
