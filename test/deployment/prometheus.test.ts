@@ -26,6 +26,7 @@ const ALERT_OF: Readonly<Record<(typeof WARNING_IDS)[number], string>> = {
   checkpoints_fail: 'CollectorCheckpointOld',
   sink_forked: 'CollectorSinkForked',
   sink_down: 'CollectorSinkDown',
+  signing_key_gone: 'CollectorSigningKeyGone',
   access_log_altered: 'CollectorAccessLogAltered',
   verify_found_damage: 'CollectorDamage',
   backup_old: 'CollectorBackupOld',

@@ -22,7 +22,7 @@ import { checkpointOf } from '../publishing/log-view.js';
 import type { Publisher, SinkView } from '../publishing/publisher.js';
 import { readVerifyResult } from '../publishing/verify-result.js';
 import { exposureOf } from '../store/embedded/exposure.js';
-import { isCopied, liesElsewhere, type KeyPlace } from './key-escrow.js';
+import { isCopied, isGone, liesElsewhere, type KeyPlace } from './key-escrow.js';
 import type { LedgerWorker } from './ledger-worker.js';
 import type { RunCount } from './run-count.js';
 import { ownName, typedByName } from './typed.js';
@@ -70,6 +70,7 @@ export class CollectorVitals implements Vitals {
     readonly began: number | undefined;
     readonly exposed: boolean;
     readonly keyDiesWithDisk: boolean;
+    readonly keyGone: boolean;
   }>;
 
   constructor(parts: CollectorParts) {
@@ -85,6 +86,7 @@ export class CollectorVitals implements Vitals {
       began: unlessUnreadable(() => fs.statSync(path.join(dataDir, 'checkpoints', 'origin.vkey')).mtimeMs),
       exposed: unlessUnreadable(() => exposureOf(dataDir)) !== undefined,
       keyDiesWithDisk: unlessUnreadable(() => this.#diesWithDisk(keyPlace)) ?? false,
+      keyGone: unlessUnreadable(() => this.#isGone(keyPlace)) ?? false,
     }));
   }
 
@@ -193,14 +195,26 @@ export class CollectorVitals implements Vitals {
     return this.#parts.droppedLines();
   }
 
-  /** Where the keys lie is asked until it is known, and no longer: that file system may hang later. */
   #diesWithDisk(place: KeyPlace): boolean {
-    this.#keyLiesElsewhere ??= liesElsewhere(place);
-    return this.#keyLiesElsewhere === false && !isCopied(place.dataDir);
+    return this.#liesElsewhere(place) === false && !isCopied(place.dataDir);
+  }
+
+  #isGone(place: KeyPlace): boolean {
+    // Before there is a checkpoint, the key is being made.
+    return this.#checkpoint !== undefined && this.#liesElsewhere(place) === false && isGone(place);
+  }
+
+  /** Where the keys lie is asked until it is known, and no longer: that file system may hang later. */
+  #liesElsewhere(place: KeyPlace): boolean | undefined {
+    return (this.#keyLiesElsewhere ??= liesElsewhere(place));
   }
 
   keyDiesWithDisk(): boolean {
     return this.#files.get().keyDiesWithDisk;
+  }
+
+  keyGone(): boolean {
+    return this.#files.get().keyGone;
   }
 
   async lookAtDisk(): Promise<DiskSpace> {

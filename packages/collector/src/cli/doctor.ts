@@ -27,6 +27,7 @@ import { proofFindings } from './proof-findings.js';
 import { checkDataDirectory } from './regular-files.js';
 import { alignedTable } from './table.js';
 import { typed } from './typed.js';
+import { holds, holdsLog } from './verify.js';
 
 const EXAMPLES = `
 Reads every event and checks its checksum, its hash and its place in the order; looks at what lies behind the last
@@ -128,13 +129,9 @@ function coloured(mark: string): string {
   return styleText(COLOURS[mark as keyof typeof COLOURS], mark, { stream: process.stdout });
 }
 
-/** Segments, or an index, which says that there were some: without the one, its other is no sign of health. */
+/** Segments, or a checkpoint or an index, which say that there were some: that all are gone is no sign of health. */
 function holdsLedger(dataDir: string): boolean {
-  const holds = (name: string, ending: string) => {
-    const directory = path.join(dataDir, name);
-    return exists(directory) && fs.readdirSync(directory).some((file) => file.endsWith(ending));
-  };
-  return holds('ledger', '.segment') || holds('index', '.run');
+  return holdsLog(dataDir) || holds(path.join(dataDir, 'index'), /\.run$/);
 }
 
 function directoryFinding(dataDir: string): Finding {

@@ -4,6 +4,8 @@ import type { Config } from '../config.js';
 import { readCopiedKey } from '../publishing/copied-key.js';
 import { StateFileDamaged } from '../publishing/state-file.js';
 import { readHistory, type KeyHistory } from '../signing/key-history.js';
+import { PrivateKeys } from '../signing/private-keys.js';
+import { SigningKeyFault } from '../signing/signing-key-fault.js';
 import { exists } from '../store/embedded/files.js';
 import { typed } from './typed.js';
 
@@ -29,6 +31,23 @@ export function isCopied(dataDir: string, { current }: KeyHistory = readHistory(
 /** @throws as {@link isCopied}. */
 export function diesWithDisk(place: KeyPlace, history?: KeyHistory): boolean {
   return liesElsewhere(place) === false && !isCopied(place.dataDir, history);
+}
+
+/**
+ * Whether the next start would miss the file of the current key on that disk, or what tells which key it is.
+ * @throws the system's error when that cannot be told.
+ */
+export function isGone({ dataDir, signingKeys }: KeyPlace): boolean {
+  let history: KeyHistory;
+  try {
+    history = readHistory(dataDir);
+  } catch (error) {
+    if (error instanceof SigningKeyFault) return true;
+    throw error;
+  }
+  const file = new PrivateKeys(signingKeys).pathOf(history.current);
+  const found = fs.statSync(file, { throwIfNoEntry: false });
+  return found === undefined || !found.isFile() || found.size === 0;
 }
 
 /** For whoever has just got the first key; empty when there is nothing to say. Ends with a line break otherwise. */

@@ -107,13 +107,16 @@ function note(dataDir: string, { findings: { intact }, events }: Verification): 
 
 /** Segments, or a checkpoint, which says that there were some. */
 export function holdsLog(dataDir: string): boolean {
-  const holds = (directory: string, isOne: RegExp) =>
-    fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true &&
-    fs.readdirSync(directory).some((name) => isOne.test(name));
   return (
     holds(path.join(dataDir, 'ledger'), /\.segment$/) ||
     holds(checkpointDirectory(dataDir), /^latest$|\.checkpoint$/)
   );
+}
+
+/** Whether it is a directory and such a name is in it. */
+export function holds(directory: string, isOne: RegExp): boolean {
+  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) return false;
+  return fs.readdirSync(directory).some((name) => isOne.test(name));
 }
 
 /** For scripts; the names are a promise. */

@@ -149,6 +149,7 @@ export function factsOf(vitals: Vitals, watch: Watch, now: number): Facts {
     exposed: vitals.exposed(),
     droppedLines: vitals.droppedLines(),
     keyDiesWithDisk: vitals.keyDiesWithDisk(),
+    keyGone: vitals.keyGone(),
   };
 }
 

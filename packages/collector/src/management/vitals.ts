@@ -118,6 +118,8 @@ export interface Vitals {
   droppedLines(): { readonly lines: number; readonly at: number | undefined };
   /** Whether the signing key is lost with the disk of the data directory, as far as anybody has said. */
   keyDiesWithDisk(): boolean;
+  /** Whether a file of the signing key, on the disk of the data directory, is not there any more. */
+  keyGone(): boolean;
   /** Looks at the file system of the data directory; may take as long as it likes, or reject. */
   lookAtDisk(): Promise<DiskSpace>;
 }

@@ -19,6 +19,7 @@ export const WARNING_IDS = [
   'checkpoints_fail',
   'sink_forked',
   'sink_down',
+  'signing_key_gone',
   'access_log_altered',
   'verify_found_damage',
   'backup_old',
@@ -67,6 +68,7 @@ export interface Facts {
   readonly droppedLines: { readonly lines: number; readonly at: number | undefined };
   /** Whether the signing key is lost with the disk of the data directory, as far as anybody has said. */
   readonly keyDiesWithDisk: boolean;
+  readonly keyGone: boolean;
   readonly exposed: boolean;
   readonly tokenInClear: boolean;
 }
@@ -86,6 +88,7 @@ export function warningsOf(facts: Facts): Warning[] {
     ...queue(facts),
     ...checkpoints(facts),
     ...sinks(facts),
+    ...signingKey(facts),
     ...accessLog(facts),
     ...verify(facts),
     ...backup(facts),
@@ -192,6 +195,17 @@ function* sinks({ now, sinks: views }: Facts): Generator<Warning> {
       };
     }
   }
+}
+
+function* signingKey({ keyGone }: Facts): Generator<Warning> {
+  if (!keyGone) return;
+  yield {
+    id: 'signing_key_gone',
+    severity: 'critical',
+    title: 'A file of the signing key is gone',
+    what_to_do:
+      'This collector still signs, and the next start will not. Put the file back from its copy before anything is restarted; collector doctor names it.',
+  };
 }
 
 function* accessLog({ accessLogAltered }: Facts): Generator<Warning> {

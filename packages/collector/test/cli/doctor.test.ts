@@ -128,6 +128,17 @@ describe('collector doctor', () => {
     }
   });
 
+  test('finds a log damaged of which nothing but the proof is left', async () => {
+    await createKey(dataDir);
+    await fillSigned(dataDir, [EVENTS.slice(0, 1)]);
+    for (const name of ['ledger', 'index']) fs.rmSync(path.join(dataDir, name), { recursive: true });
+    const { code, report } = await examine();
+    expect([code, report.damaged]).toEqual([3, true]);
+    expect(found(report, 'checkpoint')).toMatchObject([
+      { message: 'over 1 event, and the log holds 0: the others are missing from its end' },
+    ]);
+  });
+
   test('[R-615] finds no damage in a first start that was killed before it had signed anything', async () => {
     await createKey(dataDir);
     await fillSigned(dataDir, []);

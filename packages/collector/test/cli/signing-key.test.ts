@@ -306,6 +306,30 @@ describe('[R-911] a signing key that dies with the disk of the log', () => {
     expect(await asked(dataDir)).toBe(true);
   });
 
+  test('[R-885] whose file is gone under a running collector is warned of, until it is put back', async () => {
+    const dataDir = scratchDirectory();
+    const running = await start(dataDir, ['--management', 'on']);
+    onTestFinished(() => running.kill());
+    const warned = async () => {
+      const { warnings } = await getJson(managementPort(running), '/console/state.json');
+      return (warnings as { id: string }[]).some(({ id }) => id === 'signing_key_gone');
+    };
+    expect(await warned()).toBe(false);
+    const keys = path.join(dataDir, 'signing-keys');
+    fs.renameSync(keys, `${keys}.away`);
+    await expect.poll(warned, { timeout: 10_000 }).toBe(true);
+    fs.renameSync(`${keys}.away`, keys);
+    await expect.poll(warned, { timeout: 10_000 }).toBe(false);
+    const [file = ''] = fs.readdirSync(keys);
+    const text = fs.readFileSync(path.join(keys, file));
+    fs.truncateSync(path.join(keys, file));
+    await expect.poll(warned, { timeout: 10_000 }).toBe(true);
+    fs.writeFileSync(path.join(keys, file), text);
+    await expect.poll(warned, { timeout: 10_000 }).toBe(false);
+    fs.rmSync(path.join(dataDir, 'checkpoints', 'origin.vkey'));
+    await expect.poll(warned, { timeout: 10_000 }).toBe(true);
+  });
+
   test.skipIf(OTHER_DISK === undefined)('is none on another file system', async () => {
     const dataDir = scratchDirectory();
     const elsewhere = fs.mkdtempSync(path.join(OTHER_DISK ?? '', 'collector-keys-'));

@@ -36,6 +36,7 @@ export const WELL: Facts = {
   exposed: false,
   droppedLines: { lines: 0, at: undefined },
   keyDiesWithDisk: false,
+  keyGone: false,
   tokenInClear: false,
 };
 
