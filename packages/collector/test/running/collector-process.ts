@@ -15,12 +15,14 @@ fs.symlinkSync(path.resolve(import.meta.dirname, '../../dist/cli/main.js'), MAIN
 process.once('exit', () => fs.rmSync(BIN, { recursive: true, force: true }));
 
 /**
- * The environment without the settings, and the wish for colours, of whoever runs the tests. Tests run side by side, so
+ * The environment without the settings, and what decides on colours, of whoever runs the tests. Tests run side by side, so
  * that no two collectors may want the same management port.
  */
 export const ENVIRONMENT: NodeJS.ProcessEnv = {
   ...Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !/^(COLLECTOR_|OTEL_|npm_|FORCE_COLOR$)/.test(name)),
+    Object.entries(process.env).filter(
+      ([name]) => !/^(COLLECTOR_|OTEL_|npm_|NO_COLOR$|FORCE_COLOR$|CI$)/.test(name),
+    ),
   ),
   COLLECTOR_MANAGEMENT_PORT: '0',
   PATH: `${BIN}${path.delimiter}${process.env['PATH']}`,
