@@ -6,9 +6,17 @@
  * is still tried, and the store by itself where none comes; the first success ends it. `failed`: nobody can know what the last batch left behind;
  * nothing is tried again until the process has started anew and read the log.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { commitmentOf } from '../integrity/merkle.js';
-import { CommitUnknown, NotCommitted, type Candidate, type Outcome, type Store } from '../store/store.js';
+import {
+  CommitUnknown,
+  LogChanged,
+  NotCommitted,
+  type Candidate,
+  type Outcome,
+  type Store,
+} from '../store/store.js';
 import { examine, isFault, type Fault } from './examine.js';
 import type { LedgerCounters } from './ledger-counters.js';
 import type { Answer, RingReader } from './ring.js';
@@ -40,6 +48,8 @@ export interface LedgerOptions {
 export const MAX_BATCH_EVENTS = 1024;
 export const MAX_BATCH_BYTES = 4 << 20;
 
+/** For the last checkpoint of a log that another hand has changed, in milliseconds. */
+const SEAL_MS = 2000;
 /** The store is looked at so often, in milliseconds. */
 const LOOK_EVERY_MS = 1000;
 /** A store that refuses is tried without an event after so long: none may come before it is ready again. */
@@ -75,6 +85,7 @@ export class Ledger {
   /** On the clock of `performance.now`. */
   #lookedAt = performance.now();
   #refusedAt = 0;
+  #leavesClosed: Promise<void> | undefined;
 
   constructor(options: LedgerOptions) {
     this.#options = options;
@@ -119,7 +130,7 @@ export class Ledger {
       const wait = Atomics.waitAsync(doorbell, 0, rung, LOOK_EVERY_MS);
       if (wait.async) await wait.value;
     }
-    await leaves.close();
+    await (this.#leavesClosed ??= leaves.close());
     await store.close();
   }
 
@@ -248,8 +259,21 @@ export class Ledger {
   }
 
   #fail(error: unknown): void {
+    if (error instanceof LogChanged) {
+      this.#seal(error);
+      return;
+    }
     const isKnown = error instanceof CommitUnknown;
-    this.#enter('failed', isKnown ? error : new CommitUnknown('the store failed', { cause: error }));
+    const cause = isKnown ? error : new CommitUnknown('the store failed', { cause: error });
+    this.#enter('failed', cause);
+  }
+
+  /** Has signed what was acknowledged, so that no start takes what is left of it for the whole, and tells then. */
+  #seal(cause: LogChanged): void {
+    this.#state = 'failed';
+    this.#leavesClosed ??= this.#options.leaves.close();
+    const tell = () => this.#options.onState('failed', cause);
+    Promise.race([this.#leavesClosed, sleep(SEAL_MS)]).then(tell, tell);
   }
 
   #enter(state: LedgerState, cause: unknown): void {

@@ -123,6 +123,11 @@ export class CommitUnknown extends Error {
   override name = 'CommitUnknown';
 }
 
+/** What was stored may be gone from the log, by another hand. The lock is held, so the directory is still this one's. */
+export class LogChanged extends CommitUnknown {
+  override name = 'LogChanged';
+}
+
 /** The log does not hold at `place` what was once written there. */
 export class StoreDamaged extends Error {
   override name = 'StoreDamaged';

@@ -223,6 +223,22 @@ test.each([
   60_000,
 );
 
+test('[R-886] what was acknowledged before a segment was removed is signed, and no start goes on without it', async () => {
+  const dataDir = scratch();
+  const key = await createKey(dataDir);
+  const collector = await running(dataDir, [...SMALL, '--checkpoint-interval-ms', '60000']);
+  for (let i = 0; i < 3; i++) {
+    expect((await post(collector.port, key, JSON.stringify(outcomeEvent()))).status).toBe(201);
+  }
+  rmSync(path.join(dataDir, 'ledger/0000000000000001.segment'));
+  expect(await collector.exited).toBe(4);
+  const next = await run(['serve', '--port', '0', '--data-dir', dataDir]);
+  expect([next.code, next.stderr]).toEqual([
+    3,
+    expect.stringContaining('a checkpoint was signed over 3 events'),
+  ]);
+}, 60_000);
+
 test('[R-612] a collector that starts where the lock was removed under another one lets that one end, and no event is lost', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);

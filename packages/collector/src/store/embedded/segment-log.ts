@@ -10,7 +10,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
-import { CommitUnknown, NotCommitted, StoreDamaged } from '../store.js';
+import { CommitUnknown, LogChanged, NotCommitted, StoreDamaged } from '../store.js';
 import type { Files, HeldFile, NamedFile } from './files.js';
 import { frameDurableBefore, frameIsOwn, frameKind, framePayloadLength } from './frame.js';
 import { judgeTail } from './recovery.js';
@@ -200,18 +200,23 @@ export class SegmentLog {
    * Holds the lock and the current segment against what this process opened: the file under the name, its size, and
    * what was written at two places of it. The hole: bytes changed at any other place are for the next start, `doctor`
    * and `verify`, and so are older segments.
-   * @throws CommitUnknown that names the file, as every later call does.
+   * @throws CommitUnknown that names the file, as every later call does; LogChanged when it is the segment.
    */
   look(): void {
     if (this.#broken) throw this.#broken;
     this.#lookedAt = performance.now();
+    const { files, lock } = this.#options;
+    let isLocked: boolean;
     let change: string | undefined;
     try {
-      change = this.#change();
+      isLocked = lock === undefined || files.look(lock.path)?.id === lock.id;
+      change = isLocked ? this.#change() : `${lock?.path} was removed or replaced`;
     } catch (error) {
       throw this.#breakWith('the files of the ledger cannot be looked at', error);
     }
-    if (change !== undefined) throw this.#breakWith(`${change} while the collector ran`);
+    if (change === undefined) return;
+    const message = `${change} while the collector ran`;
+    throw isLocked ? (this.#broken = new LogChanged(message)) : this.#breakWith(message);
   }
 
   /**
@@ -391,12 +396,9 @@ export class SegmentLog {
     if (performance.now() - this.#lookedAt >= LOOK_EVERY_MS) this.look();
   }
 
-  /** How a file that is held differs from what it was, in words that follow nothing. */
+  /** How the current segment differs from what it was, in words that follow nothing. */
   #change(): string | undefined {
-    const { files, lock } = this.#options;
-    if (lock !== undefined && files.look(lock.path)?.id !== lock.id) {
-      return `${lock.path} was removed or replaced`;
-    }
+    const { files } = this.#options;
     const file = this.#current.path;
     const { id, size } = this.#held;
     const now = files.look(file);
