@@ -148,7 +148,7 @@ export class Ledger {
       resolve();
     } catch (error) {
       // A full disk is met by the next event too, and told then.
-      if (error instanceof CommitUnknown) this.#enter('failed', error);
+      if (error instanceof CommitUnknown) this.#fail(error);
       reject(error);
     }
     return true;
