@@ -175,11 +175,12 @@ export class SegmentLog {
       throw this.#breakWith('the flush of a batch failed', error);
     }
     this.flushMs = performance.now() - begun;
+    // A batch may be larger than a segment.
+    this.#held = { ...this.#held, size: Math.max(this.#held.size, this.#offset + bytes) };
     // A process that stood still during the flush may have lost its lock meanwhile.
     this.#lookWhenDue();
     this.#remember(this.#offset, Buffer.from(frames.subarray(0, Math.min(bytes, READ_BACK_BYTES))));
     this.#offset += bytes;
-    this.#held = { ...this.#held, size: Math.max(this.#held.size, this.#offset) };
     this.end += bytes;
     this.nextSequence += events;
   }

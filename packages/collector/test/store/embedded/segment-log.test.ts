@@ -785,6 +785,17 @@ describe('a hand on the files', () => {
     expect(() => log.look()).toThrow(CommitUnknown);
   });
 
+  test('[R-611] is nowhere when a batch is larger than a segment and its flush takes a second', async () => {
+    const disk = new MemoryDisk();
+    const log = await held(disk, false);
+    disk.onCall = (operation) => {
+      if (operation === 'datasync') vi.advanceTimersByTime(1000);
+    };
+    await append(log, ...events(20, 'x'.repeat(2500)));
+    log.look();
+    await append(log, ...events(1));
+  });
+
   test('[R-611] is nowhere, and a look finds nothing, whatever is stored, refused or rolled', async () => {
     const disk = new MemoryDisk();
     const log = await held(disk, false);
