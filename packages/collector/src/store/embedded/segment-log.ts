@@ -175,7 +175,7 @@ export class SegmentLog {
       throw this.#breakWith('the flush of a batch failed', error);
     }
     this.flushMs = performance.now() - begun;
-    // A batch may be larger than a segment.
+    // One that was begun with smaller segments grows.
     this.#held = { ...this.#held, size: Math.max(this.#held.size, this.#offset + bytes) };
     // A process that stood still during the flush may have lost its lock meanwhile.
     this.#lookWhenDue();
