@@ -7,5 +7,7 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    // By default a second, which a busy machine takes for less than what is waited for.
+    expect: { poll: { timeout: 20_000 } },
   },
 });

@@ -72,7 +72,12 @@ export const FIGURES = {
     places: 0,
   },
   'refused/probes': { title: 'Probes not answered within 1 s', atMost: 0, judgedBy: 'max', places: 0 },
-  'hostile/cost': { title: 'Worst body of a MiB / text of a MiB', atMost: 5, judgedBy: 'max', places: 1 },
+  'hostile/cost': {
+    title: 'Worst body of a MiB / observations of a MiB',
+    atMost: 5,
+    judgedBy: 'max',
+    places: 1,
+  },
   'hostile/p99': {
     title: 'p99 of a modest sender beside one key with the worst bodies, ms',
     atMost: 250,

@@ -32,12 +32,21 @@ const name = (i) => i.toString(36);
 const text = () => `"${'x'.repeat(VALUE_BYTES - 2)}"`;
 const members = () => filled('{}', (i) => `"${name(i)}":0`);
 const escapedNames = () => filled('{}', (i) => `"\\u0061${name(i)}":0`);
+/** Values as a monitor sends them. */
+const observations = () =>
+  filled(
+    '[]',
+    (i) =>
+      `{"code":"8867-4","display":"Heart rate","value":${60 + (i % 60)},"unit":"beats/minute",` +
+      `"at":"2026-03-02T08:31:44.611Z"}`,
+  );
 /** Names that differ in their last character alone. */
 const rowOfNames = `{${Array.from({ length: 26_000 }, (_, i) => `"${String.fromCharCode(0x3400 + i)}":0`).join()}}`;
 
-/** What a large event holds, by what it is the worst of. The first is the measure: text, as most of them have. */
+/** What a large event holds, by what it is the worst of. The first two are the measures. */
 const VALUES = {
   text,
+  observations,
   'objects, empty': () => filled('[]', () => '{}'),
   'arrays, empty': () => filled('[]', () => '[]'),
   'members of one object': members,

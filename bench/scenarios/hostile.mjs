@@ -1,6 +1,6 @@
 /**
  * What the worst bodies cost. First the time of the ledger's thread that each takes to be examined, and to be compared
- * with a stored one, beside text of the same size. Then a collector that gets them from one key over many connections,
+ * with a stored one, beside text and observations of the same size. Then a collector that gets them from one key over many connections,
  * and how long a modest sender with another key waits beside it.
  */
 import http from 'node:http';
@@ -100,10 +100,13 @@ async function underLoad({ kind, coding, connections = CONNECTIONS }, { seconds,
 }
 
 function costsTable(rows) {
-  const [plain] = rows;
+  const [text, observations] = rows;
   return table([
-    ['A MiB of', 'ms', 'times text'],
-    ...rows.map(({ kind, ms }) => [kind, decimals(ms, 1), decimals(ms / plain.ms, 1)]),
+    ['A MiB of', 'ms', 'times text', 'times observations'],
+    ...rows.map(({ kind, ms }) => [
+      kind,
+      ...[ms, ms / text.ms, ms / observations.ms].map((each) => decimals(each, 1)),
+    ]),
   ]);
 }
 
@@ -138,7 +141,7 @@ export async function hostile({ options, say, print }) {
     say(`${each.kind}, ${each.coding}`);
     loads.push(await underLoad(each, options));
   }
-  const [plain, ...rest] = measured;
+  const [, plain, ...rest] = measured;
   const figures = {
     'hostile/cost': rest.map(({ ms }) => ms / plain.ms),
     'hostile/p99': loads.slice(1).map(({ p99 }) => p99),
