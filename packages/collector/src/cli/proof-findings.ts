@@ -50,7 +50,7 @@ export function* proofFindings(
   }
   yield* keyFindings(config, history);
   if (entries !== undefined && entries < claimed) {
-    const message = `over ${claimed} entries, and the log holds ${entries}: the others are missing from its end`;
+    const message = `over ${counted(claimed, 'entry', 'entries')}, and the log holds ${entries}: the others are missing from its end`;
     yield { severity: 'damage', subject: 'checkpoint', message };
   } else yield* checkpointFindings(dataDir, note, history, entries, running);
   yield* accessLogFindings(accessLog);

@@ -135,7 +135,7 @@ describe('collector doctor', () => {
     const { code, report } = await examine();
     expect([code, report.damaged]).toEqual([3, true]);
     expect(found(report, 'checkpoint')).toMatchObject([
-      { message: 'over 1 event, and the log holds 0: the others are missing from its end' },
+      { message: 'over 1 entry, and the log holds 0: the others are missing from its end' },
     ]);
   });
 

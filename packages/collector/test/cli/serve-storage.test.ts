@@ -235,7 +235,7 @@ test('[R-886] what was acknowledged before a segment was removed is signed, and 
   const next = await run(['serve', '--port', '0', '--data-dir', dataDir]);
   expect([next.code, next.stderr]).toEqual([
     3,
-    expect.stringContaining('a checkpoint was signed over 3 events'),
+    expect.stringContaining('a checkpoint was signed over 3 entries'),
   ]);
 }, 60_000);
 
