@@ -86,7 +86,8 @@ export function launchOnTerminal(
   readonly type: (keys: string) => void;
   readonly exited: Promise<number | null>;
 } {
-  const child = spawn('script', ['-qec', [process.execPath, MAIN, ...args].join(' '), '/dev/null'], {
+  // `exec`, because Ctrl-C reaches all on the terminal, and some shells do not outlive it.
+  const child = spawn('script', ['-qec', ['exec', process.execPath, MAIN, ...args].join(' '), '/dev/null'], {
     env: { ...ENVIRONMENT, TERM: 'xterm', ...(colours ? {} : { NO_COLOR: '1' }) },
   });
   let output = '';
