@@ -73,7 +73,7 @@ export const FIGURES = {
   },
   'refused/probes': { title: 'Probes not answered within 1 s', atMost: 0, judgedBy: 'max', places: 0 },
   'hostile/cost': {
-    title: 'Worst body of a MiB / observations of a MiB',
+    title: 'Worst body of a MiB / plain body of a MiB, examined or compared',
     atMost: 5,
     judgedBy: 'max',
     places: 1,

@@ -43,7 +43,7 @@ const observations = () =>
 /** Names that differ in their last character alone. */
 const rowOfNames = `{${Array.from({ length: 26_000 }, (_, i) => `"${String.fromCharCode(0x3400 + i)}":0`).join()}}`;
 
-/** What a large event holds, by what it is the worst of. The first two are the measures. */
+/** What a large event holds, by what it is the worst of. */
 const VALUES = {
   text,
   observations,
@@ -71,6 +71,7 @@ function nestedPair() {
 
 /** Two spellings of one value, for what makes comparing them take longest. */
 const PAIRS = {
+  'observations, reversed': () => [observations(), observations().replace(/\{[^}]*\}/g, reversed)],
   'text after a space': () => [text(), ` ${text()}`],
   'objects in objects, reversed': nestedPair,
   'small objects, reversed': () => [filled('[]', () => '{"a":1,"b":2}'), filled('[]', () => '{"b":2,"a":1}')],
@@ -82,6 +83,10 @@ const PAIRS = {
   ],
   'escapes in names, twice': () => [escapedNames(), escapedNames().replaceAll('\\u0061', 'a')],
 };
+
+/** The plain body of its size, alone and as a duplicate in another order. */
+export const PLAIN_BODY = 'observations';
+export const PLAIN_PAIR = 'observations, reversed';
 
 export const HOSTILE_BODIES = Object.keys(VALUES);
 export const HOSTILE_PAIRS = Object.keys(PAIRS);

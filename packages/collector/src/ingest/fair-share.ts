@@ -26,8 +26,8 @@ export function newShare(): Share {
 
 /** While the queue is crowded a key may hold so much of it, and no more. */
 const PART = 0.25;
-/** The same in bytes, while other keys send too: of 64 MiB as much as a batch of the ledger. */
-const SHARED_PART = 1 / 16;
+/** The same in bytes, while other keys send too: of 64 MiB two bodies of a MiB. */
+const SHARED_PART = 1 / 32;
 /** So long after two keys have sent, they are taken to share the queue, in milliseconds. */
 const SHARED_MS = 60_000;
 /** An event may take so many milliseconds for nothing: it takes a tenth of that, on a thread that is not held up. */

@@ -52,11 +52,11 @@ describe('[R-321] while two keys send', () => {
     expect(shares.reserve(greedy, 1, 1)).toBe(true);
     expect(shares.extend(greedy, 500, 2)).toBe(true);
     expect(shares.reserve(greedy, 1, 3)).toBe(false);
-    expect(shares.reserve(modest, 50, 4)).toBe(true);
+    expect(shares.reserve(modest, 25, 4)).toBe(true);
     shares.settle(greedy, 501);
-    expect(shares.reserve(greedy, 50, 5)).toBe(true);
-    expect(shares.reserve(greedy, 13, 6)).toBe(false);
-    expect(shares.reserve(greedy, 13, 6 + MINUTE)).toBe(true);
+    expect(shares.reserve(greedy, 25, 5)).toBe(true);
+    expect(shares.reserve(greedy, 7, 6)).toBe(false);
+    expect(shares.reserve(greedy, 7, 6 + MINUTE)).toBe(true);
   });
 
   test('one whose events have taken long waits for as long again, and the other does not', () => {
