@@ -40,7 +40,7 @@ export function contradictionIn(
     const segments = listSegments(nodeFiles, path.join(files.root, 'ledger'), (name) =>
       names.has(`ledger/${name}`),
     );
-    const tree = GrowingTree.at({ hashes: () => Buffer.alloc(0) }, 0);
+    const tree = GrowingTree.empty();
     const hashes = Buffer.alloc(CHUNK * HASH_BYTES);
     let [held, entries] = [0, 0];
     let signed: Buffer | undefined = size === 0 ? tree.root() : undefined;

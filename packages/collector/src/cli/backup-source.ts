@@ -42,14 +42,14 @@ export interface BackupSourceOptions {
  * What is there now. On return all of it is on stable storage.
  * @throws CommandFailure, StoreDamaged, SigningKeyFault
  */
-export function backedUpLog({ dataDir, signingKeys, warn }: BackupSourceOptions): BackedUpLog {
+export async function backedUpLog({ dataDir, signingKeys, warn }: BackupSourceOptions): Promise<BackedUpLog> {
   checkRegular(dataDir);
   const directory = checkpointDirectory(dataDir);
   const names = exists(directory) ? fs.readdirSync(directory).sort() : [];
   const cosigned = names
     .filter((name) => COSIGNED.test(name))
     .map((name) => [name, textOf(dataDir, `checkpoints/${name}`)] as const);
-  const found = newestCheckpoint(dataDir, TreeFiles.read(dataDir, nodeFiles));
+  const found = await newestCheckpoint(dataDir, TreeFiles.read(dataDir, nodeFiles));
   if (found === undefined) {
     throw new CommandFailure(
       `nothing is signed in ${dataDir} yet: the next start of a collector signs a checkpoint`,

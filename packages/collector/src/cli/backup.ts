@@ -84,7 +84,7 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
   const bar = barFor(options);
   try {
     const now = Date.now();
-    const log = backedUpLog({
+    const log = await backedUpLog({
       dataDir,
       signingKeys: options.withSigningKeys ? config.signingKeys : undefined,
       warn: (message) => process.stderr.write(`collector: warning: ${printable(message)}, and is left out\n`),

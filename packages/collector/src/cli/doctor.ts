@@ -81,7 +81,7 @@ async function examine(config: Config, json: boolean): Promise<number> {
     const wanted = !json && process.stderr.isTTY;
     const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });
     try {
-      findings.push(...ledgerFindings(config, running, bar));
+      for await (const finding of ledgerFindings(config, running, bar)) findings.push(finding);
     } finally {
       bar.clear();
     }
@@ -103,9 +103,9 @@ async function examine(config: Config, json: boolean): Promise<number> {
   return damaged ? EXIT.damaged : EXIT.ok;
 }
 
-function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): Generator<Finding> {
+async function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): AsyncGenerator<Finding> {
   const { dataDir } = config;
-  const claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
+  const claimed = await claimedSize(TreeFiles.read(dataDir, nodeFiles));
   const accessLog = new AccessLogCheck(dataDir);
   const entries = yield* inspectLedger(dataDir, nodeFiles, bar.show, running, ({ kind, sequence, body }) => {
     if (kind === ENTRY_KINDS.accessLogHead) accessLog.head(sequence, body);

@@ -230,8 +230,12 @@ export function ownLeaf(frame: Buffer): Buffer | undefined {
 }
 
 /** The leaf that is stored for an event, if a signed root speaks of it. */
-export function storedLeaf(stored: HashSource, index: number, covered: number): Buffer | undefined {
+export async function storedLeaf(
+  stored: HashSource,
+  index: number,
+  covered: number,
+): Promise<Buffer | undefined> {
   if (index >= covered) return undefined;
-  const leaf = stored.hashes(0, index, 1);
+  const leaf = await stored.hashes(0, index, 1);
   return leaf.length === HASH_BYTES ? leaf : undefined;
 }

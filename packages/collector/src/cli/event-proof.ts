@@ -50,7 +50,7 @@ export async function proveEvent(
     const event = await theEvent(dataDir, tree, eventId, organisation);
     return await proofOf(dataDir, event, tree);
   } finally {
-    tree.close();
+    await tree.close();
   }
 }
 
@@ -63,7 +63,7 @@ async function theEvent(
 ): Promise<StoredEntry> {
   const known = organisation === undefined ? await organisationsWithKeys(dataDir) : [];
   // Before the log is read: what was signed by then can be found in it.
-  const signed = newestCheckpoint(dataDir, tree)?.newest.checkpoint.size ?? 0;
+  const signed = (await newestCheckpoint(dataDir, tree))?.newest.checkpoint.size ?? 0;
   let found: Findings;
   try {
     found = await findEvents(dataDir, nodeFiles, { eventId, organisation, known });
@@ -119,7 +119,7 @@ async function organisationsWithKeys(dataDir: string): Promise<string[]> {
 async function proofOf(dataDir: string, event: StoredEntry, tree: TreeReader): Promise<EventProof> {
   const { checkpoint, keys } = await checkpointOver(dataDir, event, tree);
   const index = event.sequence - 1;
-  const auditPath = pathOf(event, checkpoint, tree);
+  const auditPath = await pathOf(event, checkpoint, tree);
   const proof = formatProof({
     extra: Buffer.concat([event.envelope, event.salted.subarray(0, SALT_BYTES)]),
     index,
@@ -145,7 +145,7 @@ async function proofOf(dataDir: string, event: StoredEntry, tree: TreeReader): P
 async function checkpointOver(dataDir: string, { sequence, eventId }: StoredEntry, tree: TreeReader) {
   const warn = (message: string) => process.stderr.write(`collector: warning: ${message}\n`);
   for (let waited = 0; ; waited += LOOK_EVERY_MS) {
-    const found = newestCheckpoint(dataDir, tree);
+    const found = await newestCheckpoint(dataDir, tree);
     if (found !== undefined && found.newest.checkpoint.size >= sequence) {
       const { history, newest } = found;
       return { keys: history.keys, checkpoint: newestCosigned(dataDir, history, sequence, warn) ?? newest };
@@ -164,9 +164,13 @@ async function checkpointOver(dataDir: string, { sequence, eventId }: StoredEntr
   }
 }
 
-function pathOf(event: StoredEntry, { checkpoint }: SignedCheckpoint, tree: TreeReader): Buffer[] {
+async function pathOf(
+  event: StoredEntry,
+  { checkpoint }: SignedCheckpoint,
+  tree: TreeReader,
+): Promise<Buffer[]> {
   try {
-    return inclusionProof(tree, event.sequence - 1, checkpoint.size);
+    return await inclusionProof(tree, event.sequence - 1, checkpoint.size);
   } catch (error) {
     if (error instanceof TilesIncomplete) throw notProvable(event, error.message, error);
     throw error;
@@ -180,7 +184,7 @@ async function damageOf(
   tree: TreeReader,
   auditPath: readonly Buffer[],
 ): Promise<string | undefined> {
-  const stored = tree.hashes(0, sequence - 1, 1);
+  const stored = await tree.hashes(0, sequence - 1, 1);
   const reached = await rootFromInclusion(stored, sequence - 1, size, auditPath);
   const found = commitmentOf(salted);
   if (reached !== undefined && Buffer.from(root).equals(reached)) {

@@ -69,7 +69,7 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
   assertReadable(config.dataDir, LOG_DIRECTORIES);
   const reader = new EventReader(config.dataDir, nodeFiles);
   // Asked first: a running collector goes on while the log is read.
-  const claimed = claimedSize(TreeFiles.read(config.dataDir, nodeFiles));
+  const claimed = await claimedSize(TreeFiles.read(config.dataDir, nodeFiles));
   const { kind, run, event, organisation, since, until, follow } = options;
   const givenOut = noteReading(config.dataDir, {
     command: 'events',

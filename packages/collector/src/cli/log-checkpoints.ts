@@ -34,9 +34,12 @@ const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
  * @returns undefined when nothing was signed yet.
  * @throws CommandFailure when the keys do not follow from each other, or none of them signed the checkpoint.
  */
-export function newestCheckpoint(dataDir: string, tree: TreeReader): LogCheckpoints | undefined {
+export async function newestCheckpoint(
+  dataDir: string,
+  tree: TreeReader,
+): Promise<LogCheckpoints | undefined> {
   // In this order: a rotation is noted before its key signs, so the keys are then at least those that signed.
-  const note = tree.checkpoint();
+  const note = await tree.head();
   const history = keysOf(dataDir);
   if (history === undefined || note === undefined) return undefined;
   try {
@@ -94,8 +97,8 @@ function signerText({ name, keyId }: NoteSignature): string {
  * How many entries the newest checkpoint says that there are; 0 when there is none that can be read. Nothing of it is
  * verified: for a first look, before the log is read.
  */
-export function claimedSize(tree: TreeReader): number {
-  const note = tree.checkpoint();
+export async function claimedSize(tree: TreeReader): Promise<number> {
+  const note = await tree.head();
   try {
     return note === undefined ? 0 : parseCheckpoint(parseNote(note).text).size;
   } catch {

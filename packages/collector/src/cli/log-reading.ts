@@ -20,7 +20,12 @@ import {
 } from '../store/embedded/frame.js';
 import { headerHolds } from '../store/embedded/frame-parts.js';
 import { exists, type Files } from '../store/embedded/files.js';
-import { ForensicReader, type Rest, type WholeFrame } from '../store/embedded/forensic-reader.js';
+import {
+  ForensicReader,
+  type Question,
+  type Rest,
+  type WholeFrame,
+} from '../store/embedded/forensic-reader.js';
 import { counted } from '../store/embedded/inspection.js';
 import { SEGMENT_HEADER_BYTES } from '../store/embedded/segment.js';
 import { surveySegments } from '../store/embedded/segment-survey.js';
@@ -116,10 +121,7 @@ export class LogReading {
     const segments = surveySegments(options.files, path.join(options.dataDir, 'ledger'), ledgerId, (name) =>
       this.#irregular.push(name),
     );
-    this.#reader = new ForensicReader(options.files, segments, {
-      covered,
-      isEvent: (buffer, offset, sequence) => this.#isEvent(buffer, offset, sequence),
-    });
+    this.#reader = new ForensicReader(options.files, segments, { covered });
   }
 
   /**
@@ -127,9 +129,9 @@ export class LogReading {
    * the one that was signed: every frame has to stand in its place, from the first event to the last, and every signed
    * root has to come out of them.
    */
-  tell(findings: VerifyFindings): ReadLog {
-    this.#read();
-    const verdict = this.#audit.finish();
+  async tell(findings: VerifyFindings): Promise<ReadLog> {
+    await this.#read();
+    const verdict = await this.#audit.finish();
     const found = findings.faults;
     for (const { name, faults } of this.#reader.segments) {
       const file = `ledger/${name}`;
@@ -140,8 +142,8 @@ export class LogReading {
       const file = `ledger/${name}`;
       findings.add({ kind: 'unreadable', file, message: `${file} is no regular file, and was not opened` });
     }
-    this.#tellRests(verdict, findings);
-    this.#tellEvents(verdict, findings);
+    await this.#tellRests(verdict, findings);
+    await this.#tellEvents(verdict, findings);
     for (const finding of rootFindings(verdict)) findings.add(finding);
     if (findings.faults === found) this.#tellPlaces(findings);
     const { altered, missing, inserted, hashes } = verdict.unlisted;
@@ -177,22 +179,26 @@ export class LogReading {
     return { kind: 'altered', message };
   }
 
-  #read(): void {
+  async #read(): Promise<void> {
     const { onProgress } = this.#options;
     const total = this.#audit.covered;
-    for (const item of this.#reader.items()) {
+    const items = this.#reader.items();
+    let answer: boolean | undefined;
+    for (let next = items.next(); !next.done; next = items.next(answer)) {
+      const item = next.value;
       if (item.kind === 'frame') {
         this.#frame(item);
         if (this.#count < CHUNK) continue;
-        this.#flush();
+        await this.#flush();
         onProgress(this.#entries, Math.max(total, this.#entries));
-      } else this.#rest(item);
+      } else if (item.kind === 'question') answer = await this.#isEvent(item);
+      else await this.#rest(item);
     }
-    this.#flush();
+    await this.#flush();
   }
 
-  #flush(): void {
-    this.#audit.leaves(this.#hashes, this.#places, this.#count);
+  async #flush(): Promise<void> {
+    await this.#audit.leaves(this.#hashes, this.#places, this.#count);
     this.#count = 0;
   }
 
@@ -234,10 +240,10 @@ export class LogReading {
     this.#waiting.newest = Math.max(this.#waiting.newest, receivedAt);
   }
 
-  #rest(rest: Rest): void {
-    this.#flush();
+  async #rest(rest: Rest): Promise<void> {
+    await this.#flush();
     if (rest.kind !== 'torn' && rest.kind !== 'spare') this.#doubtful++;
-    if (rest.count > 0) this.#audit.gap(rest.count, this.#rests.length);
+    if (rest.count > 0) await this.#audit.gap(rest.count, this.#rests.length);
     if (this.#rests.length < MOST_SUSPECTS) this.#rests.push({ rest, before: this.#before });
     else this.#unlisted++;
     this.#before = undefined;
@@ -246,14 +252,15 @@ export class LogReading {
       this.#ends[rest.segment] = rest.position + rest.bytes;
   }
 
-  #isEvent(buffer: Buffer, offset: number, sequence: number): boolean {
+  async #isEvent({ buffer, offset, sequence }: Question): Promise<boolean> {
     if (sequence < 1) return false;
     const leaf = Buffer.alloc(HASH_BYTES);
     leafHash(frameEnvelope(buffer, offset), frameCommitment(buffer, offset), leaf, 0);
-    return storedLeaf(this.#tree, sequence - 1, this.#audit.covered)?.equals(leaf) ?? false;
+    const stored = await storedLeaf(this.#tree, sequence - 1, this.#audit.covered);
+    return stored?.equals(leaf) ?? false;
   }
 
-  #tellRests({ gaps }: Verdict<CheckedRoot>, findings: VerifyFindings): void {
+  async #tellRests({ gaps }: Verdict<CheckedRoot>, findings: VerifyFindings): Promise<void> {
     const byRest = new Map(gaps.map((gap) => [gap.reference, gap]));
     for (const [i, { rest, before }] of this.#rests.entries()) {
       const gap = byRest.get(i);
@@ -263,7 +270,7 @@ export class LogReading {
       if (rest.kind === 'damaged' && gap?.count === 1) {
         const frame = this.#reader.bytesAt(segment, position, bytes);
         const { covered } = this.#audit;
-        const leaf = storedLeaf(this.#tree, gap.index, covered);
+        const leaf = await storedLeaf(this.#tree, gap.index, covered);
         finding = alteredFinding(
           { frame, sequence, before, ...this.#fileOf(segment, position) },
           { leaf, proven: gap.proven, covered: gap.index < covered },
@@ -282,10 +289,10 @@ export class LogReading {
     }
   }
 
-  #tellEvents(verdict: Verdict<CheckedRoot>, findings: VerifyFindings): void {
+  async #tellEvents(verdict: Verdict<CheckedRoot>, findings: VerifyFindings): Promise<void> {
     const end = this.#logEnd(verdict);
     for (const fault of verdict.events) {
-      const finding = this.#eventFinding(fault, end);
+      const finding = await this.#eventFinding(fault, end);
       if (finding !== undefined) findings.add(finding);
     }
     // The leaves of these are those of the tree, or there are none to compare.
@@ -297,7 +304,7 @@ export class LogReading {
     }
   }
 
-  #eventFinding(fault: EventFault, end: LogEnd): VerifyFinding | undefined {
+  async #eventFinding(fault: EventFault, end: LogEnd): Promise<VerifyFinding | undefined> {
     const bytesAt = (place: number) =>
       this.#bytesOf(place, fault.logIndex + 1, this.#suspects.get(place)?.before);
     if (fault.kind === 'missing') {
@@ -306,7 +313,7 @@ export class LogReading {
     const bytes = bytesAt(fault.place);
     this.#suspects.delete(fault.place);
     if (fault.kind !== 'altered') return misplacedFinding(fault, bytes);
-    const leaf = storedLeaf(this.#tree, fault.index, this.#audit.covered);
+    const leaf = await storedLeaf(this.#tree, fault.index, this.#audit.covered);
     return alteredFinding(bytes, { leaf, proven: fault.proven });
   }
 

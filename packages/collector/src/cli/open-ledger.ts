@@ -102,7 +102,7 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
     segmentBytes: settings.segmentBytes,
     lock: settings.lock,
     // Whether it can be believed is seen when the tree is opened.
-    vouchedEntries: claimedSize(treeStore),
+    vouchedEntries: await claimedSize(treeStore),
     onTrouble,
     ...(onFlushed && { onFlushed }),
   });

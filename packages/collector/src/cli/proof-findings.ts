@@ -29,16 +29,16 @@ const LATE_MS = 60_000;
  * @param claimed what `claimedSize` said before they were counted: a running collector goes on meanwhile.
  * @param running whether a collector runs on the directory.
  */
-export function* proofFindings(
+export async function* proofFindings(
   config: Config,
   entries: number | undefined,
   accessLog: AccessLogState | undefined,
   claimed: number,
   running: boolean,
-): Generator<Finding> {
+): AsyncGenerator<Finding> {
   const { dataDir } = config;
   // Before the keys: a rotation is noted before its key signs.
-  const note = TreeFiles.read(dataDir, nodeFiles).checkpoint();
+  const note = await TreeFiles.read(dataDir, nodeFiles).head();
   let history: KeyHistory;
   try {
     history = readHistory(dataDir);
@@ -105,13 +105,13 @@ function unusable(keys: PrivateKeys, current: NoteKey): Omit<Finding, 'subject'>
   }
 }
 
-function* checkpointFindings(
+async function* checkpointFindings(
   dataDir: string,
   note: string | undefined,
   history: KeyHistory,
   entries: number | undefined,
   running: boolean,
-): Generator<Finding> {
+): AsyncGenerator<Finding> {
   const subject = 'checkpoint';
   const tree = TreeFiles.read(dataDir, nodeFiles);
   try {
@@ -135,9 +135,9 @@ function* checkpointFindings(
     }
     yield waitingFinding(dataDir, checkpoint, entries ?? 0, running);
     yield* troubleFindings(dataDir);
-    yield treeFinding(tree, checkpoint);
+    yield await treeFinding(tree, checkpoint);
   } finally {
-    tree.close();
+    await tree.close();
   }
 }
 
@@ -194,10 +194,13 @@ function* troubleFindings(dataDir: string): Generator<Finding> {
 }
 
 /** Looks at the right edge only; every hash is for `collector verify`. */
-function treeFinding(tree: ReturnType<typeof TreeFiles.read>, { size, root }: Checkpoint): Finding {
+async function treeFinding(
+  tree: ReturnType<typeof TreeFiles.read>,
+  { size, root }: Checkpoint,
+): Promise<Finding> {
   const subject = 'tree';
   try {
-    if (rootAt(tree, size).equals(root)) {
+    if ((await rootAt(tree, size)).equals(root)) {
       return { severity: 'ok', subject, message: 'comes to the root that was signed; see collector verify' };
     }
   } catch (error) {

@@ -71,8 +71,8 @@ export function command(): Command {
     .option('--rotations <path>', 'rotation notes of the log; may be given again', collect)
     .option('--json', 'print what was done as one JSON object')
     .addHelpText('after', EXAMPLES)
-    .action((directory: string, options: RestoreOptions) => {
-      process.exitCode = restore(path.resolve(directory), path.resolve(options.to), options);
+    .action(async (directory: string, options: RestoreOptions) => {
+      process.exitCode = await restore(path.resolve(directory), path.resolve(options.to), options);
     });
 }
 
@@ -86,7 +86,7 @@ interface Chosen {
 }
 
 /** @returns the exit code. */
-function restore(directory: string, to: string, options: RestoreOptions): ExitCode {
+async function restore(directory: string, to: string, options: RestoreOptions): Promise<ExitCode> {
   const { against = [], json = false } = options;
   // All that was given is looked at before anything is written.
   const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
@@ -120,7 +120,7 @@ function restore(directory: string, to: string, options: RestoreOptions): ExitCo
   try {
     const ownReadings = 1;
     const onProgress = events.show;
-    verification = verifyLog({
+    verification = await verifyLog({
       dataDir: to,
       files: nodeFiles,
       against,

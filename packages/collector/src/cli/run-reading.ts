@@ -40,7 +40,9 @@ export async function readRuns(
   use: (reading: RunReading) => Promise<void>,
 ): Promise<void> {
   assertReadable(options.dataDir);
-  const reading = new RunReading(options);
+  // Asked first: a running collector goes on while the log is read.
+  const claimed = await claimedSize(TreeFiles.read(options.dataDir, nodeFiles));
+  const reading = new RunReading(options, claimed);
   try {
     await use(reading);
     reading.givenOut.complete = true;
@@ -58,10 +60,13 @@ export class RunReading {
   /** Aborted by a signal. */
   readonly signal: AbortSignal;
   readonly #options: RunReadingOptions;
-  readonly #claimed: number;
   readonly #scratch: string;
 
-  constructor(options: RunReadingOptions) {
+  /** @param claimed what `claimedSize` said before the log is read. */
+  constructor(
+    options: RunReadingOptions,
+    private readonly claimed: number,
+  ) {
     const { dataDir, reading, tempDir, interrupted } = options;
     this.#options = options;
     const stop = new AbortController();
@@ -69,8 +74,6 @@ export class RunReading {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       process.once(signal, () => stop.abort(new CommandFailure(interrupted, EXIT.interrupted)));
     }
-    // Asked first: a running collector goes on while the log is read.
-    this.#claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
     this.givenOut = noteReading(dataDir, reading);
     const scratch = fs.mkdtempSync(path.join(tempDir, `collector-${reading.command}-`));
     // Also when the process ends in the middle, because nobody reads on.
@@ -90,7 +93,7 @@ export class RunReading {
         elsewhere: groupThreads(this.#options.dataDir, log, signal),
         onPassed: (bytes) => bar.show(bytes, log.bytes),
       });
-      assertReaches(groups.nextSequence - 1, this.#claimed);
+      assertReaches(groups.nextSequence - 1, this.claimed);
       return groups;
     } finally {
       bar.clear();

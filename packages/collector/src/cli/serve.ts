@@ -264,7 +264,7 @@ async function run(
   if (code === EXIT.ok) await thread.stop();
   else await thread.terminate();
   await publisher.close(shutdownTimeoutMs);
-  tree.close();
+  await tree.close();
   port1.close();
   // The thread may have failed while it stopped.
   const final = ending.code ?? code;

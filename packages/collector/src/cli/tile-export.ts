@@ -52,7 +52,7 @@ export async function exportTiles(
 ): Promise<Exported> {
   const tree = TreeFiles.read(dataDir, nodeFiles);
   try {
-    const found = newestCheckpoint(dataDir, tree);
+    const found = await newestCheckpoint(dataDir, tree);
     if (found === undefined) {
       throw new CommandFailure(
         `nothing is signed in ${dataDir} yet: the next start of a collector signs a checkpoint`,
@@ -71,7 +71,7 @@ export async function exportTiles(
     if (error instanceof TilesIncomplete) throw damaged(error.message, error);
     throw error;
   } finally {
-    tree.close();
+    await tree.close();
   }
 }
 
@@ -90,12 +90,13 @@ class Export {
   async run(onProgress: (events: number, of: number) => void): Promise<Exported> {
     const { tree, target } = this;
     const { size } = this.#checkpoint;
-    const before = this.#exported();
-    this.#checkEdge(before);
+    const before = await this.#exported();
+    await this.#checkEdge(before);
     await this.#bringEntries(before, onProgress);
     for (const { level, index, width } of tilesOf(size)) {
       if (level === 0 || (width === TILE_HASHES && this.#isThere(level, index, before))) continue;
-      await target.put(level, index, width, completeHashes(tree, level, index * TILE_HASHES, width));
+      const hashes = await completeHashes(tree, level, index * TILE_HASHES, width);
+      await target.put(level, index, width, hashes);
     }
     await target.flush();
     await target.setCheckpoint(this.log.newest.note);
@@ -104,7 +105,7 @@ class Export {
   }
 
   /** How many events the directory's checkpoint covers, once it is sure that this log goes on from them. */
-  #exported(): number {
+  async #exported(): Promise<number> {
     const { target, tree } = this;
     const note = target.checkpoint();
     if (note === undefined) return 0;
@@ -116,7 +117,7 @@ class Export {
           'entries were cut off its end, or it was restored from an older back-up',
       );
     }
-    if (rootAt(tree, size).equals(root)) return size;
+    if ((await rootAt(tree, size)).equals(root)) return size;
     throw damaged(
       `${target.root} holds the tiles of ${size} entries that are not the first ${size} of this log: it was altered, ` +
         'or restored from an older back-up and then went on differently',
@@ -124,16 +125,12 @@ class Export {
   }
 
   /** The last tile of each level: a directory that is of another log, or was damaged, shows there if anywhere cheaply. */
-  #checkEdge(before: number): void {
+  async #checkEdge(before: number): Promise<void> {
     const edge = new Map<number, Tile>();
     for (const tile of tilesOf(before)) edge.set(tile.level, tile);
     for (const { level, index, width } of edge.values()) {
-      this.#assertUnchanged(
-        level,
-        index,
-        width,
-        completeHashes(this.tree, level, index * TILE_HASHES, width),
-      );
+      const hashes = await completeHashes(this.tree, level, index * TILE_HASHES, width);
+      this.#assertUnchanged(level, index, width, hashes);
     }
   }
 
@@ -171,13 +168,13 @@ class Export {
     const { tree, target } = this;
     const { size, root } = this.#checkpoint;
     const firstBundle = this.#firstBundle(before);
-    const growing = GrowingTree.at(tree, firstBundle * TILE_HASHES);
-    for (const { index, width, entries, hashes } of this.#bundles(firstBundle)) {
+    const growing = await GrowingTree.at(tree, firstBundle * TILE_HASHES);
+    for await (const { index, width, entries, hashes } of this.#bundles(firstBundle)) {
       const covered = Math.min(width, before - index * TILE_HASHES);
       if (covered > 0)
         this.#assertUnchanged('entries', index, covered, entries.subarray(0, covered * ENTRY_BYTES));
       growing.append(hashes, width);
-      this.#assertFollows(growing);
+      await this.#assertFollows(growing);
       await target.put(0, index, width, hashes);
       await target.put('entries', index, width, entries);
       onProgress(growing.size, size);
@@ -187,13 +184,15 @@ class Export {
   }
 
   /** The entries of 256 events at a time and their hashes, each of which is that of the tree. */
-  *#bundles(first: number): Generator<{ index: number; width: number; entries: Buffer; hashes: Buffer }> {
+  async *#bundles(
+    first: number,
+  ): AsyncGenerator<{ index: number; width: number; entries: Buffer; hashes: Buffer }> {
     const { size } = this.#checkpoint;
     const events = new EventReader(this.dataDir, nodeFiles).entries({ from: first * TILE_HASHES + 1 });
     try {
       for (let index = first; index * TILE_HASHES < size; index++) {
         const width = Math.min(TILE_HASHES, size - index * TILE_HASHES);
-        const wanted = completeHashes(this.tree, 0, index * TILE_HASHES, width);
+        const wanted = await completeHashes(this.tree, 0, index * TILE_HASHES, width);
         const entries = Buffer.allocUnsafe(width * ENTRY_BYTES);
         const hashes = Buffer.allocUnsafe(width * HASH_BYTES);
         for (let i = 0; i < width; i++) {
@@ -213,10 +212,10 @@ class Export {
   }
 
   /** Every hash above level 0 that came to be is that of the tree. */
-  #assertFollows(growing: GrowingTree): void {
+  async #assertFollows(growing: GrowingTree): Promise<void> {
     for (const { level, first, hashes } of growing.drain()) {
       if (level === 0) continue;
-      const wanted = completeHashes(this.tree, level, first, hashes.length / HASH_BYTES);
+      const wanted = await completeHashes(this.tree, level, first, hashes.length / HASH_BYTES);
       if (!wanted.equals(hashes))
         throw damaged(`hash ${first} of level ${level} of the tree does not follow from its events`);
     }

@@ -46,7 +46,7 @@ export interface Verification {
 }
 
 /** @throws CommandFailure when what is to be held against the log is not there; whatever the system says of a file. */
-export function verifyLog(options: VerificationOptions): Verification {
+export async function verifyLog(options: VerificationOptions): Promise<Verification> {
   const { dataDir, files } = options;
   const findings = new VerifyFindings();
   // Segments are looked at one by one (segment-survey.ts), and the index is not read.
@@ -56,7 +56,7 @@ export function verifyLog(options: VerificationOptions): Verification {
   const tree = TreeFiles.read(dataDir, files);
   try {
     const passedOver = new Map<string, string>();
-    const newest = tree.checkpoint();
+    const newest = await tree.head();
     const notes = notesOfDirectory(dataDir, newest);
     const elsewhere = options.against.map((given) =>
       notesElsewhere(given, (file, why) => passedOver.set(file, why)),
@@ -72,7 +72,7 @@ export function verifyLog(options: VerificationOptions): Verification {
     }
     const accessLog = new AccessLogCheck(dataDir, options.ownReadings);
     const reading = new LogReading(options, tree, checkpoints, accessLog);
-    const { events, entries, unsigned, waiting } = reading.tell(findings);
+    const { events, entries, unsigned, waiting } = await reading.tell(findings);
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
     else if (checkpoints.newest !== undefined) {
       for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
@@ -82,7 +82,7 @@ export function verifyLog(options: VerificationOptions): Verification {
     for (const finding of readings?.findings ?? []) findings.add(finding);
     return { findings, events, entries, unsigned, keys, checkpoints, readings };
   } finally {
-    tree.close();
+    await tree.close();
   }
 }
 

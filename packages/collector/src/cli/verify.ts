@@ -69,13 +69,13 @@ export function command(): Command {
     .option('--note', 'leave the verdict in the data directory, for the console and the metrics');
   return addConfigOptions(verify, 'verify')
     .addHelpText('after', EXAMPLES)
-    .action((options: VerifyOptions, self: Command) => {
-      process.exitCode = examine(configOf(self, 'verify'), options);
+    .action(async (options: VerifyOptions, self: Command) => {
+      process.exitCode = await examine(configOf(self, 'verify'), options);
     });
 }
 
 /** @returns the exit code. */
-function examine({ dataDir }: Config, options: VerifyOptions): number {
+async function examine({ dataDir }: Config, options: VerifyOptions): Promise<number> {
   const { against = [], json = false } = options;
   const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
@@ -86,7 +86,8 @@ function examine({ dataDir }: Config, options: VerifyOptions): number {
   });
   let verification: Verification;
   try {
-    verification = verifyLog({ dataDir, files: nodeFiles, against, keys, rotations, onProgress: bar.show });
+    const onProgress = bar.show;
+    verification = await verifyLog({ dataDir, files: nodeFiles, against, keys, rotations, onProgress });
   } finally {
     bar.clear();
   }

@@ -16,7 +16,7 @@ import { leavesBelow, RootedTree, type HashFault, type SignedRoot } from './root
 
 /** The tree as it is stored. */
 export interface StoredTree extends HashSource {
-  hashCount(level: number): number;
+  hashCount(level: number): Promise<number>;
 }
 
 /** What became of an event, or of several side by side. */
@@ -95,30 +95,30 @@ export class Audit<Root extends SignedRoot> {
   }
 
   /** The next `count` leaves of the log, side by side, and of each a number by which its place is known. */
-  leaves(hashes: Buffer, places: ArrayLike<number>, count: number): void {
-    this.#alignment.leaves(hashes, places, count);
-    if (this.#grows) this.#tree.append(hashes, count);
+  async leaves(hashes: Buffer, places: ArrayLike<number>, count: number): Promise<void> {
+    await this.#alignment.leaves(hashes, places, count);
+    if (this.#grows) await this.#tree.append(hashes, count);
   }
 
   /** Here the log has `count` leaves, as far as anybody can tell, that cannot be read. */
-  gap(count: number, reference: number): void {
-    this.#alignment.gap(count, reference);
+  async gap(count: number, reference: number): Promise<void> {
+    await this.#alignment.gap(count, reference);
     for (let left = Math.min(count, this.covered - this.#tree.size); this.#grows && left > 0;) {
       const some = Math.min(left, PIECE);
-      const hashes = this.#stored.hashes(0, this.#tree.size, some);
+      const hashes = await this.#stored.hashes(0, this.#tree.size, some);
       this.#grows = hashes.length === some * HASH_BYTES;
-      if (this.#grows) this.#tree.append(hashes, some);
+      if (this.#grows) await this.#tree.append(hashes, some);
       left -= some;
     }
   }
 
   /** The log ends here. */
-  finish(): Verdict<Root> {
+  async finish(): Promise<Verdict<Root>> {
     const alignment = this.#alignment;
-    alignment.finish();
+    await alignment.finish();
     const { agreeing } = this.#tree;
     const signedTo = Math.max(0, ...[...agreeing].map(({ size }) => size));
-    const witness = agreeing.size === this.#roots.length ? undefined : this.#witness(signedTo);
+    const witness = agreeing.size === this.#roots.length ? undefined : await this.#witness(signedTo);
     const provenTo = Math.max(0, ...[...(witness?.agreeing ?? [])].map(({ size }) => size));
     const isTrue = ({ level, index }: HashFault, upTo: number) => leavesBelow(level, index + 1) <= upTo;
     const changedLeaves = alignment.partings.filter(({ logIndex }) => logIndex < signedTo);
@@ -141,7 +141,7 @@ export class Audit<Root extends SignedRoot> {
         ...this.#tree.faults.filter((fault) => isTrue(fault, signedTo)),
         ...(witness?.faults ?? []).filter((fault) => !isTrue(fault, signedTo) && isTrue(fault, provenTo)),
       ],
-      shortages: this.#shortages(),
+      shortages: await this.#shortages(),
       unlisted: { ...alignment.unlisted, hashes: (witness ?? this.#tree).unlistedFaults },
       unsigned: alignment.unsigned,
       provenTo: Math.max(signedTo, provenTo),
@@ -155,7 +155,7 @@ export class Audit<Root extends SignedRoot> {
   }
 
   /** The tree over the stored leaves, but for those that the log proves to be changed. */
-  #witness(signedTo: number): RootedTree<Root> {
+  async #witness(signedTo: number): Promise<RootedTree<Root>> {
     const truth = new Map(
       this.#alignment.partings.flatMap((parting) =>
         parting.kind === 'altered' && parting.logIndex < signedTo && parting.index === parting.logIndex
@@ -166,24 +166,24 @@ export class Audit<Root extends SignedRoot> {
     const tree = new RootedTree(this.#stored, this.covered, this.#roots);
     while (tree.size < this.covered) {
       const first = tree.size;
-      const hashes = Buffer.from(this.#stored.hashes(0, first, Math.min(PIECE, this.covered - first)));
+      const hashes = await this.#stored.hashes(0, first, Math.min(PIECE, this.covered - first));
       const count = hashes.length / HASH_BYTES;
       if (count === 0) break;
       for (const [index, leaf] of truth) {
         if (index >= first && index < first + count)
           hashes.write(leaf, (index - first) * HASH_BYTES, 'latin1');
       }
-      tree.append(hashes, count);
+      await tree.append(hashes, count);
     }
     return tree;
   }
 
-  #shortages(): Shortage[] {
+  async #shortages(): Promise<Shortage[]> {
     const shortages: Shortage[] = [];
     // Of events that the log does not have the tree need not have the hashes either.
     const leaves = Math.min(this.covered, this.#alignment.logIndex);
     for (let level = 0, wanted = leaves; wanted > 0; wanted = Math.floor(leaves / leavesBelow(++level, 1))) {
-      const there = this.#stored.hashCount(level);
+      const there = await this.#stored.hashCount(level);
       if (there < wanted) shortages.push({ level, there });
     }
     return shortages;

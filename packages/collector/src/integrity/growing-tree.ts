@@ -75,19 +75,24 @@ export class GrowingTree {
     }
   }
 
+  /** The tree of no leaves. */
+  static empty(): GrowingTree {
+    return new GrowingTree(0);
+  }
+
   /**
    * The tree of the first `size` leaves. Reads the last, partial tile of each level and nothing else.
    * @returns a tree with nothing to drain.
    * @throws TilesIncomplete when hashes of those tiles are missing.
    */
-  static at(source: HashSource, size: number): GrowingTree {
+  static async at(source: HashSource, size: number): Promise<GrowingTree> {
     const tree = new GrowingTree(size);
     // From the top down: a newcomer passes through the place of the highest peak of the level below.
     for (let level = LEVELS - 1; level >= 0; level--) {
       const count = Math.floor(size / TILE_HASHES ** level);
       const width = count % TILE_HASHES;
       if (width === 0) continue;
-      const hashes = completeHashes(source, level, count - width, width);
+      const hashes = await completeHashes(source, level, count - width, width);
       for (let i = 0; i < width; i++) tree.#take(level, hashes, i * HASH_BYTES);
     }
     return tree;

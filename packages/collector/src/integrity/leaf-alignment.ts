@@ -101,40 +101,40 @@ export class LeafAlignment {
   }
 
   /** The next `count` leaves of the log, side by side, and of each a number by which its place is known. */
-  leaves(hashes: Buffer, places: ArrayLike<number>, count: number): void {
+  async leaves(hashes: Buffer, places: ArrayLike<number>, count: number): Promise<void> {
     if (count === 0) return;
-    this.#closeGap(hashes, count);
-    const from = this.#waiting.length === 0 ? this.#together(hashes, count) : 0;
+    await this.#closeGap(hashes, count);
+    const from = this.#waiting.length === 0 ? await this.#together(hashes, count) : 0;
     if (from === count) return;
     this.#waiting = Buffer.concat([this.#waiting, hashes.subarray(from * HASH_BYTES, count * HASH_BYTES)]);
     for (let i = from; i < count; i++) this.#places.push(places[i] ?? 0);
-    this.#settle(false);
+    await this.#settle(false);
   }
 
   /** Here the log has `count` leaves, as far as anybody can tell, that cannot be read. */
-  gap(count: number, reference: number): void {
-    this.#settle(true);
-    this.#closeGap();
+  async gap(count: number, reference: number): Promise<void> {
+    await this.#settle(true);
+    await this.#closeGap();
     this.#gap = { reference, count };
   }
 
   /** The log ends here. On return all is told. */
-  finish(): void {
-    this.#settle(true);
-    this.#closeGap();
-    if (this.index < this.#covered) this.#miss(this.#covered - this.index);
+  async finish(): Promise<void> {
+    await this.#settle(true);
+    await this.#closeGap();
+    if (this.index < this.#covered) await this.#miss(this.#covered - this.index);
   }
 
   /** Leaves of the tree; fewer when fewer are there, or are looked at. */
-  #expected(first: number, count: number): Buffer {
+  async #expected(first: number, count: number): Promise<Buffer> {
     const wanted = Math.min(count, this.#covered - first);
     return wanted <= 0 ? Buffer.alloc(0) : this.#stored.hashes(0, first, wanted);
   }
 
   /** Goes past what is alike. @returns how many leaves of the log that were. */
-  #together(hashes: Buffer, count: number): number {
+  async #together(hashes: Buffer, count: number): Promise<number> {
     const wanted = Math.max(0, Math.min(count, this.#covered - this.index));
-    const expected = this.#expected(this.index, wanted);
+    const expected = await this.#expected(this.index, wanted);
     const there = expected.length / HASH_BYTES;
     const same = alike(hashes, 0, expected, 0, there);
     if (same < there) {
@@ -150,15 +150,15 @@ export class LeafAlignment {
   }
 
   /** Deals with the leaves that wait, or at least with so many that less than a window of them goes on waiting. */
-  #settle(last: boolean): void {
+  async #settle(last: boolean): Promise<void> {
     let done = 0;
     const held = this.#places.length;
     while (done < held) {
       const log = this.#waiting.subarray(done * HASH_BYTES);
       const left = held - done;
-      done += this.#together(log, left);
+      done += await this.#together(log, left);
       if (done === held || (!last && held - done < this.#window)) break;
-      done += this.#settleWindow(done, Math.min(held - done, this.#window), last);
+      done += await this.#settleWindow(done, Math.min(held - done, this.#window), last);
     }
     this.#waiting = Buffer.from(this.#waiting.subarray(done * HASH_BYTES));
     this.#places = this.#places.slice(done);
@@ -169,9 +169,9 @@ export class LeafAlignment {
    * @param last whether the log ends, or has a gap, behind the leaves that wait.
    * @returns how many leaves of the log were dealt with.
    */
-  #settleWindow(offset: number, count: number, last: boolean): number {
+  async #settleWindow(offset: number, count: number, last: boolean): Promise<number> {
     const log = this.#waiting.subarray(offset * HASH_BYTES);
-    const tree = this.#expected(this.index, this.#window);
+    const tree = await this.#expected(this.index, this.#window);
     const treeCount = tree.length / HASH_BYTES;
     const logEnds = last && offset + count === this.#places.length;
     const treeEnds = this.index + treeCount >= this.#covered;
@@ -192,20 +192,20 @@ export class LeafAlignment {
       const near = (left: number, ends: boolean) => left === 0 || (i > 0 && !ends && left < this.#window / 2);
       if (near(count - i, logEnds) || near(treeCount - j, treeEnds)) return i;
       const met =
-        meeting(window, i, j) ?? (treeEnds ? undefined : this.#search(log, i, count, treeCount - j));
+        meeting(window, i, j) ?? (treeEnds ? undefined : await this.#search(log, i, count, treeCount - j));
       const paired = Math.min(count - i, treeCount - j);
       const { log: ofLog, tree: ofTree } = met ?? { log: paired, tree: paired };
-      this.#part(log, i, ofLog, ofTree, offset);
+      await this.#part(log, i, ofLog, ofTree, offset);
       pass(ofLog, ofTree);
     }
   }
 
   /** Searches the whole level, from `from` leaves ahead on, for one of the next leaves of the log. */
-  #search(log: Buffer, i: number, count: number, from: number): Meeting | undefined {
+  async #search(log: Buffer, i: number, count: number, from: number): Promise<Meeting | undefined> {
     if (this.#searches === MOST_SEARCHES) return undefined;
     this.#searches++;
     for (let first = this.index + from; first < this.#covered; first += SEARCH_PIECE) {
-      const piece = this.#expected(first, SEARCH_PIECE);
+      const piece = await this.#expected(first, SEARCH_PIECE);
       for (let k = 0; k < PROBES && i + k < count; k++) {
         const at = leafIn(piece, log, i + k);
         if (at >= 0) return { log: k, tree: first + at - this.index };
@@ -215,8 +215,8 @@ export class LeafAlignment {
   }
 
   /** The next leaves of the log, `ofLog` from `i` on, stand where the tree has its next `ofTree`. */
-  #part(log: Buffer, i: number, ofLog: number, ofTree: number, offset: number): void {
-    const expected = this.#expected(this.index, Math.min(ofTree, MOST_EXPECTED));
+  async #part(log: Buffer, i: number, ofLog: number, ofTree: number, offset: number): Promise<void> {
+    const expected = await this.#expected(this.index, Math.min(ofTree, MOST_EXPECTED));
     for (let k = 0; k < ofLog; k++) {
       const logIndex = this.logIndex + k;
       const place = this.#places[offset + i + k] ?? 0;
@@ -226,23 +226,23 @@ export class LeafAlignment {
       if (k >= ofTree) this.#keep({ kind: 'inserted', ...here });
       else this.#keep({ kind: 'altered', ...here, expected: leafAt(expected, k) });
     }
-    if (ofTree > ofLog) this.#miss(ofTree - ofLog, ofLog, this.#places[offset + i + ofLog]);
+    if (ofTree > ofLog) await this.#miss(ofTree - ofLog, ofLog, this.#places[offset + i + ofLog]);
   }
 
   /** The log lacks `count` leaves of the tree, `behind` leaves further on. */
-  #miss(count: number, behind = 0, place?: number): void {
+  async #miss(count: number, behind = 0, place?: number): Promise<void> {
     const index = this.index + behind;
-    const hashes = this.#expected(index, Math.min(count, MOST_EXPECTED));
+    const hashes = await this.#expected(index, Math.min(count, MOST_EXPECTED));
     const expected = Array.from({ length: hashes.length / HASH_BYTES }, (_, k) => leafAt(hashes, k));
     this.#keep({ kind: 'missing', index, logIndex: this.logIndex + behind, place, count, expected });
   }
 
   /** Finds out, from how the log goes on if it does, how many leaves of the tree an open gap stands for. */
-  #closeGap(hashes?: Buffer, count = 0): void {
+  async #closeGap(hashes?: Buffer, count = 0): Promise<void> {
     if (this.#gap === undefined) return;
     const { reference, count: said } = this.#gap;
     this.#gap = undefined;
-    const stands = hashes === undefined ? said : (this.#passedBy(said, hashes, count) ?? said);
+    const stands = hashes === undefined ? said : ((await this.#passedBy(said, hashes, count)) ?? said);
     const looked = Math.max(0, Math.min(stands, this.#covered - this.index));
     if (this.gaps.length < MOST_PARTINGS) this.gaps.push({ reference, index: this.index, count: stands });
     this.index += looked;
@@ -251,19 +251,19 @@ export class LeafAlignment {
   }
 
   /** How many leaves of the tree lie before the one that the log goes on with, most likely `said`. */
-  #passedBy(said: number, hashes: Buffer, count: number): number | undefined {
+  async #passedBy(said: number, hashes: Buffer, count: number): Promise<number | undefined> {
     const probes = Math.min(PROBES, count);
-    const find = (first: number, length: number): number | undefined => {
-      const piece = this.#expected(this.index + first, length);
+    const find = async (first: number, length: number): Promise<number | undefined> => {
+      const piece = await this.#expected(this.index + first, length);
       for (let k = 0; k < probes; k++) {
         const at = leafIn(piece, hashes, k);
         if (at >= 0 && first + at >= k) return first + at - k;
       }
       return undefined;
     };
-    let found = find(said, probes);
+    let found = await find(said, probes);
     for (let first = 0; found === undefined && first < said + this.#window; first += SEARCH_PIECE) {
-      found = find(first, Math.min(SEARCH_PIECE, said + this.#window - first));
+      found = await find(first, Math.min(SEARCH_PIECE, said + this.#window - first));
     }
     return found;
   }

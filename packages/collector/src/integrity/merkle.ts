@@ -35,7 +35,7 @@ nodeScratch[0] = NODE_PREFIX;
 /** Hashes of a tree, by tile level. */
 export interface HashSource {
   /** @returns `count` hashes of the level from number `first` on, side by side; fewer when fewer are there. */
-  hashes(level: number, first: number, count: number): Buffer;
+  hashes(level: number, first: number, count: number): Promise<Buffer>;
 }
 
 /** Hashes that the asked-for root or proof needs are not there. */
@@ -111,17 +111,22 @@ export function foldPerfect(hashes: Buffer, count: number): Buffer {
  * @returns exactly `count` hashes of the level.
  * @throws TilesIncomplete when fewer are there.
  */
-export function completeHashes(source: HashSource, level: number, first: number, count: number): Buffer {
-  const hashes = source.hashes(level, first, count);
+export async function completeHashes(
+  source: HashSource,
+  level: number,
+  first: number,
+  count: number,
+): Promise<Buffer> {
+  const hashes = await source.hashes(level, first, count);
   if (hashes.length < count * HASH_BYTES) throw new TilesIncomplete(level, first, count);
   return hashes;
 }
 
 /** The root of a perfect subtree: of the 2^height leaves from `first` on, which is a multiple of 2^height. */
-function perfectRoot(source: HashSource, first: number, height: number): Buffer {
+async function perfectRoot(source: HashSource, first: number, height: number): Promise<Buffer> {
   const level = Math.floor(height / TILE_HEIGHT);
   const count = 2 ** (height % TILE_HEIGHT);
-  return foldPerfect(completeHashes(source, level, first / TILE_HASHES ** level, count), count);
+  return foldPerfect(await completeHashes(source, level, first / TILE_HASHES ** level, count), count);
 }
 
 /** The largest power of two below n, as its exponent: where RFC 6962 divides n > 1 leaves. */
@@ -138,13 +143,14 @@ function node(left: Buffer, right: Buffer): Buffer {
 }
 
 /** MTH(D[first:first + count]) of RFC 6962, for a range that its divisions can come to, and at least one leaf. */
-function rangeRoot(source: HashSource, first: number, count: number): Buffer {
+async function rangeRoot(source: HashSource, first: number, count: number): Promise<Buffer> {
   const height = splitHeight(count);
   if (count === 1 || count === 2 ** (height + 1)) {
     return perfectRoot(source, first, count === 1 ? 0 : height + 1);
   }
   const left = 2 ** height;
-  return node(perfectRoot(source, first, height), rangeRoot(source, first + left, count - left));
+  const leftRoot = await perfectRoot(source, first, height);
+  return node(leftRoot, await rangeRoot(source, first + left, count - left));
 }
 
 function checkSize(size: number): void {
@@ -155,7 +161,7 @@ function checkSize(size: number): void {
  * The root of the tree of the first `size` leaves (RFC 6962 section 2.1).
  * @throws TilesIncomplete when the source has not all of it.
  */
-export function rootAt(source: HashSource, size: number): Buffer {
+export async function rootAt(source: HashSource, size: number): Promise<Buffer> {
   checkSize(size);
   return size === 0 ? EMPTY_ROOT : rangeRoot(source, 0, size);
 }
@@ -165,7 +171,7 @@ export function rootAt(source: HashSource, size: number): Buffer {
  * child of the root (RFC 6962 section 2.1.1). Empty when the leaf is the root.
  * @throws RangeError when the tree has no such leaf, TilesIncomplete when the source has not all of it.
  */
-export function inclusionProof(source: HashSource, index: number, size: number): Buffer[] {
+export async function inclusionProof(source: HashSource, index: number, size: number): Promise<Buffer[]> {
   checkSize(size);
   checkSize(index);
   if (index >= size) throw new RangeError(`a tree of ${size} leaves has no leaf ${index}`);
@@ -175,10 +181,10 @@ export function inclusionProof(source: HashSource, index: number, size: number):
   while (count > 1) {
     const left = 2 ** splitHeight(count);
     if (index < first + left) {
-      path.push(rangeRoot(source, first + left, count - left));
+      path.push(await rangeRoot(source, first + left, count - left));
       count = left;
     } else {
-      path.push(rangeRoot(source, first, left));
+      path.push(await rangeRoot(source, first, left));
       first += left;
       count -= left;
     }
@@ -191,7 +197,11 @@ export function inclusionProof(source: HashSource, index: number, size: number):
  * 2.1.2). Empty when the two sizes are the same, and when the old tree was empty, which every tree goes on from.
  * @throws RangeError when the new tree is the smaller one, TilesIncomplete when the source has not all of it.
  */
-export function consistencyProof(source: HashSource, oldSize: number, newSize: number): Buffer[] {
+export async function consistencyProof(
+  source: HashSource,
+  oldSize: number,
+  newSize: number,
+): Promise<Buffer[]> {
   checkSize(oldSize);
   checkSize(newSize);
   if (oldSize > newSize) throw new RangeError(`a tree of ${newSize} leaves does not go on from ${oldSize}`);
@@ -202,15 +212,15 @@ export function consistencyProof(source: HashSource, oldSize: number, newSize: n
   while (first + count !== oldSize) {
     const left = 2 ** splitHeight(count);
     if (oldSize <= first + left) {
-      proof.push(rangeRoot(source, first + left, count - left));
+      proof.push(await rangeRoot(source, first + left, count - left));
       count = left;
     } else {
-      proof.push(rangeRoot(source, first, left));
+      proof.push(await rangeRoot(source, first, left));
       first += left;
       count -= left;
     }
   }
   // Who checks the proof knows the root of the old tree already when this subtree is all of it.
-  if (first > 0) proof.push(rangeRoot(source, first, count));
+  if (first > 0) proof.push(await rangeRoot(source, first, count));
   return proof.reverse();
 }

@@ -20,7 +20,6 @@ export interface HashFault {
 
 /** So many of them are told one by one. */
 const MOST_FAULTS = 1000;
-const NOTHING: HashSource = { hashes: () => Buffer.alloc(0) };
 
 /** How many leaves lie below the hashes of a level up to number `count`. */
 export function leavesBelow(level: number, count: number): number {
@@ -33,7 +32,7 @@ export class RootedTree<Root extends SignedRoot> {
   /** Hashes above level 0, as far as they are complete and `covered` leaves lie below them. */
   readonly faults: HashFault[] = [];
   unlistedFaults = 0;
-  readonly #tree = GrowingTree.at(NOTHING, 0);
+  readonly #tree = GrowingTree.empty();
   readonly #stored: HashSource;
   readonly #covered: number;
   readonly #roots: readonly Root[];
@@ -51,7 +50,8 @@ export class RootedTree<Root extends SignedRoot> {
     return this.#tree.size;
   }
 
-  append(hashes: Buffer, count: number): void {
+  /** To be called again only when the call before has returned. */
+  async append(hashes: Buffer, count: number): Promise<void> {
     for (let from = 0; from < count;) {
       const untilRoot = (this.#roots[this.#next]?.size ?? Infinity) - this.size;
       const some = Math.min(count - from, untilRoot);
@@ -60,7 +60,7 @@ export class RootedTree<Root extends SignedRoot> {
       this.#meet();
     }
     for (const { level, first, hashes: grown } of this.#tree.drain()) {
-      if (level > 0) this.#compare(level, first, grown);
+      if (level > 0) await this.#compare(level, first, grown);
     }
   }
 
@@ -74,11 +74,11 @@ export class RootedTree<Root extends SignedRoot> {
   }
 
   /** Hashes that are not stored are no fault here: the audit counts them. */
-  #compare(level: number, first: number, grown: Buffer): void {
+  async #compare(level: number, first: number, grown: Buffer): Promise<void> {
     const complete = Math.floor(this.#covered / leavesBelow(level, 1));
     const count = Math.min(grown.length / HASH_BYTES, complete - first);
     if (count <= 0) return;
-    const stored = this.#stored.hashes(level, first, count);
+    const stored = await this.#stored.hashes(level, first, count);
     if (stored.equals(grown.subarray(0, stored.length))) return;
     for (let i = 0; i < stored.length / HASH_BYTES; i++) {
       const [from, to] = [i * HASH_BYTES, (i + 1) * HASH_BYTES];

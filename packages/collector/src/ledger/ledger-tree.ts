@@ -19,7 +19,7 @@
 import { encodeEnvelope, ENVELOPE_FIXED_BYTES } from '@clinical-events/protocol';
 import { formatCheckpoint, parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
 import { GrowingTree } from '../integrity/growing-tree.js';
-import { HASH_BYTES, leafHash, TilesIncomplete, type HashSource } from '../integrity/merkle.js';
+import { HASH_BYTES, leafHash, TilesIncomplete } from '../integrity/merkle.js';
 import { rotationMissing, unknownSigner, verifyNote } from '../integrity/note-signing.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
 import type { Candidate, EventSource, Outcome } from '../store/store.js';
@@ -68,6 +68,8 @@ export class LedgerTree implements Leaves {
   #pending: { level: number; first: number; hashes: Buffer }[] = [];
   /** Events under the newest checkpoint; -1 when there is none. */
   #signed: number;
+  /** The newest checkpoint. */
+  #head: string | undefined;
   #keptAt = -Infinity;
   /** Size of the checkpoint that was kept last; -1 when that is not known. */
   #keptSize = -1;
@@ -93,21 +95,22 @@ export class LedgerTree implements Leaves {
    */
   static async open(options: LedgerTreeOptions): Promise<LedgerTree> {
     const { store, size, onTrouble } = options;
-    const note = store.checkpoint();
+    const note = await store.head();
     const signed = note === undefined ? undefined : checkpointIn(note, options.signer);
     if (signed === undefined && size > 0) {
       throw new CheckpointContradicted(
         `the ledger holds ${size} entries, but its newest checkpoint is missing: checkpoints/latest`,
       );
     }
-    let tree = signed === undefined ? GrowingTree.at(NOTHING, 0) : believed(store, signed);
+    let tree = signed === undefined ? GrowingTree.empty() : await believed(store, signed);
     if (tree === undefined) {
       onTrouble('the hashes of the tree were damaged or lost; they are made anew from the events', undefined);
       // Before a hash is written over: if the events were changed, the old hashes tell which ones.
       await assertSigned(options.events, signed);
-      tree = GrowingTree.at(NOTHING, 0);
+      tree = GrowingTree.empty();
     }
     const opened = new LedgerTree(options, tree, signed?.size ?? -1);
+    opened.#head = note;
     await opened.#catchUp();
     if (signed === undefined) await opened.#advance(true);
     else {
@@ -140,7 +143,7 @@ export class LedgerTree implements Leaves {
     clearInterval(this.#timer);
     // A signer that has just failed may have taken all its time for it, and is not asked once more.
     if ((await this.#working) !== false) await this.#tryAdvance(true);
-    this.#options.store.close();
+    await this.#options.store.close();
   }
 
   /** Takes in the entries that the log holds behind the tree. */
@@ -165,7 +168,7 @@ export class LedgerTree implements Leaves {
   async #stage(): Promise<void> {
     const { store } = this.#options;
     this.#pending.push(...this.#tree.drain());
-    for (const { level, first, hashes } of this.#pending) store.put(level, first, hashes);
+    for (const { level, first, hashes } of this.#pending) await store.put(level, first, hashes);
     await store.flush();
     this.#pending = [];
   }
@@ -196,8 +199,9 @@ export class LedgerTree implements Leaves {
     const root = this.#tree.root();
     await this.#stage();
     if (size === this.#signed) {
-      const newest = keep && this.#keptSize !== size ? store.checkpoint() : undefined;
-      if (newest !== undefined) await store.setCheckpoint(newest, size, true);
+      if (keep && this.#keptSize !== size && this.#head !== undefined) {
+        await store.swapHead(this.#head, this.#head, size);
+      }
       if (keep) this.#keptSize = size;
       return;
     }
@@ -205,7 +209,8 @@ export class LedgerTree implements Leaves {
     const note = await this.#sign(size, root);
     const now = this.#now();
     const kept = keep || now - this.#keptAt >= KEEP_EVERY_MS;
-    await store.setCheckpoint(note, size, kept);
+    await store.swapHead(this.#head, note, kept ? size : undefined);
+    this.#head = note;
     if (kept) {
       this.#keptAt = now;
       this.#keptSize = size;
@@ -229,8 +234,6 @@ export class LedgerTree implements Leaves {
   }
 }
 
-const NOTHING: HashSource = { hashes: () => Buffer.alloc(0) };
-
 /** What the newest checkpoint says, once it is sure that this log's key signed it. */
 function checkpointIn(note: string, signer: CheckpointSigner): Checkpoint {
   try {
@@ -245,9 +248,9 @@ function checkpointIn(note: string, signer: CheckpointSigner): Checkpoint {
 }
 
 /** The tree on the disk up to the checkpoint, or undefined when it does not come to the checkpoint's root. */
-function believed(store: TreeStore, signed: Checkpoint): GrowingTree | undefined {
+async function believed(store: TreeStore, signed: Checkpoint): Promise<GrowingTree | undefined> {
   try {
-    const tree = GrowingTree.at(store, signed.size);
+    const tree = await GrowingTree.at(store, signed.size);
     return tree.root().equals(signed.root) ? tree : undefined;
   } catch (error) {
     if (error instanceof TilesIncomplete) return undefined;
@@ -258,7 +261,7 @@ function believed(store: TreeStore, signed: Checkpoint): GrowingTree | undefined
 /** @throws CheckpointContradicted when the events that the checkpoint covers do not come to its root. */
 async function assertSigned(events: EventSource, signed: Checkpoint | undefined): Promise<void> {
   if (signed === undefined) return;
-  const tree = GrowingTree.at(NOTHING, 0);
+  const tree = GrowingTree.empty();
   for await (const { hashes, count } of leafHashes(events, 1)) {
     tree.append(hashes, Math.min(count, signed.size - tree.size));
     tree.drain();

@@ -65,12 +65,12 @@ export class DirectorySink implements Sink {
     const { path: directory, files } = this.options;
     if (this.#contradiction !== undefined) {
       const there = await files.tail(this.#contradiction, LONGEST_NOTE);
-      if (there !== undefined) this.#compare(this.#contradiction, there.bytes, attempt);
+      if (there !== undefined) await this.#compare(this.#contradiction, there.bytes, attempt);
     }
     const names = `^\\d{${DIGITS}}(-\\d)?\\.checkpoint$`;
     const found = await files.last(directory, names, LOOK_AT, () => attempt.progress());
     for (const { name, bytes } of found) {
-      if (this.#compare(path.join(directory, name), bytes, attempt)) break;
+      if (await this.#compare(path.join(directory, name), bytes, attempt)) break;
     }
     this.#examined = true;
   }
@@ -79,7 +79,11 @@ export class DirectorySink implements Sink {
    * @returns the checkpoint in the file if it is one of this log.
    * @throws {@link SinkForked} when it contradicts the ledger.
    */
-  #compare(file: string, bytes: Uint8Array, { newest, alsoHolds }: Attempt): Checkpoint | undefined {
+  async #compare(
+    file: string,
+    bytes: Uint8Array,
+    { newest, alsoHolds }: Attempt,
+  ): Promise<Checkpoint | undefined> {
     const { log } = this.options;
     const note = Buffer.from(bytes).toString();
     const held = ownCheckpoint(note, newest.origin, log);
@@ -89,7 +93,7 @@ export class DirectorySink implements Sink {
       return undefined;
     }
     this.#contradiction = file;
-    assertGoesOnFrom(held, newest, `${file} is`, log);
+    await assertGoesOnFrom(held, newest, `${file} is`, log);
     this.#contradiction = undefined;
     return held;
   }
@@ -108,7 +112,8 @@ export class DirectorySink implements Sink {
         continue;
       }
       // The same tree, signed by another key of this log.
-      if (this.#compare(file, there, attempt)?.size === checkpoint.size) return;
+      const held = await this.#compare(file, there, attempt);
+      if (held?.size === checkpoint.size) return;
     }
     throw new SinkTrouble(
       `${directory} holds ${MOST_NAMES} files for ${checkpoint.size} entries that are not of this log`,

@@ -51,7 +51,7 @@ export class FileSink implements Sink {
       const batch = notes.slice(0, BATCH);
       const size = tail?.size ?? 0;
       if (size < this.#size) attempt.lost();
-      const more = this.#continuation(tail?.bytes, batch, attempt);
+      const more = await this.#continuation(tail?.bytes, batch, attempt);
       // Also when it is nothing: what is there already may not have been flushed.
       await files.append(file, more, true);
       this.#last = batch.at(-1)?.note;
@@ -64,7 +64,11 @@ export class FileSink implements Sink {
   }
 
   /** What has to be appended so that the file ends with these notes. */
-  #continuation(tail: Uint8Array | undefined, batch: readonly Published[], attempt: Attempt): Buffer {
+  async #continuation(
+    tail: Uint8Array | undefined,
+    batch: readonly Published[],
+    attempt: Attempt,
+  ): Promise<Buffer> {
     const notes = batch.map(({ note }) => note);
     const bytes = Buffer.from(tail ?? []);
     const held = splitNotes(bytes.toString());
@@ -72,7 +76,7 @@ export class FileSink implements Sink {
     if (last !== this.#last) {
       // The first of a full tail lacks its beginning, and would have the end of a name for a name.
       tellOfOthers(bytes.length < TAIL_BYTES ? held : held.slice(1), attempt);
-      if (last !== undefined && !notes.includes(last)) this.#examine(held, attempt.newest);
+      if (last !== undefined && !notes.includes(last)) await this.#examine(held, attempt.newest);
     }
     const units = notes.map((note) => Buffer.from(`${note}\n`));
     const begun = units.map((unit) => begunAt(bytes, unit));
@@ -94,13 +98,13 @@ export class FileSink implements Sink {
   }
 
   /** @throws SinkForked when the last checkpoint of this log there is one of a longer or another ledger. */
-  #examine(held: readonly string[], newest: Checkpoint): void {
+  async #examine(held: readonly string[], newest: Checkpoint): Promise<void> {
     const { path: file, log } = this.options;
     for (const note of held.toReversed()) {
       if (note === this.#last) return;
       const checkpoint = ownCheckpoint(note, newest.origin, log);
       if (checkpoint === undefined) continue;
-      assertGoesOnFrom(checkpoint, newest, `at the end of ${file} is`, log);
+      await assertGoesOnFrom(checkpoint, newest, `at the end of ${file} is`, log);
       return;
     }
   }

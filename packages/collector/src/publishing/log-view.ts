@@ -58,14 +58,19 @@ export function otherLog(note: string, origin: string): string | undefined {
  * @param where it was found, for the message.
  * @throws {@link SinkForked} when it does not, {@link SinkTrouble} when the tree cannot tell.
  */
-export function assertGoesOnFrom(held: Checkpoint, newest: Checkpoint, where: string, log: LogView): void {
+export async function assertGoesOnFrom(
+  held: Checkpoint,
+  newest: Checkpoint,
+  where: string,
+  log: LogView,
+): Promise<void> {
   if (held.size > newest.size) {
     throw new SinkForked(
       `${where} a checkpoint of ${held.size} entries, and this ledger has ${sizeOf(log, newest)}: ` +
         'it was restored from an older back-up, or entries were cut off its end',
     );
   }
-  if (Buffer.from(held.root).equals(rootIn(log, held.size))) return;
+  if (Buffer.from(held.root).equals(await rootIn(log, held.size))) return;
   throw new SinkForked(
     `${where} a checkpoint of ${held.size} entries that are not the first ${held.size} of this ledger: ` +
       'it was altered, or restored from an older back-up and then went on differently; see collector verify',
@@ -78,9 +83,9 @@ export function sizeOf({ entries }: LogView, newest: Checkpoint): number {
 }
 
 /** @throws {@link SinkTrouble} when the tree lacks hashes. */
-function rootIn({ tiles }: LogView, size: number): Buffer {
+async function rootIn({ tiles }: LogView, size: number): Promise<Buffer> {
   try {
-    return rootAt(tiles, size);
+    return await rootAt(tiles, size);
   } catch (error) {
     throw treeTrouble(error);
   }

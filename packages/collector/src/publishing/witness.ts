@@ -69,7 +69,7 @@ export class Witness implements Sink {
     const cosigned = await this.#lastCosigned(newest.checkpoint.origin);
     if (cosigned !== undefined) {
       const where = `${this.#file.path}, which this witness cosigned, is`;
-      assertGoesOnFrom(cosigned, newest.checkpoint, where, this.options.log);
+      await assertGoesOnFrom(cosigned, newest.checkpoint, where, this.options.log);
     }
     if (cosigned?.size !== newest.checkpoint.size) {
       await this.#submit(newest, cosigned?.size ?? 0, signal);
@@ -118,7 +118,7 @@ export class Witness implements Sink {
     const { prefix, log } = this.options;
     let proof: Buffer[];
     try {
-      proof = consistencyProof(log.tiles, oldSize, checkpoint.size);
+      proof = await consistencyProof(log.tiles, oldSize, checkpoint.size);
     } catch (error) {
       throw treeTrouble(error);
     }

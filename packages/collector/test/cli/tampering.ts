@@ -83,7 +83,7 @@ export function tamper(dataDir: string, change: (frames: Buffer[]) => readonly B
 
 /** Makes the tree anew from the frames. @returns its size and root. */
 export function rebuildTree(dataDir: string): { size: number; root: Buffer } {
-  const tree = GrowingTree.at({ hashes: () => Buffer.alloc(0) }, 0);
+  const tree = GrowingTree.empty();
   for (const frame of segmentPaths(dataDir).flatMap(framesIn)) {
     const { envelope, commitment } = decodeFrame(frame, 0);
     const leaf = Buffer.alloc(HASH_BYTES);

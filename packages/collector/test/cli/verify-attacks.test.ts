@@ -77,8 +77,11 @@ async function found(
 }
 
 /** The same without a process. */
-function verified(directory: string, against: readonly string[] = []): readonly VerifyFinding[] {
-  const { findings } = verifyLog({
+async function verified(
+  directory: string,
+  against: readonly string[] = [],
+): Promise<readonly VerifyFinding[]> {
+  const { findings } = await verifyLog({
     ...{ dataDir: directory, files: nodeFiles, against, keys: [] },
     onProgress: () => undefined,
   });
@@ -86,8 +89,11 @@ function verified(directory: string, against: readonly string[] = []): readonly 
 }
 
 /** Notes left out. */
-function faultsIn(directory: string, against: readonly string[] = []): readonly VerifyFinding[] {
-  return verified(directory, against).filter(({ kind }) => kind !== 'note');
+async function faultsIn(
+  directory: string,
+  against: readonly string[] = [],
+): Promise<readonly VerifyFinding[]> {
+  return (await verified(directory, against)).filter(({ kind }) => kind !== 'note');
 }
 
 function altered(sequence: number, message: string): VerifyFinding {
@@ -131,12 +137,12 @@ describe('collector verify catches a byte that was changed', () => {
         dataDir = copyOf(signed);
         const { file, offset } = frameAt(dataDir, sequence);
         flipBit(file, offset + AT[field]);
-        expect(faultsIn(dataDir), field).toEqual([altered(sequence, message)]);
+        expect(await faultsIn(dataDir), field).toEqual([altered(sequence, message)]);
         flipBit(file, offset + AT[field]);
         tamper(dataDir, (frames) =>
           frames.map((frame, i) => (i === sequence - 1 ? changed(frame, AT[field]) : frame)),
         );
-        expect(faultsIn(dataDir), field).toEqual([altered(sequence, message + FITTED)]);
+        expect(await faultsIn(dataDir), field).toEqual([altered(sequence, message + FITTED)]);
       }
     }
     expect((await found(dataDir)).code).toBe(3);
@@ -170,7 +176,7 @@ describe('collector verify catches a byte that was changed', () => {
       const { file, offset } = frameAt(dataDir, 17);
       flipBit(file, offset + AT.envelope + i);
       for (const fitted of ['', FITTED]) {
-        const [fault, ...others] = faultsIn(dataDir);
+        const [fault, ...others] = await faultsIn(dataDir);
         expect(others).toEqual([]);
         expect(fault).toMatchObject({ kind: 'altered', sequence: 17, ...at(17) });
         // The lengths of its texts say where the salt begins.
@@ -192,7 +198,7 @@ describe('collector verify catches a byte that was changed', () => {
     const message =
       `event 17 (${id(17)}) is not the one that was signed: its envelope has changed, or its payload together with ` +
       'the commitment to it';
-    expect(faultsIn(dataDir)).toEqual([altered(17, message + FITTED)]);
+    expect(await faultsIn(dataDir)).toEqual([altered(17, message + FITTED)]);
   });
 
   test('[R-907] in a payload, with the commitment made to fit', async () => {
@@ -241,14 +247,14 @@ describe('collector verify catches a byte that was changed', () => {
     dataDir = copyOf(signed);
     const tree = path.join(dataDir, 'tree');
     fs.rmSync(tree, { recursive: true });
-    const notes = () => verified(dataDir).filter(({ kind }) => kind === 'note');
+    const notes = async () => (await verified(dataDir)).filter(({ kind }) => kind === 'note');
     const note = { kind: 'note', file: 'tree', message: 'tree/ is not there; the next start makes it anew' };
-    expect([await found(dataDir), notes()]).toEqual([{ code: 0, faults: [] }, [note]]);
+    expect([await found(dataDir), await notes()]).toEqual([{ code: 0, faults: [] }, [note]]);
     fs.mkdirSync(tree);
-    expect([faultsIn(dataDir), notes()]).toEqual([[], [note]]);
+    expect([await faultsIn(dataDir), await notes()]).toEqual([[], [note]]);
     // One that is there is to hold what it should.
     fs.writeFileSync(path.join(tree, 'level-0'), '');
-    expect(faultsIn(dataDir)).toMatchObject([{ kind: 'tile_altered' }, { kind: 'tile_altered' }]);
+    expect(await faultsIn(dataDir)).toMatchObject([{ kind: 'tile_altered' }, { kind: 'tile_altered' }]);
     fs.rmSync(path.join(tree, 'level-0'));
     const { file, offset, frame } = frameAt(dataDir, 17);
     flipBit(file, offset + frame.length - 5);
@@ -259,10 +265,10 @@ describe('collector verify catches a byte that was changed', () => {
     });
     tamper(dataDir, (frames) => frames.with(16, sealed(frames[16] ?? Buffer.alloc(0))));
     const fitted = `the payload of event 17 (${id(17)}), or its salt, is not the one that was signed; its envelope is`;
-    expect(faultsIn(dataDir)).toEqual([altered(17, fitted + FITTED)]);
+    expect(await faultsIn(dataDir)).toEqual([altered(17, fitted + FITTED)]);
     tamper(dataDir, (frames) => frames.with(16, changed(frames[16] ?? Buffer.alloc(0), AT.envelope + 12)));
     expect((await found(dataDir)).code).toBe(3);
-    expect(notes()).toMatchObject([
+    expect(await notes()).toMatchObject([
       {
         message:
           'tree/ is not there; with it more could be told of which events are not those that were signed',
@@ -275,7 +281,7 @@ describe('collector verify catches a byte that was changed', () => {
     const batch = (_: unknown, i: number) =>
       Array.from({ length: 1024 }, (__, k) => loggedEvent(`${i} ${k}`));
     await fillSigned(dataDir, Array.from({ length: 65 }, batch), { segmentBytes: 64 << 20 });
-    expect(faultsIn(dataDir)).toEqual([]);
+    expect(await faultsIn(dataDir)).toEqual([]);
     flipBit(path.join(dataDir, 'tree/level-2'), 31);
     const message =
       'hash 0 of level 2 (tile 0, in tree/level-2 at byte 0) is not what events 1 to 65536 come to: the tree was ' +
@@ -299,12 +305,12 @@ describe('collector verify catches a byte that was changed', () => {
       dataDir = copyOf(segmented);
       const file = path.join(dataDir, 'ledger', second);
       flipBit(file, at);
-      const [fault, ...others] = faultsIn(dataDir);
+      const [fault, ...others] = await faultsIn(dataDir);
       expect([fault?.kind, others]).toEqual(['altered', []]);
       expect(fault?.message).toContain('does not have its checksum'.slice(at < 12 ? 99 : 0));
       resealHeader(file);
       const message = fitted === undefined ? undefined : `${header} ${fitted}`;
-      const [sealedFault, ...more] = faultsIn(dataDir);
+      const [sealedFault, ...more] = await faultsIn(dataDir);
       expect([sealedFault?.kind, more]).toEqual(['altered', []]);
       if (message !== undefined) expect(sealedFault?.message).toBe(message);
       if (at === 24)
@@ -331,54 +337,54 @@ describe('[R-907] no byte of a log can be changed unseen', () => {
   });
 
   /** Each of so many bytes of a file in turn. */
-  function expectSeen(file: string, bytes: number): void {
+  async function expectSeen(file: string, bytes: number): Promise<void> {
     const before = fs.readFileSync(file);
     const fd = fs.openSync(file, 'r+');
     for (let at = 0; at < bytes; at++) {
       fs.writeSync(fd, Buffer.of((before[at] ?? 0) ^ (1 << (at % 8))), 0, 1, at);
-      expect(faultsIn(dataDir).length, `byte ${at} of ${file}`).toBeGreaterThan(0);
+      expect((await faultsIn(dataDir)).length, `byte ${at} of ${file}`).toBeGreaterThan(0);
       fs.writeSync(fd, before, at, 1, at);
     }
     fs.closeSync(fd);
-    expect(faultsIn(dataDir)).toEqual([]);
+    expect(await faultsIn(dataDir)).toEqual([]);
   }
 
-  test('in a segment', () => {
-    expectSeen(
+  test('in a segment', async () => {
+    await expectSeen(
       segment,
       frames.reduce((sum, { length }) => sum + length, 64),
     );
   });
 
-  test('in the tree and in what was signed', () => {
-    expectSeen(path.join(dataDir, 'tree/level-0'), 96);
+  test('in the tree and in what was signed', async () => {
+    await expectSeen(path.join(dataDir, 'tree/level-0'), 96);
     for (const name of fs.readdirSync(path.join(dataDir, 'checkpoints'))) {
       const file = path.join(dataDir, 'checkpoints', name);
       // What ends the line of the key can be any white space.
-      expectSeen(file, fs.statSync(file).size - (name === 'origin.vkey' ? 1 : 0));
+      await expectSeen(file, fs.statSync(file).size - (name === 'origin.vkey' ? 1 : 0));
     }
   });
 
-  test('in the header of a segment with a checksum that fits, but for when it was made and, of a lone one, its ledger id', () => {
+  test('in the header of a segment with a checksum that fits, but for when it was made and, of a lone one, its ledger id', async () => {
     for (let at = 12; at < 64; at++) {
       flipBit(segment, at);
       resealHeader(segment);
-      expect(faultsIn(dataDir).length > 0, `byte ${at}`).toBe(at < 32 || at >= 56);
+      expect((await faultsIn(dataDir)).length > 0, `byte ${at}`).toBe(at < 32 || at >= 56);
       flipBit(segment, at);
       resealHeader(segment);
     }
-    expect(faultsIn(dataDir)).toEqual([]);
+    expect(await faultsIn(dataDir)).toEqual([]);
   });
 
-  test.each([0, 1, 2])('in frame %i with a checksum that fits', (i) => {
+  test.each([0, 1, 2])('in frame %i with a checksum that fits', async (i) => {
     const frame = frames[i] ?? Buffer.alloc(0);
     expect(frame.length).toBeGreaterThan(100);
     for (let at = 4; at < frame.length; at++) {
       tamper(dataDir, () => frames.with(i, changed(Buffer.from(frame), at)));
-      expect(faultsIn(dataDir).length, `byte ${at} of frame ${i}`).toBeGreaterThan(0);
+      expect((await faultsIn(dataDir)).length, `byte ${at} of frame ${i}`).toBeGreaterThan(0);
     }
     tamper(dataDir, () => frames);
-    expect(faultsIn(dataDir)).toEqual([]);
+    expect(await faultsIn(dataDir)).toEqual([]);
   });
 });
 
@@ -825,12 +831,12 @@ describe('collector verify never accepts a checkpoint', () => {
     const kept = path.join(scratch(), 'kept');
     for (let bytes = 0; bytes < note.length; bytes++) {
       fs.writeFileSync(latest, note.subarray(0, bytes));
-      expect(faultsIn(dataDir), `${bytes} bytes`).toMatchObject([
+      expect(await faultsIn(dataDir), `${bytes} bytes`).toMatchObject([
         { kind: 'checkpoint_invalid', file: 'checkpoints/latest' },
       ]);
       fs.writeFileSync(kept, note.subarray(0, bytes));
       fs.writeFileSync(latest, note);
-      expect(faultsIn(dataDir, [kept]), `${bytes} bytes`).toMatchObject([
+      expect(await faultsIn(dataDir, [kept]), `${bytes} bytes`).toMatchObject([
         { kind: 'checkpoint_invalid', file: kept },
       ]);
     }
@@ -896,20 +902,20 @@ function messages(findings: readonly VerifyFinding[]): string[] {
 }
 
 describe('collector verify does not take for intact', () => {
-  test('[R-907] an event whose salt and payload are gone, or replaced by something short, whatever the checksum', () => {
+  test('[R-907] an event whose salt and payload are gone, or replaced by something short, whatever the checksum', async () => {
     const message = `the payload of event 17 (${id(17)}) was removed or replaced: the frame has no room for a salt`;
     for (const text of ['', '{"a":"forged"}']) {
       dataDir = copyOf(signed);
       tamper(dataDir, (frames) => frames.map((frame, i) => (i === 16 ? saltless(frame, text) : frame)));
-      expect(faultsIn(dataDir)).toEqual([altered(17, message)]);
+      expect(await faultsIn(dataDir)).toEqual([altered(17, message)]);
       dataDir = copyOf(signed);
       tamper(dataDir, (frames) =>
         frames.map((frame, i) => (i === 16 ? sealed(saltless(frame, text)) : frame)),
       );
-      expect(faultsIn(dataDir)).toEqual([altered(17, message + FITTED)]);
+      expect(await faultsIn(dataDir)).toEqual([altered(17, message + FITTED)]);
       // Without the tree nothing tells the leaf.
       fs.rmSync(path.join(dataDir, 'tree'), { recursive: true });
-      expect(messages(faultsIn(dataDir))).toEqual([`altered: ${message}${FITTED}; ${atText(17)}`]);
+      expect(messages(await faultsIn(dataDir))).toEqual([`altered: ${message}${FITTED}; ${atText(17)}`]);
     }
     dataDir = copyOf(signed);
     tamper(dataDir, (frames) => {
@@ -917,10 +923,10 @@ describe('collector verify does not take for intact', () => {
       forged.write('evilorg', AT.envelope + 45, 'latin1');
       return frames.with(16, sealed(forged));
     });
-    expect(faultsIn(dataDir)).toEqual([altered(17, message + FITTED)]);
+    expect(await faultsIn(dataDir)).toEqual([altered(17, message + FITTED)]);
   });
 
-  test('[R-907] segments whose numbers skip some', () => {
+  test('[R-907] segments whose numbers skip some', async () => {
     dataDir = copyOf(segmented);
     const [, second = '', ...behind] = segmentPaths(dataDir);
     const last = Number.parseInt(path.basename(behind[0] ?? ''), 10) - 1;
@@ -932,34 +938,34 @@ describe('collector verify does not take for intact', () => {
       putSegment(dataDir, { first, base: Number(header.readBigUInt64LE(16)) }, frames);
     }
     const end = framesIn(second).reduce((sum, { length }) => sum + length, 64);
-    expect(messages(faultsIn(dataDir))).toEqual([
+    expect(messages(await faultsIn(dataDir))).toEqual([
       `altered: numbers ${last + 1} to ${last + 50} were skipped: no event is missing, and those from here on were ` +
         `numbered anew; ledger/${path.basename(second)}, byte ${end}`,
     ]);
   });
 
-  test('[R-907] a segment that stands where another one does, or holds nothing', () => {
+  test('[R-907] a segment that stands where another one does, or holds nothing', async () => {
     dataDir = copyOf(signed);
     const overlaps = (first: number) =>
       `inserted: ledger/${segmentName(first)} begins at event ${first}, and the segment in front of it ends with ` +
       'event 300: one of them was slipped in, or numbered anew';
     putSegment(dataDir, { first: 0 });
-    expect(messages(faultsIn(dataDir))).toEqual([
+    expect(messages(await faultsIn(dataDir))).toEqual([
       `inserted: ledger/${segmentName(0)} holds no event, and others follow it: it was slipped in, or emptied`,
     ]);
     fs.rmSync(path.join(dataDir, 'ledger', segmentName(0)));
-    expect(faultsIn(dataDir)).toEqual([]);
+    expect(await faultsIn(dataDir)).toEqual([]);
     const frames = framesIn(path.join(dataDir, SEGMENT));
     const base = frames.reduce((sum, { length }) => sum + length, 0);
     putSegment(dataDir, { first: 100, base });
-    expect(messages(faultsIn(dataDir))).toEqual([overlaps(100)]);
+    expect(messages(await faultsIn(dataDir))).toEqual([overlaps(100)]);
     fs.rmSync(path.join(dataDir, 'ledger', segmentName(100)));
     putSegment(dataDir, { first: 200, base }, renumbered(frames.slice(0, 20), 200));
-    expect(messages(faultsIn(dataDir))).toEqual([overlaps(200)]);
+    expect(messages(await faultsIn(dataDir))).toEqual([overlaps(200)]);
     dataDir = copyOf(segmented);
     const [first = ''] = segmentPaths(dataDir);
     putSegment(dataDir, { first: 50, base: framesIn(first).reduce((sum, { length }) => sum + length, 0) });
-    expect(messages(faultsIn(dataDir))).toEqual([
+    expect(messages(await faultsIn(dataDir))).toEqual([
       `inserted: ledger/${segmentName(50)} holds no event, and others follow it: it was slipped in, or emptied`,
     ]);
   });
@@ -980,15 +986,15 @@ describe('collector verify does not take for intact', () => {
     const rebuilt = fs.readFileSync(level);
     // Not grown on: it lacks an event at its end.
     fs.writeFileSync(level, before);
-    expect(messages(faultsIn(dataDir, [held]))).toContain(parted(299));
+    expect(messages(await faultsIn(dataDir, [held]))).toContain(parted(299));
     fs.writeFileSync(level, rebuilt);
     await fillSigned(dataDir, [Array.from({ length: 10 }, (_, i) => loggedEvent(`more ${i}`))], {
       segmentBytes: 1 << 20,
     });
-    expect(messages(faultsIn(dataDir, [held]))).toEqual([parted(309)]);
+    expect(messages(await faultsIn(dataDir, [held]))).toEqual([parted(309)]);
     const now = fs.readFileSync(level);
     fs.writeFileSync(level, Buffer.concat([before, now.subarray(300 * 32)]));
-    expect(messages(faultsIn(dataDir, [held]))).toContain(parted(309));
+    expect(messages(await faultsIn(dataDir, [held]))).toContain(parted(309));
   });
 });
 
@@ -1003,7 +1009,7 @@ describe('collector verify tells of events that no checkpoint speaks of', () => 
     dataDir = copyOf(signed);
     rolledBack(dataDir);
     const received = frameReceivedAt(frameAt(dataDir, 1).frame, 0);
-    expect(messages(verified(dataDir))).toEqual([
+    expect(messages(await verified(dataDir))).toEqual([
       `note: 300 entries, from number 1 on, are under no checkpoint yet; the oldest was received at ${new Date(received).toISOString()}`,
     ]);
     const { code, stdout } = await run(['verify', '--data-dir', dataDir]);
@@ -1020,7 +1026,7 @@ describe('collector verify tells of events that no checkpoint speaks of', () => 
       path.join(dataDir, 'checkpoints/0000000000000300.checkpoint'),
     );
     rolledBack(dataDir);
-    expect(faultsIn(dataDir)).toEqual([]);
+    expect(await faultsIn(dataDir)).toEqual([]);
     await fillSigned(dataDir, [batch(oldest + 3_600_001)]);
     fs.renameSync(
       path.join(dataDir, 'checkpoints/0000000000000003.checkpoint'),
@@ -1030,22 +1036,22 @@ describe('collector verify tells of events that no checkpoint speaks of', () => 
       if (/^0{15}[1-9]/.test(name)) fs.rmSync(path.join(dataDir, 'checkpoints', name));
     }
     rolledBack(dataDir);
-    expect(messages(faultsIn(dataDir))).toEqual([
+    expect(messages(await faultsIn(dataDir))).toEqual([
       'checkpoint_missing: 3 entries, from number 1 on, are under no checkpoint yet; the oldest was received at ' +
         '2026-03-01T10:00:00.000Z, more than an hour before the newest: nothing was signed for so long, or newer ' +
         'checkpoints were removed',
     ]);
   });
 
-  test('[R-907] as a fault when a sink took a checkpoint over more', () => {
+  test('[R-907] as a fault when a sink took a checkpoint over more', async () => {
     dataDir = copyOf(signed);
     const state = (size: number) => [
       { sink: 'dir:/mnt/worm', state: 'ok' as const, size, at: '2026-03-01T10:00:00.000Z' },
     ];
     writeSinkStates(dataDir, state(300));
-    expect(verified(dataDir)).toEqual([]);
+    expect(await verified(dataDir)).toEqual([]);
     writeSinkStates(dataDir, state(301));
-    expect(messages(faultsIn(dataDir))).toEqual([
+    expect(messages(await faultsIn(dataDir))).toEqual([
       'checkpoint_missing: checkpoints over more entries than 300 were given out (sinks.json says 301)',
     ]);
   });
@@ -1057,7 +1063,7 @@ describe('collector verify comes to an end', () => {
   test('[R-907] where a pipe has the name of a file', async () => {
     dataDir = copyOf(signed);
     pipe(path.join(dataDir, 'ledger', segmentName(301)));
-    expect(messages(faultsIn(dataDir))).toEqual([
+    expect(messages(await faultsIn(dataDir))).toEqual([
       `unreadable: ledger/${segmentName(301)} is no regular file, and was not opened`,
     ]);
     dataDir = copyOf(signed);
@@ -1065,7 +1071,7 @@ describe('collector verify comes to an end', () => {
     fs.copyFileSync(path.join(dataDir, 'checkpoints/latest'), path.join(against, 'held'));
     pipe(path.join(against, 'pipe'));
     fs.symlinkSync('nowhere', path.join(against, 'link'));
-    expect(messages(verified(dataDir, [against]))).toEqual([
+    expect(messages(await verified(dataDir, [against]))).toEqual([
       `note: ${against}/link is no regular file and was passed over`,
       `note: ${against}/pipe is no regular file and was passed over`,
     ]);
@@ -1082,7 +1088,7 @@ describe('collector verify comes to an end', () => {
     });
   });
 
-  test('[R-907] where headers of frames were laid one inside the other', () => {
+  test('[R-907] where headers of frames were laid one inside the other', async () => {
     dataDir = copyOf(signed);
     const nested = Buffer.alloc(4 << 20, 1);
     const step = 109;
@@ -1097,17 +1103,17 @@ describe('collector verify comes to an end', () => {
     fs.truncateSync(path.join(dataDir, SEGMENT), 64);
     fs.appendFileSync(path.join(dataDir, SEGMENT), nested);
     const began = performance.now();
-    expect(messages(faultsIn(dataDir))).toEqual([
+    expect(messages(await faultsIn(dataDir))).toEqual([
       `unreadable: events 1 to 300 cannot be read: the ${nested.length} bytes in their place hold no frame; ${SEGMENT}, byte 64`,
     ]);
     expect(performance.now() - began).toBeLessThan(5000);
   });
 
-  test('[R-907] where a large file that was given holds no note', () => {
+  test('[R-907] where a large file that was given holds no note', async () => {
     const held = path.join(scratch(), 'held');
     fs.writeFileSync(held, 'no note\n\n'.repeat(4 << 20));
     const began = performance.now();
-    expect(faultsIn(signed, [held])).toMatchObject([{ kind: 'checkpoint_invalid', file: held }]);
+    expect(await faultsIn(signed, [held])).toMatchObject([{ kind: 'checkpoint_invalid', file: held }]);
     expect(performance.now() - began).toBeLessThan(10_000);
   });
 });
@@ -1115,7 +1121,7 @@ describe('collector verify comes to an end', () => {
 test('[R-907] keys of other logs are passed over when one of those that were given is of this one', async () => {
   const other = scratch();
   await fillSigned(other, [[loggedEvent('event')]], { origin: 'log.example/ward-8' });
-  const { findings } = verifyLog({
+  const { findings } = await verifyLog({
     ...{ dataDir: signed, files: nodeFiles, against: [], keys: [firstKey(other), firstKey(signed)] },
     onProgress: () => undefined,
   });

@@ -12,7 +12,7 @@ import { scratch } from '../running/scratch.js';
 /** Small segments and many checkpoints, so that each kind of step is often under way. */
 const BUSY = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB', '--checkpoint-interval-ms', '100'];
 
-function verify(dataDir: string, against: readonly string[]): Verification {
+function verify(dataDir: string, against: readonly string[]): Promise<Verification> {
   return verifyLog({ dataDir, files: nodeFiles, against, keys: [], onProgress: () => undefined });
 }
 
@@ -37,7 +37,7 @@ test('[R-907] killed 50 times under load, the log is found intact each time, als
       fs.existsSync(appended),
     ];
     const there = against.filter((_, i) => given[i]);
-    const { findings, events, checkpoints } = verify(dataDir, there);
+    const { findings, events, checkpoints } = await verify(dataDir, there);
     expect(
       findings.listed.filter(({ kind }) => kind !== 'note'),
       `round ${round}`,
@@ -80,7 +80,7 @@ test('[R-907] beside a collector under load the log is found intact, ten times',
   await senders;
   expect(load.acknowledged.size).toBeGreaterThan(500);
   expect(await collector.stop()).toBe(0);
-  const { findings, events, unsigned } = verify(dataDir, [appended]);
+  const { findings, events, unsigned } = await verify(dataDir, [appended]);
   expect(findings.listed).toEqual([]);
   expect([events, unsigned]).toEqual([load.acknowledged.size, 0]);
 }, 60_000);

@@ -4,8 +4,6 @@ import { GrowingTree } from '../../src/integrity/growing-tree.js';
 import { EMPTY_ROOT, rootAt, TilesIncomplete, type HashSource } from '../../src/integrity/merkle.js';
 import { leaves, levelsOf, mth, sha256, sourceOf, uniform } from './rfc-tree.js';
 
-const NOTHING = sourceOf([]);
-
 /** Keeps what is drained, as the files of a tree would. */
 class Kept implements HashSource {
   readonly levels: Buffer[] = [];
@@ -19,7 +17,7 @@ class Kept implements HashSource {
     }
   }
 
-  hashes(level: number, first: number, count: number): Buffer {
+  hashes(level: number, first: number, count: number): Promise<Buffer> {
     return sourceOf(this.levels).hashes(level, first, count);
   }
 }
@@ -38,7 +36,7 @@ function append(tree: GrowingTree, from: number, to: number): void {
 }
 
 test('[R-901] at every size the root is that of the definition', () => {
-  const tree = GrowingTree.at(NOTHING, 0);
+  const tree = GrowingTree.empty();
   expect(tree.root()).toEqual(EMPTY_ROOT);
   for (let size = 1; size <= 520; size++) {
     append(tree, size - 1, size);
@@ -52,10 +50,10 @@ const splits = fc
   .uniqueArray(fc.integer({ min: 0, max: SIZES }), { minLength: 1, maxLength: 12 })
   .map((sizes) => sizes.sort((a, b) => a - b));
 
-test('[R-901] however the leaves come, the tree and its levels are the same', () => {
-  fc.assert(
-    fc.property(splits, fc.func(fc.boolean()), (sizes, drainsAt) => {
-      const tree = GrowingTree.at(NOTHING, 0);
+test('[R-901] however the leaves come, the tree and its levels are the same', async () => {
+  await fc.assert(
+    fc.asyncProperty(splits, fc.func(fc.boolean()), async (sizes, drainsAt) => {
+      const tree = GrowingTree.empty();
       const kept = new Kept();
       let from = 0;
       for (const size of sizes) {
@@ -65,33 +63,33 @@ test('[R-901] however the leaves come, the tree and its levels are the same', ()
         expect(tree.root()).toEqual(roots[size]);
       }
       kept.keep(tree);
-      expect(kept.hashes(0, 0, SIZES).equals(expected.hashes(0, 0, from))).toBe(true);
-      expect(kept.hashes(1, 0, SIZES)).toEqual(expected.hashes(1, 0, Math.floor(from / 256)));
+      expect((await kept.hashes(0, 0, SIZES)).equals(await expected.hashes(0, 0, from))).toBe(true);
+      expect(await kept.hashes(1, 0, SIZES)).toEqual(await expected.hashes(1, 0, Math.floor(from / 256)));
       expect(tree.drain()).toEqual([]);
     }),
   );
 });
 
-test('[R-901] a tree taken up again goes on as one that was never interrupted', () => {
-  fc.assert(
-    fc.property(splits, (sizes) => {
+test('[R-901] a tree taken up again goes on as one that was never interrupted', async () => {
+  await fc.assert(
+    fc.asyncProperty(splits, async (sizes) => {
       const kept = new Kept();
       let from = 0;
       for (const size of sizes) {
-        const tree = GrowingTree.at(kept, from);
+        const tree = await GrowingTree.at(kept, from);
         expect(tree.drain()).toEqual([]);
         append(tree, from, size);
         from = size;
         kept.keep(tree);
         expect(tree.root()).toEqual(roots[size]);
       }
-      expect(kept.hashes(0, 0, SIZES).equals(expected.hashes(0, 0, from))).toBe(true);
-      expect(kept.hashes(1, 0, SIZES)).toEqual(expected.hashes(1, 0, Math.floor(from / 256)));
+      expect((await kept.hashes(0, 0, SIZES)).equals(await expected.hashes(0, 0, from))).toBe(true);
+      expect(await kept.hashes(1, 0, SIZES)).toEqual(await expected.hashes(1, 0, Math.floor(from / 256)));
     }),
   );
 });
 
-test('a tree is taken up from the last partial tile of each level and nothing else', () => {
+test('a tree is taken up from the last partial tile of each level and nothing else', async () => {
   const asked: number[][] = [];
   const levels = uniform(sha256('the same'));
   const source: HashSource = {
@@ -100,7 +98,7 @@ test('a tree is taken up from the last partial tile of each level and nothing el
       return levels.hashes(...question);
     },
   };
-  GrowingTree.at(source, 70_000);
+  await GrowingTree.at(source, 70_000);
   expect(asked.sort()).toEqual([
     [0, 69_888, 112],
     [1, 256, 17],
@@ -108,36 +106,38 @@ test('a tree is taken up from the last partial tile of each level and nothing el
   ]);
 });
 
-test('a tree whose last tiles are not all there is not taken up', () => {
+test('a tree whose last tiles are not all there is not taken up', async () => {
   const [level0, level1] = [everything, Buffer.alloc(4 * 32)];
-  expect(() => GrowingTree.at(sourceOf([level0, level1]), SIZES)).not.toThrow();
-  expect(() => GrowingTree.at(sourceOf([level0, level1]), SIZES + 1)).toThrow(TilesIncomplete);
-  expect(() => GrowingTree.at(sourceOf([level0, level1.subarray(1)]), SIZES)).toThrow(TilesIncomplete);
-  expect(() => GrowingTree.at(sourceOf([level0]), SIZES)).toThrow(TilesIncomplete);
+  await expect(GrowingTree.at(sourceOf([level0, level1]), SIZES)).resolves.toBeDefined();
+  await expect(GrowingTree.at(sourceOf([level0, level1]), SIZES + 1)).rejects.toThrow(TilesIncomplete);
+  await expect(GrowingTree.at(sourceOf([level0, level1.subarray(1)]), SIZES)).rejects.toThrow(
+    TilesIncomplete,
+  );
+  await expect(GrowingTree.at(sourceOf([level0]), SIZES)).rejects.toThrow(TilesIncomplete);
   for (const size of [-1, 0.5, Number.NaN, 2 ** 53]) {
-    expect(() => GrowingTree.at(sourceOf([level0]), size)).toThrow(RangeError);
+    await expect(GrowingTree.at(sourceOf([level0]), size)).rejects.toThrow(RangeError);
   }
 });
 
-test('neither its size nor the numbers of its hashes are cut off at 32 bits', () => {
+test('neither its size nor the numbers of its hashes are cut off at 32 bits', async () => {
   const leaf = sha256('the same');
   const source = uniform(leaf);
   for (const size of [2 ** 31, 2 ** 32, 2 ** 40, 2 ** 48, 2 ** 53 - 4]) {
-    const tree = GrowingTree.at(source, size - 3);
+    const tree = await GrowingTree.at(source, size - 3);
     tree.append(Buffer.alloc(6 * 32, leaf), 6);
     expect(tree.size).toBe(size + 3);
-    expect(tree.root()).toEqual(rootAt(source, size + 3));
+    expect(tree.root()).toEqual(await rootAt(source, size + 3));
     const drained = tree.drain();
     expect(drained[0]).toEqual({ level: 0, first: size - 3, hashes: Buffer.alloc(6 * 32, leaf) });
     for (const { level, first, hashes } of drained.slice(1)) {
       expect(first).toBe(Math.floor((size - 3) / 256 ** level));
-      expect(hashes).toEqual(source.hashes(level, first, 1));
+      expect(hashes).toEqual(await source.hashes(level, first, 1));
     }
   }
 });
 
 test('roots and drained hashes are copies: nothing that is done with them, or after, changes anything', () => {
-  const tree = GrowingTree.at(NOTHING, 0);
+  const tree = GrowingTree.empty();
   append(tree, 0, 300);
   const root = tree.root();
   tree.root().fill(0);
@@ -150,12 +150,12 @@ test('roots and drained hashes are copies: nothing that is done with them, or af
   expect(drained[1]).toEqual({ level: 1, first: 0, hashes: mth(ALL.slice(0, 256)) });
   drained[0]?.hashes.fill(0);
   expect(tree.root()).toEqual(mth(ALL.slice(0, 900)));
-  GrowingTree.at(NOTHING, 0).root().fill(0);
-  expect(GrowingTree.at(NOTHING, 0).root()).toEqual(mth([]));
+  GrowingTree.empty().root().fill(0);
+  expect(GrowingTree.empty().root()).toEqual(mth([]));
 });
 
 test('what is appended is not kept: its buffer may be used again', () => {
-  const tree = GrowingTree.at(NOTHING, 0);
+  const tree = GrowingTree.empty();
   const batch = Buffer.from(everything.subarray(0, 5 * 32));
   tree.append(batch, 5);
   batch.fill(0);
@@ -165,8 +165,8 @@ test('what is appended is not kept: its buffer may be used again', () => {
   expect(tree.size).toBe(5);
 });
 
-test('memory does not grow with the tree', () => {
-  const tree = GrowingTree.at(NOTHING, 0);
+test('memory does not grow with the tree', async () => {
+  const tree = GrowingTree.empty();
   const leaf = sha256('the same');
   const batch = Buffer.alloc(1_000 * 32, leaf);
   const drained: number[] = [];
@@ -176,7 +176,7 @@ test('memory does not grow with the tree', () => {
     for (const { level, hashes } of tree.drain()) drained[level] = (drained[level] ?? 0) + hashes.length / 32;
   }
   expect(drained).toEqual([1_000_000, 3906, 15]);
-  expect(tree.root()).toEqual(rootAt(uniform(leaf), 1_000_000));
+  expect(tree.root()).toEqual(await rootAt(uniform(leaf), 1_000_000));
   // One huge batch does not leave its buffer behind.
   tree.append(Buffer.alloc(100_000 * 32, leaf), 100_000);
   tree.drain();

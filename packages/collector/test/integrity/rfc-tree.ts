@@ -75,7 +75,7 @@ export function levelsOf(d: readonly Buffer[]): HashSource {
 export function sourceOf(levels: readonly Buffer[]): HashSource {
   return {
     hashes: (level, first, count) =>
-      levels[level]?.subarray(first * 32, (first + count) * 32) ?? Buffer.alloc(0),
+      Promise.resolve(levels[level]?.subarray(first * 32, (first + count) * 32) ?? Buffer.alloc(0)),
   };
 }
 
@@ -90,7 +90,9 @@ export function uniform(leaf: Buffer): HashSource {
     }
     return hash;
   };
-  return { hashes: (level, _first, count) => Buffer.alloc(count * 32, ofHeight(8 * level)) };
+  return {
+    hashes: (level, _first, count) => Promise.resolve(Buffer.alloc(count * 32, ofHeight(8 * level))),
+  };
 }
 
 /** RFC 9162 section 2.1.3.2, with a leaf hash. Numbers of more than 32 bits need BigInt to be shifted. */

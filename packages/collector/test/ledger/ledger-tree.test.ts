@@ -275,7 +275,7 @@ describe('the tree over the ledger', () => {
     expect(world.latest().size).toBe(0);
     expect(new Set(world.troubles)).toEqual(new Set(['no checkpoint could be made; it is tried again']));
     // Its hashes are on the disk meanwhile, and not in memory.
-    expect(TreeFiles.read(DATA, world.disk.files).hashCount(0)).toBe(1000);
+    expect(await TreeFiles.read(DATA, world.disk.files).hashCount(0)).toBe(1000);
     // It is not asked at every interval while it fails.
     expect(asked).toBeLessThan(7);
     down = false;
@@ -432,7 +432,9 @@ describe('[R-904] a start refuses', () => {
       await world.open();
       expect(world.troubles).toEqual([expect.stringContaining('made anew from the events')]);
       // At once, and not with the next event.
-      expect(rootAt(TreeFiles.read(DATA, world.disk.files), 2500).equals(rootOf(world.stored))).toBe(true);
+      expect((await rootAt(TreeFiles.read(DATA, world.disk.files), 2500)).equals(rootOf(world.stored))).toBe(
+        true,
+      );
       world.add(events(24));
       await world.tree?.close();
       expect(world.latest().size).toBe(2524);

@@ -214,7 +214,8 @@ describe('a directory sink', () => {
   test('says that the tree lacks hashes when it has to compare and cannot', async () => {
     const directory = scratchDirectory();
     await give(sinkOn(directory), 200);
-    const empty = { tiles: { hashes: () => Buffer.alloc(0) }, entries: log.entries, logKeys: log.logKeys };
+    const tiles = { hashes: () => Promise.resolve(Buffer.alloc(0)) };
+    const empty = { tiles, entries: log.entries, logKeys: log.logKeys };
     const sink = new DirectorySink({ path: directory, shown: 'dir:', files: nodeSinkFiles, log: empty });
     const notes = [log.published(210)];
     const error = await rejection(sink.deliver(notes, attemptFor(notes)));

@@ -42,13 +42,21 @@ export interface Rest {
   readonly count: number;
 }
 
-export type LogItem = WholeFrame | Rest;
+/** Whether the frame is the event with this sequence: to be answered by `next`, false when nothing can tell. */
+export interface Question {
+  readonly kind: 'question';
+  readonly buffer: Buffer;
+  readonly offset: number;
+  readonly sequence: number;
+}
+
+export type LogItem = WholeFrame | Rest | Question;
+/** Answers are of use to questions alone. */
+type Items<Returned = void> = Generator<LogItem, Returned, boolean | undefined>;
 
 export interface ForensicOptions {
   /** So many events a signed checkpoint covers: all of them were durable, and no torn tail begins among them. */
   readonly covered: number;
-  /** Whether the frame is this event, if something can tell. */
-  readonly isEvent: (buffer: Buffer, offset: number, sequence: number) => boolean;
 }
 
 /** Small enough to stay in a core's own cache while its frames are hashed. */
@@ -97,7 +105,7 @@ export class ForensicReader {
   }
 
   /** Everything that lies in the segments, in the order in which it lies there. To be called once. */
-  *items(): Generator<LogItem, void> {
+  *items(): Items {
     const place = this.#place;
     for (const [i, segment] of this.segments.entries()) {
       const missing = segment.firstSequence - this.#due;
@@ -161,7 +169,7 @@ export class ForensicReader {
   }
 
   /** What lies where no frame does; on return the next frame is found, or the segment is at its end. */
-  *#behindFrames(segment: number): Generator<LogItem, void> {
+  *#behindFrames(segment: number): Items {
     const isLast = segment === this.segments.length - 1;
     if (isLast && this.#due > this.#options.covered) {
       const start = this.#position;
@@ -183,7 +191,7 @@ export class ForensicReader {
   }
 
   /** What lies from here to the next frame that holds, or to the end of the segment. */
-  *#behindDamage(segment: number): Generator<LogItem, void> {
+  *#behindDamage(segment: number): Items {
     const start = this.#position;
     const found = this.#nextFrame(start + 1);
     if (found === undefined) {
@@ -204,13 +212,7 @@ export class ForensicReader {
   }
 
   /** The bytes from `start` to `end`, in the place of `count` events: frame by frame if their sizes lead there. */
-  *#stretch(
-    segment: number,
-    start: number,
-    end: number,
-    count: number,
-    kind: Rest['kind'],
-  ): Generator<LogItem, void> {
+  *#stretch(segment: number, start: number, end: number, count: number, kind: Rest['kind']): Items {
     const ends = this.#ends(start, end, count);
     if (ends.length === 0) yield this.#rest(kind, segment, start, end - start, count);
     let at = start;
@@ -242,7 +244,7 @@ export class ForensicReader {
   }
 
   /** Events that the segment lacks at its end, by what the next one begins with. */
-  *#gapBehind(segment: number): Generator<LogItem, void> {
+  *#gapBehind(segment: number): Items {
     const missing = (this.segments[segment + 1]?.firstSequence ?? 0) - this.#due;
     if (missing <= 0) return;
     yield this.#rest('missing', segment, this.#end, 0, missing);
@@ -250,8 +252,8 @@ export class ForensicReader {
   }
 
   /** What is due changes at the frame here, unless only its header says so. */
-  *#leap(segment: number, size: number): Generator<LogItem, void> {
-    const ahead = this.#ahead(size);
+  *#leap(segment: number, size: number): Items {
+    const ahead = yield* this.#ahead(size);
     if (ahead > 0) yield this.#rest('missing', segment, this.#position, 0, ahead);
     this.#due += ahead;
     // The window may have moved for looking ahead.
@@ -263,13 +265,14 @@ export class ForensicReader {
    * when those behind it go on as if it were what is due, or it is known to be that. Less than none when something was
    * put in front of it.
    */
-  #ahead(size: number): number {
+  *#ahead(size: number): Items<number> {
     const { buffer } = this.#place;
     const at = this.#position - this.#windowStart;
     const said = frameSequence(buffer, at);
-    const { isEvent, covered } = this.#options;
-    if (isEvent(buffer, at, this.#due)) return 0;
-    const isSaid = isEvent(buffer, at, said);
+    const { covered } = this.#options;
+    const isEvent = (sequence: number): Question => ({ kind: 'question', buffer, offset: at, sequence });
+    if (yield isEvent(this.#due)) return 0;
+    const isSaid = yield isEvent(said);
     let position = this.#position + size;
     let goesOn = false;
     for (let i = 1; i <= LOOK_AHEAD; i++) {

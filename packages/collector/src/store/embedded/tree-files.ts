@@ -11,7 +11,7 @@
  */
 import path from 'node:path';
 import { systemCode } from '../../system-code.js';
-import type { TreeReader, TreeStore } from '../tree-store.js';
+import { HeadMoved, type TreeReader, type TreeStore } from '../tree-store.js';
 import type { Files } from './files.js';
 
 const HASH_BYTES = 32;
@@ -55,24 +55,30 @@ export class TreeFiles implements TreeStore {
     return new TreeFiles(files, dataDirectory, false);
   }
 
-  hashes(level: number, first: number, count: number): Buffer {
-    const fd = this.#levelFile(level);
-    if (fd === undefined) return Buffer.alloc(0);
-    const bytes = Buffer.allocUnsafe(count * HASH_BYTES);
-    const got = this.#files.read(fd, bytes, 0, bytes.length, first * HASH_BYTES);
-    return bytes.subarray(0, got - (got % HASH_BYTES));
+  hashes(level: number, first: number, count: number): Promise<Buffer> {
+    return promised(() => {
+      const fd = this.#levelFile(level);
+      if (fd === undefined) return Buffer.alloc(0);
+      const bytes = Buffer.allocUnsafe(count * HASH_BYTES);
+      const got = this.#files.read(fd, bytes, 0, bytes.length, first * HASH_BYTES);
+      return bytes.subarray(0, got - (got % HASH_BYTES));
+    });
   }
 
-  hashCount(level: number): number {
-    const fd = this.#levelFile(level);
-    return fd === undefined ? 0 : Math.floor(this.#files.size(fd) / HASH_BYTES);
+  hashCount(level: number): Promise<number> {
+    return promised(() => {
+      const fd = this.#levelFile(level);
+      return fd === undefined ? 0 : Math.floor(this.#files.size(fd) / HASH_BYTES);
+    });
   }
 
-  put(level: number, first: number, hashes: Buffer): void {
-    const fd = this.#levelFile(level, true);
-    if (fd === undefined) throw new Error(`level ${level} cannot be made`);
-    this.#dirty.add(fd);
-    this.#files.write(fd, hashes, hashes.length, first * HASH_BYTES);
+  put(level: number, first: number, hashes: Buffer): Promise<void> {
+    return promised(() => {
+      const fd = this.#levelFile(level, true);
+      if (fd === undefined) throw new Error(`level ${level} cannot be made`);
+      this.#dirty.add(fd);
+      this.#files.write(fd, hashes, hashes.length, first * HASH_BYTES);
+    });
   }
 
   async flush(): Promise<void> {
@@ -88,20 +94,30 @@ export class TreeFiles implements TreeStore {
     }
   }
 
-  checkpoint(): string | undefined {
-    return this.#readNote('latest');
+  head(): Promise<string | undefined> {
+    return promised(() => this.#readNote('latest'));
   }
 
-  async setCheckpoint(note: string, size: number, keep: boolean): Promise<void> {
+  /** The lock on the directory keeps a second sequencer away, so nothing comes between the look and the swap. */
+  async swapHead(expected: string | undefined, note: string, keptSize?: number): Promise<void> {
+    const head = this.#readNote('latest');
+    if (head !== expected) {
+      const is = head === undefined ? 'is missing' : 'is not the one that this collector has put there';
+      throw new HeadMoved(`checkpoints/latest ${is}: it was changed by another hand`);
+    }
     const bytes = Buffer.from(note);
-    // Kept first: one that nobody knows of yet harms nobody.
-    if (keep) await this.#files.replace(path.join(this.#checkpoints, keptName(size)), bytes);
+    // Kept first: a checkpoint that was given to no one does no harm.
+    if (keptSize !== undefined) {
+      await this.#files.replace(path.join(this.#checkpoints, keptName(keptSize)), bytes);
+    }
     await this.#files.replace(path.join(this.#checkpoints, 'latest'), bytes);
   }
 
-  close(): void {
-    for (const fd of this.#levels) if (fd !== undefined) this.#files.close(fd);
-    this.#levels.length = 0;
+  close(): Promise<void> {
+    return promised(() => {
+      for (const fd of this.#levels) if (fd !== undefined) this.#files.close(fd);
+      this.#levels.length = 0;
+    });
   }
 
   /** The descriptor of a level's file; undefined when there is none and it is not to be made. */
@@ -135,6 +151,11 @@ export class TreeFiles implements TreeStore {
       this.#files.close(fd);
     }
   }
+}
+
+/** Done now: from the page cache a read takes less time than the thread pool takes to begin it. */
+function promised<Value>(work: () => Value): Promise<Value> {
+  return new Promise((resolve) => resolve(work()));
 }
 
 function keptName(size: number): string {
