@@ -1,5 +1,5 @@
 /**
- * Fills a ledger up to a number of events, through the collector's own store and tree and not over HTTP.
+ * Fills a ledger up to a number of events, through the collector's own store and sequencer and not over HTTP.
  *
  *   node bench/fill.mjs <data directory> <events> <key id>
  *
@@ -25,12 +25,11 @@ const RETRY_AFTER_MS = 100;
 const load = (file) => import(pathToFileURL(path.join(DIST, file)));
 const { loadConfig } = await load('config.js');
 const { commitmentOf } = await load('integrity/merkle.js');
-const { LedgerTree } = await load('ledger/ledger-tree.js');
 const { fillSalt } = await load('ledger/salt.js');
+const { Sequencer } = await load('ledger/sequencer.js');
 const { SigningKeys } = await load('signing/key-directory.js');
 const { lockDirectory } = await load('store/embedded/directory-lock.js');
 const { EmbeddedStore } = await load('store/embedded/embedded-store.js');
-const { EventReader } = await load('store/embedded/event-reader.js');
 const { nodeFiles } = await load('store/embedded/files.js');
 const { frameSize } = await load('store/embedded/frame.js');
 const { TreeFiles } = await load('store/embedded/tree-files.js');
@@ -48,7 +47,7 @@ const store = await EmbeddedStore.open({
   vouchedEntries: signed,
   onTrouble,
 });
-const leaves = await LedgerTree.open({
+const sequencer = await Sequencer.open({
   store: TreeFiles.open(directory, nodeFiles),
   signer: SigningKeys.openOrCreate({
     dataDir: directory,
@@ -56,8 +55,7 @@ const leaves = await LedgerTree.open({
     origin: () => `collector/${store.opened.ledgerId}`,
     onTrouble,
   }),
-  events: new EventReader(directory, nodeFiles),
-  size: store.opened.entries,
+  committed: store.committed,
   intervalMs: config.checkpointIntervalMs,
   onCheckpoint: (note) => (signed = Number(note.split('\n')[1])),
   onTrouble,
@@ -114,7 +112,6 @@ while (events < total && !stopped) {
   const candidates = total - events >= BATCH ? batch : batch.slice(0, total - events);
   for (const event of candidates) renew(event, now);
   const outcomes = await append(candidates);
-  leaves.add(candidates, outcomes);
   if (outcomes.some((outcome) => outcome !== 'accepted')) throw new Error('an event was not new');
   events += candidates.length;
   if (performance.now() - told >= TELL_EVERY_MS) {
@@ -122,11 +119,11 @@ while (events < total && !stopped) {
     const rate = (events - before) / ((told - since) / 1000);
     console.error(`fill: ${whole(events)} of ${whole(total)} events, ${whole(rate)} a second`);
   }
-  // Lets signals, checkpoints and the index's own work have their turn.
+  // Lets signals, the sequencer and the index's own work have their turn.
   await new Promise(setImmediate);
 }
 const seconds = (performance.now() - since) / 1000;
-await leaves.close();
+await sequencer.close();
 await store.close();
 lock.release();
 const entries = store.opened.entries + events - before;

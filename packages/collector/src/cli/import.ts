@@ -151,7 +151,7 @@ class Import {
     const rejects = file === undefined ? undefined : openRejects(file);
     if (rejects !== undefined) closings.push(() => rejects.close());
     const ledger = dryRun ? undefined : await this.#openLedger(rejects, closings);
-    const importer = (this.#importer = new Importer({ inputs: this.#files, ledger, rejects }));
+    const importer = (this.#importer = new Importer({ inputs: this.#files, store: ledger?.store, rejects }));
     try {
       const stoppedBy = await this.#pump(importer);
       this.#complete = stoppedBy === undefined;
@@ -172,10 +172,10 @@ class Import {
     if (exposure !== undefined) this.#warn(exposure, '');
     closings.push(async () => {
       if (this.#ledger === undefined || this.#unsafe) return;
-      const { accessLog, leaves, store } = this.#ledger;
-      const append = async (entry: Candidate) => leaves.add([entry], await store.append([entry]));
+      const { accessLog, sequencer, store } = this.#ledger;
+      const append = async (entry: Candidate) => void (await store.append([entry]));
       await accessLog(append).close();
-      await leaves.close();
+      await sequencer.close();
       await store.close();
     });
     const { organisation, kind, profile, fix } = this.#options;

@@ -66,11 +66,11 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
     say({ type: 'refused', because: refusalOf(error), reason: refusedBecause(error) });
     return;
   }
-  const { store, leaves } = opened;
+  const { store, sequencer } = opened;
   counters.holds(store.opened);
   const ledger = new Ledger({
     store,
-    leaves,
+    sequencer,
     rings: [new RingReader(data.ring, data.answers)],
     doorbell: new Int32Array(data.ring.doorbell),
     maxDepth: data.maxDepth,

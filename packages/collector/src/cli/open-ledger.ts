@@ -4,7 +4,8 @@
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import type { CheckpointSigner } from '../integrity/signer.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../ledger/access-log-heads.js';
-import { CheckpointContradicted, LedgerTree } from '../ledger/ledger-tree.js';
+import { Sequencer } from '../ledger/sequencer.js';
+import { CheckpointContradicted } from '../ledger/signed-tree.js';
 import { CheckpointTrouble, type CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
 import { CommandSigner, SigningCommandUnfit } from '../signing/command-signer.js';
 import { SigningKeys } from '../signing/key-directory.js';
@@ -17,7 +18,6 @@ import {
   type DirectoryLock,
 } from '../store/embedded/directory-lock.js';
 import { EmbeddedStore, type Held } from '../store/embedded/embedded-store.js';
-import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles, type HeldFile } from '../store/embedded/files.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged } from '../store/store.js';
@@ -56,7 +56,7 @@ export interface LedgerEars {
 
 export interface OpenLedger {
   readonly store: EmbeddedStore;
-  readonly leaves: LedgerTree;
+  readonly sequencer: Sequencer;
   /**
    * Begins to look after the access log.
    * @param append as in AccessLogHeadsOptions. @param intervalMs only looks when it is asked to, when undefined.
@@ -88,7 +88,7 @@ class ConfigurationUnfit extends Error {
 
 /**
  * On return everything is whole, and events may be taken. The caller holds the directory's lock, and closes what looks
- * after the access log first, then the leaves and the store.
+ * after the access log first, then the sequencer and the store.
  * @throws whatever is wrong; {@link refusalOf} tells what kind of thing that is.
  */
 export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
@@ -115,11 +115,10 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
     throw new ConfigurationUnfit(`--log-origin: this log began as ${signer.origin}, and its name stays`);
   }
   const trouble = new CheckpointTrouble(dataDir);
-  const leaves = await LedgerTree.open({
+  const sequencer = await Sequencer.open({
     store: treeStore,
     signer,
-    events: new EventReader(dataDir, nodeFiles),
-    size: store.opened.entries,
+    committed: store.committed,
     intervalMs: settings.checkpointIntervalMs,
     onCheckpoint,
     onTrouble,
@@ -136,7 +135,7 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
       ...(intervalMs !== undefined && { intervalMs }),
       onAltered: (reason) => onAlarm('access.log was changed; see collector verify', reason),
     });
-  return { store, leaves, accessLog };
+  return { store, sequencer, accessLog };
 }
 
 /**

@@ -1,9 +1,8 @@
 /**
- * Stores prepared batches as the ledger does with those that come by HTTP (ledger/ledger.ts): salt, commitment, append, and
- * then the leaves. Counts what became of each line, and tells the reject file of those that were not stored.
+ * Stores prepared batches as the ledger does with those that come by HTTP (ledger/ledger.ts): salt, commitment, append.
+ * Counts what became of each line, and tells the reject file of those that were not stored.
  */
 import { commitmentOf } from '../integrity/merkle.js';
-import type { Leaves } from '../ledger/ledger.js';
 import { fillSalt } from '../ledger/salt.js';
 import type { Candidate, Outcome, Store } from '../store/store.js';
 import { eventsOf, type PreparedBatch, type PreparedEvent } from './batch.js';
@@ -34,7 +33,7 @@ export interface InputTally {
 export interface ImporterOptions {
   readonly inputs: readonly string[];
   /** Undefined in a dry run: then an event that passes its examination counts as stored, and nothing is. */
-  readonly ledger: { readonly store: Store; readonly leaves: Leaves } | undefined;
+  readonly store: Store | undefined;
   readonly rejects: Pick<RejectFile, 'write'> | undefined;
 }
 
@@ -88,8 +87,8 @@ export class Importer {
   }
 
   async #store(events: readonly PreparedEvent[]): Promise<readonly Outcome[]> {
-    const { ledger } = this.#options;
-    if (ledger === undefined || events.length === 0) return events.map(() => 'accepted');
+    const { store } = this.#options;
+    if (store === undefined || events.length === 0) return events.map(() => 'accepted');
     const receivedAt = Date.now();
     const candidates: Candidate[] = events.map((event) => {
       const { kind, profile, organisation, eventId, runId, parentId, salted } = event;
@@ -98,9 +97,6 @@ export class Importer {
       const keyId = IMPORT_KEY_ID;
       return { kind, profile, organisation, keyId, receivedAt, eventId, runId, parentId, salted, commitment };
     });
-    const appended = ledger.store.append(candidates);
-    const outcomes = appended instanceof Promise ? await appended : appended;
-    ledger.leaves.add(candidates, outcomes);
-    return outcomes;
+    return store.append(candidates);
   }
 }

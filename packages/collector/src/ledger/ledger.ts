@@ -24,17 +24,10 @@ import { fillSalt } from './salt.js';
 
 export type LedgerState = 'open' | 'refusing' | 'failed';
 
-/** Where the leaves of the tree are put (ledger-tree.ts). */
-export interface Leaves {
-  /** A batch is durable: what was accepted of it are the next leaves, in this order. Memory only, and never throws. */
-  add(batch: readonly Candidate[], outcomes: readonly Outcome[]): void;
-  /** On return the tree is brought to the disk, as far as that can be done. */
-  close(): Promise<void>;
-}
-
 export interface LedgerOptions {
   readonly store: Store;
-  readonly leaves: Leaves;
+  /** On its `close`, what is durable is sequenced and signed, as far as that can be done (sequencer.ts). */
+  readonly sequencer: { close(): Promise<void> };
   readonly rings: readonly RingReader[];
   /** One word, shared with the writers of the rings: rung at each publication. */
   readonly doorbell: Int32Array;
@@ -85,7 +78,7 @@ export class Ledger {
   /** On the clock of `performance.now`. */
   #lookedAt = performance.now();
   #refusedAt = 0;
-  #leavesClosed: Promise<void> | undefined;
+  #sequenced: Promise<void> | undefined;
 
   constructor(options: LedgerOptions) {
     this.#options = options;
@@ -115,7 +108,7 @@ export class Ledger {
 
   /** Serves the rings until `stop`. Resolves with the store closed; never rejects for what an event holds. */
   async run(): Promise<void> {
-    const { doorbell, store, leaves } = this.#options;
+    const { doorbell, store, sequencer } = this.#options;
     for (;;) {
       const rung = Atomics.load(doorbell, 0);
       const stored = await this.#storeOwn();
@@ -130,7 +123,7 @@ export class Ledger {
       const wait = Atomics.waitAsync(doorbell, 0, rung, LOOK_EVERY_MS);
       if (wait.async) await wait.value;
     }
-    await (this.#leavesClosed ??= leaves.close());
+    await (this.#sequenced ??= sequencer.close());
     await store.close();
   }
 
@@ -144,7 +137,6 @@ export class Ledger {
       const outcomes = await this.#options.store.append([entry]);
       if (outcomes[0] !== 'accepted')
         throw new Error(`an entry of the log's own was ${outcomes[0] ?? 'lost'}`);
-      this.#options.leaves.add([entry], outcomes);
       resolve();
     } catch (error) {
       // A full disk is met by the next event too, and told then.
@@ -211,7 +203,7 @@ export class Ledger {
   /** One answer a candidate, whatever happens. */
   async #store(candidates: readonly Candidate[]): Promise<readonly Answer[]> {
     if (candidates.length === 0) return [];
-    const { store, leaves, counters } = this.#options;
+    const { store, counters } = this.#options;
     if (this.#state === 'failed') {
       counters.failed('unknown', candidates.length);
       return candidates.map(() => 'unknown');
@@ -219,7 +211,6 @@ export class Ledger {
     try {
       const appended = store.append(candidates);
       const outcomes = appended instanceof Promise ? await appended : appended;
-      leaves.add(candidates, outcomes);
       counters.decided(outcomes);
       // Repeats alone write nothing and so prove nothing of the disk.
       if (outcomes.includes('accepted')) this.#enter('open', undefined);
@@ -268,12 +259,15 @@ export class Ledger {
     this.#enter('failed', cause);
   }
 
-  /** Has signed what was acknowledged, so that no start takes what is left of it for the whole, and tells then. */
+  /**
+   * Has signed what was acknowledged and can still be read, so that no start takes what is left of it for the whole,
+   * and tells then.
+   */
   #seal(cause: LogChanged): void {
     this.#state = 'failed';
-    this.#leavesClosed ??= this.#options.leaves.close();
+    this.#sequenced ??= this.#options.sequencer.close();
     const tell = () => this.#options.onState('failed', cause);
-    Promise.race([this.#leavesClosed, sleep(SEAL_MS)]).then(tell, tell);
+    Promise.race([this.#sequenced, sleep(SEAL_MS)]).then(tell, tell);
   }
 
   #enter(state: LedgerState, cause: unknown): void {

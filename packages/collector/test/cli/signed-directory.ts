@@ -4,11 +4,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { AccessLogHeads } from '../../src/ledger/access-log-heads.js';
-import { LedgerTree } from '../../src/ledger/ledger-tree.js';
+import { Sequencer } from '../../src/ledger/sequencer.js';
 import { SigningKeys } from '../../src/signing/key-directory.js';
 import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
 import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
-import { EventReader } from '../../src/store/embedded/event-reader.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
 import { TreeFiles } from '../../src/store/embedded/tree-files.js';
 import { candidate, type Made, type Wanted } from '../store/candidate.js';
@@ -36,7 +35,7 @@ export async function fillSigned(
     throw new Error(what, { cause: error });
   };
   const store = await EmbeddedStore.open({ directory: dataDir, segmentBytes, onTrouble });
-  const tree = await LedgerTree.open({
+  const sequencer = await Sequencer.open({
     store: TreeFiles.open(dataDir, nodeFiles),
     signer: SigningKeys.openOrCreate({
       dataDir,
@@ -44,22 +43,21 @@ export async function fillSigned(
       origin: () => origin,
       onTrouble,
     }),
-    events: new EventReader(dataDir, nodeFiles),
-    size: store.opened.entries,
+    committed: store.committed,
     intervalMs: 3_600_000,
     onCheckpoint: () => undefined,
     onTrouble,
   });
-  for (const batch of batches) tree.add(batch, await store.append(batch));
+  for (const batch of batches) await store.append(batch);
   const heads = new AccessLogHeads({
     store: new AccessLogFile(dataDir),
     newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead),
-    append: async (entry) => tree.add([entry], await store.append([entry])),
+    append: async (entry) => void (await store.append([entry])),
     onTrouble,
     onAltered: (reason) => onTrouble('the access log was changed', reason),
   });
   await heads.close();
-  await tree.close();
+  await sequencer.close();
   await store.close();
 }
 

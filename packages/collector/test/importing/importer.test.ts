@@ -5,13 +5,7 @@ import { BatchBuilder, BlockPool, type PreparedBatch } from '../../src/importing
 import { Importer, IMPORT_KEY_ID } from '../../src/importing/importer.js';
 import type { Refusal } from '../../src/importing/line-fault.js';
 import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
-import {
-  CommitUnknown,
-  NotCommitted,
-  type Candidate,
-  type Outcome,
-  type Store,
-} from '../../src/store/store.js';
+import { CommitUnknown, NotCommitted, type Candidate, type Store } from '../../src/store/store.js';
 import { outcomeText } from '../running/sample-events.js';
 import { uuidBytes } from '../store/candidate.js';
 import { published } from '../store/embedded/fake-id-index.js';
@@ -56,26 +50,32 @@ class Kept {
   }
 }
 
-/** What reaches the tree. */
-class Noted {
-  accepted: Candidate[] = [];
-  add(candidates: readonly Candidate[], outcomes: readonly Outcome[]): void {
-    this.accepted.push(...candidates.filter((_, i) => outcomes[i] === 'accepted'));
-  }
-  close = () => Promise.resolve();
-}
-
 let rejects: Kept;
-let leaves: Noted;
+/** What the store accepted. */
+let accepted: Candidate[];
 
 beforeEach(() => {
   rejects = new Kept();
-  leaves = new Noted();
+  accepted = [];
   published.clear();
 });
 
+/** Notes what is accepted. */
+function noting(store: Store): Store {
+  return {
+    append: async (batch) => {
+      const outcomes = await store.append(batch);
+      accepted.push(...batch.filter((_, i) => outcomes[i] === 'accepted'));
+      return outcomes;
+    },
+    look: () => store.look(),
+    prove: () => store.prove(),
+    close: () => store.close(),
+  };
+}
+
 function importerInto(store: Store): Importer {
-  return new Importer({ inputs: ['events.ndjson'], ledger: { store, leaves }, rejects });
+  return new Importer({ inputs: ['events.ndjson'], store: noting(store), rejects });
 }
 
 async function storeOn(disk: MemoryDisk): Promise<EmbeddedStore> {
@@ -88,8 +88,8 @@ describe('an importer [R-714]', () => {
     expect(isKeyId(IMPORT_KEY_ID)).toBe(false);
     expect(IMPORT_KEY_ID).toHaveLength(newKeyId().length);
     await importerInto(await storeOn(new MemoryDisk())).take(batch(1, [{ id: randomUUID() }]));
-    expect(leaves.accepted).toMatchObject([{ keyId: IMPORT_KEY_ID }]);
-    expect(Date.now() - (leaves.accepted[0]?.receivedAt ?? 0)).toBeLessThan(10_000);
+    expect(accepted).toMatchObject([{ keyId: IMPORT_KEY_ID }]);
+    expect(Date.now() - (accepted[0]?.receivedAt ?? 0)).toBeLessThan(10_000);
   });
 
   test('salts each event anew and commits to salt and body', async () => {
@@ -101,7 +101,7 @@ describe('an importer [R-714]', () => {
         { id: two, body: '{}' },
       ]),
     );
-    const [first, second] = leaves.accepted;
+    const [first, second] = accepted;
     expect(first?.commitment).toEqual(hash('sha256', first?.salted ?? '', 'buffer'));
     expect(first?.commitment).not.toEqual(second?.commitment);
   });
@@ -127,7 +127,7 @@ describe('an importer [R-714]', () => {
       { line: 5, code: 'event_id_conflict', outcome: 'conflict', eventId: one, bytes: Buffer.from(other) },
       { line: 6, code: 'invalid_json', outcome: 'rejected' },
     ]);
-    expect(leaves.accepted).toHaveLength(4);
+    expect(accepted).toHaveLength(4);
   });
 
   test('tells of an event whose stored place cannot be read', async () => {
@@ -166,7 +166,7 @@ describe('an importer [R-714]', () => {
     expect(taken).toBeGreaterThan(0);
     expect(importer.tallies).toMatchObject([{ lines: 50 * taken, stored: 50 * taken, refused: taken }]);
     expect(rejects.told).toHaveLength(taken);
-    expect(leaves.accepted).toHaveLength(50 * taken);
+    expect(accepted).toHaveLength(50 * taken);
 
     disk.capacity = Infinity;
     const again = importerInto(await storeOn(disk.afterKill()));
@@ -183,7 +183,7 @@ describe('an importer [R-714]', () => {
   });
 
   test('stores nothing in a dry run, and tells of refusals all the same', async () => {
-    const importer = new Importer({ inputs: ['events.ndjson'], ledger: undefined, rejects });
+    const importer = new Importer({ inputs: ['events.ndjson'], store: undefined, rejects });
     const refusal: Refusal = { line: 2, code: 'invalid_json', outcome: 'rejected', bytes: undefined };
     await importer.take(batch(1, [{ id: randomUUID() }], [refusal]));
     expect(importer.tallies).toMatchObject([{ stored: 1, refused: 1 }]);

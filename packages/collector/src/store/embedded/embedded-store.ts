@@ -12,6 +12,7 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { sameContent } from '../content.js';
 import { NotCommitted, type Candidate, type Outcome, type Store } from '../store.js';
 import { BatchIds } from './batch-ids.js';
+import { CommittedEntries } from './committed-entries.js';
 import { exists, nodeFiles, type Files, type HeldFile } from './files.js';
 import {
   checksumHolds,
@@ -146,6 +147,11 @@ export class EmbeddedStore implements Store {
     const room = this.#log.makeRoom(this.#staged);
     if (room !== undefined) return room.then(() => this.#commit(outcomes));
     return this.#commit(outcomes);
+  }
+
+  /** By the descriptors that it writes by. */
+  get committed(): CommittedEntries {
+    return new CommittedEntries(this.#log);
   }
 
   /** By kind, the body of the newest entry of the log's own in the last segment, as it was when it was opened. */

@@ -10,7 +10,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
-import { CommitUnknown, LogChanged, NotCommitted, StoreDamaged } from '../store.js';
+import { CommitUnknown, LogChanged, NotCommitted, StoreDamaged, type Cursor } from '../store.js';
 import type { Files, HeldFile, NamedFile } from './files.js';
 import { frameDurableBefore, frameIsOwn, frameKind, framePayloadLength } from './frame.js';
 import { judgeTail } from './recovery.js';
@@ -254,6 +254,31 @@ export class SegmentLog {
     } finally {
       if (fd !== this.#fd) files.close(fd);
     }
+  }
+
+  /**
+   * Fills `target` with frames from an address on, as far as their segment goes.
+   * @returns how many bytes were read.
+   */
+  read(address: number, target: Buffer): number {
+    const { files } = this.#options;
+    const i = this.segments.findLastIndex(({ base }) => base <= address);
+    const segment = this.segments[i] ?? this.#current;
+    const end = this.segments[i + 1]?.base ?? this.end;
+    const length = Math.min(target.length, end - address);
+    const fd = segment === this.#current ? this.#fd : files.open(segment.path, 'r');
+    try {
+      return files.read(fd, target, 0, length, address - segment.base + SEGMENT_HEADER_BYTES);
+    } finally {
+      if (fd !== this.#fd) files.close(fd);
+    }
+  }
+
+  /** The nearest frame up to a cursor whose place is known: the cursor's own, or without a hint its segment's first. */
+  before({ sequence, at }: Cursor): { address: number; sequence: number } {
+    if (at > 0) return { address: at, sequence };
+    const segment = this.segments.findLast(({ firstSequence }) => firstSequence <= sequence);
+    return { address: segment?.base ?? 0, sequence: segment?.firstSequence ?? 1 };
   }
 
   /**

@@ -1,0 +1,200 @@
+/**
+ * Turns what the store has committed into leaves of the tree (RFC 6962), which proves later that no event was altered,
+ * removed or slipped in, and has the tree signed.
+ *
+ * An entry's leaf has the index sequence - 1 and is made of nothing but what is stored of it, so it is durable with the
+ * entry, and a crash at any point leads to the same tree. About once a second while entries come, in this order:
+ *
+ *   read      the entries behind the tree, none but durable ones, become its leaves
+ *   stage     the hashes that came are written and flushed
+ *   sign      the root over so many entries
+ *   swap      the signed checkpoint takes the place of the one before, if that one is still there
+ *   publish   it is given out
+ *
+ * A checkpoint that was signed and not swapped was given to no one; the next start signs one over at least as many
+ * entries. No batch of events waits for any of it longer than for a few milliseconds of reading.
+ */
+import { formatCheckpoint } from '@clinical-events/protocol/verify';
+import type { GrowingTree } from '../integrity/growing-tree.js';
+import type { CheckpointSigner } from '../integrity/signer.js';
+import type { Committed, Cursor } from '../store/store.js';
+import type { TreeStore } from '../store/tree-store.js';
+import { LeafReader, signedTree, type SignedTree } from './signed-tree.js';
+
+export interface SequencerOptions {
+  readonly store: TreeStore;
+  readonly signer: CheckpointSigner;
+  readonly committed: Committed;
+  /** Milliseconds between two checkpoints while entries come. */
+  readonly intervalMs: number;
+  /**
+   * This is the newest checkpoint now: the one found at the start, in case the process before ended before it was
+   * given out everywhere, and each new one. Nobody waits for what this does.
+   */
+  readonly onCheckpoint: (note: string) => void;
+  /** No checkpoint could be made; it is tried again, and events are stored meanwhile. */
+  readonly onTrouble: (what: string, error: unknown) => void;
+  /** Told after each try to make a checkpoint: how it failed, or nothing when none is owed any more. */
+  readonly onTried?: (failure?: { readonly error: unknown }) => void;
+  readonly now?: () => number;
+}
+
+const KEEP_EVERY_MS = 3_600_000;
+/** How long to wait at most before a signer that failed is asked again. */
+const MOST_REST_MS = 60_000;
+/** After so many leaves their hashes are brought to the disk: they are not kept in memory. */
+const STAGE_EVERY = 65_536;
+
+export class Sequencer {
+  readonly #options: SequencerOptions;
+  readonly #tree: GrowingTree;
+  readonly #leaves: LeafReader;
+  readonly #now: () => number;
+  /** Where the tree's next leaf is read. */
+  #cursor: Cursor;
+  #pending: { level: number; first: number; hashes: Buffer }[] = [];
+  /** The newest checkpoint, and how many entries it covers; -1 when there is none. */
+  #head: string | undefined;
+  #signed: number;
+  #keptAt = -Infinity;
+  /** Size of the checkpoint that was kept last; -1 when that is not known. */
+  #keptSize = -1;
+  /** Whether the attempt that is under way succeeds. */
+  #working: Promise<boolean> | undefined;
+  /** No signature is asked for before this, on the clock of `performance.now`: the signer failed the last time. */
+  #restUntil = 0;
+  #restMs = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  private constructor(options: SequencerOptions, { tree, head, signed }: SignedTree) {
+    this.#options = options;
+    this.#tree = tree;
+    this.#leaves = new LeafReader(options.committed);
+    this.#cursor = { sequence: tree.size + 1, at: 0 };
+    this.#head = head;
+    this.#signed = signed;
+    this.#now = options.now ?? Date.now;
+  }
+
+  /**
+   * On return the tree holds every entry of the log, and a checkpoint over all of them is signed, unless the signer
+   * cannot sign now. The very first checkpoint, of the empty tree, has to be signed: without it nobody could tell a
+   * ledger whose checkpoints were taken away from a new one.
+   * @throws CheckpointContradicted when the log holds less or something else than the newest checkpoint says.
+   */
+  static async open(options: SequencerOptions): Promise<Sequencer> {
+    const { intervalMs, onCheckpoint } = options;
+    const found = await signedTree(options);
+    const opened = new Sequencer(options, found);
+    await opened.#read();
+    if (found.head === undefined) await opened.#advance(true);
+    else {
+      onCheckpoint(found.head);
+      await opened.#tryAdvance(true);
+    }
+    opened.#timer = setInterval(() => opened.#lookForMore(), intervalMs);
+    return opened;
+  }
+
+  /** Sequences what is durable by now, and keeps the checkpoint. On return the tree is closed. Never rejects. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    // A signer that has just failed may have taken all its time for it, and is not asked once more.
+    if ((await this.#working) !== false) await this.#tryAdvance(true);
+    await this.#options.store.close();
+  }
+
+  #lookForMore(): void {
+    if (this.#options.committed.entries === this.#signed) return;
+    this.#working ??= this.#tryAdvance(false, performance.now() >= this.#restUntil);
+  }
+
+  /** Takes in the entries behind the tree that are durable now. */
+  async #read(): Promise<void> {
+    const tree = this.#tree;
+    let staged = tree.size;
+    if (this.#options.committed.entries === staged) return;
+    const leaves = this.#leaves.from(this.#cursor);
+    for (;;) {
+      const next = await leaves.next();
+      if (next.done === true) {
+        this.#cursor = next.value;
+        return;
+      }
+      tree.append(next.value.hashes, next.value.count);
+      // Where it ended in the middle, the store finds the place again by its number.
+      this.#cursor = { sequence: tree.size + 1, at: 0 };
+      if (tree.size - staged < STAGE_EVERY) continue;
+      await this.#stage();
+      staged = tree.size;
+    }
+  }
+
+  /** Writes the hashes that came, and flushes. What cannot be written is tried again the next time. */
+  async #stage(): Promise<void> {
+    const { store } = this.#options;
+    this.#pending.push(...this.#tree.drain());
+    for (const { level, first, hashes } of this.#pending) await store.put(level, first, hashes);
+    await store.flush();
+    this.#pending = [];
+  }
+
+  /** @returns whether it succeeded. */
+  async #tryAdvance(keep: boolean, sign = true): Promise<boolean> {
+    try {
+      await this.#advance(keep, sign);
+      if (!sign) return true;
+      this.#options.onTried?.();
+      return true;
+    } catch (error) {
+      this.#options.onTrouble('no checkpoint could be made; it is tried again', error);
+      this.#options.onTried?.({ error });
+      return false;
+    } finally {
+      this.#working = undefined;
+    }
+  }
+
+  /**
+   * Read, stage, sign, swap, publish; or only the first two, while the signer rests: what is staged is not in memory.
+   * @param keep whether the checkpoint stays when a newer one comes, also when it was signed before.
+   */
+  async #advance(keep: boolean, sign = true): Promise<void> {
+    await this.#read();
+    const size = this.#tree.size;
+    const root = this.#tree.root();
+    await this.#stage();
+    if (size === this.#signed) {
+      if (keep && this.#keptSize !== size) await this.#swap(this.#head, size, true);
+      return;
+    }
+    if (!sign) return;
+    const note = await this.#sign(size, root);
+    await this.#swap(note, size, keep || this.#now() - this.#keptAt >= KEEP_EVERY_MS);
+    this.#signed = size;
+    this.#options.onCheckpoint(note);
+  }
+
+  async #swap(note: string | undefined, size: number, keep: boolean): Promise<void> {
+    if (note === undefined) return;
+    await this.#options.store.swapHead(this.#head, note, keep ? size : undefined);
+    this.#head = note;
+    if (!keep) return;
+    this.#keptAt = this.#now();
+    this.#keptSize = size;
+  }
+
+  /** Only the signer is given rest when it fails. A disk that was full is tried again at every interval. */
+  async #sign(size: number, root: Buffer): Promise<string> {
+    const { signer, intervalMs } = this.#options;
+    try {
+      const note = await signer.sign(formatCheckpoint({ origin: signer.origin, size, root }));
+      this.#restMs = 0;
+      return note;
+    } catch (error) {
+      this.#restMs = Math.min(MOST_REST_MS, Math.max(intervalMs, 2 * this.#restMs));
+      this.#restUntil = performance.now() + this.#restMs;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * The tree as a start finds it: held against the newest checkpoint, and rebuilt from the entries of the log where the
+ * hashes do not come to its root. The hashes may be ahead of the checkpoint or, after power was lost, damaged behind
+ * it: only what the checkpoint covers is believed, and only if its root comes out.
+ */
+import { setImmediate as turn } from 'node:timers/promises';
+import { parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
+import { GrowingTree } from '../integrity/growing-tree.js';
+import { HASH_BYTES, leafHash, TilesIncomplete } from '../integrity/merkle.js';
+import { rotationMissing, unknownSigner, verifyNote } from '../integrity/note-signing.js';
+import type { CheckpointSigner } from '../integrity/signer.js';
+import { BEGINNING, type Committed, type Cursor } from '../store/store.js';
+import type { TreeReader } from '../store/tree-store.js';
+
+/** The log does not agree with a checkpoint that was signed over it. */
+export class CheckpointContradicted extends Error {
+  override name = 'CheckpointContradicted';
+}
+
+export interface SignedTree {
+  /** Of the entries that the newest checkpoint covers; empty when it has to be rebuilt. */
+  readonly tree: GrowingTree;
+  /** The newest checkpoint. */
+  readonly head: string | undefined;
+  /** How many entries it covers; -1 when there is none. */
+  readonly signed: number;
+}
+
+export interface SignedTreeOptions {
+  readonly store: TreeReader;
+  readonly signer: CheckpointSigner;
+  readonly committed: Committed;
+  /** The hashes are rebuilt. */
+  readonly onTrouble: (what: string, error: unknown) => void;
+}
+
+/** @throws {@link CheckpointContradicted} when the log holds less or something else than the newest checkpoint says. */
+export async function signedTree(options: SignedTreeOptions): Promise<SignedTree> {
+  const { store, signer, committed, onTrouble } = options;
+  const head = await store.head();
+  if (head === undefined) {
+    if (committed.entries === 0) return { tree: GrowingTree.empty(), head, signed: -1 };
+    throw new CheckpointContradicted(
+      `the ledger holds ${committed.entries} entries, but its newest checkpoint is missing: checkpoints/latest`,
+    );
+  }
+  const checkpoint = checkpointIn(head, signer);
+  const { size: signed } = checkpoint;
+  const tree = await believed(store, checkpoint);
+  if (tree === undefined) {
+    onTrouble('the hashes of the tree were damaged or lost; they are rebuilt from the events', undefined);
+    // Before a hash is written over: if the events were changed, the old hashes tell which ones.
+    await assertSigned(committed, checkpoint);
+  } else if (signed > committed.entries) throw contradicted(signed);
+  return { tree: tree ?? GrowingTree.empty(), head, signed };
+}
+
+/** What the newest checkpoint says, once it is sure that this log's key signed it. */
+function checkpointIn(note: string, signer: CheckpointSigner): Checkpoint {
+  try {
+    const checkpoint = parseCheckpoint(verifyNote(note, signer.keys).text);
+    if (checkpoint.origin !== signer.origin) throw new Error(`its origin is ${checkpoint.origin}`);
+    const unknown = unknownSigner(note, signer.keys);
+    if (unknown !== undefined) throw new Error(rotationMissing(unknown));
+    return checkpoint;
+  } catch (error) {
+    throw new CheckpointContradicted('checkpoints/latest is not a checkpoint of this log', { cause: error });
+  }
+}
+
+/** The tree as it is stored up to the checkpoint, or undefined when it does not come to the checkpoint's root. */
+async function believed(store: TreeReader, signed: Checkpoint): Promise<GrowingTree | undefined> {
+  try {
+    const tree = await GrowingTree.at(store, signed.size);
+    return tree.root().equals(signed.root) ? tree : undefined;
+  } catch (error) {
+    if (error instanceof TilesIncomplete) return undefined;
+    throw error;
+  }
+}
+
+/** @throws CheckpointContradicted when the entries that the checkpoint covers do not come to its root. */
+async function assertSigned(committed: Committed, { size, root }: Checkpoint): Promise<void> {
+  const tree = GrowingTree.empty();
+  for await (const { hashes, count } of new LeafReader(committed).from(BEGINNING)) {
+    tree.append(hashes, Math.min(count, size - tree.size));
+    tree.drain();
+    if (tree.size === size) break;
+  }
+  if (tree.size < size || !tree.root().equals(root)) throw contradicted(size);
+}
+
+function contradicted(size: number): CheckpointContradicted {
+  return new CheckpointContradicted(
+    `the first ${size} entries of the log are not those that checkpoints/latest was signed over; ` +
+      'see collector verify',
+  );
+}
+
+/** Leaf hashes side by side, valid until the next are asked for. */
+interface Leaves {
+  readonly hashes: Buffer;
+  readonly count: number;
+}
+
+/** Makes leaf hashes of what is committed, in memory that is used again. */
+export class LeafReader {
+  #hashes = Buffer.alloc(1024 * HASH_BYTES);
+
+  constructor(private readonly committed: Committed) {}
+
+  /**
+   * The leaf hashes of the entries from a cursor on, up to what was durable when it began, a batch at a time. The other
+   * work of the thread has its turn between two of them.
+   * @returns the cursor behind the last.
+   */
+  async *from(cursor: Cursor): AsyncGenerator<Leaves, Cursor> {
+    const batches = this.committed.pass(cursor);
+    for (;;) {
+      const batch = await batches.next();
+      if (batch.done === true) return batch.value;
+      let count = 0;
+      for (const { envelope, commitment } of batch.value) {
+        if ((count + 1) * HASH_BYTES > this.#hashes.length) this.#grow();
+        leafHash(envelope, commitment, this.#hashes, count++ * HASH_BYTES);
+      }
+      yield { hashes: this.#hashes, count };
+      await turn();
+    }
+  }
+
+  #grow(): void {
+    this.#hashes = Buffer.concat([this.#hashes, Buffer.alloc(this.#hashes.length)]);
+  }
+}
