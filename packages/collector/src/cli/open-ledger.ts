@@ -17,8 +17,8 @@ import {
   type DirectoryLock,
 } from '../store/embedded/directory-lock.js';
 import { EmbeddedStore, type Held } from '../store/embedded/embedded-store.js';
-import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles, type HeldFile } from '../store/embedded/files.js';
+import { LogReader } from '../store/embedded/log-reader.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged } from '../store/store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
@@ -118,7 +118,7 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
   const leaves = await LedgerTree.open({
     store: treeStore,
     signer,
-    events: new EventReader(dataDir, nodeFiles),
+    events: new LogReader(dataDir, nodeFiles),
     size: store.opened.entries,
     intervalMs: settings.checkpointIntervalMs,
     onCheckpoint,

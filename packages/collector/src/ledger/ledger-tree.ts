@@ -22,14 +22,15 @@ import { GrowingTree } from '../integrity/growing-tree.js';
 import { HASH_BYTES, leafHash, TilesIncomplete, type HashSource } from '../integrity/merkle.js';
 import { rotationMissing, unknownSigner, verifyNote } from '../integrity/note-signing.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
-import type { Candidate, EventSource, Outcome } from '../store/store.js';
+import { cursorAt, type EventLog } from '../store/event-log.js';
+import type { Candidate, Outcome } from '../store/store.js';
 import type { TreeStore } from '../store/tree-store.js';
 import type { Leaves } from './ledger.js';
 
 export interface LedgerTreeOptions {
   readonly store: TreeStore;
   readonly signer: CheckpointSigner;
-  readonly events: EventSource;
+  readonly events: LoggedEntries;
   /** How many entries the log holds. */
   readonly size: number;
   /** Milliseconds between two checkpoints while events arrive. */
@@ -229,6 +230,8 @@ export class LedgerTree implements Leaves {
   }
 }
 
+type LoggedEntries = Pick<EventLog, 'entries'>;
+
 const NOTHING: HashSource = { hashes: () => Buffer.alloc(0) };
 
 /** What the newest checkpoint says, once it is sure that this log's key signed it. */
@@ -256,7 +259,7 @@ function believed(store: TreeStore, signed: Checkpoint): GrowingTree | undefined
 }
 
 /** @throws CheckpointContradicted when the events that the checkpoint covers do not come to its root. */
-async function assertSigned(events: EventSource, signed: Checkpoint | undefined): Promise<void> {
+async function assertSigned(events: LoggedEntries, signed: Checkpoint | undefined): Promise<void> {
   if (signed === undefined) return;
   const tree = GrowingTree.at(NOTHING, 0);
   for await (const { hashes, count } of leafHashes(events, 1)) {
@@ -273,16 +276,18 @@ async function assertSigned(events: EventSource, signed: Checkpoint | undefined)
 
 /** The leaf hashes of the entries from a sequence on, some at a time, in memory that is used again for the next. */
 async function* leafHashes(
-  events: EventSource,
+  events: LoggedEntries,
   from: number,
 ): AsyncGenerator<{ hashes: Buffer; count: number }> {
   const hashes = Buffer.alloc(CHUNK * HASH_BYTES);
   let count = 0;
-  for await (const { envelope, commitment } of events.entries({ from })) {
-    leafHash(envelope, commitment, hashes, count * HASH_BYTES);
-    if (++count < CHUNK) continue;
-    yield { hashes, count };
-    count = 0;
+  for await (const batch of events.entries(cursorAt(from))) {
+    for (const { envelope, commitment } of batch) {
+      leafHash(envelope, commitment, hashes, count * HASH_BYTES);
+      if (++count < CHUNK) continue;
+      yield { hashes, count };
+      count = 0;
+    }
   }
   if (count > 0) yield { hashes, count };
 }
