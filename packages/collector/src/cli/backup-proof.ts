@@ -14,7 +14,7 @@ import {
   frameSalted,
   frameSequence,
 } from '../store/embedded/frame.js';
-import { readFrames } from '../store/embedded/segment-reader.js';
+import { readFrames } from '../store/embedded/log-frames.js';
 import { listSegments } from '../store/embedded/segment.js';
 import { StoreDamaged } from '../store/store.js';
 import { checkpointIn } from './log-checkpoints.js';

@@ -12,16 +12,13 @@ import type { BackedUpFile, BackedUpLog } from '../backup/backed-up-log.js';
 import type { KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
 import { AccessLogFile } from '../store/embedded/access-log-file.js';
-import { EventReader } from '../store/embedded/event-reader.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { frameIsOwn, frameReceivedAt } from '../store/embedded/frame.js';
 import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
-import { segmentPieces } from '../store/embedded/segment-pieces.js';
-import type { SegmentEnd } from '../store/embedded/segment-reader.js';
-import { listSegments, SEGMENT_HEADER_BYTES, type Segment } from '../store/embedded/segment.js';
+import { readToEnd, segmentPieces, type SegmentEnd } from '../store/embedded/log-frames.js';
+import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, type Segment } from '../store/embedded/segment.js';
 import { checkpointDirectory, TreeFiles } from '../store/embedded/tree-files.js';
 import { AccessLogUnfit } from '../store/access-log-store.js';
-import { StoreDamaged } from '../store/store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { checkpointIn, newestCheckpoint } from './log-checkpoints.js';
 import { checkRegular } from './regular-files.js';
@@ -91,26 +88,25 @@ function endOf(
   segments: readonly Segment[],
   signed: number,
 ): { end: SegmentEnd; own: number; lastReceivedAt: number | undefined } {
-  const reader = new EventReader(dataDir, nodeFiles);
   const last = segments.at(-1);
   if (last === undefined) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
   let lastReceivedAt: number | undefined;
   // A last segment that has just been begun is empty.
   const newest = segments.slice(-2);
   let own = newest[0]?.ownBefore ?? 0;
-  const frames = reader.frames(newest);
-  let next = frames.next();
-  for (; !next.done; next = frames.next()) {
-    const { buffer, offset } = next.value;
-    if (frameIsOwn(buffer, offset)) own++;
-    else lastReceivedAt = frameReceivedAt(buffer, offset);
+  const blocks = readToEnd(nodeFiles, newest);
+  let next = blocks.next();
+  for (; !next.done; next = blocks.next()) {
+    const { buffer, offsets } = next.value;
+    for (const offset of offsets) {
+      if (frameIsOwn(buffer, offset)) own++;
+      else lastReceivedAt = frameReceivedAt(buffer, offset);
+    }
   }
   const end = next.value;
   if (end.nextSequence <= signed) {
-    throw new StoreDamaged(
-      { file: path.basename(last.path), offset: end.offset, sequence: end.nextSequence },
-      `the log ends, but a checkpoint was signed over ${signed} entries,`,
-    );
+    const reason = `the log ends, but a checkpoint was signed over ${signed} entries,`;
+    throw damagedAt(last.path, end.offset, end.nextSequence, reason);
   }
   // A batch that was written may not be on stable storage yet. If a power loss took it from the log, a back-up that holds
   // it would be of another log from there on.

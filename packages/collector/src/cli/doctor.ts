@@ -7,10 +7,10 @@ import { Command } from 'commander';
 import { KeyRing } from '../access/key-ring.js';
 import type { Config } from '../config.js';
 import { isLocked, lockFault } from '../store/embedded/directory-lock.js';
-import { EventReader } from '../store/embedded/event-reader.js';
 import { exposureOf } from '../store/embedded/exposure.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted, inspectLedger, type Finding } from '../store/embedded/inspection.js';
+import { LogReader } from '../store/embedded/log-reader.js';
 import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { KeyStoreDamaged } from '../store/key-store.js';
@@ -76,7 +76,7 @@ async function examine(config: Config, json: boolean): Promise<number> {
     lockFinding(dataDir, running),
     diskFinding(dataDir),
   ];
-  findings.push(await keysFinding(dataDir, () => hasLedger && holdsEvents(dataDir)));
+  findings.push(await keysFinding(dataDir, async () => hasLedger && (await holdsEvents(dataDir))));
   if (hasLedger) {
     const wanted = !json && process.stderr.isTTY;
     const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });
@@ -103,7 +103,11 @@ async function examine(config: Config, json: boolean): Promise<number> {
   return damaged ? EXIT.damaged : EXIT.ok;
 }
 
-async function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): AsyncGenerator<Finding> {
+async function* ledgerFindings(
+  config: Config,
+  running: boolean,
+  bar: ProgressBar,
+): AsyncGenerator<Finding> {
   const { dataDir } = config;
   const claimed = await claimedSize(TreeFiles.read(dataDir, nodeFiles));
   const accessLog = new AccessLogCheck(dataDir);
@@ -115,12 +119,16 @@ async function* ledgerFindings(config: Config, running: boolean, bar: ProgressBa
 }
 
 /** Of a log that is damaged in front of its first event that cannot be said, and it is told as damaged. */
-function holdsEvents(dataDir: string): boolean {
+async function holdsEvents(dataDir: string): Promise<boolean> {
+  const log = new LogReader(dataDir, nodeFiles);
   try {
-    return new EventReader(dataDir, nodeFiles).scan({}).next().done !== true;
+    for await (const batch of log.pass()) for (const { isOwn } of batch) if (!isOwn) return true;
+    return false;
   } catch (error) {
     if (error instanceof StoreDamaged) return true;
     throw error;
+  } finally {
+    await log.close();
   }
 }
 
@@ -176,7 +184,7 @@ function isReadOnly(dataDir: string): boolean {
 }
 
 /** @param hasEvents asked whether events were stored, which somebody had keys for, when there are no keys. */
-async function keysFinding(dataDir: string, hasEvents: () => boolean): Promise<Finding> {
+async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): Promise<Finding> {
   const subject = 'keys';
   const lost: Finding = {
     severity: 'warning',
@@ -184,7 +192,7 @@ async function keysFinding(dataDir: string, hasEvents: () => boolean): Promise<F
     message: `${keysLost(dataDir)}; no collector starts`,
   };
   if (!exists(keyDatabasePath(dataDir))) {
-    if (hasEvents()) return lost;
+    if (await hasEvents()) return lost;
     return {
       ...{ severity: 'warning', subject },
       message:
@@ -196,7 +204,7 @@ async function keysFinding(dataDir: string, hasEvents: () => boolean): Promise<F
     try {
       await KeyRing.open(database);
       const { length } = await database.list();
-      if (length === 0 && hasEvents()) return lost;
+      if (length === 0 && (await hasEvents())) return lost;
       return { severity: 'ok', subject, message: `${counted(length, 'key')} can be read` };
     } finally {
       await database.close();

@@ -9,10 +9,11 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { checkProof, formatProof, rootFromInclusion } from '@clinical-events/protocol/verify';
 import { commitmentOf, HASH_BYTES, inclusionProof, leafHash, TilesIncomplete } from '../integrity/merkle.js';
 import { isLocked } from '../store/embedded/directory-lock.js';
-import { findEvents, type Findings } from '../store/embedded/event-finder.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
+import { LogReader } from '../store/embedded/log-reader.js';
+import type { FoundEntries } from '../store/event-log.js';
 import { KeyStoreError } from '../store/key-store.js';
 import { StoreDamaged, type StoredEntry } from '../store/store.js';
 import type { TreeReader } from '../store/tree-store.js';
@@ -64,17 +65,20 @@ async function theEvent(
   const known = organisation === undefined ? await organisationsWithKeys(dataDir) : [];
   // Before the log is read: what was signed by then can be found in it.
   const signed = (await newestCheckpoint(dataDir, tree))?.newest.checkpoint.size ?? 0;
-  let found: Findings;
+  let found: FoundEntries;
+  const log = new LogReader(dataDir, nodeFiles);
   try {
-    found = await findEvents(dataDir, nodeFiles, { eventId, organisation, known });
+    found = await log.withId({ eventId, organisation, known });
   } catch (error) {
     if (error instanceof StoreDamaged)
       throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
     throw error;
+  } finally {
+    await log.close();
   }
-  const [event, another] = found.events;
+  const [event, another] = found.entries;
   if (another !== undefined) {
-    const names = found.events.map((each) => each.organisation).sort();
+    const names = found.entries.map((each) => each.organisation).sort();
     throw usage(
       `several organisations have an event ${eventId}: give --organisation, one of ${names.join(', ')}`,
     );

@@ -5,15 +5,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
-import { EventReader, type Cursor } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
+import { LogReader } from '../store/embedded/log-reader.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
-import { StoreDamaged, type ScanRange, type StoredEvent } from '../store/store.js';
+import { BEGINNING, type Cursor, type EventFilter } from '../store/event-log.js';
+import { StoreDamaged, type StoredEvent } from '../store/store.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { idFrom, instantFrom, kindsFrom, organisationFrom } from './event-arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { assertReaches, claimedSize } from './log-checkpoints.js';
-import { noteReading } from './noted-reading.js';
+import { noteReading, type GivenOut } from './noted-reading.js';
 import { printableJson } from './printable.js';
 import { assertReadable, LOG_DIRECTORIES } from './regular-files.js';
 import { unknownNames } from './unknown-names.js';
@@ -61,13 +62,13 @@ export function command(): Command {
   return addConfigOptions(events, 'events')
     .addHelpText('after', EXAMPLES)
     .action(async (options: EventsOptions, self: Command) => {
-      await print(configOf(self, 'events'), rangeFrom(options), options);
+      await print(configOf(self, 'events'), filterFrom(options), options);
     });
 }
 
-async function print(config: Config, range: ScanRange, options: EventsOptions): Promise<void> {
+async function print(config: Config, filter: EventFilter, options: EventsOptions): Promise<void> {
   assertReadable(config.dataDir, LOG_DIRECTORIES);
-  const reader = new EventReader(config.dataDir, nodeFiles);
+  const log = new LogReader(config.dataDir, nodeFiles);
   // Asked first: a running collector goes on while the log is read.
   const claimed = await claimedSize(TreeFiles.read(config.dataDir, nodeFiles));
   const { kind, run, event, organisation, since, until, follow } = options;
@@ -80,33 +81,11 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
   }
   try {
-    let cursor: Cursor | undefined;
+    let cursor = BEGINNING;
     let isFirst = true;
     do {
-      const scan: Generator<StoredEvent, Cursor> = reader.scan(range, cursor);
-      let piece = '';
-      for (;;) {
-        let next: IteratorResult<StoredEvent, Cursor>;
-        try {
-          next = scan.next();
-        } catch (error) {
-          // The events before the damaged one are whole.
-          await write(piece);
-          throw error;
-        }
-        if (next.done) {
-          cursor = next.value;
-          break;
-        }
-        piece += `${printableJson(lineOf(next.value))}\n`;
-        givenOut.events++;
-        if (piece.length < PIECE) continue;
-        await write(piece);
-        piece = '';
-        if (stop.signal.aborted) break;
-      }
-      await write(piece);
-      if (cursor !== undefined) assertReaches(cursor.nextSequence - 1, claimed);
+      cursor = await printFrom(cursor, log.scan(filter, cursor), givenOut, stop.signal);
+      if (!stop.signal.aborted) assertReaches(cursor.sequence - 1, claimed);
       if (isFirst && givenOut.events === 0) {
         for (const warning of await unknownNames(config.dataDir, { organisation }, stop.signal))
           process.stderr.write(`collector: warning: ${warning}\n`);
@@ -124,6 +103,33 @@ async function print(config: Config, range: ScanRange, options: EventsOptions): 
     if (error instanceof StoreDamaged)
       throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
     throw error;
+  } finally {
+    await log.close();
+  }
+}
+
+/** @returns where to go on; where it was begun when it was stopped. */
+async function printFrom(
+  from: Cursor,
+  scan: ReturnType<LogReader['scan']>,
+  givenOut: GivenOut,
+  signal: AbortSignal,
+): Promise<Cursor> {
+  for (;;) {
+    const next = await scan.next();
+    if (next.done) return next.value;
+    let piece = '';
+    for (const event of next.value) {
+      piece += `${printableJson(lineOf(event))}\n`;
+      givenOut.events++;
+      if (piece.length < PIECE) continue;
+      await write(piece);
+      piece = '';
+      if (!signal.aborted) continue;
+      await scan.return(from);
+      return from;
+    }
+    await write(piece);
   }
 }
 
@@ -148,8 +154,8 @@ async function write(text: string): Promise<void> {
   if (text !== '' && !process.stdout.write(text)) await once(process.stdout, 'drain');
 }
 
-function rangeFrom({ kind, run, event, organisation, since, until }: EventsOptions): ScanRange {
-  const range: ScanRange = {
+function filterFrom({ kind, run, event, organisation, since, until }: EventsOptions): EventFilter {
+  const filter: EventFilter = {
     ...(kind !== undefined && { kinds: kindsFrom(kind) }),
     ...(run !== undefined && { runId: idFrom('--run', run) }),
     ...(event !== undefined && { eventId: idFrom('--event', event) }),
@@ -157,8 +163,8 @@ function rangeFrom({ kind, run, event, organisation, since, until }: EventsOptio
     ...(since !== undefined && { since: instantFrom('--since', since) }),
     ...(until !== undefined && { until: instantFrom('--until', until) }),
   };
-  if (range.since !== undefined && range.until !== undefined && range.since > range.until) {
+  if (filter.since !== undefined && filter.until !== undefined && filter.since > filter.until) {
     throw new CommandFailure(`--since: ${since} is later than --until ${until}`, EXIT.usage);
   }
-  return range;
+  return filter;
 }

@@ -35,7 +35,7 @@ const BYTES_TO_A_THREAD = 32 << 20;
 const MOST_THREADS = 3;
 
 export function groupThreads(dataDir: string, log: LogPlaces, signal: AbortSignal): GroupElsewhere {
-  const { bytes, share: places } = log;
+  const { extent: bytes, share: places } = log;
   return {
     threads: Math.min(MOST_THREADS, os.availableParallelism() - 1, Math.floor(bytes / BYTES_TO_A_THREAD)),
     pass: (parts, settings, onPassed) =>

@@ -19,6 +19,7 @@ import {
 } from '../store/embedded/directory-lock.js';
 import { EmbeddedStore, type Held } from '../store/embedded/embedded-store.js';
 import { nodeFiles, type HeldFile } from '../store/embedded/files.js';
+import { LogReader } from '../store/embedded/log-reader.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
 import { StoreDamaged } from '../store/store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';

@@ -11,10 +11,11 @@ import { programFault } from '../signing/command-signer.js';
 import { readHistory, type KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
-import { EventReader } from '../store/embedded/event-reader.js';
 import { exists, nodeFiles } from '../store/embedded/files.js';
 import { counted, type Finding } from '../store/embedded/inspection.js';
+import { LogReader } from '../store/embedded/log-reader.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
+import { cursorAt } from '../store/event-log.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { diesWithDisk } from './key-escrow.js';
 import { checkpointIn } from './log-checkpoints.js';
@@ -133,7 +134,7 @@ async function* checkpointFindings(
       yield { severity: 'damage', subject, message };
       return;
     }
-    yield waitingFinding(dataDir, checkpoint, entries ?? 0, running);
+    yield await waitingFinding(dataDir, checkpoint, entries ?? 0, running);
     yield* troubleFindings(dataDir);
     yield await treeFinding(tree, checkpoint);
   } finally {
@@ -142,19 +143,18 @@ async function* checkpointFindings(
 }
 
 /** Whether entries wait for a checkpoint that should have come. */
-function waitingFinding(
+async function waitingFinding(
   dataDir: string,
   { origin, size }: Checkpoint,
   entries: number,
   running: boolean,
-): Finding {
+): Promise<Finding> {
   const subject = 'checkpoint';
   const said = `over ${counted(size, 'entry', 'entries')}, signed as ${origin}`;
   if (entries <= size) return { severity: 'ok', subject, message: said };
   const waiting = `${counted(entries - size, 'entry', 'entries')} after them`;
   if (!running) return { severity: 'ok', subject, message: `${said}; the next start signs ${waiting}` };
-  const first = new EventReader(dataDir, nodeFiles).entries({ from: size + 1 }).next();
-  const since = first.done ? Date.now() : first.value.receivedAt;
+  const since = (await receivedAt(dataDir, size + 1)) ?? Date.now();
   if (Date.now() - since < LATE_MS) {
     return { severity: 'ok', subject, message: `${said}; the next one is due for ${waiting}` };
   }
@@ -163,6 +163,17 @@ function waitingFinding(
     subject,
     message: `${said}; ${waiting} wait since ${new Date(since).toISOString()}: ${whyUnsigned(freeBytes(dataDir))}`,
   };
+}
+
+/** When an entry was received; undefined when the log ends before it. */
+async function receivedAt(dataDir: string, sequence: number): Promise<number | undefined> {
+  const log = new LogReader(dataDir, nodeFiles);
+  try {
+    for await (const batch of log.pass(cursorAt(sequence))) for (const entry of batch) return entry.receivedAt;
+    return undefined;
+  } finally {
+    await log.close();
+  }
 }
 
 /** Less than this is no room for a checkpoint, nor for the note of why there is none. */

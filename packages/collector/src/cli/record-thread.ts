@@ -57,7 +57,7 @@ function prepared(runs: readonly Events[]): Prepared {
 
 /** @returns undefined for what the main thread has to tell: where an event is that names no run, or is not found here. */
 function runOf(organisation: string, eventId: string): string | undefined {
-  const found = log.find(organisation, idBytes(eventId), 0);
+  const found = log.findPassed(organisation, idBytes(eventId), 0);
   return found === undefined || isNoId(found.runId, 0) ? undefined : uuidText(found.runId);
 }
 
@@ -79,9 +79,9 @@ function organisationOf(events: Events): string {
 }
 
 /** Some runs after the other, each with the next one's read: their questions are answered meanwhile. */
-function* batchesOf(entries: Buffer): Generator<Prepared> {
+async function* batchesOf(entries: Buffer): AsyncGenerator<Prepared> {
   for (const window of windowsOf(runsIn(entries))) {
-    for (const runs of eventBatchesOf(log, window, reader)) yield prepared(runs);
+    for await (const runs of eventBatchesOf(log, window, reader)) yield prepared(runs);
   }
 }
 
@@ -90,9 +90,9 @@ async function make({ entries, links }: Job): Promise<void> {
   const batches = batchesOf(Buffer.from(entries.buffer, entries.byteOffset, entries.byteLength));
   let passed = 0;
   let run = 0;
-  for (let next = batches.next(); !next.done;) {
+  for (let next = await batches.next(); !next.done;) {
     const { runs, parents } = next.value;
-    next = batches.next();
+    next = await batches.next();
     const known = await parents;
     for (const events of runs) {
       const { children, cycle } = linkOf.get(run++) ?? UNLINKED;

@@ -108,7 +108,7 @@ class Export {
     const { after = 0 } = selection;
     if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
     // A power failure must not take back what the next export will not ask for again.
-    reading.log.flush();
+    reading.log.flushed();
     this.#done.next_after = selection.until === undefined ? newest : null;
     await this.#give(reading, groups);
     if (this.#done.records > 0) return;
@@ -124,7 +124,7 @@ class Export {
     }
     const { format, filter, byDay } = this.#request;
     if (format === undefined) {
-      this.#show(reading, groups);
+      await this.#show(reading, groups);
       return;
     }
     const output = await this.#output(format, signal);
@@ -155,10 +155,10 @@ class Export {
   }
 
   /** For a person: one run, in every organisation that has it. */
-  #show({ log, givenOut }: RunReading, groups: RunGroups): void {
+  async #show({ log, givenOut }: RunReading, groups: RunGroups): Promise<void> {
     const columns = outputColumns();
     for (const window of windowsOf(groups.runs())) {
-      for (const record of recordsOf(log, window, (run) => groups.linksOf(window[run]))) {
+      for (const record of await recordsOf(log, window, (run) => groups.linksOf(window[run]))) {
         if (!isWanted(this.#request.filter, record)) continue;
         process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${timeline(record, columns)}`);
         givenOut.events += record.metadata.events.length;

@@ -7,8 +7,9 @@ import { reportPage } from '../records/report/page/report-page.js';
 import { clockWarning } from '../records/report/page/wording.js';
 import { isEmpty, numbersOf, type ReportNumbers } from '../records/report/report-numbers.js';
 import { RunReport, type ReportPeriod } from '../records/report/run-report.js';
-import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
+import { LogReader } from '../store/embedded/log-reader.js';
+import { cursorAt, type EventLog } from '../store/event-log.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { printableJson } from './printable.js';
 import { isWanted } from './record-arguments.js';
@@ -95,7 +96,7 @@ class Making {
 
   async #make(reading: RunReading): Promise<void> {
     const now = Date.now();
-    const ends = logEnds(this.config.dataDir);
+    const ends = await logEnds(this.config.dataDir);
     const report = await this.#count(reading, periodFrom(this.request, ends, now));
     const { organisation, model } = this.request;
     const numbers = numbersOf(report, { madeAt: now, organisation, model, logged: ends.events });
@@ -124,7 +125,9 @@ class Making {
     try {
       let seen = 0;
       for (const window of windowsOf(groups.runs())) {
-        for (const record of recordsOf(reading.log, window, (run) => groups.linksOf(window[run]))) {
+        for (const record of await recordsOf(reading.log, window, (run) =>
+          groups.linksOf(window[run]),
+        )) {
           seen += record.metadata.events.length;
           if (!isWanted({ incomplete: false, model }, record)) continue;
           report.add(record);
@@ -160,23 +163,32 @@ class Making {
   }
 }
 
-/** Reads no more than the first event and the last segments. */
-function logEnds(dataDir: string): LogEnds {
-  const reader = new EventReader(dataDir, nodeFiles);
-  let first: number | undefined;
-  for (const { receivedAt } of reader.scan({})) {
-    first = receivedAt;
-    break;
+/** Reads no more than the first events and the last segments. */
+async function logEnds(dataDir: string): Promise<LogEnds> {
+  const log = new LogReader(dataDir, nodeFiles);
+  try {
+    const first = await receivedIn(log, 1, true);
+    if (first === undefined) return { events: 0, first: 0, last: 0 };
+    const events = (await log.end()).sequence - 1;
+    let last: number | undefined;
+    // The newest entries may be the log's own.
+    for (let back = 1; last === undefined && back <= events; back *= 4)
+      last = await receivedIn(log, Math.max(1, events - back + 1), false);
+    return { events, first, last: last ?? first };
+  } finally {
+    await log.close();
   }
-  if (first === undefined) return { events: 0, first: 0, last: 0 };
-  const end = reader.scan({ from: Number.MAX_SAFE_INTEGER }).next();
-  const events = end.done === true ? end.value.nextSequence - 1 : 0;
-  let last = first;
-  // The newest entries may be the log's own.
-  for (let back = 1, found = 0; found === 0 && back <= events; back *= 4) {
-    for (const { receivedAt, sequence } of reader.scan({ from: Math.max(1, events - back + 1) })) {
-      [last, found] = [receivedAt, sequence];
+}
+
+/** When the first or the last event from a sequence on was received; undefined when there is none. */
+async function receivedIn(log: EventLog, from: number, isFirst: boolean): Promise<number | undefined> {
+  let last: number | undefined;
+  for await (const batch of log.pass(cursorAt(from))) {
+    for (const { isOwn, receivedAt } of batch) {
+      if (isOwn) continue;
+      if (isFirst) return receivedAt;
+      last = receivedAt;
     }
   }
-  return { events, first, last };
+  return last;
 }

@@ -8,7 +8,8 @@ import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { LedgerCounters } from '../ledger/ledger-counters.js';
 import { CompletenessWindow, MOST_EVENTS, type RunCounts } from '../records/completeness-window.js';
 import { nodeFiles } from '../store/embedded/files.js';
-import { LogFollower } from '../store/embedded/log-follower.js';
+import { LogReader } from '../store/embedded/log-reader.js';
+import { cursorAt, cursorBehind, type Cursor, type EventLog } from '../store/event-log.js';
 import { restAfter } from './rest.js';
 
 export interface RunCountData {
@@ -26,7 +27,8 @@ const EVENTS_AT_ONCE = 32;
 async function main(port: MessagePort, { dataDir, counters }: RunCountData): Promise<never> {
   const ledger = new LedgerCounters(counters);
   let known = ledger.read().entries;
-  let { follower, window } = newest(dataDir, known);
+  const log = new LogReader(dataDir, nodeFiles);
+  let { from, window } = newest(known);
   let told: RunCounts | undefined;
   let toldAt = -Infinity;
   let lookedAt = performance.now();
@@ -35,8 +37,9 @@ async function main(port: MessagePort, { dataDir, counters }: RunCountData): Pro
     const { entries } = ledger.read();
     // Nothing of what it remembers would be left once it had read so far, and it would never get there.
     if (window.through > 0 && entries - window.through > 2 * MOST_EVENTS)
-      ({ follower, window } = newest(dataDir, entries));
-    const isThrough = take(follower.read(entries), window, began + SLICE_MS);
+      ({ from, window } = newest(entries));
+    let isThrough: boolean;
+    ({ from, isThrough } = await take(log, from, entries, window, began + SLICE_MS));
     // Days go by without events too.
     if (told === undefined || began - toldAt >= EVERY_MS) {
       told = window.count(Date.now());
@@ -51,20 +54,30 @@ async function main(port: MessagePort, { dataDir, counters }: RunCountData): Pro
   }
 }
 
-/** A reader of the newest events that can be remembered, and what is to remember them. */
-function newest(dataDir: string, entries: number): { follower: LogFollower; window: CompletenessWindow } {
-  const from = Math.max(1, entries - MOST_EVENTS + 1);
-  return { follower: new LogFollower(dataDir, nodeFiles, from), window: new CompletenessWindow() };
+/** Where the newest events begin that can be remembered, and what is to remember them. */
+function newest(entries: number): { from: Cursor; window: CompletenessWindow } {
+  return { from: cursorAt(Math.max(1, entries - MOST_EVENTS + 1)), window: new CompletenessWindow() };
 }
 
-/** @returns whether there are no more. */
-function take(events: ReturnType<LogFollower['read']>, window: CompletenessWindow, until: number): boolean {
-  let taken = 0;
-  for (const event of events) {
-    window.add(event);
-    if (++taken % EVENTS_AT_ONCE === 0 && performance.now() >= until) return false;
+/** @returns where to go on, and whether there are no more. */
+async function take(
+  log: EventLog,
+  from: Cursor,
+  through: number,
+  window: CompletenessWindow,
+  until: number,
+): Promise<{ from: Cursor; isThrough: boolean }> {
+  const pass = log.pass(from, { through });
+  for (let taken = 0; ;) {
+    const next = await pass.next();
+    if (next.done) return { from: next.value, isThrough: true };
+    for (const entry of next.value) {
+      window.add(entry);
+      if (++taken % EVENTS_AT_ONCE !== 0 || performance.now() < until) continue;
+      await pass.return(from);
+      return { from: cursorBehind(entry), isThrough: false };
+    }
   }
-  return true;
 }
 
 if (parentPort) await main(parentPort, workerData as RunCountData);

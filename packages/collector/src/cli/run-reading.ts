@@ -91,7 +91,7 @@ export class RunReading {
         scratch: this.#scratch,
         signal,
         elsewhere: groupThreads(this.#options.dataDir, log, signal),
-        onPassed: (bytes) => bar.show(bytes, log.bytes),
+        onPassed: (bytes) => bar.show(bytes, log.extent),
       });
       assertReaches(groups.nextSequence - 1, this.claimed);
       return groups;

@@ -29,7 +29,7 @@ export async function shownRun(dataDir: string, run: RunToShow): Promise<string>
     const groups = await RunGroups.of(log, { recordId: runId, organisation }, { scratch });
     let text = '';
     for (const window of windowsOf(groups.runs())) {
-      for (const record of recordsOf(log, window, (at) => groups.linksOf(window[at]))) {
+      for (const record of await recordsOf(log, window, (at) => groups.linksOf(window[at]))) {
         text += timeline(record, outputColumns());
         givenOut.events += record.metadata.events.length;
       }

@@ -16,9 +16,10 @@ import { completeHashes, HASH_BYTES, rootAt, TILE_HASHES, TilesIncomplete } from
 import { verifyNote } from '../integrity/note-signing.js';
 import { tilePath, tilesOf, type Tile } from '../integrity/tile-path.js';
 import type { KeyHistory } from '../signing/key-history.js';
-import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
+import { LogReader } from '../store/embedded/log-reader.js';
 import { TreeFiles } from '../store/embedded/tree-files.js';
+import { cursorAt } from '../store/event-log.js';
 import { StoreDamaged, type StoredEntry } from '../store/store.js';
 import type { TreeReader } from '../store/tree-store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
@@ -184,31 +185,38 @@ class Export {
   }
 
   /** The entries of 256 events at a time and their hashes, each of which is that of the tree. */
-  async *#bundles(
-    first: number,
-  ): AsyncGenerator<{ index: number; width: number; entries: Buffer; hashes: Buffer }> {
+  async *#bundles(first: number): AsyncGenerator<Bundle> {
     const { size } = this.#checkpoint;
-    const events = new EventReader(this.dataDir, nodeFiles).entries({ from: first * TILE_HASHES + 1 });
+    if (first * TILE_HASHES >= size) return;
+    let bundle = await this.#bundle(first);
+    let filled = 0;
+    const log = new LogReader(this.dataDir, nodeFiles);
     try {
-      for (let index = first; index * TILE_HASHES < size; index++) {
-        const width = Math.min(TILE_HASHES, size - index * TILE_HASHES);
-        const wanted = await completeHashes(this.tree, 0, index * TILE_HASHES, width);
-        const entries = Buffer.allocUnsafe(width * ENTRY_BYTES);
-        const hashes = Buffer.allocUnsafe(width * HASH_BYTES);
-        for (let i = 0; i < width; i++) {
-          const next = events.next();
-          if (next.done) throw endsEarly(next.value.nextSequence - 1, size);
-          const at = i * HASH_BYTES;
-          putEntry(next.value, entries, i * ENTRY_BYTES);
-          hashEntry(entries, i * ENTRY_BYTES, hashes, at);
-          if (hashes.compare(wanted, at, at + HASH_BYTES, at, at + HASH_BYTES) !== 0)
-            throw altered(next.value);
+      for await (const batch of log.entries(cursorAt(first * TILE_HASHES + 1))) {
+        for (const entry of batch) {
+          fill(bundle, filled++, entry);
+          if (filled < bundle.width) continue;
+          yield bundle;
+          if ((bundle.index + 1) * TILE_HASHES >= size) return;
+          bundle = await this.#bundle(bundle.index + 1);
+          filled = 0;
         }
-        yield { index, width, entries, hashes };
       }
     } finally {
-      events.return({ address: 0, nextSequence: 0 });
+      await log.close();
     }
+    throw endsEarly(bundle.index * TILE_HASHES + filled, size);
+  }
+
+  /** To be filled. */
+  async #bundle(index: number): Promise<Bundle> {
+    const width = Math.min(TILE_HASHES, this.#checkpoint.size - index * TILE_HASHES);
+    return {
+      ...{ index, width },
+      entries: Buffer.allocUnsafe(width * ENTRY_BYTES),
+      hashes: Buffer.allocUnsafe(width * HASH_BYTES),
+      wanted: await completeHashes(this.tree, 0, index * TILE_HASHES, width),
+    };
   }
 
   /** Every hash above level 0 that came to be is that of the tree. */
@@ -220,6 +228,23 @@ class Export {
         throw damaged(`hash ${first} of level ${level} of the tree does not follow from its events`);
     }
   }
+}
+
+/** Neighbours: their entries, their hashes, and those that the tree has for them. */
+interface Bundle {
+  readonly index: number;
+  readonly width: number;
+  readonly entries: Buffer;
+  readonly hashes: Buffer;
+  readonly wanted: Buffer;
+}
+
+/** @throws CommandFailure when the tree has another hash for it. */
+function fill({ entries, hashes, wanted }: Bundle, i: number, entry: StoredEntry): void {
+  const at = i * HASH_BYTES;
+  putEntry(entry, entries, i * ENTRY_BYTES);
+  hashEntry(entries, i * ENTRY_BYTES, hashes, at);
+  if (hashes.compare(wanted, at, at + HASH_BYTES, at, at + HASH_BYTES) !== 0) throw altered(entry);
 }
 
 const envelopeHash = Buffer.alloc(HASH_BYTES);

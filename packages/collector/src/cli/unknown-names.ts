@@ -1,8 +1,7 @@
 /** Names in a filter that no event of the log has: mostly a slip, which an empty answer would not show. */
-import { setImmediate as breath } from 'node:timers/promises';
 import { didYouMean } from '@clinical-events/protocol';
-import { EventReader } from '../store/embedded/event-reader.js';
 import { nodeFiles } from '../store/embedded/files.js';
+import { LogReader } from '../store/embedded/log-reader.js';
 import type { StoredEvent } from '../store/store.js';
 import { printable } from './printable.js';
 
@@ -15,7 +14,6 @@ export interface NameFilter {
 /** Of each kind so many are kept to guess from, and none that is longer. */
 const MOST_NAMES = 1000;
 const LONGEST_NAME = 200;
-const BREATH_EVENTS = 4096;
 
 /**
  * Reads the log once more, up to where every name has been seen: for when nothing was found.
@@ -31,13 +29,15 @@ export async function unknownNames(
     ...(organisation === undefined ? [] : [new WantedName('organisation', organisation, organisationOf)]),
     ...(model === undefined ? [] : [new WantedName('model', model, modelsOf)]),
   ];
-  let passed = 0;
-  for (const event of new EventReader(dataDir, nodeFiles).scan({})) {
-    if (wanted.every(({ seen }) => seen)) break;
-    for (const name of wanted) name.look(event);
-    if (++passed % BREATH_EVENTS !== 0) continue;
-    await breath();
-    if (signal?.aborted) return [];
+  const log = new LogReader(dataDir, nodeFiles);
+  try {
+    for await (const batch of log.scan({})) {
+      if (signal?.aborted) return [];
+      for (const event of batch) for (const name of wanted) name.look(event);
+      if (wanted.every(({ seen }) => seen)) break;
+    }
+  } finally {
+    await log.close();
   }
   return wanted.filter(({ seen }) => !seen).map((name) => name.warning());
 }

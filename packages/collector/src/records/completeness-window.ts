@@ -11,7 +11,7 @@
  */
 import { randomInt } from 'node:crypto';
 import type { EventKind } from '@clinical-events/protocol';
-import type { FollowedEvent } from '../store/event-places.js';
+import type { PassedEntry } from '../store/event-log.js';
 import { grown, NumberedIds } from './numbered-ids.js';
 import { idHash, isNoId } from './run-entry.js';
 
@@ -97,7 +97,7 @@ export class CompletenessWindow {
   }
 
   /** Takes the next event of the log, or an entry of its own. The first one that is given may be any. */
-  add(event: FollowedEvent): void {
+  add(event: PassedEntry): void {
     const { sequence } = event;
     if (this.#through === 0 && sequence > 1) this.#fromBeginning = false;
     this.#through = sequence;

@@ -4,13 +4,13 @@ import type { Membership } from './membership.js';
 import { ENTRY_BYTES, ID_BYTES, isNoId, writeEntry } from './run-entry.js';
 
 export class EventRecords {
-  readonly #log: Pick<EventPlaces, 'find'>;
+  readonly #log: Pick<EventPlaces, 'findPassed'>;
   readonly #organisations: readonly string[];
   readonly #membership: Membership;
   readonly #asked = Buffer.alloc(ENTRY_BYTES);
 
   /** @param membership of all events that name no run. */
-  constructor(log: Pick<EventPlaces, 'find'>, organisations: readonly string[], membership: Membership) {
+  constructor(log: Pick<EventPlaces, 'findPassed'>, organisations: readonly string[], membership: Membership) {
     this.#log = log;
     this.#organisations = organisations;
     this.#membership = membership;
@@ -20,7 +20,7 @@ export class EventRecords {
   of(organisation: number, eventId: Buffer): Buffer | undefined {
     const name = this.#organisations[organisation];
     if (name === undefined || eventId.length !== ID_BYTES) return undefined;
-    const found = this.#log.find(name, eventId, 0);
+    const found = this.#log.findPassed(name, eventId, 0);
     if (found === undefined) return undefined;
     const namesNone = isNoId(found.runId, 0);
     const id = namesNone ? eventId : found.runId;

@@ -83,7 +83,7 @@ export class GroupMaker {
     this.#log = log;
     this.#options = options;
     const { bytesPerFile = BYTES_PER_FILE, scratch } = options;
-    const files = Math.min(MOST_FILES, Math.max(1, Math.ceil(log.bytes / bytesPerFile)));
+    const files = Math.min(MOST_FILES, Math.max(1, Math.ceil(log.extent / bytesPerFile)));
     const share = Math.min(LARGEST_BUFFER, Math.floor(BUFFER_BYTES / files));
     const bufferBytes = share - (share % ENTRY_BYTES);
     this.#settings = { selection, scratch, files, bufferBytes, seed: HASH_SEED };
@@ -145,7 +145,7 @@ export class GroupMaker {
     this.#runless = undefined;
     const membership = new Membership(
       runless,
-      (organisation, ids, at) => this.#log.find(this.#organisations[organisation] ?? '', ids, at)?.runId,
+      (organisation, ids, at) => this.#log.findPassed(this.#organisations[organisation] ?? '', ids, at)?.runId,
     );
     this.#noteRunless(runless.events.entries, membership.records);
     return new EventRecords(this.#log, this.#organisations, membership);

@@ -4,7 +4,8 @@
  */
 import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
-import { ID_BYTES, type EventPlaces, type LogPart, type PassedEvent } from '../store/event-places.js';
+import { ID_BYTES, type PassedEntry } from '../store/event-log.js';
+import type { EventPlaces, LogPart } from '../store/event-places.js';
 import { RunlessEvents } from './membership.js';
 import { putRuns } from './parent-runs.js';
 import { FLAG, idBytes, idHash, isNoId, writeEntry, type RunEntry } from './run-entry.js';
@@ -76,12 +77,12 @@ export class LogPass {
    * @param onPassed is told up to which address.
    */
   async run(
-    log: Pick<EventPlaces, 'pass' | 'find' | 'findingOrder'>,
+    log: Pick<EventPlaces, 'passPart' | 'findPassed' | 'findingOrder'>,
     part: LogPart | undefined,
     onPassed: (address: number) => void,
     signal?: AbortSignal,
   ): Promise<PassedPart> {
-    const pass = log.pass(part);
+    const pass = log.passPart(part);
     let told = performance.now();
     for (let passed = 1; ; passed++) {
       const next = pass.next();
@@ -93,14 +94,14 @@ export class LogPass {
       }
       this.#take(next.value);
       if (passed % BREATH_EVENTS !== 0 || performance.now() - told < BREATH_MS) continue;
-      onPassed(next.value.address);
+      onPassed(next.value.at);
       await breath();
       signal?.throwIfAborted();
       told = performance.now();
     }
   }
 
-  #take(event: PassedEvent): void {
+  #take(event: PassedEntry): void {
     const { organisation: only, after, since, until } = this.#settings.selection;
     const { organisation, kind, source, runIdAt, parentIdAt, receivedAt } = event;
     if (only !== undefined && organisation !== only) return;
@@ -114,7 +115,7 @@ export class LogPass {
       flags |= FLAG.start;
       if (!isNoId(source, parentIdAt)) flags |= FLAG.nestedStart;
     }
-    const { address, size } = event;
+    const { at: address, size } = event;
     const number = this.#numberOf(organisation);
     const entry: RunEntry = { address, size, organisation: number, flags };
     if (isNoId(source, runIdAt)) {

@@ -2,7 +2,7 @@
 import type { EventPlaces } from '../store/event-places.js';
 import { ENTRY_BYTES, entryOrganisation, FLAG, isNoId, setFlag } from './run-entry.js';
 
-type Finder = Pick<EventPlaces, 'find' | 'findingOrder'>;
+type Finder = Pick<EventPlaces, 'findPassed' | 'findingOrder'>;
 
 /**
  * Puts the id of its run in the place of that of an event, as far as the event is found and is of one; such an entry has
@@ -19,7 +19,7 @@ export function putRuns(entries: Buffer, organisations: readonly string[], log: 
   for (const number of order) {
     const at = number * ENTRY_BYTES;
     if (isNoId(entries, at)) continue;
-    const found = log.find(organisations[entryOrganisation(entries, at)] ?? '', entries, at);
+    const found = log.findPassed(organisations[entryOrganisation(entries, at)] ?? '', entries, at);
     if (found === undefined || isNoId(found.runId, 0)) continue;
     entries.set(found.runId, at);
     setFlag(entries, at, FLAG.ofRun);

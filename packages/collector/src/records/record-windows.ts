@@ -1,6 +1,6 @@
 /** Records made of runs that lie near each other in the log, so that their events are read in few calls. */
 import type { ClinicalRecord } from '@clinical-events/protocol';
-import type { EventPlace, EventPlaces } from '../store/event-places.js';
+import type { EventLog, Place } from '../store/event-log.js';
 import { assembleRecord } from './assemble.js';
 import type { RunLinks } from './nesting.js';
 import type { EventBody } from './event-body.js';
@@ -13,7 +13,7 @@ const BATCH_BYTES = 512 << 10;
 const MOST_RUNS = 4096;
 
 interface PlacedRun {
-  readonly places: readonly EventPlace[];
+  readonly places: readonly Place[];
 }
 
 /** Runs in their order, in parts whose events can be read at once. */
@@ -22,12 +22,12 @@ export function windowsOf<Run extends PlacedRun>(runs: Iterable<Run>): Generator
 }
 
 /** The events of each run, in no order, some runs at once: only of these are there objects while the rest waits. */
-export function* eventBatchesOf<Body extends EventBody>(
-  log: Pick<EventPlaces, 'read'>,
+export async function* eventBatchesOf<Body extends EventBody>(
+  log: Pick<EventLog, 'read'>,
   window: readonly PlacedRun[],
   reader: EventReader<Body>,
-): Generator<RunEvent<Body>[][]> {
-  const read = log.read(window.flatMap(({ places }) => places));
+): AsyncGenerator<RunEvent<Body>[][]> {
+  const read = await log.read(window.flatMap(({ places }) => places));
   let index = 0;
   for (const part of partsOf(window, BATCH_BYTES)) {
     reader.begin(read);
@@ -36,13 +36,13 @@ export function* eventBatchesOf<Body extends EventBody>(
 }
 
 /** @returns the records of the runs, in their order. */
-export function recordsOf(
-  log: Pick<EventPlaces, 'read'>,
+export async function recordsOf(
+  log: Pick<EventLog, 'read'>,
   window: readonly PlacedRun[],
   linksOf: (run: number) => RunLinks,
-): ClinicalRecord[] {
+): Promise<ClinicalRecord[]> {
   const records: ClinicalRecord[] = [];
-  for (const batch of eventBatchesOf(log, window, new ParsingReader())) {
+  for await (const batch of eventBatchesOf(log, window, new ParsingReader())) {
     for (const events of batch) records.push(assembleRecord(events, linksOf(records.length)));
   }
   return records;

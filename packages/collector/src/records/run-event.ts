@@ -1,6 +1,6 @@
 /** An event as a record is made of it: what the collector says of it, and what the sender said. */
 import type { BaseEvent } from '@clinical-events/protocol';
-import type { EventFacts, ReadEvents } from '../store/event-places.js';
+import type { EventFacts, ReadEvents } from '../store/event-log.js';
 import type { StoredEvent } from '../store/store.js';
 import type { EventBody } from './event-body.js';
 import { parseExact } from './raw-json.js';

@@ -16,7 +16,8 @@
  * The events of one run are in memory together, because a record is. The temporary files take at most 64 bytes an event,
  * and hold ids and no payload.
  */
-import type { EventPlace, EventPlaces } from '../store/event-places.js';
+import type { Place } from '../store/event-log.js';
+import type { EventPlaces } from '../store/event-places.js';
 import { GroupMaker, type GroupingOptions } from './group-maker.js';
 import type { RunSelection } from './log-pass.js';
 import type { EventRecords } from './event-records.js';
@@ -32,7 +33,7 @@ export interface RunPlaces {
   readonly entries: Buffer;
   readonly at: number;
   /** By address, at least one. */
-  readonly places: readonly EventPlace[];
+  readonly places: readonly Place[];
 }
 
 export class RunGroups {

@@ -3,7 +3,8 @@
  * threads: what the settings are and what it comes to can be posted.
  */
 import path from 'node:path';
-import type { EventPlace, EventPlaces } from '../store/event-places.js';
+import type { Place } from '../store/event-log.js';
+import type { EventPlaces } from '../store/event-places.js';
 import { inCanonicalOrder } from './canonical-order.js';
 import { EntryList } from './entry-list.js';
 import { entriesFile } from './log-pass.js';
@@ -56,7 +57,7 @@ export function runsFile(scratch: string, file: number): string {
 }
 
 /** Where starts are read, and their parents found. */
-export type RunLog = Pick<EventPlaces, 'read' | 'find' | 'findingOrder'>;
+export type RunLog = Pick<EventPlaces, 'readNow' | 'findPassed' | 'findingOrder'>;
 
 export class RunSorter {
   readonly #log: RunLog;
@@ -121,19 +122,19 @@ export class RunSorter {
 
   /** Notes for each run with a start that names a parent, what its first start names. */
   #noteNested(entries: Buffer, table: RunTable): void {
-    const nested: { first: number; places: EventPlace[] }[] = [];
+    const nested: { first: number; places: Place[] }[] = [];
     for (let run = 0; run < table.runs; run++) {
       if ((table.flags(run) & FLAG.nestedStart) === 0) continue;
-      const places: EventPlace[] = [];
+      const places: Place[] = [];
       const first = table.first(run);
       for (let at = first; at >= 0; at = table.after(at)) {
         if ((entryFlags(entries, at) & FLAG.start) === 0) continue;
-        places.push({ address: entryAddress(entries, at), size: entrySize(entries, at) });
+        places.push({ at: entryAddress(entries, at), size: entrySize(entries, at) });
       }
       nested.push({ first, places });
     }
     for (const window of windowsOf(nested)) {
-      const read = this.#log.read(window.flatMap(({ places }) => places));
+      const read = this.#log.readNow(window.flatMap(({ places }) => places));
       let index = 0;
       for (const { first, places } of window) {
         const starts = places.map(() => runEvent(read.facts(index), read.body(index++)));

@@ -3,7 +3,7 @@
  * and nothing is made of the rest. An event that is not plain (json-scan.ts) is parsed.
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import type { ReadEvents } from '../store/event-places.js';
+import type { ReadEvents } from '../store/event-log.js';
 import { latin1, RepeatedText, utf8 } from '../store/repeated-text.js';
 import {
   BASE_FIELDS,

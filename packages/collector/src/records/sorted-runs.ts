@@ -1,5 +1,5 @@
 /** Runs out of several files that have them in the order of their first event: merged, they are in that order too. */
-import type { EventPlace } from '../store/event-places.js';
+import type { Place } from '../store/event-log.js';
 import { EntryList } from './entry-list.js';
 import { ENTRY_BYTES, entryAddress, entryFlags, entrySize, FLAG } from './run-entry.js';
 import { entriesOf } from './spill-file.js';
@@ -18,12 +18,12 @@ export class RunList extends EntryList {
 }
 
 /** Where the events of each run are, in a list of entries. */
-export function* runsIn(entries: Buffer): Generator<{ readonly at: number; readonly places: EventPlace[] }> {
+export function* runsIn(entries: Buffer): Generator<{ readonly at: number; readonly places: Place[] }> {
   for (let at = 0; at < entries.length;) {
     const first = at;
-    const places: EventPlace[] = [];
+    const places: Place[] = [];
     do {
-      places.push({ address: entryAddress(entries, at), size: entrySize(entries, at) });
+      places.push({ at: entryAddress(entries, at), size: entrySize(entries, at) });
       at += ENTRY_BYTES;
     } while (at < entries.length && (entryFlags(entries, at) & FLAG.first) === 0);
     yield { at: first, places };

@@ -1,11 +1,13 @@
 /**
- * The contract of a store: what every driver promises, and all that the rest of the collector knows of one.
+ * The contract of a store: what every driver promises of writing, and all that the rest of the collector knows of one.
+ * How events are read is in event-log.ts.
  *
  * The contract is semantic, not transactional. A caller hands over a batch and learns, for each event, one of
  * three outcomes; or that nothing of the batch was stored ({@link NotCommitted}); or that nobody can know
  * ({@link CommitUnknown}), after which the store must be opened anew before it answers anybody.
  */
 import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
+import type { Cursor } from './event-log.js';
 
 /**
  * An event that passed every check and asks to be stored: its envelope, which is all that the collector itself says
@@ -62,42 +64,6 @@ export interface StoredEvent extends StoredEntry {
   readonly kind: EventKind;
 }
 
-/** Which events a scan yields; every condition given must hold. */
-export interface ScanRange {
-  /** The first sequence wanted; 1 when not given. */
-  readonly from?: number;
-  readonly kinds?: ReadonlySet<EventKind>;
-  readonly organisation?: string;
-  /** Lower-case text form. */
-  readonly runId?: string;
-  /** Lower-case text form; each organisation may have an event with this id. */
-  readonly eventId?: string;
-  /** Inclusive, milliseconds since 1970 UTC, against `receivedAt`. */
-  readonly since?: number;
-  /** Exclusive. */
-  readonly until?: number;
-}
-
-/** Where events are read from. */
-export interface EventSource {
-  /**
-   * Yields the events of the range in sequence order, each whole and checked against its checksum, and none of the
-   * log's own entries.
-   * @throws {@link StoreDamaged} at the first place that does not hold what was written.
-   */
-  scan(range: ScanRange): Iterable<StoredEvent> | AsyncIterable<StoredEvent>;
-  /** The same with the log's own entries among them: all that has a sequence, when nothing else is asked for. */
-  entries(range: ScanRange): Iterable<StoredEntry> | AsyncIterable<StoredEntry>;
-}
-
-/** Where a reading goes on: the next sequence, and the driver's hint, of no meaning to anyone else. */
-export interface Cursor {
-  readonly sequence: number;
-  readonly at: number;
-}
-
-export const BEGINNING: Cursor = { sequence: 1, at: 0 };
-
 /** What an entry's leaf is made of. Valid until the next entry is asked for. */
 export type CommittedEntry = Pick<StoredEntry, 'sequence' | 'envelope' | 'commitment'>;
 
@@ -152,13 +118,15 @@ export class LogChanged extends CommitUnknown {
   override name = 'LogChanged';
 }
 
-/** The log does not hold at `place` what was once written there. */
+/** The log does not hold what was once written there. */
 export class StoreDamaged extends Error {
   override name = 'StoreDamaged';
+  /** @param place in the driver's words, for a person; the sequence that is due there, where one is. */
   constructor(
-    readonly place: { readonly file: string; readonly offset: number; readonly sequence: number },
+    readonly place: { readonly where: string; readonly sequence?: number },
     reason: string,
   ) {
-    super(`${reason} in ${place.file} at byte ${place.offset}, where event ${place.sequence} is due`);
+    const due = place.sequence === undefined ? '' : `, where event ${place.sequence} is due`;
+    super(`${reason} in ${place.where}${due}`);
   }
 }

@@ -3,7 +3,8 @@
  * segment that another hand removes or replaces is still read to its end. Everything up to the log's end is durable, so
  * a frame that does not hold is damage, and there is no tail to judge.
  */
-import { StoreDamaged, type CommittedEntry, type Committed, type Cursor } from '../store.js';
+import type { Cursor } from '../event-log.js';
+import { StoreDamaged, type Committed, type CommittedEntry } from '../store.js';
 import { checksumHolds, frameCommitment, frameEnvelope, frameSequence, plausibleSize } from './frame.js';
 import type { SegmentLog } from './segment-log.js';
 
@@ -23,6 +24,9 @@ class Passage {
     ...{ sequence: 0, envelope: this.#window, commitment: this.#window },
   };
 
+  /** Of the newest entry that was passed. */
+  #passed = 0;
+
   constructor(
     private readonly log: SegmentLog,
     private address: number,
@@ -31,7 +35,7 @@ class Passage {
   ) {}
 
   get cursor(): Cursor {
-    return { sequence: this.sequence, at: this.address };
+    return { sequence: this.sequence, at: this.#passed };
   }
 
   /** @param from the first sequence that is wanted. */
@@ -46,6 +50,7 @@ class Passage {
         this.#entry.commitment = frameCommitment(this.#window, offset);
         yield this.#entry;
       }
+      this.#passed = this.address;
       this.address += size;
       this.sequence++;
     }
@@ -71,8 +76,8 @@ class Passage {
     const isWhole = size > 0 && offset + size <= this.#held && checksumHolds(this.#window, offset, size);
     if (isWhole && frameSequence(this.#window, offset) === this.sequence) return size;
     const { sequence } = this;
-    const place = { ...this.log.placeOf(this.address), sequence };
-    throw new StoreDamaged(place, 'a frame does not hold what was written');
+    const { file, offset: at } = this.log.placeOf(this.address);
+    throw new StoreDamaged({ where: `${file} at byte ${at}`, sequence }, 'a frame does not hold what was written');
   }
 
   #move(): void {
@@ -90,6 +95,8 @@ export class CommittedEntries implements Committed {
 
   // eslint-disable-next-line @typescript-eslint/require-await -- the page cache answers at once; a database would not.
   async *pass(from: Cursor): AsyncGenerator<Iterable<CommittedEntry>, Cursor> {
+    // Nothing is behind the log's end, and nothing has to be looked up for it.
+    if (from.sequence >= this.log.nextSequence) return from;
     const { address, sequence } = this.log.before(from);
     const passage = new Passage(this.log, address, sequence, this.log.end);
     while (!passage.ended) yield passage.batch(from.sequence);

@@ -2,13 +2,12 @@
 import { hash } from 'node:crypto';
 import path from 'node:path';
 import { StoreDamaged, type StoredEntry } from '../store.js';
-import { EventReader } from './event-reader.js';
 import { exists, type Files } from './files.js';
 import { decodeFrame } from './frame.js';
 import { IdIndexReader } from './id-index/id-index-reader.js';
 import type { Tail } from './recovery.js';
 import { endsTooEarly } from './segment-log.js';
-import type { SegmentEnd } from './segment-reader.js';
+import { readToEnd, type SegmentEnd } from './log-frames.js';
 import { listSegments, type Segment } from './segment.js';
 
 type Severity = 'ok' | 'warning' | 'damage';
@@ -46,11 +45,11 @@ export function* inspectLedger(
   const total = usedBytes(files, segments);
   // Before the events: a running collector's index would otherwise speak of some that came after those read here.
   const index = lookAtIndex(dataDirectory);
-  const frames = new EventReader(dataDirectory, files).frames(segments);
+  const blocks = readToEnd(files, segments);
   let [entries, own, told] = [0, 0, 0];
   try {
     for (;;) {
-      const next = frames.next();
+      const next = blocks.next();
       if (next.done) {
         onProgress(total, total);
         yield {
@@ -62,26 +61,22 @@ export function* inspectLedger(
         yield indexFinding(index, segments, next.value, running);
         return entries;
       }
-      const { buffer, offset, address, size } = next.value;
-      const event = decodeFrame(buffer, offset);
-      if (typeof event.kind === 'number') {
-        own++;
-        onOwn(event);
-      }
-      if (
-        event.payloadState === 'plain' &&
-        !hash('sha256', event.salted, 'buffer').equals(event.commitment)
-      ) {
+      const { buffer, offsets, end, address } = next.value;
+      for (const offset of offsets) {
+        const event = decodeFrame(buffer, offset);
+        entries++;
+        if (typeof event.kind === 'number') {
+          own++;
+          onOwn(event);
+        }
+        if (event.payloadState !== 'plain') continue;
+        if (hash('sha256', event.salted, 'buffer').equals(event.commitment)) continue;
         const place = `event ${event.sequence} (${event.eventId})`;
-        yield {
-          severity: 'damage',
-          subject: 'events',
-          message: `the body of ${place} does not have the SHA-256 that it was stored with`,
-        };
+        const message = `the body of ${place} does not have the SHA-256 that it was stored with`;
+        yield { severity: 'damage', subject: 'events', message };
       }
-      entries++;
-      if (address + size - told < TELL_EVERY_BYTES) continue;
-      told = address + size;
+      if (address + end - told < TELL_EVERY_BYTES) continue;
+      told = address + end;
       // The end was looked for before, and a running collector has moved it since.
       onProgress(told, Math.max(told, total));
     }

@@ -10,12 +10,21 @@
  */
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
-import { CommitUnknown, LogChanged, NotCommitted, StoreDamaged, type Cursor } from '../store.js';
+import { CommitUnknown, LogChanged, NotCommitted, type StoreDamaged } from '../store.js';
+import type { Cursor } from '../event-log.js';
 import type { Files, HeldFile, NamedFile } from './files.js';
-import { frameDurableBefore, frameIsOwn, frameKind, framePayloadLength } from './frame.js';
-import { judgeTail } from './recovery.js';
-import { readFrames, type FramePlace, type SegmentEnd } from './segment-reader.js';
 import {
+  frameDurableBefore,
+  frameIsOwn,
+  frameKind,
+  framePayloadLength,
+  frameSequence,
+  HEADER_BYTES,
+} from './frame.js';
+import { judgeTail } from './recovery.js';
+import { readFrames, type FramePlace, type SegmentEnd } from './log-frames.js';
+import {
+  damagedAt,
   encodeSegmentHeader,
   listSegments,
   SEGMENT_HEADER_BYTES,
@@ -274,9 +283,9 @@ export class SegmentLog {
     }
   }
 
-  /** The nearest frame up to a cursor whose place is known: the cursor's own, or without a hint its segment's first. */
+  /** The nearest frame up to a cursor whose place is known: that of its hint, or without one its segment's first. */
   before({ sequence, at }: Cursor): { address: number; sequence: number } {
-    if (at > 0) return { address: at, sequence };
+    if (at > 0) return { address: at, sequence: frameSequence(this.readAt(at, HEADER_BYTES), 0) };
     const segment = this.segments.findLast(({ firstSequence }) => firstSequence <= sequence);
     return { address: segment?.base ?? 0, sequence: segment?.firstSequence ?? 1 };
   }
@@ -464,17 +473,17 @@ function assertComplete(files: Files, segments: readonly Segment[]): void {
       files.close(fd);
     }
     if (size >= next.base - segment.base + SEGMENT_HEADER_BYTES) return;
-    throw new StoreDamaged(
-      { file: path.basename(next.path), offset: 0, sequence: next.firstSequence },
-      `the segment does not follow ${path.basename(segment.path)}, which is too short`,
-    );
+    const reason = `the segment does not follow ${path.basename(segment.path)}, which is too short`;
+    throw damagedAt(next.path, 0, next.firstSequence, reason);
   });
 }
 
 /** What was durable is gone from the end of the log, with nothing behind it to show that. */
 export function endsTooEarly(file: string, offset: number, sequence: number): StoreDamaged {
-  return new StoreDamaged(
-    { file, offset, sequence },
+  return damagedAt(
+    file,
+    offset,
+    sequence,
     'the log ends, but the id index holds events that were durable behind it (unless the index is of another copy ' +
       'of this ledger: then delete index/),',
   );
@@ -484,10 +493,8 @@ export function endsTooEarly(file: string, offset: number, sequence: number): St
 function assertReaches(options: SegmentLogOptions, file: string, end: SegmentEnd): void {
   if (end.address < options.vouchedTo) throw endsTooEarly(file, end.offset, end.nextSequence);
   if (end.nextSequence > options.vouchedEntries) return;
-  throw new StoreDamaged(
-    { file, offset: end.offset, sequence: end.nextSequence },
-    `the log ends, but a checkpoint was signed over ${options.vouchedEntries} entries,`,
-  );
+  const reason = `the log ends, but a checkpoint was signed over ${options.vouchedEntries} entries,`;
+  throw damagedAt(file, end.offset, end.nextSequence, reason);
 }
 
 /** Before the log has its first segment. */
@@ -543,13 +550,12 @@ function repairTail(
   const tail = judgeTail(files, fd, end.offset, end.nextSequence);
   if (tail.state === 'damaged') {
     files.close(fd);
-    throw new StoreDamaged(
-      { file: path.basename(segment.path), offset: end.offset, sequence: end.nextSequence },
-      `a frame does not hold what was written (event ${tail.witnessSequence} behind it shows that it was durable)`,
-    );
+    const witness = `event ${tail.witnessSequence} behind it shows that it was durable`;
+    const reason = `a frame does not hold what was written (${witness})`;
+    throw damagedAt(segment.path, end.offset, end.nextSequence, reason);
   }
   try {
-    assertReaches(options, path.basename(segment.path), end);
+    assertReaches(options, segment.path, end);
   } catch (error) {
     files.close(fd);
     throw error;

@@ -52,6 +52,11 @@ export function encodeSegmentHeader(segment: Omit<Segment, 'path'>, created: num
   return header;
 }
 
+/** Names the file, the byte in it and the sequence that is due there. */
+export function damagedAt(file: string, offset: number, sequence: number, reason: string): StoreDamaged {
+  return new StoreDamaged({ where: `${path.basename(file)} at byte ${offset}`, sequence }, reason);
+}
+
 function readSegmentHeader(files: Files, file: string): Segment {
   const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
   const fd = files.open(file, 'r');
@@ -61,8 +66,7 @@ function readSegmentHeader(files: Files, file: string): Segment {
     files.close(fd);
   }
   const sequence = Number.parseInt(path.basename(file), 10);
-  const damaged = (offset: number, reason: string) =>
-    new StoreDamaged({ file: path.basename(file), offset, sequence }, reason);
+  const damaged = (offset: number, reason: string) => damagedAt(file, offset, sequence, reason);
   if (header.toString('latin1', 0, 8) !== MAGIC) throw damaged(0, 'no segment header stands');
   if (crc32(header.subarray(12)) !== header.readUInt32LE(8))
     throw damaged(8, 'the segment header has changed');
@@ -88,6 +92,11 @@ function readSegmentHeader(files: Files, file: string): Segment {
   };
 }
 
+/** Of the segments in a directory, oldest first. */
+export function segmentNames(files: Files, directory: string): string[] {
+  return files.list(directory).filter((name) => NAME.test(name));
+}
+
 /**
  * The segments in a directory, oldest first.
  * @param isWanted by its name, whether a segment is to be looked at; all are when nothing is said.
@@ -98,9 +107,8 @@ export function listSegments(
   directory: string,
   isWanted: (name: string) => boolean = () => true,
 ): Segment[] {
-  const segments = files
-    .list(directory)
-    .filter((name) => NAME.test(name) && isWanted(name))
+  const segments = segmentNames(files, directory)
+    .filter(isWanted)
     .map((name) => readSegmentHeader(files, path.join(directory, name)));
   segments.forEach((segment, i) => {
     const before = segments[i - 1];
@@ -114,10 +122,7 @@ export function listSegments(
         : tangled
           ? 'the segment does not follow the one before it'
           : 'the segments before this one are missing';
-      throw new StoreDamaged(
-        { file: path.basename(segment.path), offset: 0, sequence: segment.firstSequence },
-        reason,
-      );
+      throw damagedAt(segment.path, 0, segment.firstSequence, reason);
     }
   });
   return segments;
