@@ -173,7 +173,9 @@ class Import {
     closings.push(async () => {
       if (this.#ledger === undefined || this.#unsafe) return;
       const { accessLog, sequencer, store } = this.#ledger;
-      const append = async (entry: Candidate) => void (await store.append([entry]));
+      const append = async (entry: Candidate) => {
+        await store.append([entry]);
+      };
       await accessLog(append).close();
       await sequencer.close();
       await store.close();

@@ -52,7 +52,9 @@ export async function fillSigned(
   const heads = new AccessLogHeads({
     store: new AccessLogFile(dataDir),
     newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead),
-    append: async (entry) => void (await store.append([entry])),
+    append: async (entry) => {
+      await store.append([entry]);
+    },
     onTrouble,
     onAltered: (reason) => onTrouble('the access log was changed', reason),
   });

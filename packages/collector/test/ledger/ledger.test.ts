@@ -13,7 +13,6 @@ import {
   type Outcome,
   type Store,
 } from '../../src/store/store.js';
-import { idOf } from '../store/candidate.js';
 
 type Append = (batch: readonly Candidate[]) => Outcome[] | Promise<Outcome[]>;
 
