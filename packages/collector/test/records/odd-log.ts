@@ -3,6 +3,7 @@ import { EVENT_KINDS, type ClinicalRecord, type EventKind } from '@clinical-even
 import fc from 'fast-check';
 import { assembleRecord } from '../../src/records/assemble.js';
 import { inCanonicalOrder } from '../../src/records/canonical-order.js';
+import type { RunLinks } from '../../src/records/nesting.js';
 import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
 import { EventReader } from '../../src/store/embedded/event-reader.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
@@ -92,6 +93,14 @@ export function naiveRecords(dataDir: string): Map<string, ClinicalRecord> {
 
 /** Every record of one organisation's events, by its key. */
 export function recordsOf(log: readonly RunEvent[]): Map<RecordKey, ClinicalRecord> {
+  const groups = [...groupsOf(log)];
+  return new Map(groups.map(([key, { events, links }]) => [key, assembleRecord(events, links)]));
+}
+
+/** What each record of one organisation's events is made of, by its key. */
+export function groupsOf(
+  log: readonly RunEvent[],
+): Map<RecordKey, { readonly events: RunEvent[]; readonly links: RunLinks }> {
   const runs = new Map(log.map(({ event }) => [event.eventId, event.runId]));
   const placed = placeRunless(
     log
@@ -113,9 +122,9 @@ export function recordsOf(log: readonly RunEvent[]): Map<RecordKey, ClinicalReco
     return runId === undefined ? [] : [{ runId, parentEventId: start?.parentId ?? null }];
   });
   const nesting = new PlainNesting(starts, recordOf);
-  const records = new Map<RecordKey, ClinicalRecord>();
+  const made = new Map<RecordKey, { readonly events: RunEvent[]; readonly links: RunLinks }>();
   for (const [key, events] of groups) {
-    if (key !== undefined) records.set(key, assembleRecord(events, nesting.linksOf(key)));
+    if (key !== undefined) made.set(key, { events, links: nesting.linksOf(key) });
   }
-  return records;
+  return made;
 }

@@ -1,0 +1,270 @@
+/**
+ * The file of the catalogue: made, opened, held against the ledger that it is of, and rebuilt where it is of no use.
+ *
+ * It is derived, so nothing in it is repaired. What is of another version or ledger is emptied in one transaction, which
+ * other processes see whole. What SQLite calls damaged is removed: processes that have it open keep what they have, and
+ * see by the file's identity that it is no longer the one under its name.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { systemCode } from '../system-code.js';
+
+/** Counts up with every change of a table, or of what a row means. */
+const VERSION = 1;
+const NAME = 'catalogue.sqlite';
+
+/** Result codes of SQLite without their extended parts: https://www.sqlite.org/rescode.html */
+const CODE = {
+  busy: 5,
+  locked: 6,
+  readOnly: 8,
+  ioError: 10,
+  corrupt: 11,
+  full: 13,
+  cannotOpen: 14,
+  notADb: 26,
+};
+
+/** Why there is no catalogue to ask. */
+export class CatalogueFault extends Error {
+  override name = 'CatalogueFault';
+}
+
+/** The file holds what SQLite or the catalogue cannot have written. Rebuilt, it is right. */
+export class CatalogueDamaged extends CatalogueFault {
+  override name = 'CatalogueDamaged';
+}
+
+/** Another process is writing the catalogue. */
+export class CatalogueBusy extends CatalogueFault {
+  override name = 'CatalogueBusy';
+}
+
+const TABLES = `
+  CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
+  -- Texts that rows name by number.
+  CREATE TABLE name (id INTEGER PRIMARY KEY, text BLOB NOT NULL) STRICT;
+  CREATE UNIQUE INDEX name_text ON name (text);
+  -- A record. Its id is the sequence of an event of it. settled: of how many events the summary is, where it is not of all.
+  CREATE TABLE run (
+    id INTEGER PRIMARY KEY, record BLOB NOT NULL, organisation INTEGER NOT NULL, is_run INTEGER NOT NULL,
+    first_sequence INTEGER NOT NULL, last_sequence INTEGER NOT NULL, events INTEGER NOT NULL, settled INTEGER,
+    began_received INTEGER NOT NULL, began_sender INTEGER NOT NULL, marks INTEGER NOT NULL,
+    target INTEGER, user INTEGER, model INTEGER, version INTEGER, application INTEGER,
+    parent INTEGER, circle INTEGER, summary BLOB NOT NULL, entries BLOB NOT NULL
+  ) STRICT;
+  CREATE UNIQUE INDEX run_record ON run (record, organisation, is_run);
+  CREATE INDEX run_first ON run (first_sequence);
+  CREATE INDEX run_last ON run (last_sequence);
+  CREATE INDEX run_received ON run (began_received);
+  CREATE INDEX run_sender ON run (began_sender);
+  CREATE INDEX run_target ON run (target, began_received) WHERE target IS NOT NULL;
+  CREATE INDEX run_user ON run (user, began_received) WHERE user IS NOT NULL;
+  CREATE INDEX run_model ON run (model, began_received) WHERE model IS NOT NULL;
+  CREATE INDEX run_contradicted ON run (began_received) WHERE marks & 28 = 8;
+  CREATE INDEX run_conflict ON run (began_received) WHERE marks & 32 <> 0;
+  CREATE INDEX run_failed ON run (began_received) WHERE marks & 64 <> 0;
+  CREATE INDEX run_incomplete ON run (began_received) WHERE marks & 3 = 2;
+  CREATE INDEX run_parent ON run (parent) WHERE parent IS NOT NULL;
+  CREATE INDEX run_settled ON run (id) WHERE settled IS NOT NULL;
+  -- More entries of a record that has many, or that was merged with another.
+  CREATE TABLE part (number INTEGER PRIMARY KEY, run INTEGER NOT NULL, entries BLOB NOT NULL) STRICT;
+  CREATE INDEX part_run ON part (run);
+  -- Events that name no run and open none, and the record that they are of.
+  CREATE TABLE runless (
+    event BLOB NOT NULL, organisation INTEGER NOT NULL, parent BLOB, run INTEGER NOT NULL,
+    PRIMARY KEY (event, organisation)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX runless_run ON runless (run);
+  -- Events that a record names as parents, and that have not come or are of no run yet.
+  CREATE TABLE awaited (
+    event BLOB NOT NULL, organisation INTEGER NOT NULL, run INTEGER NOT NULL,
+    PRIMARY KEY (event, organisation, run)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX awaited_run ON awaited (run);
+`;
+
+export type Sql = DatabaseSync;
+
+/** What SQLite says went wrong; undefined for what it did not say. */
+export function sqliteCode(error: unknown): number | undefined {
+  const code = (error as { errcode?: unknown } | null)?.errcode;
+  return typeof code === 'number' ? code & 0xff : undefined;
+}
+
+/** @returns the same as a fault of the catalogue, in words; what is none comes back as it is. */
+export function faultOf(error: unknown, directory: string): unknown {
+  if (error instanceof CatalogueFault) return error;
+  if (isBusy(error))
+    return new CatalogueBusy(`another process holds the catalogue in ${directory}`, { cause: error });
+  const elsewhere = 'or name another directory by --temp-dir';
+  const code = sqliteCode(error);
+  if (code === CODE.corrupt || code === CODE.notADb) {
+    return new CatalogueDamaged(`the catalogue in ${directory} is damaged`, { cause: error });
+  }
+  if (code === CODE.full || systemCode(error) === 'ENOSPC') {
+    return new CatalogueFault(`no room for the catalogue in ${directory}: make room, ${elsewhere}`, {
+      cause: error,
+    });
+  }
+  if (code === CODE.ioError) {
+    return new CatalogueFault(
+      `the catalogue in ${directory} cannot be read or written: look after the disk, ${elsewhere}`,
+      { cause: error },
+    );
+  }
+  const isDenied = ['EACCES', 'EPERM', 'EROFS'].includes(systemCode(error) ?? '');
+  if (isDenied || code === CODE.readOnly || code === CODE.cannotOpen) {
+    return new CatalogueFault(
+      `the catalogue in ${directory} cannot be written: run as its owner, ${elsewhere}`,
+      {
+        cause: error,
+      },
+    );
+  }
+  return error;
+}
+
+/** True for an error that says that another connection holds what is asked for. */
+export function isBusy(error: unknown): boolean {
+  const code = sqliteCode(error);
+  return code === CODE.busy || code === CODE.locked;
+}
+
+/** How long a statement waits for another process, but for the lock of an update. */
+const BUSY_TIMEOUT_MS = 5000;
+const ATTEMPTS = 3;
+
+/** A connection that writes, and one that reads what is committed. */
+export class CatalogueFile {
+  readonly writer: Sql;
+  readonly reader: Sql;
+  readonly #identity: string;
+
+  private constructor(
+    readonly directory: string,
+    ledgerId: string,
+    mostPages: number | undefined,
+  ) {
+    makeFile(directory);
+    const file = path.join(directory, NAME);
+    this.#identity = identityOf(file);
+    this.writer = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
+    try {
+      this.writer.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -32768');
+      this.writer.exec('PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864');
+      if (mostPages !== undefined) this.writer.exec(`PRAGMA max_page_count = ${mostPages}`);
+      if (!isOf(this.writer, ledgerId)) empty(this.writer, ledgerId);
+      this.reader = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
+      this.reader.exec('PRAGMA query_only = ON; PRAGMA cache_size = -8192');
+      this.reader.prepare('SELECT count(*) FROM meta').get();
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  /**
+   * On return the file is there, for its owner alone, and of this ledger: empty, where what stood there was of no use.
+   * @param mostPages how large the file may become; tests make it small.
+   * @throws CatalogueFault.
+   */
+  static open(directory: string, ledgerId: string, mostPages?: number): CatalogueFile {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const file = new CatalogueFile(directory, ledgerId, mostPages);
+        if (file.isCurrent) return file;
+        file.close();
+        if (attempt === ATTEMPTS)
+          throw new CatalogueFault(`another process removes the catalogue in ${directory}`);
+      } catch (error) {
+        const fault = faultOf(error, directory);
+        if (!(fault instanceof CatalogueDamaged) || attempt === ATTEMPTS) throw fault;
+        removeFile(directory);
+      }
+    }
+  }
+
+  /** Whether it is still what stands under its name. */
+  get isCurrent(): boolean {
+    return identityOf(path.join(this.directory, NAME)) === this.#identity;
+  }
+
+  close(): void {
+    // Where the constructor has thrown there may be none.
+    for (const database of [this.reader, this.writer] as (Sql | undefined)[]) {
+      if (database?.isOpen === true) database.close();
+    }
+  }
+}
+
+/** Removes the catalogue of a directory. Who has it open goes on with what was removed. */
+export function removeFile(directory: string): void {
+  for (const end of ['', '-wal', '-shm']) fs.rmSync(path.join(directory, NAME + end), { force: true });
+}
+
+function identityOf(file: string): string {
+  const stat = fs.statSync(file, { throwIfNoEntry: false, bigint: true });
+  return stat === undefined ? '' : `${stat.dev}:${stat.ino}`;
+}
+
+/**
+ * Makes directory and file for their owner alone. What root makes in the directory of another user is handed over: the
+ * collector could not write it otherwise. SQLite makes its other files by the mode and owner of this one.
+ */
+function makeFile(directory: string): void {
+  const owner = fs.statSync(path.dirname(directory));
+  if (fs.mkdirSync(directory, { recursive: true, mode: 0o700 }) !== undefined) handOver(directory, owner);
+  const file = path.join(directory, NAME);
+  try {
+    const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;
+    const fd = fs.openSync(file, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+    handOver(fd, owner);
+    fs.closeSync(fd);
+  } catch (error) {
+    if (systemCode(error) !== 'EEXIST') throw error;
+    if (!fs.lstatSync(file).isFile()) throw new CatalogueFault(`${file} is no regular file: move it away`);
+  }
+}
+
+function handOver(made: string | number, { uid, gid }: fs.Stats): void {
+  if (process.getuid?.() !== 0 || uid === 0) return;
+  try {
+    if (typeof made === 'number') fs.fchownSync(made, uid, gid);
+    else fs.lchownSync(made, uid, gid);
+  } catch {
+    // A network file system that knows no root: it stays as it is.
+  }
+}
+
+function isOf(database: Sql, ledgerId: string): boolean {
+  const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+  if (version !== VERSION) return false;
+  const row = database.prepare("SELECT value FROM meta WHERE name = 'ledger'").get();
+  return row?.['value'] === ledgerId;
+}
+
+/** Makes it the catalogue of a ledger of which nothing was taken in. Readers see it as it was, or empty. */
+function empty(database: Sql, ledgerId: string): void {
+  database.exec('BEGIN IMMEDIATE');
+  try {
+    // Another process may have done so meanwhile, and more.
+    if (!isOf(database, ledgerId)) clear(database, ledgerId);
+    database.exec('COMMIT');
+  } catch (error) {
+    if (database.isTransaction) database.exec('ROLLBACK');
+    throw error;
+  }
+}
+
+/** Empties it within a transaction of the caller. */
+export function clear(database: Sql, ledgerId: string): void {
+  const tables = database.prepare(
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+  );
+  for (const { name } of tables.all()) database.exec(`DROP TABLE "${String(name).replaceAll('"', '""')}"`);
+  database.exec(TABLES);
+  database.exec(`PRAGMA user_version = ${VERSION}`);
+  database.prepare("INSERT INTO meta (name, value) VALUES ('ledger', ?)").run(ledgerId);
+}

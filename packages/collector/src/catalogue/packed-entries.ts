@@ -1,0 +1,76 @@
+/**
+ * The events of a record, as its row has them: chunks one behind the other, in the order in which they came in.
+ *
+ *   chunk  how many entries, and these; the first one against zeros, each other against the one before it
+ *   entry  kind, and 8 when the payload cannot be read; sequence; place, against the end of the place before; size;
+ *          received_at; unless it cannot be read, the sender's time against received_at
+ *
+ * A record of two merged ones has chunks of both, so their sequences are in order within a chunk alone.
+ */
+import { CatalogueDamaged } from './catalogue-file.js';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import type { Place } from './event-log.js';
+import { PackedReader, type PackedWriter } from './packing.js';
+
+/** An event of a record. Times in milliseconds since 1970. */
+export interface EventEntry extends Place {
+  readonly kind: EventKind;
+  readonly sequence: number;
+  readonly receivedAt: number;
+  /** By the sender's clock; undefined when the payload cannot be read. */
+  readonly sentAt: number | undefined;
+}
+
+const UNREADABLE = 8;
+
+/** @param entries in the order of their sequences. */
+export function packEntries(writer: PackedWriter, entries: readonly EventEntry[]): void {
+  let [sequence, end, received] = [0, 0, 0];
+  writer.count(entries.length);
+  for (const entry of entries) {
+    const isRead = entry.sentAt !== undefined;
+    writer.count(EVENT_KINDS.indexOf(entry.kind) | (isRead ? 0 : UNREADABLE));
+    writer.count(entry.sequence - sequence);
+    writer.count(entry.at - end);
+    writer.count(entry.size);
+    writer.signed(entry.receivedAt - received);
+    if (isRead) writer.signed((entry.sentAt ?? 0) - entry.receivedAt);
+    sequence = entry.sequence;
+    end = entry.at + entry.size;
+    received = entry.receivedAt;
+  }
+}
+
+/**
+ * @returns all entries, in the order of the log.
+ * @throws CatalogueDamaged for what {@link packEntries} has not made.
+ */
+export function unpackEntries(chunks: readonly Uint8Array[]): EventEntry[] {
+  const entries: EventEntry[] = [];
+  let isSorted = true;
+  for (const bytes of chunks) {
+    for (const reader = new PackedReader(bytes); !reader.isAtEnd;) {
+      const before = entries.at(-1)?.sequence ?? 0;
+      const first = entries.length;
+      unpackChunk(reader, entries);
+      if ((entries[first]?.sequence ?? Infinity) < before) isSorted = false;
+    }
+  }
+  return isSorted ? entries : entries.sort((a, b) => a.sequence - b.sequence);
+}
+
+function unpackChunk(reader: PackedReader, into: EventEntry[]): void {
+  let [sequence, end, receivedAt] = [0, 0, 0];
+  for (let left = reader.count(); left > 0; left--) {
+    const mark = reader.count();
+    const kind = EVENT_KINDS[mark & (UNREADABLE - 1)];
+    if (kind === undefined) throw new CatalogueDamaged('an entry of no kind');
+    sequence += reader.count();
+    const at = end + reader.count();
+    const size = reader.count();
+    receivedAt += reader.signed();
+    const sentAt = (mark & UNREADABLE) === 0 ? receivedAt + reader.signed() : undefined;
+    end = at + size;
+    into.push({ kind, sequence, at, size, receivedAt, sentAt });
+  }
+}

@@ -1,0 +1,222 @@
+/**
+ * A summary as its row has it: what is filtered by in columns, among them the marks, and the rest packed.
+ *
+ *   marks   bits 0-1 level, 2-4 outcome, 5 any conflict, 6 a failed call, 7-12 words of feedback, 13 thumbs up, 14 down
+ *   packed  which of the optional pieces there are; missing; conflicts; counts by kind; when the collector had the
+ *           last event; and the pieces: times against when the record began, by the same clock
+ */
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { CALL_ENDINGS } from '../records/recorded-call.js';
+import {
+  FEEDBACK_WORDS,
+  OUTCOME_WORDS,
+  type FeedbackWord,
+  type OutcomeWord,
+} from '../records/report/closed-words.js';
+import type { ConflictWord, Missing } from '../records/report/run-tally.js';
+import { PackedReader, type PackedWriter } from './packing.js';
+import { MOST_RATING, type CallSummary, type Moment, type RunSummary } from './run-summary.js';
+
+/** Final as places, as all lists here are: append only, or count up the version of the catalogue. */
+export const LEVELS: readonly RunSummary['level'][] = ['full', 'minimum', 'incomplete'];
+const MISSING: readonly Missing[] = [
+  'inference-start',
+  'model',
+  'user',
+  'target',
+  'inputs',
+  'output',
+  'output_uri',
+  'outcome',
+  'feedback',
+  'parent',
+  'payload',
+];
+const CONFLICTS: readonly ConflictWord[] = [
+  'second_start',
+  'parent_cycle',
+  'run_cycle',
+  'parent_in_other_run',
+  'before_start',
+  'before_parent',
+  'ahead_of_receipt',
+];
+
+export const MARKS = { level: 3, outcome: 28, conflict: 32, failed: 64 } as const;
+const OUTCOME_SHIFT = 2;
+const FEEDBACK_SHIFT = 7;
+const THUMBS = { up: 1 << 13, down: 1 << 14 } as const;
+
+export function outcomeMark(word: OutcomeWord): number {
+  return OUTCOME_WORDS.indexOf(word) << OUTCOME_SHIFT;
+}
+
+/** @param word `up` and `down` are thumbs. */
+export function feedbackMark(word: FeedbackWord | 'up' | 'down'): number {
+  return word === 'up' || word === 'down'
+    ? THUMBS[word]
+    : 1 << (FEEDBACK_SHIFT + FEEDBACK_WORDS.indexOf(word));
+}
+
+export function marksOf(summary: RunSummary): number {
+  let marks = LEVELS.indexOf(summary.level) | outcomeMark(summary.outcome);
+  if (summary.conflicts.length > 0) marks |= MARKS.conflict;
+  if (summary.call?.ending === 'failed') marks |= MARKS.failed;
+  for (const word of FEEDBACK_WORDS) if (summary.feedback[word] > 0) marks |= feedbackMark(word);
+  for (const thumb of ['up', 'down'] as const) if (summary.thumbs[thumb] > 0) marks |= THUMBS[thumb];
+  return marks;
+}
+
+const PIECE = {
+  sent: 1,
+  outcome: 2,
+  outcomesDiffer: 4,
+  feedback: 8,
+  call: 16,
+  latency: 32,
+  texts: 64,
+} as const;
+
+function maskOf<Word>(words: readonly Word[], all: readonly Word[]): number {
+  return words.reduce((mask, word) => mask | (1 << all.indexOf(word)), 0);
+}
+
+function wordsOf<Word>(mask: number, all: readonly Word[]): Word[] {
+  return all.filter((_, place) => (mask & (1 << place)) !== 0);
+}
+
+function hasFeedback({ feedback }: RunSummary): boolean {
+  return FEEDBACK_WORDS.some((word) => feedback[word] > 0);
+}
+
+export function packSummary(writer: PackedWriter, summary: RunSummary): void {
+  const { sent, began, outcomeAt, call, latencyMs, numbersInText } = summary;
+  const isAnswered = hasFeedback(summary);
+  writer.count(
+    (sent === null ? 0 : PIECE.sent) |
+      (outcomeAt === null ? 0 : PIECE.outcome) |
+      (summary.outcomesDiffer ? PIECE.outcomesDiffer : 0) |
+      (isAnswered ? PIECE.feedback : 0) |
+      (call === null ? 0 : PIECE.call) |
+      (latencyMs === null ? 0 : PIECE.latency) |
+      (numbersInText === 0 ? 0 : PIECE.texts),
+  );
+  writer.count(maskOf(summary.missing, MISSING));
+  writer.count(maskOf(summary.conflicts, CONFLICTS));
+  for (const kind of EVENT_KINDS) writer.count(summary.counts[kind]);
+  writer.count(summary.lastReceivedAt - began.received);
+  if (sent !== null) {
+    writer.signed(sent.first - began.sender);
+    writer.signed(sent.last - began.sender);
+  }
+  if (outcomeAt !== null) {
+    packMoment(writer, outcomeAt.last, began);
+    packMoment(writer, outcomeAt.earliest, began);
+  }
+  if (isAnswered) packFeedback(writer, summary);
+  if (call !== null) packCall(writer, call);
+  // It is counted in microseconds (record-metadata.ts).
+  if (latencyMs !== null) writer.optional(Math.round(latencyMs * 1000));
+  if (numbersInText > 0) writer.count(numbersInText);
+}
+
+function packMoment(writer: PackedWriter, { received, sender }: Moment, began: Moment): void {
+  writer.count(received - began.received);
+  writer.signed(sender - began.sender);
+}
+
+function unpackMoment(reader: PackedReader, began: Moment): Moment {
+  return { received: began.received + reader.count(), sender: began.sender + reader.signed() };
+}
+
+function packFeedback(writer: PackedWriter, { feedback, thumbs, ratings, ratingSum }: RunSummary): void {
+  for (const word of FEEDBACK_WORDS) writer.count(feedback[word]);
+  writer.count(thumbs.up);
+  writer.count(thumbs.down);
+  const rated = ratings.reduce((sum, times) => sum + times, 0);
+  writer.count(rated);
+  if (rated === 0) return;
+  for (const times of ratings) writer.count(times);
+  writer.optional(ratingSum);
+}
+
+function packCall(writer: PackedWriter, call: CallSummary): void {
+  writer.count(CALL_ENDINGS.indexOf(call.ending));
+  writer.optional(call.status);
+  writer.count(call.attempts);
+  writer.optional(call.input_tokens);
+  writer.optional(call.output_tokens);
+}
+
+function unpackCall(reader: PackedReader): CallSummary {
+  return {
+    ending: CALL_ENDINGS[reader.count()] ?? 'not read',
+    status: reader.optional(),
+    attempts: reader.count(),
+    input_tokens: reader.optional(),
+    output_tokens: reader.optional(),
+  };
+}
+
+function unpackFeedback(
+  reader: PackedReader,
+): Pick<RunSummary, 'feedback' | 'thumbs' | 'ratings' | 'ratingSum'> {
+  const feedback = countsOf(FEEDBACK_WORDS, () => reader.count());
+  const thumbs = { up: reader.count(), down: reader.count() };
+  const isRated = reader.count() > 0;
+  const ratings = Array.from({ length: MOST_RATING + 1 }, () => (isRated ? reader.count() : 0));
+  return { feedback, thumbs, ratings, ratingSum: isRated ? (reader.optional() ?? 0) : 0 };
+}
+
+function countsOf<Word extends string>(words: readonly Word[], next: () => number): Record<Word, number> {
+  return Object.fromEntries(words.map((word) => [word, next()])) as Record<Word, number>;
+}
+
+/** What is packed and marked of a summary. The rest stands in columns of its own. */
+export type PackedPieces = Omit<
+  RunSummary,
+  | 'organisation'
+  | 'recordId'
+  | 'isRun'
+  | 'firstSequence'
+  | 'lastSequence'
+  | 'began'
+  | 'modelId'
+  | 'modelVersion'
+  | 'userId'
+  | 'targetId'
+  | 'application'
+>;
+
+/** @throws CatalogueDamaged for what {@link packSummary} has not made. */
+export function unpackSummary(bytes: Uint8Array, marks: number, began: Moment): PackedPieces {
+  const reader = new PackedReader(bytes);
+  const pieces = reader.count();
+  const missing = wordsOf(reader.count(), MISSING);
+  const conflicts = wordsOf(reader.count(), CONFLICTS);
+  const counts: Readonly<Record<EventKind, number>> = countsOf(EVENT_KINDS, () => reader.count());
+  const lastReceivedAt = began.received + reader.count();
+  const has = (piece: number) => (pieces & piece) !== 0;
+  const sent = has(PIECE.sent)
+    ? { first: began.sender + reader.signed(), last: began.sender + reader.signed() }
+    : null;
+  const outcomeAt = has(PIECE.outcome)
+    ? { last: unpackMoment(reader, began), earliest: unpackMoment(reader, began) }
+    : null;
+  const feedback = has(PIECE.feedback) ? unpackFeedback(reader) : unpackFeedback(NONE());
+  const call = has(PIECE.call) ? unpackCall(reader) : null;
+  const latencyMs = has(PIECE.latency) ? (reader.optional() ?? 0) / 1000 : null;
+  const numbersInText = has(PIECE.texts) ? reader.count() : 0;
+  return {
+    ...{ missing, conflicts, counts, lastReceivedAt, sent, outcomeAt, call, latencyMs, numbersInText },
+    ...feedback,
+    outcome: OUTCOME_WORDS[(marks & MARKS.outcome) >> OUTCOME_SHIFT] ?? 'none',
+    outcomesDiffer: has(PIECE.outcomesDiffer),
+    level: LEVELS[marks & MARKS.level] ?? 'incomplete',
+  };
+}
+
+/** No feedback: as many zeros as it is made of. */
+function NONE(): PackedReader {
+  return new PackedReader(new Uint8Array(FEEDBACK_WORDS.length + 3));
+}

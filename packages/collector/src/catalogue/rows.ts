@@ -1,0 +1,182 @@
+/** Writes what the catalogue says of records: summaries, what they are nested in, and the events that they await. */
+import { CatalogueDamaged } from './catalogue-file.js';
+import type { AssembledRun } from '../records/assemble.js';
+import { assembleRun } from '../records/assemble.js';
+import type { EventBody } from '../records/event-body.js';
+import { epochMilliseconds, readInstant } from '../records/instant.js';
+import { outsideParents } from '../records/record-windows.js';
+import type { RunEvent } from '../records/run-event.js';
+import { uuidText } from '../store/uuid-text.js';
+import type { BatchRecords } from './batch-records.js';
+import type { EventLog } from './event-log.js';
+import { idBytes, isNoId } from './log-batch.js';
+import { marksOf, packSummary } from './packed-summary.js';
+import { PackedWriter } from './packing.js';
+import { summaryOf, type RunSummary } from './run-summary.js';
+import type { Row, Tables } from './tables.js';
+
+/** Where an event is that a record names as a parent. */
+export interface Located {
+  /** Its run; null when it is of none. */
+  readonly run: string | null;
+  /** The row of its record. */
+  readonly row: number;
+}
+
+/** Whose summary is to be written. */
+export interface SummedRecord {
+  readonly id: number;
+  readonly organisation: number;
+  /** Whether it is nested in a circle of runs. */
+  readonly isCircle: boolean;
+  readonly events: readonly RunEvent<EventBody>[];
+}
+
+/** The columns that come of a summary; a row is left alone where the indexed ones among them did not change. */
+const INDEXED = [
+  'began_received',
+  'began_sender',
+  'target',
+  'user',
+  'model',
+  'version',
+  'application',
+] as const;
+const SUMMED = `marks = ?, summary = ?, settled = NULL, parent = ?`;
+const UPDATE = `UPDATE run SET ${SUMMED} WHERE id = ?`;
+const UPDATE_ALL = `UPDATE run SET ${INDEXED.map((name) => `${name} = ?`).join(', ')}, ${SUMMED} WHERE id = ?`;
+const INSERT = `INSERT INTO run (id, record, organisation, is_run, first_sequence, last_sequence, events, settled,
+  ${INDEXED.join(', ')}, marks, summary, parent, entries) VALUES (${new Array(19).fill('?').join(', ')})`;
+
+export interface NewRow {
+  readonly id: number;
+  readonly organisation: number;
+  readonly recordId: Uint8Array;
+  readonly isRun: boolean;
+  readonly firstSequence: number;
+  readonly lastSequence: number;
+}
+
+/** What is in a row before there is a summary: nothing that could be taken for one. */
+const UNSETTLED: Row = [0, 0, null, null, null, null, null, 0, Buffer.alloc(0), null];
+
+export class Rows {
+  readonly #writer = new PackedWriter();
+
+  /**
+   * @param before everything with a place before it is taken in.
+   * @param batch whose records may have no row yet.
+   */
+  constructor(
+    private readonly tables: Tables,
+    private readonly log: EventLog,
+    private readonly before: number,
+    private readonly batch?: Pick<BatchRecords, 'record' | 'rowOfRun'>,
+  ) {}
+
+  /** Where the parents are that the events name and that are not of their record. */
+  async locateOutside(records: readonly SummedRecord[]): Promise<Map<string, Located>[]> {
+    const located: Map<string, Located>[] = [];
+    for (const { organisation, events } of records) {
+      const found = new Map<string, Located>();
+      located.push(found);
+      for (const parent of outsideParents(events)) {
+        if (found.has(parent)) continue;
+        const place = await this.#locate(organisation, events[0]?.event.organisation ?? '', idBytes(parent));
+        if (place !== undefined) found.set(parent, place);
+      }
+    }
+    return located;
+  }
+
+  async #locate(organisation: number, name: string, id: Uint8Array): Promise<Located | undefined> {
+    const { tables } = this;
+    const runless = tables.rowOfRunless(organisation, id);
+    if (runless !== undefined) {
+      const row = this.batch?.record(runless) ?? tables.rowById(runless);
+      if (row === undefined) throw new CatalogueDamaged('a row that another names is not there');
+      return { run: row.isRun ? uuidText(row.recordId) : null, row: runless };
+    }
+    const found = await this.log.find(name, id);
+    if (found === undefined || found.at >= this.before || isNoId(found.runId)) return undefined;
+    const row =
+      this.batch?.rowOfRun(organisation, found.runId) ?? tables.rowOf(organisation, found.runId, true)?.id;
+    if (row === undefined) throw new CatalogueDamaged('a run of the log has no row');
+    return { run: uuidText(found.runId), row };
+  }
+
+  /** On return the record has a row of its own. @returns what it is nested in. */
+  insert(
+    row: NewRow,
+    record: SummedRecord,
+    located: ReadonlyMap<string, Located>,
+    entries: Uint8Array,
+  ): number | null {
+    const { run, parent } = this.#assembled(record, located);
+    const values = this.#valuesOf(summaryOf(run), parent);
+    this.#insert(row, record.events.length, null, values, entries);
+    return parent;
+  }
+
+  /** The same for a record whose summary will be made later. */
+  insertUnsettled(row: NewRow, events: number, entries: Uint8Array): void {
+    this.#insert(row, events, 0, UNSETTLED, entries);
+  }
+
+  #insert(row: NewRow, events: number, settled: number | null, values: Row, entries: Uint8Array): void {
+    const { id, recordId, organisation, isRun, firstSequence, lastSequence } = row;
+    const own = [id, recordId, organisation, isRun ? 1 : 0, firstSequence, lastSequence, events, settled];
+    this.tables.run(INSERT, ...own, ...values, entries);
+  }
+
+  /** On return the row says what its events say. @returns what it is nested in. */
+  settle(record: SummedRecord, located: ReadonlyMap<string, Located>): number | null {
+    const { run, parent } = this.#assembled(record, located);
+    const values = this.#valuesOf(summaryOf(run), parent);
+    const indexed = values.slice(0, INDEXED.length);
+    const old = this.tables.first(`SELECT ${INDEXED.join(', ')} FROM run WHERE id = ?`, record.id);
+    if (indexed.every((value, i) => value === old?.[i])) {
+      this.tables.run(UPDATE, ...values.slice(INDEXED.length), record.id);
+    } else this.tables.run(UPDATE_ALL, ...values, record.id);
+    return parent;
+  }
+
+  #assembled(
+    { id, organisation, isCircle, events }: SummedRecord,
+    located: ReadonlyMap<string, Located>,
+  ): { run: AssembledRun<EventBody>; parent: number | null } {
+    const run = assembleRun(events, {
+      parentRunOf: (eventId) => located.get(eventId)?.run,
+      children: [],
+      // Of a circle a summary says that there is one, whoever is in it.
+      cycle: isCircle ? [''] : [],
+    });
+    for (const place of run.parentage.outside) {
+      const parentId = run.metadata.events[place]?.parentId ?? '';
+      if (typeof located.get(parentId)?.run !== 'string')
+        this.tables.await(organisation, idBytes(parentId), id);
+    }
+    const parentId = run.metadata.parent?.event_id;
+    const isRun = run.metadata.run_id !== null;
+    return {
+      run,
+      parent: (isRun && parentId !== undefined ? located.get(parentId)?.row : undefined) ?? null,
+    };
+  }
+
+  /** In the order of the statements above. */
+  #valuesOf(summary: RunSummary, parent: number | null): Row {
+    const { began, targetId, userId, modelId, modelVersion, application } = summary;
+    const name = (text: string | null) => (text === null ? null : this.tables.nameId(text));
+    packSummary(this.#writer, summary);
+    return [
+      ...[began.received, began.sender, name(targetId), name(userId), name(modelId), name(modelVersion)],
+      ...[name(application), marksOf(summary), this.#writer.take(), parent],
+    ];
+  }
+}
+
+/** By the sender's clock; undefined when the payload cannot be read. */
+export function sentAtOf({ body }: RunEvent<EventBody>): number | undefined {
+  return body === undefined ? undefined : epochMilliseconds(readInstant(body.timestamp));
+}

@@ -1,0 +1,213 @@
+/** What the catalogue says of a record: all that a list of runs or a report asks of it, and nothing of its texts. */
+import { EVENT_KINDS, type Completeness, type EventKind, type RecordedCall } from '@clinical-events/protocol';
+import type { AssembledRun } from '../records/assemble.js';
+import type { TimedEvent } from '../records/canonical-order.js';
+import { memberIn, sentIn, type EventBody } from '../records/event-body.js';
+import { modelVersionOf, NAMES, stringOf, textOf } from '../records/exports/record-columns.js';
+import { epochMilliseconds } from '../records/instant.js';
+import { MemberName } from '../records/json-scan.js';
+import { numberIn } from '../records/raw-json.js';
+import {
+  FEEDBACK_WORDS,
+  feedbackWord,
+  outcomeWord,
+  type FeedbackWord,
+  type OutcomeWord,
+} from '../records/report/closed-words.js';
+import type { ConflictWord, Missing } from '../records/report/run-tally.js';
+
+/** A time by either clock, in milliseconds since 1970. Where a payload cannot be read, both are the collector's. */
+export interface Moment {
+  readonly received: number;
+  readonly sender: number;
+}
+
+export type CallSummary = Pick<
+  RecordedCall,
+  'ending' | 'status' | 'attempts' | 'input_tokens' | 'output_tokens'
+>;
+
+export interface RunSummary {
+  readonly organisation: string;
+  /** The run, or the event that a record without a run is known by; lower-case text form. */
+  readonly recordId: string;
+  readonly isRun: boolean;
+  readonly firstSequence: number;
+  readonly lastSequence: number;
+  readonly lastReceivedAt: number;
+  /** Of the first and the last event in canonical order that can be read. */
+  readonly sent: { readonly first: number; readonly last: number } | null;
+  /** As a report has it (records/report/run-moments.ts). By the collector's clock, when it had the first event. */
+  readonly began: Moment;
+  readonly modelId: string | null;
+  readonly modelVersion: string | null;
+  readonly userId: string | null;
+  readonly targetId: string | null;
+  /** `app_name` in the system_metadata of the start; else of the first event that has one. */
+  readonly application: string | null;
+  readonly counts: Readonly<Record<EventKind, number>>;
+  /** What the last outcome says, in canonical order. */
+  readonly outcome: OutcomeWord;
+  /** When the last outcome, in canonical order, and the earliest one were; null when there is none. */
+  readonly outcomeAt: { readonly last: Moment; readonly earliest: Moment } | null;
+  /** Whether its outcomes are not all of one word. */
+  readonly outcomesDiffer: boolean;
+  readonly feedback: Readonly<Record<FeedbackWord, number>>;
+  readonly thumbs: { readonly up: number; readonly down: number };
+  /** How often 0, 1, … 5 was given, rounded; and the sum as given. */
+  readonly ratings: readonly number[];
+  readonly ratingSum: number;
+  readonly call: CallSummary | null;
+  readonly latencyMs: number | null;
+  readonly level: Completeness['level'];
+  readonly missing: readonly Missing[];
+  readonly conflicts: readonly ConflictWord[];
+  /** How many of its events have a number that was sent as a text. */
+  readonly numbersInText: number;
+}
+
+const APP_NAME = new MemberName('app_name');
+const OUTCOME_TYPE = new MemberName('outcome_type');
+const FEEDBACK_TYPE = new MemberName('feedback_type');
+const RATING_VALUE = new MemberName('rating_value');
+const DIRECTION = new MemberName('direction');
+/** R-118. */
+export const MOST_RATING = 5;
+
+type Timed = TimedEvent<EventBody>;
+
+/** The one rule of what a row says. @param run of all events of the record. */
+export function summaryOf(run: AssembledRun<EventBody>): RunSummary {
+  const { metadata, start } = run;
+  const { completeness } = metadata;
+  return {
+    organisation: metadata.organisation,
+    recordId: metadata.record_id,
+    isRun: metadata.run_id !== null,
+    ...spanOf(metadata.events, start),
+    modelId: nameIn(textOf(run.model, NAMES.model_id)),
+    modelVersion: nameIn(modelVersionOf(run)),
+    userId: nameIn(textOf(run.user, NAMES.caller_id)),
+    targetId: nameIn(textOf(run.target, NAMES.target_id)),
+    application: applicationOf(metadata.events, start),
+    ...outcomeOf(run),
+    ...feedbackOf(run),
+    call: callOf(metadata.call),
+    latencyMs: metadata.latency_ms,
+    level: completeness.level,
+    missing: completeness.missing,
+    conflicts: metadata.conflicts.flatMap(({ kind, rule }) =>
+      kind === 'clock_disorder' ? (rule ?? []) : kind,
+    ),
+    numbersInText: completeness.numbers_in_text.length,
+  };
+}
+
+function nameIn(text: Parameters<typeof stringOf>[0]): string | null {
+  return stringOf(text) ?? null;
+}
+
+/** By the sender's clock; the collector's where the payload cannot be read. */
+function momentOf({ event, at }: Timed): Moment {
+  return { received: event.receivedAt, sender: epochMilliseconds(at) };
+}
+
+type Span = Pick<
+  RunSummary,
+  'firstSequence' | 'lastSequence' | 'lastReceivedAt' | 'sent' | 'began' | 'counts'
+>;
+
+function spanOf(events: readonly Timed[], start: Timed | undefined): Span {
+  let [firstSequence, lastSequence, received, lastReceivedAt] = [Infinity, 0, Infinity, 0];
+  let earliest = Infinity;
+  let sent: { first: number; last: number } | null = null;
+  const counts = zeros(EVENT_KINDS);
+  for (const timed of events) {
+    const { event, body, at } = timed;
+    const sender = epochMilliseconds(at);
+    counts[event.kind]++;
+    firstSequence = Math.min(firstSequence, event.sequence);
+    lastSequence = Math.max(lastSequence, event.sequence);
+    received = Math.min(received, event.receivedAt);
+    lastReceivedAt = Math.max(lastReceivedAt, event.receivedAt);
+    earliest = Math.min(earliest, sender);
+    if (body === undefined) continue;
+    if (sent === null) sent = { first: sender, last: sender };
+    else sent.last = sender;
+  }
+  const began = { received, sender: start === undefined ? earliest : epochMilliseconds(start.at) };
+  return { firstSequence, lastSequence, lastReceivedAt, sent, began, counts };
+}
+
+function zeros<Word extends string>(words: readonly Word[]): Record<Word, number> {
+  return Object.fromEntries(words.map((word) => [word, 0])) as Record<Word, number>;
+}
+
+function applicationOf(events: readonly Timed[], start: Timed | undefined): string | null {
+  for (const timed of start === undefined ? events : [start, ...events]) {
+    const name = textOf(timed.body && sentIn(timed.body, 'system_metadata'), APP_NAME);
+    if (name !== undefined) return nameIn(name);
+  }
+  return null;
+}
+
+type OutcomeSummary = Pick<RunSummary, 'outcome' | 'outcomeAt' | 'outcomesDiffer'>;
+const NO_OUTCOME: OutcomeSummary = { outcome: 'none', outcomeAt: null, outcomesDiffer: false };
+
+function outcomeOf({ metadata, outcomes }: AssembledRun<EventBody>): OutcomeSummary {
+  const last = metadata.events.findLast(({ event }) => event.kind === 'outcome');
+  if (last === undefined) return NO_OUTCOME;
+  const earliest = { received: Infinity, sender: Infinity };
+  for (const timed of metadata.events) {
+    if (timed.event.kind !== 'outcome') continue;
+    const { received, sender } = momentOf(timed);
+    earliest.received = Math.min(earliest.received, received);
+    earliest.sender = Math.min(earliest.sender, sender);
+  }
+  const words = outcomes.map(({ body }) =>
+    outcomeWord(memberIn(body && sentIn(body, 'outcome'), OUTCOME_TYPE)),
+  );
+  return {
+    outcome: last.body === undefined ? 'unreadable' : (words.at(-1) ?? 'unreadable'),
+    outcomeAt: { last: momentOf(last), earliest },
+    outcomesDiffer: words.some((word) => word !== words[0]),
+  };
+}
+
+type FeedbackSummary = Pick<RunSummary, 'feedback' | 'thumbs' | 'ratings' | 'ratingSum'>;
+const NO_FEEDBACK: FeedbackSummary = {
+  feedback: zeros(FEEDBACK_WORDS),
+  thumbs: { up: 0, down: 0 },
+  ratings: new Array<number>(MOST_RATING + 1).fill(0),
+  ratingSum: 0,
+};
+
+function feedbackOf({ metadata, feedback }: AssembledRun<EventBody>): FeedbackSummary {
+  const all = metadata.events.filter(({ event }) => event.kind === 'user-feedback').length;
+  if (all === 0) return NO_FEEDBACK;
+  const words = zeros(FEEDBACK_WORDS);
+  const thumbs = { up: 0, down: 0 };
+  const ratings = new Array<number>(MOST_RATING + 1).fill(0);
+  let ratingSum = 0;
+  for (const { body } of feedback) {
+    const said = body && sentIn(body, 'feedback');
+    const word = feedbackWord(memberIn(said, FEEDBACK_TYPE));
+    words[word]++;
+    const rating = numberIn(memberIn(said, RATING_VALUE));
+    if (rating !== undefined && rating >= 0 && rating <= MOST_RATING) {
+      const rounded = Math.round(rating);
+      ratings[rounded] = (ratings[rounded] ?? 0) + 1;
+      ratingSum += rating;
+    }
+    const direction = word === 'thumbs' ? memberIn(said, DIRECTION) : undefined;
+    if (direction === 'up' || direction === 'down') thumbs[direction]++;
+  }
+  words.unreadable += all - feedback.length;
+  return { feedback: words, thumbs, ratings, ratingSum };
+}
+
+function callOf(call: RecordedCall | null): CallSummary | null {
+  if (call === null) return null;
+  const { ending, status, attempts, input_tokens, output_tokens } = call;
+  return { ending, status, attempts, input_tokens, output_tokens };
+}

@@ -1,0 +1,284 @@
+/**
+ * Takes in what the log holds behind the cursor. A batch is in memory whole; its events are put to their records
+ * (batch-records.ts), new records are summed from the batch, those that were there before get their entries and are
+ * settled at the end (settling.ts). Rows and cursor are written in one transaction, so that a crash leaves an older whole
+ * state, and so that several processes can take turns: each begins where the cursor is once it has the lock.
+ */
+import { ScanningReader } from '../records/scanning-reader.js';
+import { BatchRecords, type TouchedRecord } from './batch-records.js';
+import { clear } from './catalogue-file.js';
+import { Circles } from './circles.js';
+import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from './event-log.js';
+import { idBytes, LogBatch } from './log-batch.js';
+import { packEntries, type EventEntry } from './packed-entries.js';
+import { PackedWriter } from './packing.js';
+import { Rows, sentAtOf, type SummedRecord } from './rows.js';
+import { partsOf, settleSome } from './settling.js';
+import type { Tables } from './tables.js';
+
+/** Bytes of events that are objects at a time. */
+const READER_BYTES = 512 << 10;
+/** Longer entries are moved out of the row, so that what is added to it next costs no more. */
+const MOST_INLINE = 512;
+/** A transaction ends with the batch with which it has taken so long: others wait for it. */
+const TRANSACTION_MS = 1000;
+
+export interface UpdateOptions {
+  /** The last sequence that is wanted; what is durable when the update begins, where it is not given. */
+  readonly through?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** @param sequence the last that was taken in. @param of how much of the log is taken in, from 0 to 1, about. */
+  readonly onProgress?: ((sequence: number, of: number) => void) | undefined;
+  /** The update ends with the batch with which it has taken so long. */
+  readonly budgetMs?: number | undefined;
+}
+
+export interface Updated {
+  readonly cursor: Cursor;
+  /** Whether everything that was wanted is taken in, and every row says what its events say. */
+  readonly complete: boolean;
+}
+
+/** The newest event that is taken in: what tells the log from another one. */
+interface Newest {
+  readonly organisation: string;
+  readonly eventId: Buffer;
+  readonly at: number;
+}
+
+export class Updating {
+  readonly #writer = new PackedWriter();
+  readonly #reader = new ScanningReader();
+  readonly #batch: LogBatch;
+  #passing: AsyncGenerator<Iterable<PassedEntry>, Cursor> | undefined;
+  #rest: Iterator<PassedEntry> | undefined;
+  /** Where the next batch begins, as far as this update has passed the log. */
+  #passed: Cursor | undefined;
+  #isEnd = false;
+
+  /** @param lock begins a transaction that no other process writes beside. */
+  constructor(
+    private readonly tables: Tables,
+    private readonly log: EventLog,
+    private readonly ledgerId: string,
+    private readonly options: UpdateOptions,
+    private readonly lock: () => Promise<void>,
+    mostEntries: number,
+  ) {
+    this.#batch = new LogBatch(mostEntries);
+  }
+
+  async run(): Promise<Updated> {
+    const until = performance.now() + (this.options.budgetMs ?? Infinity);
+    try {
+      await this.#transaction(() => this.#checkLog());
+      let complete = false;
+      while (!complete) {
+        await this.#transaction(async (mayGoOn) => {
+          do complete = await this.#step();
+          while (!complete && mayGoOn() && performance.now() < until);
+        });
+        if (performance.now() >= until) break;
+      }
+      const cursor = this.#cursor();
+      this.options.onProgress?.(cursor.sequence - 1, this.#share(cursor));
+      return { cursor, complete };
+    } finally {
+      await this.#passing?.return(BEGINNING);
+    }
+  }
+
+  /** On return what `work` has written is committed, or, where it threw, nothing of it is. */
+  async #transaction(work: (mayGoOn: () => boolean) => Promise<unknown>): Promise<void> {
+    const { database } = this.tables;
+    this.options.signal?.throwIfAborted();
+    await this.lock();
+    const began = performance.now();
+    try {
+      this.tables.begin();
+      await work(() => performance.now() - began < TRANSACTION_MS);
+      database.exec('COMMIT');
+    } catch (error) {
+      this.tables.forget();
+      // A full disk may have ended it already.
+      if (database.isTransaction) database.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  /** Empties a catalogue whose newest event the log does not have where it was: it is of another log, or of a longer one. */
+  async #checkLog(): Promise<void> {
+    const newest = this.#newest();
+    if (newest === undefined) return;
+    const found = await this.log.find(newest.organisation, newest.eventId);
+    if (found?.at === newest.at) return;
+    clear(this.tables.database, this.ledgerId);
+    this.tables.forget();
+    this.tables.begin();
+  }
+
+  /** Takes in a batch; where there is none, settles some rows. @returns whether nothing is left to do. */
+  async #step(): Promise<boolean> {
+    this.options.signal?.throwIfAborted();
+    const cursor = this.#cursor();
+    if (cursor.sequence !== this.#passed?.sequence) await this.#passFrom(cursor);
+    const next = await this.#fill();
+    if (next.sequence === cursor.sequence) return !(await settleSome(this.tables, this.log, cursor.at));
+    if (this.#batch.count > 0) await this.#take(next);
+    this.#setCursor(next);
+    this.options.onProgress?.(next.sequence - 1, this.#share(next));
+    return false;
+  }
+
+  #share({ at }: Cursor): number {
+    return this.log.extent === 0 ? 1 : Math.min(1, at / this.log.extent);
+  }
+
+  async #passFrom(cursor: Cursor): Promise<void> {
+    await this.#passing?.return(BEGINNING);
+    const { through } = this.options;
+    this.#passing = this.log.pass(cursor, through === undefined ? {} : { through });
+    this.#rest = undefined;
+    this.#passed = cursor;
+    this.#isEnd = false;
+  }
+
+  /** On return the batch holds what comes next. @returns the cursor behind it. */
+  async #fill(): Promise<Cursor> {
+    const batch = this.#batch;
+    batch.clear();
+    let { sequence, at } = this.#passed ?? BEGINNING;
+    while (!batch.isFull && !this.#isEnd) {
+      const entry = this.#rest?.next();
+      if (entry !== undefined && entry.done !== true) {
+        const { value } = entry;
+        if (!value.isOwn) batch.add(value);
+        sequence = value.sequence + 1;
+        at = value.at + value.size;
+        continue;
+      }
+      const next = await this.#passing?.next();
+      if (next === undefined || next.done === true) {
+        this.#isEnd = true;
+        if (next !== undefined && next.value.sequence > sequence) ({ sequence, at } = next.value);
+      } else this.#rest = next.value[Symbol.iterator]();
+    }
+    this.#passed = { sequence, at };
+    return this.#passed;
+  }
+
+  async #take(next: Cursor): Promise<void> {
+    const batch = this.#batch;
+    const placing = new BatchRecords(this.tables, this.log, batch);
+    const touched = await placing.place();
+    const rows = new Rows(this.tables, this.log, next.at, placing);
+    const nested = [...placing.adopted];
+    const sized = touched.map((record) => {
+      // Two that were merged have theirs one behind the other.
+      record.indices.sort((a, b) => a - b);
+      return { record, bytes: record.indices.reduce((sum, i) => sum + (batch.sizes[i] ?? 0), 0) };
+    });
+    for (const part of partsOf(sized, READER_BYTES)) {
+      this.#reader.begin(batch);
+      nested.push(
+        ...(await this.#write(
+          part.map(({ record }) => record),
+          rows,
+        )),
+      );
+    }
+    const circles = new Circles(this.tables);
+    for (const row of nested) circles.close(row);
+    const last = batch.count - 1;
+    this.#set('newest_organisation', batch.organisation(last));
+    this.#set('newest_event', idBytes(batch.facts(last).eventId));
+    this.#set('newest_at', batch.places[last] ?? 0);
+  }
+
+  /** @returns the rows that are nested in others. */
+  async #write(touched: readonly TouchedRecord[], rows: Rows): Promise<number[]> {
+    const nested: number[] = [];
+    const records = touched.map(({ id, organisation, indices }) => ({
+      ...{ id, organisation, isCircle: false },
+      events: indices.map((index) => this.#reader.event(index)),
+    }));
+    const fresh = records.filter((_, i) => isFresh(touched[i]));
+    const located = await rows.locateOutside(fresh);
+    let next = 0;
+    for (const [i, record] of records.entries()) {
+      const row = touched[i];
+      if (row === undefined) continue;
+      const entries = this.#entries(row, record);
+      if (isFresh(row)) {
+        if (rows.insert(row, record, located[next++] ?? new Map(), entries) !== null) nested.push(row.id);
+      } else if (row.isNew) rows.insertUnsettled(row, row.before + row.indices.length, entries);
+      else this.#append(row, entries);
+    }
+    return nested;
+  }
+
+  #entries({ indices }: TouchedRecord, { events }: SummedRecord): Buffer {
+    const { sequences, places, sizes, receivedAt } = this.#batch;
+    const entries = indices.map((index, i): EventEntry => {
+      const event = events[i];
+      return {
+        ...{ kind: this.#batch.kind(index), sequence: sequences[index] ?? 0, at: places[index] ?? 0 },
+        ...{ size: sizes[index] ?? 0, receivedAt: receivedAt[index] ?? 0 },
+        sentAt: event && sentAtOf(event),
+      };
+    });
+    packEntries(this.#writer, entries);
+    return this.#writer.take();
+  }
+
+  #append(row: TouchedRecord, entries: Uint8Array): void {
+    const { tables } = this;
+    const { id, before, indices, lastSequence } = row;
+    const [length] =
+      tables.first(
+        `UPDATE run SET entries = CAST(entries || ? AS BLOB), settled = ifnull(settled, events), events = ?,
+           last_sequence = ? WHERE id = ? RETURNING length(entries)`,
+        ...[entries, before + indices.length, lastSequence, id],
+      ) ?? [];
+    if (row.isMoved) {
+      tables.run(
+        'UPDATE run SET record = ?, first_sequence = ? WHERE id = ?',
+        row.recordId,
+        row.firstSequence,
+        id,
+      );
+    }
+    if (Number(length) <= MOST_INLINE) return;
+    tables.run('INSERT INTO part (run, entries) SELECT id, entries FROM run WHERE id = ?', id);
+    tables.run("UPDATE run SET entries = x'' WHERE id = ?", id);
+  }
+
+  #cursor(): Cursor {
+    const [sequence, at] = [this.#get('sequence'), this.#get('at')];
+    return sequence === undefined ? BEGINNING : { sequence: Number(sequence), at: Number(at) };
+  }
+
+  #setCursor({ sequence, at }: Cursor): void {
+    this.#set('sequence', sequence);
+    this.#set('at', at);
+  }
+
+  #newest(): Newest | undefined {
+    const [organisation, eventId] = [this.#get('newest_organisation'), this.#get('newest_event')];
+    if (typeof organisation !== 'string' || !(eventId instanceof Uint8Array)) return undefined;
+    return { organisation, eventId: Buffer.from(eventId), at: Number(this.#get('newest_at')) };
+  }
+
+  #get(name: string): unknown {
+    return this.tables.first('SELECT value FROM meta WHERE name = ?', name)?.[0];
+  }
+
+  #set(name: string, value: number | string | Uint8Array): void {
+    this.tables.run('INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)', name, value);
+  }
+}
+
+/** A record that the batch has all events of. */
+function isFresh(record: TouchedRecord | undefined): boolean {
+  return record?.isNew === true && record.before === 0;
+}

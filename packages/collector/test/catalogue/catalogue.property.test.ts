@@ -1,0 +1,72 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import fc from 'fast-check';
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import type { OddEvent } from '../records/odd-log.js';
+import { stored } from '../records/odd-log.js';
+import { temporaryDirectory } from '../running/collector-process.js';
+import { fillDirectory } from '../store/embedded/filled-directory.js';
+import { catalogueIn, contentsOf, emptyDirectory, expectedOf, twinLog, withLog } from './made-catalogue.js';
+
+let scratch: string;
+
+beforeEach(() => {
+  scratch = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
+});
+
+async function directoryOf(events: readonly OddEvent[]): Promise<string> {
+  const directory = fs.mkdtempSync(path.join(scratch, 'data-'));
+  await fillDirectory(directory, [events.map(stored)], 8 << 10);
+  return directory;
+}
+
+class Killed extends Error {}
+
+const plan = fc.record({
+  events: twinLog(40),
+  /** Up to where each update goes, and whether it is killed before it commits. */
+  cuts: fc.array(fc.record({ through: fc.integer({ min: 1, max: 40 }), isKilled: fc.boolean() }), {
+    maxLength: 5,
+  }),
+  mostEntries: fc.integer({ min: 1, max: 8 }),
+});
+
+test('[R-1020] [R-1021] any order of arrival and any cuts of the updates give the rows of a catalogue made of the whole log, which are those of its records', async () => {
+  await fc.assert(
+    fc.asyncProperty(plan, async ({ events, cuts, mostEntries }) => {
+      const dataDir = await directoryOf(events);
+      const directory = emptyDirectory(scratch, 'followed');
+      let seen = 0;
+      for (const { through, isKilled } of cuts) {
+        const catalogue = catalogueIn(directory, { mostEntries });
+        const onProgress = () => {
+          if (isKilled) throw new Killed();
+        };
+        await withLog(dataDir, async (log) => {
+          const update = catalogue.update(log, { through, onProgress });
+          if (isKilled) await update.catch((error: unknown) => expect(error).toBeInstanceOf(Killed));
+          else {
+            expect((await update).complete).toBe(true);
+            seen = Math.max(seen, Math.min(through, events.length));
+          }
+        });
+        expect(contentsOf(catalogue)).toEqual(expectedOf(dataDir, seen));
+        catalogue.close();
+      }
+      const followed = catalogueIn(directory, { mostEntries });
+      const rebuilt = catalogueIn(emptyDirectory(scratch, 'rebuilt'));
+      await withLog(dataDir, async (log) => {
+        await followed.update(log);
+        await rebuilt.update(log);
+      });
+      const expected = expectedOf(dataDir, events.length);
+      expect(contentsOf(rebuilt)).toEqual(expected);
+      expect(contentsOf(followed)).toEqual(expected);
+      followed.close();
+      rebuilt.close();
+      fs.rmSync(path.dirname(directory), { recursive: true });
+    }),
+    { numRuns: Number(process.env['CAT_RUNS'] ?? 60) },
+  );
+});

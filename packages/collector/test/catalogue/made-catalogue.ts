@@ -1,0 +1,106 @@
+/** Catalogues of made-up logs, and what they should say by the simple way of making records. */
+import fs from 'node:fs';
+import path from 'node:path';
+import fc from 'fast-check';
+import { Catalogue, type CatalogueRun } from '../../src/catalogue/catalogue.js';
+import { PlacesLog } from '../../src/catalogue/event-log.js';
+import { summaryOf } from '../../src/catalogue/run-summary.js';
+import { assembleRun } from '../../src/records/assemble.js';
+import { runEventOf } from '../../src/records/run-event.js';
+import { EventReader } from '../../src/store/embedded/event-reader.js';
+import { nodeFiles } from '../../src/store/embedded/files.js';
+import { LogPlaces } from '../../src/store/embedded/log-places.js';
+import { groupsOf, oddLog, type OddEvent } from '../records/odd-log.js';
+
+export const LEDGER = 'ab'.repeat(16);
+
+/** Logs of two organisations whose events have the same ids. */
+export function twinLog(most: number): fc.Arbitrary<OddEvent[]> {
+  return oddLog(most).map((events) => {
+    const counts = new Map<string, number>();
+    return events.map((event) => {
+      const n = (counts.get(event.organisation) ?? 0) + 1;
+      counts.set(event.organisation, n);
+      return { ...event, n };
+    });
+  });
+}
+
+export async function withLog<Result>(
+  dataDir: string,
+  use: (log: PlacesLog) => Promise<Result>,
+): Promise<Result> {
+  const places = new LogPlaces(dataDir, nodeFiles);
+  try {
+    return await use(new PlacesLog(places));
+  } finally {
+    await places.close();
+  }
+}
+
+/** What a row says, and what is asked of it besides, but for its number. */
+function said(catalogue: Catalogue, run: CatalogueRun) {
+  const { row, events, ...summary } = run;
+  void row;
+  return {
+    ...summary,
+    ratings: [...summary.ratings],
+    children: catalogue.children(run),
+    cycle: catalogue.cycle(run),
+    events: events().map(({ sequence, kind, receivedAt, sentAt }) => ({
+      sequence,
+      kind,
+      receivedAt,
+      sentAt,
+    })),
+  };
+}
+
+export type Said = ReturnType<typeof said>;
+
+/** All that a catalogue says, by organisation, kind of record and id. */
+export function contentsOf(catalogue: Catalogue): Map<string, Said> {
+  const runs = [...catalogue.runs({ order: 'log' })];
+  return new Map(
+    runs.map((run) => [
+      `${run.organisation} ${run.isRun ? 'run' : 'event'}:${run.recordId}`,
+      said(catalogue, run),
+    ]),
+  );
+}
+
+/** What it should say of the log up to a sequence. */
+export function expectedOf(dataDir: string, through: number): Map<string, Said> {
+  const log = Array.from(new EventReader(dataDir, nodeFiles).scan({}), runEventOf);
+  const expected: [string, Said][] = [];
+  const taken = log.filter(({ event }) => event.sequence <= through);
+  for (const [organisation, events] of Map.groupBy(taken, ({ event }) => event.organisation)) {
+    for (const [key, made] of groupsOf(events)) {
+      const run = assembleRun(made.events, made.links);
+      const entries = run.metadata.events.map(({ event, body }) => ({
+        ...{ sequence: event.sequence, kind: event.kind, receivedAt: event.receivedAt },
+        sentAt: body && Date.parse(body.timestamp),
+      }));
+      const { children, cycle } = made.links;
+      expected.push([
+        `${organisation} ${key}`,
+        {
+          ...summaryOf(run),
+          ...{ children: [...children], cycle, events: entries.sort((a, b) => a.sequence - b.sequence) },
+        } as Said,
+      ]);
+    }
+  }
+  return new Map(expected);
+}
+
+export function catalogueIn(
+  directory: string,
+  more: Partial<Parameters<typeof Catalogue.open>[0]> = {},
+): Catalogue {
+  return Catalogue.open({ directory, ledgerId: LEDGER, ...more });
+}
+
+export function emptyDirectory(scratch: string, name: string): string {
+  return path.join(fs.mkdtempSync(path.join(scratch, `${name}-`)), 'catalogue');
+}
