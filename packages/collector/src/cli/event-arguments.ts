@@ -1,6 +1,7 @@
 /** What an operator types to say which events are meant, read strictly. Each function throws a usage failure. */
 import { didYouMean, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { isOrganisation } from '../access/issuing.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
 
 /** No key belongs to a name of another form. So a script's empty variable is a fault, and not an empty answer. */
@@ -46,4 +47,19 @@ export function instantFrom(option: string, text: string): number {
     );
   }
   return instant;
+}
+
+/** What was asked for by its id. */
+export interface AskedFor {
+  readonly what: 'event' | 'run';
+  readonly id: string;
+  readonly dataDir: string;
+  /** Whether other options leave some of the log out, in which it may be. */
+  readonly isNarrowed?: boolean;
+}
+
+/** The one sentence of all commands for an id that is not there; with exit code 6. */
+export function notThere({ what, id, dataDir, isNarrowed = false }: AskedFor): CommandFailure {
+  const narrowed = isNarrowed ? ' with what the other options ask for' : '';
+  return new CommandFailure(`there is no ${what} ${id} in ${dataDir}${narrowed}`, EXIT.notFound);
 }

@@ -16,6 +16,7 @@ import { TreeFiles } from '../store/embedded/tree-files.js';
 import { KeyStoreError } from '../store/key-store.js';
 import { StoreDamaged, type StoredEntry } from '../store/store.js';
 import type { TreeReader } from '../store/tree-store.js';
+import { notThere } from './event-arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
 import { cosigners, newestCheckpoint, newestCosigned, type SignedCheckpoint } from './log-checkpoints.js';
@@ -87,8 +88,7 @@ async function theEvent(
     );
   }
   if (event === undefined) {
-    const whose = organisation === undefined ? '' : ` of organisation "${organisation}"`;
-    throw new CommandFailure(`there is no event ${eventId}${whose} in ${dataDir}`, EXIT.notFound);
+    throw notThere({ what: 'event', id: eventId, dataDir, isNarrowed: organisation !== undefined });
   }
   if (event.payloadState !== 'plain') {
     throw new CommandFailure(

@@ -4,7 +4,7 @@ import type { Config } from '../config.js';
 import { recordsOf, windowsOf } from '../records/record-windows.js';
 import type { RunGroups } from '../records/run-groups.js';
 import { addConfigOptions, configOf } from './config-options.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { notThere } from './event-arguments.js';
 import { usage } from './key-arguments.js';
 import { isWanted, requestFrom, type RecordsOptions, type RecordsRequest } from './record-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
@@ -120,7 +120,9 @@ class Export {
     const { givenOut, signal } = reading;
     const { recordId } = this.#request.selection;
     if (recordId !== undefined && groups.records === 0) {
-      throw new CommandFailure(`there is no run ${recordId} among those asked for`, EXIT.notFound);
+      const { organisation, since, until, after } = this.#request.selection;
+      const isNarrowed = [organisation, since, until, after].some((each) => each !== undefined);
+      throw notThere({ what: 'run', id: recordId, dataDir: this.#config.dataDir, isNarrowed });
     }
     const { format, filter, byDay } = this.#request;
     if (format === undefined) {
