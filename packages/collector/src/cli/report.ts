@@ -58,7 +58,7 @@ export function command(): Command {
     .option('--model <id>', 'only runs of this model: MODEL_ID or MODEL_ID@VERSION')
     .option('--since <time>', `only from this instant on (default: ${DEFAULT_DAYS} days)`)
     .option('--until <time>', 'only before this instant (default: the newest event of the log)')
-    .option('--clock <whose>', 'by whose clock days are counted: collector or sender (default: collector)')
+    .option('--clock <whose>', 'by which clock days are counted: received or sender (default: received)')
     .option('--temp-dir <directory>', "where temporary files go (default: the system's)")
     .option('--json', 'print the numbers as one JSON object too');
   return addConfigOptions(report, 'report')
@@ -104,7 +104,7 @@ class Making {
     if (warning !== undefined) process.stderr.write(`collector: warning: ${warning.replace('’', "'")}\n`);
     if (isEmpty(numbers)) {
       const unknown = await unknownNames(this.config.dataDir, { organisation, model }, reading.signal);
-      for (const warning of unknown.length === 0 && numbers.clock === 'collector' ? [NONE_RECEIVED] : unknown)
+      for (const warning of unknown.length === 0 && numbers.clock === 'received' ? [NONE_RECEIVED] : unknown)
         process.stderr.write(`collector: warning: ${warning}\n`);
     }
     if (this.options.json === true) process.stdout.write(`${printableJson(JSON.stringify(numbers))}\n`);
@@ -117,7 +117,7 @@ class Making {
     const groups = await reading.group({
       ...(organisation !== undefined && { organisation }),
       // By a sender's clock a run may have been received at any time.
-      ...(clock === 'collector' && { since, until }),
+      ...(clock === 'received' && { since, until }),
     });
     const report = new RunReport(period);
     const bar = reading.eventBar();

@@ -70,7 +70,7 @@ function header(numbers: ReportNumbers): Html {
     <h1>Clinical AI in use</h1>
     <p class="period">
       ${periodText(numbers.since, numbers.until)}, by the
-      ${numbers.clock === 'collector' ? 'collector’s clock' : 'senders’ clocks'}, days of
+      ${numbers.clock === 'received' ? 'collector’s clock' : 'senders’ clocks'}, days of
       UTC${only.length === 0 ? '' : `; only ${only.join(', ')}`}
     </p>
     ${outside === '' ? NOTHING : html`<p>${outside}</p>`}
