@@ -30,7 +30,7 @@ export const FEEDBACK_ASKED = [
   ...(['thumbs-up', 'thumbs-down', 'rating', 'text', 'survey', 'other-words'] as const),
   ...(['any', 'none'] as const),
 ] as const;
-export type FeedbackAsked = (typeof FEEDBACK_ASKED)[number];
+type FeedbackAsked = (typeof FEEDBACK_ASKED)[number];
 
 /** What a list says of a run. Names are as senders wrote them, null where no one has. Times in milliseconds since 1970. */
 export interface ListedRun {
@@ -69,7 +69,7 @@ export interface RunCatalogue {
   close(): void;
 }
 
-export interface CatalogueRequest {
+interface CatalogueRequest {
   readonly dataDir: string;
   /** Where it is made instead of the data directory, which may be read-only. */
   readonly tempDir: string | undefined;
