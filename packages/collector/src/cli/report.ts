@@ -1,7 +1,8 @@
 /** `collector report`: what happened in a period, counted, on one HTML page for a meeting. */
+import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
 import { Command } from 'commander';
-import type { Config } from '../config.js';
+import { inQuotes, ownCommand, type Config } from '../config.js';
 import { recordsOf, windowsOf } from '../records/record-windows.js';
 import { reportPage } from '../records/report/page/report-page.js';
 import { clockWarning } from '../records/report/page/wording.js';
@@ -141,13 +142,19 @@ class Making {
   }
 
   #write(numbers: ReportNumbers): void {
-    const page = Buffer.from(reportPage(numbers));
+    const page = Buffer.from(reportPage(numbers, (options) => this.#runsCommand(options)));
     const output = new OneFile(this.request.out, { join: () => page, finish: () => page });
     try {
       output.finish();
     } finally {
       output.abandon();
     }
+  }
+
+  /** With the data directory: the page is read elsewhere, and later. */
+  #runsCommand(options: readonly string[]): string {
+    const words = ['runs', '--data-dir', path.resolve(this.config.dataDir), ...options];
+    return `${ownCommand()} ${words.map(inQuotes).join(' ')}`;
   }
 
   #tell({ all, events_of_no_run: ofNoRun }: ReportNumbers): void {

@@ -1,6 +1,6 @@
 /** Runs as lines of text: a table that fits a terminal, plain columns for a pipe, JSON and CSV. Values are made harmless. */
 import { csvCell } from '../records/exports/csv.js';
-import { outcomeText } from '../records/report/closed-words.js';
+import { OUTCOME_TEXT } from '../records/report/page/wording.js';
 import { utcText } from '../records/instant.js';
 import { legible, printableJson } from './printable.js';
 import type { ListedRun } from './run-catalogue.js';
@@ -35,7 +35,7 @@ const COLUMNS: readonly Column[] = [
   { heading: 'MODEL', of: (run) => modelText(run), least: LEAST },
   { heading: 'USER', of: ({ user }) => nameText(user), least: LEAST },
   { heading: 'TARGET', of: ({ target }) => nameText(target), least: LEAST },
-  { heading: 'OUTCOME', of: ({ outcome }) => (outcome === 'none' ? NONE : outcomeText(outcome)) },
+  { heading: 'OUTCOME', of: ({ outcome }) => (outcome === 'none' ? NONE : OUTCOME_TEXT[outcome]) },
   { heading: 'FEEDBACK', of: (run) => feedbackText(run), least: LEAST, isRare: true },
   { heading: 'EVENTS', of: ({ events }) => String(events) },
   { heading: 'NOTE', of: (run) => noteText(run), least: LEAST, isRare: true },

@@ -71,6 +71,18 @@ describe('collector report [R-715]', () => {
     expect(fs.readFileSync(out, 'utf8')).toBe(page);
   });
 
+  test('[R-1045] names the data directory, the period and what was asked for in its commands', async () => {
+    await fill([odd(1, 'outcome'), odd(2, 'outcome', { run: 502, organisation: 'ward-7' })]);
+    expect(
+      (await report('--organisation', 'ward-7', '--clock', 'sender', '--since', '2026-03-01')).code,
+    ).toBe(0);
+    const [, command] = /<code>([^<]* runs [^<]*)<\/code>/.exec(fs.readFileSync(out, 'utf8')) ?? [];
+    expect(command).toMatch(/^collector runs --data-dir \//);
+    expect(command).toContain(
+      `--data-dir ${dataDir} --incomplete --organisation ward-7 --since 2026-03-01 --until 2026-03-02T08:31:02.001Z --clock sender`,
+    );
+  });
+
   test('prints the numbers of the page, for what is asked for', async () => {
     await fill();
     const all = await numbers();

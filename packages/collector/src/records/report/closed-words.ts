@@ -28,8 +28,3 @@ export function outcomeWord(type: unknown): OutcomeWord {
 export function feedbackWord(type: unknown): FeedbackWord {
   return FEEDBACK.includes(type) ? (type as FeedbackWord) : 'other_words';
 }
-
-/** As people read it. */
-export function outcomeText(word: OutcomeWord): string {
-  return word.replace('_', ' ');
-}
