@@ -15,13 +15,13 @@ function testFiles(directory: string): string[] {
 }
 
 const spec = fs.readFileSync(path.join(ROOT, 'docs/SPEC.md'), 'utf8');
-const required = [...spec.matchAll(/^- \*\*(R-\d{3})\*\*/gm)].map((match) => match[1]);
+const required = [...spec.matchAll(/^- \*\*(R-\d{3,4})\*\*/gm)].map((match) => match[1]);
 const named = new Map<string, string[]>();
 for (const file of [path.join(ROOT, 'packages'), path.join(ROOT, 'test')].flatMap(testFiles)) {
   if (file === import.meta.filename) continue;
   const code = fs.readFileSync(file, 'utf8').replace(/^\s*(\/\/|\/?\*).*$/gm, '');
   if (/\b(test|it|describe)\.(skip|todo|only)\b/.test(code)) throw new Error(`${file} skips a test`);
-  for (const [, id] of code.matchAll(/\[(R-\d{3})\]/g)) {
+  for (const [, id] of code.matchAll(/\[(R-\d{3,4})\]/g)) {
     named.set(id as string, [...(named.get(id as string) ?? []), path.relative(ROOT, file)]);
   }
 }

@@ -21,9 +21,12 @@ import type { ImportedFile, MoreImported } from './noted-files.js';
 export interface Reading {
   /** The command that reads. */
   readonly command: string;
-  /** What it was asked for: names of kinds, runs, times; never the contents of an event. */
+  /** What it was asked for: names of kinds, runs, times; never the contents of an event. Persons are left out of the note. */
   readonly filter: Readonly<Record<string, unknown>>;
 }
+
+/** Filters whose value is the id of a patient or a user. */
+const OF_PERSONS = ['target', 'user'];
 
 /** The reading cannot be noted, because the file system takes no writes. */
 export class ReadOnly extends Error {
@@ -52,8 +55,18 @@ export function beginReading(dataDirectory: string, { command, filter }: Reading
   const note = (state: 'begun' | 'ended', more: object) => {
     append(dataDirectory, { at: new Date().toISOString(), reading, state, ...user(), command, ...more });
   };
-  note('begun', { filter });
+  note('begun', { filter: withoutPersons(filter) });
   return (end) => note('ended', end);
+}
+
+/**
+ * The same filter with `true` for the id of a person. A hash would name the person all the same: ids of patients are few
+ * enough to try them all, and a salt would lie beside the log.
+ */
+function withoutPersons(filter: Reading['filter']): Reading['filter'] {
+  const noted = { ...filter };
+  for (const name of OF_PERSONS) if (noted[name] !== undefined) noted[name] = true;
+  return noted;
 }
 
 /**

@@ -1,6 +1,8 @@
 /** What an operator types to say which events are meant, read strictly. Each function throws a usage failure. */
 import { didYouMean, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { isOrganisation } from '../access/issuing.js';
+import { CLOCKS, type Clock } from '../records/report/run-moments.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
 
 /** No key belongs to a name of another form. So a script's empty variable is a fault, and not an empty answer. */
@@ -46,4 +48,78 @@ export function instantFrom(option: string, text: string): number {
     );
   }
   return instant;
+}
+
+/** Undefined when none was given. */
+export function clockFrom(text: string | undefined): Clock | undefined {
+  const clock = CLOCKS.find((each) => each === text);
+  if (clock !== undefined || text === undefined) return clock;
+  throw usage(`--clock: ${JSON.stringify(text)} is none of ${CLOCKS.join(', ')}${didYouMean(text, CLOCKS)}`);
+}
+
+/** Where a UUID has its dashes, in hexadecimal digits. */
+const DASHES = [8, 12, 16, 20];
+const FEWEST_DIGITS = 8;
+const ALL_DIGITS = 32;
+
+/**
+ * The id of a run, or its beginning of 8 digits or more, as `collector runs` prints it. Dashes may be left out.
+ * @returns in lower case and with dashes; `isWhole` when it is all of the id.
+ */
+export function runIdFrom(option: string, text: string): { readonly id: string; readonly isWhole: boolean } {
+  const digits = text.replaceAll('-', '').toLowerCase();
+  const id = dashed(digits);
+  const isHex = /^[0-9a-f]+$/.test(digits) && digits.length >= FEWEST_DIGITS && digits.length <= ALL_DIGITS;
+  if (!isHex || (text.includes('-') && ![id, `${id}-`].includes(text.toLowerCase()))) {
+    throw usage(
+      `${option}: ${JSON.stringify(text)} is neither a UUID nor the first ${FEWEST_DIGITS} digits of one or more`,
+    );
+  }
+  return { id, isWhole: digits.length === ALL_DIGITS };
+}
+
+/** The first hexadecimal digits of a UUID, with its dashes. */
+function dashed(digits: string): string {
+  return Array.from(digits, (digit, i) => (DASHES.includes(i) ? `-${digit}` : digit)).join('');
+}
+
+/**
+ * The beginning of a run's id that no other run has: 8 digits, or as many as it takes.
+ * @param neighbours ids of other runs: in their order, the one before and the one behind are enough.
+ */
+export function shortId(id: string, neighbours: readonly string[]): string {
+  const digits = id.replaceAll('-', '');
+  let shared = 0;
+  for (const other of neighbours) {
+    if (other === id) continue;
+    const others = other.replaceAll('-', '');
+    let same = 0;
+    while (same < digits.length && others[same] === digits[same]) same++;
+    shared = Math.max(shared, same);
+  }
+  return dashed(digits.slice(0, Math.max(FEWEST_DIGITS, shared + 1)));
+}
+
+const MOST_CANDIDATES = 8;
+
+/** For a short id that several runs begin with. @param ids of these runs, or the first of them. */
+export function severalRuns(option: string, beginning: string, ids: readonly string[]): CommandFailure {
+  const shown = ids.slice(0, MOST_CANDIDATES).join(', ');
+  const more = ids.length > MOST_CANDIDATES ? ', …' : '';
+  return usage(`${option}: several runs begin with ${beginning}; give one of ${shown}${more}`);
+}
+
+/** What was asked for by its id. */
+export interface AskedFor {
+  readonly what: 'event' | 'run';
+  readonly id: string;
+  readonly dataDir: string;
+  /** Whether other options leave some of the log out, in which it may be. */
+  readonly isNarrowed?: boolean;
+}
+
+/** The one sentence of all commands for an id that is not there; with exit code 6. */
+export function notThere({ what, id, dataDir, isNarrowed = false }: AskedFor): CommandFailure {
+  const narrowed = isNarrowed ? ' with what the other options ask for' : '';
+  return new CommandFailure(`there is no ${what} ${id} in ${dataDir}${narrowed}`, EXIT.notFound);
 }

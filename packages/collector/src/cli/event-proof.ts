@@ -17,6 +17,7 @@ import type { FoundEntries } from '../store/event-log.js';
 import { KeyStoreError } from '../store/key-store.js';
 import { StoreDamaged, type StoredEntry } from '../store/store.js';
 import type { TreeReader } from '../store/tree-store.js';
+import { notThere } from './event-arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
 import { cosigners, newestCheckpoint, newestCosigned, type SignedCheckpoint } from './log-checkpoints.js';
@@ -91,8 +92,7 @@ async function theEvent(
     );
   }
   if (event === undefined) {
-    const whose = organisation === undefined ? '' : ` of organisation "${organisation}"`;
-    throw new CommandFailure(`there is no event ${eventId}${whose} in ${dataDir}`, EXIT.notFound);
+    throw notThere({ what: 'event', id: eventId, dataDir, isNarrowed: organisation !== undefined });
   }
   if (event.payloadState !== 'plain') {
     throw new CommandFailure(

@@ -11,7 +11,7 @@ import { TreeFiles } from '../store/embedded/tree-files.js';
 import { BEGINNING, type Cursor, type EventFilter } from '../store/event-log.js';
 import { StoreDamaged, type StoredEvent } from '../store/store.js';
 import { addConfigOptions, configOf } from './config-options.js';
-import { idFrom, instantFrom, kindsFrom, organisationFrom } from './event-arguments.js';
+import { idFrom, instantFrom, kindsFrom, notThere, organisationFrom } from './event-arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { noteReading, type GivenOut } from './noted-reading.js';
@@ -95,10 +95,12 @@ async function print(config: Config, filter: EventFilter, options: EventsOptions
     } while (follow && !stop.signal.aborted);
     givenOut.complete = true;
     if (givenOut.events > 0 || follow) return;
-    if (event !== undefined)
-      throw new CommandFailure(`there is no event ${event} among those asked for`, EXIT.notFound);
-    if (run !== undefined)
-      throw new CommandFailure(`there is no event of run ${run} among those asked for`, EXIT.notFound);
+    const others = [kind, organisation, since, until, event === undefined ? undefined : run];
+    const isNarrowed = others.some((each) => each !== undefined);
+    const { eventId, runId } = range;
+    if (eventId !== undefined)
+      throw notThere({ what: 'event', id: eventId, dataDir: config.dataDir, isNarrowed });
+    if (runId !== undefined) throw notThere({ what: 'run', id: runId, dataDir: config.dataDir, isNarrowed });
   } catch (error) {
     if (error instanceof StoreDamaged)
       throw new CommandFailure(error.message, EXIT.damaged, { cause: error });

@@ -23,6 +23,7 @@ export interface RecordsOptions {
   readonly until?: string;
   readonly after?: string;
   readonly incomplete?: true;
+  readonly full?: true;
   readonly format?: string;
   readonly bom?: true;
   readonly out?: string;
@@ -82,12 +83,15 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
 }
 
 function formatFrom(
-  { format, run, bom, out, partition }: RecordsOptions,
+  { format, full, run, bom, out, partition }: RecordsOptions,
   onTerminal: boolean,
 ): RecordsRequest['format'] {
-  const name = format ?? (run !== undefined && onTerminal && out === undefined ? TEXT : 'ndjson');
+  const isText = full ?? (run !== undefined && onTerminal && out === undefined);
+  const name = format ?? (isText ? TEXT : 'ndjson');
+  if (full && name !== TEXT) throw usage('--full: only --format text can be cut short, and is without it');
   if (name === TEXT) {
-    if (run === undefined) throw usage('--format: text is for one run, which --run names');
+    if (run === undefined)
+      throw usage(`${full ? '--full' : '--format: text'} is for one run, which --run names`);
     if (out !== undefined || partition !== undefined)
       throw usage('--format: text goes to standard output only');
     if (bom) throw usage(BOM_IS_FOR);

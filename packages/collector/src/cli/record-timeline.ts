@@ -1,24 +1,40 @@
 /** One record as text for a person: who and what at the top, then what happened, when, in canonical order. */
 import type { Artifact, ClinicalRecord, RecordedEvent } from '@clinical-events/protocol';
 import { millisecondsOf } from '../records/exports/record-columns.js';
+import { numberIn } from '../records/raw-json.js';
 import { CALL_ENDINGS } from '../records/recorded-call.js';
 import { legible, printableJson } from './printable.js';
 import { alignedTable } from './table.js';
+import { wrapped } from './wrapped.js';
 
 const NARROWEST = 60;
 const WIDTH_WITHOUT_TERMINAL = 120;
 const NONE = '-';
+const MOST_RATING = 5;
+const INDENT = '    ';
 
 /** How wide a timeline may be on standard output. */
 export function outputColumns(): number {
   return process.stdout.isTTY ? process.stdout.columns : WIDTH_WITHOUT_TERMINAL;
 }
 
-/** @param columns how wide the terminal is. */
+/** As {@link outputColumns}; where a pager reads, as wide as the terminal that it is on. */
+export function pagerColumns(): number {
+  return process.stdout.isTTY || !process.stderr.isTTY ? outputColumns() : process.stderr.columns;
+}
+
+/** A line an event. @param columns how wide the terminal is. */
 export function timeline(record: ClinicalRecord, columns: number): string {
-  return [headOf(record), eventsOf(record, Math.max(columns, NARROWEST)), conflictsOf(record)]
-    .filter((part) => part !== '')
-    .join('\n');
+  return joined(headOf(record), eventsOf(record, Math.max(columns, NARROWEST)), conflictsOf(record));
+}
+
+/** Every member that the events have, whole, wrapped at so many columns. Words that are longer stay whole. */
+export function fullTimeline(record: ClinicalRecord, columns: number): string {
+  return joined(headOf(record), ...fullEventsOf(record, Math.max(columns, NARROWEST)), conflictsOf(record));
+}
+
+function joined(...parts: readonly string[]): string {
+  return parts.filter((part) => part !== '').join('\n');
 }
 
 function headOf({ model, user, target, metadata }: ClinicalRecord): string {
@@ -46,16 +62,28 @@ function callRows(call: ClinicalRecord['metadata']['call']): [string, string][] 
   if (call === null) return [];
   const { by, ending, status, error_name, attempts, response_model, input_tokens, output_tokens } = call;
   const how = [
-    ending,
-    ...(status === null ? [] : [`status ${status}`]),
-    ...(error_name === null ? [] : [plain(error_name)]),
+    ...endingWords(ending, status, error_name),
     ...(attempts === 1 ? [] : [`attempt ${attempts}`]),
   ];
-  const rows: [string, string][] = [['Call', `${how.join(', ')}; captured by ${plain(by)}`]];
+  const rows: [string, string][] = [['Call', `${plain(how.join(', '))}; captured by ${plain(by)}`]];
   if (response_model !== null) rows.push(['Answered by', plain(response_model)]);
   if (input_tokens !== null || output_tokens !== null)
-    rows.push(['Tokens', `${input_tokens ?? NONE} in, ${output_tokens ?? NONE} out`]);
+    rows.push(['Tokens', tokenWords(input_tokens, output_tokens)]);
   return rows;
+}
+
+/** `failed`, and by which status and error. */
+function endingWords(ending: string, status: unknown, errorName: unknown): string[] {
+  const code = numberIn(status);
+  return [
+    ending,
+    ...(code === undefined ? [] : [`status ${code}`]),
+    ...(typeof errorName === 'string' ? [errorName] : []),
+  ];
+}
+
+function tokenWords(input: unknown, output: unknown): string {
+  return `${numberIn(input) ?? NONE} in, ${numberIn(output) ?? NONE} out`;
 }
 
 /** @returns what is known of a thing: its id, and its version or sort. */
@@ -81,6 +109,64 @@ function eventsOf(record: ClinicalRecord, columns: number): string {
     .split('\n')
     .map((line) => cut(line, columns))
     .join('\n');
+}
+
+/** Each event as a paragraph. */
+function fullEventsOf(record: ClinicalRecord, columns: number): string[] {
+  const { events } = record.metadata;
+  const origin = startOf(events);
+  const sent = sentBy(record);
+  return events.map((event) => {
+    const maker = makerOf(event);
+    const head = [
+      offsetOf(event, origin),
+      event.kind,
+      ...(maker === undefined ? [] : [`by ${plain(maker)}`]),
+    ];
+    const body = (sent.get(event.event_id) ?? [])
+      .map(([name, value]) => memberText(name, value, columns))
+      .join('');
+    const missing = unreadable(event);
+    return `${head.join('  ')}  ${event.event_id}\n${body}${missing === '' ? '' : `${INDENT}${missing}\n`}`;
+  });
+}
+
+type Members = readonly (readonly [string, unknown])[];
+
+/** What each event has, under the names that its sender used: two members may have the same. */
+function sentBy(record: ClinicalRecord): Map<string, Members> {
+  const sent = new Map<string, Members>();
+  const add = (eventId: string, ...parts: readonly (object | null | undefined)[]) =>
+    sent.set(
+      eventId,
+      parts.flatMap((part) => Object.entries(part ?? {}) as Members),
+    );
+  for (const { event_id, artifact, extra } of record.artifacts) add(event_id, artifact, extra);
+  for (const { event_id, output, extra } of record.outputs) add(event_id, output, extra);
+  for (const { event_id, outcome, extra } of record.outcomes) add(event_id, outcome, extra);
+  for (const { event_id, feedback, extra } of record.feedback) add(event_id, feedback, extra);
+  const { inputs, model, user, target } = record;
+  for (const { kind, event_id, payload, second_start: again, extra } of record.metadata.events) {
+    if (kind !== 'inference-start' || payload !== undefined) continue;
+    if (again === undefined) add(event_id, inputs, model, user, target, extra);
+    else add(event_id, again, extra);
+  }
+  return sent;
+}
+
+/** The name and the text behind it; a text of many lines, or too long for one, below it. Line breaks are the sender's. */
+function memberText(name: string, value: unknown, columns: number): string {
+  if (value === undefined) return '';
+  const words =
+    name === 'rating_value' ? ratingWords(value) : name === 'usage' ? wordsOfUsage(value) : undefined;
+  const text = words ?? (typeof value === 'string' ? value : printableJson(JSON.stringify(value)));
+  const lines = text.split(/\r\n|\n|\r/).map((each) => legible(each.replaceAll('\t', '  ')));
+  const label = `${INDENT}${legible(name)}: `;
+  const [first = ''] = lines;
+  if (lines.length === 1 && label.length + first.length <= columns) return `${label}${first}\n`;
+  const indent = INDENT + INDENT;
+  const below = lines.map((each) => `${wrapped(indent + each, columns, indent)}\n`.replace(/^ +\n$/, '\n'));
+  return `${label.trimEnd()}\n${below.join('')}`;
 }
 
 /** The instrumentation that has made the event (docs/CLIENT_SPEC.md); undefined for one of the application's own. */
@@ -130,15 +216,18 @@ function sayings({
 }: ClinicalRecord): Map<string, string> {
   const said = new Map<string, string>();
   for (const { event_id, artifact } of artifacts) {
-    said.set(event_id, line(...callWords(artifact), ...artifactWords(artifact)));
+    said.set(event_id, line(...callWords(artifact), ...artifactWords(artifact), ...usageWords(artifact)));
   }
   for (const { event_id, output } of outputs)
-    said.set(event_id, line(...callWords(output), output.summary ?? output.output_uri));
+    said.set(
+      event_id,
+      line(...callWords(output), output.summary ?? output.output_uri, ...usageWords(output)),
+    );
   for (const { event_id, outcome } of outcomes) {
     said.set(event_id, line(outcome['outcome_type'], outcome['description'] ?? outcome));
   }
   for (const { event_id, feedback: words } of feedback) {
-    said.set(event_id, line(words['feedback_type'], words['rating_value'], words['comment'] ?? words));
+    said.set(event_id, line(...feedbackWords(words)));
   }
   for (const event of metadata.events) {
     if (event.kind !== 'inference-start' || event.payload !== undefined) continue;
@@ -156,7 +245,39 @@ function sayings({
 /** What instrumentations write of an ending, of whatever attempt. */
 function callWords({ ending, status, error_name: name }: Readonly<Record<string, unknown>>): unknown[] {
   if (!CALL_ENDINGS.some((each) => each === ending)) return [];
-  return ending === 'complete' ? [ending] : [ending, status, name];
+  return [ending === 'complete' ? ending : endingWords(String(ending), status, name).join(', ')];
+}
+
+/** What a provider counted, of whatever attempt. */
+function usageWords({ ending, usage }: Readonly<Record<string, unknown>>): string[] {
+  const words = ending === undefined ? undefined : wordsOfUsage(usage);
+  return words === undefined ? [] : [`tokens: ${words}`];
+}
+
+function wordsOfUsage(usage: unknown): string | undefined {
+  if (typeof usage !== 'object' || usage === null) return undefined;
+  const { input_tokens: input, output_tokens: output } = usage as Readonly<Record<string, unknown>>;
+  const isCounted = numberIn(input) !== undefined || numberIn(output) !== undefined;
+  return isCounted ? tokenWords(input, output) : undefined;
+}
+
+/** `thumbs up`, `rating 4 of 5`, and what was said beside it. */
+function feedbackWords(feedback: Readonly<Record<string, unknown>>): unknown[] {
+  const { feedback_type: type, direction, comment } = feedback;
+  const rating = ratingWords(feedback['rating_value']);
+  if (type === 'thumbs' && (direction === 'up' || direction === 'down')) {
+    return [`thumbs ${direction}`, rating && `rating ${rating}`, comment];
+  }
+  if (rating === undefined) return [type, comment ?? feedback];
+  return [...(type === 'rating' ? [] : [type]), `rating ${rating}`, comment];
+}
+
+/** Of the scale of R-118; undefined for what is not on it. */
+function ratingWords(value: unknown): string | undefined {
+  const rating = numberIn(value);
+  return rating !== undefined && rating >= 0 && rating <= MOST_RATING
+    ? `${rating} of ${MOST_RATING}`
+    : undefined;
 }
 
 function artifactWords({ artifact_type, description, artifact_uri, ...more }: Artifact): unknown[] {

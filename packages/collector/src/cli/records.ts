@@ -4,13 +4,13 @@ import type { Config } from '../config.js';
 import { recordsOf, windowsOf } from '../records/record-windows.js';
 import type { RunGroups } from '../records/run-groups.js';
 import { addConfigOptions, configOf } from './config-options.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { notThere } from './event-arguments.js';
 import { usage } from './key-arguments.js';
 import { isWanted, requestFrom, type RecordsOptions, type RecordsRequest } from './record-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
 import { DayDirectories, OneFile, StandardOutput, type RecordOutput } from './record-output.js';
 import { RecordThreads } from './record-threads.js';
-import { outputColumns, timeline } from './record-timeline.js';
+import { fullTimeline, outputColumns, pagerColumns, timeline } from './record-timeline.js';
 import { readRuns, type RunReading } from './run-reading.js';
 import { unknownNames } from './unknown-names.js';
 
@@ -22,6 +22,7 @@ ${Object.entries(FORMATS)
   .join('')}
 Examples:
   $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10
+  $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 --full | less
   $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
   $ collector records --format parquet --out records --partition day
   $ collector records --after 120000 --out changed.ndjson
@@ -46,6 +47,7 @@ export function command(): Command {
     .option('--until <time>', 'only records with an event received before this instant')
     .option('--after <sequence>', 'only records with an event of a higher sequence')
     .option('--incomplete', 'only records whose completeness is "incomplete"')
+    .option('--full', 'with --run: show every text whole, as text that a pager can show')
     .option('--format <name>', `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`)
     .option('--bom', 'begin CSV files with a byte order mark: Excel needs it to read UTF-8')
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
@@ -120,7 +122,9 @@ class Export {
     const { givenOut, signal } = reading;
     const { recordId } = this.#request.selection;
     if (recordId !== undefined && groups.records === 0) {
-      throw new CommandFailure(`there is no run ${recordId} among those asked for`, EXIT.notFound);
+      const { organisation, since, until, after } = this.#request.selection;
+      const isNarrowed = [organisation, since, until, after].some((each) => each !== undefined);
+      throw notThere({ what: 'run', id: recordId, dataDir: this.#config.dataDir, isNarrowed });
     }
     const { format, filter, byDay } = this.#request;
     if (format === undefined) {
@@ -156,11 +160,13 @@ class Export {
 
   /** For a person: one run, in every organisation that has it. */
   async #show({ log, givenOut }: RunReading, groups: RunGroups): Promise<void> {
-    const columns = outputColumns();
+    const isFull = this.#options.full === true;
+    const columns = isFull ? pagerColumns() : outputColumns();
+    const textOf = isFull ? fullTimeline : timeline;
     for (const window of windowsOf(groups.runs())) {
       for (const record of await recordsOf(log, window, (run) => groups.linksOf(window[run]))) {
         if (!isWanted(this.#request.filter, record)) continue;
-        process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${timeline(record, columns)}`);
+        process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${textOf(record, columns)}`);
         givenOut.events += record.metadata.events.length;
       }
     }

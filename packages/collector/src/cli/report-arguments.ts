@@ -2,11 +2,10 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { didYouMean } from '@clinical-events/protocol';
 import { DAY_MS } from '../records/report/period-steps.js';
-import { CLOCKS, type Clock } from '../records/report/run-moments.js';
+import type { Clock } from '../records/report/run-moments.js';
 import type { ReportPeriod } from '../records/report/run-report.js';
-import { instantFrom, organisationFrom } from './event-arguments.js';
+import { clockFrom, instantFrom, organisationFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
 
 export interface ReportOptions {
@@ -51,7 +50,7 @@ export function reportRequestFrom(options: ReportOptions, now: number): ReportRe
     model,
     since: since === undefined ? undefined : instantFrom('--since', since),
     until: until === undefined ? undefined : instantFrom('--until', until),
-    clock: clockFrom(clock ?? 'collector'),
+    clock: clockFrom(clock) ?? 'received',
     out: newFile(options.out),
     tempDir: path.resolve(options.tempDir ?? os.tmpdir()),
   };
@@ -77,18 +76,12 @@ export function periodFrom({ since, until, clock }: ReportRequest, log: LogEnds,
   const end = until ?? Math.max(asOf, since ?? 0) + 1;
   if (since !== undefined) return { since, fromFirstEvent: false, until: end, clock, asOf };
   const days = dayOf(end - 1) - (DEFAULT_DAYS - 1) * DAY_MS;
-  const began = clock === 'collector' && log.events > 0 ? Math.min(dayOf(log.first), dayOf(end - 1)) : days;
+  const began = clock === 'received' && log.events > 0 ? Math.min(dayOf(log.first), dayOf(end - 1)) : days;
   return { since: Math.max(days, began), fromFirstEvent: clock === 'sender', until: end, clock, asOf };
 }
 
 function dayOf(time: number): number {
   return Math.floor(time / DAY_MS) * DAY_MS;
-}
-
-function clockFrom(text: string): Clock {
-  const clock = CLOCKS.find((each) => each === text);
-  if (clock !== undefined) return clock;
-  throw usage(`--clock: ${JSON.stringify(text)} is none of ${CLOCKS.join(', ')}${didYouMean(text, CLOCKS)}`);
 }
 
 /** What is there is never written over. */

@@ -1,7 +1,8 @@
 /** `collector report`: what happened in a period, counted, on one HTML page for a meeting. */
+import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
 import { Command } from 'commander';
-import type { Config } from '../config.js';
+import { inQuotes, ownCommand, type Config } from '../config.js';
 import { recordsOf, windowsOf } from '../records/record-windows.js';
 import { reportPage } from '../records/report/page/report-page.js';
 import { clockWarning } from '../records/report/page/wording.js';
@@ -59,7 +60,7 @@ export function command(): Command {
     .option('--model <id>', 'only runs of this model: MODEL_ID or MODEL_ID@VERSION')
     .option('--since <time>', `only from this instant on (default: ${DEFAULT_DAYS} days)`)
     .option('--until <time>', 'only before this instant (default: the newest event of the log)')
-    .option('--clock <whose>', 'by whose clock days are counted: collector or sender (default: collector)')
+    .option('--clock <whose>', 'by which clock days are counted: received or sender (default: received)')
     .option('--temp-dir <directory>', "where temporary files go (default: the system's)")
     .option('--json', 'print the numbers as one JSON object too');
   return addConfigOptions(report, 'report')
@@ -105,7 +106,7 @@ class Making {
     if (warning !== undefined) process.stderr.write(`collector: warning: ${warning.replace('’', "'")}\n`);
     if (isEmpty(numbers)) {
       const unknown = await unknownNames(this.config.dataDir, { organisation, model }, reading.signal);
-      for (const warning of unknown.length === 0 && numbers.clock === 'collector' ? [NONE_RECEIVED] : unknown)
+      for (const warning of unknown.length === 0 && numbers.clock === 'received' ? [NONE_RECEIVED] : unknown)
         process.stderr.write(`collector: warning: ${warning}\n`);
     }
     if (this.options.json === true) process.stdout.write(`${printableJson(JSON.stringify(numbers))}\n`);
@@ -118,7 +119,7 @@ class Making {
     const groups = await reading.group({
       ...(organisation !== undefined && { organisation }),
       // By a sender's clock a run may have been received at any time.
-      ...(clock === 'collector' && { since, until }),
+      ...(clock === 'received' && { since, until }),
     });
     const report = new RunReport(period);
     const bar = reading.eventBar();
@@ -144,13 +145,19 @@ class Making {
   }
 
   #write(numbers: ReportNumbers): void {
-    const page = Buffer.from(reportPage(numbers));
+    const page = Buffer.from(reportPage(numbers, (options) => this.#runsCommand(options)));
     const output = new OneFile(this.request.out, { join: () => page, finish: () => page });
     try {
       output.finish();
     } finally {
       output.abandon();
     }
+  }
+
+  /** With the data directory: the page is read elsewhere, and later. */
+  #runsCommand(options: readonly string[]): string {
+    const words = ['runs', '--data-dir', path.resolve(this.config.dataDir), ...options];
+    return `${ownCommand()} ${words.map(inQuotes).join(' ')}`;
   }
 
   #tell({ all, events_of_no_run: ofNoRun }: ReportNumbers): void {

@@ -14,8 +14,8 @@ export function wrappedFor({ isTTY = false, columns = 0 }: Output, line: string,
   return isTTY && columns > 0 ? wrapped(line, columns, ' '.repeat(indent)) : line;
 }
 
-/** The line as several, of at most `width` characters where its words are no longer than that. */
-function wrapped(line: string, width: number, indent: string): string {
+/** The line as several, with `indent` before all but the first, of at most `width` characters where its words are no longer than that. */
+export function wrapped(line: string, width: number, indent: string): string {
   const lines: string[] = [];
   const [first = '', ...words] = line.split(' ');
   let current = first;

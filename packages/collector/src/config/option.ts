@@ -7,6 +7,7 @@ export type CommandName =
   | 'issuing'
   | 'events'
   | 'records'
+  | 'runs'
   | 'report'
   | 'import'
   | 'doctor'

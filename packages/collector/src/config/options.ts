@@ -22,6 +22,7 @@ const EVERY: readonly CommandName[] = [
   'issuing',
   'events',
   'records',
+  'runs',
   'report',
   'import',
   'doctor',

@@ -45,6 +45,19 @@ describe('the access log', () => {
     expect(JSON.parse(lines()[1] ?? '')).toMatchObject({ events: 2, complete: true, files: [imported] });
   });
 
+  test('[R-1050] says that a reading was by patient or by user, and not whose', () => {
+    const filter = { target: 'patient-4711', user: 'dr-adler', model: 'sepsis-risk', since: undefined };
+    beginReading(dataDir, { command: 'runs', filter })({ events: 3, complete: true });
+    expect(JSON.parse(lines()[0] ?? '')).toMatchObject({
+      filter: { target: true, user: true, model: 'sepsis-risk' },
+    });
+    expect(fs.readFileSync(file, 'latin1')).not.toMatch(/4711|adler/);
+    beginReading(dataDir, { command: 'runs', filter: { target: '' } });
+    expect(lines().at(-1)).toContain('"filter":{"target":true}');
+    beginReading(dataDir, { command: 'runs', filter: { user: undefined } });
+    expect(lines().at(-1)).toContain('"filter":{}');
+  });
+
   test('[R-718] begins a line of its own behind one that was cut short at any byte, which is then known for torn', () => {
     beginReading(dataDir, { command: 'events', filter: {} });
     const whole = fs.readFileSync(file);

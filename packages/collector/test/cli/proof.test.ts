@@ -285,13 +285,13 @@ describe('which event is meant', () => {
 
   test.each([
     [[], ''],
-    [['--organisation', 'ward'], ' of organisation "ward"'],
-  ])('and when there is none with %j that is said with exit code 6', async (args, whose) => {
+    [['--organisation', 'ward'], ' with what the other options ask for'],
+  ])('and when there is none with %j that is said with exit code 6', async (args, narrowed) => {
     await fillSigned(dataDir, [events(2)]);
     const id = randomUUID();
     expect(await prove(id, ...args)).toEqual({
       ...{ code: 6, stdout: '' },
-      stderr: `collector: there is no event ${id}${whose} in ${dataDir}\n`,
+      stderr: `collector: there is no event ${id} in ${dataDir}${narrowed}\n`,
     });
   });
 

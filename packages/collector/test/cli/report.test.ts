@@ -71,10 +71,22 @@ describe('collector report [R-715]', () => {
     expect(fs.readFileSync(out, 'utf8')).toBe(page);
   });
 
+  test('[R-1045] names the data directory, the period and what was asked for in its commands', async () => {
+    await fill([odd(1, 'outcome'), odd(2, 'outcome', { run: 502, organisation: 'ward-7' })]);
+    expect(
+      (await report('--organisation', 'ward-7', '--clock', 'sender', '--since', '2026-03-01')).code,
+    ).toBe(0);
+    const [, command] = /<code>([^<]* runs [^<]*)<\/code>/.exec(fs.readFileSync(out, 'utf8')) ?? [];
+    expect(command).toMatch(/^collector runs --data-dir \//);
+    expect(command).toContain(
+      `--data-dir ${dataDir} --incomplete --organisation ward-7 --since 2026-03-01 --until 2026-03-02T08:31:02.001Z --clock sender`,
+    );
+  });
+
   test('prints the numbers of the page, for what is asked for', async () => {
     await fill();
     const all = await numbers();
-    expect(all).toMatchObject({ report: 1, clock: 'collector', since: '2026-03-02T00:00:00.000Z' });
+    expect(all).toMatchObject({ report: 1, clock: 'received', since: '2026-03-02T00:00:00.000Z' });
     expect(all.log).toEqual({ events: 5, ends_at: '2026-03-04T08:31:05.000Z' });
     expect(all.all.runs_by_step).toEqual([2, 0, 0]);
     expect(all.events_by_step.outcome).toEqual([0, 1, 0]);
@@ -153,7 +165,7 @@ describe('collector report [R-715]', () => {
   test('says what is wrong with what is asked, and reads nothing', async () => {
     await fill();
     const faults: readonly (readonly [readonly string[], RegExp])[] = [
-      [['--clock', 'senders'], /none of collector, sender; did you mean "?sender/i],
+      [['--clock', 'senders'], /none of received, sender; did you mean "?sender/i],
       [['--since', 'yesterday'], /--since/],
       [['--since', '2026-02-01', '--until', '2026-02-01'], /not earlier than/],
       [['--since', '0001-01-01'], /more than 100 years before the end/],

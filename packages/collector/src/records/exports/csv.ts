@@ -82,9 +82,9 @@ function partsAfter(mark: string): TextParts {
 function cell(column: RecordColumn<ClinicalRecord>, record: ClinicalRecord): string {
   switch (column.type) {
     case 'text':
-      return quoted(stringOf(column.of(record)) ?? '');
+      return csvCell(stringOf(column.of(record)) ?? '');
     case 'texts':
-      return quoted(column.of(record)?.join(' ') ?? '');
+      return csvCell(column.of(record)?.join(' ') ?? '');
     case 'number':
     case 'count':
       return String(column.of(record) ?? '');
@@ -100,7 +100,8 @@ function utcOf(time: string): string {
   return new Date(millisecondsOf(time)).toISOString();
 }
 
-function quoted(text: string): string {
+/** A text as one cell of a row. */
+export function csvCell(text: string): string {
   const harmless = text.replace(FORMULA, "$1'").replace(BLANK, "'");
   return QUOTED.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }

@@ -173,7 +173,7 @@ const APART_TOLD_FROM = 0.05;
 
 /** Whether it has to be said that days are those on which events came, and not those on which things happened. */
 export function isOfReceipt({ clock, clocks_apart: { events, of } }: ReportNumbers): boolean {
-  return clock === 'collector' && events > 0 && events >= APART_TOLD_FROM * of;
+  return clock === 'received' && events > 0 && events >= APART_TOLD_FROM * of;
 }
 
 /** Nothing at all is of the period. */

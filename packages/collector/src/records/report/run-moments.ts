@@ -4,10 +4,10 @@ import { epochMilliseconds, readInstant } from '../instant.js';
 import { DAY_MS } from './period-steps.js';
 
 /**
- * collector: when the collector had an event. sender: the timestamp that the event has, which is what is left of the
+ * received: when the collector had an event. sender: the timestamp that the event has, which is what is left of the
  * past where events came by an import; for a payload that cannot be read, when the collector had it.
  */
-export const CLOCKS = ['collector', 'sender'] as const;
+export const CLOCKS = ['received', 'sender'] as const;
 export type Clock = (typeof CLOCKS)[number];
 
 /** Milliseconds since 1970. */
@@ -42,5 +42,5 @@ function momentOf({ timestamp, received_at }: RecordedEvent, clock: Clock): numb
 /** Whether the two clocks put an event more than a day apart; undefined where its payload cannot be read. */
 export function areClocksApart(event: RecordedEvent): boolean | undefined {
   if (event.timestamp === null) return undefined;
-  return Math.abs(momentOf(event, 'collector') - momentOf(event, 'sender')) > DAY_MS;
+  return Math.abs(momentOf(event, 'received') - momentOf(event, 'sender')) > DAY_MS;
 }

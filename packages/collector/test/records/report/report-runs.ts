@@ -39,7 +39,7 @@ export const SECRETS = [
   'They said',
 ];
 
-function runOf(wanted: WantedRun): ClinicalRecord {
+export function runOf(wanted: WantedRun): ClinicalRecord {
   const { n, day = 0, late = 0, organisation = 'default', after = 2, latencyMs = 500 } = wanted;
   const start = Date.UTC(2026, 2, 1, 8) + day * DAY;
   const run = wanted.ofNoRun ? null : id(n);

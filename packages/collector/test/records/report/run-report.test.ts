@@ -108,7 +108,7 @@ describe('a report of a period [R-715]', () => {
 
   test('goes by the clock that it is asked to go by', () => {
     const runs: readonly WantedRun[] = [{ n: 1, day: 1, late: 20, outcomes: ['validated'] }];
-    const days = (['sender', 'collector'] as const).map((clock) => {
+    const days = (['sender', 'received'] as const).map((clock) => {
       const { all } = reported(runs, { ...MARCH, clock });
       return [all.runs_by_step.indexOf(1), all.first_run];
     });
@@ -139,7 +139,7 @@ describe('a report of a period [R-715]', () => {
     expect([asked.since, asked.steps.starts.length]).toEqual(['2026-03-01T00:00:00.000Z', 31]);
     expect(asked.all).toEqual({ ...numbers.all, runs_by_step: asked.all.runs_by_step });
     // By the collector's clock the records of other times are not looked at.
-    expect(reported(runs, { ...MARCH, clock: 'collector' }).events_outside).toBeNull();
+    expect(reported(runs, { ...MARCH, clock: 'received' }).events_outside).toBeNull();
     expect(reported([], { ...MARCH, fromFirstEvent: true }).steps.starts).toHaveLength(31);
   });
 

@@ -10,7 +10,7 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
     <li>
       <strong>Days</strong> are those of UTC, weeks begin on Monday.
       ${
-        clock === 'collector'
+        clock === 'received'
           ? 'The clock is the collector’s: an event is counted when the collector had it, and a run begins with its first event there.'
           : 'The clock is the senders’: an event is counted at its own timestamp, and a run begins with its inference-start. A sender whose clock is wrong is counted where its clock says.'
       }

@@ -7,6 +7,7 @@ import {
   type ReportNumbers,
   type VersionNumbers,
 } from '../report-numbers.js';
+import { OLD_DAYS } from './run-commands.js';
 import {
   CONFLICT_TEXT,
   countOf,
@@ -21,8 +22,6 @@ import {
 
 /** New versions that are named. */
 const MOST_CHANGES = 12;
-/** From this age on a run without an outcome is named. */
-const OLD_DAYS = 30;
 /** By how much a percentile has to differ between versions to be named. */
 const LATENCY_CHANGE = 0.25;
 /**

@@ -94,6 +94,8 @@ th[scope="row"] { white-space: normal; min-width: 9rem; max-width: 26rem; overfl
 thead th { border-bottom: 2px solid var(--quiet); vertical-align: bottom; white-space: normal; }
 thead th.text { text-align: left; }
 th.block { text-align: left; padding-top: .9rem; color: var(--quiet); font-weight: 600; white-space: normal; }
+td code { white-space: pre-wrap; overflow-wrap: anywhere; user-select: all; }
+.commands td.text { white-space: normal; min-width: 20rem; max-width: 44rem; }
 details { margin: .8rem 0; }
 summary { cursor: pointer; }
 .new { border: 1px solid currentcolor; border-radius: 3px; padding: 0 .3rem; font-size: .75rem; margin-left: .4rem; white-space: nowrap; }
@@ -122,7 +124,7 @@ footer { margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: .8rem
   .rows { grid-template-columns: minmax(2.6rem, auto) 1fr auto; }
   .rows .value { grid-column: auto; text-align: right; max-width: 11rem; margin: 0; }
   .rows > span:empty:last-child { display: inline; }
-  nav, details { display: none; }
+  nav, details, .commands { display: none; }
   .model { break-before: page; }
   .kinds { break-inside: avoid; }
   section > p { break-after: avoid; }

@@ -2,7 +2,7 @@
  * The page of a report: one HTML file that asks the network for nothing and runs no script, made of nothing but its
  * numbers. The same numbers make the same page.
  */
-import { isEmpty, type ModelNumbers, type ReportNumbers } from '../report-numbers.js';
+import { isEmpty, type ModelNumbers, type ReportNumbers, type VersionNumbers } from '../report-numbers.js';
 import { arrivals, stepEnds } from './arrivals.js';
 import { PATTERNS } from './chart-marks.js';
 import { countingNotes } from './counting-notes.js';
@@ -11,6 +11,7 @@ import { groupFigures, type NamedGroup } from './group-figures.js';
 import { groupTable } from './group-table.js';
 import { html, Html, NOTHING } from './html.js';
 import { STYLE } from './page-style.js';
+import { runCommands, type ListedGroup, type RunsCommand } from './run-commands.js';
 import { versionOverview } from './version-overview.js';
 import {
   clockWarning,
@@ -32,7 +33,8 @@ const MOST_MODELS = 12;
 const MOST_VERSIONS = 6;
 const DIFFERS = new Html(' <span class="new">differs</span>');
 
-export function reportPage(numbers: ReportNumbers): string {
+/** @param command what the runs behind a number are listed by. */
+export function reportPage(numbers: ReportNumbers, command: RunsCommand): string {
   const title = `Clinical AI in use, ${periodText(numbers.since, numbers.until)}`;
   const page = html`<!doctype html>
     <html lang="en">
@@ -50,7 +52,7 @@ export function reportPage(numbers: ReportNumbers): string {
         ${PATTERNS}
         <div class="page">
           ${header(numbers)}
-          <main>${isEmpty(numbers) ? emptiness(numbers) : contents(numbers)}</main>
+          <main>${isEmpty(numbers) ? emptiness(numbers) : contents(numbers, command)}</main>
           ${footer(numbers)}
         </div>
       </body>
@@ -70,7 +72,7 @@ function header(numbers: ReportNumbers): Html {
     <h1>Clinical AI in use</h1>
     <p class="period">
       ${periodText(numbers.since, numbers.until)}, by the
-      ${numbers.clock === 'collector' ? 'collector’s clock' : 'senders’ clocks'}, days of
+      ${numbers.clock === 'received' ? 'collector’s clock' : 'senders’ clocks'}, days of
       UTC${only.length === 0 ? '' : `; only ${only.join(', ')}`}
     </p>
     ${outside === '' ? NOTHING : html`<p>${outside}</p>`}
@@ -102,11 +104,12 @@ function emptiness({ log }: ReportNumbers): Html {
     </p>`;
 }
 
-function contents(numbers: ReportNumbers): Html {
+function contents(numbers: ReportNumbers, command: RunsCommand): Html {
   const shown = numbers.models.slice(0, MOST_MODELS);
   const ends = stepEnds(numbers);
   const { unit } = numbers.steps;
-  return html`${summary(numbers)}
+  const lists = (groups: readonly ListedGroup[], id: string) => runCommands(numbers, groups, { id, command });
+  return html`${summary(numbers, command)}
     <nav aria-label="Parts of the report">
       <ul>
         <li><a href="#arrived">What arrived</a></li>
@@ -126,7 +129,7 @@ function contents(numbers: ReportNumbers): Html {
       ${groupFigures([{ name: 'all runs', numbers: numbers.all }], { unit, ends })}
       ${groupTable([{ name: 'all runs', numbers: numbers.all }], 'All runs, in numbers', 'all-table')}
     </section>
-    ${shown.map((model, i) => modelPart(model, i, { unit, ends }))}
+    ${shown.map((model, i) => modelPart(model, i, { unit, ends }, lists))}
     ${
       numbers.models.length > shown.length
         ? html`<p>
@@ -141,7 +144,7 @@ function contents(numbers: ReportNumbers): Html {
     </section>`;
 }
 
-function summary(numbers: ReportNumbers): Html {
+function summary(numbers: ReportNumbers, command: RunsCommand): Html {
   const { all, events_of_no_run: ofNoRun } = numbers;
   const known = numbers.models.filter(({ model_id: id }) => id !== null).length;
   const runs = `${countOf(all.runs, 'run')} of ${countOf(known, 'model')}; ${percent(all.with_outcome.share)} have an outcome.`;
@@ -181,10 +184,17 @@ function summary(numbers: ReportNumbers): Html {
               )}
             </ul>
           </section>`
-    }`;
+    }
+    ${runCommands(numbers, [{ name: 'all runs', numbers: all }], { id: 'commands', command })}`;
 }
 
-function modelPart(model: ModelNumbers, i: number, steps: { unit: string; ends: Html }): Html {
+/** @param lists the table of commands for some groups. */
+function modelPart(
+  model: ModelNumbers,
+  i: number,
+  steps: { unit: string; ends: Html },
+  lists: (groups: readonly ListedGroup[], id: string) => Html,
+): Html {
   const shown = model.versions.slice(-MOST_VERSIONS);
   const groups = shown.map((version): NamedGroup => ({ name: versionText(version), numbers: version }));
   const all: NamedGroup[] = model.versions.length > 1 ? [{ name: 'all versions', numbers: model.all }] : [];
@@ -200,7 +210,16 @@ function modelPart(model: ModelNumbers, i: number, steps: { unit: string; ends: 
     </p>
     ${groupFigures(groups, steps)}
     ${groupTable([...groups, ...all], `${modelText(model)}, version by version`, `model-${i}-table`)}
+    ${lists(versionsToList(model.model_id, shown), `model-${i}-commands`)}
   </section>`;
+}
+
+/** Runs of no known model cannot be asked for by it. */
+function versionsToList(modelId: string | null, versions: readonly VersionNumbers[]): ListedGroup[] {
+  if (modelId === null) return [];
+  return versions.map((version) => ({
+    ...{ name: versionText(version), numbers: version, model: `${modelId}@${version.model_version ?? ''}` },
+  }));
 }
 
 function footer({ made_at, log }: ReportNumbers): Html {

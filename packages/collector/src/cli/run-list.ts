@@ -1,0 +1,215 @@
+/** Runs as lines of text: a table that fits a terminal, plain columns for a pipe, JSON and CSV. Values are made harmless. */
+import { csvCell } from '../records/exports/csv.js';
+import { OUTCOME_TEXT } from '../records/report/page/wording.js';
+import { utcText } from '../records/instant.js';
+import { legible, printableJson } from './printable.js';
+import type { ListedRun } from './run-catalogue.js';
+import type { Clock } from '../records/report/run-moments.js';
+import { alignedTable } from './table.js';
+
+const NONE = '-';
+
+interface Column {
+  readonly heading: string;
+  readonly of: (run: ListedRun, view: RunView) => string;
+  /** To so few characters it is cut on a terminal; undefined where a part of it would say nothing. */
+  readonly least?: number;
+  /** On a terminal left out where no run of the list says anything in it. */
+  readonly isRare?: true;
+}
+
+/** How runs are shown. */
+export interface RunView {
+  /** Whose times are shown. */
+  readonly clock: Clock;
+  /** As `records --run` takes it. */
+  readonly idOf: (run: ListedRun) => string;
+}
+
+const LEAST = 8;
+
+const COLUMNS: readonly Column[] = [
+  { heading: 'RUN', of: (run, { idOf }) => idOf(run) },
+  { heading: 'BEGAN (UTC)', of: ({ began }, { clock }) => minuteText(began[clock]) },
+  { heading: 'ORGANISATION', of: ({ organisation }) => legible(organisation), least: LEAST },
+  { heading: 'MODEL', of: (run) => modelText(run), least: LEAST },
+  { heading: 'USER', of: ({ user }) => nameText(user), least: LEAST },
+  { heading: 'TARGET', of: ({ target }) => nameText(target), least: LEAST },
+  { heading: 'OUTCOME', of: ({ outcome }) => (outcome === 'none' ? NONE : OUTCOME_TEXT[outcome]) },
+  { heading: 'FEEDBACK', of: (run) => feedbackText(run), least: LEAST, isRare: true },
+  { heading: 'EVENTS', of: ({ events }) => String(events) },
+  { heading: 'NOTE', of: (run) => noteText(run), least: LEAST, isRare: true },
+];
+/** The first to be left out where a terminal is too narrow for all. */
+const DISPENSABLE = ['EVENTS', 'FEEDBACK', 'USER', 'ORGANISATION'];
+const GAP = 2;
+
+/** @returns lines with a heading: all columns, nothing cut. */
+export function plainTable(runs: readonly ListedRun[], view: RunView): string {
+  return alignedTable(cellsOf(COLUMNS, runs, view));
+}
+
+/** @returns lines with a heading that are no wider than the terminal, unless that has less than some 50 columns. */
+export function fittingTable(runs: readonly ListedRun[], view: RunView, columns: number): string {
+  const organisations = new Set(runs.map(({ organisation }) => organisation));
+  let shown = COLUMNS.filter(
+    ({ heading, isRare, of }) =>
+      (heading !== 'ORGANISATION' || organisations.size > 1) &&
+      (isRare !== true || runs.some((run) => of(run, view) !== NONE)),
+  );
+  for (const heading of DISPENSABLE) {
+    if (leastWidth(shown, runs, view) <= columns) break;
+    shown = shown.filter((column) => column.heading !== heading);
+  }
+  const cells = cellsOf(shown, runs, view);
+  const widths = fitted(shown, widthsOf(cells), columns);
+  return alignedTable(cells.map((row) => row.map((cell, i) => cut(cell, widths[i] ?? 0))));
+}
+
+function cellsOf(columns: readonly Column[], runs: readonly ListedRun[], view: RunView): string[][] {
+  const rows = runs.map((run) => columns.map(({ of }) => of(run, view)));
+  return [columns.map(({ heading }) => heading), ...rows];
+}
+
+function widthsOf(cells: readonly (readonly string[])[]): number[] {
+  return (cells[0] ?? []).map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
+}
+
+function leastWidth(columns: readonly Column[], runs: readonly ListedRun[], view: RunView): number {
+  const natural = widthsOf(cellsOf(columns, runs, view));
+  return totalOf(natural.map((width, i) => Math.min(width, columns[i]?.least ?? width)));
+}
+
+function totalOf(widths: readonly number[]): number {
+  return widths.reduce((sum, width) => sum + width + GAP, -GAP);
+}
+
+/** Takes from the widest columns first. */
+function fitted(columns: readonly Column[], natural: readonly number[], most: number): number[] {
+  const widths = [...natural];
+  for (let excess = totalOf(widths) - most; excess > 0; excess--) {
+    let widest = -1;
+    for (const [i, { least }] of columns.entries()) {
+      const width = widths[i] ?? 0;
+      if (least !== undefined && width > least && width > (widths[widest] ?? 0)) widest = i;
+    }
+    if (widest < 0) break;
+    widths[widest] = (widths[widest] ?? 0) - 1;
+  }
+  return widths;
+}
+
+/** Not within a pair of surrogates. */
+function cut(text: string, width: number): string {
+  if (text.length <= width) return text;
+  return `${text.slice(0, width - 1).replace(/[\ud800-\udbff]$/, '')}…`;
+}
+
+/** As far as people read times: 2026-03-02 08:31. */
+function minuteText(time: number): string {
+  return new Date(time)
+    .toISOString()
+    .replace('T', ' ')
+    .replace(/:\d\d\.\d{3}Z$/, '');
+}
+
+function nameText(name: string | null): string {
+  return name === null ? NONE : legible(name);
+}
+
+function modelText({ model, version }: ListedRun): string {
+  return model === null ? NONE : legible(version === null ? model : `${model}@${version}`);
+}
+
+function feedbackText({ feedback, thumbs, ratings }: ListedRun): string {
+  const {
+    thumbs: allThumbs = 0,
+    rating = 0,
+    text = 0,
+    survey = 0,
+    other_words = 0,
+    unreadable = 0,
+  } = feedback;
+  const said = [
+    timesText(thumbs.up, 'thumbs up'),
+    timesText(thumbs.down, 'thumbs down'),
+    timesText(allThumbs - thumbs.up - thumbs.down, 'thumbs'),
+    ratingText(ratings),
+    timesText(rating - ratings.count, 'rating'),
+    timesText(text, 'text'),
+    timesText(survey, 'survey'),
+    timesText(other_words, 'other words'),
+    timesText(unreadable, 'unreadable'),
+  ].filter((part) => part !== '');
+  return said.length === 0 ? NONE : said.join(', ');
+}
+
+function timesText(times: number, what: string): string {
+  if (times <= 0) return '';
+  return times === 1 ? what : `${times} ${what}`;
+}
+
+function ratingText({ count, sum }: ListedRun['ratings']): string {
+  if (count === 0) return '';
+  const mean = Number((sum / count).toFixed(1));
+  return count === 1 ? `rating ${mean} of 5` : `${count} ratings, mean ${mean} of 5`;
+}
+
+/** What is worth a look, beside a contradicting outcome, which has its column. */
+function noteText({ ending, status, level, conflicts, outcomesDiffer }: ListedRun): string {
+  const notes = [
+    ...(ending === 'failed' ? [status === null ? 'failed' : `failed (${status})`] : []),
+    ...(level === 'incomplete' ? ['incomplete'] : []),
+    ...(conflicts.length > 0 ? ['conflict'] : []),
+    ...(outcomesDiffer ? ['outcomes differ'] : []),
+  ];
+  return notes.length === 0 ? NONE : notes.join(', ');
+}
+
+type Value = string | number | boolean | null | readonly string[];
+
+/** What programs get of a run, in this order. The names are a promise; those of docs/EXPORTS.md where it has them. */
+const MEMBERS: Readonly<Record<string, (run: ListedRun) => Value>> = {
+  record_id: ({ recordId }) => recordId,
+  organisation: ({ organisation }) => organisation,
+  began_received_at: ({ began }) => utcText(began.received),
+  began_timestamp: ({ began }) => utcText(began.sender),
+  last_received_at: ({ lastReceivedAt }) => utcText(lastReceivedAt),
+  model_id: ({ model }) => model,
+  model_version: ({ version }) => version,
+  caller_id: ({ user }) => user,
+  target_id: ({ target }) => target,
+  app_name: ({ application }) => application,
+  event_count: ({ events }) => events,
+  last_outcome: ({ outcome }) => outcome,
+  outcomes_differ: ({ outcomesDiffer }) => outcomesDiffer,
+  feedback_count: ({ feedback }) => Object.values(feedback).reduce((sum, times) => sum + times, 0),
+  thumbs_up: ({ thumbs }) => thumbs.up,
+  thumbs_down: ({ thumbs }) => thumbs.down,
+  rating_mean: ({ ratings: { count, sum } }) => (count === 0 ? null : sum / count),
+  completeness: ({ level }) => level,
+  missing: ({ missing }) => missing,
+  conflicts: ({ conflicts }) => conflicts,
+  call_ending: ({ ending }) => ending,
+  call_status: ({ status }) => status,
+};
+
+/** One object, on a line. */
+export function jsonLine(run: ListedRun): string {
+  const members = Object.entries(MEMBERS).map(([name, of]) => [name, of(run)] as const);
+  return `${printableJson(JSON.stringify(Object.fromEntries(members)))}\n`;
+}
+
+export const CSV_HEAD = `${Object.keys(MEMBERS).join(',')}\r\n`;
+
+/** One row of CSV, as docs/EXPORTS.md says of that format: lists with spaces between, and no formulas. */
+export function csvLine(run: ListedRun): string {
+  return `${Object.values(MEMBERS)
+    .map((of) => csvText(of(run)))
+    .join(',')}\r\n`;
+}
+
+function csvText(value: Value): string {
+  if (value === null) return '';
+  return csvCell(typeof value === 'object' ? value.join(' ') : String(value));
+}

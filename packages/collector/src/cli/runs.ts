@@ -1,0 +1,195 @@
+/** `collector runs`: a list of runs, the newest first, by whom they are about, who called which model, and what became of it. */
+import { once } from 'node:events';
+import path from 'node:path';
+import { Command } from 'commander';
+import type { Config } from '../config.js';
+import { DAY_MS } from '../records/report/period-steps.js';
+import { addConfigOptions, configOf } from './config-options.js';
+import { shortId } from './event-arguments.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import { noteReading, type GivenOut } from './noted-reading.js';
+import { printableLines } from './printable.js';
+import { assertReadable } from './regular-files.js';
+import { runsRequestFrom, DEFAULT_LIMIT, type RunsOptions, type RunsRequest } from './run-arguments.js';
+import { FEEDBACK_ASKED, type ListedRun, type OpenCatalogue, type RunCatalogue } from './run-catalogue.js';
+import { CSV_HEAD, csvLine, fittingTable, jsonLine, plainTable } from './run-list.js';
+import { typed } from './typed.js';
+import { unknownNames } from './unknown-names.js';
+
+const EXAMPLES = `
+Examples:
+  $ collector runs
+  $ collector runs --target patient-30977 --outcome contradicted
+  $ collector runs --user clinician-8841 --since 2026-01-01 --until 2026-02-01 --clock sender
+  $ collector runs --model sepsis-abstractor@3.0 --failed --limit all --csv > failed.csv
+  $ collector runs --no-outcome-for 30d --json | jq -r .record_id
+  $ collector records --run 0b2c5a3e
+
+On a terminal it is a table that fits: long names are cut, and columns that do not fit are left out. In a pipe nothing is
+cut. RUN is the beginning of the run's id, as many digits as no other run begins with, and can be given to "records --run".
+NOTE says what is worth a look: the call failed (with its status), the record is incomplete or in conflict with itself, the
+outcomes differ. All times are UTC. Names are compared exactly.
+
+--since and --until ask when a run began: by --clock received when the collector had its first event, by --clock sender
+the timestamp of its inference-start. After an import or a demo only the senders' clocks tell one day from another.
+
+--feedback is one of ${FEEDBACK_ASKED.join(', ')}.
+--json prints one object a line, --csv a heading and a row each, with record_id whole. A CSV file is for a spreadsheet: what
+would be a formula there has an apostrophe before it.
+
+It can run beside a collector, and covers every event that was stored when it began. That it ran, what it was asked for and
+how many events the listed runs have is noted in access.log; of --target and --user only that they were given. sudo
+logs the command line, names and all.`;
+
+/** Rows that are laid out together: in a long list columns may grow from one to the next. */
+const BLOCK = 1000;
+
+export function command(openCatalogue: OpenCatalogue): Command {
+  const runs = new Command('runs')
+    .description('List runs, the newest first, and what is worth seeing of each.')
+    .option('--target <id>', 'only runs about this patient, document or claim')
+    .option('--user <id>', 'only runs that this user called')
+    .option('--model <id>', 'only runs of this model: MODEL_ID or MODEL_ID@VERSION')
+    .option('--app <name>', 'only runs that this application sent')
+    .option('--organisation <name>', 'only runs of this organisation')
+    .option(
+      '--outcome <word>',
+      'only runs whose last outcome is validated, partial, contradicted, …, or none',
+    )
+    .option('--feedback <sort>', 'only runs with this feedback: thumbs-up, thumbs-down, …, or none')
+    .option('--incomplete', 'only runs whose completeness is "incomplete"')
+    .option('--conflict', 'only runs that contradict themselves')
+    .option('--failed', 'only runs whose call of the model failed')
+    .option('--no-outcome-for <time>', 'only runs that began so long ago, such as 30d, and have no outcome')
+    .option('--since <time>', 'only runs that began at this instant or later')
+    .option('--until <time>', 'only runs that began before this instant')
+    .option('--clock <which>', 'by which clock: received or sender (default: received)')
+    .option('--limit <number>', `how many at most, or all (default: ${DEFAULT_LIMIT})`)
+    .option('--json', 'print one JSON object a line')
+    .option('--csv', 'print CSV')
+    .option('--temp-dir <directory>', 'where the catalogue is made for a read-only data directory');
+  return addConfigOptions(runs, 'runs')
+    .addHelpText('after', EXAMPLES)
+    .action(async (options: RunsOptions, self: Command) => {
+      // The arguments may name a patient, and every user of the host can read them.
+      process.title = 'collector runs';
+      const config = configOf(self, 'runs');
+      await new Listing(config, runsRequestFrom(options, Date.now()), options).run(openCatalogue);
+    });
+}
+
+/** For the access log, under the names that were typed; that leaves persons out. */
+function notedFilter(options: RunsOptions): Readonly<Record<string, unknown>> {
+  const { target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed } = options;
+  const { outcomeFor, since, until, clock, limit } = options;
+  return {
+    ...{ target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed },
+    ...{ no_outcome_for: outcomeFor === true ? undefined : outcomeFor, since, until, clock, limit },
+  };
+}
+
+class Listing {
+  readonly #stop = new AbortController();
+  #shown = 0;
+  /** Of those shown, runs for which the two clocks are more than a day apart. */
+  #apart = 0;
+  #first = '';
+
+  constructor(
+    private readonly config: Config,
+    private readonly request: RunsRequest,
+    private readonly options: RunsOptions,
+  ) {}
+
+  async run(openCatalogue: OpenCatalogue): Promise<void> {
+    const { dataDir } = this.config;
+    assertReadable(dataDir);
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      process.once(signal, () => this.#stop.abort(new CommandFailure('interrupted', EXIT.interrupted)));
+    }
+    const givenOut = noteReading(dataDir, { command: 'runs', filter: notedFilter(this.options) });
+    const { tempDir } = this.request;
+    const { signal } = this.#stop;
+    const catalogue = await openCatalogue({ dataDir, tempDir, quiet: !process.stderr.isTTY, signal });
+    try {
+      await this.#list(catalogue, givenOut);
+      const count = this.#shown < this.request.limit ? this.#shown : catalogue.count(this.request.filter);
+      givenOut.complete = true;
+      await this.#tell(count);
+    } finally {
+      catalogue.close();
+    }
+  }
+
+  async #list(catalogue: RunCatalogue, givenOut: GivenOut): Promise<void> {
+    const { filter, limit, form } = this.request;
+    if (form === 'csv') await this.#write(CSV_HEAD);
+    let block: ListedRun[] = [];
+    for (const run of catalogue.runs(filter, limit)) {
+      block.push(run);
+      givenOut.events += run.events;
+      if (block.length < BLOCK) continue;
+      await this.#show(block, catalogue);
+      block = [];
+    }
+    if (block.length > 0) await this.#show(block, catalogue);
+  }
+
+  async #show(block: readonly ListedRun[], catalogue: RunCatalogue): Promise<void> {
+    const isFirst = this.#shown === 0;
+    this.#shown += block.length;
+    for (const { began } of block) if (Math.abs(began.received - began.sender) > DAY_MS) this.#apart++;
+    if (this.request.form === 'json') return this.#write(block.map(jsonLine).join(''));
+    if (this.request.form === 'csv') return this.#write(block.map(csvLine).join(''));
+    const ids = new Map(
+      block.map(({ recordId }) => [recordId, shortId(recordId, catalogue.neighbours(recordId))] as const),
+    );
+    if (isFirst) this.#first = ids.values().next().value ?? '';
+    const { clock } = this.request.filter;
+    const { isTTY, columns } = process.stdout;
+    const text = isTTY
+      ? fittingTable(block, { clock, idOf: ({ recordId }) => ids.get(recordId) ?? recordId }, columns)
+      : plainTable(block, { clock, idOf: ({ recordId }) => recordId });
+    return this.#write(isFirst ? text : text.slice(text.indexOf('\n') + 1));
+  }
+
+  async #write(text: string): Promise<void> {
+    const { signal } = this.#stop;
+    signal.throwIfAborted();
+    const harmless = process.stdout.isTTY ? printableLines(text) : text;
+    if (process.stdout.write(harmless)) return;
+    await once(process.stdout, 'drain', { signal }).catch((error: unknown) => {
+      signal.throwIfAborted();
+      throw error;
+    });
+  }
+
+  /** As it is typed here, for the first run of the list. */
+  #recordCommand(): string {
+    return typed(`collector records --run ${this.#first}`, path.resolve(this.config.dataDir));
+  }
+
+  /** On standard error: how many there are, how to see more of them, and how to see one whole. */
+  async #tell(count: number): Promise<void> {
+    const { form, filter } = this.request;
+    const lines = [countLine(this.#shown, count)];
+    if (this.#apart > 0 && filter.clock === 'received') {
+      lines.push(
+        `of ${this.#apart} of them the sender's clock is more than a day from the time of receipt, as after an import or ` +
+          'a demo: --clock sender goes by it',
+      );
+    }
+    const { organisation, model } = this.options;
+    if (count === 0) {
+      lines.push(...(await unknownNames(this.config.dataDir, { organisation, model }, this.#stop.signal)));
+    } else if (form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
+    process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
+  }
+}
+
+function countLine(shown: number, count: number): string {
+  if (count === 0) return 'no run matches';
+  const runs = `${count} ${count === 1 ? 'run' : 'runs'}`;
+  if (shown === count) return runs;
+  return `the newest ${shown} of ${runs}; more: --limit ${Math.min(count, shown * 5)}, all: --limit all`;
+}
