@@ -7,8 +7,8 @@
  * records are merged, the smaller into the larger, so that a chain of any length in any order takes n log n steps.
  */
 import { CatalogueDamaged } from './catalogue-file.js';
-import { ID_BYTES } from '../store/event-places.js';
-import type { EventLog } from './event-log.js';
+import { ID_BYTES } from '../store/event-log.js';
+import type { EventLog } from '../store/event-log.js';
 import { isNoId, type LogBatch } from './log-batch.js';
 import type { FoundRow, Tables } from './tables.js';
 
@@ -174,7 +174,7 @@ export class BatchRecords {
   ): Promise<TouchedRecord | undefined> {
     const row = this.tables.rowOfRunless(organisation, parent);
     if (row !== undefined) return this.#byRow(row);
-    const { source, sequences, places } = this.batch;
+    const { source, sequences } = this.batch;
     const inBatch = this.indexOf(organisation, parent);
     if (inBatch >= 0) {
       const runAt = this.batch.idsAt(inBatch) + ID_BYTES;
@@ -185,7 +185,7 @@ export class BatchRecords {
     }
     const found = await this.log.find(this.batch.organisation(index), parent);
     // The log may have gone on; what is behind the batch is not there yet.
-    if (found === undefined || found.at >= (places[0] ?? 0) || isNoId(found.runId)) return undefined;
+    if (found === undefined || found.sequence >= (sequences[0] ?? 0) || isNoId(found.runId)) return undefined;
     return this.#runIn(Buffer.from(found.runId), 0, organisation, sequences[index] ?? 0);
   }
 

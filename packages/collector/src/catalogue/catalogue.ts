@@ -13,8 +13,8 @@ import {
   isBusy,
   removeFile,
 } from './catalogue-file.js';
-import type { Cursor, EventLog } from './event-log.js';
-import { BEGINNING } from './event-log.js';
+import type { Cursor, EventLog } from '../store/event-log.js';
+import { BEGINNING } from '../store/event-log.js';
 import { holderOf, noteHolder } from './lock-holder.js';
 import { idBytes, isNoId } from './log-batch.js';
 import { unpackEntries, type EventEntry } from './packed-entries.js';
@@ -262,7 +262,7 @@ export class Catalogue {
     const found = await log.find(organisation, id);
     return this.#ask(() => {
       const own = this.#nameId(organisation);
-      if (found === undefined || own === undefined || found.at >= this.cursor.at) return undefined;
+      if (found === undefined || own === undefined || found.sequence >= this.cursor.sequence) return undefined;
       const [row, isRun, record] = isNoId(found.runId)
         ? (this.#first(
             `SELECT run.id, is_run, record FROM runless JOIN run ON run.id = runless.run

@@ -1,8 +1,8 @@
 /** A stretch of the log in memory: what was passed of it, as bytes, and readable as what is read again. */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import { ID_BYTES, type EventFacts, type ReadEvents } from '../store/event-places.js';
+import { ID_BYTES, type EventFacts, type ReadEvents } from '../store/event-log.js';
 import { uuidText } from '../store/uuid-text.js';
-import type { PassedEntry } from './event-log.js';
+import type { PassedEntry } from '../store/event-log.js';
 
 const BYTES = 16 << 20;
 /** Behind it, so that an event of any size fits. */

@@ -9,7 +9,7 @@
  */
 import { CatalogueDamaged } from './catalogue-file.js';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import type { Place } from './event-log.js';
+import type { Place } from '../store/event-log.js';
 import { PackedReader, type PackedWriter } from './packing.js';
 
 /** An event of a record. Times in milliseconds since 1970. */

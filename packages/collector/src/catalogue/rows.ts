@@ -8,7 +8,7 @@ import { outsideParents } from '../records/record-windows.js';
 import type { RunEvent } from '../records/run-event.js';
 import { uuidText } from '../store/uuid-text.js';
 import type { BatchRecords } from './batch-records.js';
-import type { EventLog } from './event-log.js';
+import type { EventLog } from '../store/event-log.js';
 import { idBytes, isNoId } from './log-batch.js';
 import { marksOf, packSummary } from './packed-summary.js';
 import { PackedWriter } from './packing.js';
@@ -64,7 +64,7 @@ export class Rows {
   readonly #writer = new PackedWriter();
 
   /**
-   * @param before everything with a place before it is taken in.
+   * @param before every entry of a lower sequence is taken in.
    * @param batch whose records may have no row yet.
    */
   constructor(
@@ -98,7 +98,7 @@ export class Rows {
       return { run: row.isRun ? uuidText(row.recordId) : null, row: runless };
     }
     const found = await this.log.find(name, id);
-    if (found === undefined || found.at >= this.before || isNoId(found.runId)) return undefined;
+    if (found === undefined || found.sequence >= this.before || isNoId(found.runId)) return undefined;
     const row =
       this.batch?.rowOfRun(organisation, found.runId) ?? tables.rowOf(organisation, found.runId, true)?.id;
     if (row === undefined) throw new CatalogueDamaged('a run of the log has no row');
@@ -144,7 +144,7 @@ export class Rows {
   #assembled(
     { id, organisation, isCircle, events }: SummedRecord,
     located: ReadonlyMap<string, Located>,
-  ): { run: AssembledRun<EventBody>; parent: number | null } {
+  ): { run: AssembledRun; parent: number | null } {
     const run = assembleRun(events, {
       parentRunOf: (eventId) => located.get(eventId)?.run,
       children: [],

@@ -7,7 +7,7 @@ import { MemberName } from '../records/json-scan.js';
 import type { RunEvent } from '../records/run-event.js';
 import { ScanningReader } from '../records/scanning-reader.js';
 import { Circles } from './circles.js';
-import type { EventLog } from './event-log.js';
+import type { EventLog } from '../store/event-log.js';
 import { unpackEntries, type EventEntry } from './packed-entries.js';
 import { Rows, type SummedRecord } from './rows.js';
 import type { Tables } from './tables.js';
@@ -33,7 +33,7 @@ export function entriesOf(tables: Tables, row: number, inline: Uint8Array): Even
 
 /**
  * Settles some rows, those with the lowest ids first.
- * @param before everything with a place before it is taken in.
+ * @param before every entry of a lower sequence is taken in.
  * @returns whether there may be more.
  */
 export async function settleSome(tables: Tables, log: EventLog, before: number): Promise<boolean> {
@@ -107,7 +107,7 @@ class Settling {
       if (record.isCircle) this.#reopen(record.id, old, parent);
       if (parent !== null) this.#nested.push(record.id);
     }
-    void rows;
+    rows;
   }
 
   #parentOf(row: number): number | null {

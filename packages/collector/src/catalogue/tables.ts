@@ -1,7 +1,7 @@
 /** The statements of an update, and what it keeps in memory of the tables between them. */
 import { randomInt } from 'node:crypto';
 import type { SQLInputValue, StatementSync } from 'node:sqlite';
-import { ID_BYTES } from '../store/event-places.js';
+import { ID_BYTES } from '../store/event-log.js';
 import type { Sql } from './catalogue-file.js';
 
 /** A row as an update finds it. */

@@ -8,7 +8,7 @@ import { ScanningReader } from '../records/scanning-reader.js';
 import { BatchRecords, type TouchedRecord } from './batch-records.js';
 import { clear } from './catalogue-file.js';
 import { Circles } from './circles.js';
-import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from './event-log.js';
+import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../store/event-log.js';
 import { idBytes, LogBatch } from './log-batch.js';
 import { packEntries, type EventEntry } from './packed-entries.js';
 import { PackedWriter } from './packing.js';
@@ -123,7 +123,7 @@ export class Updating {
     const cursor = this.#cursor();
     if (cursor.sequence !== this.#passed?.sequence) await this.#passFrom(cursor);
     const next = await this.#fill();
-    if (next.sequence === cursor.sequence) return !(await settleSome(this.tables, this.log, cursor.at));
+    if (next.sequence === cursor.sequence) return !(await settleSome(this.tables, this.log, cursor.sequence));
     if (this.#batch.count > 0) await this.#take(next);
     this.#setCursor(next);
     this.options.onProgress?.(next.sequence - 1, this.#share(next));
@@ -154,7 +154,7 @@ export class Updating {
         const { value } = entry;
         if (!value.isOwn) batch.add(value);
         sequence = value.sequence + 1;
-        at = value.at + value.size;
+        at = value.at;
         continue;
       }
       const next = await this.#passing?.next();
@@ -171,7 +171,7 @@ export class Updating {
     const batch = this.#batch;
     const placing = new BatchRecords(this.tables, this.log, batch);
     const touched = await placing.place();
-    const rows = new Rows(this.tables, this.log, next.at, placing);
+    const rows = new Rows(this.tables, this.log, next.sequence, placing);
     const nested = [...placing.adopted];
     const sized = touched.map((record) => {
       // Two that were merged have theirs one behind the other.
