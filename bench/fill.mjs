@@ -30,7 +30,7 @@ const { fillSalt } = await load('ledger/salt.js');
 const { SigningKeys } = await load('signing/key-directory.js');
 const { lockDirectory } = await load('store/embedded/directory-lock.js');
 const { EmbeddedStore } = await load('store/embedded/embedded-store.js');
-const { EventReader } = await load('store/embedded/event-reader.js');
+const { LogReader } = await load('store/embedded/log-reader.js');
 const { nodeFiles } = await load('store/embedded/files.js');
 const { frameSize } = await load('store/embedded/frame.js');
 const { TreeFiles } = await load('store/embedded/tree-files.js');
@@ -56,7 +56,7 @@ const leaves = await LedgerTree.open({
     origin: () => `collector/${store.opened.ledgerId}`,
     onTrouble,
   }),
-  events: new EventReader(directory, nodeFiles),
+  events: new LogReader(directory, nodeFiles),
   size: store.opened.entries,
   intervalMs: config.checkpointIntervalMs,
   onCheckpoint: (note) => (signed = Number(note.split('\n')[1])),

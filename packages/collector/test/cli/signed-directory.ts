@@ -8,8 +8,8 @@ import { LedgerTree } from '../../src/ledger/ledger-tree.js';
 import { SigningKeys } from '../../src/signing/key-directory.js';
 import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
 import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
-import { EventReader } from '../../src/store/embedded/event-reader.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
+import { LogReader } from '../../src/store/embedded/log-reader.js';
 import { TreeFiles } from '../../src/store/embedded/tree-files.js';
 import { candidate, type Made, type Wanted } from '../store/candidate.js';
 
@@ -44,7 +44,7 @@ export async function fillSigned(
       origin: () => origin,
       onTrouble,
     }),
-    events: new EventReader(dataDir, nodeFiles),
+    events: new LogReader(dataDir, nodeFiles),
     size: store.opened.entries,
     intervalMs: 3_600_000,
     onCheckpoint: () => undefined,

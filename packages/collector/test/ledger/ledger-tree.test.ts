@@ -7,7 +7,8 @@ import { noteKey, signNote, verifierKeyOf } from '../../src/integrity/note-signi
 import type { CheckpointSigner } from '../../src/integrity/signer.js';
 import { CheckpointContradicted, LedgerTree, type LedgerTreeOptions } from '../../src/ledger/ledger-tree.js';
 import { TreeFiles } from '../../src/store/embedded/tree-files.js';
-import type { EventSource, StoredEntry } from '../../src/store/store.js';
+import { BEGINNING, type EventLog } from '../../src/store/event-log.js';
+import type { StoredEntry } from '../../src/store/store.js';
 import { candidate, envelopeOf, type Made } from '../store/candidate.js';
 import { MemoryDisk, TREE_OPERATIONS, type Manner } from '../store/embedded/memory-disk.js';
 
@@ -47,16 +48,15 @@ function events(count: number): Made[] {
 }
 
 /** The log of events, as far as the tree reads it. */
-function sourceOf(stored: readonly Made[]): EventSource {
+function sourceOf(stored: readonly Made[]): Pick<EventLog, 'entries'> {
   return {
-    scan: () => [],
-    *entries({ from = 1 }) {
-      for (let i = from - 1; i < stored.length; i++) {
-        const event = stored[i];
-        if (event === undefined) return;
+    async *entries(from = BEGINNING) {
+      const wanted = stored.slice(from.sequence - 1);
+      yield wanted.map((event, i) => {
         const { commitment } = event;
-        yield { sequence: i + 1, envelope: envelopeOf(event), commitment } as StoredEntry;
-      }
+        return { sequence: from.sequence + i, envelope: envelopeOf(event), commitment } as StoredEntry;
+      });
+      return Promise.resolve({ sequence: stored.length + 1, at: 0 });
     },
   };
 }
