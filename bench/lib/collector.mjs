@@ -32,9 +32,13 @@ export async function countByDoctor(dataDir) {
 /** The same by the collector's own reader, which asks for nothing but the log. */
 export async function countByReading(dataDir) {
   const load = (file) => import(pathToFileURL(path.join(DIST, 'store/embedded', file)));
-  const { EventReader } = await load('event-reader.js');
+  const { LogReader } = await load('log-reader.js');
   const { nodeFiles } = await load('files.js');
-  return new EventReader(dataDir, nodeFiles).scan({}).reduce((events) => events + 1, 0);
+  const log = new LogReader(dataDir, nodeFiles);
+  let events = 0;
+  for await (const batch of log.scan({})) events += [...batch].length;
+  await log.close();
+  return events;
 }
 
 /**

@@ -24,36 +24,40 @@ class Found {
  */
 export async function checkLedger(dataDir, events, senders, fates) {
   const load = (file) => import(pathToFileURL(path.join(DIST, 'store/embedded', file)).href);
-  const { EventReader } = await load('event-reader.js');
+  const { LogReader } = await load('log-reader.js');
   const { nodeFiles } = await load('files.js');
   const known = fates.map((bytes) => Fates.of(bytes));
   const [lost, twice, changed, notSent, refused] = Array.from({ length: 5 }, () => new Found());
   let stored = 0;
   let before = 0;
   let unanswered = 0;
-  for (const event of new EventReader(dataDir, nodeFiles).scan({})) {
-    stored++;
-    const { eventId, sequence, kind, keyId, organisation, body } = event;
-    const place = events.placeOf(eventId);
-    const of = place && known[place.sender];
-    const fate = of?.at(place.number) ?? 0;
-    if (of === undefined || fate === 0) notSent.add(eventId);
-    else if ((fate & (FATE.accepted | FATE.unanswered)) === 0) refused.add(eventId);
-    else if ((fate & FATE.accepted) === 0) unanswered++;
-    if ((fate & FATE.found) !== 0) twice.add(eventId);
-    // The log's own entries stand between events.
-    if (sequence <= before) changed.add(`${eventId} has sequence ${sequence} behind ${before}`);
-    before = sequence;
-    if (of === undefined) continue;
-    of.note(place.number, FATE.found);
-    const sender = senders[place.sender];
-    const isAsSent =
-      body.equals(Buffer.from(events.body(place.sender, place.number), 'latin1')) &&
-      kind === events.kindOf(place.number) &&
-      keyId === sender.keyId &&
-      organisation === sender.organisation;
-    if (!isAsSent) changed.add(eventId);
+  const log = new LogReader(dataDir, nodeFiles);
+  for await (const batch of log.scan({})) {
+    for (const event of batch) {
+      stored++;
+      const { eventId, sequence, kind, keyId, organisation, body } = event;
+      const place = events.placeOf(eventId);
+      const of = place && known[place.sender];
+      const fate = of?.at(place.number) ?? 0;
+      if (of === undefined || fate === 0) notSent.add(eventId);
+      else if ((fate & (FATE.accepted | FATE.unanswered)) === 0) refused.add(eventId);
+      else if ((fate & FATE.accepted) === 0) unanswered++;
+      if ((fate & FATE.found) !== 0) twice.add(eventId);
+      // The log's own entries stand between events.
+      if (sequence <= before) changed.add(`${eventId} has sequence ${sequence} behind ${before}`);
+      before = sequence;
+      if (of === undefined) continue;
+      of.note(place.number, FATE.found);
+      const sender = senders[place.sender];
+      const isAsSent =
+        body.equals(Buffer.from(events.body(place.sender, place.number), 'latin1')) &&
+        kind === events.kindOf(place.number) &&
+        keyId === sender.keyId &&
+        organisation === sender.organisation;
+      if (!isAsSent) changed.add(eventId);
+    }
   }
+  await log.close();
   let acknowledged = 0;
   for (const [sender, bytes] of known.map((fate) => fate.bytes).entries()) {
     for (let number = 0; number < bytes.length; number++) {

@@ -103,11 +103,7 @@ async function examine(config: Config, json: boolean): Promise<number> {
   return damaged ? EXIT.damaged : EXIT.ok;
 }
 
-async function* ledgerFindings(
-  config: Config,
-  running: boolean,
-  bar: ProgressBar,
-): AsyncGenerator<Finding> {
+async function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): AsyncGenerator<Finding> {
   const { dataDir } = config;
   const claimed = await claimedSize(TreeFiles.read(dataDir, nodeFiles));
   const accessLog = new AccessLogCheck(dataDir);

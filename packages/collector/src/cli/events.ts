@@ -97,7 +97,7 @@ async function print(config: Config, filter: EventFilter, options: EventsOptions
     if (givenOut.events > 0 || follow) return;
     const others = [kind, organisation, since, until, event === undefined ? undefined : run];
     const isNarrowed = others.some((each) => each !== undefined);
-    const { eventId, runId } = range;
+    const { eventId, runId } = filter;
     if (eventId !== undefined)
       throw notThere({ what: 'event', id: eventId, dataDir: config.dataDir, isNarrowed });
     if (runId !== undefined) throw notThere({ what: 'run', id: runId, dataDir: config.dataDir, isNarrowed });

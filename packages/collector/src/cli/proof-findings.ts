@@ -169,7 +169,8 @@ async function waitingFinding(
 async function receivedAt(dataDir: string, sequence: number): Promise<number | undefined> {
   const log = new LogReader(dataDir, nodeFiles);
   try {
-    for await (const batch of log.pass(cursorAt(sequence))) for (const entry of batch) return entry.receivedAt;
+    for await (const batch of log.pass(cursorAt(sequence)))
+      for (const entry of batch) return entry.receivedAt;
     return undefined;
   } finally {
     await log.close();

@@ -109,8 +109,6 @@ class Export {
     const newest = groups.nextSequence - 1;
     const { after = 0 } = selection;
     if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
-    // A power failure must not take back what the next export will not ask for again.
-    reading.log.flushed();
     this.#done.next_after = selection.until === undefined ? newest : null;
     await this.#give(reading, groups);
     if (this.#done.records > 0) return;

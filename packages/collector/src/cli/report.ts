@@ -126,9 +126,7 @@ class Making {
     try {
       let seen = 0;
       for (const window of windowsOf(groups.runs())) {
-        for (const record of await recordsOf(reading.log, window, (run) =>
-          groups.linksOf(window[run]),
-        )) {
+        for (const record of await recordsOf(reading.log, window, (run) => groups.linksOf(window[run]))) {
           seen += record.metadata.events.length;
           if (!isWanted({ incomplete: false, model }, record)) continue;
           report.add(record);

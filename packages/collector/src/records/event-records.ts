@@ -10,7 +10,11 @@ export class EventRecords {
   readonly #asked = Buffer.alloc(ENTRY_BYTES);
 
   /** @param membership of all events that name no run. */
-  constructor(log: Pick<EventPlaces, 'findPassed'>, organisations: readonly string[], membership: Membership) {
+  constructor(
+    log: Pick<EventPlaces, 'findPassed'>,
+    organisations: readonly string[],
+    membership: Membership,
+  ) {
     this.#log = log;
     this.#organisations = organisations;
     this.#membership = membership;

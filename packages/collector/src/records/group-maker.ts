@@ -145,7 +145,8 @@ export class GroupMaker {
     this.#runless = undefined;
     const membership = new Membership(
       runless,
-      (organisation, ids, at) => this.#log.findPassed(this.#organisations[organisation] ?? '', ids, at)?.runId,
+      (organisation, ids, at) =>
+        this.#log.findPassed(this.#organisations[organisation] ?? '', ids, at)?.runId,
     );
     this.#noteRunless(runless.events.entries, membership.records);
     return new EventRecords(this.#log, this.#organisations, membership);

@@ -51,7 +51,7 @@ test('[R-1020] [R-1021] any order of arrival and any cuts of the updates give th
             seen = Math.max(seen, Math.min(through, events.length));
           }
         });
-        expect(contentsOf(catalogue)).toEqual(expectedOf(dataDir, seen));
+        expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, seen));
         catalogue.close();
       }
       const followed = catalogueIn(directory, { mostEntries });
@@ -60,7 +60,7 @@ test('[R-1020] [R-1021] any order of arrival and any cuts of the updates give th
         await followed.update(log);
         await rebuilt.update(log);
       });
-      const expected = expectedOf(dataDir, events.length);
+      const expected = await expectedOf(dataDir, events.length);
       expect(contentsOf(rebuilt)).toEqual(expected);
       expect(contentsOf(followed)).toEqual(expected);
       followed.close();

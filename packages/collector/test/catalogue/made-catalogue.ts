@@ -3,13 +3,12 @@ import fs from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import { Catalogue, type CatalogueRun } from '../../src/catalogue/catalogue.js';
-import { PlacesLog } from '../../src/catalogue/event-log.js';
 import { summaryOf } from '../../src/catalogue/run-summary.js';
 import { assembleRun } from '../../src/records/assemble.js';
-import { runEventOf } from '../../src/records/run-event.js';
-import { EventReader } from '../../src/store/embedded/event-reader.js';
+import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
-import { LogPlaces } from '../../src/store/embedded/log-places.js';
+import { LogReader } from '../../src/store/embedded/log-reader.js';
+import type { EventLog } from '../../src/store/event-log.js';
 import { groupsOf, oddLog, type OddEvent } from '../records/odd-log.js';
 
 export const LEDGER = 'ab'.repeat(16);
@@ -28,13 +27,13 @@ export function twinLog(most: number): fc.Arbitrary<OddEvent[]> {
 
 export async function withLog<Result>(
   dataDir: string,
-  use: (log: PlacesLog) => Promise<Result>,
+  use: (log: EventLog) => Promise<Result>,
 ): Promise<Result> {
-  const places = new LogPlaces(dataDir, nodeFiles);
+  const log = new LogReader(dataDir, nodeFiles);
   try {
-    return await use(new PlacesLog(places));
+    return await use(log);
   } finally {
-    await places.close();
+    await log.close();
   }
 }
 
@@ -70,8 +69,12 @@ export function contentsOf(catalogue: Catalogue): Map<string, Said> {
 }
 
 /** What it should say of the log up to a sequence. */
-export function expectedOf(dataDir: string, through: number): Map<string, Said> {
-  const log = Array.from(new EventReader(dataDir, nodeFiles).scan({}), runEventOf);
+export async function expectedOf(dataDir: string, through: number): Promise<Map<string, Said>> {
+  const log = await withLog(dataDir, async (reader) => {
+    const events: RunEvent[] = [];
+    for await (const batch of reader.scan({})) for (const event of batch) events.push(runEventOf(event));
+    return events;
+  });
   const expected: [string, Said][] = [];
   const taken = log.filter(({ event }) => event.sequence <= through);
   for (const [organisation, events] of Map.groupBy(taken, ({ event }) => event.organisation)) {

@@ -3,7 +3,8 @@ import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { CompletenessWindow, WINDOW_MS } from '../../src/records/completeness-window.js';
 import { nodeFiles } from '../../src/store/embedded/files.js';
-import { LogFollower } from '../../src/store/embedded/log-follower.js';
+import { LogReader } from '../../src/store/embedded/log-reader.js';
+import { cursorAt, type Cursor } from '../../src/store/event-log.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { candidate, type Wanted } from '../store/candidate.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';
@@ -18,10 +19,22 @@ beforeEach(() => {
 });
 
 /** @param from the first sequence that is looked at. */
-function windowOver({ most, from = 1 }: { most?: number; from?: number } = {}): CompletenessWindow {
+async function windowOver({ most, from = 1 }: { most?: number; from?: number } = {}) {
   const window = new CompletenessWindow(most);
-  for (const event of new LogFollower(dataDir, nodeFiles, from).read(Infinity)) window.add(event);
+  await addTo(window, cursorAt(from));
   return window;
+}
+
+/** @returns where to go on. */
+async function addTo(window: CompletenessWindow, from: Cursor, through?: number): Promise<Cursor> {
+  const log = new LogReader(dataDir, nodeFiles);
+  onTestFinished(() => log.close());
+  const pass = log.pass(from, through === undefined ? {} : { through });
+  for (;;) {
+    const next = await pass.next();
+    if (next.done) return next.value;
+    for (const entry of next.value) window.add(entry);
+  }
 }
 
 const DAY_MS = 86_400_000;
@@ -63,10 +76,9 @@ describe('[R-836] the newest runs by completeness', () => {
         fs.rmSync(dataDir, { recursive: true, force: true });
         await fillDirectory(dataDir, [events.map(stored)]);
         const window = new CompletenessWindow();
-        const follower = new LogFollower(dataDir, nodeFiles, 1);
-        for (const event of follower.read(asked)) window.add(event);
+        const cursor = await addTo(window, cursorAt(1), asked);
         window.count(NOW);
-        for (const event of follower.read(Infinity)) window.add(event);
+        await addTo(window, cursor);
         // Chains of events that name no run are placed some steps at a time.
         window.count(NOW);
         expect(window.count(NOW)).toMatchObject({
@@ -81,7 +93,12 @@ describe('[R-836] the newest runs by completeness', () => {
 
   test('are full with all of a start, an output with its place, an outcome and feedback', async () => {
     await fill(run);
-    expect(windowOver().count(NOW)).toMatchObject({ full: 1, minimum: 0, incomplete: 0, orphanEvents: 0 });
+    expect((await windowOver()).count(NOW)).toMatchObject({
+      full: 1,
+      minimum: 0,
+      incomplete: 0,
+      orphanEvents: 0,
+    });
   });
 
   test.each([
@@ -89,17 +106,17 @@ describe('[R-836] the newest runs by completeness', () => {
     ['an output without its place', 1, { output: { summary: 'High risk.' } }],
   ])('are not full with %s', async (_what, place, body) => {
     await fill(run.map((event, i) => (i === place ? { ...event, body } : event)));
-    expect(windowOver().count(NOW)).toMatchObject({ full: 0, minimum: 1, withoutOutcome: 0 });
+    expect((await windowOver()).count(NOW)).toMatchObject({ full: 0, minimum: 1, withoutOutcome: 0 });
   });
 
   test('are told apart by organisation', async () => {
     await fill([...run, ...run.slice(1).map((event) => ({ ...event, organisation: 'ward-7' }))]);
-    expect(windowOver().count(NOW)).toMatchObject({ full: 1, minimum: 0, orphanEvents: 3 });
+    expect((await windowOver()).count(NOW)).toMatchObject({ full: 1, minimum: 0, orphanEvents: 3 });
   });
 
   test('are those that began in the last 30 days, and leave out those before', async () => {
     await fill(run, NOW - 29 * DAY_MS);
-    const window = windowOver();
+    const window = await windowOver();
     expect(window.count(NOW)).toMatchObject({ full: 1, since: NOW - WINDOW_MS });
     expect(window.count(NOW + 2 * DAY_MS)).toMatchObject({ full: 0, minimum: 0, incomplete: 0 });
   });
@@ -110,7 +127,7 @@ describe('[R-836] the newest runs by completeness', () => {
       { kind: 'internal-artifact', eventId: id(300 + n), runId: id(100 + n), receivedAt: NOW + n * 1000 },
     ];
     await fill([...run, ...Array.from({ length: 60 }, (_, n) => crowd(n)).flat()]);
-    const counts = windowOver({ most: 32 }).count(NOW + DAY_MS);
+    const counts = (await windowOver({ most: 32 })).count(NOW + DAY_MS);
     expect(counts).toMatchObject({
       ...{ full: 0, minimum: 16, withoutOutcome: 16, orphanEvents: 0 },
       ...{ fromBeginning: false, since: NOW + 44_000, through: 124 },
@@ -122,7 +139,7 @@ describe('[R-836] the newest runs by completeness', () => {
       ...{ kind: 'internal-artifact', eventId: id(100 + n), runId: id(1) },
     }));
     await fill([...run.slice(0, 2), ...artifacts, ...run.slice(2)]);
-    expect(windowOver({ most: 16 }).count(NOW)).toMatchObject({ full: 1, orphanEvents: 0 });
+    expect((await windowOver({ most: 16 })).count(NOW)).toMatchObject({ full: 1, orphanEvents: 0 });
   });
 
   test('call an outcome no orphan when its run may lie before what is looked at', async () => {
@@ -131,8 +148,11 @@ describe('[R-836] the newest runs by completeness', () => {
       ...{ eventId: id(n), runId: id(n), receivedAt: late, ...(kind && { kind }) },
     });
     await fill([...run, of('outcome', 20), of('human-output', 21)].map(withOutput));
-    expect(windowOver().count(late)).toMatchObject({ orphanEvents: 2 });
-    expect(windowOver({ from: 3 }).count(late)).toMatchObject({ orphanEvents: 1, fromBeginning: false });
+    expect((await windowOver()).count(late)).toMatchObject({ orphanEvents: 2 });
+    expect((await windowOver({ from: 3 })).count(late)).toMatchObject({
+      orphanEvents: 1,
+      fromBeginning: false,
+    });
   });
 });
 

@@ -5,9 +5,8 @@ import { assembleRecord } from '../../src/records/assemble.js';
 import { inCanonicalOrder } from '../../src/records/canonical-order.js';
 import type { RunLinks } from '../../src/records/nesting.js';
 import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
-import { EventReader } from '../../src/store/embedded/event-reader.js';
-import { nodeFiles } from '../../src/store/embedded/files.js';
 import { candidate, type Made } from '../store/candidate.js';
+import { storedEvents } from '../store/embedded/filled-directory.js';
 import { placeRunless, PlainNesting, type RecordKey } from './plain-links.js';
 import { id } from './run-events.js';
 
@@ -83,7 +82,7 @@ export function oddLog(most: number): fc.Arbitrary<OddEvent[]> {
 /** Every record of a data directory, by organisation and key. */
 export function naiveRecords(dataDir: string): Map<string, ClinicalRecord> {
   // One at a time: an event is only valid until the next.
-  const log = Array.from(new EventReader(dataDir, nodeFiles).scan({}), runEventOf);
+  const log = Array.from(storedEvents(dataDir), runEventOf);
   const records = new Map<string, ClinicalRecord>();
   for (const [organisation, events] of Map.groupBy(log, ({ event }) => event.organisation)) {
     for (const [key, record] of recordsOf(events)) records.set(`${organisation} ${key}`, record);

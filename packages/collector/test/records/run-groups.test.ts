@@ -67,9 +67,10 @@ async function grouped(dataDir: string, selection: RunSelection = {}): Promise<G
   try {
     const options = { scratch: own, bytesPerFile: 2 << 10, elsewhere: elsewhere(dataDir, log.share) };
     const groups = await RunGroups.of(log, selection, options);
-    const records = [...windowsOf(groups.runs())].flatMap((window) =>
-      recordsOf(log, window, (run) => groups.linksOf(window[run])),
-    );
+    const records: ClinicalRecord[] = [];
+    for (const window of windowsOf(groups.runs())) {
+      records.push(...(await recordsOf(log, window, (run) => groups.linksOf(window[run]))));
+    }
     expect(fs.readdirSync(own), 'temporary files that were left').toEqual([]);
     expect(groups.records).toBe(records.length);
     return { records, next: groups.nextSequence };

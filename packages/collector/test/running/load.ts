@@ -2,8 +2,7 @@
 import { hash, randomBytes, randomUUID } from 'node:crypto';
 import http from 'node:http';
 import { expect } from 'vitest';
-import { EventReader } from '../../src/store/embedded/event-reader.js';
-import { nodeFiles } from '../../src/store/embedded/files.js';
+import { storedEntries } from '../store/embedded/filled-directory.js';
 import { run, storedEvents } from './collector-process.js';
 
 export interface Answered {
@@ -111,8 +110,7 @@ export class Load {
 /** The sequences are in order, and those between that no event has are of the log's own entries. */
 export function expectNoGap(dataDir: string, events: readonly { readonly sequence: number }[]): void {
   const own = new Set<number>();
-  for (const { sequence, kind } of new EventReader(dataDir, nodeFiles).entries({}))
-    if (typeof kind === 'number') own.add(sequence);
+  for (const { sequence, kind } of storedEntries(dataDir)) if (typeof kind === 'number') own.add(sequence);
   const all = Array.from({ length: events.at(-1)?.sequence ?? 0 }, (_, i) => i + 1);
   expect(events.map(({ sequence }) => sequence)).toEqual(all.filter((sequence) => !own.has(sequence)));
 }

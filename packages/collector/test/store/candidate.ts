@@ -45,7 +45,7 @@ export function candidate({ eventId = randomUUID(), runId, body = {}, ...more }:
 }
 
 /** The text form of a candidate's event id. */
-export function idOf({ eventId }: Candidate): string {
+export function idOf({ eventId }: Pick<Candidate, 'eventId'>): string {
   const hex = Buffer.from(eventId).toString('hex');
   return [0, 8, 12, 16, 20].map((start, i, starts) => hex.slice(start, starts[i + 1])).join('-');
 }

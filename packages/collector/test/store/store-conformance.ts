@@ -2,29 +2,43 @@
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type {
-  Candidate,
-  EventSource,
-  Outcome,
-  ScanRange,
-  Store,
-  StoredEntry,
-  StoredEvent,
+import {
+  BEGINNING,
+  cursorAt,
+  cursorBehind,
+  type Cursor,
+  type EventFilter,
+  type EventLog,
+  type PassedEntry,
+  type Place,
+} from '../../src/store/event-log.js';
+import {
+  StoreDamaged,
+  type Candidate,
+  type Outcome,
+  type Store,
+  type StoredEntry,
+  type StoredEvent,
 } from '../../src/store/store.js';
 import { candidate, envelopeOf, idOf, uuidBytes, type Made } from './candidate.js';
 
 /** One place where events can be kept, empty at first. */
-interface Place {
+interface Kept {
   /** Opens it for appending; never more than one at a time is open. */
   open(): Promise<Store>;
-  readonly source: EventSource;
+  /** Opens it for reading, beside a store that is open or without one. */
+  read(): EventLog;
+  /** Changes some of what stands there of an entry. @returns what brings it back. */
+  spoil(sequence: number): () => void;
+  /** Takes away what is derived. Called with no store open. */
+  loseIndex(): void;
   /** Removes everything. Called with no store open. */
   remove(): Promise<void>;
 }
 
 export interface Driver {
   readonly name: string;
-  makePlace(): Promise<Place>;
+  makePlace(): Promise<Kept>;
 }
 
 /** An event with its bytes as text, so that a difference can be read. */
@@ -57,30 +71,60 @@ function asStored(event: Made): Omit<Readable, 'sequence'> {
   };
 }
 
-async function readAll(source: EventSource, range: ScanRange = {}): Promise<StoredEvent[]> {
+async function readAll(log: EventLog, filter: EventFilter = {}, from?: Cursor): Promise<StoredEvent[]> {
   const found: StoredEvent[] = [];
-  for await (const event of source.scan(range)) {
-    const { body, salted, commitment, envelope } = event;
-    const copy = (bytes: Buffer) => Buffer.from(bytes);
-    found.push({
-      ...event,
-      ...{ body: copy(body), salted: copy(salted), commitment: copy(commitment), envelope: copy(envelope) },
-    });
+  const copy = (bytes: Buffer) => Buffer.from(bytes);
+  for await (const batch of log.scan(filter, from)) {
+    for (const { body, salted, commitment, envelope, ...event } of batch) {
+      const views = { body: copy(body), salted: copy(salted) };
+      found.push({ ...event, ...views, commitment: copy(commitment), envelope: copy(envelope) });
+    }
   }
   return found;
 }
 
+/** An entry as a pass shows it, in memory of its own. */
+interface Shown extends Place {
+  readonly sequence: number;
+  readonly eventId: string;
+  readonly isOwn: boolean;
+}
+
+function shown({ sequence, at, size, isOwn, source, eventIdAt }: PassedEntry): Shown {
+  const eventId = idOf({ eventId: source.subarray(eventIdAt, eventIdAt + 16) });
+  return { sequence, at, size, isOwn, eventId };
+}
+
+/** What a pass shows, and the cursor behind it. */
+async function passed(log: EventLog, from?: Cursor, through?: number): Promise<[Shown[], Cursor]> {
+  const found: Shown[] = [];
+  const pass = log.pass(from, through === undefined ? {} : { through });
+  for (;;) {
+    const next = await pass.next();
+    if (next.done) return [found, next.value];
+    for (const entry of next.value) found.push(shown(entry));
+  }
+}
+
+const sequencesOf = (found: readonly { readonly sequence: number }[]) =>
+  found.map(({ sequence }) => sequence);
+const upTo = (first: number, last: number) =>
+  Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
+
 export function storeConformance(driver: Driver): void {
   describe(`the store contract, kept by ${driver.name}`, () => {
-    let place: Place;
+    let place: Kept;
     let store: Store;
+    let log: EventLog;
 
     beforeEach(async () => {
       place = await driver.makePlace();
       store = await place.open();
+      log = place.read();
     });
 
     afterEach(async () => {
+      await log.close();
       await store.close();
       await place.remove();
     });
@@ -92,11 +136,18 @@ export function storeConformance(driver: Driver): void {
     async function reopen(): Promise<void> {
       await store.close();
       store = await place.open();
+      await readAgain();
+    }
+
+    /** By a reader that knows nothing yet. */
+    async function readAgain(): Promise<void> {
+      await log.close();
+      log = place.read();
     }
 
     /** Reads everything and compares it with these events in this order, counted from 1. */
     async function expectStored(...events: Made[]): Promise<void> {
-      const found = await readAll(place.source);
+      const found = await readAll(log);
       expect(found.map(readable)).toEqual(
         events.map((event, i) => ({ sequence: i + 1, ...asStored(event) })),
       );
@@ -111,17 +162,20 @@ export function storeConformance(driver: Driver): void {
       expect(await append(unknown, second, head)).toEqual(['accepted', 'accepted', 'duplicate']);
       await reopen();
       const all: StoredEntry[] = [];
-      for await (const { sequence, kind, eventId } of place.source.entries({})) {
-        all.push({ sequence, kind, eventId } as StoredEntry);
+      for await (const batch of log.entries()) {
+        for (const { sequence, kind, eventId } of batch) all.push({ sequence, kind, eventId } as StoredEntry);
       }
       expect(all).toEqual(
         [first, head, unknown, second].map((event, i) => ({
           ...{ sequence: i + 1, kind: event.kind, eventId: idOf(event) },
         })),
       );
-      const found = await readAll(place.source);
-      expect(found.map(({ sequence }) => sequence)).toEqual([1, 4]);
-      expect(await readAll(place.source, { eventId: idOf(head) })).toEqual([]);
+      const found = await readAll(log);
+      expect(sequencesOf(found)).toEqual([1, 4]);
+      const [all4] = await passed(log);
+      expect(all4.map(({ isOwn }) => isOwn)).toEqual([false, true, true, false]);
+      expect((await log.withId({ eventId: idOf(head), known: [] })).entries).toMatchObject([{ sequence: 2 }]);
+      expect(await readAll(log, { eventId: idOf(head) })).toEqual([]);
     });
 
     test('a new store holds nothing', async () => {
@@ -162,7 +216,7 @@ export function storeConformance(driver: Driver): void {
       ]);
       await reopen();
       expect(await append(event, inOtherWords(' {"a":1,"b":[2,3]}'))).toEqual(['duplicate', 'duplicate']);
-      const found = await readAll(place.source, { from: 1 });
+      const found = await readAll(log);
       expect(found.map(({ eventId }) => eventId === idOf(event))).toEqual([true, false]);
       expect(found[0]?.body.equals(event.body)).toBe(true);
     });
@@ -228,7 +282,7 @@ export function storeConformance(driver: Driver): void {
       mine.salted.fill(0);
       mine.eventId.fill(0);
       await append(candidate());
-      expect((await readAll(place.source))[0]?.body.equals(event.body)).toBe(true);
+      expect((await readAll(log))[0]?.body.equals(event.body)).toBe(true);
       expect(await append(event)).toEqual(['duplicate']);
     });
 
@@ -266,8 +320,7 @@ export function storeConformance(driver: Driver): void {
           maybe(fc.nat(45)),
           maybe(fc.nat(45)),
           async (from, kinds, organisation, runId, since, until) => {
-            const range: ScanRange = {
-              ...(from !== undefined && { from }),
+            const filter: EventFilter = {
               ...(kinds && { kinds: new Set(kinds) }),
               ...(organisation !== undefined && { organisation }),
               ...(runId !== undefined && { runId }),
@@ -283,12 +336,161 @@ export function storeConformance(driver: Driver): void {
                 event.receivedAt >= (since ?? 0) &&
                 event.receivedAt < (until ?? Infinity),
             );
-            const found = await readAll(place.source, range);
-            expect(found.map(({ sequence }) => sequence)).toEqual(wanted.map(({ sequence }) => sequence));
+            const found = await readAll(log, filter, cursorAt(from ?? 1));
+            expect(sequencesOf(found)).toEqual(sequencesOf(wanted));
           },
         ),
         { numRuns: 60 },
       );
+    });
+
+    describe('read', () => {
+      /** In several batches, of some size each. */
+      async function fill(count: number, bytes = 700): Promise<Made[]> {
+        const runId = '0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10';
+        const events = Array.from({ length: count }, (_, i) =>
+          candidate({
+            organisation: i % 2 === 0 ? 'one' : 'two',
+            body: { i, filler: 'x'.repeat(bytes) },
+            ...(i % 3 === 0 && { runId }),
+          }),
+        );
+        for (let i = 0; i < count; i += 10) await append(...events.slice(i, i + 10));
+        return events;
+      }
+
+      async function expectFound(events: readonly Made[], from = 1): Promise<void> {
+        for (const [i, event] of events.entries()) {
+          const found = await log.find(event.organisation, event.eventId);
+          expect(found).toMatchObject({ sequence: from + i, runId: Buffer.from(event.runId) });
+          const other = event.organisation === 'one' ? 'two' : 'one';
+          expect(await log.find(other, event.eventId)).toBeUndefined();
+        }
+      }
+
+      test('a pass goes on where one ended, and never beyond what it was told is durable', async () => {
+        expect(await passed(log)).toEqual([[], BEGINNING]);
+        expect(await log.end()).toEqual(BEGINNING);
+        const events = await fill(150);
+        const [all, end] = await passed(log);
+        expect(all.map(({ eventId }) => eventId)).toEqual(events.map(idOf));
+        expect(sequencesOf(all)).toEqual(upTo(1, 150));
+        expect(end.sequence).toBe(151);
+        expect(await log.end()).toEqual(end);
+        expect(await passed(log, end)).toEqual([[], end]);
+        let cursor = BEGINNING;
+        for (const through of [1, 2, 60, 61, 61, 149, 150]) {
+          const [some, next] = await passed(log, cursor, through);
+          expect(sequencesOf(some)).toEqual(upTo(cursor.sequence, through));
+          expect(next.sequence).toBe(through + 1);
+          cursor = next;
+        }
+        await append(candidate(), candidate());
+        expect(sequencesOf((await passed(log, cursor))[0])).toEqual([151, 152]);
+        expect(sequencesOf((await passed(log, end, 151))[0])).toEqual([151]);
+        await readAgain();
+        expect(sequencesOf((await passed(log, end))[0])).toEqual([151, 152]);
+        expect((await passed(log, cursorAt(200)))[1].sequence).toBe(153);
+      });
+
+      test('a pass begins at any sequence, whatever its hint, and goes on behind any entry', async () => {
+        await fill(150);
+        const [all] = await passed(log);
+        await fc.assert(
+          fc.asyncProperty(fc.integer({ min: 1, max: 151 }), fc.nat(200_000), async (from, at) => {
+            expect(sequencesOf((await passed(log, { sequence: from, at }))[0])).toEqual(upTo(from, 150));
+            const entry = all[from - 1];
+            if (entry === undefined) return;
+            const [rest] = await passed(log, cursorBehind(entry));
+            expect(sequencesOf(rest)).toEqual(upTo(from + 1, 150));
+          }),
+          { numRuns: 60 },
+        );
+      });
+
+      test('a pass that is left in the middle leaves nothing open', async () => {
+        await fill(20);
+        for await (const batch of log.pass()) {
+          for (const { sequence } of batch) if (sequence === 7) break;
+          break;
+        }
+        expect(sequencesOf((await passed(log, cursorAt(8)))[0])).toEqual(upTo(8, 20));
+      });
+
+      test('events are read again in any order, and stay until two more have been read', async () => {
+        const events = await fill(150);
+        const [all] = await passed(log);
+        const wanted = [149, 3, 70, 4, 3, 0];
+        const read = await log.read(wanted.map((i) => all[i] ?? { at: 0, size: 0 }));
+        const next = await log.read(all.slice(20, 40));
+        for (const [index, i] of wanted.entries()) {
+          const event = events[i];
+          expect(read.body(index)).toBe(event?.body.toString());
+          const { sequence, eventId, organisation, runId } = read.facts(index);
+          expect({ sequence, eventId, organisation }).toEqual({
+            ...{ sequence: i + 1, eventId: event && idOf(event), organisation: event?.organisation },
+          });
+          expect(runId !== undefined).toBe(i % 3 === 0);
+          const body = read.source.toString('utf8', read.bodyFrom(index), read.bodyTo(index));
+          expect(body).toBe(event?.body.toString());
+        }
+        expect(next.facts(0).sequence).toBe(21);
+        // One that came after the places were listed.
+        const [newer] = await fill(1);
+        const [[last]] = await passed(log, cursorAt(151));
+        expect((await log.read(last ? [last] : [])).body(0)).toBe(newer?.body.toString());
+      });
+
+      test('an event is found by its id, also one that has just come, and without an index', async () => {
+        const events = await fill(60);
+        await expectFound(events);
+        const newer = await fill(30);
+        await expectFound([...events, ...newer]);
+        await reopen();
+        await expectFound([...events, ...newer]);
+        await store.close();
+        place.loseIndex();
+        await readAgain();
+        await expectFound([...events, ...newer]);
+        expect(await log.find('one', candidate().eventId)).toBeUndefined();
+        store = await place.open();
+      });
+
+      test('entries with an id are found in every organisation that has one', async () => {
+        const [event] = await fill(20);
+        const eventId = event ? idOf(event) : '';
+        const other = candidate({ eventId, organisation: 'three', body: { other: true } });
+        await append(other);
+        const find = async (known: string[], organisation?: string) =>
+          sequencesOf((await log.withId({ eventId, known, organisation })).entries);
+        expect(await find([])).toEqual([1, 21]);
+        expect(await find(['three', 'one', 'two'])).toEqual([1, 21]);
+        expect(await find([], 'three')).toEqual([21]);
+        expect(await find(['one'], 'two')).toEqual([]);
+        const none = await log.withId({ eventId: idOf(candidate()), known: ['one'] });
+        expect(none).toEqual({ entries: [], nextSequence: 22 });
+      });
+
+      test('what does not hold what was written is named, behind all that stands before it', async () => {
+        await fill(150);
+        const [all] = await passed(log);
+        await store.close();
+        const mend = place.spoil(40);
+        const found: number[] = [];
+        const damage = await (async () => {
+          for await (const batch of log.pass()) for (const { sequence } of batch) found.push(sequence);
+        })().catch((error: unknown) => error);
+        expect(damage).toBeInstanceOf(StoreDamaged);
+        expect((damage as StoreDamaged).place).toMatchObject({ sequence: 40 });
+        expect((damage as StoreDamaged).message).toMatch(/where event 40 is due$/);
+        expect(found).toEqual(upTo(1, 39));
+        await expect(readAll(log)).rejects.toThrow(StoreDamaged);
+        await expect(log.read(all.slice(39, 40))).rejects.toThrow(StoreDamaged);
+        const before = await log.read(all.slice(38, 39));
+        expect(before.facts(0).sequence).toBe(39);
+        mend();
+        store = await place.open();
+      });
     });
   });
 }

@@ -93,19 +93,23 @@ export class EventFinder {
         if (address >= this.#coveredTo) continue;
         const frame = this.log.frameAt(address);
         // The event is most likely just here: reading the log will name the damage, or show that there is none.
-        if (frame === undefined) return this.#forgetIndex();
+        if (frame === undefined) {
+          this.#forgetIndex();
+          return undefined;
+        }
         const found = foundIn(frame, address, organisation, id);
         if (found !== undefined) return found;
       }
       return undefined;
     } catch (error) {
-      if (error instanceof IdIndexError) return this.#forgetIndex();
-      throw error;
+      if (!(error instanceof IdIndexError)) throw error;
+      this.#forgetIndex();
+      return undefined;
     }
   }
 
   /** All is read from the log from here on. */
-  #forgetIndex(): undefined {
+  #forgetIndex(): void {
     this.#coveredTo = 0;
     this.#noted = BEGINNING;
     this.#tables = [];

@@ -46,7 +46,7 @@ export function* inspectLedger(
   // Before the events: a running collector's index would otherwise speak of some that came after those read here.
   const index = lookAtIndex(dataDirectory);
   const blocks = readToEnd(files, segments);
-  let [entries, own, told] = [0, 0, 0];
+  let [entries, own] = [0, 0];
   try {
     for (;;) {
       const next = blocks.next();
@@ -75,10 +75,8 @@ export function* inspectLedger(
         const message = `the body of ${place} does not have the SHA-256 that it was stored with`;
         yield { severity: 'damage', subject: 'events', message };
       }
-      if (address + end - told < TELL_EVERY_BYTES) continue;
-      told = address + end;
       // The end was looked for before, and a running collector has moved it since.
-      onProgress(told, Math.max(told, total));
+      onProgress(address + end, Math.max(address + end, total));
     }
   } catch (error) {
     if (!(error instanceof StoreDamaged)) throw error;
@@ -97,7 +95,6 @@ export function counted(number: number, thing: string, things = `${thing}s`): st
 }
 
 const BLOCK_BYTES = 4096;
-const TELL_EVERY_BYTES = 4 << 20;
 
 /**
  * About how many bytes of frames there are, in a few reads: behind the last frame of the last segment all is zeros,

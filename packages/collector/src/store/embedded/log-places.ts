@@ -10,7 +10,6 @@ import { PassedFrames } from './frame-views.js';
 import { IdIndexError } from './id-index/id-index-error.js';
 import { IdIndexReader } from './id-index/id-index-reader.js';
 import { RecentTable } from './id-index/recent-table.js';
-import { readToEnd } from './log-frames.js';
 import { LogReader } from './log-reader.js';
 import type { Segment } from './segment.js';
 
@@ -25,7 +24,6 @@ export interface PlacesShare {
 }
 
 export class LogPlaces extends LogReader implements EventPlaces {
-  readonly #files: Files;
   readonly #listed: readonly Segment[];
   readonly #index: IdIndexReader;
   /** The log up to here is in the index. */
@@ -37,7 +35,6 @@ export class LogPlaces extends LogReader implements EventPlaces {
 
   constructor(dataDirectory: string, files: Files, share?: PlacesShare) {
     super(dataDirectory, files);
-    this.#files = files;
     const ledger = path.join(dataDirectory, 'ledger');
     // Before the segments are looked at: an index only grows, and would speak of events that came since.
     this.#index = IdIndexReader.read({
@@ -70,13 +67,13 @@ export class LogPlaces extends LogReader implements EventPlaces {
   }
 
   *passPart({ from, to }: LogPart = { from: 0, to: Infinity }): Generator<PassedEntry, number> {
-    const segments = this.#listed.filter(({ base }) => base >= from);
-    const blocks = readToEnd(this.#files, segments);
+    const first = this.#listed.find(({ base }) => base >= from)?.firstSequence ?? 1;
+    const blocks = this.blocks({ sequence: first, at: 0 });
     const passed = new PassedFrames();
     try {
       for (;;) {
         const next = blocks.next();
-        if (next.done) return next.value.nextSequence;
+        if (next.done) return next.value.sequence;
         const { buffer, offsets, address } = next.value;
         if (address >= to) return frameSequence(buffer, offsets[0] ?? 0);
         for (const entry of passed.of(next.value)) {
@@ -109,12 +106,6 @@ export class LogPlaces extends LogReader implements EventPlaces {
       };
     }
     return undefined;
-  }
-
-  /** On return all that a pass has shown is on stable storage: a batch may have been on its way there. */
-  flushed(): void {
-    const last = this.#listed.at(-1);
-    if (last !== undefined) this.flush(last);
   }
 
   findingOrder(asked: AskedEvents): Uint32Array {
@@ -186,7 +177,7 @@ export class LogPlaces extends LogReader implements EventPlaces {
 
 /** With 32 bits before it, it is a whole number that a double holds. */
 const ORDERED_AT_ONCE = 1 << 20;
-const ABANDONED = { address: 0, offset: 0, nextSequence: 0, tail: { state: 'clean' } } as const;
+const ABANDONED = { sequence: 0, at: 0 };
 
 /** Where there is no index, any directory without runs will do. */
 function indexDirectory(dataDirectory: string, otherwise: string): string {

@@ -88,7 +88,7 @@ export class LogReader implements EventLog {
   }
 
   async end(): Promise<Cursor> {
-    const blocks = this.#blocks({ sequence: Number.MAX_SAFE_INTEGER, at: 0 });
+    const blocks = this.blocks({ sequence: Number.MAX_SAFE_INTEGER, at: 0 });
     for (;;) {
       const next = blocks.next();
       if (next.done) return next.value;
@@ -149,7 +149,7 @@ export class LogReader implements EventLog {
     from: Cursor,
     through?: number,
   ): AsyncGenerator<Batch, Cursor, undefined> {
-    const blocks = this.#blocks(from, through);
+    const blocks = this.blocks(from, through);
     try {
       for (;;) {
         const next = blocks.next();
@@ -164,7 +164,7 @@ export class LogReader implements EventLog {
   }
 
   /** Cut down to what is wanted and, without `through`, to what is on stable storage. */
-  *#blocks(from: Cursor, through?: number): Generator<FrameBlock, Cursor> {
+  protected *blocks(from: Cursor, through?: number): Generator<FrameBlock, Cursor> {
     if (through !== undefined && through < from.sequence) return from;
     const segments = this.segments();
     const first = Math.max(
@@ -202,8 +202,14 @@ export class LogReader implements EventLog {
       return found > sequence || found < segment.firstSequence ? undefined : { address: at, sequence: found };
     }
     if (next !== undefined) return undefined;
-    // Nothing came since it was the end of the log.
-    return isBlank(this.files, this.#open(segment), offsetIn(segment, at)) ? { address: at, sequence } : undefined;
+    return this.#isEnd(segment, offsetIn(segment, at)) ? { address: at, sequence } : undefined;
+  }
+
+  /** Whether nothing was written behind an offset, and something before it: no frame has a header of zeros in it. */
+  #isEnd(segment: Segment, offset: number): boolean {
+    const before = Buffer.alloc(1);
+    this.files.read(this.#open(segment), before, 0, 1, offset - 1);
+    return before[0] !== 0 && isBlank(this.files, this.#open(segment), offset);
   }
 
   /**
@@ -215,13 +221,19 @@ export class LogReader implements EventLog {
     const durable = frameDurableBefore(buffer, newest) - 1;
     const first = Math.max(0, offsets.length - 1 - (frameSequence(buffer, newest) - durable - 1));
     const offset = offsets[first] ?? end;
-    this.flush(segment);
+    this.#flush(segment);
     const again = Buffer.allocUnsafe(end - offset);
-    const held = this.files.read(this.#open(segment), again, 0, again.length, offsetIn(segment, address + offset));
+    const held = this.files.read(
+      this.#open(segment),
+      again,
+      0,
+      again.length,
+      offsetIn(segment, address + offset),
+    );
     return held === again.length && again.equals(buffer.subarray(offset, end)) ? Infinity : durable;
   }
 
-  protected flush(segment: Segment): void {
+  #flush(segment: Segment): void {
     try {
       this.files.datasync(this.#open(segment));
     } catch (error) {
@@ -260,7 +272,8 @@ export class LogReader implements EventLog {
     for (const [index, { at, size }] of places.entries()) {
       const offset = offsets[index] ?? 0;
       const holds = isChecked(at) || checksumHolds(this.#read, offset, size);
-      if (plausibleSize(this.#read, offset, filled) !== size || !holds) throw changed(this.#segmentOf(at), at);
+      if (plausibleSize(this.#read, offset, filled) !== size || !holds)
+        throw changed(this.#segmentOf(at), at);
     }
     return new ReadFrames(this.#read, offsets);
   }

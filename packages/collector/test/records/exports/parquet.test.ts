@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { assembleRun, recordOf, type AssembledRun } from '../../../src/records/assemble.js';
 import { parquet } from '../../../src/records/exports/parquet.js';
 import { ScannedBody } from '../../../src/records/event-body.js';
-import type { ReadEvents } from '../../../src/store/event-places.js';
+import type { ReadEvents } from '../../../src/store/event-log.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
 import { anyRun, type Sent } from '../any-run.js';
 import { event } from '../run-events.js';

@@ -4,12 +4,12 @@ import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { isLocked, lockDirectory, DirectoryInUse } from '../../../src/store/embedded/directory-lock.js';
 import { EmbeddedStore, type Held } from '../../../src/store/embedded/embedded-store.js';
-import { EventReader } from '../../../src/store/embedded/event-reader.js';
 import { nodeFiles, type Files } from '../../../src/store/embedded/files.js';
 import { IdIndex } from '../../../src/store/embedded/id-index/id-index.js';
 import { inspectLedger } from '../../../src/store/embedded/inspection.js';
 import { CommitUnknown, StoreDamaged, type Candidate } from '../../../src/store/store.js';
 import { candidate, idOf } from '../candidate.js';
+import { storedEvents } from './filled-directory.js';
 
 const SEGMENT_BYTES = 64 << 10;
 
@@ -38,7 +38,7 @@ function events(count: number, size = 10): Candidate[] {
 
 function storedIds(): string[] {
   const ids: string[] = [];
-  for (const { eventId } of new EventReader(directory, nodeFiles).scan({})) ids.push(eventId);
+  for (const { eventId } of storedEvents(directory)) ids.push(eventId);
   return ids;
 }
 

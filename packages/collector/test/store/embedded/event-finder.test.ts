@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { findEvents, type Sought } from '../../../src/store/embedded/event-finder.js';
 import { nodeFiles, type Files } from '../../../src/store/embedded/files.js';
+import { LogReader } from '../../../src/store/embedded/log-reader.js';
+import type { FoundEntries, SoughtId } from '../../../src/store/event-log.js';
 import { StoreDamaged } from '../../../src/store/store.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
 import { candidate, envelopeOf, idOf, type Made } from '../candidate.js';
@@ -49,8 +50,17 @@ function watched(): { files: Files; scanned: Set<string> } {
   };
 }
 
-async function sequences(sought: Sought, files = nodeFiles): Promise<number[]> {
-  return (await findEvents(dataDir, files, sought)).events.map(({ sequence }) => sequence);
+async function found(sought: SoughtId, files = nodeFiles): Promise<FoundEntries> {
+  const log = new LogReader(dataDir, files);
+  try {
+    return await log.withId(sought);
+  } finally {
+    await log.close();
+  }
+}
+
+async function sequences(sought: SoughtId, files = nodeFiles): Promise<number[]> {
+  return (await found(sought, files)).entries.map(({ sequence }) => sequence);
 }
 
 function event(at: number): Made {
@@ -79,11 +89,11 @@ describe('an event is found by its id', () => {
     expect(segmentPaths(dataDir).length).toBeGreaterThan(3);
     for (const at of [0, 1, 119, 200, 398, 399]) {
       const wanted = event(at);
-      const { events: found } = await findEvents(dataDir, nodeFiles, { eventId: idOf(wanted), known: KNOWN });
-      expect(found).toMatchObject([{ sequence: at + 1, organisation: wanted.organisation }]);
-      expect(found[0]?.envelope.equals(envelopeOf(wanted))).toBe(true);
-      expect(found[0]?.salted.equals(wanted.salted)).toBe(true);
-      expect(found[0]?.body.equals(wanted.body)).toBe(true);
+      const { entries } = await found({ eventId: idOf(wanted), known: KNOWN });
+      expect(entries).toMatchObject([{ sequence: at + 1, organisation: wanted.organisation }]);
+      expect(entries[0]?.envelope.equals(envelopeOf(wanted))).toBe(true);
+      expect(entries[0]?.salted.equals(wanted.salted)).toBe(true);
+      expect(entries[0]?.body.equals(wanted.body)).toBe(true);
     }
   });
 
@@ -183,9 +193,9 @@ describe('damage', () => {
     await fillDirectory(dataDir, BATCHES);
     const { organisation } = event(399);
     const sought = { eventId: idOf(event(399)), organisation, known: [] };
-    expect((await findEvents(dataDir, nodeFiles, sought)).nextSequence).toBe(401);
+    expect((await found(sought)).nextSequence).toBe(401);
     spoil(400, 300);
-    expect(await findEvents(dataDir, nodeFiles, sought)).toEqual({ events: [], nextSequence: 400 });
+    expect(await found(sought)).toEqual({ entries: [], nextSequence: 400 });
   });
 
   test('elsewhere does not keep an event from being found', async () => {

@@ -2,9 +2,11 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
-import { frameSize } from '../../../src/store/embedded/frame.js';
-import { SEGMENT_HEADER_BYTES } from '../../../src/store/embedded/segment.js';
-import type { Candidate } from '../../../src/store/store.js';
+import { nodeFiles } from '../../../src/store/embedded/files.js';
+import { decodeFrame, frameSize } from '../../../src/store/embedded/frame.js';
+import { readToEnd } from '../../../src/store/embedded/log-frames.js';
+import { listSegments, SEGMENT_HEADER_BYTES } from '../../../src/store/embedded/segment.js';
+import type { Candidate, StoredEntry, StoredEvent } from '../../../src/store/store.js';
 
 /** Stores the batches in order; on return the store is closed and in order. */
 export async function fillDirectory(
@@ -15,6 +17,19 @@ export async function fillDirectory(
   const store = await EmbeddedStore.open({ directory, segmentBytes, onTrouble: () => undefined });
   for (const batch of batches) await store.append(batch);
   await store.close();
+}
+
+/** Every entry as it stands in the segments, valid until the next: without a promise, beside a collector too. */
+export function* storedEntries(directory: string, files = nodeFiles): Generator<StoredEntry> {
+  const segments = listSegments(files, path.join(directory, 'ledger'));
+  for (const { buffer, offsets } of readToEnd(files, segments))
+    for (const offset of offsets) yield decodeFrame(buffer, offset);
+}
+
+/** Without the log's own entries. */
+export function* storedEvents(directory: string, files = nodeFiles): Generator<StoredEvent> {
+  for (const entry of storedEntries(directory, files))
+    if (typeof entry.kind === 'string') yield entry as StoredEvent;
 }
 
 export function segmentPaths(directory: string): string[] {

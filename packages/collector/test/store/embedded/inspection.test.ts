@@ -31,6 +31,6 @@ test.each([1, 40, 700])(
       expect(bytes).toBeLessThanOrEqual(of);
     }
     expect(told.at(-1)?.[0]).toBe(told.at(-1)?.[1]);
-    expect(told.length).toBe(1 + Math.floor(used / (4 << 20)));
+    expect(told.length).toBeGreaterThan(used / (1 << 20));
   },
 );

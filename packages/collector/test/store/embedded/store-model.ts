@@ -2,9 +2,9 @@
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { expect } from 'vitest';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
-import { EventReader } from '../../../src/store/embedded/event-reader.js';
 import { CommitUnknown, NotCommitted, type Candidate, type Outcome } from '../../../src/store/store.js';
 import { candidate, idOf } from '../candidate.js';
+import { storedEvents } from './filled-directory.js';
 import { MemoryDisk } from './memory-disk.js';
 
 export const SEGMENT_BYTES = 4096;
@@ -166,8 +166,10 @@ export class StoreModel {
 
   read(disk: MemoryDisk): Found[] {
     const found: Found[] = [];
-    const reader = new EventReader(this.directory, disk.afterKill().files);
-    for (const { sequence, organisation, eventId, body } of reader.scan({})) {
+    for (const { sequence, organisation, eventId, body } of storedEvents(
+      this.directory,
+      disk.afterKill().files,
+    )) {
       found.push({ sequence, organisation, eventId, body: body.toString() });
     }
     return found;

@@ -1,12 +1,14 @@
 import fs from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
-import { nodeFiles } from '../../../src/store/embedded/files.js';
+import { nodeFiles, type Files } from '../../../src/store/embedded/files.js';
+import { LogReader } from '../../../src/store/embedded/log-reader.js';
+import { segmentPieces } from '../../../src/store/embedded/log-frames.js';
 import { SEGMENT_HEADER_BYTES, listSegments } from '../../../src/store/embedded/segment.js';
-import { segmentPieces } from '../../../src/store/embedded/segment-pieces.js';
+
 import { StoreDamaged } from '../../../src/store/store.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
 import { candidate } from '../candidate.js';
-import { fillDirectory, flipBit, frameOffset } from './filled-directory.js';
+import { fillDirectory, flipBit, frameOffset, segmentPaths } from './filled-directory.js';
 
 const EVENTS = [900, 3 << 20, 10, 600_000, 600_000, 20, 50_000, 30].map((bytes) =>
   candidate({ body: { text: 'x'.repeat(bytes) } }),
@@ -71,4 +73,44 @@ test('[R-811] a segment that ends before it should is found, also the last one',
   expect(() => read(segmentPieces(nodeFiles, first, last, last.base))).toThrow(
     `in 0000000000000001.segment at byte ${frameOffset(first.path, EVENTS, 3)}, where event 3 is due`,
   );
+});
+
+test('[R-1001] a batch that is taken back while it is read is not shown, and one that stays is', async () => {
+  const dataDir = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+  const events = Array.from({ length: 12 }, () => candidate({ body: { text: 'x'.repeat(500) } }));
+  await fillDirectory(dataDir, [events.slice(0, 5), events.slice(5, 9), events.slice(9)], 1 << 20);
+  const [file = ''] = segmentPaths(dataDir);
+  /** What a writer does between a reading and the flush that follows it. */
+  const shownWhen = async (meanwhile: () => void) => {
+    let flushes = 0;
+    const files: Files = {
+      ...nodeFiles,
+      datasync(fd) {
+        if (flushes++ === 0) meanwhile();
+        nodeFiles.datasync(fd);
+      },
+    };
+    const log = new LogReader(dataDir, files);
+    const shown: number[] = [];
+    const pass = log.pass();
+    for (;;) {
+      const next = await pass.next();
+      if (!next.done) shown.push(...Array.from(next.value, ({ sequence }) => sequence));
+      else {
+        await log.close();
+        expect(flushes).toBeGreaterThan(0);
+        expect(next.value.sequence).toBe(shown.length + 1);
+        return shown.length;
+      }
+    }
+  };
+  expect(await shownWhen(() => undefined)).toBe(12);
+  const takenBack = () => {
+    const from = frameOffset(file, events, 10);
+    const bytes = fs.readFileSync(file);
+    fs.writeFileSync(file, bytes.fill(0, from));
+  };
+  expect(await shownWhen(takenBack)).toBe(9);
+  expect(await shownWhen(() => undefined)).toBe(9);
 });
