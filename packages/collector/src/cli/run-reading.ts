@@ -4,10 +4,9 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
+import { nodeFiles } from '../files.js';
 import { RunGroups, type RunSelection } from '../records/run-groups.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import { LogPlaces } from '../store/embedded/log-places.js';
-import { TreeFiles } from '../store/embedded/tree-files.js';
+import { LogPlaces, openStore } from '../store/open.js';
 import { StoreDamaged } from '../store/store.js';
 import type { Reading } from './access-log.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
@@ -70,7 +69,7 @@ export class RunReading {
       process.once(signal, () => stop.abort(new CommandFailure(interrupted, EXIT.interrupted)));
     }
     // Asked first: a running collector goes on while the log is read.
-    this.#claimed = claimedSize(TreeFiles.read(dataDir, nodeFiles));
+    this.#claimed = claimedSize(openStore(dataDir).tree);
     this.givenOut = noteReading(dataDir, reading);
     const scratch = fs.mkdtempSync(path.join(tempDir, `collector-${reading.command}-`));
     // Also when the process ends in the middle, because nobody reads on.

@@ -12,7 +12,7 @@ import { SALT_BYTES } from '@clinical-events/protocol';
 import { sameContent } from '../content.js';
 import { NotCommitted, type Candidate, type Outcome, type Store } from '../store.js';
 import { BatchIds } from './batch-ids.js';
-import { exists, nodeFiles, type Files, type HeldFile } from './files.js';
+import { exists, nodeFiles, type Files, type HeldFile } from '../../files.js';
 import {
   checksumHolds,
   decodeFrame,

@@ -6,7 +6,7 @@
  * is searched for byte by byte. No sender can make such a frame inside an event: a header has zero bytes, and JSON text
  * has none (RFC 8259).
  */
-import type { Files } from './files.js';
+import type { Files } from '../../files.js';
 import { checksumHolds, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
 import { judgeTail, type Tail } from './recovery.js';
 import { SEGMENT_HEADER_BYTES } from './segment.js';

@@ -11,7 +11,7 @@
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { CommitUnknown, LogChanged, NotCommitted, type StoreDamaged } from '../store.js';
-import type { Files, HeldFile, NamedFile } from './files.js';
+import type { Files, HeldFile, NamedFile } from '../../files.js';
 import { frameDurableBefore, frameIsOwn, frameKind, framePayloadLength } from './frame.js';
 import { judgeTail } from './recovery.js';
 import { readFrames, type FramePlace, type SegmentEnd } from './log-frames.js';
