@@ -9,7 +9,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { keyIdText } from '@clinical-events/protocol/verify';
 import type { BackedUpFile, BackedUpLog } from '../backup/backed-up-log.js';
-import { exists, nodeFiles } from '../files.js';
+import { exists } from '../files.js';
 import type { KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
 import { checkpointDirectory, copiedLog, KeyDatabase, keyDatabasePath, openStore } from '../store/open.js';

@@ -47,7 +47,7 @@ export interface Verification {
 
 /** @throws CommandFailure when what is to be held against the log is not there; whatever the system says of a file. */
 export function verifyLog(options: VerificationOptions): Verification {
-  const { dataDir, files } = options;
+  const { dataDir } = options;
   const findings = new VerifyFindings();
   // Segments are looked at one by one (segment-survey.ts), and the index is not read.
   checkRegular(dataDir, PROOF_DIRECTORIES);

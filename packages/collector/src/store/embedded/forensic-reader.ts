@@ -1,6 +1,6 @@
 /**
  * Reads the log as it lies there, for `collector verify`: where the collector stops at the first frame that does not
- * hold (segment-reader.ts), this goes on behind it, and tells what lies in between.
+ * hold (log-frames.ts), this goes on behind it, and tells what lies in between.
  *
  * A frame that holds is one with a plausible size and its checksum. Behind one that does not, the next one that holds
  * is searched for byte by byte. No sender can make such a frame inside an event: a header has zero bytes, and JSON text
