@@ -28,7 +28,6 @@ import { checkRegular } from './regular-files.js';
 
 const KEPT = /^(\d{16})\.checkpoint$/;
 const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
-const PIECE_BYTES = 1 << 20;
 
 export interface BackupSourceOptions {
   readonly dataDir: string;
@@ -180,23 +179,12 @@ function privateKeys(directory: string, { keys, current }: KeyHistory): BackedUp
 /** Up to the last line that is whole: another process may be writing behind that. */
 function accessLog(file: AccessLogFile): ReturnType<BackedUpLog['accessLog']> {
   try {
-    let bytes = file.size();
-    while (bytes > 0 && file.read(bytes - 1, 1)[0] !== 0x0a) bytes--;
-    return bytes === 0 ? undefined : { bytes, pieces: () => pieces(file, bytes) };
+    return file.copy();
   } catch (error) {
     if (!(error instanceof AccessLogUnfit)) throw error;
     throw new CommandFailure('access.log is no regular file, and was not opened', EXIT.damaged, {
       cause: error,
     });
-  }
-}
-
-function* pieces(file: AccessLogFile, bytes: number): Generator<Uint8Array> {
-  for (let at = 0; at < bytes;) {
-    const piece = file.read(at, Math.min(PIECE_BYTES, bytes - at));
-    if (piece.length === 0) return;
-    yield piece;
-    at += piece.length;
   }
 }
 

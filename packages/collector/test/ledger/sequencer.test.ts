@@ -277,6 +277,30 @@ describe('the tree over the ledger', () => {
   });
 });
 
+test('[R-1010] a newest checkpoint that another hand has changed or removed is not replaced, and it is reported', async () => {
+  for (const change of [
+    (disk: MemoryDisk) => disk.remove(LATEST),
+    (disk: MemoryDisk) => disk.put(LATEST, Buffer.from('another\n')),
+  ]) {
+    const world = new World();
+    const failures: string[] = [];
+    await world.open({ onTrouble: (_what, error) => failures.push(String(error)) });
+    const [first = ''] = world.published;
+    change(world.disk);
+    const left = world.disk.fileNames('/data/checkpoints');
+    world.add(events(3));
+    await world.tree?.close();
+    expect(failures).toEqual([expect.stringMatching(/checkpoints\/latest is .*by another hand/)]);
+    expect(world.disk.fileNames('/data/checkpoints')).toEqual(left);
+    expect(world.published).toEqual([first]);
+    // Put back, all of it is signed.
+    world.disk.put(LATEST, Buffer.from(first));
+    await world.open();
+    expect(world.latest().size).toBe(3);
+    await world.tree?.close();
+  }
+});
+
 describe('a crash or a failing disk', () => {
   const MANNERS: readonly Manner[] = ['before', 'partly', 'after'];
 
