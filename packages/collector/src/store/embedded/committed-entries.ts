@@ -88,7 +88,7 @@ export class CommittedEntries implements Committed {
     return this.log.nextSequence - 1;
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await -- the page cache answers at once; a database would not.
+  // eslint-disable-next-line @typescript-eslint/require-await -- the page cache needs no wait; a database would.
   async *pass(from: Cursor): AsyncGenerator<Iterable<CommittedEntry>, Cursor> {
     const { address, sequence } = this.log.before(from);
     const passage = new Passage(this.log, address, sequence, this.log.end);
