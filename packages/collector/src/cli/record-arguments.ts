@@ -35,7 +35,7 @@ export interface RecordsOptions {
 }
 
 /** For records that are picked by when they began. Times in milliseconds since 1970; `until` is not part of it. */
-export interface BeganWithin {
+interface BeganWithin {
   readonly since: number;
   readonly until: number;
 }
