@@ -153,7 +153,7 @@ export class CatalogueFile {
     this.writer = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
     try {
       this.writer.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -32768');
-      this.writer.exec('PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864');
+      this.writer.exec('PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_size_limit = 67108864');
       if (mostPages !== undefined) this.writer.exec(`PRAGMA max_page_count = ${mostPages}`);
       if (!isOf(this.writer, ledgerId)) empty(this.writer, ledgerId);
       this.reader = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });

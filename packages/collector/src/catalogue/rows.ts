@@ -60,6 +60,8 @@ export interface NewRow {
 /** What is in a row before there is a summary: nothing that could be taken for one. */
 const UNSETTLED: Row = [0, 0, null, null, null, null, null, 0, Buffer.alloc(0), null];
 
+const NOTHING: ReadonlyMap<string, Located> = new Map();
+
 export class Rows {
   readonly #writer = new PackedWriter();
 
@@ -75,12 +77,17 @@ export class Rows {
   ) {}
 
   /** Where the parents are that the events name and that are not of their record. */
-  async locateOutside(records: readonly SummedRecord[]): Promise<Map<string, Located>[]> {
-    const located: Map<string, Located>[] = [];
+  async locateOutside(records: readonly SummedRecord[]): Promise<ReadonlyMap<string, Located>[]> {
+    const located: ReadonlyMap<string, Located>[] = [];
     for (const { organisation, events } of records) {
+      const outside = outsideParents(events);
+      if (outside.length === 0) {
+        located.push(NOTHING);
+        continue;
+      }
       const found = new Map<string, Located>();
       located.push(found);
-      for (const parent of outsideParents(events)) {
+      for (const parent of outside) {
         if (found.has(parent)) continue;
         const place = await this.#locate(organisation, events[0]?.event.organisation ?? '', idBytes(parent));
         if (place !== undefined) found.set(parent, place);

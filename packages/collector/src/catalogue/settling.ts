@@ -20,7 +20,6 @@ const READ_BYTES = 4 << 20;
 const READER_BYTES = 512 << 10;
 
 interface UnsettledRow extends Omit<SummedRecord, 'events'> {
-  readonly parent: number | null;
   readonly entries: readonly EventEntry[];
   readonly bytes: number;
 }
@@ -31,19 +30,29 @@ export function entriesOf(tables: Tables, row: number, inline: Uint8Array): Even
   return unpackEntries([...parts.map(([entries]) => entries as Uint8Array), inline]);
 }
 
+/** A record of so many events is settled lazily: once it has grown by an eighth, so that all its readings are linear. */
+const MANY_EVENTS = 1024;
+const GROWN = `(events < ${MANY_EVENTS} OR events * 8 >= settled * 9)`;
+
 /**
  * Settles some rows, those with the lowest ids first.
  * @param before everything with a place before it is taken in.
+ * @param isLazy leaves records of many events alone that have hardly grown.
  * @returns whether there may be more.
  */
-export async function settleSome(tables: Tables, log: EventLog, before: number): Promise<boolean> {
-  const sql = `SELECT id, organisation, parent, circle, entries FROM run INDEXED BY run_settled
-    WHERE settled IS NOT NULL ORDER BY id LIMIT ?`;
+export async function settleSome(
+  tables: Tables,
+  log: EventLog,
+  before: number,
+  isLazy: boolean,
+): Promise<boolean> {
+  const sql = `SELECT id, organisation, circle, entries FROM run INDEXED BY run_settled
+    WHERE settled IS NOT NULL${isLazy ? ` AND ${GROWN}` : ''} ORDER BY id LIMIT ?`;
   const found = tables.all(sql, MOST_ROWS);
-  const rows = found.map(([id, organisation, parent, circle, inline]): UnsettledRow => {
+  const rows = found.map(([id, organisation, circle, inline]): UnsettledRow => {
     const entries = entriesOf(tables, Number(id), inline as Uint8Array);
     const bytes = entries.reduce((sum, { size }) => sum + size, 0);
-    const own = { id: Number(id), organisation: Number(organisation), parent: parent as number | null };
+    const own = { id: Number(id), organisation: Number(organisation) };
     return { ...own, isCircle: circle !== null, entries, bytes };
   });
   const settling = new Settling(tables, log, before);
@@ -71,7 +80,7 @@ class Settling {
   async settle(window: readonly UnsettledRow[]): Promise<void> {
     const [first] = window;
     if (first !== undefined && first.bytes > READ_BYTES) {
-      await this.#write(window, [{ ...first, events: await this.#thinEventsOf(first) }]);
+      await this.#write([{ ...first, events: await this.#thinEventsOf(first) }]);
       return;
     }
     const read = await this.log.read(window.flatMap(({ entries }) => entries));
@@ -82,7 +91,7 @@ class Settling {
         ...row,
         events: row.entries.map(() => this.#reader.event(index++)),
       }));
-      await this.#write(part, records);
+      await this.#write(records);
     }
   }
 
@@ -98,7 +107,7 @@ class Settling {
     return events;
   }
 
-  async #write(rows: readonly UnsettledRow[], records: readonly SummedRecord[]): Promise<void> {
+  async #write(records: readonly SummedRecord[]): Promise<void> {
     const located = await this.#rows.locateOutside(records);
     for (const [i, record] of records.entries()) {
       const old = this.#parentOf(record.id);
@@ -107,7 +116,6 @@ class Settling {
       if (record.isCircle) this.#reopen(record.id, old, parent);
       if (parent !== null) this.#nested.push(record.id);
     }
-    void rows;
   }
 
   #parentOf(row: number): number | null {

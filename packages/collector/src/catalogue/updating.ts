@@ -31,11 +31,16 @@ export interface UpdateOptions {
   readonly onProgress?: ((sequence: number, of: number) => void) | undefined;
   /** The update ends with the batch with which it has taken so long. */
   readonly budgetMs?: number | undefined;
+  /**
+   * Leaves records of many events alone that have hardly grown, which are read whole else: for who follows a log. What
+   * is left so is for the next update that is not lazy, before which no question is answered.
+   */
+  readonly isLazy?: boolean | undefined;
 }
 
 export interface Updated {
   readonly cursor: Cursor;
-  /** Whether everything that was wanted is taken in, and every row says what its events say. */
+  /** Whether everything that was wanted is taken in, and every row is settled that had to be. */
   readonly complete: boolean;
 }
 
@@ -123,7 +128,8 @@ export class Updating {
     const cursor = this.#cursor();
     if (cursor.sequence !== this.#passed?.sequence) await this.#passFrom(cursor);
     const next = await this.#fill();
-    if (next.sequence === cursor.sequence) return !(await settleSome(this.tables, this.log, cursor.at));
+    if (next.sequence === cursor.sequence)
+      return !(await settleSome(this.tables, this.log, cursor.at, this.options.isLazy === true));
     if (this.#batch.count > 0) await this.#take(next);
     this.#setCursor(next);
     this.options.onProgress?.(next.sequence - 1, this.#share(next));
@@ -169,7 +175,7 @@ export class Updating {
 
   async #take(next: Cursor): Promise<void> {
     const batch = this.#batch;
-    const placing = new BatchRecords(this.tables, this.log, batch);
+    const placing = new BatchRecords(this.tables, this.log, batch, next.at);
     const touched = await placing.place();
     const rows = new Rows(this.tables, this.log, next.at, placing);
     const nested = [...placing.adopted];
