@@ -114,7 +114,7 @@ export function faultOf(error: unknown, directory: string): unknown {
       { cause: error },
     );
   }
-  const isDenied = ['EACCES', 'EPERM', 'EROFS'].includes(systemCode(error) ?? '');
+  const isDenied = ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR'].includes(systemCode(error) ?? '');
   if (isDenied || code === CODE.readOnly || code === CODE.cannotOpen) {
     return new CatalogueFault(
       `the catalogue in ${directory} cannot be written: run as its owner, ${elsewhere}`,
@@ -210,12 +210,17 @@ function identityOf(file: string): string {
 }
 
 /**
- * Makes directory and file for their owner alone. What root makes in the directory of another user is handed over: the
+ * Makes directory and file for their owner alone; the directory's own parent is there. What root makes in the directory of another user is handed over: the
  * collector could not write it otherwise. SQLite makes its other files by the mode and owner of this one.
  */
 function makeFile(directory: string): void {
   const owner = fs.statSync(path.dirname(directory));
-  if (fs.mkdirSync(directory, { recursive: true, mode: 0o700 }) !== undefined) handOver(directory, owner);
+  try {
+    fs.mkdirSync(directory, 0o700);
+    handOver(directory, owner);
+  } catch (error) {
+    if (systemCode(error) !== 'EEXIST') throw error;
+  }
   const file = path.join(directory, NAME);
   try {
     const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;

@@ -113,7 +113,7 @@ class Settling {
       const old = this.#parentOf(record.id);
       const parent = this.#rows.settle(record, located[i] ?? new Map());
       if (parent === old) continue;
-      if (record.isCircle) this.#reopen(record.id, old, parent);
+      this.#reopen(record.id, old, parent);
       if (parent !== null) this.#nested.push(record.id);
     }
   }
@@ -122,7 +122,9 @@ class Settling {
     return (this.tables.first('SELECT parent FROM run WHERE id = ?', row)?.[0] as number | null) ?? null;
   }
 
+  /** The circle that it was part of is found by the parent that it had. */
   #reopen(row: number, old: number | null, parent: number | null): void {
+    if (this.tables.first('SELECT circle FROM run WHERE id = ?', row)?.[0] === null) return;
     const set = 'UPDATE run SET parent = ? WHERE id = ?';
     this.tables.run(set, old, row);
     this.#circles.open(row);

@@ -16,7 +16,7 @@ export const LEDGER = 'ab'.repeat(16);
 
 /** Logs of two organisations whose events have the same ids. */
 export function twinLog(most: number): fc.Arbitrary<OddEvent[]> {
-  return oddLog(most).map((events) => {
+  return oddLog(most, 'max').map((events) => {
     const counts = new Map<string, number>();
     return events.map((event) => {
       const n = (counts.get(event.organisation) ?? 0) + 1;
