@@ -88,7 +88,7 @@ const TABLES = `
 export type Sql = DatabaseSync;
 
 /** What SQLite says went wrong; undefined for what it did not say. */
-export function sqliteCode(error: unknown): number | undefined {
+function sqliteCode(error: unknown): number | undefined {
   const code = (error as { errcode?: unknown } | null)?.errcode;
   return typeof code === 'number' ? code & 0xff : undefined;
 }

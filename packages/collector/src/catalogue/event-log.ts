@@ -100,13 +100,13 @@ export class PlacesLog implements EventLog {
     const passed = this.places.pass({ from: part?.from ?? 0, to: Infinity });
     const entry = new PlacedEntry();
     let cursor = from;
-    let ended = false;
+    const state = { isEnd: false };
     function* batch(): Generator<PassedEntry> {
       for (let bytes = 0; bytes < BATCH_BYTES;) {
         const next = passed.next();
         if (next.done) cursor = { sequence: Math.max(cursor.sequence, next.value), at: cursor.at };
         if (next.done || next.value.sequence > through) {
-          ended = true;
+          state.isEnd = true;
           return;
         }
         entry.event = next.value;
@@ -117,7 +117,7 @@ export class PlacesLog implements EventLog {
       }
     }
     try {
-      while (!ended) yield await Promise.resolve(batch());
+      while (!state.isEnd) yield await Promise.resolve(batch());
     } finally {
       passed.return(0);
     }
@@ -131,7 +131,8 @@ export class PlacesLog implements EventLog {
   find(organisation: string, id: Uint8Array): Promise<FoundEvent | undefined> {
     if (!this.#isFindable) {
       // What the id index does not cover is noted by a pass.
-      for (const event of this.places.pass(this.places.parts(Infinity).at(-1))) void event;
+      const tail = this.places.pass(this.places.parts(Infinity).at(-1));
+      while (tail.next().done !== true);
       this.#isFindable = true;
     }
     const found = this.places.find(organisation, Buffer.from(id), 0);

@@ -33,7 +33,7 @@ export interface SummedRecord {
 }
 
 /** The columns that come of a summary; a row is left alone where the indexed ones among them did not change. */
-const INDEXED = [
+export const INDEXED = [
   'began_received',
   'began_sender',
   'target',
@@ -136,13 +136,12 @@ export class Rows {
     this.tables.run(INSERT, ...own, ...values, entries);
   }
 
-  /** On return the row says what its events say. @returns what it is nested in. */
-  settle(record: SummedRecord, located: ReadonlyMap<string, Located>): number | null {
+  /** On return the row says what its events say. @param old its columns of {@link INDEXED}. @returns what it is nested in. */
+  settle(record: SummedRecord, old: Row, located: ReadonlyMap<string, Located>): number | null {
     const { run, parent } = this.#assembled(record, located);
     const values = this.#valuesOf(summaryOf(run), parent);
     const indexed = values.slice(0, INDEXED.length);
-    const old = this.tables.first(`SELECT ${INDEXED.join(', ')} FROM run WHERE id = ?`, record.id);
-    if (indexed.every((value, i) => value === old?.[i])) {
+    if (indexed.every((value, i) => value === old[i])) {
       this.tables.run(UPDATE, ...values.slice(INDEXED.length), record.id);
     } else this.tables.run(UPDATE_ALL, ...values, record.id);
     return parent;
@@ -151,7 +150,7 @@ export class Rows {
   #assembled(
     { id, organisation, isCircle, events }: SummedRecord,
     located: ReadonlyMap<string, Located>,
-  ): { run: AssembledRun<EventBody>; parent: number | null } {
+  ): { run: AssembledRun; parent: number | null } {
     const run = assembleRun(events, {
       parentRunOf: (eventId) => located.get(eventId)?.run,
       children: [],

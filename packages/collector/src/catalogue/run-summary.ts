@@ -2,7 +2,7 @@
 import { EVENT_KINDS, type Completeness, type EventKind, type RecordedCall } from '@clinical-events/protocol';
 import type { AssembledRun } from '../records/assemble.js';
 import type { TimedEvent } from '../records/canonical-order.js';
-import { memberIn, sentIn, type EventBody } from '../records/event-body.js';
+import { memberIn, sentIn } from '../records/event-body.js';
 import { modelVersionOf, NAMES, stringOf, textOf } from '../records/exports/record-columns.js';
 import { epochMilliseconds } from '../records/instant.js';
 import { MemberName } from '../records/json-scan.js';
@@ -74,10 +74,10 @@ const DIRECTION = new MemberName('direction');
 /** */
 export const MOST_RATING = 5;
 
-type Timed = TimedEvent<EventBody>;
+type Timed = TimedEvent;
 
 /** The one rule of what a row says. @param run of all events of the record. */
-export function summaryOf(run: AssembledRun<EventBody>): RunSummary {
+export function summaryOf(run: AssembledRun): RunSummary {
   const { metadata, start } = run;
   const { completeness } = metadata;
   return {
@@ -154,7 +154,7 @@ function applicationOf(events: readonly Timed[], start: Timed | undefined): stri
 type OutcomeSummary = Pick<RunSummary, 'outcome' | 'outcomeAt' | 'outcomesDiffer'>;
 const NO_OUTCOME: OutcomeSummary = { outcome: 'none', outcomeAt: null, outcomesDiffer: false };
 
-function outcomeOf({ metadata, outcomes }: AssembledRun<EventBody>): OutcomeSummary {
+function outcomeOf({ metadata, outcomes }: AssembledRun): OutcomeSummary {
   const last = metadata.events.findLast(({ event }) => event.kind === 'outcome');
   if (last === undefined) return NO_OUTCOME;
   const earliest = { received: Infinity, sender: Infinity };
@@ -182,7 +182,7 @@ const NO_FEEDBACK: FeedbackSummary = {
   ratingSum: 0,
 };
 
-function feedbackOf({ metadata, feedback }: AssembledRun<EventBody>): FeedbackSummary {
+function feedbackOf({ metadata, feedback }: AssembledRun): FeedbackSummary {
   const all = metadata.events.filter(({ event }) => event.kind === 'user-feedback').length;
   if (all === 0) return NO_FEEDBACK;
   const words = zeros(FEEDBACK_WORDS);

@@ -9,8 +9,8 @@ import { ScanningReader } from '../records/scanning-reader.js';
 import { Circles } from './circles.js';
 import type { EventLog } from './event-log.js';
 import { unpackEntries, type EventEntry } from './packed-entries.js';
-import { Rows, type SummedRecord } from './rows.js';
-import type { Tables } from './tables.js';
+import { INDEXED, Rows, type Located, type SummedRecord } from './rows.js';
+import type { Row, Tables } from './tables.js';
 
 /** Rows that are read together. */
 const MOST_ROWS = 512;
@@ -20,12 +20,15 @@ const READ_BYTES = 4 << 20;
 const READER_BYTES = 512 << 10;
 
 interface UnsettledRow extends Omit<SummedRecord, 'events'> {
+  readonly parent: number | null;
+  /** As it is in the row, to be left alone where nothing of it has changed. */
+  readonly indexed: Row;
   readonly entries: readonly EventEntry[];
   readonly bytes: number;
 }
 
 /** @returns all entries of a row, in the order of the log. */
-export function entriesOf(tables: Tables, row: number, inline: Uint8Array): EventEntry[] {
+function entriesOf(tables: Tables, row: number, inline: Uint8Array): EventEntry[] {
   const parts = tables.all('SELECT entries FROM part WHERE run = ? ORDER BY number', row);
   return unpackEntries([...parts.map(([entries]) => entries as Uint8Array), inline]);
 }
@@ -46,13 +49,18 @@ export async function settleSome(
   before: number,
   isLazy: boolean,
 ): Promise<boolean> {
-  const sql = `SELECT id, organisation, circle, entries FROM run INDEXED BY run_settled
+  const sql = `SELECT id, organisation, circle, entries, parent, ${INDEXED.join(', ')} FROM run INDEXED BY run_settled
     WHERE settled IS NOT NULL${isLazy ? ` AND ${GROWN}` : ''} ORDER BY id LIMIT ?`;
   const found = tables.all(sql, MOST_ROWS);
-  const rows = found.map(([id, organisation, circle, inline]): UnsettledRow => {
+  const rows = found.map(([id, organisation, circle, inline, parent, ...indexed]): UnsettledRow => {
     const entries = entriesOf(tables, Number(id), inline as Uint8Array);
     const bytes = entries.reduce((sum, { size }) => sum + size, 0);
-    const own = { id: Number(id), organisation: Number(organisation) };
+    const own = {
+      id: Number(id),
+      organisation: Number(organisation),
+      parent: parent as number | null,
+      indexed,
+    };
     return { ...own, isCircle: circle !== null, entries, bytes };
   });
   const settling = new Settling(tables, log, before);
@@ -107,19 +115,14 @@ class Settling {
     return events;
   }
 
-  async #write(records: readonly SummedRecord[]): Promise<void> {
+  async #write(records: readonly (SummedRecord & UnsettledRow)[]): Promise<void> {
     const located = await this.#rows.locateOutside(records);
     for (const [i, record] of records.entries()) {
-      const old = this.#parentOf(record.id);
-      const parent = this.#rows.settle(record, located[i] ?? new Map());
-      if (parent === old) continue;
-      this.#reopen(record.id, old, parent);
+      const parent = this.#rows.settle(record, record.indexed, located[i] ?? new Map<string, Located>());
+      if (parent === record.parent) continue;
+      this.#reopen(record.id, record.parent, parent);
       if (parent !== null) this.#nested.push(record.id);
     }
-  }
-
-  #parentOf(row: number): number | null {
-    return (this.tables.first('SELECT parent FROM run WHERE id = ?', row)?.[0] as number | null) ?? null;
   }
 
   /** The circle that it was part of is found by the parent that it had. */

@@ -77,20 +77,25 @@ export class Updating {
     const until = performance.now() + (this.options.budgetMs ?? Infinity);
     try {
       await this.#transaction(() => this.#checkLog());
-      let complete = false;
-      while (!complete) {
-        await this.#transaction(async (mayGoOn) => {
-          do complete = await this.#step();
-          while (!complete && mayGoOn() && performance.now() < until);
-        });
-        if (performance.now() >= until) break;
-      }
+      let complete: boolean;
+      do complete = await this.#steps(until);
+      while (!complete && performance.now() < until);
       const cursor = this.#cursor();
       this.options.onProgress?.(cursor.sequence - 1, this.#share(cursor));
       return { cursor, complete };
     } finally {
       await this.#passing?.return(BEGINNING);
     }
+  }
+
+  /** One transaction. @returns whether nothing is left to do. */
+  async #steps(until: number): Promise<boolean> {
+    let complete = false;
+    await this.#transaction(async (mayGoOn) => {
+      do complete = await this.#step();
+      while (!complete && mayGoOn() && performance.now() < until);
+    });
+    return complete;
   }
 
   /** On return what `work` has written is committed, or, where it threw, nothing of it is. */

@@ -6,7 +6,13 @@ import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-import { Catalogue, CatalogueBusy, CatalogueFault } from '../../src/catalogue/catalogue.js';
+import {
+  Catalogue,
+  CatalogueBusy,
+  CatalogueDamaged,
+  CatalogueFault,
+  type RunSummary,
+} from '../../src/catalogue/catalogue.js';
 import type { PlacesLog } from '../../src/catalogue/event-log.js';
 import { Tables } from '../../src/catalogue/tables.js';
 import { stored, type OddEvent } from '../records/odd-log.js';
@@ -65,7 +71,7 @@ async function contentsAfterAll(catalogue: Catalogue, log: PlacesLog) {
   try {
     return contentsOf(catalogue);
   } catch (error) {
-    expect(error).toBeInstanceOf(CatalogueFault);
+    expect(error).toBeInstanceOf(CatalogueDamaged);
     await catalogue.update(log);
     return contentsOf(catalogue);
   }
@@ -212,7 +218,7 @@ test('[R-1026] runs are found by what their rows say, newest and oldest first, a
   const filters = {
     organisation: ['default', 'ward-7'],
     outcome: ['none', 'validated'],
-    level: ['full', 'minimum', 'incomplete'],
+    level: ['full', 'minimum', 'incomplete'] satisfies RunSummary['level'][],
     hasConflict: [true, false],
     failed: [true, false],
     feedback: ['rating', 'thumbs'],
@@ -311,12 +317,7 @@ async function workOf(events: readonly OddEvent[], each: number, isLazy: boolean
   const catalogue = catalogueIn(directory);
   const work = { statements: 0, changes: 0, read: 0 };
   const spies = (['run', 'first', 'all', 'rows'] as const).map((name) => vi.spyOn(Tables.prototype, name));
-  const begin = vi.spyOn(Tables.prototype, 'begin').mockImplementation(function (this: Tables) {
-    begin.mockRestore();
-    tables = this;
-    this.begin();
-  });
-  let tables: Tables | undefined;
+  const begin = vi.spyOn(Tables.prototype, 'begin');
   await withLog(dataDir, async (log) => {
     const read = log.read.bind(log);
     log.read = (places) => {
@@ -329,7 +330,8 @@ async function workOf(events: readonly OddEvent[], each: number, isLazy: boolean
     await catalogue.update(log);
   });
   work.statements = spies.reduce((sum, { mock }) => sum + mock.calls.length, 0);
-  for (const spy of spies) spy.mockRestore();
+  const tables = begin.mock.contexts[0] as Tables | undefined;
+  for (const spy of [...spies, begin]) spy.mockRestore();
   work.changes = Number(tables?.database.prepare('SELECT total_changes() AS n').get()?.['n']);
   expect(contentsOf(catalogue)).toEqual(expectedOf(dataDir, events.length));
   catalogue.close();

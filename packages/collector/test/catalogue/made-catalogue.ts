@@ -40,14 +40,13 @@ export async function withLog<Result>(
 
 /** What a row says, and what is asked of it besides, but for its number. */
 function said(catalogue: Catalogue, run: CatalogueRun) {
-  const { row, events, ...summary } = run;
-  void row;
   return {
-    ...summary,
-    ratings: [...summary.ratings],
+    ...run,
+    row: undefined,
+    ratings: [...run.ratings],
     children: catalogue.children(run),
     cycle: catalogue.cycle(run),
-    events: events().map(({ sequence, kind, receivedAt, sentAt }) => ({
+    events: run.events().map(({ sequence, kind, receivedAt, sentAt }) => ({
       sequence,
       kind,
       receivedAt,
@@ -86,6 +85,7 @@ export function expectedOf(dataDir: string, through: number): Map<string, Said> 
         `${organisation} ${key}`,
         {
           ...summaryOf(run),
+          row: undefined,
           ...{ children: [...children], cycle, events: entries.sort((a, b) => a.sequence - b.sequence) },
         } as Said,
       ]);
