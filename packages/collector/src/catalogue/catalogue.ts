@@ -287,6 +287,25 @@ export class Catalogue {
     });
   }
 
+  /**
+   * From now on, until it is released, all questions are answered from what is committed now.
+   * @returns whether that can be asked: false, and nothing is held, when an update was left before its end.
+   */
+  hold(): boolean {
+    this.release();
+    return this.#ask(() => {
+      this.#file.reader.exec('BEGIN');
+      const isSettled = this.#unsettled() === undefined;
+      if (!isSettled) this.release();
+      return isSettled;
+    });
+  }
+
+  release(): void {
+    const { reader } = this.#file;
+    if (reader.isOpen && reader.isTransaction) this.#ask(() => reader.exec('COMMIT'));
+  }
+
   /** On return the files are closed; what was asked for lazily ends. */
   close(): void {
     this.#file.close();
@@ -322,11 +341,12 @@ export class Catalogue {
   }
 
   #checkSettled(): void {
-    const unsettled = this.#first(
-      'SELECT id FROM run INDEXED BY run_settled WHERE settled IS NOT NULL LIMIT 1',
-    );
-    if (unsettled === undefined) return;
+    if (this.#unsettled() === undefined) return;
     throw new CatalogueFault('the catalogue is being brought up to date: its update has not come to its end');
+  }
+
+  #unsettled(): Row | undefined {
+    return this.#first('SELECT id FROM run INDEXED BY run_settled WHERE settled IS NOT NULL LIMIT 1');
   }
 
   #nameId(text: string): number | undefined {
