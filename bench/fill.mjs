@@ -30,7 +30,7 @@ const { Sequencer } = await load('ledger/sequencer.js');
 const { SigningKeys } = await load('signing/key-directory.js');
 const { lockDirectory } = await load('store/embedded/directory-lock.js');
 const { EmbeddedStore } = await load('store/embedded/embedded-store.js');
-const { nodeFiles } = await load('store/embedded/files.js');
+const { nodeFiles } = await load('files.js');
 const { frameSize } = await load('store/embedded/frame.js');
 const { TreeFiles } = await load('store/embedded/tree-files.js');
 

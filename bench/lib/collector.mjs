@@ -31,10 +31,8 @@ export async function countByDoctor(dataDir) {
 
 /** The same by the collector's own reader, which asks for nothing but the log. */
 export async function countByReading(dataDir) {
-  const load = (file) => import(pathToFileURL(path.join(DIST, 'store/embedded', file)));
-  const { LogReader } = await load('log-reader.js');
-  const { nodeFiles } = await load('files.js');
-  const log = new LogReader(dataDir, nodeFiles);
+  const { openStore } = await import(pathToFileURL(path.join(DIST, 'store/open.js')));
+  const log = openStore(dataDir).events;
   let events = 0;
   for await (const batch of log.scan({})) events += [...batch].length;
   await log.close();

@@ -23,15 +23,13 @@ class Found {
  * another kind or key, or was never sent or always refused.
  */
 export async function checkLedger(dataDir, events, senders, fates) {
-  const load = (file) => import(pathToFileURL(path.join(DIST, 'store/embedded', file)).href);
-  const { LogReader } = await load('log-reader.js');
-  const { nodeFiles } = await load('files.js');
+  const { openStore } = await import(pathToFileURL(path.join(DIST, 'store/open.js')).href);
   const known = fates.map((bytes) => Fates.of(bytes));
   const [lost, twice, changed, notSent, refused] = Array.from({ length: 5 }, () => new Found());
   let stored = 0;
   let before = 0;
   let unanswered = 0;
-  const log = new LogReader(dataDir, nodeFiles);
+  const log = openStore(dataDir).events;
   for await (const batch of log.scan({})) {
     for (const event of batch) {
       stored++;

@@ -2,13 +2,13 @@
  * Whether `access.log` is the one whose heads stand in the log (integrity/access-chain.ts), for `verify` and `doctor`. It is
  * read beside the log: what a head speaks of was on the disk before the head was.
  */
+import { counted } from '../counted.js';
 import { AccessChain, headIn, type AccessHead } from '../integrity/access-chain.js';
-import { AccessLogUnfit } from '../store/access-log-store.js';
-import { AccessLogFile } from '../store/embedded/access-log-file.js';
-import { counted } from '../store/embedded/inspection.js';
+import { AccessLogUnfit, type AccessLogStore } from '../store/access-log-store.js';
+import { openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import { lineIn } from './access-log.js';
-import type { VerifyFinding } from './verify-findings.js';
+import type { VerifyFinding } from '../store/log-audit.js';
 
 export interface AccessLogState {
   /** Whole lines; a reading has two. */
@@ -45,7 +45,7 @@ const PIECE_BYTES = 1 << 20;
 const LONGEST_LINE = 16 << 20;
 
 export class AccessLogCheck {
-  readonly #file: AccessLogFile;
+  readonly #file: AccessLogStore;
   readonly #chain = new AccessChain(LONGEST_LINE);
   readonly #findings: VerifyFinding[] = [];
   #piece: Buffer = Buffer.alloc(0);
@@ -67,7 +67,7 @@ export class AccessLogCheck {
 
   /** @param ownReadings how many of the readings are of the command that asks, and cannot have ended. */
   constructor(dataDir: string, ownReadings = 0) {
-    this.#file = new AccessLogFile(dataDir);
+    this.#file = openStore(dataDir).accessLog;
     this.#ended = ownReadings;
   }
 

@@ -2,7 +2,7 @@
 import { BackupDamaged, isNoRoom, LogDiffers, NotThisBackup } from '../backup/backup-fault.js';
 import { NotEmpty } from '../backup/restoration.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
-import { DirectoryInUse } from '../store/embedded/directory-lock.js';
+import { DirectoryInUse } from '../store/open.js';
 import { StoreDamaged } from '../store/store.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';

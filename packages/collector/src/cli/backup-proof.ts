@@ -1,25 +1,14 @@
 /** Whether a back-up, without being laid out, holds the log that was signed. */
-import path from 'node:path';
 import type { BackupFiles } from '../backup/backup-files.js';
 import type { CatalogueEntry } from '../backup/catalogue.js';
 import type { Manifest } from '../backup/manifest.js';
 import { GrowingTree } from '../integrity/growing-tree.js';
 import { keyChain } from '../integrity/key-chain.js';
 import { commitmentOf, HASH_BYTES, leafHash } from '../integrity/merkle.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import {
-  frameCommitment,
-  frameEnvelope,
-  framePayloadState,
-  frameSalted,
-  frameSequence,
-} from '../store/embedded/frame.js';
-import { readFrames } from '../store/embedded/log-frames.js';
-import { listSegments } from '../store/embedded/segment.js';
+import { entriesOfCopy } from '../store/open.js';
 import { StoreDamaged } from '../store/store.js';
 import { checkpointIn } from './log-checkpoints.js';
 
-const PLAIN = 0;
 const CHUNK = 4096;
 
 /**
@@ -37,9 +26,6 @@ export function contradictionIn(
     const { size, root } = signedCheckpoint(files, listed, manifest);
     const names = new Set([...listed.map(({ file }) => file), manifest.segment.file]);
     // Of another segment a run that was ended may have written nothing yet but its name.
-    const segments = listSegments(nodeFiles, path.join(files.root, 'ledger'), (name) =>
-      names.has(`ledger/${name}`),
-    );
     const tree = GrowingTree.empty();
     const hashes = Buffer.alloc(CHUNK * HASH_BYTES);
     let [held, entries] = [0, 0];
@@ -52,14 +38,12 @@ export function contradictionIn(
       if (tree.size === size) signed = tree.root();
     };
     if (manifest.entries > 0) {
-      for (const frame of readFrames(nodeFiles, segments)) {
-        const { buffer, offset, size: bytes } = frame;
-        const commitment = frameCommitment(buffer, offset);
-        const isPlain = framePayloadState(buffer, offset) === PLAIN;
-        if (isPlain && !commitmentOf(frameSalted(buffer, offset, bytes)).equals(commitment)) {
-          return `event ${frameSequence(buffer, offset)} is not the one that was received`;
+      for (const entry of entriesOfCopy(files.root, (file) => names.has(file))) {
+        const { sequence, envelope, commitment, salted, payloadState } = entry;
+        if (payloadState === 'plain' && !commitmentOf(salted).equals(commitment)) {
+          return `event ${sequence} is not the one that was received`;
         }
-        leafHash(frameEnvelope(buffer, offset), commitment, hashes, held++ * HASH_BYTES);
+        leafHash(envelope, commitment, hashes, held++ * HASH_BYTES);
         entries++;
         if (held === CHUNK || entries === size || entries === manifest.entries) flush();
         if (entries === manifest.entries) break;

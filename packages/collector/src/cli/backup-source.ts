@@ -9,16 +9,11 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { keyIdText } from '@clinical-events/protocol/verify';
 import type { BackedUpFile, BackedUpLog } from '../backup/backed-up-log.js';
+import { exists } from '../files.js';
 import type { KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
-import { AccessLogFile } from '../store/embedded/access-log-file.js';
-import { exists, nodeFiles } from '../store/embedded/files.js';
-import { frameIsOwn, frameReceivedAt } from '../store/embedded/frame.js';
-import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
-import { readToEnd, segmentPieces, type SegmentEnd } from '../store/embedded/log-frames.js';
-import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, type Segment } from '../store/embedded/segment.js';
-import { checkpointDirectory, TreeFiles } from '../store/embedded/tree-files.js';
-import { AccessLogUnfit } from '../store/access-log-store.js';
+import { checkpointDirectory, copiedLog, KeyDatabase, keyDatabasePath, openStore } from '../store/open.js';
+import { AccessLogUnfit, type AccessLogStore } from '../store/access-log-store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { checkpointIn, newestCheckpoint } from './log-checkpoints.js';
 import { checkRegular } from './regular-files.js';
@@ -46,7 +41,7 @@ export async function backedUpLog({ dataDir, signingKeys, warn }: BackupSourceOp
   const cosigned = names
     .filter((name) => COSIGNED.test(name))
     .map((name) => [name, textOf(dataDir, `checkpoints/${name}`)] as const);
-  const found = await newestCheckpoint(dataDir, TreeFiles.read(dataDir, nodeFiles));
+  const found = await newestCheckpoint(dataDir, openStore(dataDir).tree);
   if (found === undefined) {
     throw new CommandFailure(
       `nothing is signed in ${dataDir} yet: the next start of a collector signs a checkpoint`,
@@ -55,68 +50,19 @@ export async function backedUpLog({ dataDir, signingKeys, warn }: BackupSourceOp
   }
   const { history, newest } = found;
   const { checkpoint } = newest;
-  const segments = listSegments(nodeFiles, path.join(dataDir, 'ledger'));
-  const { end, own, lastReceivedAt } = endOf(dataDir, segments, checkpoint.size);
+  const log = copiedLog(dataDir, checkpoint.size);
+  if (log === undefined) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
   return {
-    ...{ ledgerId: segments[0]?.ledgerId ?? '', origin: history.origin, checkpoint, note: newest.note },
-    ...{ events: end.nextSequence - 1 - own, entries: end.nextSequence - 1, lastReceivedAt },
+    ...log,
+    ...{ origin: history.origin, checkpoint, note: newest.note },
     cosigned: Object.fromEntries(
       cosigned.filter(([name, note]) => isOfLog(note, history, (why) => warn(`checkpoints/${name} ${why}`))),
     ),
-    segments: segments.map((segment, i) => {
-      const next = segments[i + 1];
-      const until = next?.base ?? end.address;
-      return {
-        file: `ledger/${path.basename(segment.path)}`,
-        bytes: until - segment.base + SEGMENT_HEADER_BYTES,
-        pieces: () => segmentPieces(nodeFiles, segment, next, until),
-      };
-    }),
     files: [...publicKeys(history), ...keptCheckpoints(dataDir, names, history, checkpoint.size)],
     signingKeys: signingKeys === undefined ? [] : privateKeys(signingKeys, history),
-    accessLog: () => accessLog(new AccessLogFile(dataDir)),
+    accessLog: () => accessLog(openStore(dataDir).accessLog),
     copyKeys: (file) => copyKeys(dataDir, file),
   };
-}
-
-/**
- * How far the log can be read. It is read once more when it is copied, so that a batch that a failed write took back in
- * between is noticed.
- */
-function endOf(
-  dataDir: string,
-  segments: readonly Segment[],
-  signed: number,
-): { end: SegmentEnd; own: number; lastReceivedAt: number | undefined } {
-  const last = segments.at(-1);
-  if (last === undefined) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
-  let lastReceivedAt: number | undefined;
-  // A last segment that has just been begun is empty.
-  const newest = segments.slice(-2);
-  let own = newest[0]?.ownBefore ?? 0;
-  const blocks = readToEnd(nodeFiles, newest);
-  let next = blocks.next();
-  for (; !next.done; next = blocks.next()) {
-    const { buffer, offsets } = next.value;
-    for (const offset of offsets) {
-      if (frameIsOwn(buffer, offset)) own++;
-      else lastReceivedAt = frameReceivedAt(buffer, offset);
-    }
-  }
-  const end = next.value;
-  if (end.nextSequence <= signed) {
-    const reason = `the log ends, but a checkpoint was signed over ${signed} entries,`;
-    throw damagedAt(last.path, end.offset, end.nextSequence, reason);
-  }
-  // A batch that was written may not be on stable storage yet. If a power loss took it from the log, a back-up that holds
-  // it would be of another log from there on.
-  const fd = nodeFiles.open(last.path, 'r');
-  try {
-    nodeFiles.datasync(fd);
-  } finally {
-    nodeFiles.close(fd);
-  }
-  return { end, own, lastReceivedAt };
 }
 
 function publicKeys({ first, rotations }: KeyHistory): BackedUpFile[] {
@@ -174,7 +120,7 @@ function privateKeys(directory: string, { keys, current }: KeyHistory): BackedUp
 }
 
 /** Up to the last line that is whole: another process may be writing behind that. */
-function accessLog(file: AccessLogFile): ReturnType<BackedUpLog['accessLog']> {
+function accessLog(file: AccessLogStore): ReturnType<BackedUpLog['accessLog']> {
   try {
     let bytes = file.size();
     while (bytes > 0 && file.read(bytes - 1, 1)[0] !== 0x0a) bytes--;
@@ -187,7 +133,7 @@ function accessLog(file: AccessLogFile): ReturnType<BackedUpLog['accessLog']> {
   }
 }
 
-function* pieces(file: AccessLogFile, bytes: number): Generator<Uint8Array> {
+function* pieces(file: AccessLogStore, bytes: number): Generator<Uint8Array> {
   for (let at = 0; at < bytes;) {
     const piece = file.read(at, Math.min(PIECE_BYTES, bytes - at));
     if (piece.length === 0) return;

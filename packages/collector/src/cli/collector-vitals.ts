@@ -21,7 +21,7 @@ import { readCheckpointTrouble, type CheckpointTroubleState } from '../publishin
 import { checkpointOf } from '../publishing/log-view.js';
 import type { Publisher, SinkView } from '../publishing/publisher.js';
 import { readVerifyResult } from '../publishing/verify-result.js';
-import { exposureOf } from '../store/embedded/exposure.js';
+import { exposureOf } from '../store/open.js';
 import { isCopied, isGone, liesElsewhere, type KeyPlace } from './key-escrow.js';
 import type { LedgerWorker } from './ledger-worker.js';
 import type { RunCount } from './run-count.js';

@@ -7,7 +7,7 @@ import path from 'node:path';
 import type { ConfigFault, Reading } from '../config.js';
 import { isLoopback } from '../loopback.js';
 import { parseSinks, SinkSpecInvalid, type SinkSpec } from '../publishing/sink.js';
-import { exposureOf } from '../store/embedded/exposure.js';
+import { exposureOf } from '../store/open.js';
 import type { FoundProvisions } from './provisions.js';
 
 /** So long before its end a certificate is worth a thought, in milliseconds. */

@@ -6,13 +6,18 @@ import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import { KeyRing } from '../access/key-ring.js';
 import type { Config } from '../config.js';
-import { isLocked, lockFault } from '../store/embedded/directory-lock.js';
-import { exposureOf } from '../store/embedded/exposure.js';
-import { exists, nodeFiles } from '../store/embedded/files.js';
-import { counted, inspectLedger, type Finding } from '../store/embedded/inspection.js';
-import { LogReader } from '../store/embedded/log-reader.js';
-import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
-import { TreeFiles } from '../store/embedded/tree-files.js';
+import { counted } from '../counted.js';
+import { exists, nodeFiles } from '../files.js';
+import {
+  exposureOf,
+  type Finding,
+  inspectLedger,
+  isLocked,
+  KeyDatabase,
+  keyDatabasePath,
+  lockFault,
+  openStore,
+} from '../store/open.js';
 import { KeyStoreDamaged } from '../store/key-store.js';
 import { StoreDamaged } from '../store/store.js';
 import { systemCode } from '../system-code.js';
@@ -105,7 +110,7 @@ async function examine(config: Config, json: boolean): Promise<number> {
 
 async function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): AsyncGenerator<Finding> {
   const { dataDir } = config;
-  const claimed = await claimedSize(TreeFiles.read(dataDir, nodeFiles));
+  const claimed = await claimedSize(openStore(dataDir).tree);
   const accessLog = new AccessLogCheck(dataDir);
   const entries = yield* inspectLedger(dataDir, nodeFiles, bar.show, running, ({ kind, sequence, body }) => {
     if (kind === ENTRY_KINDS.accessLogHead) accessLog.head(sequence, body);
@@ -116,7 +121,7 @@ async function* ledgerFindings(config: Config, running: boolean, bar: ProgressBa
 
 /** Of a log that is damaged in front of its first event that cannot be said, and it is told as damaged. */
 async function holdsEvents(dataDir: string): Promise<boolean> {
-  const log = new LogReader(dataDir, nodeFiles);
+  const log = openStore(dataDir).events;
   try {
     for await (const batch of log.pass()) for (const { isOwn } of batch) if (!isOwn) return true;
     return false;

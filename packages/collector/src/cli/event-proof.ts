@@ -7,12 +7,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { checkProof, formatProof, rootFromInclusion } from '@clinical-events/protocol/verify';
+import { exists } from '../files.js';
 import { commitmentOf, HASH_BYTES, inclusionProof, leafHash, TilesIncomplete } from '../integrity/merkle.js';
-import { isLocked } from '../store/embedded/directory-lock.js';
-import { exists, nodeFiles } from '../store/embedded/files.js';
-import { KeyDatabase, keyDatabasePath } from '../store/embedded/key-database.js';
-import { TreeFiles } from '../store/embedded/tree-files.js';
-import { LogReader } from '../store/embedded/log-reader.js';
+import { isLocked, KeyDatabase, keyDatabasePath, openStore } from '../store/open.js';
 import type { FoundEntries } from '../store/event-log.js';
 import { KeyStoreError } from '../store/key-store.js';
 import { StoreDamaged, type StoredEntry } from '../store/store.js';
@@ -47,7 +44,7 @@ export async function proveEvent(
   eventId: string,
   organisation?: string,
 ): Promise<EventProof> {
-  const tree = TreeFiles.read(dataDir, nodeFiles);
+  const tree = openStore(dataDir).tree;
   try {
     const event = await theEvent(dataDir, tree, eventId, organisation);
     return await proofOf(dataDir, event, tree);
@@ -67,7 +64,7 @@ async function theEvent(
   // Before the log is read: what was signed by then can be found in it.
   const signed = (await newestCheckpoint(dataDir, tree))?.newest.checkpoint.size ?? 0;
   let found: FoundEntries;
-  const log = new LogReader(dataDir, nodeFiles);
+  const log = openStore(dataDir).events;
   try {
     found = await log.withId({ eventId, organisation, known });
   } catch (error) {

@@ -5,10 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import { LogReader } from '../store/embedded/log-reader.js';
-import { TreeFiles } from '../store/embedded/tree-files.js';
-import { BEGINNING, type Cursor, type EventFilter } from '../store/event-log.js';
+import { openStore } from '../store/open.js';
+import { BEGINNING, type Cursor, type EventFilter, type EventLog } from '../store/event-log.js';
 import { StoreDamaged, type StoredEvent } from '../store/store.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { idFrom, instantFrom, kindsFrom, notThere, organisationFrom } from './event-arguments.js';
@@ -68,9 +66,9 @@ export function command(): Command {
 
 async function print(config: Config, filter: EventFilter, options: EventsOptions): Promise<void> {
   assertReadable(config.dataDir, LOG_DIRECTORIES);
-  const log = new LogReader(config.dataDir, nodeFiles);
+  const log = openStore(config.dataDir).events;
   // Asked first: a running collector goes on while the log is read.
-  const claimed = await claimedSize(TreeFiles.read(config.dataDir, nodeFiles));
+  const claimed = await claimedSize(openStore(config.dataDir).tree);
   const { kind, run, event, organisation, since, until, follow } = options;
   const givenOut = noteReading(config.dataDir, {
     command: 'events',
@@ -113,7 +111,7 @@ async function print(config: Config, filter: EventFilter, options: EventsOptions
 /** @returns where to go on; where it was begun when it was stopped. */
 async function printFrom(
   from: Cursor,
-  scan: ReturnType<LogReader['scan']>,
+  scan: ReturnType<EventLog['scan']>,
   givenOut: GivenOut,
   signal: AbortSignal,
 ): Promise<Cursor> {

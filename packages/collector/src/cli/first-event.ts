@@ -5,7 +5,7 @@ import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/
 import { certificateName } from '../access/certificate-name.js';
 import { inQuotes, type Config } from '../config.js';
 import { alternativeNames } from '../ingest/client-certificate.js';
-import { keyDatabasePath } from '../store/embedded/key-database.js';
+import { keyDatabasePath } from '../store/open.js';
 
 /** Valid in both profiles, so that the line works whatever the key or the collector asks for. */
 const PAYLOADS: Readonly<Record<EventKind, object>> = {

@@ -5,7 +5,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { splitNotes } from '@clinical-events/protocol/verify';
-import { checkpointDirectory } from '../store/embedded/tree-files.js';
+import { checkpointDirectory } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 

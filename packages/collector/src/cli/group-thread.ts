@@ -1,9 +1,9 @@
 /** The thread that passes a part of the log, or sorts some of what was noted (group-threads.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
+import { nodeFiles } from '../files.js';
 import { sortShare } from '../records/group-maker.js';
 import { LogPass } from '../records/log-pass.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import { LogPlaces } from '../store/embedded/log-places.js';
+import { LogPlaces } from '../store/open.js';
 import type { GroupJob, GroupTold } from './group-threads.js';
 
 const { dataDir, places, job } = workerData as GroupJob;

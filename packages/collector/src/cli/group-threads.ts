@@ -7,7 +7,7 @@ import { Worker } from 'node:worker_threads';
 import type { GroupElsewhere } from '../records/group-maker.js';
 import type { PassedPart, PassSettings } from '../records/log-pass.js';
 import type { SortedNumbers, SortSettings } from '../records/run-sorter.js';
-import type { LogPlaces, PlacesShare } from '../store/embedded/log-places.js';
+import type { LogPlaces, PlacesShare } from '../store/open.js';
 import type { LogPart } from '../store/event-places.js';
 import { revived } from './record-threads.js';
 

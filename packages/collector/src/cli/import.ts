@@ -6,7 +6,7 @@ import type { Config } from '../config.js';
 import { Importer } from '../importing/importer.js';
 import type { PreparationSettings } from '../importing/preparation.js';
 import { RejectFile, RejectsExist, RejectsUnsafe } from '../importing/reject-file.js';
-import { exposureOf } from '../store/embedded/exposure.js';
+import { exposureOf } from '../store/open.js';
 import { CommitUnknown, type Candidate } from '../store/store.js';
 import { beginReading, type ReadingEnd } from './access-log.js';
 import { addConfigOptions, configOf } from './config-options.js';

@@ -1,12 +1,12 @@
 /** Whether the key that signs the checkpoints outlives the disk of the data directory. */
 import fs from 'node:fs';
 import type { Config } from '../config.js';
+import { exists } from '../files.js';
 import { readCopiedKey } from '../publishing/copied-key.js';
 import { StateFileDamaged } from '../publishing/state-file.js';
 import { readHistory, type KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
-import { exists } from '../store/embedded/files.js';
 import { typed } from './typed.js';
 
 export type KeyPlace = Pick<Config, 'dataDir' | 'signingKeys' | 'signingCommand'>;

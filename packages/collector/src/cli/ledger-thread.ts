@@ -4,8 +4,7 @@ import { LedgerCounters } from '../ledger/ledger-counters.js';
 import { Ledger, type LedgerState } from '../ledger/ledger.js';
 import { RingReader, type RingMemory } from '../ledger/ring.js';
 import type { CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
-import type { Opened } from '../store/embedded/embedded-store.js';
-import type { IdIndexStats } from '../store/embedded/id-index/id-index.js';
+import type { IdIndexStats, Opened } from '../store/open.js';
 import {
   openLedger,
   reasonOf,

@@ -3,9 +3,8 @@ import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { Ingest } from '../ingest/ingest.js';
 import type { CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
-import type { Opened } from '../store/embedded/embedded-store.js';
+import type { IdIndexStats, Opened } from '../store/open.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import type { IdIndexStats } from '../store/embedded/id-index/id-index.js';
 import type { LedgerThreadData, LedgerThreadMessage, LedgerThreadRequest } from './ledger-thread.js';
 
 /** The same trouble is logged so often at most, in milliseconds. */

@@ -12,7 +12,7 @@ import {
 import { rotationMissing, unknownSigner, verifyNote } from '../integrity/note-signing.js';
 import { readHistory, type KeyHistory } from '../signing/key-history.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
-import { checkpointDirectory } from '../store/embedded/tree-files.js';
+import { checkpointDirectory } from '../store/open.js';
 import type { TreeReader } from '../store/tree-store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 

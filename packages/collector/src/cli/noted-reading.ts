@@ -1,6 +1,5 @@
 /** How a command notes in the access log that it reads events. */
-import { accessLogPath } from '../store/embedded/access-log-file.js';
-import { isLocked } from '../store/embedded/directory-lock.js';
+import { accessLogPath, isLocked } from '../store/open.js';
 import { beginReading, ReadOnly, type Reading, type ReadingEnd } from './access-log.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 

@@ -2,6 +2,7 @@
  * Opens a data directory for writing: the embedded store, the key that signs, and the tree, each held against the others.
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
+import { type HeldFile } from '../files.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../ledger/access-log-heads.js';
 import { Sequencer } from '../ledger/sequencer.js';
@@ -10,17 +11,17 @@ import { CheckpointTrouble, type CheckpointTroubleState } from '../publishing/ch
 import { CommandSigner, SigningCommandUnfit } from '../signing/command-signer.js';
 import { SigningKeys } from '../signing/key-directory.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
-import { AccessLogFile } from '../store/embedded/access-log-file.js';
 import {
   DirectoryInUse,
+  type DirectoryLock,
+  type Held,
   lockDirectory,
   LockUnfit,
-  type DirectoryLock,
-} from '../store/embedded/directory-lock.js';
-import { EmbeddedStore, type Held } from '../store/embedded/embedded-store.js';
-import { nodeFiles, type HeldFile } from '../store/embedded/files.js';
-import { LogReader } from '../store/embedded/log-reader.js';
-import { TreeFiles } from '../store/embedded/tree-files.js';
+  openForWriting,
+  openStore,
+  openTree,
+  type WritableStore,
+} from '../store/open.js';
 import { StoreDamaged } from '../store/store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { claimedSize } from './log-checkpoints.js';
@@ -56,7 +57,7 @@ export interface LedgerEars {
 }
 
 export interface OpenLedger {
-  readonly store: EmbeddedStore;
+  readonly store: WritableStore;
   readonly sequencer: Sequencer;
   /**
    * Begins to look after the access log.
@@ -97,8 +98,8 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
   const { onNotice, onAlarm, onCheckpoint, onFlushed } = ears;
   const onTrouble = (what: string, error: unknown) =>
     ears.onTrouble(what, error === undefined ? '' : reasonOf(error));
-  const treeStore = TreeFiles.open(dataDir, nodeFiles);
-  const store = await EmbeddedStore.open({
+  const treeStore = openTree(dataDir);
+  const store = await openForWriting({
     directory: dataDir,
     segmentBytes: settings.segmentBytes,
     lock: settings.lock,
@@ -132,7 +133,7 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
   const accessLog = (append: AccessLogHeadsOptions['append'], intervalMs?: number) =>
     new AccessLogHeads({
       ...{ append, onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead) },
-      store: new AccessLogFile(dataDir),
+      store: openStore(dataDir).accessLog,
       ...(intervalMs !== undefined && { intervalMs }),
       onAltered: (reason) => onAlarm('access.log was changed; see collector verify', reason),
     });

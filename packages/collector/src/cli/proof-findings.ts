@@ -2,6 +2,8 @@
 import fs from 'node:fs';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import type { Config } from '../config.js';
+import { counted } from '../counted.js';
+import { exists } from '../files.js';
 import { rootAt, TilesIncomplete } from '../integrity/merkle.js';
 import type { NoteKey } from '../integrity/note-signing.js';
 import { readCheckpointTrouble } from '../publishing/checkpoint-trouble.js';
@@ -11,11 +13,9 @@ import { programFault } from '../signing/command-signer.js';
 import { readHistory, type KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
-import { exists, nodeFiles } from '../store/embedded/files.js';
-import { counted, type Finding } from '../store/embedded/inspection.js';
-import { LogReader } from '../store/embedded/log-reader.js';
-import { TreeFiles } from '../store/embedded/tree-files.js';
+import { type Finding, openStore } from '../store/open.js';
 import { cursorAt } from '../store/event-log.js';
+import type { TreeReader } from '../store/tree-store.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { diesWithDisk } from './key-escrow.js';
 import { checkpointIn } from './log-checkpoints.js';
@@ -39,7 +39,7 @@ export async function* proofFindings(
 ): AsyncGenerator<Finding> {
   const { dataDir } = config;
   // Before the keys: a rotation is noted before its key signs.
-  const note = await TreeFiles.read(dataDir, nodeFiles).head();
+  const note = await openStore(dataDir).tree.head();
   let history: KeyHistory;
   try {
     history = readHistory(dataDir);
@@ -114,7 +114,7 @@ async function* checkpointFindings(
   running: boolean,
 ): AsyncGenerator<Finding> {
   const subject = 'checkpoint';
-  const tree = TreeFiles.read(dataDir, nodeFiles);
+  const tree = openStore(dataDir).tree;
   try {
     if (note === undefined) {
       // As a first start leaves it that was killed.
@@ -167,7 +167,7 @@ async function waitingFinding(
 
 /** When an entry was received; undefined when the log ends before it. */
 async function receivedAt(dataDir: string, sequence: number): Promise<number | undefined> {
-  const log = new LogReader(dataDir, nodeFiles);
+  const log = openStore(dataDir).events;
   try {
     for await (const batch of log.pass(cursorAt(sequence)))
       for (const entry of batch) return entry.receivedAt;
@@ -206,10 +206,7 @@ function* troubleFindings(dataDir: string): Generator<Finding> {
 }
 
 /** Looks at the right edge only; every hash is for `collector verify`. */
-async function treeFinding(
-  tree: ReturnType<typeof TreeFiles.read>,
-  { size, root }: Checkpoint,
-): Promise<Finding> {
+async function treeFinding(tree: TreeReader, { size, root }: Checkpoint): Promise<Finding> {
   const subject = 'tree';
   try {
     if ((await rootAt(tree, size)).equals(root)) {

@@ -1,6 +1,6 @@
 /** What the main thread and those that make records say to each other. Nothing of a payload but finished pieces. */
 import type { Linked } from '../records/run-groups.js';
-import type { PlacesShare } from '../store/embedded/log-places.js';
+import type { PlacesShare } from '../store/open.js';
 import type { RecordFilter } from './record-arguments.js';
 import type { PlacedPiece } from './record-pieces.js';
 

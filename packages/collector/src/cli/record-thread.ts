@@ -1,5 +1,6 @@
 /** The thread that makes records and pieces of files of them: several can do so beside each other (record-threads.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
+import { nodeFiles } from '../files.js';
 import { assembleRun } from '../records/assemble.js';
 import { UNLINKED } from '../records/nesting.js';
 import { eventBatchesOf, outsideParents, windowsOf } from '../records/record-windows.js';
@@ -7,8 +8,7 @@ import { idBytes, isNoId } from '../records/run-entry.js';
 import type { EventBody } from '../records/event-body.js';
 import type { RunEvent } from '../records/run-event.js';
 import { runsIn } from '../records/sorted-runs.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import { LogPlaces } from '../store/embedded/log-places.js';
+import { LogPlaces } from '../store/open.js';
 import { uuidText } from '../store/uuid-text.js';
 import { isWanted } from './record-arguments.js';
 import { FORMATS } from './record-formats.js';

@@ -4,7 +4,7 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
-import { exists } from '../store/embedded/files.js';
+import { exists } from '../files.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
 /** Of what proves the log. */

@@ -8,8 +8,7 @@ import { reportPage } from '../records/report/page/report-page.js';
 import { clockWarning } from '../records/report/page/wording.js';
 import { isEmpty, numbersOf, type ReportNumbers } from '../records/report/report-numbers.js';
 import { RunReport, type ReportPeriod } from '../records/report/run-report.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import { LogReader } from '../store/embedded/log-reader.js';
+import { openStore } from '../store/open.js';
 import { cursorAt, type EventLog } from '../store/event-log.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { printableJson } from './printable.js';
@@ -170,7 +169,7 @@ class Making {
 
 /** Reads no more than the first events and the last segments. */
 async function logEnds(dataDir: string): Promise<LogEnds> {
-  const log = new LogReader(dataDir, nodeFiles);
+  const log = openStore(dataDir).events;
   try {
     const first = await receivedIn(log, 1, true);
     if (first === undefined) return { events: 0, first: 0, last: 0 };

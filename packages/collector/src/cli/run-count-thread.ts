@@ -7,8 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { LedgerCounters } from '../ledger/ledger-counters.js';
 import { CompletenessWindow, MOST_EVENTS, type RunCounts } from '../records/completeness-window.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import { LogReader } from '../store/embedded/log-reader.js';
+import { openStore } from '../store/open.js';
 import { cursorAt, cursorBehind, type Cursor, type EventLog } from '../store/event-log.js';
 import { restAfter } from './rest.js';
 
@@ -27,7 +26,7 @@ const EVENTS_AT_ONCE = 32;
 async function main(port: MessagePort, { dataDir, counters }: RunCountData): Promise<never> {
   const ledger = new LedgerCounters(counters);
   let known = ledger.read().entries;
-  const log = new LogReader(dataDir, nodeFiles);
+  const log = openStore(dataDir).events;
   let { from, window } = newest(known);
   let told: RunCounts | undefined;
   let toldAt = -Infinity;

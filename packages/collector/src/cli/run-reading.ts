@@ -4,10 +4,9 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
+import { nodeFiles } from '../files.js';
 import { RunGroups, type RunSelection } from '../records/run-groups.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import { LogPlaces } from '../store/embedded/log-places.js';
-import { TreeFiles } from '../store/embedded/tree-files.js';
+import { LogPlaces, openStore } from '../store/open.js';
 import { StoreDamaged } from '../store/store.js';
 import type { Reading } from './access-log.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
@@ -41,7 +40,7 @@ export async function readRuns(
 ): Promise<void> {
   assertReadable(options.dataDir);
   // Asked first: a running collector goes on while the log is read.
-  const claimed = await claimedSize(TreeFiles.read(options.dataDir, nodeFiles));
+  const claimed = await claimedSize(openStore(options.dataDir).tree);
   const reading = new RunReading(options, claimed);
   try {
     await use(reading);

@@ -6,17 +6,14 @@ import type { Logger } from 'pino';
 import { ensureFirstKey } from '../access/issuing.js';
 import { KeyRing } from '../access/key-ring.js';
 import { type Config, type Reading, serviceManagement } from '../config.js';
+import { type HeldFile } from '../files.js';
 import { Ingest } from '../ingest/ingest.js';
 import { Listener } from '../ingest/listener.js';
 import { createCounterMemory } from '../ledger/ledger-counters.js';
 import { createRingMemory } from '../ledger/ring.js';
 import { Publisher } from '../publishing/publisher.js';
 import { readHistory } from '../signing/key-history.js';
-import { exposureOf } from '../store/embedded/exposure.js';
-import type { Opened } from '../store/embedded/embedded-store.js';
-import { nodeFiles, type HeldFile } from '../store/embedded/files.js';
-import { KeyDatabase } from '../store/embedded/key-database.js';
-import { TreeFiles } from '../store/embedded/tree-files.js';
+import { exposureOf, KeyDatabase, type Opened, openStore } from '../store/open.js';
 import type { TreeReader } from '../store/tree-store.js';
 import { CollectorVitals } from './collector-vitals.js';
 import { addConfigOptions, configOf, readingOf } from './config-options.js';
@@ -160,7 +157,7 @@ async function run(
     allowedOrigins,
     keepsBodies: trial !== undefined,
   });
-  const tree = TreeFiles.read(config.dataDir, nodeFiles);
+  const tree = openStore(config.dataDir).tree;
   const publisher = publisherOf(config.dataDir, sinks, tree, () => vitals.ledger().entries, log);
   const counters = createCounterMemory();
   const vitals = new CollectorVitals({

@@ -2,10 +2,10 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { nodeFiles } from '../files.js';
 import { recordsOf, windowsOf } from '../records/record-windows.js';
 import { RunGroups } from '../records/run-groups.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import { LogPlaces } from '../store/embedded/log-places.js';
+import { LogPlaces } from '../store/open.js';
 import { noteReading } from './noted-reading.js';
 import { outputColumns, timeline } from './record-timeline.js';
 

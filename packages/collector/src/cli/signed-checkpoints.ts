@@ -1,22 +1,12 @@
 /** Which of the notes that `collector verify` was given are checkpoints of this log. */
 import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
+import { counted } from '../counted.js';
 import { verifyNote } from '../integrity/note-signing.js';
-import type { SignedRoot } from '../integrity/rooted-tree.js';
-import { counted } from '../store/embedded/inspection.js';
+import type { CheckedRoot } from '../store/log-audit.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import type { GivenNote } from './given-checkpoints.js';
 import type { LogKeys } from './trusted-keys.js';
 import type { VerifyFindings } from './verify-findings.js';
-
-/** A checkpoint of this log. */
-export interface CheckedRoot extends SignedRoot {
-  readonly origin: string;
-  /** Where it was found first. */
-  readonly source: string;
-  readonly file: string;
-  /** Whether it, or another one that says the same, was kept outside of the data directory. */
-  outside: boolean;
-}
 
 /** What stands in one place, and is no checkpoint of this log. */
 interface PassedOver {

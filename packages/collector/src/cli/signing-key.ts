@@ -2,12 +2,12 @@
 import { keyIdText } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
+import { exists } from '../files.js';
 import type { NoteKey } from '../integrity/note-signing.js';
 import { SigningKeys } from '../signing/key-directory.js';
 import { type KeyHistory, originKeyPath, readHistory, rotationPath } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
 import { SigningKeyFault } from '../signing/signing-key-fault.js';
-import { exists } from '../store/embedded/files.js';
 import { writeCopiedKey } from '../publishing/copied-key.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';

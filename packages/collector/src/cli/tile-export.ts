@@ -16,9 +16,7 @@ import { completeHashes, HASH_BYTES, rootAt, TILE_HASHES, TilesIncomplete } from
 import { verifyNote } from '../integrity/note-signing.js';
 import { tilePath, tilesOf, type Tile } from '../integrity/tile-path.js';
 import type { KeyHistory } from '../signing/key-history.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import { LogReader } from '../store/embedded/log-reader.js';
-import { TreeFiles } from '../store/embedded/tree-files.js';
+import { openStore } from '../store/open.js';
 import { cursorAt } from '../store/event-log.js';
 import { StoreDamaged, type StoredEntry } from '../store/store.js';
 import type { TreeReader } from '../store/tree-store.js';
@@ -51,7 +49,7 @@ export async function exportTiles(
   openTarget: () => TileDirectory,
   onProgress: (events: number, of: number) => void,
 ): Promise<Exported> {
-  const tree = TreeFiles.read(dataDir, nodeFiles);
+  const tree = openStore(dataDir).tree;
   try {
     const found = await newestCheckpoint(dataDir, tree);
     if (found === undefined) {
@@ -190,7 +188,7 @@ class Export {
     if (first * TILE_HASHES >= size) return;
     let bundle = await this.#bundle(first);
     let filled = 0;
-    const log = new LogReader(this.dataDir, nodeFiles);
+    const log = openStore(this.dataDir).events;
     try {
       for await (const batch of log.entries(cursorAt(first * TILE_HASHES + 1))) {
         for (const entry of batch) {

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { Command } from 'commander';
 import type { Config } from '../config.js';
-import { counted } from '../store/embedded/inspection.js';
+import { counted } from '../counted.js';
 import { systemCode } from '../system-code.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { usage } from './key-arguments.js';

@@ -1,7 +1,6 @@
 /** Names in a filter that no event of the log has: mostly a slip, which an empty answer would not show. */
 import { didYouMean } from '@clinical-events/protocol';
-import { nodeFiles } from '../store/embedded/files.js';
-import { LogReader } from '../store/embedded/log-reader.js';
+import { openStore } from '../store/open.js';
 import type { StoredEvent } from '../store/store.js';
 import { printable } from './printable.js';
 
@@ -29,7 +28,7 @@ export async function unknownNames(
     ...(organisation === undefined ? [] : [new WantedName('organisation', organisation, organisationOf)]),
     ...(model === undefined ? [] : [new WantedName('model', model, modelsOf)]),
   ];
-  const log = new LogReader(dataDir, nodeFiles);
+  const log = openStore(dataDir).events;
   try {
     for await (const batch of log.scan({})) {
       if (signal?.aborted) return [];

@@ -6,21 +6,21 @@
  * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
+import { counted } from '../counted.js';
+import type { AuditOptions, VerifyFinding } from '../store/log-audit.js';
+import { LogAudit, openStore } from '../store/open.js';
 import { readSinkStates } from '../publishing/sink-state.js';
-import { counted } from '../store/embedded/inspection.js';
 import { rotationMissing, unknownSigner } from '../integrity/note-signing.js';
 import { readHistory } from '../signing/key-history.js';
-import { TreeFiles } from '../store/embedded/tree-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory } from './given-checkpoints.js';
-import { LogReading, type ReadingOptions } from './log-reading.js';
 import { checkRegular, PROOF_DIRECTORIES } from './regular-files.js';
 import { SignedCheckpoints } from './signed-checkpoints.js';
 import { keysOf, type LogKeys } from './trusted-keys.js';
-import { VerifyFindings, type VerifyFinding } from './verify-findings.js';
+import { VerifyFindings } from './verify-findings.js';
 import { givenOutFindings, waitingFindings } from './waiting-events.js';
 
-export interface VerificationOptions extends ReadingOptions {
+export interface VerificationOptions extends AuditOptions {
   /** Files and directories with checkpoints that were kept elsewhere. */
   readonly against: readonly string[];
   /** Verifier keys; those of the data directory when none is given. */
@@ -47,13 +47,13 @@ export interface Verification {
 
 /** @throws CommandFailure when what is to be held against the log is not there; whatever the system says of a file. */
 export async function verifyLog(options: VerificationOptions): Promise<Verification> {
-  const { dataDir, files } = options;
+  const { dataDir } = options;
   const findings = new VerifyFindings();
   // Segments are looked at one by one (segment-survey.ts), and the index is not read.
   checkRegular(dataDir, PROOF_DIRECTORIES);
   // A checkpoint is the newest one before it is given out.
   const sizesGivenOut = givenOut(dataDir, findings);
-  const tree = TreeFiles.read(dataDir, files);
+  const tree = openStore(dataDir).tree;
   try {
     const passedOver = new Map<string, string>();
     const newest = await tree.head();
@@ -71,7 +71,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
       findings.add({ kind: 'note', file, message: `${file} ${why} and was passed over` });
     }
     const accessLog = new AccessLogCheck(dataDir, options.ownReadings);
-    const reading = new LogReading(options, tree, checkpoints, accessLog);
+    const reading = new LogAudit(options, tree, checkpoints, accessLog);
     const { events, entries, unsigned, waiting } = await reading.tell(findings);
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
     else if (checkpoints.newest !== undefined) {

@@ -1,15 +1,6 @@
 /** What `collector verify` says of events that no checkpoint speaks of, and of checkpoints that are not there any more. */
-import { counted } from '../store/embedded/inspection.js';
-import type { VerifyFinding } from './verify-findings.js';
-
-/** Events behind the largest checkpoint. */
-export interface Waiting {
-  /** Of the first of them. */
-  readonly sequence: number;
-  /** When it was received, and when the latest of them was, in ms since 1970. */
-  readonly oldest: number;
-  newest: number;
-}
+import { counted } from '../counted.js';
+import type { VerifyFinding, Waiting } from '../store/log-audit.js';
 
 /** A collector signs about once a second: far longer than any trouble in signing should last. */
 const LONGEST_WAIT_MS = 3_600_000;

@@ -4,6 +4,7 @@
  *
  * A title may name a key's id, a sink by its number and kind, a count or a time; never a path, and nothing of an event.
  */
+import { counted } from '../counted.js';
 import type { KeyUse } from '../access/key-ring.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
 import type { SinkView } from '../publishing/publisher.js';
@@ -339,10 +340,6 @@ function* exposure({ exposed, tokenInClear }: Facts): Generator<Warning> {
         'Give the collector a certificate, --tls-cert and --tls-key, with which this listener speaks HTTPS too; or listen on 127.0.0.1 behind a proxy on this host that does, and change the token.',
     };
   }
-}
-
-function counted(count: number, noun: string, plural = `${noun}s`): string {
-  return `${count} ${count === 1 ? noun : plural}`;
 }
 
 const UNITS = [

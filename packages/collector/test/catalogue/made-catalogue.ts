@@ -6,7 +6,7 @@ import { Catalogue, type CatalogueRun } from '../../src/catalogue/catalogue.js';
 import { summaryOf } from '../../src/catalogue/run-summary.js';
 import { assembleRun } from '../../src/records/assemble.js';
 import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
-import { nodeFiles } from '../../src/store/embedded/files.js';
+import { nodeFiles } from '../../src/files.js';
 import { LogReader } from '../../src/store/embedded/log-reader.js';
 import type { EventLog } from '../../src/store/event-log.js';
 import { groupsOf, oddLog, type OddEvent } from '../records/odd-log.js';

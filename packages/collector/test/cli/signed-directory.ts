@@ -8,7 +8,7 @@ import { Sequencer } from '../../src/ledger/sequencer.js';
 import { SigningKeys } from '../../src/signing/key-directory.js';
 import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
 import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
-import { nodeFiles } from '../../src/store/embedded/files.js';
+import { nodeFiles } from '../../src/files.js';
 import { TreeFiles } from '../../src/store/embedded/tree-files.js';
 import { candidate, type Made, type Wanted } from '../store/candidate.js';
 

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { verifyLog, type Verification } from '../../src/cli/verification.js';
-import { nodeFiles } from '../../src/store/embedded/files.js';
+import { nodeFiles } from '../../src/files.js';
 import { createKey, run, start } from '../running/collector-process.js';
 import { Load } from '../running/load.js';
 import { scratch } from '../running/scratch.js';

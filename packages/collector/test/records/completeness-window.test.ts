@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { CompletenessWindow, WINDOW_MS } from '../../src/records/completeness-window.js';
-import { nodeFiles } from '../../src/store/embedded/files.js';
+import { nodeFiles } from '../../src/files.js';
 import { LogReader } from '../../src/store/embedded/log-reader.js';
 import { cursorAt, type Cursor } from '../../src/store/event-log.js';
 import { temporaryDirectory } from '../running/collector-process.js';

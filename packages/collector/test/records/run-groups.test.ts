@@ -10,7 +10,7 @@ import type { SortSettings } from '../../src/records/run-sorter.js';
 import { RunGroups, type RunSelection } from '../../src/records/run-groups.js';
 import { toJson } from '../../src/records/raw-json.js';
 import type { LogPart } from '../../src/store/event-places.js';
-import { nodeFiles } from '../../src/store/embedded/files.js';
+import { nodeFiles } from '../../src/files.js';
 import { LogPlaces, type PlacesShare } from '../../src/store/embedded/log-places.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';

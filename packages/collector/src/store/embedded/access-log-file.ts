@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { systemCode } from '../../system-code.js';
 import { AccessLogUnfit, type AccessLogStore } from '../access-log-store.js';
-import { nodeFiles } from './files.js';
+import { nodeFiles } from '../../files.js';
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
 

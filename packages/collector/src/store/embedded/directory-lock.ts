@@ -11,7 +11,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { exists, nodeFiles, type HeldFile } from './files.js';
+import { exists, nodeFiles, type HeldFile } from '../../files.js';
 
 /** `isLocked` shares the lock for an instant; a collector that starts just then must not take it for another. */
 const PATIENCE_MS = 250;

@@ -13,7 +13,7 @@ import { sameContent } from '../content.js';
 import { NotCommitted, type Candidate, type Outcome, type Store } from '../store.js';
 import { BatchIds } from './batch-ids.js';
 import { CommittedEntries } from './committed-entries.js';
-import { exists, nodeFiles, type Files, type HeldFile } from './files.js';
+import { exists, nodeFiles, type Files, type HeldFile } from '../../files.js';
 import {
   checksumHolds,
   decodeFrame,

@@ -8,7 +8,7 @@
  */
 import path from 'node:path';
 import { BEGINNING, type Cursor, type EventLog, type FoundEvent } from '../event-log.js';
-import { exists } from './files.js';
+import { exists } from '../../files.js';
 import { frameEventId, frameOrganisation, frameRunId, frameSequence } from './frame.js';
 import { IdIndexError } from './id-index/id-index-error.js';
 import { IdIndexReader } from './id-index/id-index-reader.js';

@@ -1,12 +1,12 @@
 /**
  * Reads the log as it lies there, for `collector verify`: where the collector stops at the first frame that does not
- * hold (segment-reader.ts), this goes on behind it, and tells what lies in between.
+ * hold (log-frames.ts), this goes on behind it, and tells what lies in between.
  *
  * A frame that holds is one with a plausible size and its checksum. Behind one that does not, the next one that holds
  * is searched for byte by byte. No sender can make such a frame inside an event: a header has zero bytes, and JSON text
  * has none (RFC 8259).
  */
-import type { Files } from './files.js';
+import type { Files } from '../../files.js';
 import { checksumHolds, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
 import { judgeTail, type Tail } from './recovery.js';
 import { SEGMENT_HEADER_BYTES } from './segment.js';

@@ -2,7 +2,8 @@
 import { hash } from 'node:crypto';
 import path from 'node:path';
 import { StoreDamaged, type StoredEntry } from '../store.js';
-import { exists, type Files } from './files.js';
+import { counted } from '../../counted.js';
+import { exists, type Files } from '../../files.js';
 import { decodeFrame } from './frame.js';
 import { IdIndexReader } from './id-index/id-index-reader.js';
 import type { Tail } from './recovery.js';
@@ -87,11 +88,6 @@ export function* inspectLedger(
     };
     return undefined;
   }
-}
-
-/** A number of things, in words: `1 segment`, `2 segments`. */
-export function counted(number: number, thing: string, things = `${thing}s`): string {
-  return `${number} ${number === 1 ? thing : things}`;
 }
 
 const BLOCK_BYTES = 4096;

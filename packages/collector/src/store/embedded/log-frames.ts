@@ -1,5 +1,5 @@
 /** The frames of the log in order, across segments and in bounded memory, each with its checksum and sequence checked. */
-import type { Files } from './files.js';
+import type { Files } from '../../files.js';
 import { checksumHolds, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
 import { judgeTail, type Tail } from './recovery.js';
 import { damagedAt, encodeSegmentHeader, SEGMENT_HEADER_BYTES, type Segment } from './segment.js';

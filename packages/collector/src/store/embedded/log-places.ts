@@ -4,7 +4,7 @@
 import path from 'node:path';
 import type { AskedEvents, EventPlaces, LogPart } from '../event-places.js';
 import { ID_BYTES, type FoundEvent, type PassedEntry, type Place, type ReadEvents } from '../event-log.js';
-import { exists, type Files } from './files.js';
+import { exists, type Files } from '../../files.js';
 import { frameEventId, frameOrganisation, frameRunId, frameSequence } from './frame.js';
 import { PassedFrames } from './frame-views.js';
 import { IdIndexError } from './id-index/id-index-error.js';

@@ -17,7 +17,7 @@ import {
 } from '../event-log.js';
 import type { StoredEntry, StoredEvent } from '../store.js';
 import { EventFinder } from './event-finder.js';
-import type { Files } from './files.js';
+import type { Files } from '../../files.js';
 import {
   checksumHolds,
   decodeFrame,

@@ -1,5 +1,5 @@
 /** Judges what stands behind the last readable frame: nothing, a torn tail, or damage to what was durable. */
-import type { Files } from './files.js';
+import type { Files } from '../../files.js';
 import { checksumHolds, frameDurableBefore, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
 
 export type Tail =

@@ -12,7 +12,7 @@ import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { CommitUnknown, LogChanged, NotCommitted, type StoreDamaged } from '../store.js';
 import type { Cursor } from '../event-log.js';
-import type { Files, HeldFile, NamedFile } from './files.js';
+import type { Files, HeldFile, NamedFile } from '../../files.js';
 import {
   frameDurableBefore,
   frameIsOwn,

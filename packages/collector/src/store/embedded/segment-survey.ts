@@ -8,7 +8,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import { systemCode } from '../../system-code.js';
-import type { Files } from './files.js';
+import type { Files } from '../../files.js';
 import { frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, segmentName } from './segment.js';
 

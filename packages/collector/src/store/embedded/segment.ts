@@ -19,7 +19,7 @@
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import { StoreDamaged } from '../store.js';
-import type { Files } from './files.js';
+import type { Files } from '../../files.js';
 
 export const SEGMENT_HEADER_BYTES = 64;
 const MAGIC = 'CLINEVNT';

@@ -12,7 +12,7 @@
 import path from 'node:path';
 import { systemCode } from '../../system-code.js';
 import { HeadMoved, type TreeReader, type TreeStore } from '../tree-store.js';
-import type { Files } from './files.js';
+import type { Files } from '../../files.js';
 
 const HASH_BYTES = 32;
 /** Checkpoints are short; a file larger than this is none. */

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
-import { nodeFiles } from '../../../src/store/embedded/files.js';
+import { nodeFiles } from '../../../src/files.js';
 import { frameSequence } from '../../../src/store/embedded/frame.js';
 import { readFrames } from '../../../src/store/embedded/log-frames.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { isLocked, lockDirectory, DirectoryInUse } from '../../../src/store/embedded/directory-lock.js';
 import { EmbeddedStore, type Held } from '../../../src/store/embedded/embedded-store.js';
-import { nodeFiles, type Files } from '../../../src/store/embedded/files.js';
+import { nodeFiles, type Files } from '../../../src/files.js';
 import { IdIndex } from '../../../src/store/embedded/id-index/id-index.js';
 import { inspectLedger } from '../../../src/store/embedded/inspection.js';
 import { CommitUnknown, StoreDamaged, type Candidate } from '../../../src/store/store.js';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { nodeFiles, type Files } from '../../../src/store/embedded/files.js';
+import { nodeFiles, type Files } from '../../../src/files.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
 import type { FoundEntries, SoughtId } from '../../../src/store/event-log.js';
 import { StoreDamaged } from '../../../src/store/store.js';

@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
-import { nodeFiles } from '../../../src/store/embedded/files.js';
+import { nodeFiles } from '../../../src/files.js';
 import { decodeFrame, frameSize } from '../../../src/store/embedded/frame.js';
 import { readToEnd } from '../../../src/store/embedded/log-frames.js';
 import { listSegments, SEGMENT_HEADER_BYTES } from '../../../src/store/embedded/segment.js';

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { nodeFiles } from '../../../src/store/embedded/files.js';
+import { nodeFiles } from '../../../src/files.js';
 import { ForensicReader } from '../../../src/store/embedded/forensic-reader.js';
 import { frameEventId, frameSequence } from '../../../src/store/embedded/frame.js';
 import { surveySegments } from '../../../src/store/embedded/segment-survey.js';

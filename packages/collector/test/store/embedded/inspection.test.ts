@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import { nodeFiles } from '../../../src/store/embedded/files.js';
+import { nodeFiles } from '../../../src/files.js';
 import { frameSize } from '../../../src/store/embedded/frame.js';
 import { inspectLedger } from '../../../src/store/embedded/inspection.js';
 import { temporaryDirectory } from '../../running/collector-process.js';

@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
-import { nodeFiles, type Files } from '../../../src/store/embedded/files.js';
+import { nodeFiles, type Files } from '../../../src/files.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
 import { segmentPieces } from '../../../src/store/embedded/log-frames.js';
 import { SEGMENT_HEADER_BYTES, listSegments } from '../../../src/store/embedded/segment.js';

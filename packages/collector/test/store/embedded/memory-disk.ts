@@ -7,7 +7,7 @@
  * kernel calls the pages clean though they never reached the disk: a later flush does not bring them there.
  */
 import path from 'node:path';
-import type { Files } from '../../../src/store/embedded/files.js';
+import type { Files } from '../../../src/files.js';
 
 export const SECTOR_BYTES = 512;
 

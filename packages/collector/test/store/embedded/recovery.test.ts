@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { nodeFiles } from '../../../src/store/embedded/files.js';
+import { nodeFiles } from '../../../src/files.js';
 import { encodeFrame, frameSize, HEADER_BYTES } from '../../../src/store/embedded/frame.js';
 import { judgeTail, type Tail } from '../../../src/store/embedded/recovery.js';
 import { temporaryDirectory } from '../../running/collector-process.js';

@@ -1,11 +1,11 @@
 /** In words, what became of an event or of a stretch of the log: for `collector verify`. */
-import type { EventFault } from '../integrity/audit.js';
-import { commitmentOf, HASH_BYTES, leafHash, type HashSource } from '../integrity/merkle.js';
-import type { Rest } from '../store/embedded/forensic-reader.js';
-import { checksumHolds, plausibleSize } from '../store/embedded/frame.js';
-import { alteredFields, eventIdText, partsOf } from '../store/embedded/frame-parts.js';
-import { counted } from '../store/embedded/inspection.js';
-import { eventRange, type VerifyFinding } from './verify-findings.js';
+import type { EventFault } from '../../integrity/audit.js';
+import { commitmentOf, HASH_BYTES, leafHash, type HashSource } from '../../integrity/merkle.js';
+import type { Rest } from './forensic-reader.js';
+import { checksumHolds, plausibleSize } from './frame.js';
+import { alteredFields, eventIdText, partsOf } from './frame-parts.js';
+import { counted } from '../../counted.js';
+import { eventRange, type VerifyFinding } from '../log-audit.js';
 
 /** Where something lies in the log. */
 export interface Place {

@@ -1,13 +1,13 @@
 /**
  * The reading of a log from its beginning to its end for `collector verify`, and what is told of it: see
- * verification.ts for the order in which things are read.
+ * cli/verification.ts for the order in which things are read.
  */
 import fs from 'node:fs';
 import path from 'node:path';
 import { hash } from 'node:crypto';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
-import { Audit, type EventFault, type Verdict } from '../integrity/audit.js';
-import { HASH_BYTES, leafHash } from '../integrity/merkle.js';
+import { Audit, type EventFault, type Verdict } from '../../integrity/audit.js';
+import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
 import {
   frameCommitment,
   frameDurableBefore,
@@ -17,19 +17,14 @@ import {
   framePayloadLength,
   frameReceivedAt,
   frameSalted,
-} from '../store/embedded/frame.js';
-import { headerHolds } from '../store/embedded/frame-parts.js';
-import { exists, type Files } from '../store/embedded/files.js';
-import {
-  ForensicReader,
-  type Question,
-  type Rest,
-  type WholeFrame,
-} from '../store/embedded/forensic-reader.js';
-import { counted } from '../store/embedded/inspection.js';
-import { SEGMENT_HEADER_BYTES } from '../store/embedded/segment.js';
-import { surveySegments } from '../store/embedded/segment-survey.js';
-import type { TreeReader } from '../store/tree-store.js';
+} from './frame.js';
+import { headerHolds } from './frame-parts.js';
+import { exists } from '../../files.js';
+import { ForensicReader, type Question, type Rest, type WholeFrame } from './forensic-reader.js';
+import { counted } from '../../counted.js';
+import { SEGMENT_HEADER_BYTES } from './segment.js';
+import { surveySegments } from './segment-survey.js';
+import type { TreeReader } from '../tree-store.js';
 import {
   alteredFinding,
   misplacedFinding,
@@ -41,11 +36,17 @@ import {
   type FrameBytes,
   type LogEnd,
 } from './event-findings.js';
-import type { AccessLogCheck } from './access-log-check.js';
-import type { CheckedRoot, SignedCheckpoints } from './signed-checkpoints.js';
+import type {
+  AuditedLog,
+  AuditedRoots,
+  AuditOptions,
+  CheckedRoot,
+  FindingList,
+  HeadListener,
+  VerifyFinding,
+  Waiting,
+} from '../log-audit.js';
 import { rootFindings, tileFindings } from './tree-findings.js';
-import type { VerifyFinding, VerifyFindings } from './verify-findings.js';
-import type { Waiting } from './waiting-events.js';
 
 const CHUNK = 4096;
 /** Places are numbers that hold both, the segment in front. */
@@ -59,26 +60,9 @@ interface Suspect {
   readonly before: number | undefined;
 }
 
-export interface ReadingOptions {
-  readonly dataDir: string;
-  readonly files: Files;
-  /** Events read so far, and of how many, about. */
-  readonly onProgress: (events: number, of: number) => void;
-}
-
-export interface ReadLog {
-  /** How many events stand in the log. */
-  readonly events: number;
-  /** With the log's own entries. */
-  readonly entries: number;
-  /** How many of them lie behind the largest checkpoint. */
-  readonly unsigned: number;
-  readonly waiting: Waiting | undefined;
-}
-
 /** One reading of the log from its beginning to its end, against the tree and the checkpoints. */
 export class LogReading {
-  readonly #options: ReadingOptions;
+  readonly #options: AuditOptions;
   readonly #tree: TreeReader;
   readonly #audit: Audit<CheckedRoot>;
   readonly #reader: ForensicReader;
@@ -108,10 +92,10 @@ export class LogReading {
   readonly #ends: number[] = [];
 
   constructor(
-    options: ReadingOptions,
+    options: AuditOptions,
     tree: TreeReader,
-    { roots, newest }: SignedCheckpoints,
-    private readonly accessLog: AccessLogCheck,
+    { roots, newest }: AuditedRoots,
+    private readonly accessLog: HeadListener,
   ) {
     this.#options = options;
     this.#tree = tree;
@@ -129,7 +113,7 @@ export class LogReading {
    * the one that was signed: every frame has to stand in its place, from the first event to the last, and every signed
    * root has to come out of them.
    */
-  async tell(findings: VerifyFindings): Promise<ReadLog> {
+  async tell(findings: FindingList): Promise<AuditedLog> {
     await this.#read();
     const verdict = await this.#audit.finish();
     const found = findings.faults;
@@ -260,7 +244,7 @@ export class LogReading {
     return stored?.equals(leaf) ?? false;
   }
 
-  async #tellRests({ gaps }: Verdict<CheckedRoot>, findings: VerifyFindings): Promise<void> {
+  async #tellRests({ gaps }: Verdict<CheckedRoot>, findings: FindingList): Promise<void> {
     const byRest = new Map(gaps.map((gap) => [gap.reference, gap]));
     for (const [i, { rest, before }] of this.#rests.entries()) {
       const gap = byRest.get(i);
@@ -282,14 +266,14 @@ export class LogReading {
   }
 
   /** Segments whose places fit no others. Where events are missing or were slipped in, that is the thing to tell. */
-  #tellPlaces(findings: VerifyFindings): void {
+  #tellPlaces(findings: FindingList): void {
     for (const { rest } of this.#rests) {
       const finding = placeFinding(rest, this.#fileOf(rest.segment, rest.position));
       if (finding !== undefined) findings.add(finding);
     }
   }
 
-  async #tellEvents(verdict: Verdict<CheckedRoot>, findings: VerifyFindings): Promise<void> {
+  async #tellEvents(verdict: Verdict<CheckedRoot>, findings: FindingList): Promise<void> {
     const end = this.#logEnd(verdict);
     for (const fault of verdict.events) {
       const finding = await this.#eventFinding(fault, end);
@@ -339,7 +323,7 @@ export class LogReading {
   }
 
   /** Addresses are where the id index finds events. Damage moves them, and is the thing to tell then. */
-  #tellAddresses(findings: VerifyFindings): void {
+  #tellAddresses(findings: FindingList): void {
     let [address, own] = [0, 0];
     for (const [i, { name, base, ownBefore }] of this.#reader.segments.entries()) {
       if (base !== address || ownBefore !== own) {

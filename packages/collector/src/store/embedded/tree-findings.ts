@@ -1,10 +1,9 @@
 /** In words, what signed roots and stored hashes say against a log or against themselves: for `collector verify`. */
-import type { RootVerdict, Verdict } from '../integrity/audit.js';
-import { HASH_BYTES, TILE_HASHES } from '../integrity/merkle.js';
-import { leavesBelow, type HashFault } from '../integrity/rooted-tree.js';
-import { counted } from '../store/embedded/inspection.js';
-import type { CheckedRoot } from './signed-checkpoints.js';
-import { eventRange, type VerifyFinding } from './verify-findings.js';
+import type { RootVerdict, Verdict } from '../../integrity/audit.js';
+import { HASH_BYTES, TILE_HASHES } from '../../integrity/merkle.js';
+import { leavesBelow, type HashFault } from '../../integrity/rooted-tree.js';
+import { counted } from '../../counted.js';
+import { eventRange, type CheckedRoot, type VerifyFinding } from '../log-audit.js';
 
 type Roots = readonly RootVerdict<CheckedRoot>[];
 

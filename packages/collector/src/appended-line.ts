@@ -7,7 +7,7 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
-import { systemCode } from '../../system-code.js';
+import { systemCode } from './system-code.js';
 
 const { O_RDWR, O_APPEND, O_NOFOLLOW, O_CREAT, O_EXCL } = fs.constants;
 const APPENDING = O_RDWR | O_APPEND | O_NOFOLLOW;

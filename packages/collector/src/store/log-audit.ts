@@ -1,0 +1,99 @@
+/**
+ * The audit of a whole log for `collector verify`, as a driver makes it: what goes in and what comes out. It goes on
+ * behind damage, and says in words what became of each event.
+ */
+import type { SignedRoot } from '../integrity/rooted-tree.js';
+import type { Files } from '../files.js';
+
+/** A promise to scripts. */
+type VerifyKind =
+  /** An event, its frame or the header of a segment is not what was written. */
+  | 'altered'
+  | 'missing'
+  | 'inserted'
+  | 'reordered'
+  /** The log is not the one that a checkpoint was signed over, and nothing tells which of its events are not. */
+  | 'forked'
+  /** The hashes beside the log are not its hashes. */
+  | 'tile_altered'
+  | 'checkpoint_invalid'
+  | 'checkpoint_missing'
+  | 'unreadable'
+  /** `access.log` does not come to the heads in the log. */
+  | 'access_log_altered'
+  /** No fault. */
+  | 'note';
+
+/** What `collector verify` finds: all that a finding has is a promise to scripts too. */
+export interface VerifyFinding {
+  readonly kind: VerifyKind;
+  readonly sequence?: number;
+  readonly event_id?: string;
+  readonly file?: string;
+  readonly offset?: number;
+  readonly message: string;
+}
+
+/** Takes findings. */
+export interface FindingList {
+  add(finding: VerifyFinding): void;
+  /** To be called when the log was seen to be the one that was signed: that nothing was found shows nothing. */
+  confirm(): void;
+  /** How many there are besides notes. */
+  readonly faults: number;
+  /** Faults that are only counted. */
+  unlisted: number;
+}
+
+/** `event 7`, or `events 7 to 9`. */
+export function eventRange(sequence: number, count: number): string {
+  return count === 1 ? `event ${sequence}` : `events ${sequence} to ${sequence + count - 1}`;
+}
+
+/** A checkpoint of this log. */
+export interface CheckedRoot extends SignedRoot {
+  readonly origin: string;
+  /** Where it was found first. */
+  readonly source: string;
+  readonly file: string;
+  /** Whether it, or another one that says the same, was kept outside of the data directory. */
+  outside: boolean;
+}
+
+/** The checkpoints that a log is held against. */
+export interface AuditedRoots {
+  readonly roots: readonly CheckedRoot[];
+  /** The largest of the data directory. */
+  readonly newest: CheckedRoot | undefined;
+}
+
+/** Is told of each head of the access log that stands in the log. */
+export interface HeadListener {
+  head(sequence: number, body: Buffer): void;
+}
+
+/** Entries behind the largest checkpoint. */
+export interface Waiting {
+  /** Of the first of them. */
+  readonly sequence: number;
+  /** When it was received, and when the latest of them was, in ms since 1970. */
+  readonly oldest: number;
+  newest: number;
+}
+
+export interface AuditOptions {
+  readonly dataDir: string;
+  readonly files: Files;
+  /** Events read so far, and of how many, about. */
+  readonly onProgress: (events: number, of: number) => void;
+}
+
+export interface AuditedLog {
+  /** How many events stand in the log. */
+  readonly events: number;
+  /** With the log's own entries. */
+  readonly entries: number;
+  /** How many of them lie behind the largest checkpoint. */
+  readonly unsigned: number;
+  readonly waiting: Waiting | undefined;
+}
