@@ -262,7 +262,8 @@ export class Catalogue {
     const found = await log.find(organisation, id);
     return this.#ask(() => {
       const own = this.#nameId(organisation);
-      if (found === undefined || own === undefined || found.sequence >= this.cursor.sequence) return undefined;
+      if (found === undefined || own === undefined || found.sequence >= this.cursor.sequence)
+        return undefined;
       const [row, isRun, record] = isNoId(found.runId)
         ? (this.#first(
             `SELECT run.id, is_run, record FROM runless JOIN run ON run.id = runless.run

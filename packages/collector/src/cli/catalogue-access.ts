@@ -3,9 +3,8 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { Catalogue, CatalogueBusy, CatalogueDamaged, CatalogueFault } from '../catalogue/catalogue.js';
-import { nodeFiles } from '../store/embedded/files.js';
-import { LogReader } from '../store/embedded/log-reader.js';
 import { BEGINNING, type Cursor, type EventLog } from '../store/event-log.js';
+import { openStore } from '../store/open.js';
 import { StoreDamaged } from '../store/store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { ProgressBar } from './progress-bar.js';
@@ -34,7 +33,7 @@ const ATTEMPTS = 5;
  *   of the signal.
  */
 export async function openCatalogue(request: CatalogueRequest): Promise<CatalogueAccess> {
-  const log = new LogReader(request.dataDir, nodeFiles);
+  const log = openStore(request.dataDir).events;
   try {
     return await inDataDirectory(request, log);
   } catch (error) {
