@@ -19,13 +19,13 @@ import { holderOf, noteHolder } from './lock-holder.js';
 import { idBytes, isNoId } from './log-batch.js';
 import { unpackEntries, type EventEntry } from './packed-entries.js';
 import { unpackSummary } from './packed-summary.js';
-import { queryOf, type RunFilter } from './run-filter.js';
+import { queryOf, type FeedbackAsked, type RunFilter } from './run-filter.js';
 import type { RunSummary } from './run-summary.js';
 import { listing, Tables, type Row } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
 
 export { CatalogueBusy, CatalogueDamaged, CatalogueFault };
-export type { Cursor, EventEntry, EventLog, RunFilter, RunSummary, Updated, UpdateOptions };
+export type { Cursor, EventEntry, EventLog, FeedbackAsked, RunFilter, RunSummary, Updated, UpdateOptions };
 
 export interface CatalogueOptions {
   /** Where the file is made: for its owner alone, as is the directory when it is made. */
@@ -194,13 +194,19 @@ export class Catalogue {
     }
   }
 
-  /** How many records match; the order and the limit of the filter make no difference. */
+  /** How many records match; the order makes no difference. With a limit, no more than it are counted. */
   count(filter: RunFilter = {}): number {
     return this.#ask(() => {
       this.#checkSettled();
       const query = queryOf(filter, (text) => this.#nameId(text));
       if (query === undefined) return 0;
-      return Number(this.#first(`SELECT count(*) FROM run ${query.where}`, ...query.values)?.[0]);
+      const { where, values } = query;
+      const { limit } = filter;
+      const sql =
+        limit === undefined
+          ? `SELECT count(*) FROM run ${where}`
+          : `SELECT count(*) FROM (SELECT 1 FROM run ${where} LIMIT ${limit})`;
+      return Number(this.#first(sql, ...values)?.[0]);
     });
   }
 
@@ -220,6 +226,31 @@ export class Catalogue {
         ${own === undefined ? '' : 'AND organisation = ?'} ORDER BY record, is_run DESC, organisation LIMIT ?`;
       const values = [bound('0'), bound('f'), ...(own === undefined ? [] : [own]), most];
       return this.#all(sql, ...values).map((row) => this.#runOf(row));
+    });
+  }
+
+  /** All that have an event. */
+  organisations(): string[] {
+    return this.#ask(() => {
+      const names: string[] = [];
+      const sql = 'SELECT min(organisation) FROM run INDEXED BY run_organisation WHERE organisation > ?';
+      for (let id = 0; ;) {
+        const next = this.#first(sql, id)?.[0];
+        if (typeof next !== 'number') return names;
+        names.push(this.#name(next));
+        id = next;
+      }
+    });
+  }
+
+  /** The ids before and behind one among those of all records. */
+  neighbours(recordId: string): string[] {
+    return this.#ask(() => {
+      const id = idBytes(recordId);
+      const rows = ['< ? ORDER BY record DESC', '> ? ORDER BY record'].map((which) =>
+        this.#first(`SELECT record FROM run INDEXED BY run_record WHERE record ${which} LIMIT 1`, id),
+      );
+      return rows.flatMap((row) => (row === undefined ? [] : uuidText(row[0] as Uint8Array)));
     });
   }
 

@@ -11,7 +11,7 @@ import {
   type ColumnSource,
 } from '../records/exports/record-columns.js';
 import type { RunSelection } from '../records/run-groups.js';
-import { idFrom, instantFrom, organisationFrom } from './event-arguments.js';
+import { instantFrom, organisationFrom, runIdFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
 
@@ -39,6 +39,7 @@ export interface RecordFilter {
 }
 
 export interface RecordsRequest {
+  /** Its record id may be the beginning of one. */
   readonly selection: RunSelection;
   /** What only shows once a record is made. */
   readonly filter: RecordFilter;
@@ -57,7 +58,7 @@ const BOM_IS_FOR = '--bom: only --format csv can have a byte order mark';
 export function requestFrom(options: RecordsOptions, onTerminal: boolean): RecordsRequest {
   const { run, organisation, model, since, until, after, incomplete = false } = options;
   const selection: RunSelection = {
-    ...(run !== undefined && { recordId: idFrom('--run', run) }),
+    ...(run !== undefined && { recordId: runIdFrom('--run', run).id }),
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
     ...(after !== undefined && { after: sequenceFrom(after) }),
     ...(since !== undefined && { since: instantFrom('--since', since) }),
