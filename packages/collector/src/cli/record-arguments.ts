@@ -11,7 +11,8 @@ import {
   type ColumnSource,
 } from '../records/exports/record-columns.js';
 import type { RunSelection } from '../records/run-groups.js';
-import { instantFrom, organisationFrom, runIdFrom } from './event-arguments.js';
+import type { Clock } from '../records/report/run-moments.js';
+import { clockFrom, instantFrom, organisationFrom, runIdFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
 
@@ -21,6 +22,7 @@ export interface RecordsOptions {
   readonly model?: string;
   readonly since?: string;
   readonly until?: string;
+  readonly clock?: string;
   readonly after?: string;
   readonly incomplete?: true;
   readonly full?: true;
@@ -32,7 +34,15 @@ export interface RecordsOptions {
   readonly json?: true;
 }
 
+/** For records that are picked by when they began. Times in milliseconds since 1970; `until` is not part of it. */
+interface BeganWithin {
+  readonly since: number;
+  readonly until: number;
+}
+
 export interface RecordFilter {
+  /** By the sender's clock; undefined where that does not matter. */
+  readonly began?: BeganWithin;
   readonly incomplete: boolean;
   /** MODEL_ID or MODEL_ID@VERSION. */
   readonly model: string | undefined;
@@ -48,6 +58,8 @@ export interface RecordsRequest {
   /** A file, or with `byDay` a directory; undefined for standard output. */
   readonly out: string | undefined;
   readonly byDay: boolean;
+  /** By which records are picked, and go to a day. */
+  readonly clock: Clock;
   readonly tempDir: string;
 }
 
@@ -56,17 +68,15 @@ const BOM_IS_FOR = '--bom: only --format csv can have a byte order mark';
 
 /** @param onTerminal whether standard output is one. */
 export function requestFrom(options: RecordsOptions, onTerminal: boolean): RecordsRequest {
-  const { run, organisation, model, since, until, after, incomplete = false } = options;
+  const { run, organisation, model, after, incomplete = false } = options;
+  const clock = clockFrom(options.clock) ?? 'received';
+  const period = periodFrom(options);
   const selection: RunSelection = {
     ...(run !== undefined && { recordId: runIdFrom('--run', run).id }),
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
     ...(after !== undefined && { after: sequenceFrom(after) }),
-    ...(since !== undefined && { since: instantFrom('--since', since) }),
-    ...(until !== undefined && { until: instantFrom('--until', until) }),
+    ...(clock === 'received' && period),
   };
-  if (selection.since !== undefined && selection.until !== undefined && selection.since > selection.until) {
-    throw usage(`--since: ${since} is later than --until ${until}`);
-  }
   if (model === '') throw usage('--model: "" is no model');
   const out = options.out === undefined ? undefined : path.resolve(options.out);
   const { partition } = options;
@@ -75,12 +85,34 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
   if (partition !== undefined && out === undefined) throw usage('--partition: --out has to name a directory');
   return {
     selection,
-    filter: { incomplete, model },
+    filter: { incomplete, model, ...(clock === 'sender' && { began: beganWithin(period) }) },
     format: formatFrom(options, onTerminal),
     out: out === undefined ? undefined : newPlace(out),
     byDay: partition === 'day',
+    clock,
     tempDir: directoryFrom(options.tempDir ?? os.tmpdir()),
   };
+}
+
+function periodFrom({ since, until }: RecordsOptions): { since?: number; until?: number } {
+  const period = {
+    ...(since !== undefined && { since: instantFrom('--since', since) }),
+    ...(until !== undefined && { until: instantFrom('--until', until) }),
+  };
+  if (period.since !== undefined && period.until !== undefined && period.since > period.until) {
+    throw usage(`--since: ${since} is later than --until ${until}`);
+  }
+  return period;
+}
+
+function beganWithin({
+  since = -Infinity,
+  until = Infinity,
+}: {
+  since?: number;
+  until?: number;
+}): BeganWithin {
+  return { since, until };
 }
 
 function formatFrom(
@@ -110,9 +142,14 @@ function formatFrom(
   return { ...found, name, load: (bom && found.loadWithBom) ?? found.load };
 }
 
-export function isWanted({ incomplete, model }: RecordFilter, record: ColumnSource): boolean {
+/** @param began when the record began by the sender's clock; asked for only where it matters. */
+export function isWanted(filter: RecordFilter, record: ColumnSource, began: () => number): boolean {
+  const { incomplete, model, began: period } = filter;
   if (incomplete && record.metadata.completeness.level !== 'incomplete') return false;
-  return model === undefined || isOfModel(record, model);
+  if (model !== undefined && !isOfModel(record, model)) return false;
+  if (period === undefined) return true;
+  const at = began();
+  return at >= period.since && at < period.until;
 }
 
 /** An id may have an @ in it as well. */

@@ -1,5 +1,6 @@
 /** What the main thread and those that make records say to each other. Nothing of a payload but finished pieces. */
 import type { Linked } from '../records/run-groups.js';
+import type { Clock } from '../records/report/run-moments.js';
 import type { PlacesShare } from '../store/open.js';
 import type { RecordFilter } from './record-arguments.js';
 import type { PlacedPiece } from './record-pieces.js';
@@ -9,7 +10,8 @@ export interface ThreadSettings {
   /** As `--format` names it. */
   readonly format: string;
   readonly filter: RecordFilter;
-  readonly byDay: boolean;
+  /** The clock whose days the files are of; undefined when all goes to one file. */
+  readonly daysBy: Clock | undefined;
   readonly places: PlacesShare;
 }
 

@@ -6,6 +6,7 @@ import { UNLINKED } from '../records/nesting.js';
 import { eventBatchesOf, outsideParents, windowsOf } from '../records/record-windows.js';
 import { idBytes, isNoId } from '../records/run-entry.js';
 import type { EventBody } from '../records/event-body.js';
+import { beganBySender } from '../records/report/run-moments.js';
 import type { RunEvent } from '../records/run-event.js';
 import { runsIn } from '../records/sorted-runs.js';
 import { LogPlaces } from '../store/open.js';
@@ -17,12 +18,12 @@ import { PieceMaker } from './record-pieces.js';
 
 const port = parentPort;
 if (port === null) throw new Error('this file is for a thread');
-const { dataDir, format: name, filter, byDay, places } = workerData as ThreadSettings;
+const { dataDir, format: name, filter, daysBy, places } = workerData as ThreadSettings;
 const format = await FORMATS[name]?.load();
 if (format === undefined) throw new RangeError(`there is no format ${name}`);
 const log = LogPlaces.beside(dataDir, nodeFiles, places);
 const reader = format.reader();
-const maker = new PieceMaker(format, byDay, (run) => isWanted(filter, run));
+const maker = new PieceMaker(format, daysBy, (run) => isWanted(filter, run, () => beganBySender(run)));
 /** Who waits for answers: they come in the order of the questions. */
 const answered: ((runs: readonly (string | null | undefined)[]) => void)[] = [];
 

@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { recordsOf, windowsOf } from '../records/record-windows.js';
 import type { RunGroups } from '../records/run-groups.js';
+import { momentsOf } from '../records/report/run-moments.js';
 import { openCatalogue } from './catalogue-access.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { notThere, recordMeant, runIdFrom } from './event-arguments.js';
@@ -29,7 +30,8 @@ Examples:
   $ collector records --after 120000 --out changed.ndjson
 
 Records come in the order of their first event in the log. --since and --until are about when the collector had an event:
-a record is there whole when one of its events was received then. --after takes the sequence that an earlier call told,
+a record is there whole when one of its events was received then. With --clock sender they are about when it began by its
+sender's clock, and --partition day goes by the same: so it is for past events that were imported. --after takes the sequence that an earlier call told,
 and gives each record that has a newer event, whole and anew: what it gives replaces the record of the same organisation
 and record_id. A record without a run is to be dropped once its event stands in another (docs/EXPORTS.md).
 
@@ -49,6 +51,10 @@ export function command(): Command {
     .option('--model <id>', 'only records of this model: MODEL_ID or MODEL_ID@VERSION')
     .option('--since <time>', 'only records with an event received at this instant or later')
     .option('--until <time>', 'only records with an event received before this instant')
+    .option(
+      '--clock <which>',
+      'received, or sender: by when a record began, also for its day (default: received)',
+    )
     .option('--after <sequence>', 'only records with an event of a higher sequence')
     .option('--incomplete', 'only records whose completeness is "incomplete"')
     .option('--full', 'with --run: show every text whole, as text that a pager can show')
@@ -90,9 +96,21 @@ class Export {
   }
 
   async run(): Promise<void> {
-    const { run, organisation, model, since, until, after, incomplete, format, out, partition, json } =
+    const { run, organisation, model, since, until, clock, after, incomplete, format, out, partition, json } =
       this.#options;
-    const filter = { run, organisation, model, since, until, after, incomplete, format, out, partition };
+    const filter = {
+      run,
+      organisation,
+      model,
+      since,
+      until,
+      clock,
+      after,
+      incomplete,
+      format,
+      out,
+      partition,
+    };
     const nothing = this.#request.out === undefined ? '' : '; no file was written';
     await readRuns(
       {
@@ -131,7 +149,7 @@ class Export {
     const newest = groups.nextSequence - 1;
     const { after = 0 } = selection;
     if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
-    this.#done.next_after = selection.until === undefined ? newest : null;
+    this.#done.next_after = this.#options.until === undefined ? newest : null;
     await this.#give(reading, groups);
     if (this.#done.records > 0) return;
     const { organisation, model } = this.#options;
@@ -146,7 +164,7 @@ class Export {
       const isNarrowed = [organisation, since, until, after].some((each) => each !== undefined);
       throw notThere({ what: 'run', id: recordId, dataDir: this.#config.dataDir, isNarrowed });
     }
-    const { format, filter, byDay } = this.#request;
+    const { format, filter, byDay, clock } = this.#request;
     if (format === undefined) {
       await this.#show(reading, groups);
       return;
@@ -155,7 +173,13 @@ class Export {
     const bar = reading.eventBar();
     const { dataDir } = this.#config;
     const places = reading.log.share;
-    const threads = new RecordThreads({ dataDir, format: format.name, filter, byDay, places });
+    const threads = new RecordThreads({
+      dataDir,
+      format: format.name,
+      filter,
+      daysBy: byDay ? clock : undefined,
+      places,
+    });
     try {
       let seen = 0;
       for await (const { pieces, passed } of threads.pieces(groups, signal)) {
@@ -185,7 +209,7 @@ class Export {
     const textOf = isFull ? fullTimeline : timeline;
     for (const window of windowsOf(groups.runs())) {
       for (const record of await recordsOf(log, window, (run) => groups.linksOf(window[run]))) {
-        if (!isWanted(this.#request.filter, record)) continue;
+        if (!isWanted(this.#request.filter, record, () => momentsOf(record, 'sender').began)) continue;
         process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${textOf(record, columns)}`);
         givenOut.events += record.metadata.events.length;
       }

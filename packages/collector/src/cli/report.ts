@@ -127,7 +127,7 @@ class Making {
       for (const window of windowsOf(groups.runs())) {
         for (const record of await recordsOf(reading.log, window, (run) => groups.linksOf(window[run]))) {
           seen += record.metadata.events.length;
-          if (!isWanted({ incomplete: false, model }, record)) continue;
+          if (!isWanted({ incomplete: false, model }, record, () => NaN)) continue;
           report.add(record);
           reading.givenOut.events += record.metadata.events.length;
         }

@@ -15,6 +15,7 @@ interface Column {
   readonly of: (run: RunSummary, view: RunView) => string;
   /** To so few characters it is cut on a terminal; undefined where a part of it would say nothing. */
   readonly least?: number;
+  readonly cut?: (text: string, width: number) => string;
   /** On a terminal left out where no run of the list says anything in it. */
   readonly isRare?: true;
 }
@@ -33,16 +34,16 @@ const COLUMNS: readonly Column[] = [
   { heading: 'RUN', of: (run, { idOf }) => idOf(run) },
   { heading: 'BEGAN (UTC)', of: ({ began }, { clock }) => minuteText(began[clock]) },
   { heading: 'ORGANISATION', of: ({ organisation }) => legible(organisation), least: LEAST },
-  { heading: 'MODEL', of: (run) => modelText(run), least: LEAST },
-  { heading: 'USER', of: ({ userId }) => nameText(userId), least: LEAST },
-  { heading: 'TARGET', of: ({ targetId }) => nameText(targetId), least: LEAST },
+  { heading: 'MODEL', of: (run) => modelText(run), least: 14, cut: cutModel },
+  { heading: 'USER', of: ({ userId }) => nameText(userId), least: 10 },
+  { heading: 'TARGET', of: ({ targetId }) => nameText(targetId), least: 12 },
   { heading: 'OUTCOME', of: ({ outcome }) => (outcome === 'none' ? NONE : OUTCOME_TEXT[outcome]) },
   { heading: 'FEEDBACK', of: (run) => feedbackText(run), least: LEAST, isRare: true },
   { heading: 'EVENTS', of: (run) => String(eventsOf(run)) },
   { heading: 'NOTE', of: (run) => noteText(run), least: LEAST, isRare: true },
 ];
 /** The first to be left out where a terminal is too narrow for all. */
-const DISPENSABLE = ['EVENTS', 'FEEDBACK', 'USER', 'ORGANISATION'];
+const DISPENSABLE = ['EVENTS', 'FEEDBACK', 'USER', 'ORGANISATION', 'TARGET'];
 const GAP = 2;
 
 /** @returns lines with a heading: all columns, nothing cut. */
@@ -50,7 +51,7 @@ export function plainTable(runs: readonly RunSummary[], view: RunView): string {
   return alignedTable(cellsOf(COLUMNS, runs, view));
 }
 
-/** @returns lines with a heading that are no wider than the terminal, unless that has less than some 50 columns. */
+/** @returns lines with a heading that are no wider than the terminal, unless that has less than some 70 columns. */
 export function fittingTable(runs: readonly RunSummary[], view: RunView, columns: number): string {
   const organisations = new Set(runs.map(({ organisation }) => organisation));
   let shown = COLUMNS.filter(
@@ -64,7 +65,7 @@ export function fittingTable(runs: readonly RunSummary[], view: RunView, columns
   }
   const cells = cellsOf(shown, runs, view);
   const widths = fitted(shown, widthsOf(cells), columns);
-  return alignedTable(cells.map((row) => row.map((cell, i) => cut(cell, widths[i] ?? 0))));
+  return alignedTable(cells.map((row) => row.map((cell, i) => (shown[i]?.cut ?? cut)(cell, widths[i] ?? 0))));
 }
 
 function cellsOf(columns: readonly Column[], runs: readonly RunSummary[], view: RunView): string[][] {
@@ -104,6 +105,16 @@ function fitted(columns: readonly Column[], natural: readonly number[], most: nu
 function cut(text: string, width: number): string {
   if (text.length <= width) return text;
   return `${text.slice(0, width - 1).replace(/[\ud800-\udbff]$/, '')}…`;
+}
+
+const LEAST_OF_MODEL = 4;
+
+/** The version stays, where it leaves room for some of the model. */
+function cutModel(text: string, width: number): string {
+  const version = text.slice(text.lastIndexOf('@'));
+  const room = width - version.length;
+  if (text.length <= width || !version.startsWith('@') || room < LEAST_OF_MODEL) return cut(text, width);
+  return cut(text.slice(0, -version.length), room) + version;
 }
 
 /** As far as people read times: 2026-03-02 08:31. */

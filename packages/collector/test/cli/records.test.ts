@@ -151,6 +151,45 @@ describe('collector records [R-711]', () => {
     expect(stdout.split('\n').length).toBeLessThan(24);
   });
 
+  test('[R-1046] picks records and their days by when they began by the clock of their senders', async () => {
+    const sentOn = (day: string) => ({ sentAt: `2026-03-${day}T08:31:01+00:00` });
+    await fill([
+      odd(1, 'inference-start', { day: 3 }),
+      odd(2, 'outcome', { day: 3, ...sentOn('07') }),
+      odd(3, 'inference-start', { run: 502, day: 3, ...sentOn('03') }),
+      odd(4, 'inference-start', { run: 503, day: 4 }),
+      odd(5, 'outcome', { run: 504, day: 4, ...sentOn('03') }),
+      // What became of it has a clock of its own.
+      odd(6, 'outcome', { run: 502, day: 4, sentAt: '1970-01-01T00:00:00Z' }),
+    ]);
+    const sent = (...args: readonly string[]) => ids('--clock', 'sender', ...args);
+    expect(await sent('--since', '2026-03-03')).toEqual([id(502), id(504)]);
+    expect(await sent('--until', '2026-03-03')).toEqual([id(501), id(503)]);
+    expect(await sent('--since', '2026-03-04')).toEqual([]);
+    expect(await ids('--until', '2026-03-05')).toEqual([]);
+    expect((await records('--clock', 'sender', '--until', '2026-03-03')).stderr).not.toContain('--after');
+    const days = async (clock: string) => {
+      const out = place(clock);
+      const args = ['--clock', clock, '--partition', 'day', '--out', out];
+      expect(await records(...args)).toMatchObject({ code: 0 });
+      return fs
+        .globSync('*/*', { cwd: out })
+        .sort()
+        .map((file) => [
+          file,
+          parsed(fs.readFileSync(path.join(out, file), 'utf8')).map(({ metadata }) => metadata.record_id),
+        ]);
+    };
+    expect(await days('sender')).toEqual([
+      ['date=2026-03-02/part-0000.ndjson', [id(501), id(503)]],
+      ['date=2026-03-03/part-0000.ndjson', [id(502), id(504)]],
+    ]);
+    expect(await days('received')).toEqual([
+      ['date=2026-03-05/part-0000.ndjson', [id(501), id(502)]],
+      ['date=2026-03-06/part-0000.ndjson', [id(503), id(504)]],
+    ]);
+  });
+
   test('[R-1044] shows all of a run with --full, also in a pipe, and nothing else in full', async () => {
     await fill();
     const { code, stdout } = await records('--run', id(501), '--full');

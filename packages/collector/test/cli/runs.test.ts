@@ -108,6 +108,10 @@ describe('the table of runs', () => {
       expect(table).toMatch(/^abcdef00 {2}2026-03-02 08:31 .*contradicted/m);
     }
     expect(fittingTable(TELLING, VIEW, 220)).toContain('sepsis-risk@4.2.0  clinician-8841  patient-30977');
+    // Of a model that is cut the version stays.
+    expect(fittingTable([listed(1, { model: 'deterioration-index' })], VIEW, 80)).toMatch(
+      / deter.*…@4\.2\.0 /,
+    );
     expect(fittingTable([listed(1)], VIEW, 220)).not.toMatch(/FEEDBACK|NOTE|ORGANISATION/);
     const two = [listed(1), listed(2, { organisation: 'ward-7' })];
     expect(fittingTable(two, VIEW, 220)).toMatch(/ORGANISATION[^]* ward-7 /);

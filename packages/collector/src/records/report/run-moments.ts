@@ -1,5 +1,6 @@
 /** When a run and its events were, by the clock that a report counts by. */
 import type { ClinicalRecord, RecordedEvent } from '@clinical-events/protocol';
+import type { AssembledRun } from '../assemble.js';
 import { epochMilliseconds, readInstant } from '../instant.js';
 import { DAY_MS } from './period-steps.js';
 
@@ -33,6 +34,12 @@ export function momentsOf({ metadata }: ClinicalRecord, clock: Clock): RunMoment
     else if (event.kind === 'outcome' && (outcome === undefined || at < outcome)) outcome = at;
   }
   return { events, began: clock === 'sender' ? (start ?? began) : began, outcome };
+}
+
+/** When a record began by the sender's clock, as {@link momentsOf} says. */
+export function beganBySender({ start, metadata }: AssembledRun): number {
+  const first = start ?? metadata.events[0];
+  return first === undefined ? NaN : epochMilliseconds(first.at);
 }
 
 function momentOf({ timestamp, received_at }: RecordedEvent, clock: Clock): number {
