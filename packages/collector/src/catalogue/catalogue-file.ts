@@ -11,7 +11,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { systemCode } from '../system-code.js';
 
 /** Counts up with every change of a table, or of what a row means. */
-const VERSION = 1;
+const VERSION = 2;
 const NAME = 'catalogue.sqlite';
 
 /** Result codes of SQLite without their extended parts: https://www.sqlite.org/rescode.html */
@@ -59,6 +59,7 @@ const TABLES = `
   CREATE INDEX run_last ON run (last_sequence);
   CREATE INDEX run_received ON run (began_received);
   CREATE INDEX run_sender ON run (began_sender);
+  CREATE INDEX run_organisation ON run (organisation, began_received);
   CREATE INDEX run_target ON run (target, began_received) WHERE target IS NOT NULL;
   CREATE INDEX run_user ON run (user, began_received) WHERE user IS NOT NULL;
   CREATE INDEX run_model ON run (model, began_received) WHERE model IS NOT NULL;

@@ -19,13 +19,13 @@ import { holderOf, noteHolder } from './lock-holder.js';
 import { idBytes, isNoId } from './log-batch.js';
 import { unpackEntries, type EventEntry } from './packed-entries.js';
 import { unpackSummary } from './packed-summary.js';
-import { queryOf, type RunFilter } from './run-filter.js';
+import { queryOf, type FeedbackAsked, type RunFilter } from './run-filter.js';
 import type { RunSummary } from './run-summary.js';
 import { listing, Tables, type Row } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
 
 export { CatalogueBusy, CatalogueDamaged, CatalogueFault };
-export type { Cursor, EventEntry, EventLog, RunFilter, RunSummary, Updated, UpdateOptions };
+export type { Cursor, EventEntry, EventLog, FeedbackAsked, RunFilter, RunSummary, Updated, UpdateOptions };
 
 export interface CatalogueOptions {
   /** Where the file is made: for its owner alone, as is the directory when it is made. */
@@ -205,13 +205,19 @@ export class Catalogue {
     }
   }
 
-  /** How many records match; the order and the limit of the filter make no difference. */
+  /** How many records match; the order makes no difference. With a limit, no more than it are counted. */
   count(filter: RunFilter = {}): number {
     return this.#ask(() => {
       this.#checkSettled();
       const query = queryOf(filter, (text) => this.#nameId(text));
       if (query === undefined) return 0;
-      return Number(this.#first(`SELECT count(*) FROM run ${query.where}`, ...query.values)?.[0]);
+      const { where, values } = query;
+      const { limit } = filter;
+      const sql =
+        limit === undefined
+          ? `SELECT count(*) FROM run ${where}`
+          : `SELECT count(*) FROM (SELECT 1 FROM run ${where} LIMIT ${limit})`;
+      return Number(this.#first(sql, ...values)?.[0]);
     });
   }
 
@@ -231,6 +237,31 @@ export class Catalogue {
         ${own === undefined ? '' : 'AND organisation = ?'} ORDER BY record, is_run DESC, organisation LIMIT ?`;
       const values = [bound('0'), bound('f'), ...(own === undefined ? [] : [own]), most];
       return this.#all(sql, ...values).map((row) => this.#runOf(row));
+    });
+  }
+
+  /** All that have an event. */
+  organisations(): string[] {
+    return this.#ask(() => {
+      const names: string[] = [];
+      const sql = 'SELECT min(organisation) FROM run INDEXED BY run_organisation WHERE organisation > ?';
+      for (let id = 0; ;) {
+        const next = this.#first(sql, id)?.[0];
+        if (typeof next !== 'number') return names;
+        names.push(this.#name(next));
+        id = next;
+      }
+    });
+  }
+
+  /** The ids before and behind one among those of all records. */
+  neighbours(recordId: string): string[] {
+    return this.#ask(() => {
+      const id = idBytes(recordId);
+      const rows = ['< ? ORDER BY record DESC', '> ? ORDER BY record'].map((which) =>
+        this.#first(`SELECT record FROM run INDEXED BY run_record WHERE record ${which} LIMIT 1`, id),
+      );
+      return rows.flatMap((row) => (row === undefined ? [] : uuidText(row[0] as Uint8Array)));
     });
   }
 
@@ -299,6 +330,25 @@ export class Catalogue {
     });
   }
 
+  /**
+   * From now on, until it is released, all questions are answered from what is committed now.
+   * @returns whether that can be asked: false, and nothing is held, when an update was left before its end.
+   */
+  hold(): boolean {
+    this.release();
+    return this.#ask(() => {
+      this.#file.reader.exec('BEGIN');
+      const isSettled = this.#unsettled() === undefined;
+      if (!isSettled) this.release();
+      return isSettled;
+    });
+  }
+
+  release(): void {
+    const { reader } = this.#file;
+    if (reader.isOpen && reader.isTransaction) this.#ask(() => reader.exec('COMMIT'));
+  }
+
   /** On return the files are closed; what was asked for lazily ends. */
   close(): void {
     this.#file.close();
@@ -334,11 +384,12 @@ export class Catalogue {
   }
 
   #checkSettled(): void {
-    const unsettled = this.#first(
-      'SELECT id FROM run INDEXED BY run_settled WHERE settled IS NOT NULL LIMIT 1',
-    );
-    if (unsettled === undefined) return;
+    if (this.#unsettled() === undefined) return;
     throw new CatalogueFault('the catalogue is being brought up to date: its update has not come to its end');
+  }
+
+  #unsettled(): Row | undefined {
+    return this.#first('SELECT id FROM run INDEXED BY run_settled WHERE settled IS NOT NULL LIMIT 1');
   }
 
   #nameId(text: string): number | undefined {

@@ -12,7 +12,7 @@ import {
 } from '../records/exports/record-columns.js';
 import type { RunSelection } from '../records/run-groups.js';
 import type { Clock } from '../records/report/run-moments.js';
-import { clockFrom, idFrom, instantFrom, organisationFrom } from './event-arguments.js';
+import { clockFrom, instantFrom, organisationFrom, runIdFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
 
@@ -49,6 +49,7 @@ export interface RecordFilter {
 }
 
 export interface RecordsRequest {
+  /** Its record id may be the beginning of one. */
   readonly selection: RunSelection;
   /** What only shows once a record is made. */
   readonly filter: RecordFilter;
@@ -71,7 +72,7 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
   const clock = clockFrom(options.clock) ?? 'received';
   const period = periodFrom(options);
   const selection: RunSelection = {
-    ...(run !== undefined && { recordId: idFrom('--run', run) }),
+    ...(run !== undefined && { recordId: runIdFrom('--run', run).id }),
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
     ...(after !== undefined && { after: sequenceFrom(after) }),
     ...(clock === 'received' && period),

@@ -4,8 +4,9 @@ import type { Config } from '../config.js';
 import { recordsOf, windowsOf } from '../records/record-windows.js';
 import type { RunGroups } from '../records/run-groups.js';
 import { momentsOf } from '../records/report/run-moments.js';
+import { openCatalogue } from './catalogue-access.js';
 import { addConfigOptions, configOf } from './config-options.js';
-import { notThere } from './event-arguments.js';
+import { notThere, recordMeant, runIdFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
 import { isWanted, requestFrom, type RecordsOptions, type RecordsRequest } from './record-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
@@ -22,7 +23,7 @@ ${Object.entries(FORMATS)
   .map(([name, { summary }]) => `  ${name.padEnd(9)} ${summary}\n`)
   .join('')}
 Examples:
-  $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10
+  $ collector records --run 0b2c5a3e
   $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 --full | less
   $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
   $ collector records --format parquet --out records --partition day
@@ -42,7 +43,10 @@ It can run beside a collector. That it ran, what it was asked for and how much i
 export function command(): Command {
   const records = new Command('records')
     .description('Put the events of each run together, and print or export these records.')
-    .option('--run <id>', 'only the record of this run, or of this event that belongs to none')
+    .option(
+      '--run <id>',
+      'only the record of this run, by its id or the short one of "runs", or of this event that belongs to none',
+    )
     .option('--organisation <name>', 'only records of this organisation')
     .option('--model <id>', 'only records of this model: MODEL_ID or MODEL_ID@VERSION')
     .option('--since <time>', 'only records with an event received at this instant or later')
@@ -80,7 +84,7 @@ interface Done {
 
 class Export {
   readonly #config: Config;
-  readonly #request: RecordsRequest;
+  #request: RecordsRequest;
   readonly #options: RecordsOptions;
   readonly #since = performance.now();
   readonly #done: Done = { records: 0, events: 0, next_after: 0, warnings: [] };
@@ -121,7 +125,25 @@ class Export {
     this.#tell(json === true);
   }
 
+  /** Makes the record id a whole one. */
+  async #findRecord(signal: AbortSignal): Promise<void> {
+    const { run } = this.#options;
+    if (run === undefined || runIdFrom('--run', run).isWhole) return;
+    const { dataDir } = this.#config;
+    const { selection } = this.#request;
+    const quiet = this.#options.json === true;
+    const access = await openCatalogue({ dataDir, tempDir: this.#options.tempDir, quiet, signal });
+    try {
+      const asked = { option: '--run', text: run, organisation: selection.organisation };
+      const recordId = await access.ask((catalogue) => recordMeant(catalogue, asked, dataDir));
+      this.#request = { ...this.#request, selection: { ...selection, recordId } };
+    } finally {
+      await access.close();
+    }
+  }
+
   async #export(reading: RunReading): Promise<void> {
+    await this.#findRecord(reading.signal);
     const { selection } = this.#request;
     const groups = await reading.group(selection);
     const newest = groups.nextSequence - 1;
