@@ -262,7 +262,8 @@ export class Catalogue {
     const found = await log.find(organisation, id);
     return this.#ask(() => {
       const own = this.#nameId(organisation);
-      if (found === undefined || own === undefined || found.sequence >= this.cursor.sequence) return undefined;
+      if (found === undefined || own === undefined || found.sequence >= this.cursor.sequence)
+        return undefined;
       const [row, isRun, record] = isNoId(found.runId)
         ? (this.#first(
             `SELECT run.id, is_run, record FROM runless JOIN run ON run.id = runless.run
@@ -285,6 +286,25 @@ export class Catalogue {
       const found = this.#first(`SELECT ${COLUMNS} FROM run WHERE id = ?`, row);
       return found && this.#runOf(found);
     });
+  }
+
+  /**
+   * From now on, until it is released, all questions are answered from what is committed now.
+   * @returns whether that can be asked: false, and nothing is held, when an update was left before its end.
+   */
+  hold(): boolean {
+    this.release();
+    return this.#ask(() => {
+      this.#file.reader.exec('BEGIN');
+      const isSettled = this.#unsettled() === undefined;
+      if (!isSettled) this.release();
+      return isSettled;
+    });
+  }
+
+  release(): void {
+    const { reader } = this.#file;
+    if (reader.isOpen && reader.isTransaction) this.#ask(() => reader.exec('COMMIT'));
   }
 
   /** On return the files are closed; what was asked for lazily ends. */
@@ -322,11 +342,12 @@ export class Catalogue {
   }
 
   #checkSettled(): void {
-    const unsettled = this.#first(
-      'SELECT id FROM run INDEXED BY run_settled WHERE settled IS NOT NULL LIMIT 1',
-    );
-    if (unsettled === undefined) return;
+    if (this.#unsettled() === undefined) return;
     throw new CatalogueFault('the catalogue is being brought up to date: its update has not come to its end');
+  }
+
+  #unsettled(): Row | undefined {
+    return this.#first('SELECT id FROM run INDEXED BY run_settled WHERE settled IS NOT NULL LIMIT 1');
   }
 
   #nameId(text: string): number | undefined {

@@ -130,6 +130,8 @@ export interface FoundEntries {
  * a batch that it failed to flush. All of it may be done beside a running collector.
  */
 export interface EventLog {
+  /** Of the ledger, in hexadecimal; empty while nothing is stored. */
+  readonly ledgerId: string;
   /** About how much there is to pass, in the unit of `Place.size`: for progress bars. A running collector adds to it. */
   readonly extent: number;
   /**

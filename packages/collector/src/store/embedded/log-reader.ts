@@ -68,6 +68,10 @@ export class LogReader implements EventLog {
     this.#finder = new EventFinder(dataDirectory, this);
   }
 
+  get ledgerId(): string {
+    return this.segments()[0]?.ledgerId ?? '';
+  }
+
   get extent(): number {
     const last = this.segments().at(-1);
     return last === undefined ? 0 : last.base + this.files.size(this.#open(last)) - offsetIn(last, last.base);

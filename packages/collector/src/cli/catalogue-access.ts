@@ -1,0 +1,201 @@
+/** How a command gets the catalogue: up to date, in one state while it is asked, and with its faults in words. */
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { Catalogue, CatalogueBusy, CatalogueDamaged, CatalogueFault } from '../catalogue/catalogue.js';
+import { BEGINNING, type Cursor, type EventLog } from '../store/event-log.js';
+import { openStore } from '../store/open.js';
+import { StoreDamaged } from '../store/store.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import { ProgressBar } from './progress-bar.js';
+
+export interface CatalogueRequest {
+  readonly dataDir: string;
+  /** Where it is made when it cannot be in the data directory; the system's directory when undefined. */
+  readonly tempDir?: string | undefined;
+  /** Nothing is shown of how far it is. */
+  readonly quiet: boolean;
+  /** Ends the update; its reason is thrown. */
+  readonly signal: AbortSignal;
+}
+
+/** How long a command waits for another process that takes in nothing. */
+const WAIT_MS = 30_000;
+const SILENT_WAIT_MS = 2000;
+/** Less is taken in before the operator wonders. */
+const BAR_FROM_MEBIBYTES = 32;
+const MEBIBYTE = 1 << 20;
+const ATTEMPTS = 5;
+
+/**
+ * On return the catalogue covers every event that was durable at the call. The caller closes it.
+ * @throws CommandFailure when it cannot be made, when another process holds it, or when the log is damaged; the reason
+ *   of the signal.
+ */
+export async function openCatalogue(request: CatalogueRequest): Promise<CatalogueAccess> {
+  const log = openStore(request.dataDir).events;
+  try {
+    return await inDataDirectory(request, log);
+  } catch (error) {
+    await log.close();
+    throw failureOf(error);
+  }
+}
+
+async function inDataDirectory(request: CatalogueRequest, log: EventLog): Promise<CatalogueAccess> {
+  const { dataDir, tempDir } = request;
+  const directory = path.join(dataDir, 'catalogue');
+  if (isWritable(directory)) {
+    try {
+      return await CatalogueAccess.open(request, log, directory);
+    } catch (error) {
+      const isFault = error instanceof CatalogueFault && !(error instanceof CatalogueBusy);
+      if (!isFault || tempDir === undefined) throw error;
+    }
+  }
+  const parent = tempDir ?? os.tmpdir();
+  if (!request.quiet && log.extent >= BAR_FROM_MEBIBYTES * MEBIBYTE) {
+    const where = `${directory} cannot be written: the catalogue is made in ${parent}, for this command alone`;
+    process.stderr.write(`collector: ${where}\n`);
+  }
+  return CatalogueAccess.open(request, log, temporaryDirectory(parent));
+}
+
+/** What is there of it, or the directory that it would be made in. */
+function isWritable(directory: string): boolean {
+  const parts = [directory, path.join(directory, 'catalogue.sqlite')].filter((part) => fs.existsSync(part));
+  try {
+    for (const part of parts.length > 0 ? parts : [path.dirname(directory)]) {
+      fs.accessSync(part, fs.constants.W_OK);
+    }
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** For the owner alone; it goes with the process. */
+function temporaryDirectory(parent: string): string {
+  const made = fs.mkdtempSync(path.join(parent, 'collector-catalogue-'));
+  process.once('exit', () => fs.rmSync(made, { recursive: true, force: true }));
+  return path.join(made, 'catalogue');
+}
+
+export class CatalogueAccess {
+  #cursor: Cursor = BEGINNING;
+
+  private constructor(
+    private readonly request: CatalogueRequest,
+    /** Closed with the catalogue. */
+    readonly log: EventLog,
+    /** Answers from one state of it until it is closed. */
+    readonly catalogue: Catalogue,
+  ) {}
+
+  /** @throws CatalogueFault, StoreDamaged, or the reason of the signal. */
+  static async open(request: CatalogueRequest, log: EventLog, directory: string): Promise<CatalogueAccess> {
+    let isSaid = request.quiet;
+    const catalogue = Catalogue.open({
+      ...{ directory, ledgerId: log.ledgerId, waitMs: WAIT_MS },
+      onWait(elapsedMs, holder) {
+        if (isSaid || elapsedMs < SILENT_WAIT_MS) return;
+        isSaid = true;
+        process.stderr.write(`collector: waiting for ${holder}, which is writing the catalogue\n`);
+      },
+    });
+    const access = new CatalogueAccess(request, log, catalogue);
+    try {
+      await access.#update();
+      return access;
+    } catch (error) {
+      catalogue.close();
+      throw error;
+    }
+  }
+
+  /** Behind the last entry that it covers. */
+  get cursor(): Cursor {
+    return this.#cursor;
+  }
+
+  /**
+   * Asks once more, of a catalogue that was rebuilt, when what is asked shows that it is damaged.
+   * @param question must have given nothing out when it asks the catalogue.
+   * @throws CommandFailure, or what the question throws.
+   */
+  async ask<Answer>(question: (catalogue: Catalogue) => Answer | Promise<Answer>): Promise<Answer> {
+    try {
+      try {
+        return await question(this.catalogue);
+      } catch (error) {
+        if (!(error instanceof CatalogueDamaged)) throw error;
+        await this.#update();
+      }
+      return await question(this.catalogue);
+    } catch (error) {
+      throw failureOf(error);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.catalogue.close();
+    await this.log.close();
+  }
+
+  async #update(): Promise<void> {
+    this.catalogue.release();
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      this.#cursor = await this.#takeIn();
+      // False when another process has taken in more since, and is not through.
+      if (this.catalogue.hold()) return;
+    }
+    throw new CatalogueBusy('another process is writing the catalogue all the time: try again');
+  }
+
+  /** Waits for as long as another process takes something in. */
+  async #takeIn(): Promise<Cursor> {
+    const { signal } = this.request;
+    const bar = this.#bar();
+    try {
+      for (;;) {
+        const before = this.catalogue.cursor.sequence;
+        try {
+          const { cursor } = await this.catalogue.update(this.log, { signal, onProgress: bar.onProgress });
+          return cursor;
+        } catch (error) {
+          if (!(error instanceof CatalogueBusy) || this.catalogue.cursor.sequence === before) throw error;
+        }
+      }
+    } finally {
+      bar.clear();
+    }
+  }
+
+  #bar() {
+    const wanted = !this.request.quiet && process.stderr.isTTY;
+    const bar = new ProgressBar({
+      ...{ wanted, unit: 'MiB of the log put into the catalogue', per: MEBIBYTE, rate: true },
+      from: BAR_FROM_MEBIBYTES,
+    });
+    let first: number | undefined;
+    return {
+      onProgress: (_: number, share: number) => {
+        first ??= share;
+        const { extent } = this.log;
+        bar.show((share - first) * extent, (1 - first) * extent);
+      },
+      clear: () => bar.clear(),
+    };
+  }
+}
+
+/** @returns a fault of the catalogue or of the log as the failure of a command; all else as it is. */
+export function failureOf(error: unknown): unknown {
+  const failure = (message: string, code: (typeof EXIT)[keyof typeof EXIT]) =>
+    new CommandFailure(message, code, { cause: error });
+  if (error instanceof StoreDamaged) return failure(error.message, EXIT.damaged);
+  if (error instanceof CatalogueBusy) return failure(error.message, EXIT.inUse);
+  if (error instanceof CatalogueDamaged)
+    return failure(`${error.message}, and was removed: run the command again`, EXIT.failure);
+  return error instanceof CatalogueFault ? failure(error.message, EXIT.failure) : error;
+}
