@@ -67,6 +67,8 @@ export class Catalogue {
   #file: CatalogueFile;
   #tables: Tables;
   #updating: Promise<unknown> = Promise.resolve();
+  /** A question has found it so: the next update rebuilds it. */
+  #isDamaged = false;
   readonly #names = new Map<number, string>();
   readonly #circles = new Map<number, readonly string[]>();
 
@@ -104,15 +106,15 @@ export class Catalogue {
   }
 
   async #update(log: EventLog, options: UpdateOptions): Promise<Updated> {
+    if (this.#isDamaged) this.#remove();
     // Removed while it was open: others do not see what would be written.
-    if (!this.#file.isCurrent) this.#reopen();
+    if (this.#isDamaged || !this.#file.isCurrent) this.#reopen();
     try {
       return await this.#run(log, options);
     } catch (error) {
       const fault = faultOf(error, this.options.directory);
       if (!(fault instanceof CatalogueDamaged)) throw fault;
-      this.#file.close();
-      removeFile(this.options.directory);
+      this.#remove();
       this.#reopen();
     }
     try {
@@ -133,7 +135,15 @@ export class Catalogue {
     }
   }
 
+  /** Only what stands there and is not another's that was rebuilt meanwhile. */
+  #remove(): void {
+    const { isCurrent } = this.#file;
+    this.#file.close();
+    if (isCurrent) removeFile(this.options.directory);
+  }
+
   #reopen(): void {
+    this.#isDamaged = false;
     this.#file.close();
     const { directory, ledgerId, mostPages } = this.options;
     this.#file = CatalogueFile.open(directory, ledgerId, mostPages);
@@ -171,7 +181,8 @@ export class Catalogue {
   /**
    * The records that match, in the order of the filter, as they are when the first one is asked for: an update meanwhile
    * is not seen. While they are read, the file cannot be made smaller.
-   * @throws CatalogueFault when an update was left before its end.
+   * @throws CatalogueFault when an update was left before its end; CatalogueDamaged, and the next update rebuilds it. So
+   *   do the others.
    */
   *runs(filter: RunFilter = {}): Generator<CatalogueRun> {
     const rows = this.#ask(() => {
@@ -385,7 +396,9 @@ export class Catalogue {
     try {
       return question();
     } catch (error) {
-      throw faultOf(error, this.options.directory);
+      const fault = faultOf(error, this.options.directory);
+      if (fault instanceof CatalogueDamaged) this.#isDamaged = true;
+      throw fault;
     }
   }
 }

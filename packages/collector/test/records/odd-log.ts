@@ -66,8 +66,8 @@ export function stored({ kind, n, organisation, run, parent, second, sentAt, day
   });
 }
 
-/** @param most how many events there are at most. */
-export function oddLog(most: number): fc.Arbitrary<OddEvent[]> {
+/** @param most how many events there are at most. @param size `max` for logs of any length up to that. */
+export function oddLog(most: number, size?: 'max'): fc.Arbitrary<OddEvent[]> {
   const event = fc.record({
     kind: fc.constantFrom(...EVENT_KINDS),
     organisation: fc.constantFrom(...ORGANISATIONS),
@@ -77,7 +77,7 @@ export function oddLog(most: number): fc.Arbitrary<OddEvent[]> {
     day: fc.integer({ min: 0, max: 2 }),
   });
   return fc
-    .array(event, { minLength: 1, maxLength: most })
+    .array(event, { minLength: 1, maxLength: most, ...(size && { size }) })
     .map((events) => events.map((each, i) => ({ ...each, n: i + 1 })));
 }
 
