@@ -9,9 +9,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemCode } from '../system-code.js';
+import { TALLY } from './tally.js';
 
 /** Counts up with every change of a table, or of what a row means. */
-const VERSION = 1;
+const VERSION = 2;
 const NAME = 'catalogue.sqlite';
 
 /** Result codes of SQLite without their extended parts: https://www.sqlite.org/rescode.html */
@@ -83,6 +84,7 @@ const TABLES = `
     PRIMARY KEY (event, organisation, run)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX awaited_run ON awaited (run);
+  ${TALLY}
 `;
 
 export type Sql = DatabaseSync;
