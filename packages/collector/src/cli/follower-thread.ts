@@ -47,6 +47,8 @@ class Follower {
   #from = 0;
   /** Which sequence came next after the last update. */
   #reached = 0;
+  /** Whether that had taken in all, and settled all rows that it had to. */
+  #isThrough = false;
 
   constructor(private readonly dataDir: string) {}
 
@@ -62,13 +64,13 @@ class Follower {
       ...{ directory: path.join(this.dataDir, 'catalogue'), ledgerId: log.ledgerId },
       ...{ mostEntries: MOST_ENTRIES, waitMs: WAIT_MS },
     }));
-    if (catalogue.isCurrent && catalogue.cursor.sequence > entries) return true;
+    if (this.#isThrough && catalogue.isCurrent && catalogue.cursor.sequence > entries) return true;
     const { cursor, complete } = await this.#update(catalogue, log, entries);
     if (this.#from === 0) this.#from = cursor.sequence;
     this.#reached = cursor.sequence;
     if (cursor.sequence - this.#from > ENTRIES_OF_A_READER || cursor.sequence < this.#from)
       await this.#reread();
-    return complete;
+    return (this.#isThrough = complete);
   }
 
   tally(): Tally | undefined {

@@ -9,12 +9,12 @@ import { openStore } from '../../src/store/open.js';
 import { contentsOf, expectedOf, twinLog } from '../catalogue/made-catalogue.js';
 import { getJson, managementPort } from '../management/managed.js';
 import { stored } from '../records/odd-log.js';
-import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { post } from '../running/load.js';
 import { canMount, withoutRoomIn } from '../running/restricted-process.js';
 import { sampleEvent } from '../running/sample-events.js';
-import { fillDirectory } from '../store/embedded/filled-directory.js';
+import { fillSigned } from './signed-directory.js';
 
 /** The same log each time. */
 const EVENTS =
@@ -33,7 +33,7 @@ const catalogueOf = (directory = dataDir) => path.join(directory, 'catalogue');
 const fileOf = (directory = dataDir) => path.join(catalogueOf(directory), 'catalogue.sqlite');
 
 async function started(...args: readonly string[]): Promise<Running> {
-  const collector = await start(dataDir, ['--segment-bytes', '1MiB'], [], {}, args);
+  const collector = await start(dataDir, ['--segment-bytes', '2MiB'], [], {}, args);
   onTestFinished(() => void collector.stop());
   return collector;
 }
@@ -42,8 +42,8 @@ async function send({ port }: Running): Promise<void> {
   expect((await post(port, key, JSON.stringify(sampleEvent()))).status).toBe(201);
 }
 
-function stateOf(collector: Running): Promise<ConsoleState> {
-  return getJson<ConsoleState>(managementPort(collector), '/console/state.json');
+async function stateOf(collector: Running): Promise<ConsoleState> {
+  return (await getJson(managementPort(collector), '/console/state.json')) as unknown as ConsoleState;
 }
 
 /** On return the collector's catalogue covers all that is stored. */
@@ -58,17 +58,26 @@ async function expectRight(): Promise<void> {
   const { sequence } = await log.end();
   const catalogue = Catalogue.open({ directory: catalogueOf(), ledgerId: log.ledgerId });
   expect(catalogue.cursor.sequence).toBeGreaterThanOrEqual(EVENTS.length + 1);
+  // Once nothing is left to be taken in, rows are still settled.
+  const isSettled = () => [...catalogue.runs({ limit: 1 })].length;
+  await expect.poll(isSettled, { timeout: 30_000, interval: 200 }).toBe(1);
   expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, sequence));
   catalogue.close();
   await log.close();
 }
 
-test('[R-1065] a running collector keeps its catalogue up to date, for its owner alone, and beside commands that do', async () => {
-  await fillDirectory(dataDir, [EVENTS.map(stored)]);
+test('[R-1065] a running collector keeps its catalogue up to date, for its owner alone, and beside another process that does', async () => {
+  await fillSigned(dataDir, [EVENTS.map(stored)]);
   const collector = await started();
-  const lists = [0, 1, 2].map(() => run(['events', '--data-dir', dataDir, '--limit', '1']));
-  for (let n = 0; n < 20; n++) await send(collector);
-  expect((await Promise.all(lists)).map(({ code }) => code)).toEqual([0, 0, 0]);
+  const log = openStore(dataDir).events;
+  await expect.poll(() => log.ledgerId).not.toBe('');
+  const other = Catalogue.open({ directory: catalogueOf(), ledgerId: log.ledgerId, mostEntries: 7 });
+  for (let n = 0; n < 20; n++) {
+    await send(collector);
+    await other.update(log);
+  }
+  other.close();
+  await log.close();
   await followed(collector);
   await expectRight();
   expect(fs.statSync(catalogueOf()).mode & 0o777).toBe(0o700);
@@ -81,7 +90,7 @@ test('[R-1067] killed in the middle of an update, again and again, the next star
   const many = Array.from({ length: 60 }, (_, copy) =>
     EVENTS.map((event) => stored({ ...event, organisation: `${event.organisation}-${copy}` })),
   );
-  await fillDirectory(dataDir, many);
+  await fillSigned(dataDir, many);
   for (let round = 0; round < 3; round++) {
     const collector = await started();
     const isThere = () => fs.existsSync(`${fileOf()}-wal`) && fs.statSync(`${fileOf()}-wal`).size > 0;
@@ -102,7 +111,7 @@ describe('[R-1068] a catalogue that is not what it was, under a running collecto
   test.each(Object.entries(damage))(
     '%s, is rebuilt, and events are taken meanwhile',
     async (_, spoil) => {
-      await fillDirectory(dataDir, [EVENTS.map(stored)]);
+      await fillSigned(dataDir, [EVENTS.map(stored)]);
       const collector = await started();
       await followed(collector);
       spoil();
