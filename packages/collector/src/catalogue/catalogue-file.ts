@@ -9,6 +9,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemCode } from '../system-code.js';
+import { TALLY } from './tally.js';
 
 /** Counts up with every change of a table, or of what a row means. */
 const VERSION = 2;
@@ -84,6 +85,7 @@ const TABLES = `
     PRIMARY KEY (event, organisation, run)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX awaited_run ON awaited (run);
+  ${TALLY}
 `;
 
 export type Sql = DatabaseSync;

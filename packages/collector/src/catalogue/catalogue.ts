@@ -21,11 +21,22 @@ import { unpackEntries, type EventEntry } from './packed-entries.js';
 import { unpackSummary } from './packed-summary.js';
 import { queryOf, type FeedbackAsked, type RunFilter } from './run-filter.js';
 import type { RunSummary } from './run-summary.js';
+import { tallyOf, type Tally } from './tally.js';
 import { listing, Tables, type Row } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
 
 export { CatalogueBusy, CatalogueDamaged, CatalogueFault };
-export type { Cursor, EventEntry, EventLog, FeedbackAsked, RunFilter, RunSummary, Updated, UpdateOptions };
+export type {
+  Cursor,
+  EventEntry,
+  EventLog,
+  FeedbackAsked,
+  RunFilter,
+  RunSummary,
+  Tally,
+  Updated,
+  UpdateOptions,
+};
 
 export interface CatalogueOptions {
   /** Where the file is made: for its owner alone, as is the directory when it is made. */
@@ -69,6 +80,8 @@ export class Catalogue {
   #updating: Promise<unknown> = Promise.resolve();
   /** A question has found it so: the next update rebuilds it. */
   #isDamaged = false;
+  /** The newest event that is taken in was seen there in this log. */
+  #seen: { readonly log: EventLog; readonly at: number | undefined } | undefined;
   readonly #names = new Map<number, string>();
   readonly #circles = new Map<number, readonly string[]>();
 
@@ -127,8 +140,12 @@ export class Catalogue {
   async #run(log: EventLog, options: UpdateOptions): Promise<Updated> {
     const { ledgerId, mostEntries = ENTRIES } = this.options;
     const lock = () => this.#lock(options.signal);
+    const seenAt = this.#seen?.log === log ? this.#seen.at : undefined;
+    const updating = new Updating(this.#tables, log, ledgerId, options, lock, mostEntries, seenAt);
     try {
-      return await new Updating(this.#tables, log, ledgerId, options, lock, mostEntries).run();
+      const updated = await updating.run();
+      this.#seen = { log, at: updating.newestAt };
+      return updated;
     } finally {
       this.#names.clear();
       this.#circles.clear();
@@ -347,6 +364,19 @@ export class Catalogue {
   release(): void {
     const { reader } = this.#file;
     if (reader.isOpen && reader.isTransaction) this.#ask(() => reader.exec('COMMIT'));
+  }
+
+  /** False when the next update makes another file: it is not the one under its name, or a question found it damaged. */
+  get isCurrent(): boolean {
+    return !this.#isDamaged && this.#file.isCurrent;
+  }
+
+  /**
+   * Runs that began in the hour of `since` or later, by the collector's clock and by how complete they are. It may be asked
+   * before an update has come to its end: a record counts by what its row says.
+   */
+  tally(since: number): Tally {
+    return this.#ask(() => tallyOf(this.#file.reader, since));
   }
 
   /** On return the files are closed; what was asked for lazily ends. */

@@ -11,12 +11,13 @@ export class Circles {
 
   constructor(private readonly tables: Tables) {}
 
-  /** To be called before a row gets another parent. On return it is in no circle that is noted, and none of its circle is. */
-  open(row: number): void {
+  /** To be called before a row gets another parent. @returns the rows of its circle, which on return are in none. */
+  open(row: number): number[] {
     this.#clear.clear();
     const [, circle] = this.#parentOf(row);
-    if (circle === null) return;
-    for (const member of this.#membersFrom(row)) this.tables.run(MARK, null, member);
+    const members = circle === null ? [] : [...this.#membersFrom(row)];
+    for (const member of members) this.tables.run(MARK, null, member);
+    return members;
   }
 
   /** To be called when a row has got another parent. On return the circle that it closes, if it does, is noted. */

@@ -75,6 +75,8 @@ class Settling {
   readonly #reader = new ScanningReader();
   /** Those that have got another parent. */
   readonly #nested: number[] = [];
+  /** Those whose circle was opened. */
+  readonly #opened: number[] = [];
 
   constructor(
     private readonly tables: Tables,
@@ -130,11 +132,14 @@ class Settling {
     if (this.tables.first('SELECT circle FROM run WHERE id = ?', row)?.[0] === null) return;
     const set = 'UPDATE run SET parent = ? WHERE id = ?';
     this.tables.run(set, old, row);
-    this.#circles.open(row);
+    for (const member of this.#circles.open(row)) this.#opened.push(member);
     this.tables.run(set, parent, row);
   }
 
   closeCircles(): void {
+    // One that was read as a member of a circle, and written once that was open, is settled again.
+    const unsettle = 'UPDATE run SET settled = ifnull(settled, events) WHERE id = ?';
+    for (const row of this.#opened) this.tables.run(unsettle, row);
     for (const row of this.#nested) this.#circles.close(row);
   }
 }

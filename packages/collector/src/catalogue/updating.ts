@@ -60,6 +60,7 @@ export class Updating {
   /** Where the next batch begins, as far as this update has passed the log. */
   #passed: Cursor | undefined;
   #isEnd = false;
+  #newestAt: number | undefined;
 
   /** @param lock begins a transaction that no other process writes beside. */
   constructor(
@@ -69,8 +70,15 @@ export class Updating {
     private readonly options: UpdateOptions,
     private readonly lock: () => Promise<void>,
     mostEntries: number,
+    /** The place of the newest event, as this process saw it in this log. */
+    private readonly seenAt?: number,
   ) {
     this.#batch = new LogBatch(mostEntries);
+  }
+
+  /** Where the newest event is that was taken in, as it was seen in this log. */
+  get newestAt(): number | undefined {
+    return this.#newestAt;
   }
 
   async run(): Promise<Updated> {
@@ -120,8 +128,11 @@ export class Updating {
   async #checkLog(): Promise<void> {
     const newest = this.#newest();
     if (newest === undefined) return;
+    this.#newestAt = newest.at;
+    if (newest.at === this.seenAt) return;
     const found = await this.log.find(newest.organisation, newest.eventId);
     if (found?.at === newest.at) return;
+    this.#newestAt = undefined;
     clear(this.tables.database, this.ledgerId);
     this.tables.forget();
     this.tables.begin();
@@ -203,7 +214,9 @@ export class Updating {
     const last = batch.count - 1;
     this.#set('newest_organisation', batch.organisation(last));
     this.#set('newest_event', idBytes(batch.facts(last).eventId));
-    this.#set('newest_at', batch.places[last] ?? 0);
+    this.#newestAt = batch.places[last] ?? 0;
+    this.#set('newest_at', this.#newestAt);
+    this.#set('events', Number(this.#get('events') ?? 0) + batch.count);
   }
 
   /** @returns the rows that are nested in others. */

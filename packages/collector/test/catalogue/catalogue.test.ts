@@ -304,6 +304,24 @@ test('no question is answered from a row that does not say what its events say',
   });
 });
 
+test('[R-1020] a circle that an earlier start opens is in no row, also of a run that has grown meanwhile', async () => {
+  const start = { ...STANDARD, kind: 'inference-start', second: 3 } as const;
+  const events: OddEvent[] = [
+    { ...start, n: 1, run: 501, parent: 2 },
+    { ...start, n: 2, run: 502, parent: 1 },
+    { ...start, n: 3, run: 501, second: 1 },
+    { ...STANDARD, n: 4, run: 502 },
+  ];
+  const dataDir = await directoryOf(events);
+  const catalogue = opened(emptyDirectory(scratch, 'circle'));
+  await withLog(dataDir, async (log) => {
+    await catalogue.update(log, { through: 2 });
+    expect(catalogue.count({ hasConflict: true })).toBe(2);
+    await catalogue.update(log);
+  });
+  expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, events.length));
+});
+
 interface Work {
   statements: number;
   changes: number;

@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
-import { Catalogue, type CatalogueRun } from '../../src/catalogue/catalogue.js';
+import { Catalogue, type CatalogueRun, type Tally } from '../../src/catalogue/catalogue.js';
 import { summaryOf } from '../../src/catalogue/run-summary.js';
 import { assembleRun } from '../../src/records/assemble.js';
 import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
@@ -65,6 +65,18 @@ export function contentsOf(catalogue: Catalogue): Map<string, Said> {
       said(catalogue, run),
     ]),
   );
+}
+
+/** What the tally should be: the sum of all records. */
+export function tallied(contents: ReadonlyMap<string, Said>): Omit<Tally, 'since' | 'events'> {
+  const said = [...contents.values()];
+  const began = said.filter(({ isRun, missing }) => isRun && !missing.includes('inference-start'));
+  const of = (wanted: Said['level']) => began.filter(({ level }) => level === wanted).length;
+  return {
+    ...{ full: of('full'), minimum: of('minimum'), incomplete: of('incomplete') },
+    withoutOutcome: began.filter(({ outcome }) => outcome === 'none').length,
+    orphanEvents: said.reduce((sum, { orphanEvents }) => sum + orphanEvents, 0),
+  };
 }
 
 /** What it should say of the log up to a sequence. */
