@@ -15,7 +15,7 @@ import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { noteReading, type GivenOut } from './noted-reading.js';
 import { printableJson } from './printable.js';
 import { assertReadable, LOG_DIRECTORIES } from './regular-files.js';
-import { unknownNames } from './unknown-names.js';
+import { unknownNamesIn } from './unknown-names.js';
 
 const EXAMPLES = `
 Each line holds sequence, received_at, kind, profile, organisation, key_id, event_id, run_id, sha256 and body.
@@ -85,7 +85,7 @@ async function print(config: Config, filter: EventFilter, options: EventsOptions
       cursor = await printFrom(cursor, log.scan(filter, cursor), givenOut, stop.signal);
       if (!stop.signal.aborted) assertReaches(cursor.sequence - 1, claimed);
       if (isFirst && givenOut.events === 0) {
-        for (const warning of await unknownNames(config.dataDir, { organisation }, stop.signal))
+        for (const warning of await unknownNamesIn(config.dataDir, { organisation }, stop.signal))
           process.stderr.write(`collector: warning: ${warning}\n`);
       }
       isFirst = false;

@@ -1,17 +1,10 @@
 /** What an operator types to `collector records`, read strictly before anything is done. */
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
-import {
-  modelVersionOf,
-  NAMES,
-  stringOf,
-  textOf,
-  type ColumnSource,
-} from '../records/exports/record-columns.js';
-import type { RunSelection } from '../records/run-groups.js';
-import { idFrom, instantFrom, organisationFrom } from './event-arguments.js';
+import type { RecordSelection } from '../catalogue/catalogue.js';
+import type { Clock } from '../records/report/run-moments.js';
+import { clockFrom, idFrom, instantFrom, organisationFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
 
@@ -21,6 +14,7 @@ export interface RecordsOptions {
   readonly model?: string;
   readonly since?: string;
   readonly until?: string;
+  readonly clock?: string;
   readonly after?: string;
   readonly incomplete?: true;
   readonly full?: true;
@@ -32,22 +26,15 @@ export interface RecordsOptions {
   readonly json?: true;
 }
 
-export interface RecordFilter {
-  readonly incomplete: boolean;
-  /** MODEL_ID or MODEL_ID@VERSION. */
-  readonly model: string | undefined;
-}
-
 export interface RecordsRequest {
-  readonly selection: RunSelection;
-  /** What only shows once a record is made. */
-  readonly filter: RecordFilter;
+  readonly selection: RecordSelection;
   /** Undefined for the readable text. */
   readonly format: (ExportFormat & { readonly name: string }) | undefined;
-  /** A file, or with `byDay` a directory; undefined for standard output. */
+  /** A file, or with `dayBy` a directory; undefined for standard output. */
   readonly out: string | undefined;
-  readonly byDay: boolean;
-  readonly tempDir: string;
+  /** The clock by whose days the records are told apart; undefined when they all go to one file. */
+  readonly dayBy: Clock | undefined;
+  readonly tempDir: string | undefined;
 }
 
 const TEXT = 'text';
@@ -55,8 +42,12 @@ const BOM_IS_FOR = '--bom: only --format csv can have a byte order mark';
 
 /** @param onTerminal whether standard output is one. */
 export function requestFrom(options: RecordsOptions, onTerminal: boolean): RecordsRequest {
-  const { run, organisation, model, since, until, after, incomplete = false } = options;
-  const selection: RunSelection = {
+  const { run, organisation, model, since, until, after, partition, incomplete } = options;
+  const clock = clockFrom(options.clock) ?? 'received';
+  const selection: RecordSelection = {
+    ...{ model, isIncomplete: incomplete, clock },
+    // One day after the other, so that one file is open at a time.
+    order: partition !== undefined && clock === 'sender' ? 'sender' : 'log',
     ...(run !== undefined && { recordId: idFrom('--run', run) }),
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
     ...(after !== undefined && { after: sequenceFrom(after) }),
@@ -68,17 +59,17 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
   }
   if (model === '') throw usage('--model: "" is no model');
   const out = options.out === undefined ? undefined : path.resolve(options.out);
-  const { partition } = options;
   if (partition !== undefined && partition !== 'day')
     throw usage(`--partition: ${JSON.stringify(partition)} is not day`);
   if (partition !== undefined && out === undefined) throw usage('--partition: --out has to name a directory');
+  if (options.clock !== undefined && (since ?? until ?? partition) === undefined)
+    throw usage('--clock: says by which clock --since, --until and --partition are meant, and none of them is there');
   return {
     selection,
-    filter: { incomplete, model },
     format: formatFrom(options, onTerminal),
     out: out === undefined ? undefined : newPlace(out),
-    byDay: partition === 'day',
-    tempDir: directoryFrom(options.tempDir ?? os.tmpdir()),
+    dayBy: partition === undefined ? undefined : clock,
+    tempDir: options.tempDir === undefined ? undefined : directoryFrom(options.tempDir),
   };
 }
 
@@ -107,18 +98,6 @@ function formatFrom(
   }
   if (bom && found.loadWithBom === undefined) throw usage(BOM_IS_FOR);
   return { ...found, name, load: (bom && found.loadWithBom) ?? found.load };
-}
-
-export function isWanted({ incomplete, model }: RecordFilter, record: ColumnSource): boolean {
-  if (incomplete && record.metadata.completeness.level !== 'incomplete') return false;
-  return model === undefined || isOfModel(record, model);
-}
-
-/** An id may have an @ in it as well. */
-function isOfModel(record: ColumnSource, wanted: string): boolean {
-  const id = stringOf(textOf(record.model, NAMES.model_id));
-  if (id === undefined) return false;
-  return wanted === id || wanted === `${id}@${stringOf(modelVersionOf(record)) ?? ''}`;
 }
 
 function sequenceFrom(text: string): number {

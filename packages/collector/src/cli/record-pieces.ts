@@ -1,7 +1,9 @@
 /** Records as pieces of a file, or of a file a day. The same in a thread of its own as in the main one. */
+import { beganBySender } from '../catalogue/catalogue.js';
 import type { AssembledRun } from '../records/assemble.js';
 import type { FileFormat, Piece, PieceBuilder } from '../records/exports/record-encoder.js';
 import type { EventBody } from '../records/event-body.js';
+import type { Clock } from '../records/report/run-moments.js';
 
 /** Neighbours of one file. */
 export interface PlacedPiece extends Piece {
@@ -19,15 +21,13 @@ export class PieceMaker {
 
   constructor(
     format: FileFormat,
-    private readonly byDay: boolean,
-    private readonly wanted: (run: AssembledRun) => boolean,
+    private readonly dayBy: Clock | undefined,
   ) {
     this.#builder = format.builder();
   }
 
   add(run: AssembledRun): void {
-    if (!this.wanted(run)) return;
-    const day = this.byDay ? run.metadata.first_received_at.slice(0, 'YYYY-MM-DD'.length) : '';
+    const day = dayOf(run, this.dayBy);
     if (day !== this.#day) this.#end();
     this.#day = day;
     this.#builder.add(run);
@@ -49,4 +49,14 @@ export class PieceMaker {
     this.#records = 0;
     this.#events = 0;
   }
+}
+
+/** The UTC day on which a record began by a clock. */
+function dayOf({ metadata, start }: AssembledRun, clock: Clock | undefined): string {
+  if (clock === undefined) return '';
+  const began =
+    clock === 'received'
+      ? metadata.first_received_at
+      : new Date(beganBySender(metadata.events, start)).toISOString();
+  return began.slice(0, began.indexOf('T'));
 }

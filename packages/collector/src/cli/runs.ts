@@ -14,7 +14,7 @@ import { runsRequestFrom, DEFAULT_LIMIT, type RunsOptions, type RunsRequest } fr
 import { FEEDBACK_ASKED, type ListedRun, type OpenCatalogue, type RunCatalogue } from './run-catalogue.js';
 import { CSV_HEAD, csvLine, fittingTable, jsonLine, plainTable } from './run-list.js';
 import { typed } from './typed.js';
-import { unknownNames } from './unknown-names.js';
+import { unknownNamesIn } from './unknown-names.js';
 
 const EXAMPLES = `
 Examples:
@@ -181,7 +181,7 @@ class Listing {
     }
     const { organisation, model } = this.options;
     if (count === 0) {
-      lines.push(...(await unknownNames(this.config.dataDir, { organisation, model }, this.#stop.signal)));
+      lines.push(...(await unknownNamesIn(this.config.dataDir, { organisation, model }, this.#stop.signal)));
     } else if (form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
     process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
   }
