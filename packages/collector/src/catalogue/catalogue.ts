@@ -3,6 +3,7 @@
  * question is answered from what is committed then, and never from a row that does not say what its events say.
  */
 import type { SQLInputValue, StatementSync } from 'node:sqlite';
+import type { EventKind } from '@clinical-events/protocol';
 import { uuidText } from '../store/uuid-text.js';
 import {
   CatalogueBusy,
@@ -17,20 +18,23 @@ import type { Cursor, EventLog } from '../store/event-log.js';
 import { BEGINNING } from '../store/event-log.js';
 import { holderOf, noteHolder } from './lock-holder.js';
 import { idBytes, isNoId } from './log-batch.js';
-import { unpackEntries, type EventEntry } from './packed-entries.js';
+import { eachEntry, logBytesIn, unpackEntries, type EventEntry } from './packed-entries.js';
 import { unpackSummary } from './packed-summary.js';
+import { PackedReader } from './packing.js';
+import { recordPages, type RecordSelection } from './record-pages.js';
 import { queryOf, type FeedbackAsked, type RunFilter } from './run-filter.js';
-import type { RunSummary } from './run-summary.js';
+import { beganBySender, type RunSummary } from './run-summary.js';
 import { tallyOf, type Tally } from './tally.js';
 import { listing, Tables, type Row } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
 
-export { CatalogueBusy, CatalogueDamaged, CatalogueFault };
+export { beganBySender, CatalogueBusy, CatalogueDamaged, CatalogueFault, logBytesIn, unpackEntries };
 export type {
   Cursor,
   EventEntry,
   EventLog,
   FeedbackAsked,
+  RecordSelection,
   RunFilter,
   RunSummary,
   Tally,
@@ -59,6 +63,27 @@ export interface CatalogueRun extends RunSummary {
   events(): EventEntry[];
 }
 
+/** A record of an export: where its events are, and what links it to others. */
+export interface PlacedRecord {
+  readonly row: number;
+  readonly firstSequence: number;
+  /** The run of what it is nested in, or null when that is none; undefined when it is nested in nothing. */
+  readonly parent: string | null | undefined;
+  readonly hasChildren: boolean;
+  readonly isInCircle: boolean;
+  /** As {@link unpackEntries} takes them. */
+  chunks(): Uint8Array[];
+}
+
+/** What a report counts of a record. */
+export interface CountedRecord extends Omit<
+  RunSummary,
+  'recordId' | 'targetId' | 'userId' | 'application' | 'lastSequence'
+> {
+  /** Calls for each of its events; `sentAt` is undefined when the payload cannot be read. */
+  eachEvent(visit: (kind: EventKind, receivedAt: number, sentAt: number | undefined) => void): void;
+}
+
 /** Where an event is: its run, or null when it is of none, and the row of its record. */
 export interface EventRecord {
   readonly runId: string | null;
@@ -73,6 +98,13 @@ const MOST_OF_A_CIRCLE = 100;
 
 const COLUMNS = `id, record, organisation, is_run, first_sequence, last_sequence, began_received, began_sender, marks,
   target, user, model, version, application, summary, entries`;
+
+const HAS_PARTS = 'EXISTS (SELECT 1 FROM part WHERE part.run = run.id)';
+const PLACED = `run.first_sequence, above.is_run, above.record, run.circle, ${HAS_PARTS},
+  EXISTS (SELECT 1 FROM run AS child WHERE child.parent = run.id), run.entries`;
+/** One blob costs half of what two do. */
+const COUNTED = `run.first_sequence, run.organisation, run.is_run, run.began_received, run.began_sender, run.marks,
+  run.model, run.version, ${HAS_PARTS}, CAST(run.summary || run.entries AS BLOB)`;
 
 export class Catalogue {
   #file: CatalogueFile;
@@ -282,6 +314,72 @@ export class Catalogue {
     });
   }
 
+  /** The records of a selection in its order, some at a time: between two of these others can have their turn. */
+  *placed(selection: RecordSelection): Generator<PlacedRecord[]> {
+    for (const page of this.#pages(PLACED, selection)) {
+      const records = page.map(([, id, first, isRun, above, circle, hasParts, hasChildren, entries]) => ({
+        ...{ row: Number(id), firstSequence: Number(first), isInCircle: circle !== null },
+        parent: isRun === null ? undefined : isRun === 1 ? uuidText(above as Uint8Array) : null,
+        hasChildren: hasChildren === 1,
+        chunks: () => this.#chunks(Number(id), hasParts === 1, entries as Uint8Array),
+      }));
+      yield records.filter((record) => isWithin(selection, record));
+    }
+  }
+
+  /** The same for what is counted of them. `since` and `until` are not looked at but for when a record began. */
+  *counted(selection: RecordSelection): Generator<CountedRecord[]> {
+    for (const page of this.#pages(COUNTED, selection)) {
+      yield this.#ask(() => page.map((row) => this.#countedOf(row)));
+    }
+  }
+
+  *#pages(columns: string, selection: RecordSelection): Generator<readonly Row[]> {
+    this.#checkSettled();
+    const all = (sql: string, ...values: SQLInputValue[]) => this.#all(sql, ...values);
+    const pages = recordPages({ all, nameId: (text) => this.#nameId(text) }, columns, selection);
+    for (;;) {
+      const next = this.#ask(() => pages.next());
+      if (next.done === true) return;
+      yield next.value;
+    }
+  }
+
+  #countedOf(row: Row): CountedRecord {
+    const [, id, first, organisation, isRun, received, sender, marks, model, version, hasParts, packed] = row;
+    const began = { received: Number(received), sender: Number(sender) };
+    const name = (value: Row[number] | undefined) => (value === null ? null : this.#name(Number(value)));
+    const reader = new PackedReader(packed as Uint8Array);
+    return {
+      firstSequence: Number(first),
+      organisation: this.#name(Number(organisation)),
+      isRun: isRun === 1,
+      began,
+      modelId: name(model),
+      modelVersion: name(version),
+      ...unpackSummary(reader, Number(marks), began),
+      eachEvent: (visit) => {
+        for (const chunk of this.#chunks(Number(id), hasParts === 1, reader.rest)) eachEntry(chunk, visit);
+      },
+    };
+  }
+
+  #chunks(row: number, hasParts: boolean, inline: Uint8Array): Uint8Array[] {
+    if (!hasParts) return [inline];
+    const parts = this.#ask(() => this.#all('SELECT entries FROM part WHERE run = ? ORDER BY number', row));
+    return [...parts.map(([entries]) => entries as Uint8Array), inline];
+  }
+
+  /** The models of all records, and the versions of each: null where a record of it says none. */
+  models(): { readonly model: string; readonly version: string | null }[] {
+    return this.#ask(() =>
+      this.#all('SELECT DISTINCT model, version FROM run WHERE model IS NOT NULL').map(([model, version]) => ({
+        model: this.#name(Number(model)),
+        version: version === null ? null : this.#name(Number(version)),
+      })),
+    );
+  }
+
   /** The runs that are nested in a record, in the order of their ids. */
   children({ row }: Pick<CatalogueRun, 'row'>): string[] {
     return this.#ask(() => {
@@ -403,14 +501,13 @@ export class Catalogue {
       modelId: name(model),
       modelVersion: name(version),
       application: name(application),
-      ...unpackSummary(summary as Uint8Array, Number(marks), began),
+      ...unpackSummary(new PackedReader(summary as Uint8Array), Number(marks), began),
       events: () => this.#ask(() => this.#events(Number(id), entries as Uint8Array)),
     };
   }
 
   #events(row: number, inline: Uint8Array): EventEntry[] {
-    const parts = this.#all('SELECT entries FROM part WHERE run = ? ORDER BY number', row);
-    return unpackEntries([...parts.map(([entries]) => entries as Uint8Array), inline]);
+    return unpackEntries(this.#chunks(row, true, inline));
   }
 
   #checkSettled(): void {
@@ -462,6 +559,19 @@ export class Catalogue {
       throw fault;
     }
   }
+}
+
+/** Whether one of its events is in the time of a selection, by its clock. */
+function isWithin({ since, until, clock }: RecordSelection, record: PlacedRecord): boolean {
+  // What else is asked stands in columns.
+  if (since === undefined || clock === 'sender') return true;
+  let found = false;
+  for (const chunk of record.chunks()) {
+    eachEntry(chunk, (_, receivedAt) => {
+      if (receivedAt >= since && receivedAt < (until ?? Infinity)) found = true;
+    });
+  }
+  return found;
 }
 
 /** Statements of the connection that reads, made once. */

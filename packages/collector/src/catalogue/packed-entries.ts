@@ -48,29 +48,51 @@ export function packEntries(writer: PackedWriter, entries: readonly EventEntry[]
 export function unpackEntries(chunks: readonly Uint8Array[]): EventEntry[] {
   const entries: EventEntry[] = [];
   let isSorted = true;
+  let before = 0;
   for (const bytes of chunks) {
-    for (const reader = new PackedReader(bytes); !reader.isAtEnd;) {
-      const before = entries.at(-1)?.sequence ?? 0;
-      const first = entries.length;
-      unpackChunk(reader, entries);
-      if ((entries[first]?.sequence ?? Infinity) < before) isSorted = false;
-    }
+    eachEntry(bytes, (kind, receivedAt, sentAt, size, at, sequence) => {
+      if (sequence < before) isSorted = false;
+      before = sequence;
+      entries.push({ kind, sequence, at, size, receivedAt, sentAt });
+    });
   }
   return isSorted ? entries : entries.sort((a, b) => a.sequence - b.sequence);
 }
 
-function unpackChunk(reader: PackedReader, into: EventEntry[]): void {
-  let [sequence, end, receivedAt] = [0, 0, 0];
-  for (let left = reader.count(); left > 0; left--) {
-    const mark = reader.count();
-    const kind = EVENT_KINDS[mark & (UNREADABLE - 1)];
-    if (kind === undefined) throw new CatalogueDamaged('an entry of no kind');
-    sequence += reader.count();
-    const at = end + reader.count();
-    const size = reader.count();
-    receivedAt += reader.signed();
-    const sentAt = (mark & UNREADABLE) === 0 ? receivedAt + reader.signed() : undefined;
-    end = at + size;
-    into.push({ kind, sequence, at, size, receivedAt, sentAt });
+type Visit = (
+  kind: EventKind,
+  receivedAt: number,
+  sentAt: number | undefined,
+  size: number,
+  at: number,
+  sequence: number,
+) => void;
+
+/**
+ * Goes through the entries of some chunks without an object for each, as they stand there.
+ * @throws CatalogueDamaged for what {@link packEntries} has not made.
+ */
+export function eachEntry(bytes: Uint8Array, visit: Visit): void {
+  for (const reader = new PackedReader(bytes); !reader.isAtEnd;) {
+    let [sequence, end, receivedAt] = [0, 0, 0];
+    for (let left = reader.count(); left > 0; left--) {
+      const mark = reader.count();
+      const kind = EVENT_KINDS[mark & (UNREADABLE - 1)];
+      if (kind === undefined) throw new CatalogueDamaged('an entry of no kind');
+      sequence += reader.count();
+      const at = end + reader.count();
+      const size = reader.count();
+      receivedAt += reader.signed();
+      const sentAt = (mark & UNREADABLE) === 0 ? receivedAt + reader.signed() : undefined;
+      end = at + size;
+      visit(kind, receivedAt, sentAt, size, at, sequence);
+    }
   }
+}
+
+/** About how much log the events of some chunks take: the sum of their sizes. */
+export function logBytesIn(bytes: Uint8Array): number {
+  let sum = 0;
+  eachEntry(bytes, (_kind, _receivedAt, _sentAt, size) => (sum += size));
+  return sum;
 }

@@ -85,9 +85,24 @@ function maskOf<Word>(words: readonly Word[], all: readonly Word[]): number {
   return words.reduce((mask, word) => mask | (1 << all.indexOf(word)), 0);
 }
 
-function wordsOf<Word>(mask: number, all: readonly Word[]): Word[] {
-  return all.filter((_, place) => (mask & (1 << place)) !== 0);
+/** The words of masks: made once for each, as there are few and millions of summaries. */
+class MaskedWords<Word> {
+  readonly #known = new Map<number, readonly Word[]>();
+
+  constructor(private readonly all: readonly Word[]) {}
+
+  of(mask: number): readonly Word[] {
+    let words = this.#known.get(mask);
+    if (words === undefined) {
+      words = this.all.filter((_, place) => (mask & (1 << place)) !== 0);
+      this.#known.set(mask, words);
+    }
+    return words;
+  }
 }
+
+const MISSING_IN = new MaskedWords(MISSING);
+const CONFLICTS_IN = new MaskedWords(CONFLICTS);
 
 function hasFeedback({ feedback }: RunSummary): boolean {
   return FEEDBACK_WORDS.some((word) => feedback[word] > 0);
@@ -173,8 +188,13 @@ function unpackFeedback(
 }
 
 function countsOf<Word extends string>(words: readonly Word[], next: () => number): Record<Word, number> {
-  return Object.fromEntries(words.map((word) => [word, next()])) as Record<Word, number>;
+  const counts: Partial<Record<Word, number>> = {};
+  for (const word of words) counts[word] = next();
+  return counts as Record<Word, number>;
 }
+
+/** As many zeros as it is made of. */
+const NO_FEEDBACK = unpackFeedback(new PackedReader(new Uint8Array(FEEDBACK_WORDS.length + 3)));
 
 /** What is packed and marked of a summary. The rest stands in columns of its own. */
 export type PackedPieces = Omit<
@@ -193,11 +213,10 @@ export type PackedPieces = Omit<
 >;
 
 /** @throws CatalogueDamaged for what {@link packSummary} has not made. */
-export function unpackSummary(bytes: Uint8Array, marks: number, began: Moment): PackedPieces {
-  const reader = new PackedReader(bytes);
+export function unpackSummary(reader: PackedReader, marks: number, began: Moment): PackedPieces {
   const pieces = reader.count();
-  const missing = wordsOf(reader.count(), MISSING);
-  const conflicts = wordsOf(reader.count(), CONFLICTS);
+  const missing = MISSING_IN.of(reader.count() & ((1 << MISSING.length) - 1));
+  const conflicts = CONFLICTS_IN.of(reader.count() & ((1 << CONFLICTS.length) - 1));
   const counts: Readonly<Record<EventKind, number>> = countsOf(EVENT_KINDS, () => reader.count());
   const lastReceivedAt = began.received + reader.count();
   const has = (piece: number) => (pieces & piece) !== 0;
@@ -207,7 +226,7 @@ export function unpackSummary(bytes: Uint8Array, marks: number, began: Moment): 
   const outcomeAt = has(PIECE.outcome)
     ? { last: unpackMoment(reader, began), earliest: unpackMoment(reader, began) }
     : null;
-  const feedback = has(PIECE.feedback) ? unpackFeedback(reader) : unpackFeedback(NONE());
+  const feedback = has(PIECE.feedback) ? unpackFeedback(reader) : NO_FEEDBACK;
   const call = has(PIECE.call) ? unpackCall(reader) : null;
   const latencyMs = has(PIECE.latency) ? (reader.optional() ?? 0) / 1000 : null;
   const numbersInText = has(PIECE.texts) ? reader.count() : 0;
@@ -219,9 +238,4 @@ export function unpackSummary(bytes: Uint8Array, marks: number, began: Moment): 
     level: LEVELS[marks & MARKS.level] ?? 'incomplete',
     orphanEvents: Math.floor(marks / ORPHAN),
   };
-}
-
-/** No feedback: as many zeros as it is made of. */
-function NONE(): PackedReader {
-  return new PackedReader(new Uint8Array(FEEDBACK_WORDS.length + 3));
 }

@@ -66,6 +66,11 @@ export class PackedReader {
 
   constructor(private readonly bytes: Uint8Array) {}
 
+  /** What is left to read. */
+  get rest(): Uint8Array {
+    return this.bytes.subarray(this.#at);
+  }
+
   get isAtEnd(): boolean {
     return this.#at >= this.bytes.length;
   }
@@ -73,8 +78,10 @@ export class PackedReader {
   /** @throws CatalogueDamaged where the bytes end too early, as all below. */
   count(): number {
     const { bytes } = this;
-    let value = 0;
-    for (let scale = 1; ; scale *= 128) {
+    const first = bytes[this.#at++] ?? 128;
+    if (first < 128) return first;
+    let value = first & 127;
+    for (let scale = 128; ; scale *= 128) {
       const byte = bytes[this.#at++];
       if (byte === undefined) throw new CatalogueDamaged('packed numbers end too early');
       value += (byte & 127) * scale;

@@ -37,7 +37,7 @@ export interface RunSummary {
   readonly lastReceivedAt: number;
   /** Of the first and the last event in canonical order that can be read. */
   readonly sent: { readonly first: number; readonly last: number } | null;
-  /** As a report has it (records/report/run-moments.ts). By the collector's clock, when it had the first event. */
+  /** By the collector's clock, when it had the first event; by the sender's, see beganBySender. */
   readonly began: Moment;
   readonly modelId: string | null;
   readonly modelVersion: string | null;
@@ -120,9 +120,14 @@ type Span = Pick<
   'firstSequence' | 'lastSequence' | 'lastReceivedAt' | 'sent' | 'began' | 'counts'
 >;
 
+/** When a record began by the sender's clock, in milliseconds since 1970: its first start, else its earliest event. */
+export function beganBySender(events: readonly Timed[], start: Timed | undefined): number {
+  if (start !== undefined) return epochMilliseconds(start.at);
+  return events.reduce((earliest, { at }) => Math.min(earliest, epochMilliseconds(at)), Infinity);
+}
+
 function spanOf(events: readonly Timed[], start: Timed | undefined): Span {
   let [firstSequence, lastSequence, received, lastReceivedAt] = [Infinity, 0, Infinity, 0];
-  let earliest = Infinity;
   let sent: { first: number; last: number } | null = null;
   const counts = zeros(EVENT_KINDS);
   for (const timed of events) {
@@ -133,12 +138,11 @@ function spanOf(events: readonly Timed[], start: Timed | undefined): Span {
     lastSequence = Math.max(lastSequence, event.sequence);
     received = Math.min(received, event.receivedAt);
     lastReceivedAt = Math.max(lastReceivedAt, event.receivedAt);
-    earliest = Math.min(earliest, sender);
     if (body === undefined) continue;
     if (sent === null) sent = { first: sender, last: sender };
     else sent.last = sender;
   }
-  const began = { received, sender: start === undefined ? earliest : epochMilliseconds(start.at) };
+  const began = { received, sender: beganBySender(events, start) };
   return { firstSequence, lastSequence, lastReceivedAt, sent, began, counts };
 }
 

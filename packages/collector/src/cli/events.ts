@@ -32,7 +32,7 @@ import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { noteReading, type GivenOut } from './noted-reading.js';
 import { printableJson } from './printable.js';
 import { assertReadable } from './regular-files.js';
-import { unknownNames } from './unknown-names.js';
+import { unknownNamesIn } from './unknown-names.js';
 
 const EXAMPLES = `
 Each line holds sequence, received_at, kind, profile, organisation, key_id, event_id, run_id, sha256 and body.
@@ -114,7 +114,7 @@ async function print(config: Config, asked: Asked, options: EventsOptions): Prom
       cursor = await printing.from(cursor, filter);
       if (!stop.signal.aborted) assertReaches(cursor.sequence - 1, claimed);
       if (isFirst && givenOut.events === 0) {
-        for (const warning of await unknownNames(dataDir, { organisation }, stop.signal))
+        for (const warning of await unknownNamesIn(dataDir, { organisation }, stop.signal))
           process.stderr.write(`collector: warning: ${warning}\n`);
       }
     }

@@ -1,16 +1,8 @@
 /** What an operator types to `collector records`, read strictly before anything is done. */
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
-import {
-  modelVersionOf,
-  NAMES,
-  stringOf,
-  textOf,
-  type ColumnSource,
-} from '../records/exports/record-columns.js';
-import type { RunSelection } from '../records/run-groups.js';
+import type { RecordSelection } from '../catalogue/catalogue.js';
 import type { Clock } from '../records/report/run-moments.js';
 import { clockFrom, instantFrom, organisationFrom, runIdFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
@@ -34,33 +26,16 @@ export interface RecordsOptions {
   readonly json?: true;
 }
 
-/** For records that are picked by when they began. Times in milliseconds since 1970; `until` is not part of it. */
-interface BeganWithin {
-  readonly since: number;
-  readonly until: number;
-}
-
-export interface RecordFilter {
-  /** By the sender's clock; undefined where that does not matter. */
-  readonly began?: BeganWithin;
-  readonly incomplete: boolean;
-  /** MODEL_ID or MODEL_ID@VERSION. */
-  readonly model: string | undefined;
-}
-
 export interface RecordsRequest {
   /** Its record id may be the beginning of one. */
-  readonly selection: RunSelection;
-  /** What only shows once a record is made. */
-  readonly filter: RecordFilter;
+  readonly selection: RecordSelection;
   /** Undefined for the readable text. */
   readonly format: (ExportFormat & { readonly name: string }) | undefined;
-  /** A file, or with `byDay` a directory; undefined for standard output. */
+  /** A file, or with `dayBy` a directory; undefined for standard output. */
   readonly out: string | undefined;
-  readonly byDay: boolean;
-  /** By which records are picked, and go to a day. */
-  readonly clock: Clock;
-  readonly tempDir: string;
+  /** The clock by whose days the records are told apart; undefined when they all go to one file. */
+  readonly dayBy: Clock | undefined;
+  readonly tempDir: string | undefined;
 }
 
 const TEXT = 'text';
@@ -68,29 +43,30 @@ const BOM_IS_FOR = '--bom: only --format csv can have a byte order mark';
 
 /** @param onTerminal whether standard output is one. */
 export function requestFrom(options: RecordsOptions, onTerminal: boolean): RecordsRequest {
-  const { run, organisation, model, after, incomplete = false } = options;
+  const { run, organisation, model, since, until, after, partition, incomplete } = options;
   const clock = clockFrom(options.clock) ?? 'received';
-  const period = periodFrom(options);
-  const selection: RunSelection = {
+  const selection: RecordSelection = {
+    ...{ model, isIncomplete: incomplete, clock },
+    // One day after the other, so that one file is open at a time.
+    order: partition !== undefined && clock === 'sender' ? 'sender' : 'log',
     ...(run !== undefined && { recordId: runIdFrom('--run', run).id }),
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
     ...(after !== undefined && { after: sequenceFrom(after) }),
-    ...(clock === 'received' && period),
+    ...periodFrom(options),
   };
   if (model === '') throw usage('--model: "" is no model');
   const out = options.out === undefined ? undefined : path.resolve(options.out);
-  const { partition } = options;
   if (partition !== undefined && partition !== 'day')
     throw usage(`--partition: ${JSON.stringify(partition)} is not day`);
   if (partition !== undefined && out === undefined) throw usage('--partition: --out has to name a directory');
+  if (options.clock !== undefined && (since ?? until ?? partition) === undefined)
+    throw usage('--clock: says by which clock --since, --until and --partition are meant, and none of them is there');
   return {
     selection,
-    filter: { incomplete, model, ...(clock === 'sender' && { began: beganWithin(period) }) },
     format: formatFrom(options, onTerminal),
     out: out === undefined ? undefined : newPlace(out),
-    byDay: partition === 'day',
-    clock,
-    tempDir: directoryFrom(options.tempDir ?? os.tmpdir()),
+    dayBy: partition === undefined ? undefined : clock,
+    tempDir: options.tempDir === undefined ? undefined : directoryFrom(options.tempDir),
   };
 }
 
@@ -103,16 +79,6 @@ function periodFrom({ since, until }: RecordsOptions): { since?: number; until?:
     throw usage(`--since: ${since} is later than --until ${until}`);
   }
   return period;
-}
-
-function beganWithin({
-  since = -Infinity,
-  until = Infinity,
-}: {
-  since?: number;
-  until?: number;
-}): BeganWithin {
-  return { since, until };
 }
 
 function formatFrom(
@@ -140,23 +106,6 @@ function formatFrom(
   }
   if (bom && found.loadWithBom === undefined) throw usage(BOM_IS_FOR);
   return { ...found, name, load: (bom && found.loadWithBom) ?? found.load };
-}
-
-/** @param began when the record began by the sender's clock; asked for only where it matters. */
-export function isWanted(filter: RecordFilter, record: ColumnSource, began: () => number): boolean {
-  const { incomplete, model, began: period } = filter;
-  if (incomplete && record.metadata.completeness.level !== 'incomplete') return false;
-  if (model !== undefined && !isOfModel(record, model)) return false;
-  if (period === undefined) return true;
-  const at = began();
-  return at >= period.since && at < period.until;
-}
-
-/** An id may have an @ in it as well. */
-function isOfModel(record: ColumnSource, wanted: string): boolean {
-  const id = stringOf(textOf(record.model, NAMES.model_id));
-  if (id === undefined) return false;
-  return wanted === id || wanted === `${id}@${stringOf(modelVersionOf(record)) ?? ''}`;
 }
 
 function sequenceFrom(text: string): number {

@@ -1,26 +1,31 @@
 /** What the main thread and those that make records say to each other. Nothing of a payload but finished pieces. */
-import type { Linked } from '../records/run-groups.js';
 import type { Clock } from '../records/report/run-moments.js';
-import type { PlacesShare } from '../store/open.js';
-import type { RecordFilter } from './record-arguments.js';
 import type { PlacedPiece } from './record-pieces.js';
 
 export interface ThreadSettings {
   readonly dataDir: string;
   /** As `--format` names it. */
   readonly format: string;
-  readonly filter: RecordFilter;
-  /** The clock whose days the files are of; undefined when all goes to one file. */
-  readonly daysBy: Clock | undefined;
-  readonly places: PlacesShare;
+  /** The clock by whose days the records are told apart; undefined when they all go to one file. */
+  readonly dayBy: Clock | undefined;
 }
 
-/** Some runs, as they follow each other in the log. */
+/** What links a record to others. */
+export interface Linked {
+  /** The run of what it is nested in, or null when that is none; undefined when it is nested in nothing. */
+  readonly parent: string | null | undefined;
+  readonly children: readonly string[];
+  readonly cycle: readonly string[];
+}
+
+/** Some records in their order. */
 export interface Job {
-  /** As RunList has them. */
-  readonly entries: Uint8Array;
-  /** Of the runs that others are nested in, or that are nested in each other in a circle, by their number. */
-  readonly links: readonly Linked[];
+  /** What the catalogue has packed of their events, one behind the other. */
+  readonly entries: Uint8Array<ArrayBuffer>;
+  /** Where that of each record ends. */
+  readonly ends: readonly number[];
+  /** Of the records that are linked, by their number. */
+  readonly links: ReadonlyMap<number, Linked>;
 }
 
 /** To the thread: something to do, or where the events are that it asked for. */
@@ -38,4 +43,4 @@ export interface Question {
 /** From the thread. */
 export type Answer =
   | { readonly questions: readonly Question[] }
-  | { readonly pieces: readonly PlacedPiece[]; readonly passed: number };
+  | { readonly pieces: readonly PlacedPiece[] };

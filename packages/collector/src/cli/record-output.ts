@@ -125,19 +125,16 @@ export class OneFile implements RecordOutput {
   }
 }
 
-/** Files of days at a time. */
-const MOST_OPEN = 128;
-
 /**
- * A directory with one directory a day, by the UTC day of a record (record-pieces.ts):
- * date=2026-01-31/part-0000.parquet, as DuckDB, Spark and pandas read it. By the sender's clock days come in any order:
- * one that comes again after {@link MOST_OPEN} others gets another part.
+ * A directory with one directory a day, by the UTC day on which the collector had the first event of a record:
+ * date=2026-01-31/part-0000.parquet, as DuckDB, Spark and pandas read it. Records come in the order of their first
+ * event, so one file is open at a time; where the host's clock was set back a day gets another part.
  */
 export class DayDirectories implements RecordOutput {
   readonly #draft: string;
   readonly #parts = new Map<string, number>();
-  /** By day; the one that was written to last is the last. */
-  readonly #open = new Map<string, Draft>();
+  #day: string | undefined;
+  #file: Draft | undefined;
 
   constructor(
     private readonly directory: string,
@@ -153,7 +150,7 @@ export class DayDirectories implements RecordOutput {
   }
 
   finish(): void {
-    for (const day of this.#open.keys()) this.#close(day);
+    this.#close();
     for (const day of this.#parts.keys()) syncDirectory(path.join(this.#draft, `date=${day}`));
     syncDirectory(this.#draft);
     // Fails when something with files in it has come there since.
@@ -162,32 +159,27 @@ export class DayDirectories implements RecordOutput {
   }
 
   abandon(): void {
-    for (const file of this.#open.values()) file.abandon();
-    this.#open.clear();
+    this.#file?.abandon();
+    this.#file = undefined;
     fs.rmSync(this.#draft, { recursive: true, force: true });
   }
 
   #of(day: string): Draft {
-    const file = this.#open.get(day) ?? this.#begin(day);
-    this.#open.delete(day);
-    this.#open.set(day, file);
-    return file;
-  }
-
-  #begin(day: string): Draft {
-    const [longestAgo] = this.#open.keys();
-    if (this.#open.size === MOST_OPEN && longestAgo !== undefined) this.#close(longestAgo);
+    if (this.#file !== undefined && this.#day === day) return this.#file;
+    this.#close();
     const part = this.#parts.get(day) ?? 0;
     this.#parts.set(day, part + 1);
     const directory = path.join(this.#draft, `date=${day}`);
     fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    this.#day = day;
     const name = `part-${String(part).padStart(4, '0')}${this.extension}`;
-    return new Draft(path.join(directory, name), this.joiner());
+    this.#file = new Draft(path.join(directory, name), this.joiner());
+    return this.#file;
   }
 
-  #close(day: string): void {
-    const file = this.#open.get(day);
-    this.#open.delete(day);
+  #close(): void {
+    const file = this.#file;
+    this.#file = undefined;
     file?.close();
   }
 }

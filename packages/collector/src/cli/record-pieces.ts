@@ -1,11 +1,9 @@
 /** Records as pieces of a file, or of a file a day. The same in a thread of its own as in the main one. */
+import { beganBySender } from '../catalogue/catalogue.js';
 import type { AssembledRun } from '../records/assemble.js';
 import type { FileFormat, Piece, PieceBuilder } from '../records/exports/record-encoder.js';
 import type { EventBody } from '../records/event-body.js';
-import { beganBySender, type Clock } from '../records/report/run-moments.js';
-
-/** Readers of dates know no others; with an offset a sender can get beyond them. */
-const HAS_YEAR = /^(?!0000)\d{4}-/;
+import type { Clock } from '../records/report/run-moments.js';
 
 /** Neighbours of one file. */
 export interface PlacedPiece extends Piece {
@@ -14,38 +12,30 @@ export interface PlacedPiece extends Piece {
   readonly events: number;
 }
 
-/** So many days are kept apart in memory. */
-const MOST_DAYS = 64;
-
-interface DayPiece {
-  readonly builder: PieceBuilder<EventBody>;
-  records: number;
-  events: number;
-}
-
 export class PieceMaker {
+  readonly #builder: PieceBuilder<EventBody>;
   #done: PlacedPiece[] = [];
-  /** By the day. */
-  readonly #days = new Map<string, DayPiece>();
-  /** Builders that nothing is in: they keep their memory. */
-  readonly #free: PieceBuilder<EventBody>[] = [];
+  #day = '';
+  #records = 0;
+  #events = 0;
 
-  /** @param daysBy the clock whose days the files are of; undefined when all goes to one file. */
   constructor(
-    private readonly format: FileFormat,
-    private readonly daysBy: Clock | undefined,
-    private readonly wanted: (run: AssembledRun) => boolean,
-  ) {}
-
-  add(run: AssembledRun): void {
-    if (!this.wanted(run)) return;
-    const piece = this.#of(this.daysBy === undefined ? '' : dayOf(run, this.daysBy));
-    piece.builder.add(run);
-    piece.records++;
-    piece.events += run.metadata.events.length;
+    format: FileFormat,
+    private readonly dayBy: Clock | undefined,
+  ) {
+    this.#builder = format.builder();
   }
 
-  /** All pieces of what was added since the last time: of each day in order. */
+  add(run: AssembledRun): void {
+    const day = dayOf(run, this.dayBy);
+    if (day !== this.#day) this.#end();
+    this.#day = day;
+    this.#builder.add(run);
+    this.#records++;
+    this.#events += run.metadata.events.length;
+  }
+
+  /** All pieces of what was added since the last time, in order. */
   take(): PlacedPiece[] {
     this.#end();
     const done = this.#done;
@@ -53,28 +43,20 @@ export class PieceMaker {
     return done;
   }
 
-  #of(day: string): DayPiece {
-    const known = this.#days.get(day);
-    if (known !== undefined) return known;
-    if (this.#days.size === MOST_DAYS) this.#end();
-    const piece = { builder: this.#free.pop() ?? this.format.builder(), records: 0, events: 0 };
-    this.#days.set(day, piece);
-    return piece;
-  }
-
   #end(): void {
-    for (const [day, { builder, records, events }] of this.#days) {
-      if (records > 0) this.#done.push({ ...builder.take(), day, events });
-      this.#free.push(builder);
-    }
-    this.#days.clear();
+    if (this.#records === 0) return;
+    this.#done.push({ ...this.#builder.take(), day: this.#day, events: this.#events });
+    this.#records = 0;
+    this.#events = 0;
   }
 }
 
-/** The UTC day on which the collector had the first event, or on which the record began by its sender's clock. */
-function dayOf(run: AssembledRun, clock: Clock): string {
-  const received = run.metadata.first_received_at.slice(0, 'YYYY-MM-DD'.length);
-  if (clock === 'received') return received;
-  const [day = ''] = new Date(beganBySender(run)).toISOString().split('T');
-  return HAS_YEAR.test(day) ? day : received;
+/** The UTC day on which a record began by a clock. */
+function dayOf({ metadata, start }: AssembledRun, clock: Clock | undefined): string {
+  if (clock === undefined) return '';
+  const began =
+    clock === 'received'
+      ? metadata.first_received_at
+      : new Date(beganBySender(metadata.events, start)).toISOString();
+  return began.slice(0, began.indexOf('T'));
 }

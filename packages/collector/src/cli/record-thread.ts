@@ -1,29 +1,25 @@
 /** The thread that makes records and pieces of files of them: several can do so beside each other (record-threads.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
 import { nodeFiles } from '../files.js';
+import { unpackEntries } from '../catalogue/catalogue.js';
 import { assembleRun } from '../records/assemble.js';
-import { UNLINKED } from '../records/nesting.js';
-import { eventBatchesOf, outsideParents, windowsOf } from '../records/record-windows.js';
-import { idBytes, isNoId } from '../records/run-entry.js';
 import type { EventBody } from '../records/event-body.js';
-import { beganBySender } from '../records/report/run-moments.js';
+import { eventBatchesOf, outsideParents, windowsOf } from '../records/record-windows.js';
 import type { RunEvent } from '../records/run-event.js';
-import { runsIn } from '../records/sorted-runs.js';
-import { LogPlaces } from '../store/open.js';
-import { uuidText } from '../store/uuid-text.js';
-import { isWanted } from './record-arguments.js';
+import type { Place } from '../store/event-log.js';
+import { openStore } from '../store/open.js';
 import { FORMATS } from './record-formats.js';
-import type { Answer, Job, Question, ThreadSettings, Told } from './record-job.js';
+import type { Answer, Job, Linked, Question, ThreadSettings, Told } from './record-job.js';
 import { PieceMaker } from './record-pieces.js';
 
 const port = parentPort;
 if (port === null) throw new Error('this file is for a thread');
-const { dataDir, format: name, filter, daysBy, places } = workerData as ThreadSettings;
+const { dataDir, format: name, dayBy } = workerData as ThreadSettings;
 const format = await FORMATS[name]?.load();
 if (format === undefined) throw new RangeError(`there is no format ${name}`);
-const log = LogPlaces.beside(dataDir, nodeFiles, places);
+const log = openStore(dataDir).events;
 const reader = format.reader();
-const maker = new PieceMaker(format, daysBy, (run) => isWanted(filter, run, () => beganBySender(run)));
+const maker = new PieceMaker(format, dayBy);
 /** Who waits for answers: they come in the order of the questions. */
 const answered: ((runs: readonly (string | null | undefined)[]) => void)[] = [];
 
@@ -42,24 +38,23 @@ interface Prepared {
   readonly parents: Answers | Promise<Answers>;
 }
 
-function prepared(runs: readonly Events[]): Prepared {
+const UNLINKED: Linked = { parent: undefined, children: [], cycle: [] };
+
+/** @param linkAt what is known of the links of a run. */
+function prepared(runs: readonly Events[], linkAt: (run: number) => Linked): Prepared {
   const answers = new Map<string, string | null | undefined>();
   const questions: Question[] = [];
-  for (const events of runs) {
+  for (const [run, events] of runs.entries()) {
     const organisation = organisationOf(events);
-    for (const eventId of outsideParents(events)) {
-      const run = runOf(organisation, eventId);
-      if (run === undefined) questions.push({ organisation, eventId });
-      else answers.set(`${organisation} ${eventId}`, run);
+    const outside = new Set(outsideParents(events));
+    const { parent } = linkAt(run);
+    for (const eventId of outside) {
+      // What a run is nested in holds the parent of its first start; a single one is that.
+      if (outside.size === 1 && parent !== undefined) answers.set(`${organisation} ${eventId}`, parent);
+      else questions.push({ organisation, eventId });
     }
   }
   return { runs, parents: questions.length === 0 ? answers : withAnswers(questions, answers) };
-}
-
-/** @returns undefined for what the main thread has to tell: where an event is that names no run, or is not found here. */
-function runOf(organisation: string, eventId: string): string | undefined {
-  const found = log.findPassed(organisation, idBytes(eventId), 0);
-  return found === undefined || isNoId(found.runId, 0) ? undefined : uuidText(found.runId);
 }
 
 async function withAnswers(
@@ -79,30 +74,40 @@ function organisationOf(events: Events): string {
   return events[0]?.event.organisation ?? '';
 }
 
-/** Some runs after the other, each with the next one's read: their questions are answered meanwhile. */
-async function* batchesOf(entries: Buffer): AsyncGenerator<Prepared> {
-  for (const window of windowsOf(runsIn(entries))) {
-    for await (const runs of eventBatchesOf(log, window, reader)) yield prepared(runs);
+function* runsIn({ entries, ends }: Job): Generator<{ readonly places: readonly Place[] }> {
+  let from = 0;
+  for (const end of ends) {
+    yield { places: unpackEntries([entries.subarray(from, end)]) };
+    from = end;
   }
 }
 
-async function make({ entries, links }: Job): Promise<void> {
-  const linkOf = new Map(links.map(([run, children, cycle]) => [run, { children, cycle }]));
-  const batches = batchesOf(Buffer.from(entries.buffer, entries.byteOffset, entries.byteLength));
-  let passed = 0;
+/** Some runs after the other, each with the next one's read: their questions are answered meanwhile. */
+async function* batchesOf(job: Job): AsyncGenerator<Prepared> {
+  let first = 0;
+  for (const window of windowsOf(runsIn(job))) {
+    for await (const runs of eventBatchesOf(log, window, reader)) {
+      const from = first;
+      yield prepared(runs, (run) => job.links.get(from + run) ?? UNLINKED);
+      first += runs.length;
+    }
+  }
+}
+
+async function make(job: Job): Promise<void> {
+  const batches = batchesOf(job);
   let run = 0;
   for (let next = await batches.next(); !next.done;) {
     const { runs, parents } = next.value;
     next = await batches.next();
     const known = await parents;
     for (const events of runs) {
-      const { children, cycle } = linkOf.get(run++) ?? UNLINKED;
+      const { children, cycle } = job.links.get(run++) ?? UNLINKED;
       const parentRunOf = (eventId: string) => known.get(`${organisationOf(events)} ${eventId}`);
       maker.add(assembleRun(events, { children, cycle, parentRunOf }));
-      passed += events.length;
     }
   }
-  tell({ pieces: maker.take(), passed });
+  tell({ pieces: maker.take() });
 }
 
 let last = Promise.resolve();

@@ -1,19 +1,16 @@
 /** `collector records`: what is known of each run, put together from its events, in the format of whoever asks. */
 import { Command } from 'commander';
+import type { Catalogue } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
-import { recordsOf, windowsOf } from '../records/record-windows.js';
-import type { RunGroups } from '../records/run-groups.js';
-import { momentsOf } from '../records/report/run-moments.js';
-import { openCatalogue } from './catalogue-access.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { notThere, recordMeant, runIdFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
-import { isWanted, requestFrom, type RecordsOptions, type RecordsRequest } from './record-arguments.js';
+import { requestFrom, type RecordsOptions, type RecordsRequest } from './record-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
 import { DayDirectories, OneFile, StandardOutput, type RecordOutput } from './record-output.js';
 import { RecordThreads } from './record-threads.js';
 import { fullTimeline, outputColumns, pagerColumns, timeline } from './record-timeline.js';
-import { readRuns, type RunReading } from './run-reading.js';
+import { readRuns, recordsIn, type RunReading } from './run-reading.js';
 import { unknownNames } from './unknown-names.js';
 
 const EXAMPLES = `
@@ -35,8 +32,8 @@ sender's clock, and --partition day goes by the same: so it is for past events t
 and gives each record that has a newer event, whole and anew: what it gives replaces the record of the same organisation
 and record_id. A record without a run is to be dropped once its event stands in another (docs/EXPORTS.md).
 
-A file or directory appears once it is whole, and never takes the place of another. Temporary files hold ids and
-addresses, no payload; they take at most 64 bytes an event in --temp-dir.
+A file or directory appears once it is whole, and never takes the place of another. Records are found in the catalogue,
+which is brought up to date first; where it cannot be in the data directory it is made in --temp-dir, and removed.
 
 It can run beside a collector. That it ran, what it was asked for and how much it gave out is noted in access.log.`;
 
@@ -62,7 +59,7 @@ export function command(): Command {
     .option('--bom', 'begin CSV files with a byte order mark: Excel needs it to read UTF-8')
     .option('--out <file>', 'a new file, or with --partition a new directory (default: standard output)')
     .option('--partition <by>', 'day: a directory for each day on which records began')
-    .option('--temp-dir <directory>', "where temporary files go (default: the system's)")
+    .option('--temp-dir <directory>', 'where the catalogue is made when it cannot be in the data directory')
     .option('--json', 'tell what was done as one JSON object, on standard error');
   return addConfigOptions(records, 'records')
     .addHelpText('after', EXAMPLES)
@@ -96,21 +93,10 @@ class Export {
   }
 
   async run(): Promise<void> {
-    const { run, organisation, model, since, until, clock, after, incomplete, format, out, partition, json } =
-      this.#options;
-    const filter = {
-      run,
-      organisation,
-      model,
-      since,
-      until,
-      clock,
-      after,
-      incomplete,
-      format,
-      out,
-      partition,
-    };
+    const { run, organisation, model, since, until, clock, after, incomplete } = this.#options;
+    const { format, out, partition, json } = this.#options;
+    const narrowed = { run, organisation, model, since, until, clock, after, incomplete };
+    const filter = { ...narrowed, format, out, partition };
     const nothing = this.#request.out === undefined ? '' : '; no file was written';
     await readRuns(
       {
@@ -126,101 +112,84 @@ class Export {
   }
 
   /** Makes the record id a whole one. */
-  async #findRecord(signal: AbortSignal): Promise<void> {
+  #findRecord(catalogue: Catalogue): void {
     const { run } = this.#options;
     if (run === undefined || runIdFrom('--run', run).isWhole) return;
-    const { dataDir } = this.#config;
     const { selection } = this.#request;
-    const quiet = this.#options.json === true;
-    const access = await openCatalogue({ dataDir, tempDir: this.#options.tempDir, quiet, signal });
-    try {
-      const asked = { option: '--run', text: run, organisation: selection.organisation };
-      const recordId = await access.ask((catalogue) => recordMeant(catalogue, asked, dataDir));
-      this.#request = { ...this.#request, selection: { ...selection, recordId } };
-    } finally {
-      await access.close();
-    }
+    const asked = { option: '--run', text: run, organisation: selection.organisation };
+    const recordId = recordMeant(catalogue, asked, this.#config.dataDir);
+    this.#request = { ...this.#request, selection: { ...selection, recordId } };
   }
 
   async #export(reading: RunReading): Promise<void> {
-    await this.#findRecord(reading.signal);
+    this.#findRecord(reading.catalogue);
     const { selection } = this.#request;
-    const groups = await reading.group(selection);
-    const newest = groups.nextSequence - 1;
+    const { catalogue } = reading;
+    const newest = catalogue.cursor.sequence - 1;
     const { after = 0 } = selection;
     if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
-    this.#done.next_after = this.#options.until === undefined ? newest : null;
-    await this.#give(reading, groups);
+    this.#done.next_after = selection.until === undefined ? newest : null;
+    await this.#give(reading, newest);
     if (this.#done.records > 0) return;
     const { organisation, model } = this.#options;
-    this.#done.warnings = await unknownNames(this.#config.dataDir, { organisation, model }, reading.signal);
+    this.#done.warnings = unknownNames(catalogue, { organisation, model });
   }
 
-  async #give(reading: RunReading, groups: RunGroups): Promise<void> {
-    const { givenOut, signal } = reading;
-    const { recordId } = this.#request.selection;
-    if (recordId !== undefined && groups.records === 0) {
-      const { organisation, since, until, after } = this.#request.selection;
-      const isNarrowed = [organisation, since, until, after].some((each) => each !== undefined);
-      throw notThere({ what: 'run', id: recordId, dataDir: this.#config.dataDir, isNarrowed });
-    }
-    const { format, filter, byDay, clock } = this.#request;
+  async #give(reading: RunReading, newest: number): Promise<void> {
+    const { givenOut, signal, bar } = reading;
+    const { selection, format, dayBy } = this.#request;
+    if (selection.recordId !== undefined) this.#assertThere(reading, selection.recordId);
     if (format === undefined) {
-      await this.#show(reading, groups);
+      await this.#show(reading);
       return;
     }
     const output = await this.#output(format, signal);
-    const bar = reading.eventBar();
     const { dataDir } = this.#config;
-    const places = reading.log.share;
-    const threads = new RecordThreads({
-      dataDir,
-      format: format.name,
-      filter,
-      daysBy: byDay ? clock : undefined,
-      places,
-    });
+    const threads = new RecordThreads({ dataDir, format: format.name, dayBy }, reading);
     try {
-      let seen = 0;
-      for await (const { pieces, passed } of threads.pieces(groups, signal)) {
+      for await (const { pieces, sequence } of threads.pieces(selection, signal)) {
         for (const piece of pieces) {
           // Noted before: whoever stops reading has had it.
           givenOut.events += piece.events;
           await output.write(piece);
           this.#done.records += piece.records;
         }
-        seen += passed;
-        bar.show(seen, groups.events);
+        bar.show(sequence, newest);
       }
       signal.throwIfAborted();
       await output.finish();
       this.#done.events = givenOut.events;
     } finally {
-      bar.clear();
       output.abandon();
       await threads.stop();
     }
   }
 
+  #assertThere({ catalogue }: RunReading, id: string): void {
+    const { selection } = this.#request;
+    for (const page of catalogue.placed(selection)) if (page.length > 0) return;
+    const { organisation, since, until, after, model, isIncomplete } = selection;
+    const narrowing = [organisation, since, until, after, model, isIncomplete];
+    const isNarrowed = narrowing.some((each) => each !== undefined);
+    throw notThere({ what: 'run', id, dataDir: this.#config.dataDir, isNarrowed });
+  }
+
   /** For a person: one run, in every organisation that has it. */
-  async #show({ log, givenOut }: RunReading, groups: RunGroups): Promise<void> {
+  async #show(reading: RunReading): Promise<void> {
     const isFull = this.#options.full === true;
     const columns = isFull ? pagerColumns() : outputColumns();
     const textOf = isFull ? fullTimeline : timeline;
-    for (const window of windowsOf(groups.runs())) {
-      for (const record of await recordsOf(log, window, (run) => groups.linksOf(window[run]))) {
-        if (!isWanted(this.#request.filter, record, () => momentsOf(record, 'sender').began)) continue;
-        process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${textOf(record, columns)}`);
-        givenOut.events += record.metadata.events.length;
-      }
+    for await (const record of recordsIn(reading, this.#request.selection)) {
+      process.stdout.write(`${this.#done.records++ === 0 ? '' : '\n'}${textOf(record, columns)}`);
+      reading.givenOut.events += record.metadata.events.length;
     }
   }
 
   async #output(format: ExportFormat, signal: AbortSignal): Promise<RecordOutput> {
-    const { out, byDay } = this.#request;
+    const { out, dayBy } = this.#request;
     const made = await format.load();
     if (out === undefined) return new StandardOutput(made.joiner(), format.binary !== true, signal);
-    return byDay
+    return dayBy !== undefined
       ? new DayDirectories(out, format.extension, () => made.joiner())
       : new OneFile(out, made.joiner());
   }

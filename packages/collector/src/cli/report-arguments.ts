@@ -1,6 +1,5 @@
 /** What an operator types to `collector report`, read strictly before anything is done. */
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { DAY_MS } from '../records/report/period-steps.js';
 import type { Clock } from '../records/report/run-moments.js';
@@ -27,7 +26,7 @@ export interface ReportRequest {
   readonly since: number | undefined;
   readonly until: number | undefined;
   readonly clock: Clock;
-  readonly tempDir: string;
+  readonly tempDir: string | undefined;
 }
 
 /** The times of receipt of the first and the last event of a log. */
@@ -52,7 +51,7 @@ export function reportRequestFrom(options: ReportOptions, now: number): ReportRe
     until: until === undefined ? undefined : instantFrom('--until', until),
     clock: clockFrom(clock) ?? 'received',
     out: newFile(options.out),
-    tempDir: path.resolve(options.tempDir ?? os.tmpdir()),
+    tempDir: options.tempDir === undefined ? undefined : path.resolve(options.tempDir),
   };
   if (request.since !== undefined && request.until !== undefined && request.since >= request.until) {
     throw usage(`--since: ${since} is not earlier than --until ${until}`);
@@ -61,7 +60,8 @@ export function reportRequestFrom(options: ReportOptions, now: number): ReportRe
     throw usage(`--since: ${since} is more than ${MOST_YEARS} years before the end of the period`);
   }
   if (model === '') throw usage('--model: "" is no model');
-  if (!isDirectory(request.tempDir)) throw usage(`--temp-dir: there is no directory ${options.tempDir}`);
+  if (request.tempDir !== undefined && !isDirectory(request.tempDir))
+    throw usage(`--temp-dir: there is no directory ${options.tempDir}`);
   return request;
 }
 

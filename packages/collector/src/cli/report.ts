@@ -1,9 +1,9 @@
 /** `collector report`: what happened in a period, counted, on one HTML page for a meeting. */
 import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
+import { EVENT_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import { inQuotes, ownCommand, type Config } from '../config.js';
-import { recordsOf, windowsOf } from '../records/record-windows.js';
 import { reportPage } from '../records/report/page/report-page.js';
 import { clockWarning } from '../records/report/page/wording.js';
 import { isEmpty, numbersOf, type ReportNumbers } from '../records/report/report-numbers.js';
@@ -12,7 +12,6 @@ import { openStore } from '../store/open.js';
 import { cursorAt, type EventLog } from '../store/event-log.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { printableJson } from './printable.js';
-import { isWanted } from './record-arguments.js';
 import { OneFile } from './record-output.js';
 import {
   DEFAULT_DAYS,
@@ -43,8 +42,8 @@ an event is of the day on which it was received; where past events were imported
 --clock sender goes by their own timestamps; how many of these lie before and after the period is said on the page.
 
 With --json the numbers of the page are printed as one JSON object on standard output; the page is written all the same.
-It appears once it is whole, and never takes the place of another file. Temporary files hold ids and addresses, no
-payload.
+It appears once it is whole, and never takes the place of another file. It is counted from the catalogue, which is brought
+up to date first.
 
 It can run beside a collector. That it ran, what it was asked for and how many events it read is noted in access.log.`;
 
@@ -60,7 +59,7 @@ export function command(): Command {
     .option('--since <time>', `only from this instant on (default: ${DEFAULT_DAYS} days)`)
     .option('--until <time>', 'only before this instant (default: the newest event of the log)')
     .option('--clock <whose>', 'by which clock days are counted: received or sender (default: received)')
-    .option('--temp-dir <directory>', "where temporary files go (default: the system's)")
+    .option('--temp-dir <directory>', 'where the catalogue is made when it cannot be in the data directory')
     .option('--json', 'print the numbers as one JSON object too');
   return addConfigOptions(report, 'report')
     .addHelpText('after', EXAMPLES)
@@ -104,7 +103,7 @@ class Making {
     const warning = clockWarning(numbers);
     if (warning !== undefined) process.stderr.write(`collector: warning: ${warning.replace('’', "'")}\n`);
     if (isEmpty(numbers)) {
-      const unknown = await unknownNames(this.config.dataDir, { organisation, model }, reading.signal);
+      const unknown = unknownNames(reading.catalogue, { organisation, model });
       for (const warning of unknown.length === 0 && numbers.clock === 'received' ? [NONE_RECEIVED] : unknown)
         process.stderr.write(`collector: warning: ${warning}\n`);
     }
@@ -112,32 +111,21 @@ class Making {
     else this.#tell(numbers);
   }
 
-  async #count(reading: RunReading, period: ReportPeriod): Promise<RunReport> {
-    const { since, until, clock } = period;
+  async #count({ catalogue, givenOut, signal, bar }: RunReading, period: ReportPeriod): Promise<RunReport> {
+    const { until, clock } = period;
     const { organisation, model } = this.request;
-    const groups = await reading.group({
-      ...(organisation !== undefined && { organisation }),
-      // By a sender's clock a run may have been received at any time.
-      ...(clock === 'received' && { since, until }),
-    });
+    const newest = catalogue.cursor.sequence - 1;
     const report = new RunReport(period);
-    const bar = reading.eventBar();
-    try {
-      let seen = 0;
-      for (const window of windowsOf(groups.runs())) {
-        for (const record of await recordsOf(reading.log, window, (run) => groups.linksOf(window[run]))) {
-          seen += record.metadata.events.length;
-          if (!isWanted({ incomplete: false, model }, record, () => NaN)) continue;
-          report.add(record);
-          reading.givenOut.events += record.metadata.events.length;
-        }
-        bar.show(seen, groups.events);
-        await breath();
-        reading.signal.throwIfAborted();
+    for (const page of catalogue.counted({ organisation, model, until: clock === 'received' ? until : undefined })) {
+      for (const run of page) {
+        report.add(run);
+        for (const kind of EVENT_KINDS) givenOut.events += run.counts[kind];
       }
-    } finally {
-      bar.clear();
+      bar.show(page.at(-1)?.firstSequence ?? 0, newest);
+      await breath();
+      signal.throwIfAborted();
     }
+    bar.clear();
     return report;
   }
 

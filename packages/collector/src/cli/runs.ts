@@ -226,7 +226,7 @@ class Listing {
     };
     return [
       ...(Object.keys(guessed).length > 0
-        ? await unknownNames(this.config.dataDir, guessed, this.#stop.signal)
+        ? unknownNames(catalogue, guessed)
         : []),
       ...says('target', target, { target }),
       ...says('user', user, { user }),

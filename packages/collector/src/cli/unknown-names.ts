@@ -1,7 +1,7 @@
-/** Names in a filter that no event of the log has: mostly a slip, which an empty answer would not show. */
+/** Names in a filter that no record has: mostly a slip, which an empty answer would not show. */
 import { didYouMean } from '@clinical-events/protocol';
-import { openStore } from '../store/open.js';
-import type { StoredEvent } from '../store/store.js';
+import type { Catalogue } from '../catalogue/catalogue.js';
+import { openCatalogue } from './catalogue-access.js';
 import { printable } from './printable.js';
 
 export interface NameFilter {
@@ -15,65 +15,39 @@ const MOST_NAMES = 1000;
 const LONGEST_NAME = 200;
 
 /**
- * Reads the log once more, up to where every name has been seen: for when nothing was found.
- * @param signal ends it; nothing is told then.
- * @returns a warning for each name that stands in no event, with the nearest one that does.
+ * Goes through the catalogue: for when nothing was found.
+ * @returns a warning for each name that no record has, with the nearest one that one has.
  */
-export async function unknownNames(
+export function unknownNames(catalogue: Catalogue, { organisation, model }: NameFilter): string[] {
+  const warnings: string[] = [];
+  if (organisation !== undefined) {
+    warnings.push(...unknown('no event names the organisation', organisation, catalogue.organisations()));
+  }
+  if (model !== undefined) {
+    const models = catalogue.models().flatMap(({ model: id, version }) => [id, `${id}@${version ?? ''}`]);
+    warnings.push(...unknown('no run is of the model', model, models));
+  }
+  return warnings;
+}
+
+/** The same for a command that has no catalogue open: nothing is said where none can be had. */
+export async function unknownNamesIn(
   dataDir: string,
-  { organisation, model }: NameFilter,
-  signal?: AbortSignal,
+  filter: NameFilter,
+  signal: AbortSignal,
 ): Promise<string[]> {
-  const wanted = [
-    ...(organisation === undefined ? [] : [new WantedName('organisation', organisation, organisationOf)]),
-    ...(model === undefined ? [] : [new WantedName('model', model, modelsOf)]),
-  ];
-  const log = openStore(dataDir).events;
+  if (filter.organisation === undefined && filter.model === undefined) return [];
+  const access = await openCatalogue({ dataDir, quiet: true, signal }).catch(() => undefined);
   try {
-    for await (const batch of log.scan({})) {
-      if (signal?.aborted) return [];
-      for (const event of batch) for (const name of wanted) name.look(event);
-      if (wanted.every(({ seen }) => seen)) break;
-    }
+    return access === undefined ? [] : unknownNames(access.catalogue, filter);
   } finally {
-    await log.close();
-  }
-  return wanted.filter(({ seen }) => !seen).map((name) => name.warning());
-}
-
-class WantedName {
-  seen = false;
-  readonly #others = new Set<string>();
-
-  constructor(
-    private readonly what: string,
-    private readonly name: string,
-    private readonly namesIn: (event: StoredEvent) => readonly string[],
-  ) {}
-
-  look(event: StoredEvent): void {
-    if (this.seen) return;
-    for (const name of this.namesIn(event)) {
-      if (name === this.name) this.seen = true;
-      if (this.#others.size < MOST_NAMES && name.length <= LONGEST_NAME) this.#others.add(name);
-    }
-  }
-
-  warning(): string {
-    // A sender's characters must not move the cursor.
-    const others = [...this.#others].filter((name) => printable(name) === name);
-    return `no event names the ${this.what} "${printable(this.name)}"${didYouMean(this.name, others)}`;
+    await access?.close();
   }
 }
 
-function organisationOf({ organisation }: StoredEvent): readonly string[] {
-  return [organisation];
-}
-
-function modelsOf({ kind, payloadState, body }: StoredEvent): readonly string[] {
-  if (kind !== 'inference-start' || payloadState !== 'plain') return [];
-  const { model_instance: model } = JSON.parse(body.toString()) as { readonly model_instance?: unknown };
-  const { model_id: id, model_version: version } = (model ?? {}) as Readonly<Record<string, unknown>>;
-  if (typeof id !== 'string') return [];
-  return typeof version === 'string' ? [id, `${id}@${version}`] : [id];
+function unknown(said: string, name: string, all: readonly string[]): string[] {
+  if (all.includes(name)) return [];
+  // A sender's characters must not move the cursor.
+  const others = all.filter((other) => other.length <= LONGEST_NAME && printable(other) === other);
+  return [`${said} "${printable(name)}"${didYouMean(name, others.slice(0, MOST_NAMES))}`];
 }

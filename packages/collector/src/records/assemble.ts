@@ -18,9 +18,8 @@ import type {
 } from '@clinical-events/protocol';
 import { inCanonicalOrder, type TimedEvent } from './canonical-order.js';
 import { utcText } from './instant.js';
-import { UNLINKED, type RunLinks } from './nesting.js';
 import { parentageOf, type Parentage } from './parentage.js';
-import { metadataOf, type RunMetadata } from './record-metadata.js';
+import { metadataOf, UNLINKED, type RunLinks, type RunMetadata } from './record-metadata.js';
 import { extraOf, recordedEventOf } from './recorded-event.js';
 import type { EventBody } from './event-body.js';
 import type { RunEvent } from './run-event.js';
@@ -44,7 +43,7 @@ export interface AssembledRun<Body extends EventBody = EventBody> {
 }
 
 /**
- * @param events all events of one record (membership.ts), at least one, each once. Their bodies become part of the
+ * @param events all events of one record (catalogue/batch-records.ts), at least one, each once. Their bodies become part of the
  *   record; neither may be changed afterwards.
  * @throws RangeError when there are none, or they are of two runs or two organisations.
  */

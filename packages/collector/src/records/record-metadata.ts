@@ -4,7 +4,6 @@ import type { TimedEvent } from './canonical-order.js';
 import { completenessOf } from './completeness.js';
 import { conflictsOf } from './conflicts.js';
 import { cutTo, fractionDigits, millisecondsBetween, utcText } from './instant.js';
-import type { RunLinks } from './nesting.js';
 import type { Parentage } from './parentage.js';
 import { callOf } from './recorded-call.js';
 
@@ -15,6 +14,22 @@ export type RunMetadata = {
     Name in keyof RecordMetadata as string extends Name ? never : Name extends 'events' ? never : Name
   ]: RecordMetadata[Name];
 };
+
+/** What a record has to know of the rest of the log. Ids in lower case. */
+export interface RunLinks {
+  /**
+   * Where an event is that is not of this record: its run, or null when it is of no run.
+   * @returns undefined when the log has no such event.
+   */
+  parentRunOf(eventId: string): string | null | undefined;
+  /** The runs that are nested in this record, each once. */
+  readonly children: readonly string[];
+  /** The runs of the circle that this run is part of; empty when it is nested properly or not at all. */
+  readonly cycle: readonly string[];
+}
+
+/** For a record whose events name no event outside it, and that no run is nested in. */
+export const UNLINKED: RunLinks = { parentRunOf: () => undefined, children: [], cycle: [] };
 
 export interface RecordParts {
   /** In canonical order. */
@@ -63,7 +78,7 @@ function oneRecord(events: readonly TimedEvent[]): { organisation: string; runId
   return { organisation, runId };
 }
 
-/** The event that the others of a record without a run hang on; in a circle, the smallest id, as in membership.ts. */
+/** The event that the others of a record without a run hang on; in a circle, the smallest id (catalogue/batch-records.ts). */
 function rootOf(events: readonly TimedEvent[], { parentAt, cyclic }: Parentage): string {
   const places = cyclic.length > 0 ? cyclic : [parentAt.indexOf(-1)];
   const [root] = places.map((place) => events[place]?.event.eventId ?? '').sort();

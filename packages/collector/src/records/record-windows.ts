@@ -2,7 +2,7 @@
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import type { EventLog, Place } from '../store/event-log.js';
 import { assembleRecord } from './assemble.js';
-import type { RunLinks } from './nesting.js';
+import type { RunLinks } from './record-metadata.js';
 import type { EventBody } from './event-body.js';
 import { ParsingReader, type EventReader, type RunEvent } from './run-event.js';
 
@@ -39,11 +39,11 @@ export async function* eventBatchesOf<Body extends EventBody>(
 export async function recordsOf(
   log: Pick<EventLog, 'read'>,
   window: readonly PlacedRun[],
-  linksOf: (run: number) => RunLinks,
+  linksOf: (run: number, events: readonly RunEvent[]) => Promise<RunLinks>,
 ): Promise<ClinicalRecord[]> {
   const records: ClinicalRecord[] = [];
   for await (const batch of eventBatchesOf(log, window, new ParsingReader())) {
-    for (const events of batch) records.push(assembleRecord(events, linksOf(records.length)));
+    for (const events of batch) records.push(assembleRecord(events, await linksOf(records.length, events)));
   }
   return records;
 }

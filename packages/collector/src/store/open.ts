@@ -74,6 +74,3 @@ export function copiedAccessLog(dataDir: string): ReturnType<AccessLogFile['copy
 export { inspectLedger, type Finding } from './embedded/inspection.js';
 export { LogReading as LogAudit } from './embedded/log-reading.js';
 export { copiedLog, entriesOfCopy } from './embedded/segment-copies.js';
-
-/** Goes away with `records/run-groups.ts`. */
-export { LogPlaces, type PlacesShare } from './embedded/log-places.js';

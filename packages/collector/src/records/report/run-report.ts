@@ -6,11 +6,10 @@
  * Memory is bounded: the first 500 pairs of model and version are told apart, and the first 200 organisations; what
  * comes after them is summed, and said to be. Of a name, the first 120 characters are looked at.
  */
-import { EVENT_KINDS, type ClinicalRecord, type EventKind } from '@clinical-events/protocol';
-import { modelVersionOf } from '../exports/record-columns.js';
-import { stepAt, stepsOf, type PeriodSteps } from './period-steps.js';
-import { areClocksApart, momentsOf, type Clock, type RunMoments } from './run-moments.js';
-import { RunTally } from './run-tally.js';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { DAY_MS, stepAt, stepsOf, type PeriodSteps } from './period-steps.js';
+import type { Clock } from './run-moments.js';
+import { RunTally, type CountedRun } from './run-tally.js';
 
 const MOST_VERSIONS = 500;
 const MOST_ORGANISATIONS = 200;
@@ -61,7 +60,9 @@ export class RunReport {
   readonly eventsBySteps: EventsBySteps;
   readonly eventsOfNoRun: EventsBySteps;
   readonly organisations = new Map<string, OrganisationTally>();
-  readonly #versions = new Map<string, VersionTally>();
+  /** In the order of their first runs; and by model and version. */
+  readonly #told: VersionTally[] = [];
+  readonly #versions = new Map<string | null, Map<string | null, VersionTally>>();
   #firstStep = Infinity;
 
   constructor(readonly period: ReportPeriod) {
@@ -74,7 +75,7 @@ export class RunReport {
 
   /** In the order of their first run. */
   get versions(): Iterable<VersionTally> {
-    return this.#versions.values();
+    return this.#told;
   }
 
   /** How many steps are left out at the beginning. */
@@ -82,49 +83,51 @@ export class RunReport {
     return this.period.fromFirstEvent && this.#firstStep < Infinity ? this.#firstStep : 0;
   }
 
-  add(record: ClinicalRecord): void {
-    const moments = momentsOf(record, this.period.clock);
-    if (record.metadata.run_id === null) {
-      const events = this.#countEvents(record, moments, this.eventsOfNoRun);
-      if (events > 0) this.#organisation(record.metadata.organisation).eventsOfNoRun += events;
+  add(run: CountedRun): void {
+    const { clock, asOf } = this.period;
+    if (!run.isRun) {
+      const events = this.#countEvents(run, this.eventsOfNoRun);
+      if (events > 0) this.#organisation(run.organisation).eventsOfNoRun += events;
       return;
     }
-    const events = this.#countEvents(record, moments, this.eventsBySteps);
-    const begins = this.#isWithin(moments.began);
+    const events = this.#countEvents(run, this.eventsBySteps);
+    const began = run.began[clock];
+    const begins = this.#isWithin(began);
     if (events === 0 && !begins) return;
     if (!begins) {
       this.otherRuns++;
       this.otherRunsEvents += events;
     }
-    const organisation = this.#organisation(record.metadata.organisation);
+    const organisation = this.#organisation(run.organisation);
     organisation.events += events;
     if (begins) organisation.runs++;
-    const step = stepAt(this.steps, moments.began);
-    for (const tally of [this.all, this.#tallyOf(record)]) {
+    const step = stepAt(this.steps, began);
+    for (const tally of [this.all, this.#tallyOf(run)]) {
       tally.events += events;
-      if (begins) tally.addRun(record, moments, step, this.period.asOf);
+      if (begins) tally.addRun(run, clock, step, asOf);
     }
   }
 
   /** @returns how many are of the period. */
-  #countEvents({ metadata }: ClinicalRecord, { events }: RunMoments, into: EventsBySteps): number {
+  #countEvents(run: CountedRun, into: EventsBySteps): number {
+    const bySender = this.period.clock === 'sender';
     let within = 0;
-    for (const [i, event] of metadata.events.entries()) {
-      const { kind } = event;
-      const at = events[i] ?? NaN;
+    run.eachEvent((kind, receivedAt, sentAt) => {
+      const at = bySender ? (sentAt ?? receivedAt) : receivedAt;
       if (!this.#isWithin(at)) {
         this.outside[at < this.period.since ? 'before' : 'after']++;
-        continue;
+        return;
       }
       within++;
-      const isApart = areClocksApart(event);
-      if (isApart !== undefined) this.clocksApart.of++;
-      if (isApart === true) this.clocksApart.events++;
+      if (sentAt !== undefined) {
+        this.clocksApart.of++;
+        if (Math.abs(receivedAt - sentAt) > DAY_MS) this.clocksApart.events++;
+      }
       const bySteps = into[kind];
       const step = stepAt(this.steps, at);
       bySteps[step] = (bySteps[step] ?? 0) + 1;
       this.#firstStep = Math.min(this.#firstStep, step);
-    }
+    });
     return within;
   }
 
@@ -150,15 +153,18 @@ export class RunReport {
     return added;
   }
 
-  #tallyOf(record: ClinicalRecord): RunTally {
-    const modelId = nameOf(record.model?.model_id);
-    const version = nameOf(modelVersionOf(record));
-    const key = JSON.stringify([modelId, version]);
-    const known = this.#versions.get(key);
+  #tallyOf(run: CountedRun): RunTally {
+    const modelId = nameOf(run.modelId);
+    const version = nameOf(run.modelVersion);
+    let versions = this.#versions.get(modelId);
+    const known = versions?.get(version);
     if (known !== undefined) return known.tally;
-    if (this.#versions.size === MOST_VERSIONS) return this.untold;
+    if (this.#told.length === MOST_VERSIONS) return this.untold;
+    if (versions === undefined) this.#versions.set(modelId, (versions = new Map<string | null, VersionTally>()));
     const tally = this.#tally();
-    this.#versions.set(key, { modelId, version, tally });
+    const made = { modelId, version, tally };
+    versions.set(version, made);
+    this.#told.push(made);
     return tally;
   }
 }
@@ -168,7 +174,7 @@ function noEvents(): OrganisationTally {
 }
 
 /** Nothing is said of a model where the payload of the start cannot be read, or where a sender left it out. */
-function nameOf(name: unknown): string | null {
-  if (typeof name !== 'string' || name === '') return null;
+function nameOf(name: string | null): string | null {
+  if (name === null || name === '') return null;
   return name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH)}…` : name;
 }

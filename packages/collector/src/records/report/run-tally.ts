@@ -2,13 +2,12 @@
  * What a report counts of some runs: all of them, those of a model, those of one of its versions. Of a bounded size
  * whatever it has counted, and two tallies make the one of all their runs.
  */
-import type { ClinicalRecord, Completeness, Conflict, RecordedCall } from '@clinical-events/protocol';
-import { numberIn } from '../raw-json.js';
-import { feedbackWord, outcomeWord, type FeedbackWord, type OutcomeWord } from './closed-words.js';
+import type { Completeness, Conflict, EventKind, RecordedCall } from '@clinical-events/protocol';
+import { FEEDBACK_WORDS, type FeedbackWord, type OutcomeWord } from './closed-words.js';
 import { OutcomeWaiting } from './outcome-waiting.js';
 import { DAY_MS } from './period-steps.js';
 import { QuantileSketch } from './quantile-sketch.js';
-import type { RunMoments } from './run-moments.js';
+import type { Clock } from './run-moments.js';
 
 export type CallEnding = RecordedCall['ending'];
 export type Missing = Completeness['missing'][number];
@@ -21,6 +20,41 @@ export const AGES = [1, 7, 30, 90, Infinity] as const;
 export const WAITS = AGES.slice(0, -1);
 /** R-118. */
 const MOST_RATING = 5;
+
+/** Times in milliseconds since 1970, by either clock. */
+type Moment = Readonly<Record<Clock, number>>;
+
+/** What is counted of a record, as the catalogue has it (catalogue/run-summary.ts). */
+export interface CountedRun {
+  readonly organisation: string;
+  /** False for a record without a run. */
+  readonly isRun: boolean;
+  readonly began: Moment;
+  /** Null where no start names one. */
+  readonly modelId: string | null;
+  readonly modelVersion: string | null;
+  /** The last. */
+  readonly outcome: OutcomeWord;
+  /** Null when there is none. */
+  readonly outcomeAt: { readonly earliest: Moment } | null;
+  readonly outcomesDiffer: boolean;
+  readonly feedback: Readonly<Record<FeedbackWord, number>>;
+  readonly thumbs: { readonly up: number; readonly down: number };
+  readonly ratings: readonly number[];
+  readonly ratingSum: number;
+  readonly call: Pick<
+    RecordedCall,
+    'ending' | 'status' | 'attempts' | 'input_tokens' | 'output_tokens'
+  > | null;
+  readonly latencyMs: number | null;
+  readonly level: Completeness['level'];
+  readonly missing: readonly Missing[];
+  readonly conflicts: readonly ConflictWord[];
+  /** Events with a number that was sent as a text. */
+  readonly numbersInText: number;
+  /** Calls for each event; `sentAt` is undefined when the payload cannot be read. */
+  eachEvent(visit: (kind: EventKind, receivedAt: number, sentAt: number | undefined) => void): void;
+}
 
 export class RunTally {
   runs = 0;
@@ -64,15 +98,17 @@ export class RunTally {
    * @param step in which the run began.
    * @param asOf when the log ends.
    */
-  addRun(record: ClinicalRecord, { began, outcome }: RunMoments, step: number, asOf: number): void {
-    const { completeness, conflicts, latency_ms } = record.metadata;
+  addRun(run: CountedRun, clock: Clock, step: number, asOf: number): void {
+    const began = run.began[clock];
+    const outcome = run.outcomeAt?.earliest[clock];
     this.runs++;
     this.bySteps[step] = (this.bySteps[step] ?? 0) + 1;
     this.first = Math.min(this.first, began);
     this.last = Math.max(this.last, began);
-    this.levels[completeness.level]++;
-    for (const missing of completeness.missing) this.missing.add(missing);
-    this.#addOutcome(record);
+    this.levels[run.level]++;
+    for (const missing of run.missing) this.missing.add(missing);
+    this.outcomes.add(run.outcome);
+    if (run.outcomesDiffer) this.changedOutcomes++;
     const age = Math.max(0, asOf - began) / DAY_MS;
     if (outcome === undefined) this.waiting.addNone(age);
     else this.waiting.addOutcome((outcome - began) / DAY_MS);
@@ -87,15 +123,12 @@ export class RunTally {
       wait.runs++;
       if (outcome !== undefined && outcome - began < days * DAY_MS) wait.known++;
     }
-    this.#addFeedback(record);
-    if (latency_ms !== null) this.latency.add(latency_ms);
-    this.#addCall(record.metadata.call);
-    if (completeness.numbers_in_text.length > 0) this.numbersInText++;
-    if (conflicts.length > 0) this.contradictory++;
-    for (const { kind, rule } of conflicts) {
-      if (kind !== 'clock_disorder') this.conflicts.add(kind);
-      else if (rule !== undefined) this.conflicts.add(rule);
-    }
+    this.#addFeedback(run);
+    if (run.latencyMs !== null) this.latency.add(run.latencyMs);
+    this.#addCall(run.call);
+    if (run.numbersInText > 0) this.numbersInText++;
+    if (run.conflicts.length > 0) this.contradictory++;
+    for (const conflict of run.conflicts) this.conflicts.add(conflict);
   }
 
   merge(other: RunTally): void {
@@ -136,7 +169,7 @@ export class RunTally {
     this.numbersInText += other.numbersInText;
   }
 
-  #addCall(call: RecordedCall | null): void {
+  #addCall(call: CountedRun['call']): void {
     if (call === null) return;
     const { ending, status, attempts, input_tokens: input, output_tokens: output } = call;
     this.endings.add(ending);
@@ -148,32 +181,14 @@ export class RunTally {
     this.tokens.output += output ?? 0;
   }
 
-  #addOutcome({ outcomes, metadata }: ClinicalRecord): void {
-    const last = metadata.events.findLast(({ kind }) => kind === 'outcome');
-    const read = outcomes.at(-1);
-    if (last === undefined) this.outcomes.add('none');
-    else if (read?.event_id !== last.event_id) this.outcomes.add('unreadable');
-    else this.outcomes.add(outcomeWord(read.outcome['outcome_type']));
-    const words = new Set(outcomes.map(({ outcome }) => outcomeWord(outcome['outcome_type'])));
-    if (words.size > 1) this.changedOutcomes++;
-  }
-
-  #addFeedback({ feedback, metadata }: ClinicalRecord): void {
-    for (const { feedback: said } of feedback) {
-      const word = feedbackWord(said['feedback_type']);
-      this.feedback.add(word);
-      const rating = numberIn(said['rating_value']);
-      if (rating !== undefined && rating >= 0 && rating <= MOST_RATING) {
-        const rounded = Math.round(rating);
-        this.ratings[rounded] = (this.ratings[rounded] ?? 0) + 1;
-        this.ratingSum += rating;
-      }
-      if (word !== 'thumbs') continue;
-      if (said['direction'] === 'up') this.thumbs.up++;
-      else if (said['direction'] === 'down') this.thumbs.down++;
+  #addFeedback({ feedback, thumbs, ratings, ratingSum }: CountedRun): void {
+    for (const word of FEEDBACK_WORDS) {
+      if (feedback[word] > 0) this.feedback.add(word, feedback[word]);
     }
-    const all = metadata.events.filter(({ kind }) => kind === 'user-feedback').length;
-    this.feedback.add('unreadable', all - feedback.length);
+    this.thumbs.up += thumbs.up;
+    this.thumbs.down += thumbs.down;
+    addTo(this.ratings, ratings);
+    this.ratingSum += ratingSum;
   }
 }
 

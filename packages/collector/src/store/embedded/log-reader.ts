@@ -69,11 +69,11 @@ export class LogReader implements EventLog {
   }
 
   get ledgerId(): string {
-    return this.segments()[0]?.ledgerId ?? '';
+    return this.#listedSegments()[0]?.ledgerId ?? '';
   }
 
   get extent(): number {
-    const last = this.segments().at(-1);
+    const last = this.#listedSegments().at(-1);
     return last === undefined ? 0 : last.base + this.files.size(this.#open(last)) - offsetIn(last, last.base);
   }
 
@@ -92,7 +92,7 @@ export class LogReader implements EventLog {
   }
 
   async end(): Promise<Cursor> {
-    const blocks = this.blocks({ sequence: Number.MAX_SAFE_INTEGER, at: 0 });
+    const blocks = this.#blocks({ sequence: Number.MAX_SAFE_INTEGER, at: 0 });
     for (;;) {
       const next = blocks.next();
       if (next.done) return next.value;
@@ -101,7 +101,7 @@ export class LogReader implements EventLog {
   }
 
   read(places: readonly Place[]): Promise<ReadEvents> {
-    return new Promise((resolve) => resolve(this.readNow(places)));
+    return new Promise((resolve) => resolve(this.#readNow(places)));
   }
 
   find(organisation: string, id: Uint8Array): Promise<FoundEvent | undefined> {
@@ -139,7 +139,7 @@ export class LogReader implements EventLog {
   }
 
   /** As they are now. */
-  protected segments(): readonly Segment[] {
+  #listedSegments(): readonly Segment[] {
     const names = segmentNames(this.files, this.#directory).join();
     if (names !== this.#names) {
       this.#segments = listSegments(this.files, this.#directory);
@@ -153,7 +153,7 @@ export class LogReader implements EventLog {
     from: Cursor,
     through?: number,
   ): AsyncGenerator<Batch, Cursor, undefined> {
-    const blocks = this.blocks(from, through);
+    const blocks = this.#blocks(from, through);
     try {
       for (;;) {
         const next = blocks.next();
@@ -168,9 +168,9 @@ export class LogReader implements EventLog {
   }
 
   /** Cut down to what is wanted and, without `through`, to what is on stable storage. */
-  protected *blocks(from: Cursor, through?: number): Generator<FrameBlock, Cursor> {
+  *#blocks(from: Cursor, through?: number): Generator<FrameBlock, Cursor> {
     if (through !== undefined && through < from.sequence) return from;
-    const segments = this.segments();
+    const segments = this.#listedSegments();
     const first = Math.max(
       0,
       segments.findLastIndex(({ firstSequence }) => firstSequence <= from.sequence),
@@ -247,8 +247,7 @@ export class LogReader implements EventLog {
     }
   }
 
-  /** As `read`. */
-  readNow(places: readonly Place[], isChecked: (at: number) => boolean = () => false): ReadEvents {
+  #readNow(places: readonly Place[]): ReadEvents {
     const order = Uint32Array.from(places, (_, index) => index);
     const placeOf = (index: number) => places[index] ?? NOWHERE;
     order.sort((a, b) => placeOf(a).at - placeOf(b).at);
@@ -275,7 +274,7 @@ export class LogReader implements EventLog {
     }
     for (const [index, { at, size }] of places.entries()) {
       const offset = offsets[index] ?? 0;
-      const holds = isChecked(at) || checksumHolds(this.#read, offset, size);
+      const holds = checksumHolds(this.#read, offset, size);
       if (plausibleSize(this.#read, offset, filled) !== size || !holds)
         throw changed(this.#segmentOf(at), at);
     }
@@ -306,7 +305,7 @@ export class LogReader implements EventLog {
 
   /** A segment may have come since they were listed. */
   #know(address: number): void {
-    if (address >= (this.#segments.at(-1)?.base ?? 0)) this.segments();
+    if (address >= (this.#segments.at(-1)?.base ?? 0)) this.#listedSegments();
   }
 
   #frameIn(segment: Segment, address: number): Buffer | undefined {
