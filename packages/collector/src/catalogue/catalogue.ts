@@ -349,9 +349,10 @@ export class Catalogue {
     if (reader.isOpen && reader.isTransaction) this.#ask(() => reader.exec('COMMIT'));
   }
 
-  /** On return the files are closed; what was asked for lazily ends. */
+  /** On return the files are closed, and removed when they are damaged; what was asked for lazily ends. */
   close(): void {
-    this.#file.close();
+    if (this.#isDamaged) this.#remove();
+    else this.#file.close();
   }
 
   #runOf(row: Row): CatalogueRun {
