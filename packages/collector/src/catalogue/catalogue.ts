@@ -477,9 +477,10 @@ export class Catalogue {
     return this.#ask(() => tallyOf(this.#file.reader, since));
   }
 
-  /** On return the files are closed; what was asked for lazily ends. */
+  /** On return the files are closed, and removed when they are damaged; what was asked for lazily ends. */
   close(): void {
-    this.#file.close();
+    if (this.#isDamaged) this.#remove();
+    else this.#file.close();
   }
 
   #runOf(row: Row): CatalogueRun {

@@ -256,7 +256,7 @@ describe('collector records [R-711]', () => {
   test('says what is wrong with what is asked, and reads nothing', async () => {
     await fill();
     const faults: readonly (readonly [readonly string[], RegExp])[] = [
-      [['--run', '7'], /--run: "7" is not a UUID/],
+      [['--run', '7'], /--run: "7" is neither a UUID nor/],
       [['--format', 'parket'], /none of text, ndjson.*did you mean/i],
       [['--format', 'text'], /--run/],
       [['--after', '-1'], /--after/],
