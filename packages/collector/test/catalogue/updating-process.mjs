@@ -6,7 +6,7 @@ import { openStore } from '../../dist/store/open.js';
 
 const [dataDir, directory, ledgerId, entries, mode] = process.argv.slice(2);
 const catalogue = Catalogue.open({ directory, ledgerId, mostEntries: Number(entries) });
-const log = openStore(dataDir).events;
+const { events: log } = openStore(dataDir);
 
 if (mode === 'hold') {
   await catalogue.update(log, {
