@@ -45,7 +45,7 @@ const CONFLICTS: readonly ConflictWord[] = [
 
 export const MARKS = { level: 3, outcome: 28, conflict: 32, failed: 64, noStart: 1 << 15 } as const;
 /** What one orphan adds to the marks. They may have more bits than JavaScript shifts. */
-export const ORPHAN = 1 << 16;
+const ORPHAN = 1 << 16;
 const OUTCOME_SHIFT = 2;
 const FEEDBACK_SHIFT = 7;
 const THUMBS = { up: 1 << 13, down: 1 << 14 } as const;

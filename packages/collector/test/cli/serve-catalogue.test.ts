@@ -34,7 +34,7 @@ const fileOf = (directory = dataDir) => path.join(catalogueOf(directory), 'catal
 
 async function started(...args: readonly string[]): Promise<Running> {
   const collector = await start(dataDir, ['--segment-bytes', '2MiB'], [], {}, args);
-  onTestFinished(() => void collector.stop());
+  onTestFinished(() => collector.kill());
   return collector;
 }
 
