@@ -28,6 +28,7 @@ function listed(n: number, more: Partial<RunSummary> = {}): RunSummary {
     ...{ application: 'triage', outcome: 'validated', outcomeAt: null, outcomesDiffer: false },
     ...{ feedback: NO_FEEDBACK, thumbs: { up: 0, down: 0 }, ratings: [0, 0, 0, 0, 0, 0], ratingSum: 0 },
     ...{ level: 'full', missing: [], conflicts: [], call: null, latencyMs: null, numbersInText: 0 },
+    orphanEvents: 0,
     ...more,
   };
 }
