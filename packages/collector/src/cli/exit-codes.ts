@@ -22,7 +22,9 @@ const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   usage: 'the command line or the configuration is wrong; nothing was done',
   damaged: 'stored data is damaged; see collector doctor',
   unsafe: 'storage failed while running, and going on would not be safe (serve)',
-  inUse: 'the data directory is in use by another collector, or a directory of back-ups by another back-up',
+  inUse:
+    'the data directory is in use by another collector, its catalogue by another process, or a directory of back-ups by ' +
+    'another back-up',
   notFound: 'what was asked for does not exist',
   partly:
     'some of the input was refused, and all the rest was done (import); restored, but events are known that came after ' +

@@ -3,7 +3,19 @@ import path from 'node:path';
 import { inQuotes, ownCommand } from '../config.js';
 
 const NAMES = [
-  ...['serve', 'keys', 'events', 'runs', 'records', 'report', 'import', 'config', 'signing-key', 'doctor', 'verify'],
+  ...[
+    'serve',
+    'keys',
+    'events',
+    'runs',
+    'records',
+    'report',
+    'import',
+    'config',
+    'signing-key',
+    'doctor',
+    'verify',
+  ],
   ...['proof', 'check-proof', 'tiles', 'backup', 'restore', 'demo'],
 ] as const;
 

@@ -170,8 +170,7 @@ describe('collector events', () => {
 
   test('with --event finds the event of each organisation that has this id, or says with exit code 6 that none has', async () => {
     const id = '6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10';
-    const body = { timestamp: '2026-01-10T00:00:00Z' };
-    const twins = ['ward', 'default'].map((organisation) => candidate({ organisation, eventId: id, body }));
+    const twins = ['ward', 'default'].map((organisation) => candidate({ organisation, eventId: id }));
     await fillDirectory(dataDir, [[...EVENTS, ...twins]]);
     const printed = await storedEvents(dataDir, '--event', id);
     expect(printed.map(({ event_id, organisation }) => [event_id, organisation])).toEqual([

@@ -306,11 +306,8 @@ describe('runs and events by their ids', () => {
 
   test('[R-1043] [R-1080] a short id means the one run that begins so, and several are named', async () => {
     const twin = `${id(1).slice(0, -1)}f`;
-    const timestamp = '2026-01-10T00:00:00Z';
     const whole = '99999999-0000-4000-8000-000000000001';
-    await fillDirectory(dataDir, [
-      [candidate({ runId: whole, body: { timestamp } }), candidate({ runId: twin, body: { timestamp } })],
-    ]);
+    await fillDirectory(dataDir, [[candidate({ runId: whole }), candidate({ runId: twin })]]);
     const events = await collector('events', '--run', '99999999');
     expect(
       parsed(events.stdout).map(({ run_id }) => run_id),

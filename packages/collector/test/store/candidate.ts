@@ -23,8 +23,10 @@ export interface Wanted extends Partial<
   readonly body?: unknown;
 }
 
+const BODY = { timestamp: '2026-01-10T00:00:00Z', outcome: {} };
+
 /** An event that could have passed every check, with what is not asked for made up, and its parent from its body. */
-export function candidate({ eventId = randomUUID(), runId, body = {}, ...more }: Wanted = {}): Made {
+export function candidate({ eventId = randomUUID(), runId, body = BODY, ...more }: Wanted = {}): Made {
   const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
   const parent = /"parent_event_id":"([0-9a-fA-F-]{36})"/.exec(bytes.toString())?.[1];
   const salted = Buffer.concat([randomBytes(SALT_BYTES), bytes]);
