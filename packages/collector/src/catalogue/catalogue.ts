@@ -12,6 +12,7 @@ import {
   faultOf,
   isBusy,
   removeFile,
+  UNFINISHED,
 } from './catalogue-file.js';
 import type { Cursor, EventLog } from '../store/event-log.js';
 import { BEGINNING } from '../store/event-log.js';
@@ -318,7 +319,7 @@ export class Catalogue {
       firstSequence: Number(firstSequence),
       lastSequence: Number(lastSequence),
       began,
-      targetId: name(target),
+      targetId: target instanceof Uint8Array ? Buffer.from(target).toString() : null,
       userId: name(user),
       modelId: name(model),
       modelVersion: name(version),
@@ -338,7 +339,7 @@ export class Catalogue {
       'SELECT id FROM run INDEXED BY run_settled WHERE settled IS NOT NULL LIMIT 1',
     );
     if (unsettled === undefined) return;
-    throw new CatalogueFault('the catalogue is being brought up to date: its update has not come to its end');
+    throw new CatalogueFault(UNFINISHED);
   }
 
   #nameId(text: string): number | undefined {

@@ -62,7 +62,8 @@ export function queryOf(
     terms.push(term);
     values.push(...more);
   };
-  for (const column of ['organisation', 'target', 'user', 'model', 'version', 'application'] as const) {
+  if (filter.target !== undefined) add('target = ?', Buffer.from(filter.target));
+  for (const column of ['organisation', 'user', 'model', 'version', 'application'] as const) {
     const text = filter[column];
     if (text === undefined) continue;
     const id = nameId(text);
