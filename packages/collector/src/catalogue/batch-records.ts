@@ -166,10 +166,20 @@ export class BatchRecords {
   ): Promise<TouchedRecord | undefined> {
     const row = this.tables.rowOfRunless(organisation, parent);
     if (row !== undefined) return this.#byRow(row);
-    const found = await this.log.find(this.batch.organisation(index), parent);
-    // What is behind the batch is not there yet, and what comes later in it without a run finds that it is awaited.
-    if (found === undefined || found.sequence >= this.before || isNoId(found.runId)) return undefined;
-    return this.#runIn(Buffer.from(found.runId), 0, organisation, this.batch.sequences[index] ?? 0);
+    // What comes later in the batch without a run finds that it is awaited.
+    const run = await this.runOf(this.batch.organisation(index), parent);
+    return run && this.#runIn(run, 0, organisation, this.batch.sequences[index] ?? 0);
+  }
+
+  /** The run that an event names or opens, if it does; undefined too where the event is behind the batch or not there. */
+  async runOf(organisation: string, event: Uint8Array): Promise<Buffer | undefined> {
+    const { batch } = this;
+    const index = batch.find(organisation, event);
+    if (index >= 0) {
+      const runAt = batch.idsAt(index) + ID_BYTES;
+      return isNoId(batch.source, runAt) ? undefined : batch.source.subarray(runAt, runAt + ID_BYTES);
+    }
+    return runInLog(this.log, this.before, organisation, event);
   }
 
   /** An event has come that may be awaited. */
@@ -259,6 +269,18 @@ export class BatchRecords {
     into.isMoved = true;
     this.#byId.delete(from.id);
   }
+}
+
+/** The same of what has a lower sequence than `before`. */
+export async function runInLog(
+  log: EventLog,
+  before: number,
+  organisation: string,
+  event: Uint8Array,
+): Promise<Buffer | undefined> {
+  const found = await log.find(organisation, event);
+  const isThere = found !== undefined && found.sequence < before && !isNoId(found.runId);
+  return isThere ? Buffer.from(found.runId) : undefined;
 }
 
 function sizeOf({ before, indices }: TouchedRecord): number {

@@ -17,6 +17,7 @@ const NAME = 'catalogue.sqlite';
 
 /** Result codes of SQLite without their extended parts: https://www.sqlite.org/rescode.html */
 const CODE = {
+  error: 1,
   busy: 5,
   locked: 6,
   readOnly: 8,
@@ -42,9 +43,23 @@ export class CatalogueBusy extends CatalogueFault {
   override name = 'CatalogueBusy';
 }
 
+/**
+ * Of no use to an update, and where a row goes in them is as good as random. So an update that takes in most of a log
+ * does without and makes them at its end (updating.ts). A question names its index, and is refused meanwhile.
+ */
+export const SCATTERED: readonly { readonly name: string; readonly sql: string }[] = [
+  { name: 'run_last', sql: 'CREATE INDEX run_last ON run (last_sequence)' },
+  ...['target', 'user'].map((column) => ({
+    name: `run_${column}`,
+    sql: `CREATE INDEX run_${column} ON run (${column}, began_received) WHERE ${column} IS NOT NULL`,
+  })),
+];
+/** Why a question is refused while an update is on its way. */
+export const UNFINISHED = 'the catalogue is being brought up to date: its update has not come to its end';
+
 const TABLES = `
   CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
-  -- Texts that rows name by number.
+  -- Texts that many rows have, and name by number. The target of a record is hardly that of another.
   CREATE TABLE name (id INTEGER PRIMARY KEY, text BLOB NOT NULL) STRICT;
   CREATE UNIQUE INDEX name_text ON name (text);
   -- A record. Its id is the sequence of an event of it. settled: of how many events the summary is, where it is not of all.
@@ -52,17 +67,14 @@ const TABLES = `
     id INTEGER PRIMARY KEY, record BLOB NOT NULL, organisation INTEGER NOT NULL, is_run INTEGER NOT NULL,
     first_sequence INTEGER NOT NULL, last_sequence INTEGER NOT NULL, events INTEGER NOT NULL, settled INTEGER,
     began_received INTEGER NOT NULL, began_sender INTEGER NOT NULL, marks INTEGER NOT NULL,
-    target INTEGER, user INTEGER, model INTEGER, version INTEGER, application INTEGER,
+    target BLOB, user INTEGER, model INTEGER, version INTEGER, application INTEGER,
     parent INTEGER, circle INTEGER, summary BLOB NOT NULL, entries BLOB NOT NULL
   ) STRICT;
   CREATE UNIQUE INDEX run_record ON run (record, organisation, is_run);
   CREATE INDEX run_first ON run (first_sequence);
-  CREATE INDEX run_last ON run (last_sequence);
   CREATE INDEX run_received ON run (began_received);
   CREATE INDEX run_sender ON run (began_sender);
   CREATE INDEX run_organisation ON run (organisation, began_received);
-  CREATE INDEX run_target ON run (target, began_received) WHERE target IS NOT NULL;
-  CREATE INDEX run_user ON run (user, began_received) WHERE user IS NOT NULL;
   CREATE INDEX run_model ON run (model, began_received) WHERE model IS NOT NULL;
   CREATE INDEX run_contradicted ON run (began_received) WHERE marks & 28 = 8;
   CREATE INDEX run_conflict ON run (began_received) WHERE marks & 32 <> 0;
@@ -103,6 +115,9 @@ export function faultOf(error: unknown, directory: string): unknown {
     return new CatalogueBusy(`another process holds the catalogue in ${directory}`, { cause: error });
   const elsewhere = 'or name another directory by --temp-dir';
   const code = sqliteCode(error);
+  if (code === CODE.error && (error as Error).message.startsWith('no such index')) {
+    return new CatalogueFault(UNFINISHED, { cause: error });
+  }
   if (code === CODE.corrupt || code === CODE.notADb) {
     return new CatalogueDamaged(`the catalogue in ${directory} is damaged`, { cause: error });
   }
@@ -155,8 +170,11 @@ export class CatalogueFile {
     this.#identity = identityOf(file);
     this.writer = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
     try {
-      this.writer.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -32768');
-      this.writer.exec('PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_size_limit = 67108864');
+      this.writer.exec('PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
+      this.writer.exec('PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 8000');
+      this.writer.exec('PRAGMA journal_size_limit = 67108864');
+      // Of the process: what SQLite sorts on disk has targets in it, and belongs to the owner of the catalogue.
+      this.writer.exec(`PRAGMA temp_store_directory = '${directory.replaceAll("'", "''")}'`);
       if (mostPages !== undefined) this.writer.exec(`PRAGMA max_page_count = ${mostPages}`);
       if (!isOf(this.writer, ledgerId)) empty(this.writer, ledgerId);
       this.reader = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
@@ -273,6 +291,7 @@ export function clear(database: Sql, ledgerId: string): void {
   );
   for (const { name } of tables.all()) database.exec(`DROP TABLE "${String(name).replaceAll('"', '""')}"`);
   database.exec(TABLES);
+  for (const { sql } of SCATTERED) database.exec(sql);
   database.exec(`PRAGMA user_version = ${VERSION}`);
   database.prepare("INSERT INTO meta (name, value) VALUES ('ledger', ?)").run(ledgerId);
 }

@@ -13,6 +13,7 @@ import {
   faultOf,
   isBusy,
   removeFile,
+  UNFINISHED,
 } from './catalogue-file.js';
 import type { Cursor, EventLog } from '../store/event-log.js';
 import { BEGINNING } from '../store/event-log.js';
@@ -497,7 +498,7 @@ export class Catalogue {
       firstSequence: Number(firstSequence),
       lastSequence: Number(lastSequence),
       began,
-      targetId: name(target),
+      targetId: target instanceof Uint8Array ? Buffer.from(target).toString() : null,
       userId: name(user),
       modelId: name(model),
       modelVersion: name(version),
@@ -512,8 +513,7 @@ export class Catalogue {
   }
 
   #checkSettled(): void {
-    if (this.#unsettled() === undefined) return;
-    throw new CatalogueFault('the catalogue is being brought up to date: its update has not come to its end');
+    if (this.#unsettled() !== undefined) throw new CatalogueFault(UNFINISHED);
   }
 
   #unsettled(): Row | undefined {

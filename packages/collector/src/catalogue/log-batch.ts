@@ -1,8 +1,13 @@
 /** A stretch of the log in memory: what was passed of it, as bytes, and readable as what is read again. */
+import { randomInt } from 'node:crypto';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { ID_BYTES, type EventFacts, type ReadEvents } from '../store/event-log.js';
+import { RepeatedText } from '../store/repeated-text.js';
 import { uuidText } from '../store/uuid-text.js';
 import type { PassedEntry } from '../store/event-log.js';
+
+/** Senders choose the ids, and must not be able to choose where they fall. */
+const SEED = randomInt(2 ** 32);
 
 const MOST_BYTES = 16 << 20;
 /** For each event that it is to hold; where they are larger, it grows. */
@@ -24,10 +29,15 @@ export class LogBatch implements ReadEvents {
   readonly #ends: Uint32Array;
   readonly #isRead: Uint8Array;
   readonly #organisations: string[] = [];
+  /** Open addressing, by the ids of events: the place of one, and 1. */
+  readonly #slots: Uint32Array;
+  #isIndexed = false;
   #used = 0;
+  readonly #runId = new RepeatedText(uuidText);
 
   constructor(private readonly most: number) {
     this.source = Buffer.allocUnsafeSlow(Math.min(MOST_BYTES, most * BYTES_AN_EVENT) + MORE_BYTES);
+    this.#slots = new Uint32Array(2 ** Math.ceil(Math.log2(2 * most)));
     this.sequences = new Float64Array(most);
     this.places = new Float64Array(most);
     this.receivedAt = new Float64Array(most);
@@ -45,6 +55,7 @@ export class LogBatch implements ReadEvents {
   clear(): void {
     this.count = 0;
     this.#used = 0;
+    this.#isIndexed = false;
   }
 
   /** @param entry no entry of the log's own. */
@@ -57,8 +68,12 @@ export class LogBatch implements ReadEvents {
     }
     const { source } = entry;
     const at = this.#used;
-    for (const [place, from] of [entry.eventIdAt, entry.runIdAt, entry.parentIdAt].entries()) {
-      source.copy(this.source, at + place * ID_BYTES, from, from + ID_BYTES);
+    const { eventIdAt, runIdAt, parentIdAt } = entry;
+    // For so few bytes a call costs more than the loop.
+    for (let i = 0; i < ID_BYTES; i++) {
+      this.source[at + i] = source[eventIdAt + i] ?? 0;
+      this.source[at + ID_BYTES + i] = source[runIdAt + i] ?? 0;
+      this.source[at + 2 * ID_BYTES + i] = source[parentIdAt + i] ?? 0;
     }
     if (body !== undefined) this.source.set(body, at + 3 * ID_BYTES);
     this.#used += bytes;
@@ -86,6 +101,36 @@ export class LogBatch implements ReadEvents {
     return this.#ids[index] ?? 0;
   }
 
+  /** The place of an event in the batch; -1 when it is not there. */
+  find(organisation: string, id: Uint8Array): number {
+    if (!this.#isIndexed) this.#index();
+    for (let slot = this.#slotOf(id, 0); ; slot = (slot + 1) & (this.#slots.length - 1)) {
+      const index = (this.#slots[slot] ?? 0) - 1;
+      if (index < 0) return -1;
+      if (this.#hasId(index, id) && this.organisation(index) === organisation) return index;
+    }
+  }
+
+  #index(): void {
+    this.#slots.fill(0);
+    for (let i = 0; i < this.count; i++) {
+      let slot = this.#slotOf(this.source, this.idsAt(i));
+      while (this.#slots[slot] !== 0) slot = (slot + 1) & (this.#slots.length - 1);
+      this.#slots[slot] = i + 1;
+    }
+    this.#isIndexed = true;
+  }
+
+  #slotOf(source: Uint8Array, at: number): number {
+    return hashOf(source, at) & (this.#slots.length - 1);
+  }
+
+  #hasId(index: number, id: Uint8Array): boolean {
+    const at = this.idsAt(index);
+    for (let i = 0; i < ID_BYTES; i++) if (this.source[at + i] !== id[i]) return false;
+    return true;
+  }
+
   /** Nothing that is made of them here asks by which key or profile an event came. */
   facts(index: number): EventFacts {
     const at = this.idsAt(index);
@@ -98,7 +143,7 @@ export class LogBatch implements ReadEvents {
       keyId: '',
       receivedAt: this.receivedAt[index] ?? 0,
       eventId: uuidText(this.source, at),
-      runId: isNoId(this.source, runAt) ? undefined : uuidText(this.source, runAt),
+      runId: isNoId(this.source, runAt) ? undefined : this.#runId.of(this.source, runAt, runAt + ID_BYTES),
       payloadState: this.#isRead[index] === 1 ? 'plain' : 'encrypted',
     };
   }
@@ -115,6 +160,14 @@ export class LogBatch implements ReadEvents {
     const from = this.bodyFrom(index);
     return from < 0 ? undefined : this.source.toString('utf8', from, this.bodyTo(index));
   }
+}
+
+/** A number of 32 bits. */
+export function hashOf(ids: Uint8Array, from: number): number {
+  let hash = SEED;
+  for (let at = from; at < from + ID_BYTES; at++) hash = Math.imul(hash ^ (ids[at] ?? 0), 0x0100_0193);
+  hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b_3c6d);
+  return (hash ^ (hash >>> 13)) >>> 0;
 }
 
 export function isNoId(source: Uint8Array, at = 0): boolean {

@@ -10,6 +10,7 @@
 import { CatalogueDamaged } from './catalogue-file.js';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import type { Place } from '../store/event-log.js';
+import type { LogBatch } from './log-batch.js';
 import { PackedReader, type PackedWriter } from './packing.js';
 
 /** An event of a record. Times in milliseconds since 1970. */
@@ -23,21 +24,31 @@ export interface EventEntry extends Place {
 
 const UNREADABLE = 8;
 
-/** @param entries in the order of their sequences. */
-export function packEntries(writer: PackedWriter, entries: readonly EventEntry[]): void {
+/**
+ * @param indices of the events in the batch, in the order of their sequences.
+ * @param sentAt of one of them, by its place among these.
+ */
+export function packEntries(
+  writer: PackedWriter,
+  batch: LogBatch,
+  indices: readonly number[],
+  sentAt: (place: number) => number | undefined,
+): void {
   let [sequence, end, received] = [0, 0, 0];
-  writer.count(entries.length);
-  for (const entry of entries) {
-    const { sentAt } = entry;
-    writer.count(EVENT_KINDS.indexOf(entry.kind) | (sentAt === undefined ? UNREADABLE : 0));
-    writer.count(entry.sequence - sequence);
-    writer.count(entry.at - end);
-    writer.count(entry.size);
-    writer.signed(entry.receivedAt - received);
-    if (sentAt !== undefined) writer.signed(sentAt - entry.receivedAt);
-    sequence = entry.sequence;
-    end = entry.at + entry.size;
-    received = entry.receivedAt;
+  writer.count(indices.length);
+  for (let place = 0; place < indices.length; place++) {
+    const i = indices[place] ?? 0;
+    const sent = sentAt(place);
+    const [at, receivedAt, size] = [batch.places[i] ?? 0, batch.receivedAt[i] ?? 0, batch.sizes[i] ?? 0];
+    writer.count(EVENT_KINDS.indexOf(batch.kind(i)) | (sent === undefined ? UNREADABLE : 0));
+    writer.count((batch.sequences[i] ?? 0) - sequence);
+    writer.count(at - end);
+    writer.count(size);
+    writer.signed(receivedAt - received);
+    if (sent !== undefined) writer.signed(sent - receivedAt);
+    sequence = batch.sequences[i] ?? 0;
+    end = at + size;
+    received = receivedAt;
   }
 }
 

@@ -7,9 +7,9 @@ import { epochMilliseconds, readInstant } from '../records/instant.js';
 import { outsideParents } from '../records/record-windows.js';
 import type { RunEvent } from '../records/run-event.js';
 import { uuidText } from '../store/uuid-text.js';
-import type { BatchRecords } from './batch-records.js';
+import { runInLog, type BatchRecords } from './batch-records.js';
 import type { EventLog } from '../store/event-log.js';
-import { idBytes, isNoId } from './log-batch.js';
+import { idBytes } from './log-batch.js';
 import { marksOf, packSummary } from './packed-summary.js';
 import { PackedWriter } from './packing.js';
 import { summaryOf, type RunSummary } from './run-summary.js';
@@ -73,7 +73,7 @@ export class Rows {
     private readonly tables: Tables,
     private readonly log: EventLog,
     private readonly before: number,
-    private readonly batch?: Pick<BatchRecords, 'record' | 'rowOfRun'>,
+    private readonly batch?: Pick<BatchRecords, 'record' | 'rowOfRun' | 'runOf'>,
   ) {}
 
   /** Where the parents are that the events name and that are not of their record. */
@@ -104,12 +104,11 @@ export class Rows {
       if (row === undefined) throw new CatalogueDamaged('a row that another names is not there');
       return { run: row.isRun ? uuidText(row.recordId) : null, row: runless };
     }
-    const found = await this.log.find(name, id);
-    if (found === undefined || found.sequence >= this.before || isNoId(found.runId)) return undefined;
-    const row =
-      this.batch?.rowOfRun(organisation, found.runId) ?? tables.rowOf(organisation, found.runId, true)?.id;
+    const run = await (this.batch?.runOf(name, id) ?? runInLog(this.log, this.before, name, id));
+    if (run === undefined) return undefined;
+    const row = this.batch?.rowOfRun(organisation, run) ?? tables.rowOf(organisation, run, true)?.id;
     if (row === undefined) throw new CatalogueDamaged('a run of the log has no row');
-    return { run: uuidText(found.runId), row };
+    return { run: uuidText(run), row };
   }
 
   /** On return the record has a row of its own. @returns what it is nested in. */
@@ -134,6 +133,7 @@ export class Rows {
     const { id, recordId, organisation, isRun, firstSequence, lastSequence } = row;
     const own = [id, recordId, organisation, isRun ? 1 : 0, firstSequence, lastSequence, events, settled];
     this.tables.run(INSERT, ...own, ...values, entries);
+    this.tables.noteRow(recordId);
   }
 
   /** On return the row says what its events say. @param old its columns of {@link INDEXED}. @returns what it is nested in. */
@@ -141,7 +141,7 @@ export class Rows {
     const { run, parent } = this.#assembled(record, located);
     const values = this.#valuesOf(summaryOf(run), parent);
     const indexed = values.slice(0, INDEXED.length);
-    if (indexed.every((value, i) => value === old[i])) {
+    if (indexed.every((value, i) => isSame(value, old[i]))) {
       this.tables.run(UPDATE, ...values.slice(INDEXED.length), record.id);
     } else this.tables.run(UPDATE_ALL, ...values, record.id);
     return parent;
@@ -173,13 +173,19 @@ export class Rows {
   /** In the order of the statements above. */
   #valuesOf(summary: RunSummary, parent: number | null): Row {
     const { began, targetId, userId, modelId, modelVersion, application } = summary;
+    const target = targetId === null ? null : Buffer.from(targetId);
     const name = (text: string | null) => (text === null ? null : this.tables.nameId(text));
     packSummary(this.#writer, summary);
     return [
-      ...[began.received, began.sender, name(targetId), name(userId), name(modelId), name(modelVersion)],
+      ...[began.received, began.sender, target, name(userId), name(modelId), name(modelVersion)],
       ...[name(application), marksOf(summary), this.#writer.take(), parent],
     ];
   }
+}
+
+function isSame(value: Row[number] | undefined, other: Row[number] | undefined): boolean {
+  if (!(value instanceof Uint8Array) || !(other instanceof Uint8Array)) return value === other;
+  return Buffer.compare(value, other) === 0;
 }
 
 /** By the sender's clock; undefined when the payload cannot be read. */

@@ -65,7 +65,8 @@ export function queryOf(
     terms.push(term);
     values.push(...more);
   };
-  for (const column of ['organisation', 'target', 'user', 'application'] as const) {
+  if (filter.target !== undefined) add('target = ?', Buffer.from(filter.target));
+  for (const column of ['organisation', 'user', 'application'] as const) {
     const text = filter[column];
     if (text === undefined) continue;
     const id = nameId(text);

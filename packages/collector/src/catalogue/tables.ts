@@ -1,8 +1,7 @@
 /** The statements of an update, and what it keeps in memory of the tables between them. */
-import { randomInt } from 'node:crypto';
 import type { SQLInputValue, StatementSync } from 'node:sqlite';
-import { ID_BYTES } from '../store/event-log.js';
 import type { Sql } from './catalogue-file.js';
+import { hashOf } from './log-batch.js';
 
 /** A row as an update finds it. */
 export interface FoundRow {
@@ -15,7 +14,10 @@ export interface FoundRow {
   readonly lastSequence: number;
 }
 
-const FOUND = 'id, organisation, record, is_run, events, first_sequence, last_sequence';
+const FOUND = 'SELECT id, organisation, record, is_run, events, first_sequence, last_sequence FROM run';
+/** Made once: a statement is found by its text, and a new text has to be read for that. */
+const ROW_OF = `${FOUND} WHERE record = ? AND organisation = ? AND is_run = ?`;
+const ROW_BY_ID = `${FOUND} WHERE id = ?`;
 const MOST_NAMES = 1 << 16;
 const NAME_LENGTH = 256;
 
@@ -32,7 +34,10 @@ export function listing(database: Sql, sql: string): StatementSync {
 export class Tables {
   readonly #statements = new Map<string, StatementSync>();
   readonly #names = new Map<string, number>();
-  readonly #awaited = new AwaitedFilter();
+  readonly #awaited = new IdFilter(1 << 22);
+  /** Of every row, as long as this has written them all. */
+  readonly #rows = new IdFilter(1 << 25);
+  #knowsRows = false;
   #dataVersion: unknown;
 
   constructor(readonly database: Sql) {}
@@ -41,6 +46,7 @@ export class Tables {
   forget(): void {
     this.#names.clear();
     this.#dataVersion = undefined;
+    this.#knowsRows = false;
   }
 
   /** To be called when a transaction has begun. */
@@ -49,6 +55,8 @@ export class Tables {
     if (version === this.#dataVersion) return;
     this.forget();
     this.#dataVersion = version;
+    this.#rows.clear();
+    this.#knowsRows = this.first('SELECT id FROM run LIMIT 1') === undefined;
     this.#awaited.clear();
     for (const [event] of this.rows('SELECT event FROM awaited')) this.#awaited.add(event as Uint8Array, 0);
   }
@@ -74,10 +82,9 @@ export class Tables {
     const known = this.#names.get(text);
     if (known !== undefined) return known;
     const bytes = Buffer.from(text);
-    // Most texts that are not known here are new ones, as the patient of a run.
     const made =
-      this.first('INSERT INTO name (text) VALUES (?) ON CONFLICT DO NOTHING RETURNING id', bytes) ??
-      this.first('SELECT id FROM name WHERE text = ?', bytes);
+      this.first('SELECT id FROM name WHERE text = ?', bytes) ??
+      this.first('INSERT INTO name (text) VALUES (?) RETURNING id', bytes);
     const id = Number(made?.[0]);
     if (text.length > NAME_LENGTH) return id;
     if (this.#names.size >= MOST_NAMES) this.#names.clear();
@@ -85,18 +92,18 @@ export class Tables {
     return id;
   }
 
-  nameText(id: number): string {
-    const text = this.first('SELECT text FROM name WHERE id = ?', id)?.[0];
-    return Buffer.from(text as Uint8Array).toString();
+  rowOf(organisation: number, recordId: Uint8Array, isRun: boolean): FoundRow | undefined {
+    if (this.#knowsRows && !this.#rows.has(recordId, 0)) return undefined;
+    return foundRow(this.first(ROW_OF, recordId, organisation, isRun ? 1 : 0));
   }
 
-  rowOf(organisation: number, recordId: Uint8Array, isRun: boolean): FoundRow | undefined {
-    const sql = `SELECT ${FOUND} FROM run WHERE record = ? AND organisation = ? AND is_run = ?`;
-    return foundRow(this.first(sql, recordId, organisation, isRun ? 1 : 0));
+  /** Notes that a row was made of that id. */
+  noteRow(recordId: Uint8Array): void {
+    if (this.#knowsRows) this.#rows.add(recordId, 0);
   }
 
   rowById(id: number): FoundRow | undefined {
-    return foundRow(this.first(`SELECT ${FOUND} FROM run WHERE id = ?`, id));
+    return foundRow(this.first(ROW_BY_ID, id));
   }
 
   /** The row of an event that names no run and opens none; undefined when no such event was taken in. */
@@ -155,41 +162,41 @@ function foundRow(row: Row | undefined): FoundRow | undefined {
   };
 }
 
-const FILTER_BITS = 1 << 22;
-
 /**
- * Which ids may be awaited: hardly any is, and every event is asked about. Half a mebibyte, whatever is in it; beyond
- * some hundred thousand ids it lets more through, and the table is asked.
+ * Which ids may be in a table, where hardly one is that is asked for. Of always the same size: with more ids than an
+ * eighth of its bits it lets more through, and the table is asked.
  */
-class AwaitedFilter {
-  readonly #bits = new Uint8Array(FILTER_BITS >> 3);
-  /** Senders choose the ids, and must not be able to choose where they fall. */
-  readonly #seed = randomInt(2 ** 32);
+class IdFilter {
+  readonly #bits: Uint8Array;
+
+  constructor(private readonly size: number) {
+    this.#bits = new Uint8Array(size >> 3);
+  }
 
   clear(): void {
     this.#bits.fill(0);
   }
 
   add(ids: Uint8Array, at: number): void {
-    const hash = this.#hash(ids, at);
-    for (const bit of [hash % FILTER_BITS, (hash >>> 10) % FILTER_BITS]) {
-      this.#bits[bit >> 3] = (this.#bits[bit >> 3] ?? 0) | (1 << (bit & 7));
-    }
+    const hash = hashOf(ids, at);
+    this.#set(hash % this.size);
+    this.#set(this.#other(hash));
   }
 
   has(ids: Uint8Array, at: number): boolean {
-    const hash = this.#hash(ids, at);
-    return this.#isSet(hash % FILTER_BITS) && this.#isSet((hash >>> 10) % FILTER_BITS);
+    const hash = hashOf(ids, at);
+    return this.#isSet(hash % this.size) && this.#isSet(this.#other(hash));
+  }
+
+  #other(hash: number): number {
+    return (Math.imul(hash, 0x9e37_79b1) >>> 7) % this.size;
+  }
+
+  #set(bit: number): void {
+    this.#bits[bit >> 3] = (this.#bits[bit >> 3] ?? 0) | (1 << (bit & 7));
   }
 
   #isSet(bit: number): boolean {
     return ((this.#bits[bit >> 3] ?? 0) & (1 << (bit & 7))) !== 0;
-  }
-
-  #hash(ids: Uint8Array, from: number): number {
-    let hash = this.#seed;
-    for (let at = from; at < from + ID_BYTES; at++) hash = Math.imul(hash ^ (ids[at] ?? 0), 0x0100_0193);
-    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b_3c6d);
-    return (hash ^ (hash >>> 13)) >>> 0;
   }
 }

@@ -6,11 +6,11 @@
  */
 import { ScanningReader } from '../records/scanning-reader.js';
 import { BatchRecords, type TouchedRecord } from './batch-records.js';
-import { clear } from './catalogue-file.js';
+import { clear, SCATTERED } from './catalogue-file.js';
 import { Circles } from './circles.js';
 import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../store/event-log.js';
 import { idBytes, LogBatch } from './log-batch.js';
-import { packEntries, type EventEntry } from './packed-entries.js';
+import { packEntries } from './packed-entries.js';
 import { PackedWriter } from './packing.js';
 import { Rows, sentAtOf, type SummedRecord } from './rows.js';
 import { partsOf, settleSome } from './settling.js';
@@ -20,6 +20,8 @@ import type { Tables } from './tables.js';
 const READER_BYTES = 512 << 10;
 /** Longer entries are moved out of the row, so that what is added to it next costs no more. */
 const MOST_INLINE = 512;
+/** So many bytes to an entry of a batch have to be behind the cursor for indexes to be dropped: 128 MiB. */
+const FAR_BEHIND = 4096;
 /** A transaction ends with the batch with which it has taken so long: others wait for it. */
 const TRANSACTION_MS = 1000;
 
@@ -69,7 +71,7 @@ export class Updating {
     private readonly ledgerId: string,
     private readonly options: UpdateOptions,
     private readonly lock: () => Promise<void>,
-    mostEntries: number,
+    private readonly mostEntries: number,
     /** The place of the newest event, as this process saw it in this log. */
     private readonly seenAt?: number,
   ) {
@@ -84,7 +86,10 @@ export class Updating {
   async run(): Promise<Updated> {
     const until = performance.now() + (this.options.budgetMs ?? Infinity);
     try {
-      await this.#transaction(() => this.#checkLog());
+      await this.#transaction(async () => {
+        await this.#checkLog();
+        this.#dropScattered();
+      });
       let complete: boolean;
       do complete = await this.#steps(until);
       while (!complete && performance.now() < until);
@@ -144,12 +149,36 @@ export class Updating {
     const cursor = this.#cursor();
     if (cursor.sequence !== this.#passed?.sequence) await this.#passFrom(cursor);
     const next = await this.#fill();
-    if (next.sequence === cursor.sequence)
-      return !(await settleSome(this.tables, this.log, cursor.sequence, this.options.isLazy === true));
+    if (next.sequence === cursor.sequence) {
+      const isLazy = this.options.isLazy === true;
+      return !(await settleSome(this.tables, this.log, cursor.sequence, isLazy)) && !this.#makeScattered();
+    }
     if (this.#batch.count > 0) await this.#take(next);
     this.#setCursor(next);
     this.options.onProgress?.(next.sequence - 1, this.#share(next));
     return false;
+  }
+
+  /**
+   * Drops the indexes that cost most to keep, where most of a large log is still to be taken in. An update that may take
+   * but so long does not: to make one takes seconds, in which the process does nothing else.
+   */
+  #dropScattered(): void {
+    const { budgetMs, isLazy } = this.options;
+    const { at } = this.#cursor();
+    const behind = this.log.extent - at;
+    if (budgetMs !== undefined || isLazy === true) return;
+    if (behind < Math.max(at, FAR_BEHIND * this.mostEntries)) return;
+    for (const { name } of SCATTERED) this.tables.database.exec(`DROP INDEX IF EXISTS ${name}`);
+  }
+
+  /** Makes one of them, where one is missing: whatever update has dropped it. @returns whether there may be more. */
+  #makeScattered(): boolean {
+    const sql = "SELECT name FROM sqlite_schema WHERE type = 'index'";
+    const there = new Set(this.tables.all(sql).map(([name]) => name));
+    const missing = SCATTERED.find(({ name }) => !there.has(name));
+    if (missing !== undefined) this.tables.database.exec(missing.sql);
+    return missing !== undefined;
   }
 
   #share({ at }: Cursor): number {
@@ -242,16 +271,10 @@ export class Updating {
   }
 
   #entries({ indices }: TouchedRecord, { events }: SummedRecord): Buffer {
-    const { sequences, places, sizes, receivedAt } = this.#batch;
-    const entries = indices.map((index, i): EventEntry => {
-      const event = events[i];
-      return {
-        ...{ kind: this.#batch.kind(index), sequence: sequences[index] ?? 0, at: places[index] ?? 0 },
-        ...{ size: sizes[index] ?? 0, receivedAt: receivedAt[index] ?? 0 },
-        sentAt: event && sentAtOf(event),
-      };
+    packEntries(this.#writer, this.#batch, indices, (place) => {
+      const event = events[place];
+      return event && sentAtOf(event);
     });
-    packEntries(this.#writer, entries);
     return this.#writer.take();
   }
 

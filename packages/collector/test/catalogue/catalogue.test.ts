@@ -82,7 +82,7 @@ test('[R-1022] a catalogue that is damaged, cut or zeroed in any place is rebuil
   const made = await madeIn(dataDir);
   const expected = await expectedOf(dataDir, EVENTS.length);
   const bytes = fs.readFileSync(fileIn(made));
-  const page = 4096;
+  const page = 8192;
   const damaged = [
     Buffer.from('not a database, but longer than a header of one '.repeat(4)),
     Buffer.alloc(bytes.length),
@@ -136,20 +136,23 @@ test('[R-1022] a catalogue that is removed under a reader answers it as before, 
 });
 
 test('[R-1023] a disk that is full leaves an older whole catalogue and a message that says what to do', async () => {
-  const dataDir = await directoryOf(EVENTS);
+  const events = [0, 1000, 2000, 3000].flatMap((more) =>
+    EVENTS.map((event) => ({ ...event, n: event.n + more })),
+  );
+  const dataDir = await directoryOf(events);
   const directory = emptyDirectory(scratch, 'full');
   await withLog(dataDir, async (log) => {
     const first = catalogueIn(directory);
     await first.update(log, { through: 10 });
     first.close();
-    const pages = fs.statSync(fileIn(directory)).size / 4096;
+    const pages = fs.statSync(fileIn(directory)).size / 8192;
     const small = catalogueIn(directory, { mostPages: pages });
     await expect(small.update(log)).rejects.toThrow(/no room for the catalogue in .*make room.*--temp-dir/);
     expect(contentsOf(small)).toEqual(await expectedOf(dataDir, 10));
     small.close();
     const catalogue = opened(directory);
     await catalogue.update(log);
-    expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, EVENTS.length));
+    expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, events.length));
   });
 });
 
@@ -281,6 +284,27 @@ test('the record of any event is found, and of one that is not taken in nothing 
       expect(record?.row).toBe(rowOf.get(i + 1));
       if (record !== undefined) expect(catalogue.byRow(record.row)?.isRun).toBe(record.runId !== null);
     }
+  });
+});
+
+test('[R-1022] an update of most of a log that was left does without some indexes, and no question is answered without its own; whatever update comes next makes them', async () => {
+  const dataDir = await directoryOf(EVENTS);
+  const target = 'patient-30977';
+  const expected = opened(await madeIn(dataDir)).count({ target });
+  const catalogue = opened(emptyDirectory(scratch, 'left'), { mostEntries: 5 });
+  await withLog(dataDir, async (log) => {
+    const left = new Error('left');
+    const onProgress = () => {
+      throw left;
+    };
+    await expect(catalogue.update(log, { onProgress })).rejects.toBe(left);
+    expect(() => catalogue.count({ target })).toThrow(CatalogueFault);
+    expect(() => [...catalogue.runs({ afterSequence: 1 })]).toThrow(/is being brought up to date/);
+    expect(catalogue.count({ order: 'log' })).toBe(0);
+    while (!(await catalogue.update(log, { budgetMs: 0, isLazy: true })).complete);
+    expect(expected).toBeGreaterThan(0);
+    expect(catalogue.count({ target })).toBe(expected);
+    expect([...catalogue.runs({ afterSequence: EVENTS.length - 1 })]).toHaveLength(1);
   });
 });
 
