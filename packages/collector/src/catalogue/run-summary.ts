@@ -2,7 +2,7 @@
 import { EVENT_KINDS, type Completeness, type EventKind, type RecordedCall } from '@clinical-events/protocol';
 import type { AssembledRun } from '../records/assemble.js';
 import type { TimedEvent } from '../records/canonical-order.js';
-import { memberIn, sentIn, type EventBody } from '../records/event-body.js';
+import { memberIn, sentIn } from '../records/event-body.js';
 import { modelVersionOf, NAMES, stringOf, textOf } from '../records/exports/record-columns.js';
 import { epochMilliseconds } from '../records/instant.js';
 import { MemberName } from '../records/json-scan.js';

@@ -44,7 +44,10 @@ export function command(): Command {
     .option('--model <id>', 'only records of this model: MODEL_ID or MODEL_ID@VERSION')
     .option('--since <time>', 'only records with an event received at this instant or later')
     .option('--until <time>', 'only records with an event received before this instant')
-    .option('--clock <whose>', 'whose time --since, --until and --partition are: received (default) or sender')
+    .option(
+      '--clock <whose>',
+      'whose time --since, --until and --partition are: received (default) or sender',
+    )
     .option('--after <sequence>', 'only records with an event of a higher sequence')
     .option('--incomplete', 'only records whose completeness is "incomplete"')
     .option('--full', 'with --run: show every text whole, as text that a pager can show')
