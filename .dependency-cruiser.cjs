@@ -79,6 +79,7 @@ module.exports = {
     },
     only('importing', ['access', 'integrity', 'ledger', 'store']),
     only('records', ['integrity', 'store']),
+    only('catalogue', ['records', 'store']),
     only('demo', []),
     only('backup', []),
     clientOnly('spool', []),

@@ -35,6 +35,7 @@ const ALERT_OF: Readonly<Record<(typeof WARNING_IDS)[number], string>> = {
   certificate_expires_soon: 'CollectorCertificateExpires',
   clock_stepped: 'CollectorClockStepped',
   log_lines_dropped: 'CollectorLogDropped',
+  catalogue_fails: 'CollectorCatalogueFails',
   data_directory_exposed: 'CollectorExposed',
   operator_token_in_clear: 'CollectorTokenInClear',
 };

@@ -5,7 +5,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { appendTo } from './appended-line.js';
 
 /** A file as its name leads to it. */
 export interface NamedFile {
@@ -50,12 +49,6 @@ export interface Files {
    * either them or what it held before. By the thread pool.
    */
   replace(path: string, bytes: Uint8Array): Promise<void>;
-  /**
-   * On return the line is the last one of the file, which is made if it is not there, on stable storage under its name;
-   * after a throw any part may have been written. Other processes append too.
-   * @param line without a line feed.
-   */
-  appendLine(path: string, line: string): void;
 }
 
 /**
@@ -160,8 +153,5 @@ export const nodeFiles: Files = {
     } finally {
       await directory.close();
     }
-  },
-  appendLine(file, line) {
-    if (appendTo(file, line)) this.syncDirectory(path.dirname(file));
   },
 };

@@ -36,16 +36,16 @@ const UNSETTLE = 'UPDATE run SET settled = ifnull(settled, events)';
 export class BatchRecords {
   readonly #byId = new Map<number, TouchedRecord>();
   readonly #runs = new Map<number, Map<string, TouchedRecord>>();
-  /** Where each event of the batch is, by its id; made when it is asked for first. */
-  #places: Map<string, number> | undefined;
   readonly #organisations: Uint32Array;
   /** Runs that others may be nested in now that were nested in records without a run. */
   readonly adopted = new Set<number>();
 
+  /** @param before every entry of a lower sequence is in the batch, or was taken in. */
   constructor(
     private readonly tables: Tables,
     private readonly log: EventLog,
     private readonly batch: LogBatch,
+    private readonly before: number,
   ) {
     this.#organisations = new Uint32Array(batch.count);
   }
@@ -54,8 +54,12 @@ export class BatchRecords {
   async place(): Promise<TouchedRecord[]> {
     const { batch } = this;
     const runless: number[] = [];
+    let [name, organisation] = ['', 0];
     for (let i = 0; i < batch.count; i++) {
-      const organisation = this.tables.nameId(batch.organisation(i));
+      if (batch.organisation(i) !== name) {
+        name = batch.organisation(i);
+        organisation = this.tables.nameId(name);
+      }
       this.#organisations[i] = organisation;
       const runAt = batch.idsAt(i) + ID_BYTES;
       if (isNoId(batch.source, runAt)) runless.push(i);
@@ -85,18 +89,6 @@ export class BatchRecords {
   /** The row that a run has or will have; undefined when the batch has nothing to do with it. */
   rowOfRun(organisation: number, runId: Uint8Array): number | undefined {
     return this.#runs.get(organisation)?.get(Buffer.from(runId).toString('latin1'))?.id;
-  }
-
-  /** @returns the event of the batch with that id, or -1. */
-  indexOf(organisation: number, id: Uint8Array): number {
-    const { batch } = this;
-    this.#places ??= new Map(
-      Array.from({ length: batch.count }, (_, i) => {
-        const at = batch.idsAt(i);
-        return [`${this.#organisations[i]} ${batch.source.toString('latin1', at, at + ID_BYTES)}`, i];
-      }),
-    );
-    return this.#places.get(`${organisation} ${Buffer.from(id).toString('latin1')}`) ?? -1;
   }
 
   #id(index: number, place: 0 | 1 | 2): Uint8Array {
@@ -174,19 +166,10 @@ export class BatchRecords {
   ): Promise<TouchedRecord | undefined> {
     const row = this.tables.rowOfRunless(organisation, parent);
     if (row !== undefined) return this.#byRow(row);
-    const { source, sequences } = this.batch;
-    const inBatch = this.indexOf(organisation, parent);
-    if (inBatch >= 0) {
-      const runAt = this.batch.idsAt(inBatch) + ID_BYTES;
-      // One that comes later in the batch finds that it is awaited.
-      return isNoId(source, runAt)
-        ? undefined
-        : this.#runIn(source, runAt, organisation, sequences[inBatch] ?? 0);
-    }
     const found = await this.log.find(this.batch.organisation(index), parent);
-    // The log may have gone on; what is behind the batch is not there yet.
-    if (found === undefined || found.sequence >= (sequences[0] ?? 0) || isNoId(found.runId)) return undefined;
-    return this.#runIn(Buffer.from(found.runId), 0, organisation, sequences[index] ?? 0);
+    // What is behind the batch is not there yet, and what comes later in it without a run finds that it is awaited.
+    if (found === undefined || found.sequence >= this.before || isNoId(found.runId)) return undefined;
+    return this.#runIn(Buffer.from(found.runId), 0, organisation, this.batch.sequences[index] ?? 0);
   }
 
   /** An event has come that may be awaited. */
@@ -213,7 +196,7 @@ export class BatchRecords {
     const organisation = this.#organisations[index] ?? 0;
     const runAt = this.batch.idsAt(index) + ID_BYTES;
     if (!isNoId(source, runAt)) return this.#runIn(source, runAt, organisation, sequences[index] ?? 0);
-    return this.#byRow(this.tables.rowOfRunless(organisation, this.#id(index, 0)) ?? NaN);
+    return this.#byRow(this.tables.rowOfRunless(organisation, this.#id(index, 0)) ?? 0);
   }
 
   /** Hangs a record without a run on an event that it has awaited. */

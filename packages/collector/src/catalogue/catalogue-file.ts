@@ -9,9 +9,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemCode } from '../system-code.js';
+import { TALLY } from './tally.js';
 
 /** Counts up with every change of a table, or of what a row means. */
-const VERSION = 1;
+const VERSION = 2;
 const NAME = 'catalogue.sqlite';
 
 /** Result codes of SQLite without their extended parts: https://www.sqlite.org/rescode.html */
@@ -59,6 +60,7 @@ const TABLES = `
   CREATE INDEX run_last ON run (last_sequence);
   CREATE INDEX run_received ON run (began_received);
   CREATE INDEX run_sender ON run (began_sender);
+  CREATE INDEX run_organisation ON run (organisation, began_received);
   CREATE INDEX run_target ON run (target, began_received) WHERE target IS NOT NULL;
   CREATE INDEX run_user ON run (user, began_received) WHERE user IS NOT NULL;
   CREATE INDEX run_model ON run (model, began_received) WHERE model IS NOT NULL;
@@ -83,12 +85,13 @@ const TABLES = `
     PRIMARY KEY (event, organisation, run)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX awaited_run ON awaited (run);
+  ${TALLY}
 `;
 
 export type Sql = DatabaseSync;
 
 /** What SQLite says went wrong; undefined for what it did not say. */
-export function sqliteCode(error: unknown): number | undefined {
+function sqliteCode(error: unknown): number | undefined {
   const code = (error as { errcode?: unknown } | null)?.errcode;
   return typeof code === 'number' ? code & 0xff : undefined;
 }
@@ -114,7 +117,7 @@ export function faultOf(error: unknown, directory: string): unknown {
       { cause: error },
     );
   }
-  const isDenied = ['EACCES', 'EPERM', 'EROFS'].includes(systemCode(error) ?? '');
+  const isDenied = ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR'].includes(systemCode(error) ?? '');
   if (isDenied || code === CODE.readOnly || code === CODE.cannotOpen) {
     return new CatalogueFault(
       `the catalogue in ${directory} cannot be written: run as its owner, ${elsewhere}`,
@@ -153,7 +156,7 @@ export class CatalogueFile {
     this.writer = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
     try {
       this.writer.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -32768');
-      this.writer.exec('PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864');
+      this.writer.exec('PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_size_limit = 67108864');
       if (mostPages !== undefined) this.writer.exec(`PRAGMA max_page_count = ${mostPages}`);
       if (!isOf(this.writer, ledgerId)) empty(this.writer, ledgerId);
       this.reader = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
@@ -210,12 +213,17 @@ function identityOf(file: string): string {
 }
 
 /**
- * Makes directory and file for their owner alone. What root makes in the directory of another user is handed over: the
+ * Makes directory and file for their owner alone; the directory's own parent is there. What root makes in the directory of another user is handed over: the
  * collector could not write it otherwise. SQLite makes its other files by the mode and owner of this one.
  */
 function makeFile(directory: string): void {
   const owner = fs.statSync(path.dirname(directory));
-  if (fs.mkdirSync(directory, { recursive: true, mode: 0o700 }) !== undefined) handOver(directory, owner);
+  try {
+    fs.mkdirSync(directory, 0o700);
+    handOver(directory, owner);
+  } catch (error) {
+    if (systemCode(error) !== 'EEXIST') throw error;
+  }
   const file = path.join(directory, NAME);
   try {
     const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;

@@ -22,13 +22,25 @@ import { eachEntry, logBytesIn, unpackEntries, type EventEntry } from './packed-
 import { unpackSummary } from './packed-summary.js';
 import { PackedReader } from './packing.js';
 import { recordPages, type RecordSelection } from './record-pages.js';
-import { queryOf, type RunFilter } from './run-filter.js';
+import { queryOf, type FeedbackAsked, type RunFilter } from './run-filter.js';
 import { beganBySender, type RunSummary } from './run-summary.js';
+import { tallyOf, type Tally } from './tally.js';
 import { listing, Tables, type Row } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
 
 export { beganBySender, CatalogueBusy, CatalogueDamaged, CatalogueFault, logBytesIn, unpackEntries };
-export type { Cursor, EventEntry, EventLog, RecordSelection, RunFilter, RunSummary, Updated, UpdateOptions };
+export type {
+  Cursor,
+  EventEntry,
+  EventLog,
+  FeedbackAsked,
+  RecordSelection,
+  RunFilter,
+  RunSummary,
+  Tally,
+  Updated,
+  UpdateOptions,
+};
 
 export interface CatalogueOptions {
   /** Where the file is made: for its owner alone, as is the directory when it is made. */
@@ -98,6 +110,10 @@ export class Catalogue {
   #file: CatalogueFile;
   #tables: Tables;
   #updating: Promise<unknown> = Promise.resolve();
+  /** A question has found it so: the next update rebuilds it. */
+  #isDamaged = false;
+  /** The newest event that is taken in was seen there in this log. */
+  #seen: { readonly log: EventLog; readonly at: number | undefined } | undefined;
   readonly #names = new Map<number, string>();
   readonly #circles = new Map<number, readonly string[]>();
 
@@ -135,15 +151,15 @@ export class Catalogue {
   }
 
   async #update(log: EventLog, options: UpdateOptions): Promise<Updated> {
+    if (this.#isDamaged) this.#remove();
     // Removed while it was open: others do not see what would be written.
-    if (!this.#file.isCurrent) this.#reopen();
+    if (this.#isDamaged || !this.#file.isCurrent) this.#reopen();
     try {
       return await this.#run(log, options);
     } catch (error) {
       const fault = faultOf(error, this.options.directory);
       if (!(fault instanceof CatalogueDamaged)) throw fault;
-      this.#file.close();
-      removeFile(this.options.directory);
+      this.#remove();
       this.#reopen();
     }
     try {
@@ -156,15 +172,27 @@ export class Catalogue {
   async #run(log: EventLog, options: UpdateOptions): Promise<Updated> {
     const { ledgerId, mostEntries = ENTRIES } = this.options;
     const lock = () => this.#lock(options.signal);
+    const seenAt = this.#seen?.log === log ? this.#seen.at : undefined;
+    const updating = new Updating(this.#tables, log, ledgerId, options, lock, mostEntries, seenAt);
     try {
-      return await new Updating(this.#tables, log, ledgerId, options, lock, mostEntries).run();
+      const updated = await updating.run();
+      this.#seen = { log, at: updating.newestAt };
+      return updated;
     } finally {
       this.#names.clear();
       this.#circles.clear();
     }
   }
 
+  /** Only what stands there and is not another's that was rebuilt meanwhile. */
+  #remove(): void {
+    const { isCurrent } = this.#file;
+    this.#file.close();
+    if (isCurrent) removeFile(this.options.directory);
+  }
+
   #reopen(): void {
+    this.#isDamaged = false;
     this.#file.close();
     const { directory, ledgerId, mostPages } = this.options;
     this.#file = CatalogueFile.open(directory, ledgerId, mostPages);
@@ -202,7 +230,8 @@ export class Catalogue {
   /**
    * The records that match, in the order of the filter, as they are when the first one is asked for: an update meanwhile
    * is not seen. While they are read, the file cannot be made smaller.
-   * @throws CatalogueFault when an update was left before its end.
+   * @throws CatalogueFault when an update was left before its end; CatalogueDamaged, and the next update rebuilds it. So
+   *   do the others.
    */
   *runs(filter: RunFilter = {}): Generator<CatalogueRun> {
     const rows = this.#ask(() => {
@@ -225,13 +254,19 @@ export class Catalogue {
     }
   }
 
-  /** How many records match; the order and the limit of the filter make no difference. */
+  /** How many records match; the order makes no difference. With a limit, no more than it are counted. */
   count(filter: RunFilter = {}): number {
     return this.#ask(() => {
       this.#checkSettled();
       const query = queryOf(filter, (text) => this.#nameId(text));
       if (query === undefined) return 0;
-      return Number(this.#first(`SELECT count(*) FROM run ${query.where}`, ...query.values)?.[0]);
+      const { where, values } = query;
+      const { limit } = filter;
+      const sql =
+        limit === undefined
+          ? `SELECT count(*) FROM run ${where}`
+          : `SELECT count(*) FROM (SELECT 1 FROM run ${where} LIMIT ${limit})`;
+      return Number(this.#first(sql, ...values)?.[0]);
     });
   }
 
@@ -251,6 +286,31 @@ export class Catalogue {
         ${own === undefined ? '' : 'AND organisation = ?'} ORDER BY record, is_run DESC, organisation LIMIT ?`;
       const values = [bound('0'), bound('f'), ...(own === undefined ? [] : [own]), most];
       return this.#all(sql, ...values).map((row) => this.#runOf(row));
+    });
+  }
+
+  /** All that have an event. */
+  organisations(): string[] {
+    return this.#ask(() => {
+      const names: string[] = [];
+      const sql = 'SELECT min(organisation) FROM run INDEXED BY run_organisation WHERE organisation > ?';
+      for (let id = 0; ;) {
+        const next = this.#first(sql, id)?.[0];
+        if (typeof next !== 'number') return names;
+        names.push(this.#name(next));
+        id = next;
+      }
+    });
+  }
+
+  /** The ids before and behind one among those of all records. */
+  neighbours(recordId: string): string[] {
+    return this.#ask(() => {
+      const id = idBytes(recordId);
+      const rows = ['< ? ORDER BY record DESC', '> ? ORDER BY record'].map((which) =>
+        this.#first(`SELECT record FROM run INDEXED BY run_record WHERE record ${which} LIMIT 1`, id),
+      );
+      return rows.flatMap((row) => (row === undefined ? [] : uuidText(row[0] as Uint8Array)));
     });
   }
 
@@ -310,11 +370,6 @@ export class Catalogue {
     return [...parts.map(([entries]) => entries as Uint8Array), inline];
   }
 
-  /** The organisations of all records. */
-  organisations(): string[] {
-    return this.#texts('SELECT DISTINCT organisation FROM run INDEXED BY run_record');
-  }
-
   /** The models of all records, and the versions of each: null where a record of it says none. */
   models(): { readonly model: string; readonly version: string | null }[] {
     return this.#ask(() =>
@@ -325,10 +380,6 @@ export class Catalogue {
         }),
       ),
     );
-  }
-
-  #texts(sql: string): string[] {
-    return this.#ask(() => this.#all(sql).map(([id]) => this.#name(Number(id))));
   }
 
   /** The runs that are nested in a record, in the order of their ids. */
@@ -415,9 +466,23 @@ export class Catalogue {
     if (reader.isOpen && reader.isTransaction) this.#ask(() => reader.exec('COMMIT'));
   }
 
-  /** On return the files are closed; what was asked for lazily ends. */
+  /** False when the next update makes another file: it is not the one under its name, or a question found it damaged. */
+  get isCurrent(): boolean {
+    return !this.#isDamaged && this.#file.isCurrent;
+  }
+
+  /**
+   * Runs that began in the hour of `since` or later, by the collector's clock and by how complete they are. It may be asked
+   * before an update has come to its end: a record counts by what its row says.
+   */
+  tally(since: number): Tally {
+    return this.#ask(() => tallyOf(this.#file.reader, since));
+  }
+
+  /** On return the files are closed, and removed when they are damaged; what was asked for lazily ends. */
   close(): void {
-    this.#file.close();
+    if (this.#isDamaged) this.#remove();
+    else this.#file.close();
   }
 
   #runOf(row: Row): CatalogueRun {
@@ -492,19 +557,21 @@ export class Catalogue {
     try {
       return question();
     } catch (error) {
-      throw faultOf(error, this.options.directory);
+      const fault = faultOf(error, this.options.directory);
+      if (fault instanceof CatalogueDamaged) this.#isDamaged = true;
+      throw fault;
     }
   }
 }
 
 /** Whether one of its events is in the time of a selection, by its clock. */
 function isWithin({ since, until, clock }: RecordSelection, record: PlacedRecord): boolean {
-  if (since === undefined && (until === undefined || clock !== 'sender')) return true;
+  // What else is asked stands in columns.
+  if (since === undefined || clock === 'sender') return true;
   let found = false;
   for (const chunk of record.chunks()) {
-    eachEntry(chunk, (_, receivedAt, sentAt) => {
-      const at = clock === 'sender' ? (sentAt ?? receivedAt) : receivedAt;
-      if (at >= (since ?? -Infinity) && at < (until ?? Infinity)) found = true;
+    eachEntry(chunk, (_, receivedAt) => {
+      if (receivedAt >= since && receivedAt < (until ?? Infinity)) found = true;
     });
   }
   return found;

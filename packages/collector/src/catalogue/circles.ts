@@ -6,22 +6,29 @@ import type { Tables } from './tables.js';
 const MARK = 'UPDATE run SET circle = ?, settled = ifnull(settled, events) WHERE id = ?';
 
 export class Circles {
+  /** Rows that are in no circle: while no parent changes, nothing that leads to them or from them alone is either. */
+  readonly #clear = new Set<number>();
+
   constructor(private readonly tables: Tables) {}
 
-  /** To be called before a row that is part of a circle gets another parent. On return none of the circle is. */
-  open(row: number): void {
-    for (const member of this.#from(row)) this.tables.run(MARK, null, member);
+  /** To be called before a row gets another parent. @returns the rows of its circle, which on return are in none. */
+  open(row: number): number[] {
+    this.#clear.clear();
+    const [, circle] = this.#parentOf(row);
+    const members = circle === null ? [] : [...this.#membersFrom(row)];
+    for (const member of members) this.tables.run(MARK, null, member);
+    return members;
   }
 
   /** To be called when a row has got another parent. On return the circle that it closes, if it does, is noted. */
   close(row: number): void {
     const [, circle] = this.#parentOf(row);
     if (circle !== null || !this.#isUnderItself(row)) return;
-    for (const member of this.#from(row)) this.tables.run(MARK, 1, member);
+    for (const member of this.#membersFrom(row)) this.tables.run(MARK, 1, member);
   }
 
   /** The rows of the circle that a row is part of. */
-  *#from(row: number): Generator<number> {
+  *#membersFrom(row: number): Generator<number> {
     let at = row;
     do {
       // Before the caller writes to it.
@@ -33,26 +40,32 @@ export class Circles {
   }
 
   /**
-   * Looks up from the row and down from it, a row on each side at a time, and ends where one of them ends: what is nested
-   * anew costs what the smaller side costs, so that a chain of any length takes n log n steps.
+   * Looks up from the row and down from it, a row on each side at a time, and ends where one side ends. What it has seen
+   * on that side is clear then. So a look costs what the smaller side costs, and those of a batch visit a row twice.
    */
   #isUnderItself(row: number): boolean {
-    const below = this.#below(row);
+    const above: number[] = [row];
+    const seenBelow: number[] = [row];
+    const below = this.#below(row, seenBelow);
     let [at] = this.#parentOf(row);
-    while (at !== null && at !== row) {
-      const [parent, circle] = this.#parentOf(at);
-      // It leads into a circle of others, or nothing is left below.
-      if (circle !== null || below.next().done) return false;
+    while (at !== row) {
+      const [parent, circle] = at === null ? [null, null] : this.#parentOf(at);
+      const isEndAbove = at === null || circle !== null || this.#clear.has(at);
+      if (isEndAbove || below.next().done === true) {
+        for (const seen of isEndAbove ? above : seenBelow) this.#clear.add(seen);
+        return false;
+      }
+      above.push(at ?? row);
       at = parent;
     }
-    return at === row;
+    return true;
   }
 
-  *#below(row: number): Generator<number> {
-    const waiting = [row];
-    for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
-      for (const [child] of this.tables.rows('SELECT id FROM run WHERE parent = ?', at)) {
-        waiting.push(Number(child));
+  *#below(row: number, seen: number[]): Generator<number> {
+    for (let next = 0; next < seen.length; next++) {
+      for (const [child] of this.tables.rows('SELECT id FROM run WHERE parent = ?', seen[next] ?? row)) {
+        if (this.#clear.has(Number(child))) continue;
+        seen.push(Number(child));
         yield Number(child);
       }
     }

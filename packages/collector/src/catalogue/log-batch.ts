@@ -4,13 +4,15 @@ import { ID_BYTES, type EventFacts, type ReadEvents } from '../store/event-log.j
 import { uuidText } from '../store/uuid-text.js';
 import type { PassedEntry } from '../store/event-log.js';
 
-const BYTES = 16 << 20;
+const MOST_BYTES = 16 << 20;
+/** For each event that it is to hold; where they are larger, it grows. */
+const BYTES_AN_EVENT = 1 << 10;
 /** Behind it, so that an event of any size fits. */
 const MORE_BYTES = 2 << 20;
 
 export class LogBatch implements ReadEvents {
   /** Of each event its own id, that of its run and that of its parent, and its body. */
-  source: Buffer = Buffer.allocUnsafeSlow(BYTES + MORE_BYTES);
+  source: Buffer;
   count = 0;
   readonly sequences: Float64Array;
   readonly places: Float64Array;
@@ -25,6 +27,7 @@ export class LogBatch implements ReadEvents {
   #used = 0;
 
   constructor(private readonly most: number) {
+    this.source = Buffer.allocUnsafeSlow(Math.min(MOST_BYTES, most * BYTES_AN_EVENT) + MORE_BYTES);
     this.sequences = new Float64Array(most);
     this.places = new Float64Array(most);
     this.receivedAt = new Float64Array(most);
@@ -36,7 +39,7 @@ export class LogBatch implements ReadEvents {
   }
 
   get isFull(): boolean {
-    return this.count >= this.most || this.#used >= BYTES;
+    return this.count >= this.most || this.#used >= MOST_BYTES;
   }
 
   clear(): void {

@@ -28,13 +28,13 @@ export function packEntries(writer: PackedWriter, entries: readonly EventEntry[]
   let [sequence, end, received] = [0, 0, 0];
   writer.count(entries.length);
   for (const entry of entries) {
-    const isRead = entry.sentAt !== undefined;
-    writer.count(EVENT_KINDS.indexOf(entry.kind) | (isRead ? 0 : UNREADABLE));
+    const { sentAt } = entry;
+    writer.count(EVENT_KINDS.indexOf(entry.kind) | (sentAt === undefined ? UNREADABLE : 0));
     writer.count(entry.sequence - sequence);
     writer.count(entry.at - end);
     writer.count(entry.size);
     writer.signed(entry.receivedAt - received);
-    if (isRead) writer.signed((entry.sentAt ?? 0) - entry.receivedAt);
+    if (sentAt !== undefined) writer.signed(sentAt - entry.receivedAt);
     sequence = entry.sequence;
     end = entry.at + entry.size;
     received = entry.receivedAt;

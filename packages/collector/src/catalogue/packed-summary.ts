@@ -1,7 +1,8 @@
 /**
  * A summary as its row has it: what is filtered by in columns, among them the marks, and the rest packed.
  *
- *   marks   bits 0-1 level, 2-4 outcome, 5 any conflict, 6 a failed call, 7-12 words of feedback, 13 thumbs up, 14 down
+ *   marks   bits 0-1 level, 2-4 outcome, 5 any conflict, 6 a failed call, 7-12 words of feedback, 13 thumbs up, 14 down,
+ *           15 no start; from 16 on how many of its events are orphans
  *   packed  which of the optional pieces there are; missing; conflicts; counts by kind; when the collector had the
  *           last event; and the pieces: times against when the record began, by the same clock
  */
@@ -42,7 +43,9 @@ const CONFLICTS: readonly ConflictWord[] = [
   'ahead_of_receipt',
 ];
 
-export const MARKS = { level: 3, outcome: 28, conflict: 32, failed: 64 } as const;
+export const MARKS = { level: 3, outcome: 28, conflict: 32, failed: 64, noStart: 1 << 15 } as const;
+/** What one orphan adds to the marks. They may have more bits than JavaScript shifts. */
+const ORPHAN = 1 << 16;
 const OUTCOME_SHIFT = 2;
 const FEEDBACK_SHIFT = 7;
 const THUMBS = { up: 1 << 13, down: 1 << 14 } as const;
@@ -64,7 +67,8 @@ export function marksOf(summary: RunSummary): number {
   if (summary.call?.ending === 'failed') marks |= MARKS.failed;
   for (const word of FEEDBACK_WORDS) if (summary.feedback[word] > 0) marks |= feedbackMark(word);
   for (const thumb of ['up', 'down'] as const) if (summary.thumbs[thumb] > 0) marks |= THUMBS[thumb];
-  return marks;
+  if (summary.missing.includes('inference-start')) marks |= MARKS.noStart;
+  return marks + ORPHAN * summary.orphanEvents;
 }
 
 const PIECE = {
@@ -232,5 +236,6 @@ export function unpackSummary(reader: PackedReader, marks: number, began: Moment
     outcome: OUTCOME_WORDS[(marks & MARKS.outcome) >> OUTCOME_SHIFT] ?? 'none',
     outcomesDiffer: has(PIECE.outcomesDiffer),
     level: LEVELS[marks & MARKS.level] ?? 'incomplete',
+    orphanEvents: Math.floor(marks / ORPHAN),
   };
 }

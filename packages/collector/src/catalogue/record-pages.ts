@@ -14,7 +14,7 @@ export interface RecordSelection {
   readonly isIncomplete?: boolean | undefined;
   /** It has an event with a higher sequence. */
   readonly after?: number | undefined;
-  /** It has an event at this time or later, and before `until`. */
+  /** By `received`: it has an event at this time or later, and before `until`. By `sender`: it began then. */
   readonly since?: number | undefined;
   readonly until?: number | undefined;
   /** By which `since` and `until` are meant; `received` when it is not given. */
@@ -93,7 +93,7 @@ function oneIndex(source: RowSource, { recordId, after }: RecordSelection): stri
 
 /** @returns undefined when nothing can match. */
 function termsOf(source: RowSource, selection: RecordSelection): Terms | undefined {
-  const { recordId, organisation, model, isIncomplete, after, until, clock } = selection;
+  const { recordId, organisation, model, isIncomplete, after, since, until, clock } = selection;
   const terms = ['1'];
   const values: SQLInputValue[] = [];
   const add = (term: string, ...more: SQLInputValue[]) => {
@@ -113,7 +113,10 @@ function termsOf(source: RowSource, selection: RecordSelection): Terms | undefin
   }
   if (isIncomplete === true) add(`run.marks & ${MARKS.level} = ${LEVELS.indexOf('incomplete')}`);
   if (after !== undefined) add('run.last_sequence > ?', after);
-  if (until !== undefined && clock !== 'sender') add('run.began_received < ?', until);
+  if (clock === 'sender') {
+    if (since !== undefined) add('run.began_sender >= ?', since);
+    if (until !== undefined) add('run.began_sender < ?', until);
+  } else if (until !== undefined) add('run.began_received < ?', until);
   return { where: terms.join(' AND '), values };
 }
 

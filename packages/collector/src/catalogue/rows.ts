@@ -33,7 +33,7 @@ export interface SummedRecord {
 }
 
 /** The columns that come of a summary; a row is left alone where the indexed ones among them did not change. */
-const INDEXED = [
+export const INDEXED = [
   'began_received',
   'began_sender',
   'target',
@@ -60,6 +60,8 @@ export interface NewRow {
 /** What is in a row before there is a summary: nothing that could be taken for one. */
 const UNSETTLED: Row = [0, 0, null, null, null, null, null, 0, Buffer.alloc(0), null];
 
+const NOTHING: ReadonlyMap<string, Located> = new Map();
+
 export class Rows {
   readonly #writer = new PackedWriter();
 
@@ -75,12 +77,17 @@ export class Rows {
   ) {}
 
   /** Where the parents are that the events name and that are not of their record. */
-  async locateOutside(records: readonly SummedRecord[]): Promise<Map<string, Located>[]> {
-    const located: Map<string, Located>[] = [];
+  async locateOutside(records: readonly SummedRecord[]): Promise<ReadonlyMap<string, Located>[]> {
+    const located: ReadonlyMap<string, Located>[] = [];
     for (const { organisation, events } of records) {
+      const outside = outsideParents(events);
+      if (outside.length === 0) {
+        located.push(NOTHING);
+        continue;
+      }
       const found = new Map<string, Located>();
       located.push(found);
-      for (const parent of outsideParents(events)) {
+      for (const parent of outside) {
         if (found.has(parent)) continue;
         const place = await this.#locate(organisation, events[0]?.event.organisation ?? '', idBytes(parent));
         if (place !== undefined) found.set(parent, place);
@@ -129,13 +136,12 @@ export class Rows {
     this.tables.run(INSERT, ...own, ...values, entries);
   }
 
-  /** On return the row says what its events say. @returns what it is nested in. */
-  settle(record: SummedRecord, located: ReadonlyMap<string, Located>): number | null {
+  /** On return the row says what its events say. @param old its columns of {@link INDEXED}. @returns what it is nested in. */
+  settle(record: SummedRecord, old: Row, located: ReadonlyMap<string, Located>): number | null {
     const { run, parent } = this.#assembled(record, located);
     const values = this.#valuesOf(summaryOf(run), parent);
     const indexed = values.slice(0, INDEXED.length);
-    const old = this.tables.first(`SELECT ${INDEXED.join(', ')} FROM run WHERE id = ?`, record.id);
-    if (indexed.every((value, i) => value === old?.[i])) {
+    if (indexed.every((value, i) => value === old[i])) {
       this.tables.run(UPDATE, ...values.slice(INDEXED.length), record.id);
     } else this.tables.run(UPDATE_ALL, ...values, record.id);
     return parent;

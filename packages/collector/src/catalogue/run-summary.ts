@@ -62,6 +62,8 @@ export interface RunSummary {
   readonly level: Completeness['level'];
   readonly missing: readonly Missing[];
   readonly conflicts: readonly ConflictWord[];
+  /** How many of its events have a parent that is not there; all of them, where the record has no start. */
+  readonly orphanEvents: number;
   /** How many of its events have a number that was sent as a text. */
   readonly numbersInText: number;
 }
@@ -96,6 +98,7 @@ export function summaryOf(run: AssembledRun): RunSummary {
     latencyMs: metadata.latency_ms,
     level: completeness.level,
     missing: completeness.missing,
+    orphanEvents: start === undefined ? metadata.events.length : completeness.orphans.length,
     conflicts: metadata.conflicts.flatMap(({ kind, rule }) =>
       kind === 'clock_disorder' ? (rule ?? []) : kind,
     ),

@@ -9,8 +9,8 @@ import { ScanningReader } from '../records/scanning-reader.js';
 import { Circles } from './circles.js';
 import type { EventLog } from '../store/event-log.js';
 import { unpackEntries, type EventEntry } from './packed-entries.js';
-import { Rows, type SummedRecord } from './rows.js';
-import type { Tables } from './tables.js';
+import { INDEXED, Rows, type Located, type SummedRecord } from './rows.js';
+import type { Row, Tables } from './tables.js';
 
 /** Rows that are read together. */
 const MOST_ROWS = 512;
@@ -21,29 +21,46 @@ const READER_BYTES = 512 << 10;
 
 interface UnsettledRow extends Omit<SummedRecord, 'events'> {
   readonly parent: number | null;
+  /** As it is in the row, to be left alone where nothing of it has changed. */
+  readonly indexed: Row;
   readonly entries: readonly EventEntry[];
   readonly bytes: number;
 }
 
 /** @returns all entries of a row, in the order of the log. */
-export function entriesOf(tables: Tables, row: number, inline: Uint8Array): EventEntry[] {
+function entriesOf(tables: Tables, row: number, inline: Uint8Array): EventEntry[] {
   const parts = tables.all('SELECT entries FROM part WHERE run = ? ORDER BY number', row);
   return unpackEntries([...parts.map(([entries]) => entries as Uint8Array), inline]);
 }
 
+/** A record of so many events is settled lazily: once it has grown by an eighth, so that all its readings are linear. */
+const MANY_EVENTS = 1024;
+const GROWN = `(events < ${MANY_EVENTS} OR events * 8 >= settled * 9)`;
+
 /**
  * Settles some rows, those with the lowest ids first.
  * @param before every entry of a lower sequence is taken in.
+ * @param isLazy leaves records of many events alone that have hardly grown.
  * @returns whether there may be more.
  */
-export async function settleSome(tables: Tables, log: EventLog, before: number): Promise<boolean> {
-  const sql = `SELECT id, organisation, parent, circle, entries FROM run INDEXED BY run_settled
-    WHERE settled IS NOT NULL ORDER BY id LIMIT ?`;
+export async function settleSome(
+  tables: Tables,
+  log: EventLog,
+  before: number,
+  isLazy: boolean,
+): Promise<boolean> {
+  const sql = `SELECT id, organisation, circle, entries, parent, ${INDEXED.join(', ')} FROM run INDEXED BY run_settled
+    WHERE settled IS NOT NULL${isLazy ? ` AND ${GROWN}` : ''} ORDER BY id LIMIT ?`;
   const found = tables.all(sql, MOST_ROWS);
-  const rows = found.map(([id, organisation, parent, circle, inline]): UnsettledRow => {
+  const rows = found.map(([id, organisation, circle, inline, parent, ...indexed]): UnsettledRow => {
     const entries = entriesOf(tables, Number(id), inline as Uint8Array);
     const bytes = entries.reduce((sum, { size }) => sum + size, 0);
-    const own = { id: Number(id), organisation: Number(organisation), parent: parent as number | null };
+    const own = {
+      id: Number(id),
+      organisation: Number(organisation),
+      parent: parent as number | null,
+      indexed,
+    };
     return { ...own, isCircle: circle !== null, entries, bytes };
   });
   const settling = new Settling(tables, log, before);
@@ -58,6 +75,8 @@ class Settling {
   readonly #reader = new ScanningReader();
   /** Those that have got another parent. */
   readonly #nested: number[] = [];
+  /** Those whose circle was opened. */
+  readonly #opened: number[] = [];
 
   constructor(
     private readonly tables: Tables,
@@ -71,7 +90,7 @@ class Settling {
   async settle(window: readonly UnsettledRow[]): Promise<void> {
     const [first] = window;
     if (first !== undefined && first.bytes > READ_BYTES) {
-      await this.#write(window, [{ ...first, events: await this.#thinEventsOf(first) }]);
+      await this.#write([{ ...first, events: await this.#thinEventsOf(first) }]);
       return;
     }
     const read = await this.log.read(window.flatMap(({ entries }) => entries));
@@ -82,7 +101,7 @@ class Settling {
         ...row,
         events: row.entries.map(() => this.#reader.event(index++)),
       }));
-      await this.#write(part, records);
+      await this.#write(records);
     }
   }
 
@@ -98,30 +117,29 @@ class Settling {
     return events;
   }
 
-  async #write(rows: readonly UnsettledRow[], records: readonly SummedRecord[]): Promise<void> {
+  async #write(records: readonly (SummedRecord & UnsettledRow)[]): Promise<void> {
     const located = await this.#rows.locateOutside(records);
     for (const [i, record] of records.entries()) {
-      const old = this.#parentOf(record.id);
-      const parent = this.#rows.settle(record, located[i] ?? new Map());
-      if (parent === old) continue;
-      if (record.isCircle) this.#reopen(record.id, old, parent);
+      const parent = this.#rows.settle(record, record.indexed, located[i] ?? new Map<string, Located>());
+      if (parent === record.parent) continue;
+      this.#reopen(record.id, record.parent, parent);
       if (parent !== null) this.#nested.push(record.id);
     }
-    rows;
   }
 
-  #parentOf(row: number): number | null {
-    return (this.tables.first('SELECT parent FROM run WHERE id = ?', row)?.[0] as number | null) ?? null;
-  }
-
+  /** The circle that it was part of is found by the parent that it had. */
   #reopen(row: number, old: number | null, parent: number | null): void {
+    if (this.tables.first('SELECT circle FROM run WHERE id = ?', row)?.[0] === null) return;
     const set = 'UPDATE run SET parent = ? WHERE id = ?';
     this.tables.run(set, old, row);
-    this.#circles.open(row);
+    for (const member of this.#circles.open(row)) this.#opened.push(member);
     this.tables.run(set, parent, row);
   }
 
   closeCircles(): void {
+    // One that was read as a member of a circle, and written once that was open, is settled again.
+    const unsettle = 'UPDATE run SET settled = ifnull(settled, events) WHERE id = ?';
+    for (const row of this.#opened) this.tables.run(unsettle, row);
     for (const row of this.#nested) this.#circles.close(row);
   }
 }

@@ -74,8 +74,10 @@ export class Tables {
     const known = this.#names.get(text);
     if (known !== undefined) return known;
     const bytes = Buffer.from(text);
-    const found = this.first('SELECT id FROM name WHERE text = ?', bytes);
-    const made = found ?? this.first('INSERT INTO name (text) VALUES (?) RETURNING id', bytes);
+    // Most texts that are not known here are new ones, as the patient of a run.
+    const made =
+      this.first('INSERT INTO name (text) VALUES (?) ON CONFLICT DO NOTHING RETURNING id', bytes) ??
+      this.first('SELECT id FROM name WHERE text = ?', bytes);
     const id = Number(made?.[0]);
     if (text.length > NAME_LENGTH) return id;
     if (this.#names.size >= MOST_NAMES) this.#names.clear();

@@ -31,11 +31,16 @@ export interface UpdateOptions {
   readonly onProgress?: ((sequence: number, of: number) => void) | undefined;
   /** The update ends with the batch with which it has taken so long. */
   readonly budgetMs?: number | undefined;
+  /**
+   * Leaves records of many events alone that have hardly grown, which are read whole else: for who follows a log. What
+   * is left so is for the next update that is not lazy, before which no question is answered.
+   */
+  readonly isLazy?: boolean | undefined;
 }
 
 export interface Updated {
   readonly cursor: Cursor;
-  /** Whether everything that was wanted is taken in, and every row says what its events say. */
+  /** Whether everything that was wanted is taken in, and every row is settled that had to be. */
   readonly complete: boolean;
 }
 
@@ -55,6 +60,7 @@ export class Updating {
   /** Where the next batch begins, as far as this update has passed the log. */
   #passed: Cursor | undefined;
   #isEnd = false;
+  #newestAt: number | undefined;
 
   /** @param lock begins a transaction that no other process writes beside. */
   constructor(
@@ -64,28 +70,40 @@ export class Updating {
     private readonly options: UpdateOptions,
     private readonly lock: () => Promise<void>,
     mostEntries: number,
+    /** The place of the newest event, as this process saw it in this log. */
+    private readonly seenAt?: number,
   ) {
     this.#batch = new LogBatch(mostEntries);
+  }
+
+  /** Where the newest event is that was taken in, as it was seen in this log. */
+  get newestAt(): number | undefined {
+    return this.#newestAt;
   }
 
   async run(): Promise<Updated> {
     const until = performance.now() + (this.options.budgetMs ?? Infinity);
     try {
       await this.#transaction(() => this.#checkLog());
-      let complete = false;
-      while (!complete) {
-        await this.#transaction(async (mayGoOn) => {
-          do complete = await this.#step();
-          while (!complete && mayGoOn() && performance.now() < until);
-        });
-        if (performance.now() >= until) break;
-      }
+      let complete: boolean;
+      do complete = await this.#steps(until);
+      while (!complete && performance.now() < until);
       const cursor = this.#cursor();
       this.options.onProgress?.(cursor.sequence - 1, this.#share(cursor));
       return { cursor, complete };
     } finally {
       await this.#passing?.return(BEGINNING);
     }
+  }
+
+  /** One transaction. @returns whether nothing is left to do. */
+  async #steps(until: number): Promise<boolean> {
+    let complete = false;
+    await this.#transaction(async (mayGoOn) => {
+      do complete = await this.#step();
+      while (!complete && mayGoOn() && performance.now() < until);
+    });
+    return complete;
   }
 
   /** On return what `work` has written is committed, or, where it threw, nothing of it is. */
@@ -110,8 +128,11 @@ export class Updating {
   async #checkLog(): Promise<void> {
     const newest = this.#newest();
     if (newest === undefined) return;
+    this.#newestAt = newest.at;
+    if (newest.at === this.seenAt) return;
     const found = await this.log.find(newest.organisation, newest.eventId);
     if (found?.at === newest.at) return;
+    this.#newestAt = undefined;
     clear(this.tables.database, this.ledgerId);
     this.tables.forget();
     this.tables.begin();
@@ -123,7 +144,8 @@ export class Updating {
     const cursor = this.#cursor();
     if (cursor.sequence !== this.#passed?.sequence) await this.#passFrom(cursor);
     const next = await this.#fill();
-    if (next.sequence === cursor.sequence) return !(await settleSome(this.tables, this.log, cursor.sequence));
+    if (next.sequence === cursor.sequence)
+      return !(await settleSome(this.tables, this.log, cursor.sequence, this.options.isLazy === true));
     if (this.#batch.count > 0) await this.#take(next);
     this.#setCursor(next);
     this.options.onProgress?.(next.sequence - 1, this.#share(next));
@@ -169,7 +191,7 @@ export class Updating {
 
   async #take(next: Cursor): Promise<void> {
     const batch = this.#batch;
-    const placing = new BatchRecords(this.tables, this.log, batch);
+    const placing = new BatchRecords(this.tables, this.log, batch, next.sequence);
     const touched = await placing.place();
     const rows = new Rows(this.tables, this.log, next.sequence, placing);
     const nested = [...placing.adopted];
@@ -192,7 +214,9 @@ export class Updating {
     const last = batch.count - 1;
     this.#set('newest_organisation', batch.organisation(last));
     this.#set('newest_event', idBytes(batch.facts(last).eventId));
-    this.#set('newest_at', batch.places[last] ?? 0);
+    this.#newestAt = batch.places[last] ?? 0;
+    this.#set('newest_at', this.#newestAt);
+    this.#set('events', Number(this.#get('events') ?? 0) + batch.count);
   }
 
   /** @returns the rows that are nested in others. */

@@ -4,7 +4,7 @@
  */
 import { counted } from '../counted.js';
 import { AccessChain, headIn, type AccessHead } from '../integrity/access-chain.js';
-import { AccessLogUnfit, type AccessLogStore } from '../store/access-log-store.js';
+import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../store/access-log-store.js';
 import { openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import { lineIn } from './access-log.js';
@@ -40,17 +40,17 @@ interface Contradiction extends AccessHead {
 }
 
 const LOG = 'access.log';
-const PIECE_BYTES = 1 << 20;
 /** No line of a command is as long: noted-files.ts sees to that. */
 const LONGEST_LINE = 16 << 20;
 
 export class AccessLogCheck {
-  readonly #file: AccessLogStore;
   readonly #chain = new AccessChain(LONGEST_LINE);
   readonly #findings: VerifyFinding[] = [];
+  readonly #log: AccessLogStore;
+  #pieces: AsyncGenerator<Buffer, void>;
   #piece: Buffer = Buffer.alloc(0);
-  /** Where in the file the next piece begins. */
-  #at = 0;
+  /** Heads that the lines were not held against yet. */
+  #queued: { readonly sequence: number; readonly body: Buffer }[] = [];
   #unreadable = false;
   #heads = 0;
   #covered = 0;
@@ -67,15 +67,27 @@ export class AccessLogCheck {
 
   /** @param ownReadings how many of the readings are of the command that asks, and cannot have ended. */
   constructor(dataDir: string, ownReadings = 0) {
-    this.#file = openStore(dataDir).accessLog;
+    this.#log = openStore(dataDir).accessLog;
+    this.#pieces = this.#log.lines();
     this.#ended = ownReadings;
   }
 
   /**
-   * Holds the lines against the next head of the log.
-   * @param body of the entry with it.
+   * Takes the next head of the log.
+   * @param body of the entry with it; it is copied.
    */
   head(sequence: number, body: Buffer): void {
+    this.#queued.push({ sequence, body: Buffer.from(body) });
+  }
+
+  /** Holds the lines against the heads that were taken. */
+  async settle(): Promise<void> {
+    const queued = this.#queued;
+    this.#queued = [];
+    for (const { sequence, body } of queued) await this.#settle(sequence, body);
+  }
+
+  async #settle(sequence: number, body: Buffer): Promise<void> {
     const head = headIn(body);
     if (head === undefined) {
       const message = `entry ${sequence} of the log is of the kind of a head of ${LOG}, and holds none that is known here`;
@@ -83,7 +95,7 @@ export class AccessLogCheck {
       return;
     }
     this.#heads++;
-    this.#readTo(head.lines);
+    await this.#readTo(head.lines);
     const { lines, head: reached } = this.#chain.head;
     if (lines === head.lines && reached === head.head) {
       if (this.#contradiction !== undefined) this.#contradiction.fitsFrom ??= sequence;
@@ -96,8 +108,9 @@ export class AccessLogCheck {
   }
 
   /** To be called once, behind the last head. @returns undefined when there is neither a line nor a head. */
-  finish(): AccessLogState | undefined {
-    this.#readTo(Infinity);
+  async finish(): Promise<AccessLogState | undefined> {
+    await this.settle();
+    await this.#readTo(Infinity);
     this.#tell();
     const { lines } = this.#chain;
     if (lines === 0 && this.#heads === 0 && this.#findings.length === 0) return undefined;
@@ -109,9 +122,17 @@ export class AccessLogCheck {
   }
 
   /** Reads on until there are so many lines, or no more. */
-  #readTo(lines: number): void {
+  async #readTo(lines: number): Promise<void> {
+    let again = true;
     while (this.#chain.lines < lines && !this.#unreadable) {
-      if (this.#piece.length === 0 && !this.#readPiece()) return;
+      if (this.#piece.length === 0 && !(await this.#readPiece())) {
+        // What a head speaks of was there before the head, and may have come since the lines were begun to be read.
+        if (!again) return;
+        again = false;
+        this.#chain.rewind();
+        this.#pieces = this.#log.lines({ lines: this.#chain.lines, at: this.#chain.bytes });
+        continue;
+      }
       // Up to the line that is wanted: the chain has to be looked at there.
       let end = 0;
       for (let missing = lines - this.#chain.lines; missing > 0 && end < this.#piece.length; missing--) {
@@ -123,17 +144,19 @@ export class AccessLogCheck {
     }
   }
 
-  #readPiece(): boolean {
+  async #readPiece(): Promise<boolean> {
     try {
-      this.#piece = this.#file.read(this.#at, PIECE_BYTES);
+      const next = await this.#pieces.next();
+      this.#piece = next.value ?? Buffer.alloc(0);
     } catch (error) {
+      // Cut while it is read: what was read of it is held against the heads.
+      if (error instanceof AccessLogAltered) return false;
       this.#unreadable = true;
       const code = systemCode(error);
       if (!(error instanceof AccessLogUnfit) && code === undefined) throw error;
       const why = code === undefined ? 'is no regular file, and was not opened' : `cannot be read (${code})`;
       this.#findings.push({ kind: 'unreadable', file: LOG, message: `${LOG} ${why}` });
     }
-    this.#at += this.#piece.length;
     return this.#piece.length > 0;
   }
 

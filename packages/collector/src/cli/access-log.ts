@@ -12,8 +12,7 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import { sudoUser } from '../config.js';
-import { nodeFiles } from '../files.js';
-import { accessLogPath } from '../store/open.js';
+import { accessLogPath, openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import type { ImportedFile, MoreImported } from './noted-files.js';
@@ -161,7 +160,7 @@ function isOfReading(state: unknown, more: Readonly<Record<string, unknown>>): b
 function append(dataDirectory: string, line: object): void {
   const file = accessLogPath(dataDirectory);
   try {
-    nodeFiles.appendLine(file, JSON.stringify(line));
+    openStore(dataDirectory).accessLog.append(JSON.stringify(line));
   } catch (error) {
     const code = systemCode(error) ?? String(error);
     if (code === 'EROFS') throw new ReadOnly(`${file} cannot be written (${code})`, { cause: error });

@@ -12,15 +12,21 @@ import type { BackedUpFile, BackedUpLog } from '../backup/backed-up-log.js';
 import { exists } from '../files.js';
 import type { KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
-import { checkpointDirectory, copiedLog, KeyDatabase, keyDatabasePath, openStore } from '../store/open.js';
-import { AccessLogUnfit, type AccessLogStore } from '../store/access-log-store.js';
+import {
+  copiedAccessLog,
+  checkpointDirectory,
+  copiedLog,
+  KeyDatabase,
+  keyDatabasePath,
+  openStore,
+} from '../store/open.js';
+import { AccessLogUnfit } from '../store/access-log-store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { checkpointIn, newestCheckpoint } from './log-checkpoints.js';
 import { checkRegular } from './regular-files.js';
 
 const KEPT = /^(\d{16})\.checkpoint$/;
 const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
-const PIECE_BYTES = 1 << 20;
 
 export interface BackupSourceOptions {
   readonly dataDir: string;
@@ -60,7 +66,7 @@ export async function backedUpLog({ dataDir, signingKeys, warn }: BackupSourceOp
     ),
     files: [...publicKeys(history), ...keptCheckpoints(dataDir, names, history, checkpoint.size)],
     signingKeys: signingKeys === undefined ? [] : privateKeys(signingKeys, history),
-    accessLog: () => accessLog(openStore(dataDir).accessLog),
+    accessLog: () => accessLog(dataDir),
     copyKeys: (file) => copyKeys(dataDir, file),
   };
 }
@@ -120,25 +126,14 @@ function privateKeys(directory: string, { keys, current }: KeyHistory): BackedUp
 }
 
 /** Up to the last line that is whole: another process may be writing behind that. */
-function accessLog(file: AccessLogStore): ReturnType<BackedUpLog['accessLog']> {
+function accessLog(dataDir: string): ReturnType<BackedUpLog['accessLog']> {
   try {
-    let bytes = file.size();
-    while (bytes > 0 && file.read(bytes - 1, 1)[0] !== 0x0a) bytes--;
-    return bytes === 0 ? undefined : { bytes, pieces: () => pieces(file, bytes) };
+    return copiedAccessLog(dataDir);
   } catch (error) {
     if (!(error instanceof AccessLogUnfit)) throw error;
     throw new CommandFailure('access.log is no regular file, and was not opened', EXIT.damaged, {
       cause: error,
     });
-  }
-}
-
-function* pieces(file: AccessLogStore, bytes: number): Generator<Uint8Array> {
-  for (let at = 0; at < bytes;) {
-    const piece = file.read(at, Math.min(PIECE_BYTES, bytes - at));
-    if (piece.length === 0) return;
-    yield piece;
-    at += piece.length;
   }
 }
 

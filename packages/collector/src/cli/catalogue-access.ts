@@ -7,6 +7,7 @@ import { BEGINNING, type Cursor, type EventLog } from '../store/event-log.js';
 import { openStore } from '../store/open.js';
 import { StoreDamaged } from '../store/store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
+import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { ProgressBar } from './progress-bar.js';
 
 export interface CatalogueRequest {
@@ -17,9 +18,10 @@ export interface CatalogueRequest {
   readonly quiet: boolean;
   /** Ends the update; its reason is thrown. */
   readonly signal: AbortSignal;
+  /** How long another process is waited for that takes nothing in; tests make it short. */
+  readonly waitMs?: number;
 }
 
-/** How long a command waits for another process that takes in nothing. */
 const WAIT_MS = 30_000;
 const SILENT_WAIT_MS = 2000;
 /** Less is taken in before the operator wonders. */
@@ -33,9 +35,18 @@ const ATTEMPTS = 5;
  *   of the signal.
  */
 export async function openCatalogue(request: CatalogueRequest): Promise<CatalogueAccess> {
-  const log = openStore(request.dataDir).events;
+  const { events: log, tree } = openStore(request.dataDir);
   try {
-    return await inDataDirectory(request, log);
+    // Asked first: a running collector goes on while the log is read.
+    const claimed = await claimedSize(tree);
+    const access = await inDataDirectory(request, log);
+    try {
+      assertReaches(access.cursor.sequence - 1, claimed);
+      return access;
+    } catch (error) {
+      await access.close();
+      throw error;
+    }
   } catch (error) {
     await log.close();
     throw failureOf(error);
@@ -55,7 +66,7 @@ async function inDataDirectory(request: CatalogueRequest, log: EventLog): Promis
   }
   const parent = tempDir ?? os.tmpdir();
   if (!request.quiet && log.extent >= BAR_FROM_MEBIBYTES * MEBIBYTE) {
-    const where = `${directory} cannot be written: the catalogue is made in ${parent}, for this command alone`;
+    const where = `no catalogue can be made in ${dataDir}: it is made in ${parent}, for this command alone`;
     process.stderr.write(`collector: ${where}\n`);
   }
   return CatalogueAccess.open(request, log, temporaryDirectory(parent));
@@ -96,7 +107,7 @@ export class CatalogueAccess {
   static async open(request: CatalogueRequest, log: EventLog, directory: string): Promise<CatalogueAccess> {
     let isSaid = request.quiet;
     const catalogue = Catalogue.open({
-      ...{ directory, ledgerId: log.ledgerId, waitMs: WAIT_MS },
+      ...{ directory, ledgerId: log.ledgerId, waitMs: request.waitMs ?? WAIT_MS },
       onWait(elapsedMs, holder) {
         if (isSaid || elapsedMs < SILENT_WAIT_MS) return;
         isSaid = true;

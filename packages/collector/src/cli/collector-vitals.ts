@@ -22,9 +22,9 @@ import { checkpointOf } from '../publishing/log-view.js';
 import type { Publisher, SinkView } from '../publishing/publisher.js';
 import { readVerifyResult } from '../publishing/verify-result.js';
 import { exposureOf } from '../store/open.js';
+import type { Follower } from './follower.js';
 import { isCopied, isGone, liesElsewhere, type KeyPlace } from './key-escrow.js';
 import type { LedgerWorker } from './ledger-worker.js';
-import type { RunCount } from './run-count.js';
 import { ownName, typedByName } from './typed.js';
 import { version } from './version.js';
 
@@ -54,7 +54,7 @@ export class CollectorVitals implements Vitals {
   /** Set once there is one. */
   thread: LedgerWorker | undefined;
   listener: Listener | undefined;
-  runCount: RunCount | undefined;
+  follower: Follower | undefined;
   #phase: Phase = 'starting';
   #checkpoint: CheckpointState | undefined;
   /** What the ledger's thread said last, in a list of one; none before it said anything. */
@@ -130,7 +130,11 @@ export class CollectorVitals implements Vitals {
   }
 
   runs(): RunState | undefined {
-    return this.runCount?.counts;
+    return this.follower?.tally;
+  }
+
+  catalogueTroubleSince(): number | undefined {
+    return this.follower?.troubleSince;
   }
 
   keys(): Iterable<KeyUse> {

@@ -116,7 +116,7 @@ async function* ledgerFindings(config: Config, running: boolean, bar: ProgressBa
     if (kind === ENTRY_KINDS.accessLogHead) accessLog.head(sequence, body);
   });
   yield* tornFindings(dataDir);
-  yield* proofFindings(config, entries, accessLog.finish(), claimed, running);
+  yield* proofFindings(config, entries, await accessLog.finish(), claimed, running);
 }
 
 /** Of a log that is damaged in front of its first event that cannot be said, and it is told as damaged. */

@@ -1,6 +1,7 @@
 /** What an operator types to say which events are meant, read strictly. Each function throws a usage failure. */
 import { didYouMean, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { isOrganisation } from '../access/issuing.js';
+import type { Catalogue } from '../catalogue/catalogue.js';
 import { CLOCKS, type Clock } from '../records/report/run-moments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './key-arguments.js';
@@ -107,6 +108,27 @@ export function severalRuns(option: string, beginning: string, ids: readonly str
   const shown = ids.slice(0, MOST_CANDIDATES).join(', ');
   const more = ids.length > MOST_CANDIDATES ? ', …' : '';
   return usage(`${option}: several runs begin with ${beginning}; give one of ${shown}${more}`);
+}
+
+const MOST_LOOKED_AT = 64;
+
+/**
+ * The record that is meant by its id or the beginning of it.
+ * @param asked the option and what was typed, of one organisation when that is given.
+ * @throws CommandFailure when there is none, or when several begin so.
+ */
+export function recordMeant(
+  catalogue: Pick<Catalogue, 'run'>,
+  asked: { readonly option: string; readonly text: string; readonly organisation?: string | undefined },
+  dataDir: string,
+): string {
+  const { option, text, organisation } = asked;
+  const { id } = runIdFrom(option, text);
+  const found = catalogue.run(organisation, id, MOST_LOOKED_AT).map(({ recordId }) => recordId);
+  const [one, ...others] = new Set(found);
+  if (one === undefined) throw notThere({ what: 'run', id, dataDir, isNarrowed: organisation !== undefined });
+  if (others.length > 0) throw severalRuns(option, id, [one, ...others]);
+  return one;
 }
 
 /** What was asked for by its id. */

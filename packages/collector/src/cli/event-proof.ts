@@ -100,7 +100,7 @@ async function theEvent(
   return event;
 }
 
-/** They only spare the reading of the whole log: without the keys the event is found as well. */
+/** They only spare the reading of the whole log: without the keys an event is found as well. */
 async function organisationsWithKeys(dataDir: string): Promise<string[]> {
   if (!exists(keyDatabasePath(dataDir))) return [];
   try {

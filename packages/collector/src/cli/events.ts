@@ -4,17 +4,34 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
+import type { Catalogue } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import { openStore } from '../store/open.js';
-import { BEGINNING, type Cursor, type EventFilter, type EventLog } from '../store/event-log.js';
-import { StoreDamaged, type StoredEvent } from '../store/store.js';
+import {
+  BEGINNING,
+  type Cursor,
+  type EventFacts,
+  type EventFilter,
+  type EventLog,
+  type Place,
+} from '../store/event-log.js';
+import type { StoredEvent } from '../store/store.js';
+import { failureOf, openCatalogue, type CatalogueAccess } from './catalogue-access.js';
 import { addConfigOptions, configOf } from './config-options.js';
-import { idFrom, instantFrom, kindsFrom, notThere, organisationFrom } from './event-arguments.js';
+import {
+  idFrom,
+  instantFrom,
+  kindsFrom,
+  notThere,
+  organisationFrom,
+  recordMeant,
+  runIdFrom,
+} from './event-arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { noteReading, type GivenOut } from './noted-reading.js';
 import { printableJson } from './printable.js';
-import { assertReadable, LOG_DIRECTORIES } from './regular-files.js';
+import { assertReadable } from './regular-files.js';
 import { unknownNamesIn } from './unknown-names.js';
 
 const EXAMPLES = `
@@ -44,6 +61,9 @@ interface EventsOptions {
 }
 
 const FOLLOW_EVERY_MS = 200;
+/** Bodies that are in memory together. */
+const READ_BYTES = 4 << 20;
+const MOST_ORGANISATIONS = 1 << 16;
 /** Lines are written in pieces of about so many characters. */
 const PIECE = 64 << 10;
 
@@ -51,7 +71,7 @@ export function command(): Command {
   const events = new Command('events')
     .description('Print stored events as NDJSON, in the order in which they were stored.')
     .option('--kind <kinds>', `only these kinds, separated by commas: ${EVENT_KINDS.join(', ')}`)
-    .option('--run <id>', 'only events that name this run, or open it')
+    .option('--run <id>', 'only events that name this run, or open it; the short id of "runs" will do')
     .option('--event <id>', 'only the event with this id, of every organisation that has one')
     .option('--organisation <name>', 'only events of this organisation')
     .option('--since <time>', 'only events received at this instant or later: a date or an RFC 3339 instant')
@@ -60,80 +80,180 @@ export function command(): Command {
   return addConfigOptions(events, 'events')
     .addHelpText('after', EXAMPLES)
     .action(async (options: EventsOptions, self: Command) => {
-      await print(configOf(self, 'events'), filterFrom(options), options);
+      const filter = filterFrom(options);
+      if (options.run !== undefined) runIdFrom('--run', options.run);
+      await print(configOf(self, 'events'), { filter, run: options.run }, options);
     });
 }
 
-async function print(config: Config, filter: EventFilter, options: EventsOptions): Promise<void> {
-  assertReadable(config.dataDir, LOG_DIRECTORIES);
-  const log = openStore(config.dataDir).events;
+async function print(config: Config, asked: Asked, options: EventsOptions): Promise<void> {
+  const { dataDir } = config;
+  assertReadable(dataDir);
   // Asked first: a running collector goes on while the log is read.
-  const claimed = await claimedSize(openStore(config.dataDir).tree);
+  const claimed = await claimedSize(openStore(dataDir).tree);
   const { kind, run, event, organisation, since, until, follow } = options;
-  const givenOut = noteReading(config.dataDir, {
+  const givenOut = noteReading(dataDir, {
     command: 'events',
     filter: { kind, run, event, organisation, since, until, follow },
   });
   const stop = new AbortController();
-  if (follow) {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
+  // An update of the catalogue is ended in order.
+  if (follow || run !== undefined || event !== undefined) {
+    const interrupted = new CommandFailure('interrupted', EXIT.interrupted);
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+      process.once(signal, () => stop.abort(interrupted));
   }
+  const log = openStore(dataDir).events;
   try {
-    let cursor = BEGINNING;
-    let isFirst = true;
-    do {
-      cursor = await printFrom(cursor, log.scan(filter, cursor), givenOut, stop.signal);
+    const printing = new Printing(log, givenOut, stop.signal);
+    const found = await printing.byIndex(dataDir, asked);
+    const { filter } = found;
+    let { cursor } = found;
+    for (let isFirst = true; isFirst || (follow && !stop.signal.aborted); isFirst = false) {
+      if (!isFirst) await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
+      cursor = await printing.from(cursor, filter);
       if (!stop.signal.aborted) assertReaches(cursor.sequence - 1, claimed);
       if (isFirst && givenOut.events === 0) {
-        for (const warning of await unknownNamesIn(config.dataDir, { organisation }, stop.signal))
+        for (const warning of await unknownNamesIn(dataDir, { organisation }, stop.signal))
           process.stderr.write(`collector: warning: ${warning}\n`);
       }
-      isFirst = false;
-      if (follow) await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
-    } while (follow && !stop.signal.aborted);
+    }
     givenOut.complete = true;
     if (givenOut.events > 0 || follow) return;
     const others = [kind, organisation, since, until, event === undefined ? undefined : run];
     const isNarrowed = others.some((each) => each !== undefined);
     const { eventId, runId } = filter;
-    if (eventId !== undefined)
-      throw notThere({ what: 'event', id: eventId, dataDir: config.dataDir, isNarrowed });
-    if (runId !== undefined) throw notThere({ what: 'run', id: runId, dataDir: config.dataDir, isNarrowed });
+    if (eventId !== undefined) throw notThere({ what: 'event', id: eventId, dataDir, isNarrowed });
+    if (runId !== undefined) throw notThere({ what: 'run', id: runId, dataDir, isNarrowed });
   } catch (error) {
-    if (error instanceof StoreDamaged)
-      throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
-    throw error;
+    throw failureOf(error);
   } finally {
     await log.close();
   }
 }
 
-/** @returns where to go on; where it was begun when it was stopped. */
-async function printFrom(
-  from: Cursor,
-  scan: ReturnType<EventLog['scan']>,
-  givenOut: GivenOut,
-  signal: AbortSignal,
-): Promise<Cursor> {
-  for (;;) {
-    const next = await scan.next();
-    if (next.done) return next.value;
-    let piece = '';
-    for (const event of next.value) {
-      piece += `${printableJson(lineOf(event))}\n`;
-      givenOut.events++;
-      if (piece.length < PIECE) continue;
-      await write(piece);
-      piece = '';
-      if (!signal.aborted) continue;
-      await scan.return(from);
-      return from;
+/** What was asked for; of a run, what was typed. */
+interface Asked {
+  readonly filter: EventFilter;
+  readonly run: string | undefined;
+}
+
+interface Found {
+  /** With the whole id of the run. */
+  readonly filter: EventFilter;
+  /** Behind the last entry that was looked at. */
+  readonly cursor: Cursor;
+}
+
+class Printing {
+  constructor(
+    private readonly log: EventLog,
+    private readonly givenOut: GivenOut,
+    private readonly signal: AbortSignal,
+  ) {}
+
+  /** Prints the events of the run or the id that is asked for, as far as the catalogue covers the log. */
+  async byIndex(dataDir: string, { filter, run }: Asked): Promise<Found> {
+    const { organisation, eventId } = filter;
+    if (run === undefined && eventId === undefined) return { filter, cursor: BEGINNING };
+    const whole = run === undefined ? undefined : runIdFrom('--run', run);
+    const known = whole?.isWhole ? { ...filter, runId: whole.id } : filter;
+    let access: CatalogueAccess;
+    try {
+      access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal: this.signal });
+    } catch (error) {
+      // What stands before the damage is printed, and then what is damaged.
+      const isDamaged = error instanceof CommandFailure && error.exitCode === EXIT.damaged;
+      if (isDamaged && (whole?.isWhole ?? true)) return { filter: known, cursor: BEGINNING };
+      throw error;
     }
-    await write(piece);
+    try {
+      return await access.ask(async (catalogue) => {
+        const asked = { option: '--run', text: run ?? '', organisation };
+        const runId =
+          whole === undefined || whole.isWhole ? known.runId : recordMeant(catalogue, asked, dataDir);
+        const places =
+          eventId !== undefined
+            ? await this.#placesOf(catalogue, eventId, organisation)
+            : catalogue.run(organisation, runId ?? '', MOST_ORGANISATIONS).flatMap((each) => each.events());
+        const meant = { ...filter, ...(runId !== undefined && { runId }) };
+        await this.#read(places, meant);
+        return { filter: meant, cursor: access.cursor };
+      });
+    } finally {
+      await access.close();
+    }
+  }
+
+  async #placesOf(catalogue: Catalogue, eventId: string, organisation: string | undefined): Promise<Place[]> {
+    const id = Buffer.from(eventId.replaceAll('-', ''), 'hex');
+    const places: Place[] = [];
+    for (const each of organisation === undefined ? catalogue.organisations() : [organisation]) {
+      const found = await this.log.find(each, id);
+      if (found !== undefined) places.push(found);
+    }
+    return places;
+  }
+
+  async #read(places: Place[], filter: EventFilter): Promise<void> {
+    places.sort((a, b) => a.at - b.at);
+    for (let next = 0; next < places.length;) {
+      let bytes = 0;
+      const first = next;
+      while (next < places.length && bytes < READ_BYTES) bytes += places[next++]?.size ?? 0;
+      const read = await this.log.read(places.slice(first, next));
+      for (let i = 0; i < next - first; i++) {
+        const facts = read.facts(i);
+        if (!isAskedFor(facts, filter)) continue;
+        const body = read.source.subarray(read.bodyFrom(i), read.bodyTo(i));
+        await this.#print({ ...facts, body });
+      }
+    }
+    await this.#flush();
+  }
+
+  /** @returns where to go on; where it was begun when it was stopped. */
+  async from(from: Cursor, filter: EventFilter): Promise<Cursor> {
+    const scan = this.log.scan(filter, from);
+    for (;;) {
+      const next = await scan.next();
+      if (next.done) return next.value;
+      for (const event of next.value) {
+        await this.#print(event);
+        if (!this.signal.aborted) continue;
+        await scan.return(from);
+        return from;
+      }
+      await this.#flush();
+    }
+  }
+
+  #piece = '';
+
+  async #print(event: Printed): Promise<void> {
+    this.#piece += `${printableJson(lineOf(event))}\n`;
+    this.givenOut.events++;
+    if (this.#piece.length >= PIECE) await this.#flush();
+  }
+
+  async #flush(): Promise<void> {
+    const piece = this.#piece;
+    this.#piece = '';
+    if (piece !== '' && !process.stdout.write(piece)) await once(process.stdout, 'drain');
   }
 }
 
-function lineOf(event: StoredEvent): string {
+type Printed = EventFacts & Pick<StoredEvent, 'body'>;
+
+/** As `EventLog.scan` decides. */
+function isAskedFor(event: EventFacts, filter: EventFilter): boolean {
+  const { kinds, runId, since = -Infinity, until = Infinity } = filter;
+  if (kinds !== undefined && !kinds.has(event.kind)) return false;
+  if (runId !== undefined && event.runId !== runId) return false;
+  return event.receivedAt >= since && event.receivedAt < until;
+}
+
+function lineOf(event: Printed): string {
   const plain = event.payloadState === 'plain';
   return JSON.stringify({
     sequence: event.sequence,
@@ -150,14 +270,9 @@ function lineOf(event: StoredEvent): string {
   });
 }
 
-async function write(text: string): Promise<void> {
-  if (text !== '' && !process.stdout.write(text)) await once(process.stdout, 'drain');
-}
-
-function filterFrom({ kind, run, event, organisation, since, until }: EventsOptions): EventFilter {
+function filterFrom({ kind, event, organisation, since, until }: EventsOptions): EventFilter {
   const filter: EventFilter = {
     ...(kind !== undefined && { kinds: kindsFrom(kind) }),
-    ...(run !== undefined && { runId: idFrom('--run', run) }),
     ...(event !== undefined && { eventId: idFrom('--event', event) }),
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
     ...(since !== undefined && { since: instantFrom('--since', since) }),

@@ -20,6 +20,7 @@ const COMMANDS: Readonly<
   serve: { summary: 'run the collector', load: () => import('./serve.js') },
   keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
   events: { summary: 'print stored events as NDJSON', load: () => import('./events.js') },
+  runs: { summary: 'list runs, the newest first', load: () => import('./runs.js') },
   records: { summary: 'put runs together and export them', load: () => import('./records.js') },
   report: { summary: 'count the runs of a period on a page', load: () => import('./report.js') },
   import: { summary: 'store events from NDJSON files', load: () => import('./import.js') },

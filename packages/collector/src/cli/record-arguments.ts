@@ -4,7 +4,7 @@ import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
 import type { RecordSelection } from '../catalogue/catalogue.js';
 import type { Clock } from '../records/report/run-moments.js';
-import { clockFrom, idFrom, instantFrom, organisationFrom } from './event-arguments.js';
+import { clockFrom, instantFrom, organisationFrom, runIdFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
 
@@ -27,6 +27,7 @@ export interface RecordsOptions {
 }
 
 export interface RecordsRequest {
+  /** Its record id may be the beginning of one. */
   readonly selection: RecordSelection;
   /** Undefined for the readable text. */
   readonly format: (ExportFormat & { readonly name: string }) | undefined;
@@ -48,15 +49,11 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
     ...{ model, isIncomplete: incomplete, clock },
     // One day after the other, so that one file is open at a time.
     order: partition !== undefined && clock === 'sender' ? 'sender' : 'log',
-    ...(run !== undefined && { recordId: idFrom('--run', run) }),
+    ...(run !== undefined && { recordId: runIdFrom('--run', run).id }),
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
     ...(after !== undefined && { after: sequenceFrom(after) }),
-    ...(since !== undefined && { since: instantFrom('--since', since) }),
-    ...(until !== undefined && { until: instantFrom('--until', until) }),
+    ...periodFrom(options),
   };
-  if (selection.since !== undefined && selection.until !== undefined && selection.since > selection.until) {
-    throw usage(`--since: ${since} is later than --until ${until}`);
-  }
   if (model === '') throw usage('--model: "" is no model');
   const out = options.out === undefined ? undefined : path.resolve(options.out);
   if (partition !== undefined && partition !== 'day')
@@ -73,6 +70,17 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
     dayBy: partition === undefined ? undefined : clock,
     tempDir: options.tempDir === undefined ? undefined : directoryFrom(options.tempDir),
   };
+}
+
+function periodFrom({ since, until }: RecordsOptions): { since?: number; until?: number } {
+  const period = {
+    ...(since !== undefined && { since: instantFrom('--since', since) }),
+    ...(until !== undefined && { until: instantFrom('--until', until) }),
+  };
+  if (period.since !== undefined && period.until !== undefined && period.since > period.until) {
+    throw usage(`--since: ${since} is later than --until ${until}`);
+  }
+  return period;
 }
 
 function formatFrom(

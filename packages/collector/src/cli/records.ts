@@ -1,8 +1,9 @@
 /** `collector records`: what is known of each run, put together from its events, in the format of whoever asks. */
 import { Command } from 'commander';
+import type { Catalogue } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import { addConfigOptions, configOf } from './config-options.js';
-import { notThere } from './event-arguments.js';
+import { notThere, recordMeant, runIdFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
 import { requestFrom, type RecordsOptions, type RecordsRequest } from './record-arguments.js';
 import { FORMATS, type ExportFormat } from './record-formats.js';
@@ -19,15 +20,15 @@ ${Object.entries(FORMATS)
   .map(([name, { summary }]) => `  ${name.padEnd(9)} ${summary}\n`)
   .join('')}
 Examples:
-  $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10
+  $ collector records --run 0b2c5a3e
   $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 --full | less
   $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
   $ collector records --format parquet --out records --partition day
   $ collector records --after 120000 --out changed.ndjson
 
 Records come in the order of their first event in the log. --since and --until are about when the collector had an event:
-a record is there whole when one of its events was received then. With --clock sender they go by the timestamps of the
-events, and so do the days of --partition: for events that were imported. --after takes the sequence that an earlier call told,
+a record is there whole when one of its events was received then. With --clock sender they are about when it began by its
+sender's clock, and --partition day goes by the same: so it is for past events that were imported. --after takes the sequence that an earlier call told,
 and gives each record that has a newer event, whole and anew: what it gives replaces the record of the same organisation
 and record_id. A record without a run is to be dropped once its event stands in another (docs/EXPORTS.md).
 
@@ -39,14 +40,17 @@ It can run beside a collector. That it ran, what it was asked for and how much i
 export function command(): Command {
   const records = new Command('records')
     .description('Put the events of each run together, and print or export these records.')
-    .option('--run <id>', 'only the record of this run, or of this event that belongs to none')
+    .option(
+      '--run <id>',
+      'only the record of this run, by its id or the short one of "runs", or of this event that belongs to none',
+    )
     .option('--organisation <name>', 'only records of this organisation')
     .option('--model <id>', 'only records of this model: MODEL_ID or MODEL_ID@VERSION')
     .option('--since <time>', 'only records with an event received at this instant or later')
     .option('--until <time>', 'only records with an event received before this instant')
     .option(
-      '--clock <whose>',
-      'whose time --since, --until and --partition are: received (default) or sender',
+      '--clock <which>',
+      'received, or sender: by when a record began, also for its day (default: received)',
     )
     .option('--after <sequence>', 'only records with an event of a higher sequence')
     .option('--incomplete', 'only records whose completeness is "incomplete"')
@@ -77,7 +81,7 @@ interface Done {
 
 class Export {
   readonly #config: Config;
-  readonly #request: RecordsRequest;
+  #request: RecordsRequest;
   readonly #options: RecordsOptions;
   readonly #since = performance.now();
   readonly #done: Done = { records: 0, events: 0, next_after: 0, warnings: [] };
@@ -107,7 +111,18 @@ class Export {
     this.#tell(json === true);
   }
 
+  /** Makes the record id a whole one. */
+  #findRecord(catalogue: Catalogue): void {
+    const { run } = this.#options;
+    if (run === undefined || runIdFrom('--run', run).isWhole) return;
+    const { selection } = this.#request;
+    const asked = { option: '--run', text: run, organisation: selection.organisation };
+    const recordId = recordMeant(catalogue, asked, this.#config.dataDir);
+    this.#request = { ...this.#request, selection: { ...selection, recordId } };
+  }
+
   async #export(reading: RunReading): Promise<void> {
+    this.#findRecord(reading.catalogue);
     const { selection } = this.#request;
     const { catalogue } = reading;
     const newest = catalogue.cursor.sequence - 1;

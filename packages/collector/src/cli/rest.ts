@@ -2,8 +2,10 @@
 
 /** From so many events a second on, a collector may need all of its processors. */
 export const BUSY_EVENTS_A_SECOND = 5000;
-/** Time at rest for each millisecond of work: a tenth of one processor, and a hundredth while it is busy. */
-const REST = 9;
+/** Up to so many it needs next to nothing. */
+export const IDLE_EVENTS_A_SECOND = 500;
+/** Time at rest for each millisecond of work: half of one processor, and a hundredth while it is busy. */
+const REST = 1;
 const BUSY_REST = 99;
 
 /**
@@ -12,6 +14,7 @@ const BUSY_REST = 99;
  * @returns milliseconds.
  */
 export function restAfter(workedMs: number, arrived: number, overMs: number): number {
-  const isBusy = arrived * 1000 > BUSY_EVENTS_A_SECOND * overMs;
-  return workedMs * (isBusy ? BUSY_REST : REST);
+  const perSecond = (arrived * 1000) / overMs;
+  if (perSecond <= IDLE_EVENTS_A_SECOND) return 0;
+  return workedMs * (perSecond > BUSY_EVENTS_A_SECOND ? BUSY_REST : REST);
 }

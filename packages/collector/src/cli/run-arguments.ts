@@ -2,11 +2,12 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
+import type { FeedbackAsked, RunFilter } from '../catalogue/catalogue.js';
 import { parseDuration } from '../quantity.js';
 import { OUTCOME_WORDS } from '../records/report/closed-words.js';
+import type { Clock } from '../records/report/run-moments.js';
 import { clockFrom, instantFrom, organisationFrom } from './event-arguments.js';
 import { usage } from './key-arguments.js';
-import { FEEDBACK_ASKED, type RunFilter } from './run-catalogue.js';
 
 export interface RunsOptions {
   readonly organisation?: string;
@@ -31,7 +32,7 @@ export interface RunsOptions {
 }
 
 export interface RunsRequest {
-  readonly filter: RunFilter;
+  readonly filter: RunFilter & { readonly clock: Clock };
   /** Infinity for all. */
   readonly limit: number;
   readonly form: 'table' | 'json' | 'csv';
@@ -43,10 +44,24 @@ export const DEFAULT_LIMIT = 20;
 /** A word as it is typed: with dashes. */
 const OUTCOMES_ASKED = OUTCOME_WORDS.map((word) => word.replace('_', '-'));
 
+const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
+  'thumbs-up': 'up',
+  'thumbs-down': 'down',
+  rating: 'rating',
+  text: 'text',
+  survey: 'survey',
+  'other-words': 'other_words',
+  any: 'any',
+  none: 'none',
+};
+/** As it is typed. */
+export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
+
 /** @param now what --no-outcome-for counts back from. */
 export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest {
   const { since, until, clock, json, csv, tempDir } = options;
-  const filter: RunFilter = {
+  const filter: RunsRequest['filter'] = {
+    isRun: true,
     ...namesFrom(options),
     ...statesFrom(options),
     ...outcomeFrom(options, now),
@@ -78,7 +93,7 @@ function namesFrom({ organisation, target, user, model, app }: RunsOptions): Par
 
 function statesFrom({ feedback, incomplete, conflict, failed }: RunsOptions): Partial<RunFilter> {
   return {
-    ...(feedback !== undefined && { feedback: wordFrom('--feedback', feedback, FEEDBACK_ASKED) }),
+    ...(feedback !== undefined && { feedback: FEEDBACK[wordFrom('--feedback', feedback, FEEDBACK_ASKED)] }),
     ...(incomplete && { level: 'incomplete' as const }),
     ...(conflict && { hasConflict: true as const }),
     ...(failed && { failed: true as const }),
@@ -102,7 +117,7 @@ function nameFrom(option: string, text: string): string {
 }
 
 /** Both an id and a version may have an @ in them, so that a text can be meant in several ways. */
-export function modelsNamed(text: string): RunFilter['models'] & {} {
+export function modelsNamed(text: string): NonNullable<RunFilter['models']> {
   const parts = [...text.matchAll(/@/g)].map(({ index }) => ({
     model: text.slice(0, index),
     version: text.slice(index + 1),

@@ -1,9 +1,10 @@
 /** Runs as lines of text: a table that fits a terminal, plain columns for a pipe, JSON and CSV. Values are made harmless. */
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import type { RunSummary } from '../catalogue/catalogue.js';
 import { csvCell } from '../records/exports/csv.js';
 import { OUTCOME_TEXT } from '../records/report/page/wording.js';
 import { utcText } from '../records/instant.js';
 import { legible, printableJson } from './printable.js';
-import type { ListedRun } from './run-catalogue.js';
 import type { Clock } from '../records/report/run-moments.js';
 import { alignedTable } from './table.js';
 
@@ -11,9 +12,10 @@ const NONE = '-';
 
 interface Column {
   readonly heading: string;
-  readonly of: (run: ListedRun, view: RunView) => string;
+  readonly of: (run: RunSummary, view: RunView) => string;
   /** To so few characters it is cut on a terminal; undefined where a part of it would say nothing. */
   readonly least?: number;
+  readonly cut?: (text: string, width: number) => string;
   /** On a terminal left out where no run of the list says anything in it. */
   readonly isRare?: true;
 }
@@ -23,7 +25,7 @@ export interface RunView {
   /** Whose times are shown. */
   readonly clock: Clock;
   /** As `records --run` takes it. */
-  readonly idOf: (run: ListedRun) => string;
+  readonly idOf: (run: RunSummary) => string;
 }
 
 const LEAST = 8;
@@ -32,25 +34,25 @@ const COLUMNS: readonly Column[] = [
   { heading: 'RUN', of: (run, { idOf }) => idOf(run) },
   { heading: 'BEGAN (UTC)', of: ({ began }, { clock }) => minuteText(began[clock]) },
   { heading: 'ORGANISATION', of: ({ organisation }) => legible(organisation), least: LEAST },
-  { heading: 'MODEL', of: (run) => modelText(run), least: LEAST },
-  { heading: 'USER', of: ({ user }) => nameText(user), least: LEAST },
-  { heading: 'TARGET', of: ({ target }) => nameText(target), least: LEAST },
+  { heading: 'MODEL', of: (run) => modelText(run), least: 14, cut: cutModel },
+  { heading: 'USER', of: ({ userId }) => nameText(userId), least: 10 },
+  { heading: 'TARGET', of: ({ targetId }) => nameText(targetId), least: 12 },
   { heading: 'OUTCOME', of: ({ outcome }) => (outcome === 'none' ? NONE : OUTCOME_TEXT[outcome]) },
   { heading: 'FEEDBACK', of: (run) => feedbackText(run), least: LEAST, isRare: true },
-  { heading: 'EVENTS', of: ({ events }) => String(events) },
+  { heading: 'EVENTS', of: (run) => String(eventsOf(run)) },
   { heading: 'NOTE', of: (run) => noteText(run), least: LEAST, isRare: true },
 ];
 /** The first to be left out where a terminal is too narrow for all. */
-const DISPENSABLE = ['EVENTS', 'FEEDBACK', 'USER', 'ORGANISATION'];
+const DISPENSABLE = ['EVENTS', 'FEEDBACK', 'USER', 'ORGANISATION', 'TARGET'];
 const GAP = 2;
 
 /** @returns lines with a heading: all columns, nothing cut. */
-export function plainTable(runs: readonly ListedRun[], view: RunView): string {
+export function plainTable(runs: readonly RunSummary[], view: RunView): string {
   return alignedTable(cellsOf(COLUMNS, runs, view));
 }
 
-/** @returns lines with a heading that are no wider than the terminal, unless that has less than some 50 columns. */
-export function fittingTable(runs: readonly ListedRun[], view: RunView, columns: number): string {
+/** @returns lines with a heading that are no wider than the terminal, unless that has less than some 70 columns. */
+export function fittingTable(runs: readonly RunSummary[], view: RunView, columns: number): string {
   const organisations = new Set(runs.map(({ organisation }) => organisation));
   let shown = COLUMNS.filter(
     ({ heading, isRare, of }) =>
@@ -63,10 +65,10 @@ export function fittingTable(runs: readonly ListedRun[], view: RunView, columns:
   }
   const cells = cellsOf(shown, runs, view);
   const widths = fitted(shown, widthsOf(cells), columns);
-  return alignedTable(cells.map((row) => row.map((cell, i) => cut(cell, widths[i] ?? 0))));
+  return alignedTable(cells.map((row) => row.map((cell, i) => (shown[i]?.cut ?? cut)(cell, widths[i] ?? 0))));
 }
 
-function cellsOf(columns: readonly Column[], runs: readonly ListedRun[], view: RunView): string[][] {
+function cellsOf(columns: readonly Column[], runs: readonly RunSummary[], view: RunView): string[][] {
   const rows = runs.map((run) => columns.map(({ of }) => of(run, view)));
   return [columns.map(({ heading }) => heading), ...rows];
 }
@@ -75,7 +77,7 @@ function widthsOf(cells: readonly (readonly string[])[]): number[] {
   return (cells[0] ?? []).map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
 }
 
-function leastWidth(columns: readonly Column[], runs: readonly ListedRun[], view: RunView): number {
+function leastWidth(columns: readonly Column[], runs: readonly RunSummary[], view: RunView): number {
   const natural = widthsOf(cellsOf(columns, runs, view));
   return totalOf(natural.map((width, i) => Math.min(width, columns[i]?.least ?? width)));
 }
@@ -105,6 +107,16 @@ function cut(text: string, width: number): string {
   return `${text.slice(0, width - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
+const LEAST_OF_MODEL = 4;
+
+/** The version stays, where it leaves room for some of the model. */
+function cutModel(text: string, width: number): string {
+  const version = text.slice(text.lastIndexOf('@'));
+  const room = width - version.length;
+  if (text.length <= width || !version.startsWith('@') || room < LEAST_OF_MODEL) return cut(text, width);
+  return cut(text.slice(0, -version.length), room) + version;
+}
+
 /** As far as people read times: 2026-03-02 08:31. */
 function minuteText(time: number): string {
   return new Date(time)
@@ -117,25 +129,23 @@ function nameText(name: string | null): string {
   return name === null ? NONE : legible(name);
 }
 
-function modelText({ model, version }: ListedRun): string {
-  return model === null ? NONE : legible(version === null ? model : `${model}@${version}`);
+function modelText({ modelId, modelVersion }: RunSummary): string {
+  return modelId === null ? NONE : legible(modelVersion === null ? modelId : `${modelId}@${modelVersion}`);
 }
 
-function feedbackText({ feedback, thumbs, ratings }: ListedRun): string {
-  const {
-    thumbs: allThumbs = 0,
-    rating = 0,
-    text = 0,
-    survey = 0,
-    other_words = 0,
-    unreadable = 0,
-  } = feedback;
+export function eventsOf({ counts }: Pick<RunSummary, 'counts'>): number {
+  return EVENT_KINDS.reduce((sum, kind) => sum + counts[kind], 0);
+}
+
+function feedbackText({ feedback, thumbs, ratings, ratingSum }: RunSummary): string {
+  const { text, survey, other_words, unreadable } = feedback;
+  const rated = sumOf(ratings);
   const said = [
     timesText(thumbs.up, 'thumbs up'),
     timesText(thumbs.down, 'thumbs down'),
-    timesText(allThumbs - thumbs.up - thumbs.down, 'thumbs'),
-    ratingText(ratings),
-    timesText(rating - ratings.count, 'rating'),
+    timesText(feedback.thumbs - thumbs.up - thumbs.down, 'thumbs'),
+    ratingText(rated, ratingSum),
+    timesText(feedback.rating - rated, 'rating'),
     timesText(text, 'text'),
     timesText(survey, 'survey'),
     timesText(other_words, 'other words'),
@@ -144,21 +154,25 @@ function feedbackText({ feedback, thumbs, ratings }: ListedRun): string {
   return said.length === 0 ? NONE : said.join(', ');
 }
 
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0);
+}
+
 function timesText(times: number, what: string): string {
   if (times <= 0) return '';
   return times === 1 ? what : `${times} ${what}`;
 }
 
-function ratingText({ count, sum }: ListedRun['ratings']): string {
+function ratingText(count: number, sum: number): string {
   if (count === 0) return '';
   const mean = Number((sum / count).toFixed(1));
   return count === 1 ? `rating ${mean} of 5` : `${count} ratings, mean ${mean} of 5`;
 }
 
 /** What is worth a look, beside a contradicting outcome, which has its column. */
-function noteText({ ending, status, level, conflicts, outcomesDiffer }: ListedRun): string {
+function noteText({ call, level, conflicts, outcomesDiffer }: RunSummary): string {
   const notes = [
-    ...(ending === 'failed' ? [status === null ? 'failed' : `failed (${status})`] : []),
+    ...(call?.ending === 'failed' ? [call.status === null ? 'failed' : `failed (${call.status})`] : []),
     ...(level === 'incomplete' ? ['incomplete'] : []),
     ...(conflicts.length > 0 ? ['conflict'] : []),
     ...(outcomesDiffer ? ['outcomes differ'] : []),
@@ -169,33 +183,39 @@ function noteText({ ending, status, level, conflicts, outcomesDiffer }: ListedRu
 type Value = string | number | boolean | null | readonly string[];
 
 /** What programs get of a run, in this order. The names are a promise; those of docs/EXPORTS.md where it has them. */
-const MEMBERS: Readonly<Record<string, (run: ListedRun) => Value>> = {
+const MEMBERS: Readonly<Record<string, (run: RunSummary) => Value>> = {
   record_id: ({ recordId }) => recordId,
   organisation: ({ organisation }) => organisation,
   began_received_at: ({ began }) => utcText(began.received),
   began_timestamp: ({ began }) => utcText(began.sender),
   last_received_at: ({ lastReceivedAt }) => utcText(lastReceivedAt),
-  model_id: ({ model }) => model,
-  model_version: ({ version }) => version,
-  caller_id: ({ user }) => user,
-  target_id: ({ target }) => target,
+  model_id: ({ modelId }) => modelId,
+  model_version: ({ modelVersion }) => modelVersion,
+  caller_id: ({ userId }) => userId,
+  target_id: ({ targetId }) => targetId,
   app_name: ({ application }) => application,
-  event_count: ({ events }) => events,
+  event_count: eventsOf,
   last_outcome: ({ outcome }) => outcome,
   outcomes_differ: ({ outcomesDiffer }) => outcomesDiffer,
-  feedback_count: ({ feedback }) => Object.values(feedback).reduce((sum, times) => sum + times, 0),
+  feedback_count: ({ feedback }) => sumOf(Object.values(feedback)),
   thumbs_up: ({ thumbs }) => thumbs.up,
   thumbs_down: ({ thumbs }) => thumbs.down,
-  rating_mean: ({ ratings: { count, sum } }) => (count === 0 ? null : sum / count),
+  rating_mean: ({ ratings, ratingSum }) => (sumOf(ratings) === 0 ? null : ratingSum / sumOf(ratings)),
   completeness: ({ level }) => level,
   missing: ({ missing }) => missing,
-  conflicts: ({ conflicts }) => conflicts,
-  call_ending: ({ ending }) => ending,
-  call_status: ({ status }) => status,
+  conflicts: ({ conflicts }) => conflicts.map(conflictText),
+  call_ending: ({ call }) => call?.ending ?? null,
+  call_status: ({ call }) => call?.status ?? null,
 };
 
+/** As exports have them: the kind, or kind and rule with a colon between. */
+function conflictText(word: RunSummary['conflicts'][number]): string {
+  return CLOCK_RULES.includes(word) ? `clock_disorder:${word}` : word;
+}
+const CLOCK_RULES: readonly string[] = ['before_start', 'before_parent', 'ahead_of_receipt'];
+
 /** One object, on a line. */
-export function jsonLine(run: ListedRun): string {
+export function jsonLine(run: RunSummary): string {
   const members = Object.entries(MEMBERS).map(([name, of]) => [name, of(run)] as const);
   return `${printableJson(JSON.stringify(Object.fromEntries(members)))}\n`;
 }
@@ -203,7 +223,7 @@ export function jsonLine(run: ListedRun): string {
 export const CSV_HEAD = `${Object.keys(MEMBERS).join(',')}\r\n`;
 
 /** One row of CSV, as docs/EXPORTS.md says of that format: lists with spaces between, and no formulas. */
-export function csvLine(run: ListedRun): string {
+export function csvLine(run: RunSummary): string {
   return `${Object.values(MEMBERS)
     .map((of) => csvText(of(run)))
     .join(',')}\r\n`;

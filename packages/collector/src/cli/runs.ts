@@ -2,19 +2,26 @@
 import { once } from 'node:events';
 import path from 'node:path';
 import { Command } from 'commander';
+import type { Catalogue, RunFilter, RunSummary } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import { DAY_MS } from '../records/report/period-steps.js';
+import { failureOf, openCatalogue } from './catalogue-access.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { shortId } from './event-arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { noteReading, type GivenOut } from './noted-reading.js';
-import { printableLines } from './printable.js';
+import { printable, printableLines } from './printable.js';
 import { assertReadable } from './regular-files.js';
-import { runsRequestFrom, DEFAULT_LIMIT, type RunsOptions, type RunsRequest } from './run-arguments.js';
-import { FEEDBACK_ASKED, type ListedRun, type OpenCatalogue, type RunCatalogue } from './run-catalogue.js';
-import { CSV_HEAD, csvLine, fittingTable, jsonLine, plainTable } from './run-list.js';
+import {
+  DEFAULT_LIMIT,
+  FEEDBACK_ASKED,
+  runsRequestFrom,
+  type RunsOptions,
+  type RunsRequest,
+} from './run-arguments.js';
+import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
 import { typed } from './typed.js';
-import { unknownNamesIn } from './unknown-names.js';
+import { unknownNames } from './unknown-names.js';
 
 const EXAMPLES = `
 Examples:
@@ -43,8 +50,10 @@ logs the command line, names and all.`;
 
 /** Rows that are laid out together: in a long list columns may grow from one to the next. */
 const BLOCK = 1000;
+/** Of more it is only said that there are: to count them may take as long as to read them all. */
+const MOST_COUNTED = 10_000;
 
-export function command(openCatalogue: OpenCatalogue): Command {
+export function command(): Command {
   const runs = new Command('runs')
     .description('List runs, the newest first, and what is worth seeing of each.')
     .option('--target <id>', 'only runs about this patient, document or claim')
@@ -74,7 +83,7 @@ export function command(openCatalogue: OpenCatalogue): Command {
       // The arguments may name a patient, and every user of the host can read them.
       process.title = 'collector runs';
       const config = configOf(self, 'runs');
-      await new Listing(config, runsRequestFrom(options, Date.now()), options).run(openCatalogue);
+      await new Listing(config, runsRequestFrom(options, Date.now()), options).run();
     });
 }
 
@@ -101,7 +110,7 @@ class Listing {
     private readonly options: RunsOptions,
   ) {}
 
-  async run(openCatalogue: OpenCatalogue): Promise<void> {
+  async run(): Promise<void> {
     const { dataDir } = this.config;
     assertReadable(dataDir);
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -110,47 +119,67 @@ class Listing {
     const givenOut = noteReading(dataDir, { command: 'runs', filter: notedFilter(this.options) });
     const { tempDir } = this.request;
     const { signal } = this.#stop;
-    const catalogue = await openCatalogue({ dataDir, tempDir, quiet: !process.stderr.isTTY, signal });
+    const access = await openCatalogue({ dataDir, tempDir, quiet: !process.stderr.isTTY, signal });
+    try {
+      const lines = await access.ask((catalogue) => this.#answer(catalogue, givenOut));
+      givenOut.complete = true;
+      process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
+    } finally {
+      await access.close();
+    }
+  }
+
+  /** @returns what is said of the list. */
+  async #answer(catalogue: Catalogue, givenOut: GivenOut): Promise<string[]> {
     try {
       await this.#list(catalogue, givenOut);
-      const count = this.#shown < this.request.limit ? this.#shown : catalogue.count(this.request.filter);
-      givenOut.complete = true;
-      await this.#tell(count);
-    } finally {
-      catalogue.close();
+      const { filter, limit } = this.request;
+      const isAll = this.#shown < limit;
+      const count = isAll ? this.#shown : catalogue.count({ ...filter, limit: MOST_COUNTED + 1 });
+      return await this.#remarks(catalogue, count);
+    } catch (error) {
+      // What was given out cannot be asked for again.
+      throw this.#shown > 0 ? failureOf(error) : error;
     }
   }
 
-  async #list(catalogue: RunCatalogue, givenOut: GivenOut): Promise<void> {
-    const { filter, limit, form } = this.request;
-    if (form === 'csv') await this.#write(CSV_HEAD);
-    let block: ListedRun[] = [];
-    for (const run of catalogue.runs(filter, limit)) {
+  async #list(catalogue: Catalogue, givenOut: GivenOut): Promise<void> {
+    const { filter, limit } = this.request;
+    let block: RunSummary[] = [];
+    for (const run of catalogue.runs({ ...filter, ...(limit < Infinity && { limit }) })) {
       block.push(run);
-      givenOut.events += run.events;
       if (block.length < BLOCK) continue;
-      await this.#show(block, catalogue);
+      await this.#show(block, catalogue, givenOut);
       block = [];
     }
-    if (block.length > 0) await this.#show(block, catalogue);
+    if (block.length > 0 || this.#shown === 0) await this.#show(block, catalogue, givenOut);
   }
 
-  async #show(block: readonly ListedRun[], catalogue: RunCatalogue): Promise<void> {
-    const isFirst = this.#shown === 0;
+  /** Noted before: the one who stops reading has had it. */
+  async #show(block: readonly RunSummary[], catalogue: Catalogue, givenOut: GivenOut): Promise<void> {
+    const text = this.#textOf(block, catalogue);
     this.#shown += block.length;
-    for (const { began } of block) if (Math.abs(began.received - began.sender) > DAY_MS) this.#apart++;
-    if (this.request.form === 'json') return this.#write(block.map(jsonLine).join(''));
-    if (this.request.form === 'csv') return this.#write(block.map(csvLine).join(''));
-    const ids = new Map(
-      block.map(({ recordId }) => [recordId, shortId(recordId, catalogue.neighbours(recordId))] as const),
-    );
-    if (isFirst) this.#first = ids.values().next().value ?? '';
-    const { clock } = this.request.filter;
+    for (const run of block) {
+      givenOut.events += eventsOf(run);
+      if (Math.abs(run.began.received - run.began.sender) > DAY_MS) this.#apart++;
+    }
+    await this.#write(text);
+  }
+
+  #textOf(block: readonly RunSummary[], catalogue: Catalogue): string {
+    const isFirst = this.#shown === 0;
+    const { form, filter } = this.request;
+    if (form === 'json') return block.map(jsonLine).join('');
+    if (form === 'csv') return (isFirst ? CSV_HEAD : '') + block.map(csvLine).join('');
+    if (block.length === 0) return '';
+    const short = ({ recordId }: RunSummary) => shortId(recordId, catalogue.neighbours(recordId));
+    if (isFirst) this.#first = block.slice(0, 1).map(short).join('');
     const { isTTY, columns } = process.stdout;
+    const { clock } = filter;
     const text = isTTY
-      ? fittingTable(block, { clock, idOf: ({ recordId }) => ids.get(recordId) ?? recordId }, columns)
+      ? fittingTable(block, { clock, idOf: short }, columns)
       : plainTable(block, { clock, idOf: ({ recordId }) => recordId });
-    return this.#write(isFirst ? text : text.slice(text.indexOf('\n') + 1));
+    return isFirst ? text : text.slice(text.indexOf('\n') + 1);
   }
 
   async #write(text: string): Promise<void> {
@@ -169,8 +198,8 @@ class Listing {
     return typed(`collector records --run ${this.#first}`, path.resolve(this.config.dataDir));
   }
 
-  /** On standard error: how many there are, how to see more of them, and how to see one whole. */
-  async #tell(count: number): Promise<void> {
+  /** How many there are, how to see more of them, and how to see one whole. */
+  async #remarks(catalogue: Catalogue, count: number): Promise<string[]> {
     const { form, filter } = this.request;
     const lines = [countLine(this.#shown, count)];
     if (this.#apart > 0 && filter.clock === 'received') {
@@ -179,17 +208,34 @@ class Listing {
           'a demo: --clock sender goes by it',
       );
     }
-    const { organisation, model } = this.options;
-    if (count === 0) {
-      lines.push(...(await unknownNamesIn(this.config.dataDir, { organisation, model }, this.#stop.signal)));
-    } else if (form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
-    process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
+    if (count === 0) lines.push(...(await this.#unknown(catalogue)));
+    else if (form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
+    return lines;
+  }
+
+  /** For an empty list: the names that no run has. None is suggested for a person's. */
+  async #unknown(catalogue: Catalogue): Promise<string[]> {
+    const { organisation, target, user, application, models } = this.request.filter;
+    const { model } = this.options;
+    const isUnknown = (filter: RunFilter) => catalogue.count({ ...filter, limit: 1 }) === 0;
+    const says = (what: string, name: string | undefined, filter: RunFilter) =>
+      name !== undefined && isUnknown(filter) ? [`no run names the ${what} "${printable(name)}"`] : [];
+    const guessed = {
+      ...(organisation !== undefined && isUnknown({ organisation }) && { organisation }),
+      ...(model !== undefined && isUnknown({ models }) && { model }),
+    };
+    return [
+      ...(Object.keys(guessed).length > 0 ? unknownNames(catalogue, guessed) : []),
+      ...says('target', target, { target }),
+      ...says('user', user, { user }),
+      ...says('application', application, { application }),
+    ];
   }
 }
 
 function countLine(shown: number, count: number): string {
   if (count === 0) return 'no run matches';
-  const runs = `${count} ${count === 1 ? 'run' : 'runs'}`;
+  const runs = `${count > MOST_COUNTED ? `more than ${MOST_COUNTED}` : count} ${count === 1 ? 'run' : 'runs'}`;
   if (shown === count) return runs;
   return `the newest ${shown} of ${runs}; more: --limit ${Math.min(count, shown * 5)}, all: --limit all`;
 }

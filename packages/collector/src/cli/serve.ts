@@ -18,6 +18,7 @@ import type { TreeReader } from '../store/tree-store.js';
 import { CollectorVitals } from './collector-vitals.js';
 import { addConfigOptions, configOf, readingOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
+import { Follower } from './follower.js';
 import { keysLost, type Listening, newKeyNotice, requiresCertificate } from './first-event.js';
 import { escrowNotice } from './key-escrow.js';
 import { LedgerWorker } from './ledger-worker.js';
@@ -27,7 +28,6 @@ import { consoleNotice, isTokenInClear, listeningNotice, openManagement } from '
 import { holdDirectory } from './open-ledger.js';
 import { type Provisions, provisionsOf } from './provisions.js';
 import { Reload } from './reload.js';
-import { RunCount } from './run-count.js';
 import { openServeLog, type ServeLog } from './serve-log.js';
 import { ServiceManager } from './service-manager.js';
 import { openTelemetry } from './telemetry.js';
@@ -211,8 +211,8 @@ async function run(
     await thread.stop();
     throw new CommandFailure(keysLost(config.dataDir), EXIT.usage);
   }
-  await using runCount = management.address && new RunCount({ dataDir: config.dataDir, counters }, log);
-  vitals.runCount = runCount;
+  await using follower = new Follower({ dataDir: config.dataDir, counters }, log);
+  vitals.follower = follower;
   // Before anybody can know that it listens: whoever stops it then wants an orderly end.
   for (const signal of STOPPING) process.off(signal, onEarlySignal).on(signal, onSignal);
   if (onTerminal()) process.on('SIGHUP', onSignal);
@@ -252,6 +252,7 @@ async function run(
   const { code, reason } = await ending.reached;
   log.info({ reason, pending: ingest.pending }, 'stopping');
   vitals.entered('stopping');
+  const followerEnds = follower.end();
   await reload.end(Math.min(RELOAD_END_MS, reload.config.shutdownTimeoutMs));
   manager.stopping();
   ingest.stop();
@@ -262,6 +263,7 @@ async function run(
   else await thread.terminate();
   await publisher.close(shutdownTimeoutMs);
   await tree.close();
+  await followerEnds;
   port1.close();
   // The thread may have failed while it stopped.
   const final = ending.code ?? code;

@@ -3,15 +3,27 @@ import path from 'node:path';
 import { inQuotes, ownCommand } from '../config.js';
 
 const NAMES = [
-  ...['serve', 'keys', 'events', 'records', 'report', 'import', 'config', 'signing-key', 'doctor', 'verify'],
+  ...[
+    'serve',
+    'keys',
+    'events',
+    'runs',
+    'records',
+    'report',
+    'import',
+    'config',
+    'signing-key',
+    'doctor',
+    'verify',
+  ],
   ...['proof', 'check-proof', 'tiles', 'backup', 'restore', 'demo'],
 ] as const;
 
 export type CommandWord = (typeof NAMES)[number];
 
-/** `collector events`, and neither `the collector events` nor the end of a path. */
+/** `collector runs`, and neither `no collector runs` nor the end of a path. */
 const COMMAND = new RegExp(
-  String.raw`(?<![\w/-]|\b[Tt]he |\b[Aa] )collector (help\b|(?:keys|config|signing-key|tiles) [a-z]+|(?:${NAMES.join('|')})\b)`,
+  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:keys|config|signing-key|tiles) [a-z]+|(?:${NAMES.join('|')})\b)`,
   'g',
 );
 /** Those that are about no data directory. */

@@ -78,7 +78,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
       for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
       for (const finding of givenOutFindings(checkpoints.newest.size, sizesGivenOut)) findings.add(finding);
     }
-    const readings = accessLog.finish();
+    const readings = await accessLog.finish();
     for (const finding of readings?.findings ?? []) findings.add(finding);
     return { findings, events, entries, unsigned, keys, checkpoints, readings };
   } finally {

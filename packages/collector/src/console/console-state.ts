@@ -34,10 +34,7 @@ export interface ConsoleState {
     readonly repeats: number;
     readonly conflicts: number;
   };
-  /**
-   * How complete the runs are that began since then: at most 30 days ago, and less where the newest million events do not
-   * reach so far. Null before the first count.
-   */
+  /** How complete the runs are that began since then, 30 days ago. Null before the first count. */
   readonly runs: {
     readonly since: string;
     readonly full: number;
@@ -45,11 +42,9 @@ export interface ConsoleState {
     readonly incomplete: number;
     /** Of all of these. */
     readonly without_outcome: number;
-    /** Events since then whose run has no start, or whose parent is not there. */
+    /** Events of records that began since then, whose run has no start or whose parent is not there. */
     readonly orphan_events: number;
-    /** Whether the log is looked at from its beginning; if not, an outcome may be of an earlier run and is no orphan. */
-    readonly from_beginning: boolean;
-    /** Not yet looked at. */
+    /** Not taken in yet. */
     readonly events_behind: number;
   } | null;
   readonly queue: {

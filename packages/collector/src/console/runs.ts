@@ -1,4 +1,4 @@
-/** How complete the newest runs are, in the words of the report. */
+/** How complete the runs of 30 days are, in the words of the report. */
 import { h, type Child, type Element } from './element.js';
 import { count, counted, day, percent } from './format.js';
 import { bar, card, facts, table, type View } from './view.js';
@@ -49,9 +49,7 @@ export function runs({ state: { runs: found, traffic } }: View): Element {
       {
         name: 'Orphan events',
         value: count(found.orphan_events),
-        more: found.from_beginning
-          ? 'their start or their parent is missing'
-          : 'their start or their parent is missing; outcomes and feedback may be of earlier runs and are not counted',
+        more: 'their start or their parent is missing',
       },
     ]),
     found.events_behind > BEHIND_SECONDS * traffic.accepted_per_second &&

@@ -1,19 +1,17 @@
 /**
  * Puts the head of the access log's chain (integrity/access-chain.ts) into the ledger, as an entry of its own, so that
- * the ledger's checkpoints prove the lines of `access.log` as they prove the events.
+ * the ledger's checkpoints prove the lines of the access log as they prove the events.
  *
- * Commands append to the file in processes of their own. Here it is looked at once an interval; whole lines that came
- * are taken in, flushed, and when the head has changed, an entry with it is stored. What was taken in is not read again:
- * a line that is changed later does not come to the heads that are in the log, which `verify` finds for good. Where the
- * file itself shows that it was changed, that is told, and it is read from its beginning: the lines that come from then
- * on are under heads again.
+ * Commands append in processes of their own. Once an interval the lines that came are taken in and flushed, and when the
+ * head has changed, an entry with it is stored. What was taken in is not read again: a line that is changed later does
+ * not come to the heads that are in the log, which `verify` finds. Where the log itself shows that it was altered, that
+ * is reported, and it is read from its beginning: the lines that come from then on are under heads again.
  *
- * Nothing waits for any of this: it is done a piece at a time between batches of events, and no trouble with it is one
- * of the ledger's.
+ * Nothing waits for any of this, and no trouble with it is one of the ledger's.
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { AccessChain, headFields, headIn, type AccessHead } from '../integrity/access-chain.js';
-import { AccessLogUnfit, type AccessLogStore } from '../store/access-log-store.js';
+import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../store/access-log-store.js';
 import type { Candidate } from '../store/store.js';
 import { ownEntry } from './own-entry.js';
 
@@ -23,7 +21,7 @@ export interface AccessLogHeadsOptions {
   readonly newest: Buffer | undefined;
   /** Stores an entry, durably. Rejects when it is not stored; it is tried again. */
   readonly append: (entry: Candidate) => Promise<void>;
-  /** Milliseconds between two looks at the file; none is made by itself when undefined. */
+  /** Milliseconds between two looks; none is made by itself when undefined. */
   readonly intervalMs?: number;
   /** No head could be stored; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
@@ -31,14 +29,9 @@ export interface AccessLogHeadsOptions {
   readonly onAltered: (reason: string) => void;
 }
 
-/** About a millisecond's work. */
-const PIECE_BYTES = 64 << 10;
 /** How long to wait at most before trouble is met again. */
 const MOST_REST_MS = 60_000;
-const LINE_FEED = 0x0a;
 const WRITER = 'accesslog000';
-
-class Altered extends Error {}
 
 export class AccessLogHeads {
   readonly #options: AccessLogHeadsOptions;
@@ -54,7 +47,7 @@ export class AccessLogHeads {
   #restMs = 0;
   readonly #timer: NodeJS.Timeout | undefined;
 
-  /** Looks after the file from now on, if there is an interval. */
+  /** Looks after the log from now on, if there is an interval. */
   constructor(options: AccessLogHeadsOptions) {
     this.#options = options;
     this.#newest = this.#due = options.newest && headIn(options.newest);
@@ -85,9 +78,9 @@ export class AccessLogHeads {
       await this.#store();
       this.#restMs = 0;
     } catch (error) {
-      if (error instanceof Altered || error instanceof AccessLogUnfit) {
-        this.#startAnew(error.message);
-        return error instanceof Altered ? this.#try() : undefined;
+      if (error instanceof AccessLogAltered || error instanceof AccessLogUnfit) {
+        this.#restart(error.message);
+        return error instanceof AccessLogAltered ? this.#try() : undefined;
       }
       const { onTrouble, intervalMs = 0 } = this.#options;
       this.#restMs = Math.min(MOST_REST_MS, Math.max(intervalMs, 2 * this.#restMs));
@@ -96,8 +89,8 @@ export class AccessLogHeads {
     }
   }
 
-  /** Tells it once, and has the file read from its beginning. */
-  #startAnew(reason: string): void {
+  /** Reports it once, and has the log read from its beginning. */
+  #restart(reason: string): void {
     if (this.#alteredAs !== reason) this.#options.onAltered(reason);
     this.#alteredAs = reason;
     this.#chain = new AccessChain();
@@ -106,24 +99,13 @@ export class AccessLogHeads {
 
   /** Takes in the whole lines that there are by now. */
   async #takeIn(): Promise<void> {
-    const { store } = this.#options;
     const chain = this.#chain;
-    const end = store.size();
-    if (end < chain.bytes) throw new Altered('it is shorter than it was, or gone');
-    if (chain.bytes > 0 && end > chain.bytes && store.read(chain.bytes - 1, 1)[0] !== LINE_FEED) {
-      throw new Altered('it was changed among the lines that the log has heads of');
-    }
     chain.rewind();
-    for (let at = chain.bytes; at < end;) {
-      const piece = store.read(at, Math.min(PIECE_BYTES, end - at));
-      if (piece.length === 0) break;
-      at += piece.length;
-      chain.take(piece, () => this.#compare());
-      await new Promise(setImmediate);
-    }
+    const pieces = this.#options.store.lines({ lines: chain.lines, at: chain.bytes });
+    for await (const piece of pieces) chain.take(piece, () => this.#compare());
     const due = this.#due;
     if (due !== undefined && chain.lines < due.lines) {
-      throw new Altered(`it has ${chain.lines} whole lines, and the log has a head of ${due.lines}`);
+      throw new AccessLogAltered(`it has ${chain.lines} whole lines, and the log has a head of ${due.lines}`);
     }
     this.#due = undefined;
   }
@@ -131,7 +113,7 @@ export class AccessLogHeads {
   #compare(): void {
     const due = this.#due;
     if (due?.lines !== this.#chain.lines || due.head === this.#chain.head.head) return;
-    throw new Altered(`its first ${due.lines} lines are not those that the log has a head of`);
+    throw new AccessLogAltered(`its first ${due.lines} lines are not those that the log has a head of`);
   }
 
   async #store(): Promise<void> {

@@ -17,8 +17,7 @@
 import { formatCheckpoint } from '@clinical-events/protocol/verify';
 import type { GrowingTree } from '../integrity/growing-tree.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
-import type { Cursor } from '../store/event-log.js';
-import type { Committed } from '../store/store.js';
+import type { Committed, Cursor } from '../store/event-log.js';
 import type { TreeStore } from '../store/tree-store.js';
 import { LeafReader, signedTree, type SignedTree } from './signed-tree.js';
 

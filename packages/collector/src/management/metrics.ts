@@ -150,13 +150,21 @@ const FAMILIES: readonly Family<Reading>[] = [
   ),
   gauge(
     'collector_orphan_events',
-    'Events since then whose run has no start, or whose parent is not there.',
+    'Events of records that began since then whose run has no start, or whose parent is not there.',
     ({ vitals }) => vitals.runs()?.orphanEvents,
   ),
   gauge(
     'collector_runs_since_timestamp_seconds',
-    'Since when runs are counted: 30 days ago, or later where the newest million events do not reach so far.',
+    'Since when runs are counted: 30 days ago, to the hour.',
     ({ vitals }) => seconds(vitals.runs()?.since),
+  ),
+  gauge(
+    'collector_catalogue_events_behind',
+    'Events of the log that the catalogue has not taken in yet.',
+    ({ ledger, vitals }) => {
+      const runs = vitals.runs();
+      return runs && Math.max(0, ledger.events - runs.events);
+    },
   ),
   gauge('collector_index_entries', 'Entries of the id index.', ({ vitals }) => vitals.index()?.entries),
   gauge('collector_index_runs', 'Files of the id index.', ({ vitals }) => vitals.index()?.runs),

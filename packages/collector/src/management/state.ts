@@ -62,8 +62,7 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
             incomplete: runs.incomplete,
             without_outcome: runs.withoutOutcome,
             orphan_events: runs.orphanEvents,
-            from_beginning: runs.fromBeginning,
-            events_behind: Math.max(0, entries - runs.through),
+            events_behind: Math.max(0, events - runs.events),
           },
     queue: {
       events: queue.events,
@@ -143,6 +142,7 @@ export function factsOf(vitals: Vitals, watch: Watch, now: number): Facts {
     keys: [...vitals.keys()],
     keysCurrent: vitals.keysCurrent(),
     accessLogAltered: vitals.accessLogAltered(),
+    catalogueTroubleSince: vitals.catalogueTroubleSince(),
     certificates: vitals.certificates(),
     clockStep: watch.clockStep,
     tokenInClear: vitals.tokenInClear(),

@@ -56,20 +56,18 @@ export interface BackupState {
   readonly events: number;
 }
 
-/** How complete the runs are that began in a while, and events that came in it and belong to none (records/). */
+/** How complete the runs are that began in a while, and which of their events are orphans (catalogue/). */
 export interface RunState {
   /** Milliseconds since 1970 UTC. */
   readonly since: number;
-  /** Whether the log is looked at from its beginning. */
-  readonly fromBeginning: boolean;
   readonly full: number;
   readonly minimum: number;
   readonly incomplete: number;
   /** Of all of these. */
   readonly withoutOutcome: number;
   readonly orphanEvents: number;
-  /** The newest event that was looked at. */
-  readonly through: number;
+  /** Events of the log that are taken in, whenever they came. */
+  readonly events: number;
 }
 
 /** Asked again each time, on the thread that speaks HTTP. No call waits for anything or touches a disk that may hang. */
@@ -95,6 +93,8 @@ export interface Vitals {
   index(): IndexState | undefined;
   /** Undefined before the first count. */
   runs(): RunState | undefined;
+  /** Since when the catalogue cannot be brought up to date, in milliseconds since 1970 UTC. */
+  catalogueTroubleSince(): number | undefined;
   keys(): Iterable<KeyUse>;
   /** Whether the keys could be read the last time. */
   keysCurrent(): boolean;

@@ -29,6 +29,7 @@ export const WARNING_IDS = [
   'certificate_expires_soon',
   'clock_stepped',
   'log_lines_dropped',
+  'catalogue_fails',
   'data_directory_exposed',
   'operator_token_in_clear',
 ] as const;
@@ -66,6 +67,7 @@ export interface Facts {
   readonly keysCurrent: boolean;
   readonly certificates: readonly CertificateState[];
   readonly clockStep: ClockStep | undefined;
+  readonly catalogueTroubleSince: number | undefined;
   readonly droppedLines: { readonly lines: number; readonly at: number | undefined };
   /** Whether the signing key is lost with the disk of the data directory, as far as anybody has said. */
   readonly keyDiesWithDisk: boolean;
@@ -97,6 +99,7 @@ export function warningsOf(facts: Facts): Warning[] {
     ...certificates(facts),
     ...clock(facts),
     ...log(facts),
+    ...catalogue(facts),
     ...exposure(facts),
   ];
   return [
@@ -319,6 +322,17 @@ function* log({ now, droppedLines: { lines, at } }: Facts): Generator<Warning> {
     title: `${counted(lines, 'line')} of the log could not be written, the last ${duration(now - at)} ago`,
     what_to_do:
       'Events are not affected. Check what reads standard error, or the disk that the log is written to: it accepts too little, or nothing.',
+  };
+}
+
+function* catalogue({ now, catalogueTroubleSince: since }: Facts): Generator<Warning> {
+  if (since === undefined) return;
+  yield {
+    id: 'catalogue_fails',
+    severity: 'warning',
+    title: `The catalogue of runs has not been brought up to date for ${duration(now - since)}`,
+    what_to_do:
+      "Events are not affected, and it is tried again. The collector's log says why; most likely there is no room, or another process holds it. The directory catalogue in the data directory may be deleted: it is rebuilt.",
   };
 }
 

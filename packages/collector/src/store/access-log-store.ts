@@ -1,15 +1,35 @@
-/** Where it is noted who read what: the contract that every driver keeps. */
+/** Where it is logged who read what: the contract that every driver keeps. */
+
+/** Where a reading goes on: how many whole lines are in front of it, and the driver's hint. */
+export interface LineCursor {
+  readonly lines: number;
+  readonly at: number;
+}
 
 export interface AccessLogStore {
-  /** How many bytes there are by now; 0 when there is no log. @throws {@link AccessLogUnfit} */
-  size(): number;
-  /** The bytes from a position on; fewer than `length` only at the end. @throws {@link AccessLogUnfit} */
-  read(position: number, length: number): Buffer;
-  /** On return everything that could be read before the call is on stable storage. */
+  /**
+   * On return the line is the last one, whole, on stable storage. Other processes append too. It does not give the
+   * thread away: the end of a reading is logged while the process exits, when nothing is awaited any more.
+   * @param line without a line feed.
+   */
+  append(line: string): void;
+  /**
+   * The text from a line on, each line with a line feed behind it, up to what is there when it is asked for. What
+   * stands behind the last line feed is torn, or is being written. In pieces, each valid until the next.
+   * @param from the first line when not given.
+   * @throws {@link AccessLogAltered} when no line begins there any more, {@link AccessLogUnfit}.
+   */
+  lines(from?: LineCursor): AsyncGenerator<Buffer, void>;
+  /** On return all that could be read before the call is on stable storage. */
   flush(): Promise<void>;
 }
 
 /** Something else stands where the log should. */
 export class AccessLogUnfit extends Error {
   override name = 'AccessLogUnfit';
+}
+
+/** The log is not the one that was read before. The message says how it shows, in words that follow nothing. */
+export class AccessLogAltered extends Error {
+  override name = 'AccessLogAltered';
 }

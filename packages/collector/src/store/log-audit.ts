@@ -70,6 +70,8 @@ export interface AuditedRoots {
 /** Is told of each head of the access log that stands in the log. */
 export interface HeadListener {
   head(sequence: number, body: Buffer): void;
+  /** To be awaited now and then: what heads wait for is read. */
+  settle(): Promise<void>;
 }
 
 /** Entries behind the largest checkpoint. */

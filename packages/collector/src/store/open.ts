@@ -65,6 +65,11 @@ export { KeyDatabase, keyDatabasePath } from './embedded/key-database.js';
 export { accessLogPath } from './embedded/access-log-file.js';
 export { checkpointDirectory } from './embedded/tree-files.js';
 
+/** For a copy of the access log: its bytes up to the last whole line; undefined when there is none. */
+export function copiedAccessLog(dataDir: string): ReturnType<AccessLogFile['copy']> {
+  return new AccessLogFile(dataDir).copy();
+}
+
 /** For `doctor`, `verify` and back-ups. */
 export { inspectLedger, type Finding } from './embedded/inspection.js';
 export { LogReading as LogAudit } from './embedded/log-reading.js';

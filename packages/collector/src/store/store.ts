@@ -7,7 +7,6 @@
  * ({@link CommitUnknown}), after which the store must be opened anew before it answers anybody.
  */
 import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
-import type { Cursor } from './event-log.js';
 
 /**
  * An event that passed every check and asks to be stored: its envelope, which is all that the collector itself says
@@ -62,22 +61,6 @@ export interface StoredEntry {
 
 export interface StoredEvent extends StoredEntry {
   readonly kind: EventKind;
-}
-
-/** What an entry's leaf is made of. Valid until the next entry is asked for. */
-export type CommittedEntry = Pick<StoredEntry, 'sequence' | 'envelope' | 'commitment'>;
-
-/** What a store has committed, as the sequencer reads it. */
-export interface Committed {
-  /** How many entries are durable. None of them is ever taken back. */
-  readonly entries: number;
-  /**
-   * The entries from the cursor on up to the last that was durable when it began, in batches of a few milliseconds'
-   * work; a batch is read to its end before the next is asked for.
-   * @returns the cursor behind the last.
-   * @throws {@link StoreDamaged} at the first place that does not hold what was written.
-   */
-  pass(from: Cursor): AsyncGenerator<Iterable<CommittedEntry>, Cursor>;
 }
 
 /** Where events are kept. */

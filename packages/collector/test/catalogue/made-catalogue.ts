@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
-import { Catalogue, type CatalogueRun } from '../../src/catalogue/catalogue.js';
+import { Catalogue, type CatalogueRun, type Tally } from '../../src/catalogue/catalogue.js';
 import { summaryOf } from '../../src/catalogue/run-summary.js';
 import { assembleRun } from '../../src/records/assemble.js';
 import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
@@ -15,7 +15,7 @@ export const LEDGER = 'ab'.repeat(16);
 
 /** Logs of two organisations whose events have the same ids. */
 export function twinLog(most: number): fc.Arbitrary<OddEvent[]> {
-  return oddLog(most).map((events) => {
+  return oddLog(most, 'max').map((events) => {
     const counts = new Map<string, number>();
     return events.map((event) => {
       const n = (counts.get(event.organisation) ?? 0) + 1;
@@ -39,14 +39,13 @@ export async function withLog<Result>(
 
 /** What a row says, and what is asked of it besides, but for its number. */
 function said(catalogue: Catalogue, run: CatalogueRun) {
-  const { row, events, ...summary } = run;
-  void row;
   return {
-    ...summary,
-    ratings: [...summary.ratings],
+    ...run,
+    row: undefined,
+    ratings: [...run.ratings],
     children: catalogue.children(run),
     cycle: catalogue.cycle(run),
-    events: events().map(({ sequence, kind, receivedAt, sentAt }) => ({
+    events: run.events().map(({ sequence, kind, receivedAt, sentAt }) => ({
       sequence,
       kind,
       receivedAt,
@@ -66,6 +65,18 @@ export function contentsOf(catalogue: Catalogue): Map<string, Said> {
       said(catalogue, run),
     ]),
   );
+}
+
+/** What the tally should be: the sum of all records. */
+export function tallied(contents: ReadonlyMap<string, Said>): Omit<Tally, 'since' | 'events'> {
+  const said = [...contents.values()];
+  const began = said.filter(({ isRun, missing }) => isRun && !missing.includes('inference-start'));
+  const of = (wanted: Said['level']) => began.filter(({ level }) => level === wanted).length;
+  return {
+    ...{ full: of('full'), minimum: of('minimum'), incomplete: of('incomplete') },
+    withoutOutcome: began.filter(({ outcome }) => outcome === 'none').length,
+    orphanEvents: said.reduce((sum, { orphanEvents }) => sum + orphanEvents, 0),
+  };
 }
 
 /** What it should say of the log up to a sequence. */
@@ -89,6 +100,7 @@ export async function expectedOf(dataDir: string, through: number): Promise<Map<
         `${organisation} ${key}`,
         {
           ...summaryOf(run),
+          row: undefined,
           ...{ children: [...children], cycle, events: entries.sort((a, b) => a.sequence - b.sequence) },
         } as Said,
       ]);

@@ -236,7 +236,7 @@ describe('collector doctor on the proof', () => {
       'tree: warning: does not come to the root that was signed; the next start makes it anew from the events',
     );
     const collector = await start(dataDir);
-    expect(collector.output.stderr).toContain('they are made anew from the events');
+    expect(collector.output.stderr).toContain('they are rebuilt from the events');
     expect((await said()).lines).toContain(
       'tree: ok: comes to the root that was signed; see collector verify',
     );

@@ -39,7 +39,7 @@ const EVENTS = Array.from({ length: 10 }, (_, i) =>
     organisation: i % 3 === 0 ? 'ward' : 'default',
     ...(i % 3 === 0 && { runId: RUN }),
     receivedAt: DAY + i * HOUR,
-    body: ` {"i" : ${i},\n "text":"Gr\u00fc\u00dfe \\u00e9 \u{1f469}"}`,
+    body: ` {"i" : ${i},\n "timestamp":"2026-01-10T00:00:00Z", "text":"Gr\u00fc\u00dfe \\u00e9 \u{1f469}"}`,
   }),
 );
 
@@ -114,7 +114,7 @@ describe('collector events', () => {
       ['--since', '2026-02-02', '--until', '2026-02-01'],
       '--since: 2026-02-02 is later than --until 2026-02-01',
     ],
-    [['--run', 'abc'], '--run: "abc" is not a UUID'],
+    [['--run', 'abc'], '--run: "abc" is neither a UUID nor the first 8 digits'],
     [['--since', 'yesterday'], '--since: "yesterday" is neither a date (2026-01-31) nor an instant'],
     [['--since', '2026-02-30'], '--since: "2026-02-30" is neither'],
     [['--until', '2026-02-31T10:00:00Z'], '--until: "2026-02-31T10:00:00Z" is neither'],
@@ -170,7 +170,8 @@ describe('collector events', () => {
 
   test('with --event finds the event of each organisation that has this id, or says with exit code 6 that none has', async () => {
     const id = '6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10';
-    const twins = ['ward', 'default'].map((organisation) => candidate({ organisation, eventId: id }));
+    const body = { timestamp: '2026-01-10T00:00:00Z' };
+    const twins = ['ward', 'default'].map((organisation) => candidate({ organisation, eventId: id, body }));
     await fillDirectory(dataDir, [[...EVENTS, ...twins]]);
     const printed = await storedEvents(dataDir, '--event', id);
     expect(printed.map(({ event_id, organisation }) => [event_id, organisation])).toEqual([

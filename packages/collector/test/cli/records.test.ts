@@ -118,25 +118,6 @@ describe('collector records [R-711]', () => {
     expect(await ids('--after', '6')).toEqual([]);
   });
 
-  test('[R-1061] goes by the senders’ clocks where that is asked for', async () => {
-    await fill([...LOG, odd(7, 'outcome', { run: 507, second: 4, day: 2 })]);
-    const bySender = ['--clock', 'sender'];
-    expect(await ids('--since', '2026-03-04', '--clock', 'received')).toEqual([id(507)]);
-    expect(await ids('--since', '2026-03-03', ...bySender)).toEqual([]);
-    expect(await ids('--since', '2026-03-02T08:31:03Z', ...bySender)).toEqual([id(501), id(507)]);
-    expect(await ids('--until', '2026-03-02T08:31:04Z', ...bySender)).not.toContain(id(507));
-    const days = place('days');
-    expect((await records('--partition', 'day', ...bySender, '--out', days)).code).toBe(0);
-    expect(fs.readdirSync(days, { recursive: true }).map(String).sort()).toEqual([
-      'date=2026-03-02',
-      'date=2026-03-02/part-0000.ndjson',
-    ]);
-    expect(await records(...bySender)).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining('--clock: says by which clock') as string,
-    });
-  });
-
   test('[R-1060] gives what is in the log, whatever hangs together in it', async () => {
     for (const [i, events] of fc.sample(oddLog(60), { numRuns: 4, seed: 1105 }).entries()) {
       dataDir = place(`odd-${i}`);
@@ -148,7 +129,7 @@ describe('collector records [R-711]', () => {
     }
   });
 
-  test('[R-1062] reads nothing of records that have no event behind --after', async () => {
+  test('[R-1061] reads nothing of records that have no event behind --after', async () => {
     await fill(Array.from({ length: 400 }, (_, i) => odd(i + 1, 'outcome', { run: 1000 + i })));
     expect((await records('--out', place('all.ndjson'))).code).toBe(0);
     flipBit(segmentPaths(dataDir)[0] ?? '', 9000);
@@ -188,6 +169,45 @@ describe('collector records [R-711]', () => {
     expect(stdout).toMatch(/^\+2\.0 s +human-output +High risk\\u001b\[2J\.$/m);
     expect(stdout).not.toContain('\u001b');
     expect(stdout.split('\n').length).toBeLessThan(24);
+  });
+
+  test('[R-1046] picks records and their days by when they began by the clock of their senders', async () => {
+    const sentOn = (day: string) => ({ sentAt: `2026-03-${day}T08:31:01+00:00` });
+    await fill([
+      odd(1, 'inference-start', { day: 3 }),
+      odd(2, 'outcome', { day: 3, ...sentOn('07') }),
+      odd(3, 'inference-start', { run: 502, day: 3, ...sentOn('03') }),
+      odd(4, 'inference-start', { run: 503, day: 4 }),
+      odd(5, 'outcome', { run: 504, day: 4, ...sentOn('03') }),
+      // What became of it has a clock of its own.
+      odd(6, 'outcome', { run: 502, day: 4, sentAt: '1970-01-01T00:00:00Z' }),
+    ]);
+    const sent = (...args: readonly string[]) => ids('--clock', 'sender', ...args);
+    expect(await sent('--since', '2026-03-03')).toEqual([id(502), id(504)]);
+    expect(await sent('--until', '2026-03-03')).toEqual([id(501), id(503)]);
+    expect(await sent('--since', '2026-03-04')).toEqual([]);
+    expect(await ids('--until', '2026-03-05')).toEqual([]);
+    expect((await records('--clock', 'sender', '--until', '2026-03-03')).stderr).not.toContain('--after');
+    const days = async (clock: string) => {
+      const out = place(clock);
+      const args = ['--clock', clock, '--partition', 'day', '--out', out];
+      expect(await records(...args)).toMatchObject({ code: 0 });
+      return fs
+        .globSync('*/*', { cwd: out })
+        .sort()
+        .map((file) => [
+          file,
+          parsed(fs.readFileSync(path.join(out, file), 'utf8')).map(({ metadata }) => metadata.record_id),
+        ]);
+    };
+    expect(await days('sender')).toEqual([
+      ['date=2026-03-02/part-0000.ndjson', [id(501), id(503)]],
+      ['date=2026-03-03/part-0000.ndjson', [id(502), id(504)]],
+    ]);
+    expect(await days('received')).toEqual([
+      ['date=2026-03-05/part-0000.ndjson', [id(501), id(502)]],
+      ['date=2026-03-06/part-0000.ndjson', [id(503), id(504)]],
+    ]);
   });
 
   test('[R-1044] shows all of a run with --full, also in a pipe, and nothing else in full', async () => {
@@ -256,7 +276,7 @@ describe('collector records [R-711]', () => {
   test('says what is wrong with what is asked, and reads nothing', async () => {
     await fill();
     const faults: readonly (readonly [readonly string[], RegExp])[] = [
-      [['--run', '7'], /--run: "7" is not a UUID/],
+      [['--run', '7'], /--run: "7" is neither a UUID nor/],
       [['--format', 'parket'], /none of text, ndjson.*did you mean/i],
       [['--format', 'text'], /--run/],
       [['--after', '-1'], /--after/],

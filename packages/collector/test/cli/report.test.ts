@@ -193,7 +193,7 @@ describe('collector report [R-715]', () => {
     expect(fs.readdirSync(scratch)).toEqual(['data']);
   });
 
-  test('[R-1063] is counted from the catalogue, and reads no event for it', async () => {
+  test('[R-1062] is counted from the catalogue, and reads no event for it', async () => {
     await fill(Array.from({ length: 400 }, (_, i) => odd(i + 1, 'outcome', { run: 1000 + (i % 150) })));
     const whole = await report('--json');
     fs.rmSync(out);

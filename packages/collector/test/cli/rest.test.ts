@@ -1,14 +1,18 @@
 import { describe, expect, test } from 'vitest';
-import { BUSY_EVENTS_A_SECOND, restAfter } from '../../src/cli/rest.js';
+import { BUSY_EVENTS_A_SECOND, IDLE_EVENTS_A_SECOND, restAfter } from '../../src/cli/rest.js';
 
 /** The share of one processor that is worked. */
 const share = (workedMs: number, arrived: number, overMs: number): number =>
   workedMs / (workedMs + restAfter(workedMs, arrived, overMs));
 
-describe('[R-836] a reader behind the log', () => {
-  test('works a tenth of a processor while few events come', () => {
-    expect(share(20, 0, 200)).toBeCloseTo(0.1);
-    expect(share(35, BUSY_EVENTS_A_SECOND / 5, 200)).toBeCloseTo(0.1);
+describe('[R-1066] a reader behind the log', () => {
+  test('does not rest while hardly any events come', () => {
+    expect(share(20, IDLE_EVENTS_A_SECOND / 5, 200)).toBe(1);
+  });
+
+  test('works half of a processor while some come', () => {
+    expect(share(20, IDLE_EVENTS_A_SECOND / 5 + 1, 200)).toBeCloseTo(0.5);
+    expect(share(35, BUSY_EVENTS_A_SECOND / 5, 200)).toBeCloseTo(0.5);
   });
 
   test('leaves nearly all of it to events while many come', () => {

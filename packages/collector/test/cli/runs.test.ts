@@ -1,57 +1,51 @@
-import { spawn } from 'node:child_process';
-import fs from 'node:fs';
-import path from 'node:path';
 import fc from 'fast-check';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import type { RunSummary } from '../../src/catalogue/catalogue.js';
 import { runIdFrom, severalRuns, shortId } from '../../src/cli/event-arguments.js';
-import { modelsNamed, runsRequestFrom, type RunsOptions } from '../../src/cli/run-arguments.js';
-import { FEEDBACK_ASKED, type ListedRun } from '../../src/cli/run-catalogue.js';
+import {
+  FEEDBACK_ASKED,
+  modelsNamed,
+  runsRequestFrom,
+  type RunsOptions,
+} from '../../src/cli/run-arguments.js';
 import { command } from '../../src/cli/runs.js';
 import { csvLine, CSV_HEAD, fittingTable, jsonLine, plainTable } from '../../src/cli/run-list.js';
 import { id } from '../records/run-events.js';
-import { ENVIRONMENT, temporaryDirectory } from '../running/collector-process.js';
-import { candidate } from '../store/candidate.js';
-import { fillDirectory } from '../store/embedded/filled-directory.js';
 
 const BEGAN = Date.parse('2026-03-02T08:31:01.250Z');
 
-function listed(n: number, more: Partial<ListedRun> = {}): ListedRun {
+const NO_FEEDBACK = { rating: 0, thumbs: 0, text: 0, survey: 0, other_words: 0, unreadable: 0 };
+const COUNTS = { 'inference-start': 1, 'internal-artifact': 1, 'human-output': 1 };
+const CALL = { ending: 'failed', status: 429, attempts: 1, input_tokens: null, output_tokens: null } as const;
+
+function listed(n: number, more: Partial<RunSummary> = {}): RunSummary {
   return {
-    recordId: id(n),
-    organisation: 'default',
+    ...{ recordId: id(n), organisation: 'default', isRun: true, firstSequence: n, lastSequence: n + 5 },
     began: { received: BEGAN + n, sender: BEGAN + n },
-    lastReceivedAt: BEGAN + 5000,
-    events: 5,
-    model: 'sepsis-risk',
-    version: '4.2.0',
-    user: 'clinician-8841',
-    target: 'patient-30977',
-    application: 'triage',
-    outcome: 'validated',
-    outcomesDiffer: false,
-    feedback: {},
-    thumbs: { up: 0, down: 0 },
-    ratings: { count: 0, sum: 0 },
-    level: 'full',
-    missing: [],
-    conflicts: [],
-    ending: null,
-    status: null,
+    ...{ lastReceivedAt: BEGAN + 5000, sent: null },
+    counts: { ...COUNTS, outcome: 1, 'user-feedback': 1 },
+    ...{ modelId: 'sepsis-risk', modelVersion: '4.2.0', userId: 'clinician-8841', targetId: 'patient-30977' },
+    ...{ application: 'triage', outcome: 'validated', outcomeAt: null, outcomesDiffer: false },
+    ...{ feedback: NO_FEEDBACK, thumbs: { up: 0, down: 0 }, ratings: [0, 0, 0, 0, 0, 0], ratingSum: 0 },
+    ...{ level: 'full', missing: [], conflicts: [], call: null, latencyMs: null, numbersInText: 0 },
+    orphanEvents: 0,
     ...more,
   };
 }
 
-const VIEW = { clock: 'received', idOf: ({ recordId }: ListedRun) => recordId.slice(0, 8) } as const;
+const VIEW = { clock: 'received', idOf: ({ recordId }: RunSummary) => recordId.slice(0, 8) } as const;
 
-const TELLING: readonly ListedRun[] = [
-  listed(1, { ending: 'failed', status: 429, outcome: 'none', level: 'incomplete' }),
-  listed(2, { outcome: 'contradicted', outcomesDiffer: true, conflicts: ['clock_disorder:before_start'] }),
+const TELLING: readonly RunSummary[] = [
+  listed(1, { call: CALL, outcome: 'none', level: 'incomplete' }),
+  listed(2, { outcome: 'contradicted', outcomesDiffer: true, conflicts: ['before_start'] }),
   listed(3, {
-    ...{ version: null, user: null, target: null, outcome: 'other_words' },
-    feedback: { thumbs: 2, rating: 1, text: 2 },
-    ...{ thumbs: { up: 1, down: 1 }, ratings: { count: 1, sum: 4 } },
+    ...{ modelVersion: null, userId: null, targetId: null, outcome: 'other_words' },
+    feedback: { ...NO_FEEDBACK, thumbs: 2, rating: 1, text: 2 },
+    ...{ thumbs: { up: 1, down: 1 }, ratings: [0, 0, 0, 0, 1, 0], ratingSum: 4 },
   }),
-  listed(4, { model: null, feedback: { rating: 3 }, ratings: { count: 3, sum: 13 } }),
+  listed(4, {
+    ...{ modelId: null, feedback: { ...NO_FEEDBACK, rating: 3 }, ratings: [0, 0, 0, 0, 2, 1], ratingSum: 13 },
+  }),
 ];
 
 function widthOf(table: string): number {
@@ -108,6 +102,10 @@ describe('the table of runs', () => {
       expect(table).toMatch(/^abcdef00 {2}2026-03-02 08:31 .*contradicted/m);
     }
     expect(fittingTable(TELLING, VIEW, 220)).toContain('sepsis-risk@4.2.0  clinician-8841  patient-30977');
+    // Of a model that is cut the version stays.
+    expect(fittingTable([listed(1, { modelId: 'deterioration-index' })], VIEW, 80)).toMatch(
+      / deter.*…@4\.2\.0 /,
+    );
     expect(fittingTable([listed(1)], VIEW, 220)).not.toMatch(/FEEDBACK|NOTE|ORGANISATION/);
     const two = [listed(1), listed(2, { organisation: 'ward-7' })];
     expect(fittingTable(two, VIEW, 220)).toMatch(/ORGANISATION[^]* ward-7 /);
@@ -120,7 +118,7 @@ describe('the table of runs', () => {
         fc.integer({ min: 80, max: 200 }),
         (names, columns) => {
           const runs = names.map(({ user, model }, n) =>
-            listed(n, { user, model, target: '\u202e\u001b[2J' }),
+            listed(n, { userId: user, modelId: model, targetId: '\u202e\u001b[2J' }),
           );
           const table = fittingTable(runs, VIEW, columns);
           expect(widthOf(table)).toBeLessThanOrEqual(columns);
@@ -152,7 +150,7 @@ describe('runs for programs', () => {
 
   test('[R-1042] are CSV with the same names, in which no name is a formula', () => {
     expect(CSV_HEAD.trimEnd().split(',')).toEqual(Object.keys(JSON.parse(jsonLine(listed(1))) as object));
-    const row = csvLine(listed(1, { target: '=1+1', user: 'a,"b"', missing: ['outcome', 'feedback'] }));
+    const row = csvLine(listed(1, { targetId: '=1+1', userId: 'a,"b"', missing: ['outcome', 'feedback'] }));
     expect(row).toContain(`,"a,""b""",'=1+1,`);
     expect(row).toMatch(/,full,outcome feedback,,,\r\n$/);
   });
@@ -164,7 +162,7 @@ describe('what is typed to collector runs', () => {
 
   test('[R-1040] picks runs by all that it names', () => {
     expect(request({})).toEqual({
-      ...{ filter: { clock: 'received' }, limit: 20, form: 'table', tempDir: undefined },
+      ...{ filter: { isRun: true, clock: 'received' }, limit: 20, form: 'table', tempDir: undefined },
     });
     const names = { organisation: 'ward-7', target: 'patient 1', user: 'dr', app: 'triage', model: 'm@2' };
     const states = { incomplete: true, conflict: true, failed: true, feedback: 'thumbs-down' } as const;
@@ -179,13 +177,14 @@ describe('what is typed to collector runs', () => {
       filter: {
         ...{ organisation: 'ward-7', target: 'patient 1', user: 'dr', application: 'triage' },
         models: [{ model: 'm@2' }, { model: 'm', version: '2' }],
-        ...{ level: 'incomplete', hasConflict: true, failed: true, feedback: 'thumbs-down' },
+        ...{ level: 'incomplete', hasConflict: true, failed: true, feedback: 'down', isRun: true },
         ...{ outcome: 'other_words', since: Date.UTC(2026, 0), until: Date.UTC(2026, 1), clock: 'sender' },
       },
       ...{ limit: Infinity, form: 'csv', tempDir: undefined },
     });
     expect(request({ outcomeFor: '30d' }).filter.noOutcomeSince).toBe(Date.UTC(2026, 2, 2));
     expect(request({ outcomeFor: true, outcome: 'none' }).filter).toEqual({
+      isRun: true,
       outcome: 'none',
       clock: 'received',
     });
@@ -258,34 +257,10 @@ describe('short ids [R-1043]', () => {
   });
 });
 
-/** The command with these runs for a catalogue, in a process of its own. */
-function list(runs: readonly ListedRun[], dataDir: string, ...args: readonly string[]) {
-  const program = `
-    import { command } from ${JSON.stringify(path.resolve(import.meta.dirname, '../../dist/cli/runs.js'))};
-    const [runs, args] = JSON.parse(process.env.RUNS);
-    await command(async () => ({
-      runs: (_, limit) => runs.slice(0, limit),
-      count: () => runs.length,
-      neighbours: () => runs.map(({ recordId }) => recordId),
-      close: () => undefined,
-    })).parseAsync(args, { from: 'user' });
-    process.stderr.write(process.title);
-  `;
-  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
-    env: { ...ENVIRONMENT, RUNS: JSON.stringify([runs, ['--data-dir', dataDir, ...args]]) },
-  });
-  const output = { stdout: '', stderr: '' };
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
-  return new Promise<{ code: number | null; stdout: string; stderr: string }>((resolve, reject) => {
-    child.on('error', reject).on('close', (code) => resolve({ code, ...output }));
-  });
-}
-
 describe('collector runs', () => {
   test('[R-1040] names in its help every option and every sort of feedback', () => {
     let help = '';
-    command(() => Promise.reject(new Error('not to be opened')))
+    command()
       .configureOutput({ writeOut: (text) => (help += text) })
       .outputHelp();
     const asked = [
@@ -313,43 +288,5 @@ describe('collector runs', () => {
     ];
     for (const option of [...asked, ...more]) expect(help).toMatch(new RegExp(`^  --${option}( <|  )`, 'm'));
     for (const sort of FEEDBACK_ASKED) expect(help).toContain(sort);
-  });
-
-  test('[R-1040] says how many there are, how to see more and how to see one, and is noted without names', async () => {
-    const dataDir = temporaryDirectory();
-    onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
-    await fillDirectory(dataDir, [[candidate({ kind: 'outcome' })]]);
-    const runs = Array.from({ length: 30 }, (_, n) => listed(n, { began: { received: BEGAN, sender: 0 } }));
-    const first = await list(runs, dataDir, '--target', 'patient-30977', '--no-outcome-for', '1d');
-    expect([first.code, first.stdout.split('\n').length], first.stderr).toEqual([0, 22]);
-    expect(first.stdout).toContain(`\n${id(0)}  2026-03-02 08:31  `);
-    expect(first.stderr.split('\n')).toEqual([
-      'collector: the newest 20 of 30 runs; more: --limit 30, all: --limit all',
-      expect.stringMatching(
-        /^collector: of 20 of them the sender's clock is more than a day .*--clock sender/,
-      ),
-      expect.stringMatching(
-        /^collector: to see one: .* records --data-dir .* --run abcdef00-0000-4000-8000-0000/,
-      ),
-      'collector runs',
-    ]);
-    const all = await list(runs, dataDir, '--limit', 'all', '--json', '--clock', 'sender');
-    expect(
-      all.stdout
-        .trimEnd()
-        .split('\n')
-        .map((line) => JSON.parse(line) as unknown),
-    ).toHaveLength(30);
-    expect(all.stderr).toBe('collector: 30 runs\ncollector runs');
-    const none = await list([], dataDir, '--csv', '--model', 'unheard');
-    expect([none.stdout, none.stderr]).toEqual([
-      CSV_HEAD,
-      'collector: no run matches\ncollector: no event names the model "unheard"\ncollector runs',
-    ]);
-    const noted = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8').split('\n');
-    expect(JSON.parse(noted[0] ?? '')).toMatchObject({
-      ...{ command: 'runs', state: 'begun', filter: { target: true, no_outcome_for: '1d' } },
-    });
-    expect(JSON.parse(noted[1] ?? '')).toMatchObject({ state: 'ended', events: 100, complete: true });
   });
 });

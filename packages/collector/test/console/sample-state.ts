@@ -61,7 +61,7 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
     },
     runs: {
       ...{ since: instant(30 * DAY_MS), full: 180_204, minimum: 61_977, incomplete: 312 },
-      ...{ without_outcome: 44_120, orphan_events: 1804, from_beginning: false, events_behind: 0 },
+      ...{ without_outcome: 44_120, orphan_events: 1804, events_behind: 0 },
     },
     queue: { events: 12, bytes: 18_220, max_events: 8192, max_bytes: 64 << 20 },
     keys: [key(1), key(2, { state: 'revoked' })],

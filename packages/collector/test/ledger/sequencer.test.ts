@@ -8,7 +8,7 @@ import type { CheckpointSigner } from '../../src/integrity/signer.js';
 import { Sequencer, type SequencerOptions } from '../../src/ledger/sequencer.js';
 import { CheckpointContradicted } from '../../src/ledger/signed-tree.js';
 import { TreeFiles } from '../../src/store/embedded/tree-files.js';
-import type { Committed } from '../../src/store/store.js';
+import type { Committed } from '../../src/store/event-log.js';
 import { candidate, envelopeOf, type Made } from '../store/candidate.js';
 import { MemoryDisk, TREE_OPERATIONS, type Manner } from '../store/embedded/memory-disk.js';
 
@@ -275,6 +275,30 @@ describe('the tree over the ledger', () => {
     const fresh = new World();
     await expect(fresh.open({ signer: moody })).rejects.toThrow('KMS');
   });
+});
+
+test('[R-1010] a newest checkpoint that another hand has changed or removed is not replaced, and it is reported', async () => {
+  for (const change of [
+    (disk: MemoryDisk) => disk.remove(LATEST),
+    (disk: MemoryDisk) => disk.put(LATEST, Buffer.from('another\n')),
+  ]) {
+    const world = new World();
+    const failures: string[] = [];
+    await world.open({ onTrouble: (_what, error) => failures.push(String(error)) });
+    const [first = ''] = world.published;
+    change(world.disk);
+    const left = world.disk.fileNames('/data/checkpoints');
+    world.add(events(3));
+    await world.tree?.close();
+    expect(failures).toEqual([expect.stringMatching(/checkpoints\/latest is .*by another hand/)]);
+    expect(world.disk.fileNames('/data/checkpoints')).toEqual(left);
+    expect(world.published).toEqual([first]);
+    // Put back, all of it is signed.
+    world.disk.put(LATEST, Buffer.from(first));
+    await world.open();
+    expect(world.latest().size).toBe(3);
+    await world.tree?.close();
+  }
 });
 
 describe('a crash or a failing disk', () => {

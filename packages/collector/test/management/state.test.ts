@@ -170,7 +170,7 @@ test('[R-836] the state and the metrics tell how complete the runs are, without 
     .poll(async () => (await state()).runs, { timeout: 15_000 })
     .toMatchObject({
       ...{ full: 1, minimum: 1, incomplete: 0, without_outcome: 1 },
-      ...{ orphan_events: lost, from_beginning: true, events_behind: 0 },
+      ...{ orphan_events: lost, events_behind: 0 },
     });
   const scrape = await Scrape.of(port());
   expect(scrape.value('collector_runs', { completeness: 'full' })).toBe(1);

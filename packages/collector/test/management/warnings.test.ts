@@ -103,6 +103,7 @@ test.each<[string, Partial<Facts>, string[]]>([
   ['log lines dropped', { droppedLines: { lines: 2, at: NOW - 1000 } }, ['warning log_lines_dropped']],
   ['log lines dropped long ago', { droppedLines: { lines: 2, at: NOW - DAY } }, []],
   ['token in clear', { tokenInClear: true }, ['warning operator_token_in_clear']],
+  ['catalogue', { catalogueTroubleSince: NOW - DAY }, ['warning catalogue_fails']],
   ['exposed', { exposed: true }, ['warning data_directory_exposed']],
 ])('[R-834] %s', (_name, facts, expected) => {
   expect(ids(facts)).toEqual(expected);
@@ -132,6 +133,7 @@ test('[R-834] the gravest come first, and all at once are told', () => {
     certificates: [{ name: 'ingest', notAfter: NOW + 2 * DAY }],
     clockStep: { at: NOW, by: 5000 },
     droppedLines: { lines: 1, at: NOW },
+    catalogueTroubleSince: NOW - DAY,
     exposed: true,
     tokenInClear: true,
   });

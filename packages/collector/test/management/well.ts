@@ -33,6 +33,7 @@ export const WELL: Facts = {
   keysCurrent: true,
   certificates: [{ name: 'ingest', notAfter: NOW + 15 * DAY }],
   clockStep: undefined,
+  catalogueTroubleSince: undefined,
   exposed: false,
   droppedLines: { lines: 0, at: undefined },
   keyDiesWithDisk: false,

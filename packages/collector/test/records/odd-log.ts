@@ -36,17 +36,19 @@ export interface OddEvent {
   /** Number of another event; null for `"parent_event_id": null`, undefined for no such member. */
   readonly parent: number | null | undefined;
   readonly second: number;
+  /** By the sender's clock, in place of that second. */
+  readonly sentAt?: string;
   readonly day: number;
 }
 
 /** An event of the log as a candidate for the store. */
-export function stored({ kind, n, organisation, run, parent, second, day }: OddEvent): Made {
+export function stored({ kind, n, organisation, run, parent, second, sentAt, day }: OddEvent): Made {
   const opened = run ?? (kind === 'inference-start' ? n : null);
   const body = {
     event_id: id(n),
     ...(run !== null && { run_id: id(run) }),
     ...(parent !== undefined && { parent_event_id: parent === null ? null : id(parent).toUpperCase() }),
-    timestamp: `2026-03-02T08:31:0${second}Z`,
+    timestamp: sentAt ?? `2026-03-02T08:31:0${second}Z`,
     protocol_version: '0.0.1',
     system_metadata: { hostname: 'ward-7' },
     'not named': 12_345_678_901,
@@ -64,8 +66,8 @@ export function stored({ kind, n, organisation, run, parent, second, day }: OddE
   });
 }
 
-/** @param most how many events there are at most. */
-export function oddLog(most: number): fc.Arbitrary<OddEvent[]> {
+/** @param most how many events there are at most. @param size `max` for logs of any length up to that. */
+export function oddLog(most: number, size?: 'max'): fc.Arbitrary<OddEvent[]> {
   const event = fc.record({
     kind: fc.constantFrom(...EVENT_KINDS),
     organisation: fc.constantFrom(...ORGANISATIONS),
@@ -75,7 +77,7 @@ export function oddLog(most: number): fc.Arbitrary<OddEvent[]> {
     day: fc.integer({ min: 0, max: 2 }),
   });
   return fc
-    .array(event, { minLength: 1, maxLength: most })
+    .array(event, { minLength: 1, maxLength: most, ...(size && { size }) })
     .map((events) => events.map((each, i) => ({ ...each, n: i + 1 })));
 }
 

@@ -84,15 +84,20 @@ export function run(
   });
 }
 
-/** Starts a collector and resolves when it listens; rejects with what it wrote when it ends before. */
+/**
+ * Starts a collector and resolves when it listens; rejects with what it wrote when it ends before.
+ * @param prefix a command that runs the one behind it in its own place.
+ */
 export async function start(
   dataDir: string,
   args: readonly string[] = [],
   nodeArgs: readonly string[] = [],
   env: NodeJS.ProcessEnv = {},
+  prefix: readonly string[] = [],
 ): Promise<Running> {
-  const command = [...nodeArgs, MAIN, 'serve', '--port', '0', '--data-dir', dataDir, ...args];
-  const child = spawn(process.execPath, command, { env: { ...ENVIRONMENT, ...env } });
+  const serve = [MAIN, 'serve', '--port', '0', '--data-dir', dataDir, ...args];
+  const [command = '', ...rest] = [...prefix, process.execPath, ...nodeArgs, ...serve];
+  const child = spawn(command, rest, { env: { ...ENVIRONMENT, ...env } });
   const output = { stdout: '', stderr: '' };
   const exited = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));

@@ -63,6 +63,12 @@ export function runOnFullDisk(dataDir: string, args: readonly string[]): Promise
   );
 }
 
+/** Runs the command behind it with so little room in `directory` that next to nothing fits. Only where {@link canMount}. */
+export function withoutRoomIn(directory: string): string[] {
+  const script = 'mount -t tmpfs -o size=64k,mode=700 small "$1" && shift && exec "$@"';
+  return ['unshare', ...NAMESPACE, 'sh', '-c', script, 'sh', directory];
+}
+
 /** Whether a terminal can be had for a command: by script(1) of util-linux. */
 export const hasTerminal = spawnSync('script', ['-qec', 'true', '/dev/null']).status === 0;
 

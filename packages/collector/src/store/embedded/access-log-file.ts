@@ -1,14 +1,29 @@
 /**
- * `access.log`, to which every command that reads events appends. The file is opened anew for each call: what stands
- * under its name is what counts. No link is followed, and a pipe holds nobody up.
+ * `access.log`, to which every command that reads events appends. The file is opened for each call: what stands under
+ * its name is what counts.
+ *
+ * Root appends too, in a directory whose owner is not root and may have put anything under the name. So no link is
+ * followed, nothing is written into a file that has another name elsewhere, unless it is the directory's owner's own,
+ * only a file that was made here is handed over, and a pipe holds nothing up.
  */
 import fs from 'node:fs';
 import path from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
 import { systemCode } from '../../system-code.js';
-import { AccessLogUnfit, type AccessLogStore } from '../access-log-store.js';
+import {
+  AccessLogAltered,
+  AccessLogUnfit,
+  type AccessLogStore,
+  type LineCursor,
+} from '../access-log-store.js';
 import { nodeFiles } from '../../files.js';
 
-const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
+const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_CREAT, O_EXCL } = fs.constants;
+const APPENDING = O_RDWR | O_APPEND | O_NOFOLLOW;
+const LINE_FEED = 0x0a;
+/** About a millisecond's work for whoever hashes it. */
+const PIECE_BYTES = 64 << 10;
+const BEGINNING: LineCursor = { lines: 0, at: 0 };
 
 /** Where the access log of a data directory is. */
 export function accessLogPath(dataDirectory: string): string {
@@ -16,22 +31,61 @@ export function accessLogPath(dataDirectory: string): string {
 }
 
 export class AccessLogFile implements AccessLogStore {
+  readonly #path: string;
   /** Whether the file's name is known to be on stable storage. */
   #named = false;
 
-  constructor(private readonly dataDirectory: string) {}
-
-  size(): number {
-    return this.#with((fd) => nodeFiles.size(fd)) ?? 0;
+  constructor(private readonly dataDirectory: string) {
+    this.#path = accessLogPath(dataDirectory);
   }
 
-  read(position: number, length: number): Buffer {
-    const read = this.#with((fd) => {
-      const left = nodeFiles.size(fd) - position;
-      const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(length, left)));
-      return bytes.subarray(0, nodeFiles.read(fd, bytes, 0, bytes.length, position));
-    });
-    return read ?? Buffer.alloc(0);
+  /**
+   * A file that is made for it is readable by its owner alone.
+   * @throws the system's error, or one with the code `ENOTREG` (no regular file) or `EMLINK` (also a file of others).
+   */
+  append(line: string): void {
+    const { fd, made } = this.#openToAppend();
+    try {
+      const stat = fs.fstatSync(fd);
+      if (!stat.isFile()) throw fault('ENOTREG', 'no regular file');
+      const owner = fs.statSync(this.dataDirectory);
+      if (stat.nlink > 1 && stat.uid !== owner.uid) throw fault('EMLINK', 'a file with another name');
+      if (made) handOver(fd, owner);
+      // Two processes may see the same torn line, and then an empty one stands between theirs.
+      const isTorn = stat.size > 0 && byteAt(fd, stat.size - 1) !== LINE_FEED;
+      const bytes = Buffer.from(`${isTorn ? '\n' : ''}${line}\n`);
+      // In one call, so that no other process's line comes between. A disk that is nearly full takes a part of it.
+      if (fs.writeSync(fd, bytes) < bytes.length) throw fault('ENOSPC', 'not all of it was written');
+      fs.fsyncSync(fd);
+    } finally {
+      fs.closeSync(fd);
+    }
+    if (made) nodeFiles.syncDirectory(this.dataDirectory);
+  }
+
+  async *lines({ at }: LineCursor = BEGINNING): AsyncGenerator<Buffer, void> {
+    const fd = this.#open();
+    if (fd === undefined) {
+      if (at > 0) throw new AccessLogAltered('it is shorter than it was, or gone');
+      return;
+    }
+    try {
+      const end = nodeFiles.size(fd);
+      if (end < at) throw new AccessLogAltered('it is shorter than it was, or gone');
+      if (at > 0 && byteAt(fd, at - 1) !== LINE_FEED) {
+        throw new AccessLogAltered('it was changed among the lines that the log has heads of');
+      }
+      const piece = Buffer.alloc(Math.min(PIECE_BYTES, end - at));
+      for (let position = at; position < end;) {
+        const read = nodeFiles.read(fd, piece, 0, Math.min(piece.length, end - position), position);
+        if (read === 0) return;
+        yield piece.subarray(0, read);
+        position += read;
+        await turn();
+      }
+    } finally {
+      nodeFiles.close(fd);
+    }
   }
 
   async flush(): Promise<void> {
@@ -47,8 +101,31 @@ export class AccessLogFile implements AccessLogStore {
     this.#named = true;
   }
 
+  /**
+   * For a copy: the bytes up to the last whole line.
+   * @returns undefined when there is none. @throws AccessLogUnfit
+   */
+  copy(): { bytes: number; pieces: () => Generator<Uint8Array> } | undefined {
+    const bytes = this.#read((fd) => {
+      let end = nodeFiles.size(fd);
+      while (end > 0 && byteAt(fd, end - 1) !== LINE_FEED) end--;
+      return end;
+    });
+    return bytes === undefined || bytes === 0 ? undefined : { bytes, pieces: () => this.#pieces(bytes) };
+  }
+
+  *#pieces(end: number): Generator<Uint8Array> {
+    for (let at = 0; at < end;) {
+      const piece = Buffer.alloc(Math.min(PIECE_BYTES, end - at));
+      const read = this.#read((fd) => nodeFiles.read(fd, piece, 0, piece.length, at)) ?? 0;
+      if (read === 0) return;
+      yield piece.subarray(0, read);
+      at += read;
+    }
+  }
+
   /** @returns undefined when there is no file. */
-  #with<Read>(read: (fd: number) => Read): Read | undefined {
+  #read<Value>(read: (fd: number) => Value): Value | undefined {
     const fd = this.#open();
     if (fd === undefined) return undefined;
     try {
@@ -61,7 +138,7 @@ export class AccessLogFile implements AccessLogStore {
   #open(): number | undefined {
     let fd: number;
     try {
-      fd = fs.openSync(accessLogPath(this.dataDirectory), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+      fd = fs.openSync(this.#path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     } catch (error) {
       if (systemCode(error) === 'ENOENT') return undefined;
       if (systemCode(error) === 'ELOOP' || systemCode(error) === 'ENXIO') throw unfit();
@@ -70,6 +147,40 @@ export class AccessLogFile implements AccessLogStore {
     if (fs.fstatSync(fd).isFile()) return fd;
     nodeFiles.close(fd);
     throw unfit();
+  }
+
+  #openToAppend(): { fd: number; made: boolean } {
+    try {
+      return { fd: fs.openSync(this.#path, APPENDING), made: false };
+    } catch (error) {
+      if (systemCode(error) !== 'ENOENT') throw error;
+    }
+    try {
+      return { fd: fs.openSync(this.#path, APPENDING | O_CREAT | O_EXCL, 0o600), made: true };
+    } catch (error) {
+      if (systemCode(error) !== 'EEXIST') throw error;
+    }
+    // Another process has made it meanwhile.
+    return { fd: fs.openSync(this.#path, APPENDING), made: false };
+  }
+}
+
+function byteAt(fd: number, position: number): number | undefined {
+  const byte = Buffer.alloc(1);
+  return fs.readSync(fd, byte, 0, 1, position) === 1 ? byte[0] : undefined;
+}
+
+function fault(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code });
+}
+
+/** What root makes belongs to the owner of the directory, or the collector could not read it. */
+function handOver(fd: number, { uid, gid }: fs.Stats): void {
+  if (process.getuid?.() !== 0 || uid === 0) return;
+  try {
+    fs.fchownSync(fd, uid, gid);
+  } catch {
+    // A network file system that knows no root: it stays as it is.
   }
 }
 

@@ -3,8 +3,8 @@
  * segment that another hand removes or replaces is still read to its end. Everything up to the log's end is durable, so
  * a frame that does not hold is damage, and there is no tail to judge.
  */
-import type { Cursor } from '../event-log.js';
-import { StoreDamaged, type Committed, type CommittedEntry } from '../store.js';
+import type { Committed, CommittedEntry, Cursor } from '../event-log.js';
+import { StoreDamaged } from '../store.js';
 import { checksumHolds, frameCommitment, frameEnvelope, frameSequence, plausibleSize } from './frame.js';
 import type { SegmentLog } from './segment-log.js';
 
@@ -77,7 +77,10 @@ class Passage {
     if (isWhole && frameSequence(this.#window, offset) === this.sequence) return size;
     const { sequence } = this;
     const { file, offset: at } = this.log.placeOf(this.address);
-    throw new StoreDamaged({ where: `${file} at byte ${at}`, sequence }, 'a frame does not hold what was written');
+    throw new StoreDamaged(
+      { where: `${file} at byte ${at}`, sequence },
+      'a frame does not hold what was written',
+    );
   }
 
   #move(): void {
@@ -93,7 +96,7 @@ export class CommittedEntries implements Committed {
     return this.log.nextSequence - 1;
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await -- the page cache answers at once; a database would not.
+  // eslint-disable-next-line @typescript-eslint/require-await -- the page cache needs no wait; a database would.
   async *pass(from: Cursor): AsyncGenerator<Iterable<CommittedEntry>, Cursor> {
     // Nothing is behind the log's end, and nothing has to be looked up for it.
     if (from.sequence >= this.log.nextSequence) return from;

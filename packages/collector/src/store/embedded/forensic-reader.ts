@@ -50,7 +50,7 @@ export interface Question {
   readonly sequence: number;
 }
 
-export type LogItem = WholeFrame | Rest | Question;
+type LogItem = WholeFrame | Rest | Question;
 /** Answers are of use to questions alone. */
 type Items<Returned = void> = Generator<LogItem, Returned, boolean | undefined>;
 

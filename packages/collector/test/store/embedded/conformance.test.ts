@@ -2,19 +2,25 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
+import { AccessLogFile } from '../../../src/store/embedded/access-log-file.js';
 import { nodeFiles } from '../../../src/files.js';
 import { frameSequence } from '../../../src/store/embedded/frame.js';
 import { readFrames } from '../../../src/store/embedded/log-frames.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
 import { listSegments, SEGMENT_HEADER_BYTES } from '../../../src/store/embedded/segment.js';
+import { TreeFiles } from '../../../src/store/embedded/tree-files.js';
+import { accessLogConformance } from '../access-log-conformance.js';
 import { storeConformance } from '../store-conformance.js';
+import { committedConformance, treeConformance } from '../tree-conformance.js';
 import { flipBit } from './filled-directory.js';
+
+const directoryFor = (what: string) => fs.mkdtempSync(path.join(os.tmpdir(), `collector-${what}-`));
 
 for (const segmentBytes of [64 << 10, 4 << 20]) {
   storeConformance({
     name: `the embedded store with segments of ${segmentBytes >> 10} KiB`,
     makePlace: () => {
-      const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-store-'));
+      const directory = directoryFor('store');
       return Promise.resolve({
         open: () =>
           EmbeddedStore.open({
@@ -44,3 +50,45 @@ function spoil(directory: string, sequence: number): () => void {
   }
   throw new Error(`there is no entry ${sequence}`);
 }
+for (const segmentBytes of [64 << 10, 4 << 20]) {
+  committedConformance({
+    name: `what the embedded store has committed, in segments of ${segmentBytes >> 10} KiB`,
+    async open() {
+      const directory = directoryFor('committed');
+      const onTrouble = (what: string, error: unknown) => {
+        throw new Error(what, { cause: error });
+      };
+      const store = await EmbeddedStore.open({ directory, segmentBytes, onTrouble });
+      return {
+        ...{ store, committed: store.committed },
+        async close() {
+          await store.close();
+          fs.rmSync(directory, { recursive: true });
+        },
+      };
+    },
+  });
+}
+
+treeConformance({
+  name: 'the tree in files',
+  makePlace() {
+    const directory = directoryFor('tree');
+    return {
+      open: () => Promise.resolve(TreeFiles.open(directory, nodeFiles)),
+      read: () => TreeFiles.read(directory, nodeFiles),
+      remove: () => fs.promises.rm(directory, { recursive: true }),
+    };
+  },
+});
+
+accessLogConformance({
+  name: 'the access log in a file',
+  makePlace() {
+    const directory = directoryFor('access-log');
+    return {
+      open: () => new AccessLogFile(directory),
+      remove: () => fs.rmSync(directory, { recursive: true }),
+    };
+  },
+});

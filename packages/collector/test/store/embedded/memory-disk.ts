@@ -39,7 +39,7 @@ export const TREE_OPERATIONS = [
   'datasyncLater',
   'replace',
 ] as const satisfies readonly (keyof Files)[];
-export type Operation = (typeof OPERATIONS)[number] | (typeof TREE_OPERATIONS)[number] | 'appendLine';
+export type Operation = (typeof OPERATIONS)[number] | (typeof TREE_OPERATIONS)[number];
 
 /** `before`: nothing has happened. `after`: all of it has, and the call fails all the same. `partly`: half of it. */
 export type Manner = 'before' | 'partly' | 'after';
@@ -227,12 +227,6 @@ export class MemoryDisk {
         },
       );
     },
-    appendLine: (file, line) =>
-      this.#do(
-        'appendLine',
-        () => this.#append(file, `${line}\n`).flush(),
-        () => this.#append(file, line.slice(0, line.length >> 1)),
-      ),
     createZeroed: async (file, size) => {
       // Not at once, as with a real disk.
       await Promise.resolve();
@@ -357,14 +351,6 @@ export class MemoryDisk {
     const fits = source.length - over;
     if (fits > 0) inode.write(source.subarray(0, fits), position);
     if (fits < source.length) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' });
-  }
-
-  #append(file: string, text: string): Inode {
-    const inode = this.#names.get(file) ?? this.#create(file);
-    this.#durableNames.set(file, inode);
-    const torn = inode.bytes.length > 0 && inode.bytes.at(-1) !== 0x0a;
-    inode.write(Buffer.from(`${torn ? '\n' : ''}${text}`), inode.bytes.length);
-    return inode;
   }
 
   #createZeroed(file: string, size: number): void {

@@ -108,7 +108,8 @@ function contents(numbers: ReportNumbers, command: RunsCommand): Html {
   const shown = numbers.models.slice(0, MOST_MODELS);
   const ends = stepEnds(numbers);
   const { unit } = numbers.steps;
-  const lists = (groups: readonly ListedGroup[], id: string) => runCommands(numbers, groups, { id, command });
+  const lists = (groups: readonly ListedGroup[], id: string) =>
+    folded('How to list the runs behind these numbers', runCommands(numbers, groups, { id, command }));
   return html`${summary(numbers, command)}
     <nav aria-label="Parts of the report">
       <ul>
@@ -186,6 +187,14 @@ function summary(numbers: ReportNumbers, command: RunsCommand): Html {
           </section>`
     }
     ${runCommands(numbers, [{ name: 'all runs', numbers: all }], { id: 'commands', command })}`;
+}
+
+function folded(summary: string, inner: Html): Html {
+  if (inner === NOTHING) return NOTHING;
+  return html`<details>
+    <summary>${summary}</summary>
+    ${inner}
+  </details>`;
 }
 
 /** @param lists the table of commands for some groups. */

@@ -1,0 +1,166 @@
+/** What every driver of the tree, and of what feeds it, must do (src/store/tree-store.ts, store.ts), as one suite. */
+import { randomBytes } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { BEGINNING, type Committed, type Cursor } from '../../src/store/event-log.js';
+import type { Store } from '../../src/store/store.js';
+import { HeadMoved, type TreeReader, type TreeStore } from '../../src/store/tree-store.js';
+import { candidate, envelopeOf, type Made } from './candidate.js';
+
+/** One place where a tree can be kept, empty at first. */
+interface TreePlace {
+  open(): Promise<TreeStore>;
+  /** Beside the one that is open. */
+  read(): TreeReader;
+  remove(): Promise<void>;
+}
+
+export interface TreeDriver {
+  readonly name: string;
+  makePlace(): TreePlace;
+}
+
+export function treeConformance(driver: TreeDriver): void {
+  describe(driver.name, () => {
+    let place: TreePlace;
+    let tree: TreeStore;
+
+    beforeEach(async () => {
+      place = driver.makePlace();
+      tree = await place.open();
+    });
+    afterEach(async () => {
+      await tree.close();
+      await place.remove();
+    });
+
+    test('gives back the hashes of each level, also after it was closed, and no more than are there', async () => {
+      const [leaves, nodes] = [randomBytes(300 * 32), randomBytes(32)];
+      await tree.put(0, 0, leaves.subarray(0, 200 * 32));
+      await tree.put(0, 200, leaves.subarray(200 * 32));
+      await tree.put(1, 0, nodes);
+      await tree.flush();
+      const check = async (reader: TreeReader) => {
+        expect((await reader.hashes(0, 0, 300)).equals(leaves)).toBe(true);
+        expect(await reader.hashes(0, 299, 5)).toEqual(leaves.subarray(299 * 32));
+        expect(await reader.hashes(1, 0, 9)).toEqual(nodes);
+        expect(await reader.hashes(2, 0, 1)).toHaveLength(0);
+        expect([await reader.hashCount(0), await reader.hashCount(1), await reader.hashCount(2)]).toEqual([
+          300, 1, 0,
+        ]);
+      };
+      await check(tree);
+      await tree.close();
+      tree = await place.open();
+      await check(tree);
+      const beside = place.read();
+      await check(beside);
+      await beside.close();
+    });
+
+    test('puts hashes over those that are there', async () => {
+      await tree.put(0, 0, randomBytes(10 * 32));
+      const over = randomBytes(4 * 32);
+      await tree.put(0, 3, over);
+      await tree.flush();
+      expect((await tree.hashes(0, 3, 4)).equals(over)).toBe(true);
+      expect(await tree.hashCount(0)).toBe(10);
+    });
+
+    test('gives out hashes in memory of the caller’s own', async () => {
+      const hashes = randomBytes(64);
+      await tree.put(0, 0, hashes);
+      (await tree.hashes(0, 0, 2)).fill(0);
+      expect((await tree.hashes(0, 0, 2)).equals(hashes)).toBe(true);
+    });
+
+    test('[R-1010] swaps the head only for the one that is expected, and else changes nothing', async () => {
+      expect(await tree.head()).toBeUndefined();
+      await expect(tree.swapHead('never there\n', 'one\n')).rejects.toThrow(HeadMoved);
+      expect(await tree.head()).toBeUndefined();
+      await tree.swapHead(undefined, 'one\n');
+      await expect(tree.swapHead(undefined, 'other\n', 7)).rejects.toThrow(HeadMoved);
+      await tree.swapHead('one\n', 'two\n', 2);
+      await tree.swapHead('two\n', 'two\n', 2);
+      await expect(tree.swapHead('one\n', 'three\n')).rejects.toThrow(HeadMoved);
+      expect(await tree.head()).toBe('two\n');
+      await tree.close();
+      tree = await place.open();
+      expect([await tree.head(), await place.read().head()]).toEqual(['two\n', 'two\n']);
+    });
+  });
+}
+
+export interface CommittedDriver {
+  readonly name: string;
+  open(): Promise<{ store: Store; committed: Committed; close(): Promise<void> }>;
+}
+
+async function passed(committed: Committed, from: Cursor): Promise<{ leaves: string[]; end: Cursor }> {
+  const leaves: string[] = [];
+  const batches = committed.pass(from);
+  for (;;) {
+    const next = await batches.next();
+    if (next.done === true) return { leaves, end: next.value };
+    for (const { sequence, envelope, commitment } of next.value)
+      leaves.push(`${sequence} ${envelope.toString('hex')} ${commitment.toString('hex')}`);
+  }
+}
+
+export function committedConformance(driver: CommittedDriver): void {
+  describe(driver.name, () => {
+    let opened: Awaited<ReturnType<CommittedDriver['open']>>;
+    beforeEach(async () => {
+      opened = await driver.open();
+    });
+    afterEach(() => opened.close());
+
+    const expected = (events: readonly Made[], from = 1) =>
+      events
+        .map((event, i) => {
+          const commitment = Buffer.from(event.commitment).toString('hex');
+          return `${i + 1} ${envelopeOf(event).toString('hex')} ${commitment}`;
+        })
+        .slice(from - 1);
+
+    test('[R-901] passes every accepted entry once, in order, from any cursor on', async () => {
+      const { store, committed } = opened;
+      expect(committed.entries).toBe(0);
+      expect(await passed(committed, BEGINNING)).toMatchObject({ leaves: [], end: { sequence: 1 } });
+      const events = Array.from({ length: 2500 }, (_, i) =>
+        candidate({ body: { i, filler: 'x'.repeat(i % 700 === 0 ? 300_000 : i % 90) } }),
+      );
+      let cursor: Cursor = BEGINNING;
+      for (let from = 0; from < events.length; from += 400) {
+        const batch = events.slice(from, from + 400);
+        // Repeats are no entries.
+        await store.append([...batch, ...batch.slice(0, 3)]);
+        const { leaves, end } = await passed(committed, cursor);
+        expect(leaves).toEqual(expected(events.slice(0, from + 400), from + 1));
+        cursor = end;
+      }
+      expect(committed.entries).toBe(events.length);
+      // Without the hint of a pass, as after a start.
+      for (const sequence of [1, 2, 1025, 2500, 2501]) {
+        const { leaves, end } = await passed(committed, { sequence, at: 0 });
+        expect(leaves).toEqual(expected(events, sequence));
+        expect(end.sequence).toBe(2501);
+      }
+    });
+
+    test('passes what was durable when it began, and not what is stored meanwhile', async () => {
+      const { store, committed } = opened;
+      const events = Array.from({ length: 3000 }, () => candidate());
+      for (let from = 0; from < 2000; from += 1000) await store.append(events.slice(from, from + 1000));
+      const batches = committed.pass(BEGINNING);
+      const sequences: number[] = [];
+      let isFirst = true;
+      for await (const batch of batches) {
+        for (const { sequence } of batch) sequences.push(sequence);
+        if (isFirst) await store.append(events.slice(2000));
+        isFirst = false;
+      }
+      expect(sequences).toEqual(Array.from({ length: 2000 }, (_, i) => i + 1));
+      expect(committed.entries).toBe(3000);
+    });
+  });
+}
