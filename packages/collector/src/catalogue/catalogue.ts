@@ -374,10 +374,12 @@ export class Catalogue {
   /** The models of all records, and the versions of each: null where a record of it says none. */
   models(): { readonly model: string; readonly version: string | null }[] {
     return this.#ask(() =>
-      this.#all('SELECT DISTINCT model, version FROM run WHERE model IS NOT NULL').map(([model, version]) => ({
-        model: this.#name(Number(model)),
-        version: version === null ? null : this.#name(Number(version)),
-      })),
+      this.#all('SELECT DISTINCT model, version FROM run WHERE model IS NOT NULL').map(
+        ([model, version]) => ({
+          model: this.#name(Number(model)),
+          version: version === null ? null : this.#name(Number(version)),
+        }),
+      ),
     );
   }
 

@@ -19,8 +19,8 @@ export interface RecordSelection {
   readonly until?: number | undefined;
   /** By which `since` and `until` are meant; `received` when it is not given. */
   readonly clock?: 'received' | 'sender' | undefined;
-  /** `log`: by the sequence of the first event. `sender`: by when it began by the sender's clock. */
-  readonly order?: 'log' | 'sender' | undefined;
+  /** `log`: by the sequence of the first event. `sender`: by when it began by the sender's clock. `any` takes the least time. */
+  readonly order?: 'log' | 'sender' | 'any' | undefined;
 }
 
 export interface RowSource {
@@ -32,6 +32,13 @@ export interface RowSource {
 const PAGE_ROWS = 1024;
 /** Fewer that have changed are found by the index of the last sequences; of more, all rows are gone through. */
 const FEW_CHANGED = 16_384;
+
+/** What the rows are ordered by, and where SQLite finds them in that order. */
+const ORDERS = {
+  log: ['run.first_sequence', 'INDEXED BY run_first'],
+  sender: ['run.began_sender', 'INDEXED BY run_sender'],
+  any: ['run.id', 'NOT INDEXED'],
+} as const;
 
 interface Terms {
   readonly where: string;
@@ -51,21 +58,23 @@ export function* recordPages(
 ): Generator<readonly Row[]> {
   const terms = termsOf(source, selection);
   if (terms === undefined) return;
-  const key = selection.order === 'sender' ? 'run.began_sender' : 'run.first_sequence';
+  const [key, index] = ORDERS[selection.order ?? 'log'];
   const select = `SELECT ${key}, run.id, ${columns} FROM run`;
-  const above = 'LEFT JOIN run AS above ON above.id = run.parent';
+  const above = columns.includes('above.') ? 'LEFT JOIN run AS above ON above.id = run.parent' : '';
   const one = oneIndex(source, selection);
   if (one !== undefined) {
     const sql = `${select} INDEXED BY ${one} ${above} WHERE ${terms.where} ORDER BY ${key}, run.id`;
     yield source.all(sql, ...terms.values);
     return;
   }
-  const index = selection.order === 'sender' ? 'run_sender' : 'run_first';
-  const sql = `${select} INDEXED BY ${index} ${above} WHERE (${key}, run.id) > (?, ?) AND ${terms.where}
-    ORDER BY ${key}, run.id LIMIT ${PAGE_ROWS}`;
+  const paged = (after: string) =>
+    `${select} ${index} ${above} WHERE ${after} AND ${terms.where} ORDER BY ${key}, run.id LIMIT ${PAGE_ROWS}`;
+  // Senders may give many the same time: by both at a time, SQLite would go through all of these for each page.
+  const [same, next] = [paged(`${key} = ? AND run.id > ?`), paged(`${key} > ?`)];
   let [at, id]: [SQLInputValue, SQLInputValue] = [Number.MIN_SAFE_INTEGER, 0];
   for (;;) {
-    const page = source.all(sql, at, id, ...terms.values);
+    let page = source.all(same, at, id, ...terms.values);
+    if (page.length === 0) page = source.all(next, at, ...terms.values);
     const last = page.at(-1);
     if (last === undefined) return;
     yield page;
@@ -124,7 +133,9 @@ function modelTerms(source: RowSource, model: string): Terms {
     const text = model.slice(at + 1);
     const version = source.nameId(text);
     if (id === undefined || (text !== '' && version === undefined)) continue;
-    terms.push(`run.model = ? AND ${text === '' ? '(run.version IS NULL OR run.version = ?)' : 'run.version = ?'}`);
+    terms.push(
+      `run.model = ? AND ${text === '' ? '(run.version IS NULL OR run.version = ?)' : 'run.version = ?'}`,
+    );
     values.push(id, version ?? null);
   }
   return { where: terms.join(' OR '), values };

@@ -60,7 +60,9 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
     throw usage(`--partition: ${JSON.stringify(partition)} is not day`);
   if (partition !== undefined && out === undefined) throw usage('--partition: --out has to name a directory');
   if (options.clock !== undefined && (since ?? until ?? partition) === undefined)
-    throw usage('--clock: says by which clock --since, --until and --partition are meant, and none of them is there');
+    throw usage(
+      '--clock: says by which clock --since, --until and --partition are meant, and none of them is there',
+    );
   return {
     selection,
     format: formatFrom(options, onTerminal),

@@ -42,5 +42,4 @@ export interface Question {
 
 /** From the thread. */
 export type Answer =
-  | { readonly questions: readonly Question[] }
-  | { readonly pieces: readonly PlacedPiece[] };
+  { readonly questions: readonly Question[] } | { readonly pieces: readonly PlacedPiece[] };

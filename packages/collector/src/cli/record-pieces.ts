@@ -51,12 +51,10 @@ export class PieceMaker {
   }
 }
 
-/** The UTC day on which a record began by a clock. */
+/** The UTC day on which a record began by a clock; that of receipt where no year of four digits has it. */
 function dayOf({ metadata, start }: AssembledRun, clock: Clock | undefined): string {
   if (clock === undefined) return '';
-  const began =
-    clock === 'received'
-      ? metadata.first_received_at
-      : new Date(beganBySender(metadata.events, start)).toISOString();
-  return began.slice(0, began.indexOf('T'));
+  const days = clock === 'sender' ? [new Date(beganBySender(metadata.events, start)).toISOString()] : [];
+  const began = days.find((day) => /^\d{4}-/.test(day) && !day.startsWith('0000'));
+  return (began ?? metadata.first_received_at).slice(0, 'YYYY-MM-DD'.length);
 }

@@ -1,6 +1,5 @@
 /** The thread that makes records and pieces of files of them: several can do so beside each other (record-threads.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
-import { nodeFiles } from '../files.js';
 import { unpackEntries } from '../catalogue/catalogue.js';
 import { assembleRun } from '../records/assemble.js';
 import type { EventBody } from '../records/event-body.js';

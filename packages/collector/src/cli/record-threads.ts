@@ -136,7 +136,8 @@ async function first(waiting: Promise<Made>[], signal: AbortSignal): Promise<Mad
 class RecordThread {
   readonly #worker: Worker;
   /** Who waits for what it was told to make, in the order of the jobs. */
-  readonly #waiting: { resolve: (made: readonly PlacedPiece[]) => void; reject: (error: unknown) => void }[] = [];
+  readonly #waiting: { resolve: (made: readonly PlacedPiece[]) => void; reject: (error: unknown) => void }[] =
+    [];
   #failure: Error | undefined;
   #answered: Promise<void> = Promise.resolve();
 
@@ -192,7 +193,7 @@ class RecordThread {
 }
 
 /** An error that came from a thread has lost its class. */
-export function revived(error: Error): Error {
+function revived(error: Error): Error {
   if (error.name !== 'StoreDamaged' || !('place' in error)) return error;
   return Object.assign(new StoreDamaged(error.place as StoreDamaged['place'], ''), {
     message: error.message,

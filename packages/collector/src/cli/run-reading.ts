@@ -87,7 +87,8 @@ export async function* recordsIn(
   for (const page of source.catalogue.placed(selection)) {
     const runs = page.map((record) => ({ record, places: unpackEntries(record.chunks()) }));
     for (const window of windowsOf(runs)) {
-      const linksAt = (run: number, events: readonly RunEvent[]) => linksOf(source, window[run]?.record, events);
+      const linksAt = (run: number, events: readonly RunEvent[]) =>
+        linksOf(source, window[run]?.record, events);
       yield* await recordsOf(source.log, window, linksAt);
     }
   }

@@ -225,9 +225,7 @@ class Listing {
       ...(model !== undefined && isUnknown({ models }) && { model }),
     };
     return [
-      ...(Object.keys(guessed).length > 0
-        ? unknownNames(catalogue, guessed)
-        : []),
+      ...(Object.keys(guessed).length > 0 ? unknownNames(catalogue, guessed) : []),
       ...says('target', target, { target }),
       ...says('user', user, { user }),
       ...says('application', application, { application }),

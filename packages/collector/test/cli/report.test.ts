@@ -142,7 +142,7 @@ describe('collector report [R-715]', () => {
     expect(unknown.code).toBe(0);
     expect(unknown.stderr.split('\n').slice(0, 2)).toEqual([
       'collector: warning: no event names the organisation "ward-8"; did you mean "ward-7"?',
-      'collector: warning: no event names the model "sepsis-risk@4.3.0"; did you mean "sepsis-risk@4.2.0"?',
+      'collector: warning: no run is of the model "sepsis-risk@4.3.0"; did you mean "sepsis-risk@4.2.0"?',
     ]);
     expect(fs.readFileSync(out, 'utf8')).toContain('There is no run in this period.');
     // Known, only not of this period.
@@ -193,12 +193,23 @@ describe('collector report [R-715]', () => {
     expect(fs.readdirSync(scratch)).toEqual(['data']);
   });
 
+  test('[R-1062] is counted from the catalogue, and reads no event for it', async () => {
+    await fill(Array.from({ length: 400 }, (_, i) => odd(i + 1, 'outcome', { run: 1000 + (i % 150) })));
+    const whole = await report('--json');
+    fs.rmSync(out);
+    flipBit(segmentPaths(dataDir)[1] ?? '', 9000);
+    const again = await report('--json');
+    expect(again.code, again.stderr).toBe(0);
+    const numbers = ({ stdout }: typeof whole) => ({ ...(JSON.parse(stdout) as object), made_at: '' });
+    expect(numbers(again)).toEqual(numbers(whole));
+  });
+
   test('leaves nothing behind when a signal ends it', async () => {
     await fill(Array.from({ length: 12_000 }, (_, i) => odd(i + 1, 'outcome', { run: 100_000 + i })));
     const temporary = path.join(scratch, 'temporary');
     fs.mkdirSync(temporary);
     const command = launch(['report', '--data-dir', dataDir, '--out', out, '--temp-dir', temporary]);
-    while (fs.readdirSync(temporary).length === 0) await sleep(2);
+    while (!fs.existsSync(path.join(dataDir, 'catalogue'))) await sleep(2);
     command.process.kill('SIGTERM');
     await once(command.process, 'exit');
     expect(await command.exited, command.output.stderr).toBe(130);

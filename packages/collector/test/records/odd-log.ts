@@ -3,7 +3,7 @@ import { EVENT_KINDS, type ClinicalRecord, type EventKind } from '@clinical-even
 import fc from 'fast-check';
 import { assembleRecord } from '../../src/records/assemble.js';
 import { inCanonicalOrder } from '../../src/records/canonical-order.js';
-import type { RunLinks } from '../../src/records/nesting.js';
+import type { RunLinks } from '../../src/records/record-metadata.js';
 import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
 import { candidate, type Made } from '../store/candidate.js';
 import { storedEvents } from '../store/embedded/filled-directory.js';

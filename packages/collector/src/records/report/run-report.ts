@@ -45,7 +45,6 @@ type EventsBySteps = Readonly<Record<EventKind, number[]>>;
 
 export class RunReport {
   readonly steps: PeriodSteps;
-  readonly all: RunTally;
   /** Of the models and versions that were one too many to be told apart. */
   readonly untold: RunTally;
   /** Runs that began before the period, or after it, and have events in it. */
@@ -67,7 +66,6 @@ export class RunReport {
 
   constructor(readonly period: ReportPeriod) {
     this.steps = stepsOf(period.since, period.until);
-    this.all = this.#tally();
     this.untold = this.#tally();
     this.eventsBySteps = this.#bySteps();
     this.eventsOfNoRun = this.#bySteps();
@@ -76,6 +74,14 @@ export class RunReport {
   /** In the order of their first run. */
   get versions(): Iterable<VersionTally> {
     return this.#told;
+  }
+
+  /** Of all runs, as they are told now. */
+  get all(): RunTally {
+    const all = this.#tally();
+    for (const { tally } of this.#told) all.merge(tally);
+    all.merge(this.untold);
+    return all;
   }
 
   /** How many steps are left out at the beginning. */
@@ -101,11 +107,9 @@ export class RunReport {
     const organisation = this.#organisation(run.organisation);
     organisation.events += events;
     if (begins) organisation.runs++;
-    const step = stepAt(this.steps, began);
-    for (const tally of [this.all, this.#tallyOf(run)]) {
-      tally.events += events;
-      if (begins) tally.addRun(run, clock, step, asOf);
-    }
+    const tally = this.#tallyOf(run);
+    tally.events += events;
+    if (begins) tally.addRun(run, clock, stepAt(this.steps, began), asOf);
   }
 
   /** @returns how many are of the period. */
@@ -160,7 +164,8 @@ export class RunReport {
     const known = versions?.get(version);
     if (known !== undefined) return known.tally;
     if (this.#told.length === MOST_VERSIONS) return this.untold;
-    if (versions === undefined) this.#versions.set(modelId, (versions = new Map<string | null, VersionTally>()));
+    if (versions === undefined)
+      this.#versions.set(modelId, (versions = new Map<string | null, VersionTally>()));
     const tally = this.#tally();
     const made = { modelId, version, tally };
     versions.set(version, made);

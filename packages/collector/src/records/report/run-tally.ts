@@ -27,6 +27,7 @@ type Moment = Readonly<Record<Clock, number>>;
 /** What is counted of a record, as the catalogue has it (catalogue/run-summary.ts). */
 export interface CountedRun {
   readonly organisation: string;
+  readonly counts: Readonly<Record<EventKind, number>>;
   /** False for a record without a run. */
   readonly isRun: boolean;
   readonly began: Moment;
@@ -112,23 +113,28 @@ export class RunTally {
     const age = Math.max(0, asOf - began) / DAY_MS;
     if (outcome === undefined) this.waiting.addNone(age);
     else this.waiting.addOutcome((outcome - began) / DAY_MS);
-    const ages = this.byAge[AGES.findIndex((end) => age < end)];
-    if (ages !== undefined) {
-      ages.runs++;
-      if (outcome === undefined) ages.without++;
-    }
-    for (const [i, days] of WAITS.entries()) {
-      const wait = this.byWait[i];
-      if (wait === undefined || age < days) continue;
-      wait.runs++;
-      if (outcome !== undefined && outcome - began < days * DAY_MS) wait.known++;
-    }
-    this.#addFeedback(run);
+    this.#addAge(age, outcome === undefined ? Infinity : (outcome - began) / DAY_MS);
+    if (run.counts['user-feedback'] > 0) this.#addFeedback(run);
     if (run.latencyMs !== null) this.latency.add(run.latencyMs);
     this.#addCall(run.call);
     if (run.numbersInText > 0) this.numbersInText++;
     if (run.conflicts.length > 0) this.contradictory++;
     for (const conflict of run.conflicts) this.conflicts.add(conflict);
+  }
+
+  /** @param wait until the first outcome, in days as the age; infinite when there is none. */
+  #addAge(age: number, wait: number): void {
+    let at = 0;
+    for (; at < WAITS.length && age >= (WAITS[at] ?? 0); at++) {
+      const waits = this.byWait[at];
+      if (waits === undefined) continue;
+      waits.runs++;
+      if (wait < (WAITS[at] ?? 0)) waits.known++;
+    }
+    const ages = this.byAge[at];
+    if (ages === undefined) return;
+    ages.runs++;
+    if (wait === Infinity) ages.without++;
   }
 
   merge(other: RunTally): void {

@@ -6,7 +6,7 @@ import type { ClinicalRecord, EventKind } from '@clinical-events/protocol';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { assembleRecord } from '../../../src/records/assemble.js';
-import type { RunLinks } from '../../../src/records/nesting.js';
+import type { RunLinks } from '../../../src/records/record-metadata.js';
 import { anyRun, ELSEWHERE, NOWHERE } from '../any-run.js';
 import { eventFromText, id, RUN } from '../run-events.js';
 

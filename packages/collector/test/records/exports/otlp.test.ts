@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { assembleRecord } from '../../../src/records/assemble.js';
 import { otlp } from '../../../src/records/exports/otlp.js';
-import { UNLINKED } from '../../../src/records/nesting.js';
+import { UNLINKED } from '../../../src/records/record-metadata.js';
 import { event, fullRun, id, RUN } from '../run-events.js';
 import { anyRecord, PROSE, says } from './any-record.js';
 import { throughProtobuf } from './otlp-reader.js';

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { runsRequestFrom, type RunsOptions, type RunsRequest } from '../../../src/cli/run-arguments.js';
 import { reportPage } from '../../../src/records/report/page/report-page.js';
 import type { ReportNumbers } from '../../../src/records/report/report-numbers.js';
-import { momentsOf } from '../../../src/records/report/run-moments.js';
+import type { Clock } from '../../../src/records/report/run-moments.js';
 import { MARCH, reported, runOf, SECRETS, type WantedRun } from './report-runs.js';
 
 /** Two versions of a model, the newer one contradicted far more often. */
@@ -176,9 +176,15 @@ describe('the page of a report [R-715]', () => {
 });
 
 /** Whether `collector runs` lists the record for these options. */
+function beganOf({ metadata }: ClinicalRecord, clock: Clock): number {
+  if (clock === 'received') return Date.parse(metadata.first_received_at);
+  const start = metadata.events.find(({ kind }) => kind === 'inference-start');
+  return Date.parse(start?.timestamp ?? metadata.first_timestamp ?? '');
+}
+
 function isListed(record: ClinicalRecord, { filter }: RunsRequest): boolean {
   const { completeness, conflicts, call } = record.metadata;
-  const { began } = momentsOf(record, filter.clock);
+  const began = beganOf(record, filter.clock);
   const last = record.outcomes.at(-1)?.outcome['outcome_type'];
   const version = record.model?.model_version ?? call?.response_model ?? '';
   const { since = -Infinity, until = Infinity, outcome, models, level } = filter;

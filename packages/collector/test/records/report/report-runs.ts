@@ -1,8 +1,11 @@
 /** Runs for the tests of reports: as records, from events that say everything that a report must not show. */
 import type { ClinicalRecord } from '@clinical-events/protocol';
-import { assembleRecord } from '../../../src/records/assemble.js';
+import { summaryOf } from '../../../src/catalogue/run-summary.js';
+import { assembleRecord, assembleRun } from '../../../src/records/assemble.js';
 import { numbersOf, type ReportNumbers } from '../../../src/records/report/report-numbers.js';
 import { RunReport, type ReportPeriod } from '../../../src/records/report/run-report.js';
+import type { CountedRun } from '../../../src/records/report/run-tally.js';
+import type { RunEvent } from '../../../src/records/run-event.js';
 import { event, id } from '../run-events.js';
 
 const DAY = 86_400_000;
@@ -40,6 +43,22 @@ export const SECRETS = [
 ];
 
 export function runOf(wanted: WantedRun): ClinicalRecord {
+  return assembleRecord(eventsOf(wanted));
+}
+
+/** As the catalogue has it. */
+function countedOf(wanted: WantedRun): CountedRun {
+  const events = eventsOf(wanted);
+  return {
+    ...summaryOf(assembleRun(events)),
+    eachEvent(visit) {
+      for (const { event, body } of events)
+        visit(event.kind, event.receivedAt, body && Date.parse(body.timestamp));
+    },
+  };
+}
+
+function eventsOf(wanted: WantedRun): RunEvent[] {
   const { n, day = 0, late = 0, organisation = 'default', after = 2, latencyMs = 500 } = wanted;
   const start = Date.UTC(2026, 2, 1, 8) + day * DAY;
   const run = wanted.ofNoRun ? null : id(n);
@@ -65,8 +84,8 @@ export function runOf(wanted: WantedRun): ClinicalRecord {
   const system_metadata = { instrumentation: { by: 'openai', attempt: wanted.attempt } };
   const captured = { artifact_type: 'other', artifact_uri: 'urn:x:1', ...wanted.ended };
   const { outcomes = [], feedback = [] } = wanted;
-  if (wanted.ofNoRun) return assembleRecord([made('outcome', start, {})]);
-  const events = [
+  if (wanted.ofNoRun) return [made('outcome', start, {})];
+  return [
     ...(wanted.withoutStart ? [] : [made('inference-start', start, { model_instance: model })]),
     wanted.ended === undefined
       ? made('human-output', start + latencyMs, {})
@@ -80,7 +99,6 @@ export function runOf(wanted: WantedRun): ClinicalRecord {
       made('user-feedback', start + 1000, { feedback: { ...said, comment: 'They said' } }),
     ),
   ];
-  return assembleRecord(events);
 }
 
 export const MARCH: ReportPeriod = {
@@ -93,7 +111,7 @@ export const MARCH: ReportPeriod = {
 
 export function reported(runs: readonly WantedRun[], period: ReportPeriod = MARCH): ReportNumbers {
   const report = new RunReport(period);
-  for (const run of runs) report.add(runOf(run));
+  for (const run of runs) report.add(countedOf(run));
   return numbersOf(report, {
     madeAt: Date.UTC(2026, 3, 11),
     organisation: undefined,

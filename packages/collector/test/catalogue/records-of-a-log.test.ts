@@ -3,19 +3,14 @@ import path from 'node:path';
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import { recordsOf, windowsOf } from '../../src/records/record-windows.js';
-import { LogPass, type PassSettings } from '../../src/records/log-pass.js';
-import { sortShare, type GroupElsewhere } from '../../src/records/group-maker.js';
-import type { SortSettings } from '../../src/records/run-sorter.js';
-import { RunGroups, type RunSelection } from '../../src/records/run-groups.js';
+import type { RecordSelection } from '../../src/catalogue/catalogue.js';
+import { recordsIn } from '../../src/cli/run-reading.js';
 import { toJson } from '../../src/records/raw-json.js';
-import type { LogPart } from '../../src/store/event-places.js';
-import { nodeFiles } from '../../src/files.js';
-import { LogPlaces, type PlacesShare } from '../../src/store/embedded/log-places.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';
-import { naiveRecords, oddLog, stored, type OddEvent } from './odd-log.js';
-import { id } from './run-events.js';
+import { naiveRecords, oddLog, stored, type OddEvent } from '../records/odd-log.js';
+import { id } from '../records/run-events.js';
+import { catalogueIn, emptyDirectory, withLog } from './made-catalogue.js';
 
 let scratch: string;
 
@@ -34,49 +29,34 @@ async function directoryOf(events: readonly OddEvent[], batch = 3): Promise<stri
   return directory;
 }
 
-interface Grouped {
+interface Made {
   readonly records: ClinicalRecord[];
   readonly next: number;
 }
 
-/** Passes parts, and sorts shares, as threads do. */
-function elsewhere(dataDir: string, share: PlacesShare): GroupElsewhere {
-  const passed = async (part: LogPart, number: number, settings: PassSettings) => {
-    const log = LogPlaces.beside(dataDir, nodeFiles, share);
-    const made = await new LogPass(number, settings).run(log, part, () => undefined);
-    await log.close();
-    return structuredClone(made);
-  };
-  const sorted = async (files: readonly number[], settings: SortSettings) => {
-    const log = LogPlaces.beside(dataDir, nodeFiles, share);
-    const made = await sortShare(log, files, settings);
-    await log.close();
-    return structuredClone(made);
-  };
-  return {
-    threads: 2,
-    sort: (shares, settings) => shares.map((files) => sorted(files, structuredClone(settings))),
-    pass: (parts, settings) => parts.map((part, number) => passed(part, number, structuredClone(settings))),
-  };
+/** The records of a directory as commands make them. */
+async function made(dataDir: string, selection: RecordSelection = {}): Promise<Made> {
+  const { all, next } = await madeOfEach(dataDir, [selection]);
+  return { records: all[0] ?? [], next };
 }
 
-/** The records of a directory as the command makes them, with several files for so little. */
-async function grouped(dataDir: string, selection: RunSelection = {}): Promise<Grouped> {
-  const log = new LogPlaces(dataDir, nodeFiles);
-  const own = fs.mkdtempSync(path.join(scratch, 'grouping-'));
-  try {
-    const options = { scratch: own, bytesPerFile: 2 << 10, elsewhere: elsewhere(dataDir, log.share) };
-    const groups = await RunGroups.of(log, selection, options);
-    const records: ClinicalRecord[] = [];
-    for (const window of windowsOf(groups.runs())) {
-      records.push(...(await recordsOf(log, window, (run) => groups.linksOf(window[run]))));
+function madeOfEach(
+  dataDir: string,
+  selections: readonly RecordSelection[],
+): Promise<{ readonly all: ClinicalRecord[][]; readonly next: number }> {
+  const catalogue = catalogueIn(emptyDirectory(scratch, 'catalogue'));
+  return withLog(dataDir, async (log) => {
+    await catalogue.update(log);
+    const next = catalogue.cursor.sequence;
+    const all: ClinicalRecord[][] = [];
+    for (const selection of selections) {
+      const records: ClinicalRecord[] = [];
+      for await (const record of recordsIn({ catalogue, log }, selection)) records.push(record);
+      all.push(records);
     }
-    expect(fs.readdirSync(own), 'temporary files that were left').toEqual([]);
-    expect(groups.records).toBe(records.length);
-    return { records, next: groups.nextSequence };
-  } finally {
-    await log.close();
-  }
+    catalogue.close();
+    return { all, next };
+  });
 }
 
 function keyOf({ metadata }: ClinicalRecord): string {
@@ -87,21 +67,26 @@ const byKey = (records: readonly ClinicalRecord[]) =>
   Object.fromEntries(records.map((record) => [keyOf(record), toJson(record)]));
 const naive = (dataDir: string) => byKey([...naiveRecords(dataDir).values()]);
 
+function beganBySender({ metadata }: ClinicalRecord): string {
+  const start = metadata.events.find(({ kind }) => kind === 'inference-start');
+  return start?.timestamp ?? metadata.first_timestamp ?? '';
+}
+
 function firstSequence({ metadata }: ClinicalRecord): number {
   return Math.min(...metadata.events.map(({ sequence }) => sequence));
 }
 
-test('grouping in temporary files makes the records that grouping in memory makes, oldest first [R-711]', async () => {
+test('the catalogue makes the records that grouping in memory makes, oldest first [R-711] [R-1060]', async () => {
   await fc.assert(
     fc.asyncProperty(oddLog(40), async (events) => {
       const dataDir = await directoryOf(events);
-      const { records, next } = await grouped(dataDir);
+      const { records, next } = await made(dataDir);
       expect(byKey(records)).toEqual(naive(dataDir));
       expect(next).toBe(events.length + 1);
       const order = records.map(firstSequence);
       expect(order).toEqual([...order].sort((a, b) => a - b));
     }),
-    { numRuns: 60 },
+    { numRuns: 30 },
   );
 });
 
@@ -116,14 +101,14 @@ test('an id index that is lost, or of another log, makes no difference [R-711]',
       const dataDir = await directoryOf(events);
       const expected = naive(dataDir);
       fs.rmSync(path.join(dataDir, 'index'), { recursive: true });
-      expect(byKey((await grouped(dataDir)).records)).toEqual(expected);
+      expect(byKey((await made(dataDir)).records)).toEqual(expected);
       fs.cpSync(path.join(await directoryOf(others), 'index'), path.join(dataDir, 'index'), {
         recursive: true,
       });
-      expect(byKey((await grouped(dataDir)).records)).toEqual(expected);
+      expect(byKey((await made(dataDir)).records)).toEqual(expected);
     }),
     {
-      numRuns: 15,
+      numRuns: 8,
       // The other log begins with the same event, of which it says more: its index ends within our second one.
       examples: [
         [
@@ -145,20 +130,31 @@ test('the order in which events were stored makes no difference to the records [
     );
   await fc.assert(
     fc.asyncProperty(log, fc.integer({ min: 1, max: 9 }), async ([events, shuffled], batch) => {
-      const one = await grouped(await directoryOf(events));
-      const other = await grouped(await directoryOf(shuffled, batch));
+      const one = await made(await directoryOf(events));
+      const other = await made(await directoryOf(shuffled, batch));
       expect(withoutSequences(other.records)).toEqual(withoutSequences(one.records));
     }),
-    { numRuns: 25 },
+    { numRuns: 12 },
   );
 });
 
 test('what is asked for is what all records have that fit [R-711]', async () => {
   const day = Date.UTC(2026, 2, 3);
+  const at = (second: number) => Date.UTC(2026, 2, 2, 8, 31, second);
   const all = [
     { selection: { recordId: id(501) }, fits: ({ metadata }) => metadata.record_id === id(501) },
     { selection: { recordId: id(3) }, fits: ({ metadata }) => metadata.record_id === id(3) },
     { selection: { organisation: 'ward-7' }, fits: ({ metadata }) => metadata.organisation === 'ward-7' },
+    { selection: { model: 'sepsis-risk@4.2.0' }, fits: ({ model }) => model?.['model_version'] === '4.2.0' },
+    { selection: { model: 'sepsis-risk@4.3.0' }, fits: () => false },
+    {
+      selection: { isIncomplete: true },
+      fits: ({ metadata }) => metadata.completeness.level === 'incomplete',
+    },
+    {
+      selection: { clock: 'sender', since: at(2), until: at(3) },
+      fits: (record) => beganBySender(record) === '2026-03-02T08:31:02Z',
+    },
     { selection: { after: 9 }, fits: ({ metadata }) => metadata.events.some(({ sequence }) => sequence > 9) },
     {
       selection: { since: day, until: day + 86_400_000 },
@@ -171,16 +167,20 @@ test('what is asked for is what all records have that fit [R-711]', async () => 
         metadata.record_id === id(502) &&
         metadata.events.some(({ sequence }) => sequence > 4),
     },
-  ] satisfies { selection: RunSelection; fits: (record: ClinicalRecord) => boolean }[];
+  ] satisfies { selection: RecordSelection; fits: (record: ClinicalRecord) => boolean }[];
   await fc.assert(
     fc.asyncProperty(oddLog(30), async (events) => {
       const dataDir = await directoryOf(events);
       const records = [...naiveRecords(dataDir).values()];
-      for (const { selection, fits } of all) {
-        expect(byKey((await grouped(dataDir, selection)).records)).toEqual(byKey(records.filter(fits)));
+      const found = await madeOfEach(
+        dataDir,
+        all.map(({ selection }) => selection),
+      );
+      for (const [i, { fits }] of all.entries()) {
+        expect(byKey(found.all[i] ?? [])).toEqual(byKey(records.filter(fits)));
       }
     }),
-    { numRuns: 30 },
+    { numRuns: 20 },
   );
 });
 
@@ -188,39 +188,30 @@ test('each run that has changed comes once with what was told the last time [R-7
   await fc.assert(
     fc.asyncProperty(oddLog(30), fc.integer({ min: 0, max: 30 }), async (events, cut) => {
       const before = await directoryOf(events.slice(0, Math.min(cut, events.length - 1)));
-      const { next } = await grouped(before).catch(() => ({ next: 1 }));
+      const { next } = await made(before).catch(() => ({ next: 1 }));
       const dataDir = await directoryOf(events);
-      const changed = await grouped(dataDir, { after: next - 1 });
+      const changed = await made(dataDir, { after: next - 1 });
       const keys = changed.records.map(keyOf);
       expect(new Set(keys).size).toBe(keys.length);
       const expected = [...naiveRecords(dataDir).values()].filter(({ metadata }) =>
         metadata.events.some(({ sequence }) => sequence >= next),
       );
       expect(byKey(changed.records)).toEqual(byKey(expected));
-      expect((await grouped(dataDir, { after: changed.next - 1 })).records).toEqual([]);
+      expect((await made(dataDir, { after: changed.next - 1 })).records).toEqual([]);
     }),
-    { numRuns: 25 },
+    { numRuns: 12 },
   );
 });
 
-test('it can be stopped while it goes through the log [R-713]', async () => {
-  const dataDir = await directoryOf(
-    Array.from({ length: 5000 }, (_, i): OddEvent => ({
-      ...{
-        kind: 'outcome',
-        n: i + 1,
-        organisation: 'default',
-        run: 501,
-        parent: undefined,
-        second: 1,
-        day: 0,
-      },
-    })),
-    1000,
+test('records come by the sender’s clock where that is asked for [R-1046]', async () => {
+  await fc.assert(
+    fc.asyncProperty(oddLog(30), async (events) => {
+      const { all } = await madeOfEach(await directoryOf(events), [{ order: 'sender' }, {}]);
+      const [records = [], inOrderOfLog = []] = all;
+      const began = records.map(beganBySender);
+      expect(began).toEqual([...began].sort());
+      expect(byKey(records)).toEqual(byKey(inOrderOfLog));
+    }),
+    { numRuns: 12 },
   );
-  const log = new LogPlaces(dataDir, nodeFiles);
-  const reason = new Error('enough');
-  const stop = AbortSignal.abort(reason);
-  await expect(RunGroups.of(log, {}, { scratch, signal: stop })).rejects.toBe(reason);
-  await log.close();
 });
