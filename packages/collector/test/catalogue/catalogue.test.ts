@@ -227,8 +227,15 @@ test('[R-1026] runs are found by what their rows say, newest and oldest first, a
     feedback: ['rating', 'thumbs'],
     target: ['patient-30977', 'nobody'],
     user: ['clinician-8841'],
-    model: ['sepsis-risk'],
-    version: ['4.2.0', '9'],
+    models: [
+      [{ model: 'sepsis-risk' }],
+      [{ model: 'sepsis-risk', version: '4.2.0' }],
+      [
+        { model: 'sepsis-risk', version: '' },
+        { model: 'sepsis-risk', version: '4.2.0' },
+        { model: 'no such' },
+      ],
+    ],
     isRun: [true, false],
     afterSequence: [EVENTS.length / 2],
   } as const;
@@ -241,8 +248,11 @@ test('[R-1026] runs are found by what their rows say, newest and oldest first, a
     feedback: (run, value) => run.feedback[value] > 0,
     target: (run, value) => run.targetId === value,
     user: (run, value) => run.userId === value,
-    model: (run, value) => run.modelId === value,
-    version: (run, value) => run.modelVersion === value,
+    models: (run, asked: readonly { model: string; version?: string }[]) =>
+      asked.some(
+        ({ model, version }) =>
+          run.modelId === model && (version === undefined || (run.modelVersion ?? '') === version),
+      ),
     isRun: (run, value) => run.isRun === value,
     afterSequence: (run, value) => run.lastSequence > value,
   };
