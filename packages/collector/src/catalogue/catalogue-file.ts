@@ -13,7 +13,7 @@ import { TALLY } from './tally.js';
 
 /** Counts up with every change of a table, or of what a row means. */
 const VERSION = 2;
-const NAME = 'catalogue.sqlite';
+export const CATALOGUE_FILE = 'catalogue.sqlite';
 
 /** Result codes of SQLite without their extended parts: https://www.sqlite.org/rescode.html */
 const CODE = {
@@ -166,7 +166,7 @@ export class CatalogueFile {
     mostPages: number | undefined,
   ) {
     makeFile(directory);
-    const file = path.join(directory, NAME);
+    const file = path.join(directory, CATALOGUE_FILE);
     this.#identity = identityOf(file);
     this.writer = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
     try {
@@ -209,7 +209,7 @@ export class CatalogueFile {
 
   /** Whether it is still what stands under its name. */
   get isCurrent(): boolean {
-    return identityOf(path.join(this.directory, NAME)) === this.#identity;
+    return identityOf(path.join(this.directory, CATALOGUE_FILE)) === this.#identity;
   }
 
   close(): void {
@@ -222,7 +222,8 @@ export class CatalogueFile {
 
 /** Removes the catalogue of a directory. Who has it open goes on with what was removed. */
 export function removeFile(directory: string): void {
-  for (const end of ['', '-wal', '-shm']) fs.rmSync(path.join(directory, NAME + end), { force: true });
+  for (const end of ['', '-wal', '-shm'])
+    fs.rmSync(path.join(directory, CATALOGUE_FILE + end), { force: true });
 }
 
 function identityOf(file: string): string {
@@ -242,7 +243,7 @@ function makeFile(directory: string): void {
   } catch (error) {
     if (systemCode(error) !== 'EEXIST') throw error;
   }
-  const file = path.join(directory, NAME);
+  const file = path.join(directory, CATALOGUE_FILE);
   try {
     const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;
     const fd = fs.openSync(file, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
@@ -264,7 +265,8 @@ function handOver(made: string | number, { uid, gid }: fs.Stats): void {
   }
 }
 
-function isOf(database: Sql, ledgerId: string): boolean {
+/** Whether it is a catalogue of this version and ledger. */
+export function isOf(database: Sql, ledgerId: string): boolean {
   const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
   if (version !== VERSION) return false;
   const row = database.prepare("SELECT value FROM meta WHERE name = 'ledger'").get();

@@ -1,5 +1,6 @@
 /** `collector doctor`: looks a data directory through and says what it found. Changes nothing. */
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { styleText } from 'node:util';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
@@ -20,6 +21,8 @@ import {
 } from '../store/open.js';
 import { KeyStoreDamaged } from '../store/key-store.js';
 import { StoreDamaged } from '../store/store.js';
+import { checkCatalogue, type CatalogueCheck } from '../catalogue/check.js';
+import { CatalogueFault } from '../catalogue/catalogue.js';
 import { systemCode } from '../system-code.js';
 import { AccessLogCheck } from './access-log-check.js';
 import { addConfigOptions, configOf } from './config-options.js';
@@ -36,8 +39,9 @@ import { holds, holdsLog } from './verify.js';
 
 const EXAMPLES = `
 Reads every event and checks its checksum, its hash and its place in the order; looks at what lies behind the last
-one, at the id index, the keys, the access log, the disk and the rights on the directory. It writes nothing, runs beside a
-collector, and reads a read-only snapshot as well.
+one, at the id index, the keys, the access log, the disk and the rights on the directory. Rebuilds the catalogue in the
+directory for temporary files and compares it with the one that is there. It writes nothing to the data directory, runs
+beside a collector, and reads a read-only snapshot as well.
 
 Examples:
   $ collector doctor
@@ -47,6 +51,7 @@ Examples:
 Exit codes: 0 nothing is damaged (there may be warnings), 3 stored data is damaged, 6 there is no such
 directory, or it holds neither a ledger nor keys, 1 something could not be read, so that nothing can be said.`;
 
+const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const LOW_DISK_BYTES = 1 << 30;
 const MARKS = { ok: 'ok', warning: 'WARNING', damage: 'DAMAGED' } as const;
 const COLOURS = { ok: 'green', WARNING: 'yellow', DAMAGED: 'red' } as const;
@@ -116,7 +121,70 @@ async function* ledgerFindings(config: Config, running: boolean, bar: ProgressBa
     if (kind === ENTRY_KINDS.accessLogHead) accessLog.head(sequence, body);
   });
   yield* tornFindings(dataDir);
+  yield await catalogueFinding(dataDir, bar);
   yield* proofFindings(config, entries, await accessLog.finish(), claimed, running);
+}
+
+/**
+ * It is derived, so nothing about it is damage of what is stored. What it is compared with is made in the directory for
+ * temporary files, for the owner alone, and is gone on return, also after a signal.
+ */
+async function catalogueFinding(dataDir: string, bar: ProgressBar): Promise<Finding> {
+  const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-catalogue-'));
+  const remove = () => fs.rmSync(scratch, { recursive: true, force: true });
+  const stop = () => process.exit(EXIT.failure);
+  process.once('exit', remove);
+  for (const signal of STOPPING) process.once(signal, stop);
+  const log = openStore(dataDir).events;
+  const onProgress = (_: number, share: number) => bar.show(share * log.extent, log.extent);
+  try {
+    const directory = path.join(dataDir, 'catalogue');
+    return findingOf(await checkCatalogue(log, { directory, scratch, onProgress }), directory);
+  } catch (error) {
+    const cannot = 'it was not compared with the log';
+    if (error instanceof StoreDamaged) return aboutCatalogue('ok', `${cannot}, which is damaged`);
+    if (!(error instanceof CatalogueFault)) throw error;
+    return aboutCatalogue('ok', `${cannot}: ${error.message}`);
+  } finally {
+    await log.close();
+    for (const signal of STOPPING) process.off(signal, stop);
+    process.off('exit', remove);
+    remove();
+  }
+}
+
+function findingOf(check: CatalogueCheck, directory: string): Finding {
+  const rebuild = 'the next command that needs it, or the collector, rebuilds it';
+  switch (check.state) {
+    case 'none':
+      return aboutCatalogue('ok', `none yet; ${rebuild}`);
+    case 'stale':
+      return aboutCatalogue('ok', `of another version or another log; ${rebuild}`);
+    case 'damaged':
+      return aboutCatalogue(
+        'warning',
+        `damaged; delete ${directory}, also while a collector runs: it is rebuilt`,
+      );
+    case 'changed':
+      return aboutCatalogue('ok', 'a command wrote it meanwhile, so it was not compared with the log');
+    case 'compared': {
+      const { through, records, differing } = check;
+      if (differing === 0)
+        return aboutCatalogue(
+          'ok',
+          `${counted(records, 'record')} up to entry ${through}, each as the log has it`,
+        );
+      const what = `${differing} of ${counted(records, 'record')} are not as the log has them`;
+      return aboutCatalogue(
+        'warning',
+        `${what}; delete ${directory}, also while a collector runs: it is rebuilt`,
+      );
+    }
+  }
+}
+
+function aboutCatalogue(severity: Finding['severity'], message: string): Finding {
+  return { severity, subject: 'catalogue', message };
 }
 
 /** Of a log that is damaged in front of its first event that cannot be said, and it is told as damaged. */

@@ -9,7 +9,8 @@ import { openStore } from '../../src/store/open.js';
 import { contentsOf, expectedOf, twinLog } from '../catalogue/made-catalogue.js';
 import { getJson, managementPort } from '../management/managed.js';
 import { stored } from '../records/odd-log.js';
-import { start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { contents } from '../running/directory-contents.js';
 import { issueKey } from '../running/issued-keys.js';
 import { post } from '../running/load.js';
 import { canMount, withoutRoomIn } from '../running/restricted-process.js';
@@ -161,3 +162,53 @@ test.runIf(canMount)(
   },
   60_000,
 );
+
+describe('[R-1070] doctor', () => {
+  async function found(): Promise<string> {
+    const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir]);
+    expect([code, stderr]).toEqual([0, '']);
+    const { findings } = JSON.parse(stdout) as {
+      findings: Record<'severity' | 'subject' | 'message', string>[];
+    };
+    const [about] = findings.filter(({ subject }) => subject === 'catalogue');
+    return `${about?.severity}: ${about?.message}`;
+  }
+
+  function change(sql: string): void {
+    using database = new DatabaseSync(fileOf());
+    database.exec(sql);
+  }
+
+  test('compares each row of the catalogue with the log, and changes nothing', async () => {
+    await fillSigned(dataDir, [EVENTS.map(stored)]);
+    expect(await found()).toMatch(/^ok: none yet/);
+    const log = openStore(dataDir).events;
+    const catalogue = Catalogue.open({ directory: catalogueOf(), ledgerId: log.ledgerId, mostEntries: 7 });
+    await catalogue.update(log);
+    const records = catalogue.count();
+    catalogue.close();
+    await log.close();
+    const before = contents(dataDir);
+    expect(await found()).toBe(`ok: ${records} records up to entry ${EVENTS.length}, each as the log has it`);
+    expect(contents(dataDir)).toEqual(before);
+    const one = '(SELECT max(id) FROM run)';
+    change(`UPDATE run SET began_sender = began_sender + 1 WHERE id = ${one}`);
+    expect(await found()).toMatch(
+      new RegExp(`^warning: 1 of ${records} records are not as the log has them; delete`),
+    );
+    change(`UPDATE run SET began_sender = began_sender - 1 WHERE id = ${one}; DELETE FROM tally`);
+    expect(await found()).toMatch(/^warning: /);
+    change('PRAGMA user_version = 1');
+    expect(await found()).toMatch(/^ok: of another version/);
+    fs.writeFileSync(fileOf(), Buffer.alloc(1 << 16, 7));
+    expect(await found()).toMatch(/^warning: damaged; delete/);
+  }, 60_000);
+
+  test('compares that of a running collector too', async () => {
+    await fillSigned(dataDir, [EVENTS.map(stored)]);
+    const collector = await started();
+    await send(collector);
+    await followed(collector);
+    expect(await found()).toMatch(/^ok: [0-9]+ records up to entry [0-9]+, each as the log has it$/);
+  }, 60_000);
+});

@@ -3,23 +3,11 @@
  *
  * SQLite is right here and wrong for events: keys are few, seldom written, and written by several processes.
  */
-import {
-  closeSync,
-  copyFileSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  rmSync,
-  statfsSync,
-  statSync,
-} from 'node:fs';
-import os from 'node:os';
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { backup, DatabaseSync, type SQLInputValue } from 'node:sqlite';
-import { pathToFileURL } from 'node:url';
 import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
+import { openWithoutWriting } from '../../unwritten-database.js';
 import {
   type ApiKey,
   type KeyStore,
@@ -314,46 +302,6 @@ function transaction<Result>(database: DatabaseSync, work: () => Result): Result
     // Some errors (a full disk, for one) have rolled back already.
     if (database.isTransaction) database.exec('ROLLBACK');
     throw error;
-  }
-}
-
-/**
- * SQLite reads a file in WAL mode only with its -wal and -shm beside it, and makes these when they are not there.
- * Both are there while a collector runs and after a crash. Neither is after an orderly end: nothing has the file open
- * then, and it may be taken for one that does not change. (The hole: a command that opens, writes and closes it within
- * the same milliseconds can make it look damaged.) A copy may hold the -wal alone, with changes that the file lacks:
- * these are read from a copy of both, for this user alone, whose names are gone on return.
- */
-function openWithoutWriting(file: string): DatabaseSync {
-  const log = statSync(`${file}-wal`, { throwIfNoEntry: false });
-  const shared = statSync(`${file}-shm`, { throwIfNoEntry: false });
-  if (log !== undefined && shared !== undefined) {
-    const database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
-    try {
-      schemaVersion(database);
-      return database;
-    } catch (error) {
-      database.close();
-      // After a crash, or a start that failed, the -shm may have to grow first, and a full disk does not let it.
-      if (!isOneOf(SPACE_CODES, error)) throw error;
-    }
-  }
-  if (log === undefined || log.size === 0) {
-    const url = pathToFileURL(file);
-    url.search = '?immutable=1';
-    return new DatabaseSync(url, { readOnly: true });
-  }
-  const directory = mkdtempSync(path.join(os.tmpdir(), 'collector-keys-'));
-  try {
-    const copy = path.join(directory, path.basename(file));
-    copyFileSync(file, copy);
-    copyFileSync(`${file}-wal`, `${copy}-wal`);
-    const database = new DatabaseSync(copy, { readOnly: true });
-    // The first reading opens the -wal and the -shm; open files outlive their names.
-    schemaVersion(database);
-    return database;
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
   }
 }
 

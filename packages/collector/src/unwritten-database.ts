@@ -1,0 +1,55 @@
+/** Opens an SQLite file, beside a process that writes it or without one, and writes nothing beside it. */
+import { copyFileSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
+
+const BUSY_TIMEOUT_MS = 5_000;
+/** SQLITE_IOERR and SQLITE_CANTOPEN, without their extended parts. */
+const SPACE_CODES = [10, 14];
+
+/**
+ * SQLite reads a file in WAL mode only with its -wal and -shm beside it, and makes these when they are not there.
+ * Both are there while a collector runs and after a crash. Neither is after an orderly end: nothing has the file open
+ * then, and it may be taken for one that does not change. (The hole: a command that opens, writes and closes it within
+ * the same milliseconds can make it look damaged.) A copy may hold the -wal alone, with changes that the file lacks:
+ * these are read from a copy of both, for this user alone, whose names are gone on return.
+ */
+export function openWithoutWriting(file: string): DatabaseSync {
+  const log = statSync(`${file}-wal`, { throwIfNoEntry: false });
+  const shared = statSync(`${file}-shm`, { throwIfNoEntry: false });
+  if (log !== undefined && shared !== undefined) {
+    const database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+    try {
+      look(database);
+      return database;
+    } catch (error) {
+      database.close();
+      // After a crash, or a start that failed, the -shm may have to grow first, and a full disk does not let it.
+      const code = (error as { errcode?: unknown } | null)?.errcode;
+      if (typeof code !== 'number' || !SPACE_CODES.includes(code & 0xff)) throw error;
+    }
+  }
+  if (log === undefined || log.size === 0) {
+    const url = pathToFileURL(file);
+    url.search = '?immutable=1';
+    return new DatabaseSync(url, { readOnly: true });
+  }
+  const directory = mkdtempSync(path.join(os.tmpdir(), 'collector-database-'));
+  try {
+    const copy = path.join(directory, path.basename(file));
+    copyFileSync(file, copy);
+    copyFileSync(`${file}-wal`, `${copy}-wal`);
+    const database = new DatabaseSync(copy, { readOnly: true });
+    // The first reading opens the -wal and the -shm; open files outlive their names.
+    look(database);
+    return database;
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+function look(database: DatabaseSync): void {
+  database.prepare('PRAGMA user_version').get();
+}
