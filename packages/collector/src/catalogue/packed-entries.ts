@@ -58,16 +58,15 @@ export function packEntries(
  */
 export function unpackEntries(chunks: readonly Uint8Array[]): EventEntry[] {
   const entries: EventEntry[] = [];
-  let isSorted = true;
-  let before = 0;
+  const order = { isKept: true, before: 0 };
   for (const bytes of chunks) {
     eachEntry(bytes, (kind, receivedAt, sentAt, size, at, sequence) => {
-      if (sequence < before) isSorted = false;
-      before = sequence;
+      if (sequence < order.before) order.isKept = false;
+      order.before = sequence;
       entries.push({ kind, sequence, at, size, receivedAt, sentAt });
     });
   }
-  return isSorted ? entries : entries.sort((a, b) => a.sequence - b.sequence);
+  return order.isKept ? entries : entries.sort((a, b) => a.sequence - b.sequence);
 }
 
 type Visit = (

@@ -4,9 +4,11 @@
  * Before anybody gets it the proof is checked, against the keys of the log and as its reader will: so a damaged tree,
  * or an event that was changed, never yields one.
  */
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { checkProof, formatProof, rootFromInclusion } from '@clinical-events/protocol/verify';
+import { Catalogue, CatalogueFault } from '../catalogue/catalogue.js';
 import { exists } from '../files.js';
 import { commitmentOf, HASH_BYTES, inclusionProof, leafHash, TilesIncomplete } from '../integrity/merkle.js';
 import { isLocked, KeyDatabase, keyDatabasePath, openStore } from '../store/open.js';
@@ -60,11 +62,11 @@ async function theEvent(
   eventId: string,
   organisation: string | undefined,
 ): Promise<StoredEntry> {
-  const known = organisation === undefined ? await organisationsWithKeys(dataDir) : [];
   // Before the log is read: what was signed by then can be found in it.
   const signed = (await newestCheckpoint(dataDir, tree))?.newest.checkpoint.size ?? 0;
   let found: FoundEntries;
   const log = openStore(dataDir).events;
+  const known = organisation === undefined ? await knownOrganisations(dataDir, log.ledgerId) : [];
   try {
     found = await log.withId({ eventId, organisation, known });
   } catch (error) {
@@ -101,6 +103,23 @@ async function theEvent(
 }
 
 /** They only spare the reading of the whole log: without the keys an event is found as well. */
+/** Where an event is looked for first: a hint, so that the log does not have to be read for it. */
+async function knownOrganisations(dataDir: string, ledgerId: string): Promise<string[]> {
+  const directory = path.join(dataDir, 'catalogue');
+  const known = await organisationsWithKeys(dataDir);
+  if (!exists(directory)) return known;
+  let catalogue: Catalogue | undefined;
+  try {
+    catalogue = Catalogue.open({ directory, ledgerId });
+    return [...known, ...catalogue.organisations()];
+  } catch (error) {
+    if (error instanceof CatalogueFault) return known;
+    throw error;
+  } finally {
+    catalogue?.close();
+  }
+}
+
 async function organisationsWithKeys(dataDir: string): Promise<string[]> {
   if (!exists(keyDatabasePath(dataDir))) return [];
   try {
