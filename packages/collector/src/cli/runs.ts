@@ -136,7 +136,7 @@ class Listing {
       const { filter, limit } = this.request;
       const isAll = this.#shown < limit;
       const count = isAll ? this.#shown : catalogue.count({ ...filter, limit: MOST_COUNTED + 1 });
-      return await this.#remarks(catalogue, count);
+      return this.#remarks(catalogue, count);
     } catch (error) {
       // What was given out cannot be asked for again.
       throw this.#shown > 0 ? failureOf(error) : error;
@@ -199,7 +199,7 @@ class Listing {
   }
 
   /** How many there are, how to see more of them, and how to see one whole. */
-  async #remarks(catalogue: Catalogue, count: number): Promise<string[]> {
+  #remarks(catalogue: Catalogue, count: number): string[] {
     const { form, filter } = this.request;
     const lines = [countLine(this.#shown, count)];
     if (this.#apart > 0 && filter.clock === 'received') {
@@ -208,13 +208,13 @@ class Listing {
           'a demo: --clock sender goes by it',
       );
     }
-    if (count === 0) lines.push(...(await this.#unknown(catalogue)));
+    if (count === 0) lines.push(...this.#unknown(catalogue));
     else if (form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
     return lines;
   }
 
   /** For an empty list: the names that no run has. None is suggested for a person's. */
-  async #unknown(catalogue: Catalogue): Promise<string[]> {
+  #unknown(catalogue: Catalogue): string[] {
     const { organisation, target, user, application, models } = this.request.filter;
     const { model } = this.options;
     const isUnknown = (filter: RunFilter) => catalogue.count({ ...filter, limit: 1 }) === 0;
