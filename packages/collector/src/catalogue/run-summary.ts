@@ -110,9 +110,14 @@ function nameIn(text: Parameters<typeof stringOf>[0]): string | null {
   return stringOf(text) ?? null;
 }
 
-/** By the sender's clock; the collector's where the payload cannot be read. */
-function momentOf({ event, at }: Timed): Moment {
-  return { received: event.receivedAt, sender: epochMilliseconds(at) };
+/** By the sender's clock, in milliseconds since 1970; the collector's where the payload cannot be read or says no time. */
+function sentAtOf({ event, at }: Timed): number {
+  const sent = epochMilliseconds(at);
+  return Number.isNaN(sent) ? event.receivedAt : sent;
+}
+
+function momentOf(timed: Timed): Moment {
+  return { received: timed.event.receivedAt, sender: sentAtOf(timed) };
 }
 
 type Span = Pick<
@@ -122,8 +127,8 @@ type Span = Pick<
 
 /** When a record began by the sender's clock, in milliseconds since 1970: its first start, else its earliest event. */
 export function beganBySender(events: readonly Timed[], start: Timed | undefined): number {
-  if (start !== undefined) return epochMilliseconds(start.at);
-  return events.reduce((earliest, { at }) => Math.min(earliest, epochMilliseconds(at)), Infinity);
+  if (start !== undefined) return sentAtOf(start);
+  return events.reduce((earliest, timed) => Math.min(earliest, sentAtOf(timed)), Infinity);
 }
 
 function spanOf(events: readonly Timed[], start: Timed | undefined): Span {
@@ -131,8 +136,8 @@ function spanOf(events: readonly Timed[], start: Timed | undefined): Span {
   let sent: { first: number; last: number } | null = null;
   const counts = zeros(EVENT_KINDS);
   for (const timed of events) {
-    const { event, body, at } = timed;
-    const sender = epochMilliseconds(at);
+    const { event, body } = timed;
+    const sender = sentAtOf(timed);
     counts[event.kind]++;
     firstSequence = Math.min(firstSequence, event.sequence);
     lastSequence = Math.max(lastSequence, event.sequence);
