@@ -93,10 +93,10 @@ async function isOfLog(database: DatabaseSync, log: EventLog): Promise<boolean> 
   return (await log.find(organisation, id))?.at === meta(database, 'newest_at');
 }
 
-const NAMES = ['organisation', 'target', 'user', 'model', 'version', 'application'] as const;
+const NAMES = ['organisation', 'user', 'model', 'version', 'application'] as const;
 const RECORDS = `SELECT id, settled, entries, first_sequence, record, is_run, last_sequence, events,
     ${NAMES.map((name) => `(SELECT text FROM name WHERE id = run.${name})`).join(', ')},
-    began_received, began_sender, marks, summary, circle,
+    target, began_received, began_sender, marks, summary, circle,
     (SELECT first_sequence FROM run AS outer WHERE outer.id = run.parent)
   FROM run INDEXED BY run_first ORDER BY first_sequence`;
 /** Of a row that waits to be settled, what comes behind these is of fewer events. */
