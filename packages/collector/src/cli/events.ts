@@ -31,7 +31,7 @@ import { CommandFailure, EXIT } from './exit-codes.js';
 import { assertReaches, claimedSize } from './log-checkpoints.js';
 import { noteReading, type GivenOut } from './noted-reading.js';
 import { printableJson } from './printable.js';
-import { assertReadable } from './regular-files.js';
+import { assertReadable, LOG_DIRECTORIES } from './regular-files.js';
 import { unknownNamesIn } from './unknown-names.js';
 
 const EXAMPLES = `
@@ -88,10 +88,10 @@ export function command(): Command {
 
 async function print(config: Config, asked: Asked, options: EventsOptions): Promise<void> {
   const { dataDir } = config;
-  assertReadable(dataDir);
+  const { kind, run, event, organisation, since, until, follow } = options;
+  assertReadable(dataDir, run === undefined && event === undefined ? LOG_DIRECTORIES : undefined);
   // Asked first: a running collector goes on while the log is read.
   const claimed = await claimedSize(openStore(dataDir).tree);
-  const { kind, run, event, organisation, since, until, follow } = options;
   const givenOut = noteReading(dataDir, {
     command: 'events',
     filter: { kind, run, event, organisation, since, until, follow },
