@@ -11,10 +11,12 @@ import { decimals, gibibytes, mebibytes, spread, whole, withSpread } from './lib
 import { PEERS } from './lib/peers.mjs';
 import { startsTable } from './lib/starts.mjs';
 import { table } from './lib/table.mjs';
+import { catalogueTable } from './scenarios/catalogue.mjs';
 import { captureTable, drainTable } from './scenarios/client.mjs';
 import { memoryTable, slowClientsLine } from './scenarios/memory.mjs';
 import { metricsTable } from './scenarios/metrics.mjs';
 import { boundLine, overloadTable, overloadUsageTable } from './scenarios/overload.mjs';
+import { madeTable, questionsTable } from './scenarios/questions.mjs';
 import { treeTable } from './scenarios/tree.mjs';
 import { pinnedLine, treeStartsTable, verifyTable } from './scenarios/verify.mjs';
 
@@ -24,10 +26,12 @@ const COMMANDS = {
   stored: 'npm run bench -- --scenario stored --data-dir <directory> --json bench/results/stored-1.json',
   memory: 'npm run bench -- --scenario memory --json bench/results/memory-1.json',
   tree: 'npm run bench -- --scenario tree --json bench/results/tree-1.json',
+  catalogue: 'npm run bench -- --scenario catalogue --json bench/results/catalogue-1.json',
   metrics: 'npm run bench -- --scenario metrics --rounds 6 --seconds 4 --json bench/results/metrics-1.json',
   overload: 'npm run bench -- --scenario overload --rounds 1 --json bench/results/overload-1.json',
   verify: 'npm run bench -- --scenario verify --json bench/results/verify-1.json',
   records: 'npm run bench -- --scenario records --events 1000000 --json bench/results/records-1.json',
+  questions: 'npm run bench -- --scenario questions --json bench/results/questions-1.json',
   client: 'npm run bench -- --scenario client --rounds 1 --json bench/results/client-1.json',
 };
 
@@ -186,6 +190,18 @@ function treeCost() {
   return `${how}\n\n${treeTable(titledRounds(runs))}`;
 }
 
+function catalogueCost() {
+  const runs = of('catalogue');
+  return runs.length === 0 ? notMeasured('catalogue') : catalogueTable(titledRounds(runs));
+}
+
+function questions() {
+  const runs = of('questions');
+  if (runs.length === 0) return notMeasured('questions');
+  const making = 'The catalogues that they are answered from, each made anew by one command:';
+  return `${questionsTable(titledRounds(runs))}\n\n${making}\n\n${madeTable(runs.flatMap(({ made }) => made))}`;
+}
+
 function metricsCost() {
   const runs = of('metrics');
   if (runs.length === 0) return notMeasured('metrics');
@@ -276,6 +292,10 @@ ${starts()}
 
 ${treeCost()}
 
+## The catalogue
+
+${catalogueCost()}
+
 ## Metrics
 
 ${metricsCost()}
@@ -291,6 +311,10 @@ ${verifying()}
 ## Records
 
 ${await records()}
+
+## Questions
+
+${questions()}
 
 ## The client
 

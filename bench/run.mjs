@@ -12,12 +12,14 @@ const HELP = `npm run bench -- [options]
                       memory: large bodies, many connections, slow clients
                       start: start-up times only
                       tree: the rate with the tree of hashes and without it
+                      catalogue: the rate with the thread that follows the log and without it
                       metrics: the rate with metrics, scraped every 15 s and every second, and without any counting
                       overload: three times the load that it can take, and a modest sender beside it
                       refused: a sender beside connections that show no key and send what is refused
                       hostile: the bodies that cost most, and a modest sender beside them
                       verify: how fast a filled ledger is checked, memory, the tree made anew
                       records: how fast events become records in a Parquet file, memory
+                      questions: how long runs, records, proofs and the report take, of a large and a small log
                       client: what a capture costs, memory while events wait, how fast a backlog is sent
   --rounds <n>        how often everything is repeated (default 3)
   --seconds <n>       length of one measurement (default 8; memory: 40; overload: 20; hostile: 5)
@@ -25,9 +27,9 @@ const HELP = `npm run bench -- [options]
   --connections <n>   keep-alive connections (default 256)
   --peers <names>     rate: which ones, with commas (default collector,raw,fastify-pg,express-sqlite)
   --events <n>        stored, start, verify: how many events the ledger holds (default 10000000, about 14 GB;
-                      verify: 1000000); records: about so many (default 10000000, 10 GB and 8 GB while it is made);
+                      verify: 1000000); records, questions: about so many (default 10000000, 10 GB and 8 GB while it is made);
                       client: how many wait (default 1000000, 3 GB)
-  --data-dir <path>   the same four: where the filled ledger is, or is made and kept (default: made and removed)
+  --data-dir <path>   the same: where the filled ledger is, or is made and kept (default: made and removed)
   --cold              stored, start: have the kernel forget the ledger's files before each timed start
   --sockets <n>       memory, overload: how many connections, and how many slow clients (default 2000);
                       refused: how many connections (default 1000)
@@ -62,12 +64,14 @@ const SCENARIOS = {
   memory: { seconds: 40 },
   start: { seconds: 8, events: 10_000_000 },
   tree: { seconds: 8 },
+  catalogue: { seconds: 8 },
   metrics: { seconds: 8 },
   overload: { seconds: 20 },
   refused: { seconds: 8, sockets: 1000 },
   hostile: { seconds: 5 },
   verify: { events: 1_000_000 },
   records: { events: 10_000_000 },
+  questions: { events: 10_000_000 },
   client: { seconds: 8, events: 1_000_000 },
 };
 
@@ -136,6 +140,7 @@ function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers,
     case 'memory':
       return { ...common, sockets };
     case 'tree':
+    case 'catalogue':
     case 'metrics':
       return common;
     case 'hostile':
@@ -147,6 +152,7 @@ function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers,
       return { ...common, events };
     case 'verify':
     case 'records':
+    case 'questions':
       return { rounds, events };
     default:
       return { ...common, events, cold };

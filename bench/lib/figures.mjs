@@ -103,6 +103,31 @@ export const FIGURES = {
     judgedBy: 'median',
     places: 0,
   },
+  'catalogue/rate': { title: 'Rate, with / without the catalogue', atLeast: 0.97, judgedBy: 'median' },
+  'catalogue/cpu': {
+    title: 'Events for the same processor time, with / without the catalogue',
+    atLeast: 0.97,
+    judgedBy: 'median',
+  },
+  'questions/lookup': {
+    title: 'One run, one event, its proof, the newest 20, runs of a target, s',
+    atMost: 0.6,
+    judgedBy: 'max',
+  },
+  'questions/after': { title: 'records --after, with 100 newer events, s', atMost: 1, judgedBy: 'max' },
+  'questions/report': { title: 'report of all, s', atMost: 6, judgedBy: 'max' },
+  'questions/ratio': {
+    title: 'Questions but for the report, large / small log',
+    atMost: 1.5,
+    judgedBy: 'max',
+  },
+  'questions/making': {
+    title: 'Events taken into the catalogue a second',
+    atLeast: 100_000,
+    judgedBy: 'median',
+    places: 0,
+  },
+  'questions/bytes': { title: 'Catalogue, bytes an event', atMost: 90, judgedBy: 'max', places: 0 },
   'client/drain': {
     title: "Client: backlog drained / the collector's rate",
     atLeast: 0.7,

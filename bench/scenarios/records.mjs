@@ -3,40 +3,11 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
-import { requireRoom } from '../lib/disk.mjs';
+import { demoLedger } from '../lib/demo-ledger.mjs';
 import { figuresTable } from '../lib/figures.mjs';
 import { decimals, mebibytes, whole } from '../lib/numbers.mjs';
 import { table } from '../lib/table.mjs';
 import { timedCommand } from '../lib/timed-command.mjs';
-
-/** What `collector demo` makes of a run, on average. */
-const EVENTS_TO_A_RUN = 4.845;
-/** A line of the file, and a frame with its place in the index. */
-const LINE_BYTES = 780;
-const STORED_BYTES = 960;
-const ROOM_LEFT = 3 * 2 ** 30;
-
-/** A ledger of made-up runs of all five scenarios, as an import leaves it. Resolves with its directory. */
-async function demoLedger({ options, say }) {
-  const directory = options.dataDir ?? temporaryDirectory(options.scratch, 'records');
-  if (fs.existsSync(path.join(directory, 'ledger'))) {
-    say('taking the ledger that is there');
-    return directory;
-  }
-  requireRoom(options.scratch, options.events * (LINE_BYTES + STORED_BYTES) + ROOM_LEFT);
-  fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
-  const lines = path.join(directory, 'demo.ndjson');
-  const rejects = path.join(directory, 'rejects.ndjson');
-  const runs = Math.ceil(options.events / EVENTS_TO_A_RUN);
-  say(`making ${whole(runs)} runs`);
-  await timedCommand('demo', ['--runs', `${runs}`, '--days', '90', '--seed', '4', '--to-file', lines]);
-  say('importing them');
-  // 7: there are conflicts among them, which are sent on purpose.
-  const into = ['--data-dir', directory, '--organisation', 'demo', '--rejects', rejects];
-  await timedCommand('import', [...into, lines], { codes: [0, 7] });
-  for (const file of [lines, rejects]) fs.rmSync(file, { force: true });
-  return directory;
-}
 
 /** What a reader that is not ours counts in the file. */
 async function countedIn(file) {
@@ -81,7 +52,7 @@ export function recordsTable(rounds) {
 }
 
 export async function records({ options, say, print }) {
-  const directory = await demoLedger({ options, say });
+  const directory = await demoLedger(options, options.events, say);
   const scratch = temporaryDirectory(options.scratch, 'exports');
   const rounds = [];
   for (let i = 0; i < options.rounds; i++) {

@@ -26,7 +26,7 @@ beforeAll(() => {
   if (status !== 0) throw new Error(stderr);
   // As on a read-only file system: root, who could write nonetheless, does not run it.
   spawnSync('chmod', ['-R', 'a-w', assembled]);
-}, 120_000);
+});
 
 afterAll(() => {
   spawnSync('chmod', ['-R', 'u+w', assembled]);

@@ -51,7 +51,7 @@ test('[R-862] on a road where everything fails every event arrives once, and wha
   expect(refusals.map(({ eventId }) => eventId)).toEqual(refused);
   expect(quarantined).toEqual([]);
   expect(road.faults.size).toBeGreaterThan(7);
-}, 120_000);
+});
 
 test('[R-862] an event that a real collector refuses stands in the quarantine with its issues', async () => {
   const collector = await realCollector();

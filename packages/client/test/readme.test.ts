@@ -135,7 +135,7 @@ test('every snippet of the README passes the compiler', () => {
     message: ts.flattenDiagnosticMessageText(messageText, '\n'),
   }));
   expect(faults).toEqual([]);
-}, 120_000);
+});
 
 test('the README has no link that leads out of the package', () => {
   expect(readme).not.toMatch(/\]\((?!https:|#)/);

@@ -260,7 +260,7 @@ test('[R-866] drain sends what the key may send, and stops at the rest', async (
   expect(collector.accepted).toHaveLength(1);
   expect(stdout).toContain('1 event sent, 3 still waiting');
   expect(stderr).toContain('nothing more is sent: the key may not send outcome (403 permission_denied)');
-}, 30_000);
+});
 
 test('[R-866] drain stops at a certificate that is not trusted, and NODE_EXTRA_CA_CERTS makes it so', async () => {
   const authority = new Authority();

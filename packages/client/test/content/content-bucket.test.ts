@@ -79,7 +79,7 @@ test('[R-864] a bucket that cannot be reached is given up after some seconds', a
     ...{ endpoint: 'http://127.0.0.1:9', bucket: 'b', region: 'r', credentials: CREDENTIALS },
   });
   await expect(store.put(Buffer.from('x'), sha256('x'))).rejects.toThrow('the bucket could not be reached');
-}, 60_000);
+});
 
 test.each(['ftp://x', ''])(
   '[R-864] a bucket at "%s" takes nothing, and is made all the same',

@@ -349,7 +349,7 @@ test('[R-893] marks that cannot be written take a bounded part of the memory', a
   const next = await Spool.open({ directory: ROOT, durability: 'os', files: process.files });
   expect(next.state.waiting).toBe(140_000 - BOUND);
   await next.close();
-}, 60_000);
+});
 
 const WORDY = { ...REFUSAL, details: 'x'.repeat(3000), code: 'c' };
 

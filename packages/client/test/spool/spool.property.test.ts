@@ -98,7 +98,7 @@ test('[R-851] processes that end at any call leave every acknowledged event', as
     }),
     { numRuns: 200 },
   );
-}, 60_000);
+});
 
 test('[R-851] with fsync, every acknowledged event outlives the loss of power', async () => {
   const any = fc.oneof({ weight: 8, arbitrary: step }, { weight: 1, arbitrary: powerLoss });
@@ -113,7 +113,7 @@ test('[R-851] with fsync, every acknowledged event outlives the loss of power', 
     }),
     { numRuns: 200 },
   );
-}, 60_000);
+});
 
 test('[R-852] a disk that fails and fills up loses no acknowledged event and keeps no refused one', async () => {
   const any = fc.oneof(
@@ -135,7 +135,7 @@ test('[R-852] a disk that fails and fills up loses no acknowledged event and kee
     ),
     { numRuns: 200 },
   );
-}, 60_000);
+});
 
 test('the files of a spool are all below its directory', async () => {
   const model = new SpoolModel('os', undefined);

@@ -6,11 +6,12 @@
  * A record without a run awaits at most one event: the parent of the one that it is known by. When that comes the two
  * records are merged, the smaller into the larger, so that a chain of any length in any order takes n log n steps.
  */
-import { CatalogueDamaged } from './catalogue-file.js';
+import { CatalogueDamaged } from './catalogue-faults.js';
 import { ID_BYTES } from '../store/event-log.js';
 import type { EventLog } from '../store/event-log.js';
-import { isNoId, type LogBatch } from './log-batch.js';
+import type { LogBatch } from './log-batch.js';
 import type { FoundRow, Tables } from './tables.js';
+import { isNoId } from '../store/uuid-text.js';
 
 /** A record that a batch has to do with. */
 export interface TouchedRecord {
@@ -24,6 +25,8 @@ export interface TouchedRecord {
   indices: number[];
   /** Of the events before the batch, those of records that were merged into it among them. */
   before: number;
+  /** Bytes of the entries in its row, before the batch. */
+  inline: number;
   firstSequence: number;
   lastSequence: number;
   /** Whether its id or its first event are no longer those of its row. */
@@ -129,8 +132,17 @@ export class BatchRecords {
 
   #begun(id: number, organisation: number, recordId: Uint8Array, isRun: boolean): TouchedRecord {
     const record: TouchedRecord = {
-      ...{ id, organisation, recordId, isRun, isNew: true, indices: [], before: 0, isMoved: false },
-      ...{ firstSequence: Infinity, lastSequence: 0 },
+      id,
+      organisation,
+      recordId,
+      isRun,
+      isNew: true,
+      indices: [],
+      before: 0,
+      inline: 0,
+      isMoved: false,
+      firstSequence: Infinity,
+      lastSequence: 0,
     };
     this.#byId.set(id, record);
     return record;
@@ -257,7 +269,7 @@ export class BatchRecords {
     tables.run('UPDATE part SET run = ? WHERE run = ?', into.id, from.id);
     if (!from.isNew) {
       tables.run('INSERT INTO part (run, entries) SELECT ?, entries FROM run WHERE id = ?', into.id, from.id);
-      tables.run('DELETE FROM run WHERE id = ?', from.id);
+      tables.deleteRow(from.id);
     }
     if (from.indices.length > into.indices.length)
       [from.indices, into.indices] = [into.indices, from.indices];
@@ -278,7 +290,7 @@ export async function runInLog(
   organisation: string,
   event: Uint8Array,
 ): Promise<Buffer | undefined> {
-  const found = await log.find(organisation, event);
+  const found = await log.find(organisation, event, before);
   const isThere = found !== undefined && found.sequence < before && !isNoId(found.runId);
   return isThere ? Buffer.from(found.runId) : undefined;
 }

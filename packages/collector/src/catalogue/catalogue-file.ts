@@ -9,10 +9,11 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemCode } from '../system-code.js';
+import { CatalogueBusy, CatalogueDamaged, CatalogueFault } from './catalogue-faults.js';
 import { TALLY } from './tally.js';
 
 /** Counts up with every change of a table, or of what a row means. */
-const VERSION = 2;
+const VERSION = 3;
 export const CATALOGUE_FILE = 'catalogue.sqlite';
 
 /** Result codes of SQLite without their extended parts: https://www.sqlite.org/rescode.html */
@@ -27,21 +28,6 @@ const CODE = {
   cannotOpen: 14,
   notADb: 26,
 };
-
-/** Why there is no catalogue to ask. */
-export class CatalogueFault extends Error {
-  override name = 'CatalogueFault';
-}
-
-/** The file holds what SQLite or the catalogue cannot have written. Rebuilt, it is right. */
-export class CatalogueDamaged extends CatalogueFault {
-  override name = 'CatalogueDamaged';
-}
-
-/** Another process is writing the catalogue. */
-export class CatalogueBusy extends CatalogueFault {
-  override name = 'CatalogueBusy';
-}
 
 /**
  * Of no use to an update, and where a row goes in them is as good as random. So an update that takes in most of a log

@@ -2,23 +2,14 @@
  * The catalogue: a table of all records of a log, derived from it. An update takes in what the log holds behind it; a
  * question is answered from what is committed then, and never from a row that does not say what its events say.
  */
+import path from 'node:path';
 import type { SQLInputValue, StatementSync } from 'node:sqlite';
-import type { EventKind } from '@clinical-events/protocol';
-import { uuidText } from '../store/uuid-text.js';
-import {
-  CatalogueBusy,
-  CatalogueDamaged,
-  CatalogueFault,
-  CatalogueFile,
-  faultOf,
-  isBusy,
-  removeFile,
-  UNFINISHED,
-} from './catalogue-file.js';
+import { CatalogueBusy, CatalogueDamaged, CatalogueFault } from './catalogue-faults.js';
+import { CatalogueFile, faultOf, isBusy, removeFile, UNFINISHED } from './catalogue-file.js';
 import type { Cursor, EventLog } from '../store/event-log.js';
 import { BEGINNING } from '../store/event-log.js';
+import { countedPages, type CountedRecord, type CountedRows } from './counted-records.js';
 import { holderOf, noteHolder } from './lock-holder.js';
-import { idBytes, isNoId } from './log-batch.js';
 import { eachEntry, logBytesIn, unpackEntries, type EventEntry } from './packed-entries.js';
 import { unpackSummary } from './packed-summary.js';
 import { PackedReader } from './packing.js';
@@ -28,6 +19,7 @@ import { beganBySender, type RunSummary } from './run-summary.js';
 import { tallyOf, type Tally } from './tally.js';
 import { listing, Tables, type Row } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
+import { isNoId, uuidBytes, uuidText } from '../store/uuid-text.js';
 
 export { beganBySender, CatalogueBusy, CatalogueDamaged, CatalogueFault, logBytesIn, unpackEntries };
 export type {
@@ -42,6 +34,11 @@ export type {
   Updated,
   UpdateOptions,
 };
+
+/** Where the catalogue of a data directory is. */
+export function catalogueDirectory(dataDir: string): string {
+  return path.join(dataDir, 'catalogue');
+}
 
 export interface CatalogueOptions {
   /** Where the file is made: for its owner alone, as is the directory when it is made. */
@@ -76,15 +73,6 @@ export interface PlacedRecord {
   chunks(): Uint8Array[];
 }
 
-/** What a report counts of a record. */
-export interface CountedRecord extends Omit<
-  RunSummary,
-  'recordId' | 'targetId' | 'userId' | 'application' | 'lastSequence'
-> {
-  /** Calls for each of its events; `sentAt` is undefined when the payload cannot be read. */
-  eachEvent(visit: (kind: EventKind, receivedAt: number, sentAt: number | undefined) => void): void;
-}
-
 /** Where an event is: its run, or null when it is of none, and the row of its record. */
 export interface EventRecord {
   readonly runId: string | null;
@@ -103,9 +91,6 @@ const COLUMNS = `id, record, organisation, is_run, first_sequence, last_sequence
 const HAS_PARTS = 'EXISTS (SELECT 1 FROM part WHERE part.run = run.id)';
 const PLACED = `run.first_sequence, above.is_run, above.record, run.circle, ${HAS_PARTS},
   EXISTS (SELECT 1 FROM run AS child WHERE child.parent = run.id), run.entries`;
-/** One blob costs half of what two do. */
-const COUNTED = `run.first_sequence, run.organisation, run.is_run, run.began_received, run.began_sender, run.marks,
-  run.model, run.version, ${HAS_PARTS}, CAST(run.summary || run.entries AS BLOB)`;
 
 export class Catalogue {
   #file: CatalogueFile;
@@ -115,6 +100,12 @@ export class Catalogue {
   #isDamaged = false;
   /** The newest event that is taken in was seen there in this log. */
   #seen: { readonly log: EventLog; readonly at: number | undefined } | undefined;
+  readonly #rows: CountedRows = {
+    all: (sql, ...values) => this.#all(sql, ...values),
+    nameId: (text) => this.#nameId(text),
+    name: (id) => this.#name(id),
+    parts: (row) => this.#parts(row),
+  };
   readonly #names = new Map<number, string>();
   readonly #circles = new Map<number, readonly string[]>();
 
@@ -243,12 +234,17 @@ export class Catalogue {
       const statement = listing(this.#file.reader, sql);
       return statement.iterate(...query.values) as unknown as Iterable<Row>;
     });
-    const iterator = rows[Symbol.iterator]();
+    for (const row of this.#each(rows)) yield this.#ask(() => this.#runOf(row));
+  }
+
+  /** The answers to a question, of which each step may find the catalogue damaged. */
+  *#each<Answer>(answers: Iterable<Answer>): Generator<Answer> {
+    const iterator = answers[Symbol.iterator]();
     try {
       for (;;) {
         const next = this.#ask(() => iterator.next());
         if (next.done === true) return;
-        yield this.#ask(() => this.#runOf(next.value));
+        yield next.value;
       }
     } finally {
       iterator.return?.();
@@ -307,7 +303,7 @@ export class Catalogue {
   /** The ids before and behind one among those of all records. */
   neighbours(recordId: string): string[] {
     return this.#ask(() => {
-      const id = idBytes(recordId);
+      const id = uuidBytes(recordId);
       const rows = ['< ? ORDER BY record DESC', '> ? ORDER BY record'].map((which) =>
         this.#first(`SELECT record FROM run INDEXED BY run_record WHERE record ${which} LIMIT 1`, id),
       );
@@ -328,47 +324,28 @@ export class Catalogue {
     }
   }
 
-  /** The same for what is counted of them. `since` and `until` are not looked at but for when a record began. */
-  *counted(selection: RecordSelection): Generator<CountedRecord[]> {
-    for (const page of this.#pages(COUNTED, selection)) {
-      yield this.#ask(() => page.map((row) => this.#countedOf(row)));
-    }
+  /**
+   * Calls for each record of a selection what is counted of it, some at a time. `since` and `until` are not looked at but
+   * for when a record began.
+   * @returns the sequence up to which it has come, at most the last.
+   */
+  *counted(selection: RecordSelection, visit: (record: CountedRecord) => void): Generator<number> {
+    this.#checkSettled();
+    yield* this.#each(countedPages(this.#rows, selection, visit));
   }
 
   *#pages(columns: string, selection: RecordSelection): Generator<readonly Row[]> {
     this.#checkSettled();
-    const all = (sql: string, ...values: SQLInputValue[]) => this.#all(sql, ...values);
-    const pages = recordPages({ all, nameId: (text) => this.#nameId(text) }, columns, selection);
-    for (;;) {
-      const next = this.#ask(() => pages.next());
-      if (next.done === true) return;
-      yield next.value;
-    }
-  }
-
-  #countedOf(row: Row): CountedRecord {
-    const [, id, first, organisation, isRun, received, sender, marks, model, version, hasParts, packed] = row;
-    const began = { received: Number(received), sender: Number(sender) };
-    const name = (value: Row[number] | undefined) => (value === null ? null : this.#name(Number(value)));
-    const reader = new PackedReader(packed as Uint8Array);
-    return {
-      firstSequence: Number(first),
-      organisation: this.#name(Number(organisation)),
-      isRun: isRun === 1,
-      began,
-      modelId: name(model),
-      modelVersion: name(version),
-      ...unpackSummary(reader, Number(marks), began),
-      eachEvent: (visit) => {
-        for (const chunk of this.#chunks(Number(id), hasParts === 1, reader.rest)) eachEntry(chunk, visit);
-      },
-    };
+    yield* this.#each(recordPages(this.#rows, columns, selection));
   }
 
   #chunks(row: number, hasParts: boolean, inline: Uint8Array): Uint8Array[] {
-    if (!hasParts) return [inline];
-    const parts = this.#ask(() => this.#all('SELECT entries FROM part WHERE run = ? ORDER BY number', row));
-    return [...parts.map(([entries]) => entries as Uint8Array), inline];
+    return hasParts ? [...this.#ask(() => this.#parts(row)), inline] : [inline];
+  }
+
+  #parts(row: number): Uint8Array[] {
+    const parts = this.#all('SELECT entries FROM part WHERE run = ? ORDER BY number', row);
+    return parts.map(([entries]) => entries as Uint8Array);
   }
 
   /** The models of all records, and the versions of each: null where a record of it says none. */
@@ -418,12 +395,12 @@ export class Catalogue {
     organisation: string,
     eventId: string,
   ): Promise<EventRecord | undefined> {
-    const id = idBytes(eventId);
-    const found = await log.find(organisation, id);
+    const id = uuidBytes(eventId);
+    const { sequence } = this.cursor;
+    const found = await log.find(organisation, id, sequence);
     return this.#ask(() => {
       const own = this.#nameId(organisation);
-      if (found === undefined || own === undefined || found.sequence >= this.cursor.sequence)
-        return undefined;
+      if (found === undefined || own === undefined || found.sequence >= sequence) return undefined;
       const [row, isRun, record] = isNoId(found.runId)
         ? (this.#first(
             `SELECT run.id, is_run, record FROM runless JOIN run ON run.id = runless.run
@@ -570,7 +547,7 @@ function isWithin({ since, until, clock }: RecordSelection, record: PlacedRecord
   if (since === undefined || clock === 'sender') return true;
   let found = false;
   for (const chunk of record.chunks()) {
-    eachEntry(chunk, (_, receivedAt) => {
+    eachEntry(new PackedReader(chunk), (_, receivedAt) => {
       if (receivedAt >= since && receivedAt < (until ?? Infinity)) found = true;
     });
   }

@@ -1,5 +1,5 @@
 /** Finds the circles in which runs are nested in each other, and notes them in the rows. */
-import { CatalogueDamaged } from './catalogue-file.js';
+import { CatalogueDamaged } from './catalogue-faults.js';
 import type { Tables } from './tables.js';
 
 /** A row as a member of circles, and its summary as one that says nothing of that. */
@@ -44,9 +44,18 @@ export class Circles {
    * on that side is clear then. So a look costs what the smaller side costs, and those of a batch visit a row twice.
    */
   #isUnderItself(row: number): boolean {
-    const above: number[] = [row];
     const seenBelow: number[] = [row];
     const below = this.#below(row, seenBelow);
+    try {
+      return this.#isMet(row, below, seenBelow);
+    } finally {
+      // A statement that was left in the middle would hold what this process sees of the file where it is.
+      below.return();
+    }
+  }
+
+  #isMet(row: number, below: Iterator<number>, seenBelow: readonly number[]): boolean {
+    const above: number[] = [row];
     let [at] = this.#parentOf(row);
     while (at !== row) {
       const [parent, circle] = at === null ? [null, null] : this.#parentOf(at);
@@ -61,7 +70,7 @@ export class Circles {
     return true;
   }
 
-  *#below(row: number, seen: number[]): Generator<number> {
+  *#below(row: number, seen: number[]): Generator<number, void> {
     for (let next = 0; next < seen.length; next++) {
       for (const [child] of this.tables.rows('SELECT id FROM run WHERE parent = ?', seen[next] ?? row)) {
         if (this.#clear.has(Number(child))) continue;

@@ -7,12 +7,14 @@ import path from 'node:path';
 
 const NAME = 'updating';
 const MOST_BYTES = 256;
+/** No link is followed, and a pipe under that name is not waited for. */
+const NO_OTHER = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK;
 
 /** Notes this process. What cannot be noted is not: it is only for a message. */
 export function noteHolder(directory: string): void {
   try {
-    const { O_WRONLY, O_CREAT, O_TRUNC, O_NOFOLLOW } = fs.constants;
-    const fd = fs.openSync(path.join(directory, NAME), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600);
+    const { O_WRONLY, O_CREAT, O_TRUNC } = fs.constants;
+    const fd = fs.openSync(path.join(directory, NAME), O_WRONLY | O_CREAT | O_TRUNC | NO_OTHER, 0o600);
     fs.writeSync(fd, markOf(process.pid) ?? '');
     fs.closeSync(fd);
   } catch {
@@ -24,7 +26,7 @@ export function noteHolder(directory: string): void {
 export function holderOf(directory: string): string {
   let noted = '';
   try {
-    const fd = fs.openSync(path.join(directory, NAME), fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW);
+    const fd = fs.openSync(path.join(directory, NAME), fs.constants.O_RDONLY | NO_OTHER);
     const bytes = Buffer.alloc(MOST_BYTES);
     noted = bytes.toString('latin1', 0, fs.readSync(fd, bytes, 0, MOST_BYTES, 0));
     fs.closeSync(fd);

@@ -3,7 +3,7 @@ import { randomInt } from 'node:crypto';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { ID_BYTES, type EventFacts, type ReadEvents } from '../store/event-log.js';
 import { RepeatedText } from '../store/repeated-text.js';
-import { uuidText } from '../store/uuid-text.js';
+import { isNoId, uuidText } from '../store/uuid-text.js';
 import type { PassedEntry } from '../store/event-log.js';
 
 /** Senders choose the ids, and must not be able to choose where they fall. */
@@ -168,14 +168,4 @@ export function hashOf(ids: Uint8Array, from: number): number {
   for (let at = from; at < from + ID_BYTES; at++) hash = Math.imul(hash ^ (ids[at] ?? 0), 0x0100_0193);
   hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b_3c6d);
   return (hash ^ (hash >>> 13)) >>> 0;
-}
-
-export function isNoId(source: Uint8Array, at = 0): boolean {
-  for (let i = at; i < at + ID_BYTES; i++) if (source[i] !== 0) return false;
-  return true;
-}
-
-/** @param id in its text form. */
-export function idBytes(id: string): Buffer {
-  return Buffer.from(id.replaceAll('-', ''), 'hex');
 }

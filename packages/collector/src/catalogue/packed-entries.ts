@@ -7,7 +7,7 @@
  *
  * A record of two merged ones has chunks of both, so their sequences are in order within a chunk alone.
  */
-import { CatalogueDamaged } from './catalogue-file.js';
+import { CatalogueDamaged } from './catalogue-faults.js';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import type { Place } from '../store/event-log.js';
 import type { LogBatch } from './log-batch.js';
@@ -60,7 +60,7 @@ export function unpackEntries(chunks: readonly Uint8Array[]): EventEntry[] {
   const entries: EventEntry[] = [];
   const order = { isKept: true, before: 0 };
   for (const bytes of chunks) {
-    eachEntry(bytes, (kind, receivedAt, sentAt, size, at, sequence) => {
+    eachEntry(new PackedReader(bytes), (kind, receivedAt, sentAt, size, at, sequence) => {
       if (sequence < order.before) order.isKept = false;
       order.before = sequence;
       entries.push({ kind, sequence, at, size, receivedAt, sentAt });
@@ -82,13 +82,12 @@ type Visit = (
  * Goes through the entries of some chunks without an object for each, as they stand there.
  * @throws CatalogueDamaged for what {@link packEntries} has not made.
  */
-export function eachEntry(bytes: Uint8Array, visit: Visit): void {
-  for (const reader = new PackedReader(bytes); !reader.isAtEnd;) {
+export function eachEntry(reader: PackedReader, visit: Visit): void {
+  while (!reader.isAtEnd) {
     let [sequence, end, receivedAt] = [0, 0, 0];
     for (let left = reader.count(); left > 0; left--) {
       const mark = reader.count();
-      const kind = EVENT_KINDS[mark & (UNREADABLE - 1)];
-      if (kind === undefined) throw new CatalogueDamaged('an entry of no kind');
+      const kind = kindOf(mark);
       sequence += reader.count();
       const at = end + reader.count();
       const size = reader.count();
@@ -100,9 +99,35 @@ export function eachEntry(bytes: Uint8Array, visit: Visit): void {
   }
 }
 
+/**
+ * The same for the times alone.
+ * @throws CatalogueDamaged for what {@link packEntries} has not made.
+ */
+export function eachTime(
+  reader: PackedReader,
+  visit: (kind: EventKind, receivedAt: number, sentAt: number | undefined) => void,
+): void {
+  while (!reader.isAtEnd) {
+    let receivedAt = 0;
+    for (let left = reader.count(); left > 0; left--) {
+      const mark = reader.count();
+      const kind = kindOf(mark);
+      reader.skip(3);
+      receivedAt += reader.signed();
+      visit(kind, receivedAt, (mark & UNREADABLE) === 0 ? receivedAt + reader.signed() : undefined);
+    }
+  }
+}
+
+function kindOf(mark: number): EventKind {
+  const kind = EVENT_KINDS[mark & (UNREADABLE - 1)];
+  if (kind === undefined) throw new CatalogueDamaged('an entry of no kind');
+  return kind;
+}
+
 /** About how much log the events of some chunks take: the sum of their sizes. */
 export function logBytesIn(bytes: Uint8Array): number {
   let sum = 0;
-  eachEntry(bytes, (_kind, _receivedAt, _sentAt, size) => (sum += size));
+  eachEntry(new PackedReader(bytes), (_kind, _receivedAt, _sentAt, size) => (sum += size));
   return sum;
 }

@@ -1,5 +1,5 @@
 /** Numbers in few bytes, for the blobs of the catalogue: seven bits to a byte, the lowest first (LEB128). */
-import { CatalogueDamaged } from './catalogue-file.js';
+import { CatalogueDamaged } from './catalogue-faults.js';
 
 const HIGHEST_INT = 0x7fff_ffff;
 /** Above it, twice a number and one more is no longer exact. */
@@ -61,37 +61,44 @@ export class PackedWriter {
   }
 }
 
+/** Reads what stands in some bytes, or in a part of them. */
 export class PackedReader {
-  #at = 0;
+  #at: number;
 
-  constructor(private readonly bytes: Uint8Array) {}
-
-  /** What is left to read. */
-  get rest(): Uint8Array {
-    return this.bytes.subarray(this.#at);
+  constructor(
+    private readonly bytes: Uint8Array,
+    start = 0,
+    private readonly end = bytes.length,
+  ) {
+    this.#at = start;
   }
 
   get isAtEnd(): boolean {
-    return this.#at >= this.bytes.length;
+    return this.#at >= this.end;
   }
 
   /** @throws CatalogueDamaged where the bytes end too early, as all below. */
   count(): number {
-    const { bytes } = this;
-    const first = bytes[this.#at++] ?? 128;
+    const first = this.#byte();
     if (first < 128) return first;
     let value = first & 127;
     for (let scale = 128; ; scale *= 128) {
-      const byte = bytes[this.#at++];
-      if (byte === undefined) throw new CatalogueDamaged('packed numbers end too early');
+      const byte = this.#byte();
+      if (byte < 128) return value + byte * scale;
       value += (byte & 127) * scale;
-      if (byte < 128) return value;
     }
+  }
+
+  /** Passes over so many counts. */
+  skip(counts: number): void {
+    for (let left = counts; left > 0;) if (this.#byte() < 128) left--;
   }
 
   signed(): number {
     const value = this.count();
-    return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    // A remainder of what is no small integer takes as long as all the rest.
+    const half = Math.floor(value / 2);
+    return half * 2 === value ? half : -half - 1;
   }
 
   optional(): number | null {
@@ -101,10 +108,15 @@ export class PackedReader {
   }
 
   double(): number {
-    if (this.#at + 8 > this.bytes.length) throw new CatalogueDamaged('packed numbers end too early');
+    if (this.#at + 8 > this.end) throw new CatalogueDamaged('packed numbers end too early');
     const view = new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.byteLength);
     const value = view.getFloat64(this.#at, true);
     this.#at += 8;
     return value;
+  }
+
+  #byte(): number {
+    if (this.#at >= this.end) throw new CatalogueDamaged('packed numbers end too early');
+    return this.bytes[this.#at++] ?? 0;
   }
 }

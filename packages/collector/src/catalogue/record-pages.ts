@@ -1,8 +1,8 @@
-/** Pages of rows for those who go through many records: exports and reports. */
+/** Pages of rows for those who go through many records, and what they may ask for. */
 import type { SQLInputValue } from 'node:sqlite';
-import { idBytes } from './log-batch.js';
 import { LEVELS, MARKS } from './packed-summary.js';
 import type { Row } from './tables.js';
+import { uuidBytes } from '../store/uuid-text.js';
 
 /** Which records are wanted. Every condition that is given must hold. Times in milliseconds since 1970. */
 export interface RecordSelection {
@@ -19,8 +19,8 @@ export interface RecordSelection {
   readonly until?: number | undefined;
   /** By which `since` and `until` are meant; `received` when it is not given. */
   readonly clock?: 'received' | 'sender' | undefined;
-  /** `log`: by the sequence of the first event. `sender`: by when it began by the sender's clock. `any` takes the least time. */
-  readonly order?: 'log' | 'sender' | 'any' | undefined;
+  /** `log`: by the sequence of the first event. `sender`: by when it began by the sender's clock. */
+  readonly order?: 'log' | 'sender' | undefined;
 }
 
 export interface RowSource {
@@ -37,7 +37,6 @@ const FEW_CHANGED = 16_384;
 const ORDERS = {
   log: ['run.first_sequence', 'INDEXED BY run_first'],
   sender: ['run.began_sender', 'INDEXED BY run_sender'],
-  any: ['run.id', 'NOT INDEXED'],
 } as const;
 
 interface Terms {
@@ -92,7 +91,7 @@ function oneIndex(source: RowSource, { recordId, after }: RecordSelection): stri
 }
 
 /** @returns undefined when nothing can match. */
-function termsOf(source: RowSource, selection: RecordSelection): Terms | undefined {
+export function termsOf(source: RowSource, selection: RecordSelection): Terms | undefined {
   const { recordId, organisation, model, isIncomplete, after, since, until, clock } = selection;
   const terms = ['1'];
   const values: SQLInputValue[] = [];
@@ -100,7 +99,7 @@ function termsOf(source: RowSource, selection: RecordSelection): Terms | undefin
     terms.push(term);
     values.push(...more);
   };
-  if (recordId !== undefined) add('run.record = ?', idBytes(recordId));
+  if (recordId !== undefined) add('run.record = ?', uuidBytes(recordId));
   if (organisation !== undefined) {
     const id = source.nameId(organisation);
     if (id === undefined) return undefined;

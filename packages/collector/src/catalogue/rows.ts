@@ -1,19 +1,18 @@
 /** Writes what the catalogue says of records: summaries, what they are nested in, and the events that they await. */
-import { CatalogueDamaged } from './catalogue-file.js';
+import { CatalogueDamaged } from './catalogue-faults.js';
 import type { AssembledRun } from '../records/assemble.js';
 import { assembleRun } from '../records/assemble.js';
 import type { EventBody } from '../records/event-body.js';
-import { epochMilliseconds, readInstant } from '../records/instant.js';
+import { readInstant } from '../records/instant.js';
 import { outsideParents } from '../records/record-windows.js';
 import type { RunEvent } from '../records/run-event.js';
-import { uuidText } from '../store/uuid-text.js';
 import { runInLog, type BatchRecords } from './batch-records.js';
 import type { EventLog } from '../store/event-log.js';
-import { idBytes } from './log-batch.js';
 import { marksOf, packSummary } from './packed-summary.js';
 import { PackedWriter } from './packing.js';
-import { summaryOf, type RunSummary } from './run-summary.js';
+import { sentAtOf, summaryOf, type RunSummary } from './run-summary.js';
 import type { Row, Tables } from './tables.js';
+import { uuidBytes, uuidText } from '../store/uuid-text.js';
 
 /** Where an event is that a record names as a parent. */
 export interface Located {
@@ -32,8 +31,8 @@ export interface SummedRecord {
   readonly events: readonly RunEvent<EventBody>[];
 }
 
-/** The columns that come of a summary; a row is left alone where the indexed ones among them did not change. */
-export const INDEXED = [
+/** The columns that come of a summary and are indexed: they are left alone where none of them did change. */
+const INDEXED = [
   'began_received',
   'began_sender',
   'target',
@@ -42,6 +41,8 @@ export const INDEXED = [
   'version',
   'application',
 ] as const;
+/** What the row before is asked for, to be settled. */
+export const COMPARED = [...INDEXED, 'marks'] as const;
 const SUMMED = `marks = ?, summary = ?, settled = NULL, parent = ?`;
 const UPDATE = `UPDATE run SET ${SUMMED} WHERE id = ?`;
 const UPDATE_ALL = `UPDATE run SET ${INDEXED.map((name) => `${name} = ?`).join(', ')}, ${SUMMED} WHERE id = ?`;
@@ -89,7 +90,11 @@ export class Rows {
       located.push(found);
       for (const parent of outside) {
         if (found.has(parent)) continue;
-        const place = await this.#locate(organisation, events[0]?.event.organisation ?? '', idBytes(parent));
+        const place = await this.#locate(
+          organisation,
+          events[0]?.event.organisation ?? '',
+          uuidBytes(parent),
+        );
         if (place !== undefined) found.set(parent, place);
       }
     }
@@ -132,19 +137,29 @@ export class Rows {
   #insert(row: NewRow, events: number, settled: number | null, values: Row, entries: Uint8Array): void {
     const { id, recordId, organisation, isRun, firstSequence, lastSequence } = row;
     const own = [id, recordId, organisation, isRun ? 1 : 0, firstSequence, lastSequence, events, settled];
+    this.#tally(isRun, values, 1);
     this.tables.run(INSERT, ...own, ...values, entries);
     this.tables.noteRow(recordId);
   }
 
-  /** On return the row says what its events say. @param old its columns of {@link INDEXED}. @returns what it is nested in. */
+  /** On return the row says what its events say. @param old its columns of {@link COMPARED}. @returns what it is nested in. */
   settle(record: SummedRecord, old: Row, located: ReadonlyMap<string, Located>): number | null {
     const { run, parent } = this.#assembled(record, located);
-    const values = this.#valuesOf(summaryOf(run), parent);
+    const summary = summaryOf(run);
+    const values = this.#valuesOf(summary, parent);
+    this.#tally(summary.isRun, old, -1);
+    this.#tally(summary.isRun, values, 1);
     const indexed = values.slice(0, INDEXED.length);
     if (indexed.every((value, i) => isSame(value, old[i]))) {
       this.tables.run(UPDATE, ...values.slice(INDEXED.length), record.id);
     } else this.tables.run(UPDATE_ALL, ...values, record.id);
     return parent;
+  }
+
+  /** @param values begin with the columns of {@link COMPARED}. */
+  #tally(isRun: boolean, values: Row, sign: 1 | -1): void {
+    const [beganReceived, marks] = [Number(values[0]), Number(values[INDEXED.length])];
+    this.tables.tally.add({ isRun, marks, beganReceived }, sign);
   }
 
   #assembled(
@@ -160,7 +175,7 @@ export class Rows {
     for (const place of run.parentage.outside) {
       const parentId = run.metadata.events[place]?.parentId ?? '';
       if (typeof located.get(parentId)?.run !== 'string')
-        this.tables.await(organisation, idBytes(parentId), id);
+        this.tables.await(organisation, uuidBytes(parentId), id);
     }
     const parentId = run.metadata.parent?.event_id;
     const isRun = run.metadata.run_id !== null;
@@ -189,6 +204,6 @@ function isSame(value: Row[number] | undefined, other: Row[number] | undefined):
 }
 
 /** By the sender's clock; undefined when the payload cannot be read. */
-export function sentAtOf({ body }: RunEvent<EventBody>): number | undefined {
-  return body === undefined ? undefined : epochMilliseconds(readInstant(body.timestamp));
+export function sentAtIn({ event, body }: RunEvent<EventBody>): number | undefined {
+  return body === undefined ? undefined : sentAtOf({ event, at: readInstant(body.timestamp) });
 }

@@ -9,7 +9,7 @@ import { ScanningReader } from '../records/scanning-reader.js';
 import { Circles } from './circles.js';
 import type { EventLog } from '../store/event-log.js';
 import { unpackEntries, type EventEntry } from './packed-entries.js';
-import { INDEXED, Rows, type Located, type SummedRecord } from './rows.js';
+import { COMPARED, Rows, type Located, type SummedRecord } from './rows.js';
 import type { Row, Tables } from './tables.js';
 
 /** Rows that are read together. */
@@ -21,8 +21,8 @@ const READER_BYTES = 512 << 10;
 
 interface UnsettledRow extends Omit<SummedRecord, 'events'> {
   readonly parent: number | null;
-  /** As it is in the row, to be left alone where nothing of it has changed. */
-  readonly indexed: Row;
+  /** As it is in the row. */
+  readonly compared: Row;
   readonly entries: readonly EventEntry[];
   readonly bytes: number;
 }
@@ -49,17 +49,17 @@ export async function settleSome(
   before: number,
   isLazy: boolean,
 ): Promise<boolean> {
-  const sql = `SELECT id, organisation, circle, entries, parent, ${INDEXED.join(', ')} FROM run INDEXED BY run_settled
+  const sql = `SELECT id, organisation, circle, entries, parent, ${COMPARED.join(', ')} FROM run INDEXED BY run_settled
     WHERE settled IS NOT NULL${isLazy ? ` AND ${GROWN}` : ''} ORDER BY id LIMIT ?`;
   const found = tables.all(sql, MOST_ROWS);
-  const rows = found.map(([id, organisation, circle, inline, parent, ...indexed]): UnsettledRow => {
+  const rows = found.map(([id, organisation, circle, inline, parent, ...compared]): UnsettledRow => {
     const entries = entriesOf(tables, Number(id), inline as Uint8Array);
     const bytes = entries.reduce((sum, { size }) => sum + size, 0);
     const own = {
       id: Number(id),
       organisation: Number(organisation),
       parent: parent as number | null,
-      indexed,
+      compared,
     };
     return { ...own, isCircle: circle !== null, entries, bytes };
   });
@@ -120,7 +120,7 @@ class Settling {
   async #write(records: readonly (SummedRecord & UnsettledRow)[]): Promise<void> {
     const located = await this.#rows.locateOutside(records);
     for (const [i, record] of records.entries()) {
-      const parent = this.#rows.settle(record, record.indexed, located[i] ?? new Map<string, Located>());
+      const parent = this.#rows.settle(record, record.compared, located[i] ?? new Map<string, Located>());
       if (parent === record.parent) continue;
       this.#reopen(record.id, record.parent, parent);
       if (parent !== null) this.#nested.push(record.id);

@@ -2,6 +2,7 @@
 import type { SQLInputValue, StatementSync } from 'node:sqlite';
 import type { Sql } from './catalogue-file.js';
 import { hashOf } from './log-batch.js';
+import { TallyChanges } from './tally.js';
 
 /** A row as an update finds it. */
 export interface FoundRow {
@@ -10,11 +11,14 @@ export interface FoundRow {
   readonly recordId: Uint8Array;
   readonly isRun: boolean;
   readonly events: number;
+  /** Bytes of its entries that stand in the row itself. */
+  readonly inline: number;
   readonly firstSequence: number;
   readonly lastSequence: number;
 }
 
-const FOUND = 'SELECT id, organisation, record, is_run, events, first_sequence, last_sequence FROM run';
+const FOUND = `SELECT id, organisation, record, is_run, events, length(entries), first_sequence,
+  last_sequence FROM run`;
 /** Made once: a statement is found by its text, and a new text has to be read for that. */
 const ROW_OF = `${FOUND} WHERE record = ? AND organisation = ? AND is_run = ?`;
 const ROW_BY_ID = `${FOUND} WHERE id = ?`;
@@ -32,12 +36,14 @@ export function listing(database: Sql, sql: string): StatementSync {
 }
 
 export class Tables {
+  readonly tally = new TallyChanges();
   readonly #statements = new Map<string, StatementSync>();
   readonly #names = new Map<string, number>();
   readonly #awaited = new IdFilter(1 << 22);
   /** Of every row, as long as this has written them all. */
   readonly #rows = new IdFilter(1 << 25);
   #knowsRows = false;
+  #knowsAwaited = false;
   #dataVersion: unknown;
 
   constructor(readonly database: Sql) {}
@@ -47,6 +53,7 @@ export class Tables {
     this.#names.clear();
     this.#dataVersion = undefined;
     this.#knowsRows = false;
+    this.tally.forget();
   }
 
   /** To be called when a transaction has begun. */
@@ -57,8 +64,7 @@ export class Tables {
     this.#dataVersion = version;
     this.#rows.clear();
     this.#knowsRows = this.first('SELECT id FROM run LIMIT 1') === undefined;
-    this.#awaited.clear();
-    for (const [event] of this.rows('SELECT event FROM awaited')) this.#awaited.add(event as Uint8Array, 0);
+    this.#knowsAwaited = false;
   }
 
   first(sql: string, ...values: SQLInputValue[]): Row | undefined {
@@ -102,6 +108,13 @@ export class Tables {
     if (this.#knowsRows) this.#rows.add(recordId, 0);
   }
 
+  deleteRow(id: number): void {
+    const [isRun, marks, began] =
+      this.first('SELECT is_run, marks, began_received FROM run WHERE id = ?', id) ?? [];
+    this.tally.add({ isRun: isRun === 1, marks: Number(marks), beganReceived: Number(began) }, -1);
+    this.run('DELETE FROM run WHERE id = ?', id);
+  }
+
   rowById(id: number): FoundRow | undefined {
     return foundRow(this.first(ROW_BY_ID, id));
   }
@@ -134,6 +147,12 @@ export class Tables {
 
   /** False when no row waits for the event whose id stands there. */
   mayBeAwaited(source: Uint8Array, at: number): boolean {
+    // Only now: an update that has nothing to take in does not ask.
+    if (!this.#knowsAwaited) {
+      this.#awaited.clear();
+      for (const [event] of this.rows('SELECT event FROM awaited')) this.#awaited.add(event as Uint8Array, 0);
+      this.#knowsAwaited = true;
+    }
     return this.#awaited.has(source, at);
   }
 
@@ -154,10 +173,10 @@ export class Tables {
 
 function foundRow(row: Row | undefined): FoundRow | undefined {
   if (row === undefined) return undefined;
-  const [id, organisation, recordId, isRun, events, first, last] = row;
+  const [id, organisation, recordId, isRun, events, inline, first, last] = row;
   return {
     ...{ id: Number(id), organisation: Number(organisation), recordId: recordId as Uint8Array },
-    ...{ isRun: isRun === 1, events: Number(events) },
+    ...{ isRun: isRun === 1, events: Number(events), inline: Number(inline) },
     ...{ firstSequence: Number(first), lastSequence: Number(last) },
   };
 }

@@ -9,12 +9,13 @@ import { BatchRecords, type TouchedRecord } from './batch-records.js';
 import { clear, SCATTERED } from './catalogue-file.js';
 import { Circles } from './circles.js';
 import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../store/event-log.js';
-import { idBytes, LogBatch } from './log-batch.js';
+import { LogBatch } from './log-batch.js';
 import { packEntries } from './packed-entries.js';
 import { PackedWriter } from './packing.js';
-import { Rows, sentAtOf, type SummedRecord } from './rows.js';
+import { Rows, sentAtIn, type SummedRecord } from './rows.js';
 import { partsOf, settleSome } from './settling.js';
 import type { Tables } from './tables.js';
+import { uuidBytes } from '../store/uuid-text.js';
 
 /** Bytes of events that are objects at a time. */
 const READER_BYTES = 512 << 10;
@@ -24,6 +25,16 @@ const MOST_INLINE = 512;
 const FAR_BEHIND = 4096;
 /** A transaction ends with the batch with which it has taken so long: others wait for it. */
 const TRANSACTION_MS = 1000;
+/**
+ * Where most of a log is to be taken in. Where a row goes in the index of records is as good as random: the longer the
+ * transaction, the more rows come to a page before it is written. KiB of pages are kept for that.
+ */
+const FAR_TRANSACTION_MS = 10_000;
+const FAR_CACHE_KIB = 160 << 10;
+
+/** It returns nothing: a statement that does has a journal of its own. */
+const APPEND = `UPDATE run SET entries = CAST(entries || ? AS BLOB), settled = ifnull(settled, events), events = ?,
+  last_sequence = ? WHERE id = ?`;
 
 export interface UpdateOptions {
   /** The last sequence that is wanted; what is durable when the update begins, where it is not given. */
@@ -63,6 +74,7 @@ export class Updating {
   #passed: Cursor | undefined;
   #isEnd = false;
   #newestAt: number | undefined;
+  #transactionMs = TRANSACTION_MS;
 
   /** @param lock begins a transaction that no other process writes beside. */
   constructor(
@@ -88,7 +100,7 @@ export class Updating {
     try {
       await this.#transaction(async () => {
         await this.#checkLog();
-        this.#dropScattered();
+        this.#expectMuch();
       });
       let complete: boolean;
       do complete = await this.#steps(until);
@@ -119,7 +131,8 @@ export class Updating {
     const began = performance.now();
     try {
       this.tables.begin();
-      await work(() => performance.now() - began < TRANSACTION_MS);
+      await work(() => performance.now() - began < this.#transactionMs);
+      this.tables.tally.write(database);
       database.exec('COMMIT');
     } catch (error) {
       this.tables.forget();
@@ -160,16 +173,19 @@ export class Updating {
   }
 
   /**
-   * Drops the indexes that cost most to keep, where most of a large log is still to be taken in. An update that may take
+   * Where most of a large log is still to be taken in, drops the indexes that cost most to keep, and makes transactions long. An update that may take
    * but so long does not: to make one takes seconds, in which the process does nothing else.
    */
-  #dropScattered(): void {
+  #expectMuch(): void {
     const { budgetMs, isLazy } = this.options;
     const { at } = this.#cursor();
     const behind = this.log.extent - at;
     if (budgetMs !== undefined || isLazy === true) return;
     if (behind < Math.max(at, FAR_BEHIND * this.mostEntries)) return;
-    for (const { name } of SCATTERED) this.tables.database.exec(`DROP INDEX IF EXISTS ${name}`);
+    const { database } = this.tables;
+    for (const { name } of SCATTERED) database.exec(`DROP INDEX IF EXISTS ${name}`);
+    database.exec(`PRAGMA cache_size = -${FAR_CACHE_KIB}`);
+    this.#transactionMs = FAR_TRANSACTION_MS;
   }
 
   /** Makes one of them, where one is missing: whatever update has dropped it. @returns whether there may be more. */
@@ -242,7 +258,7 @@ export class Updating {
     for (const row of nested) circles.close(row);
     const last = batch.count - 1;
     this.#set('newest_organisation', batch.organisation(last));
-    this.#set('newest_event', idBytes(batch.facts(last).eventId));
+    this.#set('newest_event', uuidBytes(batch.facts(last).eventId));
     this.#newestAt = batch.places[last] ?? 0;
     this.#set('newest_at', this.#newestAt);
     this.#set('events', Number(this.#get('events') ?? 0) + batch.count);
@@ -273,20 +289,15 @@ export class Updating {
   #entries({ indices }: TouchedRecord, { events }: SummedRecord): Buffer {
     packEntries(this.#writer, this.#batch, indices, (place) => {
       const event = events[place];
-      return event && sentAtOf(event);
+      return event && sentAtIn(event);
     });
     return this.#writer.take();
   }
 
   #append(row: TouchedRecord, entries: Uint8Array): void {
     const { tables } = this;
-    const { id, before, indices, lastSequence } = row;
-    const [length] =
-      tables.first(
-        `UPDATE run SET entries = CAST(entries || ? AS BLOB), settled = ifnull(settled, events), events = ?,
-           last_sequence = ? WHERE id = ? RETURNING length(entries)`,
-        ...[entries, before + indices.length, lastSequence, id],
-      ) ?? [];
+    const { id, before, inline, indices, lastSequence } = row;
+    tables.run(APPEND, entries, before + indices.length, lastSequence, id);
     if (row.isMoved) {
       tables.run(
         'UPDATE run SET record = ?, first_sequence = ? WHERE id = ?',
@@ -295,7 +306,7 @@ export class Updating {
         id,
       );
     }
-    if (Number(length) <= MOST_INLINE) return;
+    if (inline + entries.length <= MOST_INLINE) return;
     tables.run('INSERT INTO part (run, entries) SELECT id, entries FROM run WHERE id = ?', id);
     tables.run("UPDATE run SET entries = x'' WHERE id = ?", id);
   }

@@ -2,7 +2,13 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { Catalogue, CatalogueBusy, CatalogueDamaged, CatalogueFault } from '../catalogue/catalogue.js';
+import {
+  Catalogue,
+  CatalogueBusy,
+  CatalogueDamaged,
+  CatalogueFault,
+  catalogueDirectory,
+} from '../catalogue/catalogue.js';
 import { BEGINNING, type Cursor, type EventLog } from '../store/event-log.js';
 import { openStore } from '../store/open.js';
 import { StoreDamaged } from '../store/store.js';
@@ -55,7 +61,7 @@ export async function openCatalogue(request: CatalogueRequest): Promise<Catalogu
 
 async function inDataDirectory(request: CatalogueRequest, log: EventLog): Promise<CatalogueAccess> {
   const { dataDir, tempDir } = request;
-  const directory = path.join(dataDir, 'catalogue');
+  const directory = catalogueDirectory(dataDir);
   if (isWritable(directory)) {
     try {
       return await CatalogueAccess.open(request, log, directory);
@@ -89,7 +95,7 @@ function isWritable(directory: string): boolean {
 function temporaryDirectory(parent: string): string {
   const made = fs.mkdtempSync(path.join(parent, 'collector-catalogue-'));
   process.once('exit', () => fs.rmSync(made, { recursive: true, force: true }));
-  return path.join(made, 'catalogue');
+  return catalogueDirectory(made);
 }
 
 export class CatalogueAccess {

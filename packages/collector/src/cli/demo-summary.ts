@@ -177,7 +177,11 @@ export function sentSummary(plan: DemoPlan, tally: Tally, sent: Sent, json: bool
     const example = tally.scenarios.get(name)?.example;
     return example === undefined ? [] : [`  ${title}:\n    ${looking(example.runId, dataDir)}\n`];
   });
-  const look = examples.length === 0 ? '' : `\nA run of each to look at:\n${examples.join('')}`;
+  const contradicted = `${ownCommand()} runs --outcome contradicted --clock sender${inDirectory(dataDir)}`;
+  const look =
+    examples.length === 0
+      ? ''
+      : `\nA run of each to look at:\n${examples.join('')}Those that were contradicted by what happened:\n    ${contradicted}\n`;
   return `${story(plan, tally)}
 ${notes.join('\n')}
 The timestamps are those of the made-up senders; received_at is when the collector got them, now.

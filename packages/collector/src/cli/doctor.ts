@@ -22,7 +22,7 @@ import {
 import { KeyStoreDamaged } from '../store/key-store.js';
 import { StoreDamaged } from '../store/store.js';
 import { checkCatalogue, type CatalogueCheck } from '../catalogue/check.js';
-import { CatalogueFault } from '../catalogue/catalogue.js';
+import { CatalogueFault, catalogueDirectory } from '../catalogue/catalogue.js';
 import { systemCode } from '../system-code.js';
 import { AccessLogCheck } from './access-log-check.js';
 import { addConfigOptions, configOf } from './config-options.js';
@@ -138,7 +138,7 @@ async function catalogueFinding(dataDir: string, bar: ProgressBar): Promise<Find
   const log = openStore(dataDir).events;
   const onProgress = (_: number, share: number) => bar.show(share * log.extent, log.extent);
   try {
-    const directory = path.join(dataDir, 'catalogue');
+    const directory = catalogueDirectory(dataDir);
     return findingOf(await checkCatalogue(log, { directory, scratch, onProgress }), directory);
   } catch (error) {
     const cannot = 'it was not compared with the log';

@@ -73,7 +73,7 @@ export function runIdFrom(option: string, text: string): { readonly id: string; 
   const isHex = /^[0-9a-f]+$/.test(digits) && digits.length >= FEWEST_DIGITS && digits.length <= ALL_DIGITS;
   if (!isHex || (text.includes('-') && ![id, `${id}-`].includes(text.toLowerCase()))) {
     throw usage(
-      `${option}: ${JSON.stringify(text)} is neither a UUID nor the first ${FEWEST_DIGITS} digits of one or more`,
+      `${option}: ${JSON.stringify(text)} is neither a UUID nor the first ${FEWEST_DIGITS} digits or more of one`,
     );
   }
   return { id, isWhole: digits.length === ALL_DIGITS };

@@ -4,11 +4,10 @@
  * Before anybody gets it the proof is checked, against the keys of the log and as its reader will: so a damaged tree,
  * or an event that was changed, never yields one.
  */
-import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { checkProof, formatProof, rootFromInclusion } from '@clinical-events/protocol/verify';
-import { Catalogue, CatalogueFault } from '../catalogue/catalogue.js';
+import { Catalogue, CatalogueFault, catalogueDirectory } from '../catalogue/catalogue.js';
 import { exists } from '../files.js';
 import { commitmentOf, HASH_BYTES, inclusionProof, leafHash, TilesIncomplete } from '../integrity/merkle.js';
 import { isLocked, KeyDatabase, keyDatabasePath, openStore } from '../store/open.js';
@@ -105,7 +104,7 @@ async function theEvent(
 /** They only spare the reading of the whole log: without the keys an event is found as well. */
 /** Where an event is looked for first: a hint, so that the log does not have to be read for it. */
 async function knownOrganisations(dataDir: string, ledgerId: string): Promise<string[]> {
-  const directory = path.join(dataDir, 'catalogue');
+  const directory = catalogueDirectory(dataDir);
   const known = await organisationsWithKeys(dataDir);
   if (!exists(directory)) return known;
   let catalogue: Catalogue | undefined;

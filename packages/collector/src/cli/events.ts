@@ -17,6 +17,7 @@ import {
 } from '../store/event-log.js';
 import type { StoredEvent } from '../store/store.js';
 import { failureOf, openCatalogue, type CatalogueAccess } from './catalogue-access.js';
+import { uuidBytes } from '../store/uuid-text.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import {
   idFrom,
@@ -186,7 +187,7 @@ class Printing {
   }
 
   async #placesOf(catalogue: Catalogue, eventId: string, organisation: string | undefined): Promise<Place[]> {
-    const id = Buffer.from(eventId.replaceAll('-', ''), 'hex');
+    const id = uuidBytes(eventId);
     const places: Place[] = [];
     for (const each of organisation === undefined ? catalogue.organisations() : [organisation]) {
       const found = await this.log.find(each, id);

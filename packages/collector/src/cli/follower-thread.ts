@@ -3,10 +3,9 @@
  * and never waits for it, and rests while many events come (rest.ts). Whatever goes wrong here is reported and tried
  * again: the catalogue is derived, and whoever asks it brings it up to date as well.
  */
-import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
-import { Catalogue, CatalogueBusy, type Tally } from '../catalogue/catalogue.js';
+import { Catalogue, CatalogueBusy, type Tally, catalogueDirectory } from '../catalogue/catalogue.js';
 import { LedgerCounters } from '../ledger/ledger-counters.js';
 import type { EventLog } from '../store/event-log.js';
 import { openStore } from '../store/open.js';
@@ -61,7 +60,7 @@ class Follower {
     const log = (this.#log ??= openStore(this.dataDir).events);
     if (log.ledgerId === '') return true;
     const catalogue = (this.#catalogue ??= Catalogue.open({
-      ...{ directory: path.join(this.dataDir, 'catalogue'), ledgerId: log.ledgerId },
+      ...{ directory: catalogueDirectory(this.dataDir), ledgerId: log.ledgerId },
       ...{ mostEntries: MOST_ENTRIES, waitMs: WAIT_MS },
     }));
     if (this.#isThrough && catalogue.isCurrent && catalogue.cursor.sequence > entries) return true;

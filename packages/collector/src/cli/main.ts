@@ -10,7 +10,7 @@ const NEEDED = 24;
 if (Number.parseInt(process.versions.node, 10) < NEEDED) {
   process.stderr.write(
     `collector: needs Node.js ${NEEDED} or newer, and this is ${process.versions.node}; ` +
-      'in a checkout, use: npm run --silent collector -- …\n',
+      'in a checkout, use ./collector, which brings its own\n',
   );
   process.exitCode = EXIT.usage;
 } else {

@@ -11,7 +11,8 @@ import { DayDirectories, OneFile, StandardOutput, type RecordOutput } from './re
 import { RecordThreads } from './record-threads.js';
 import { fullTimeline, outputColumns, pagerColumns, timeline } from './record-timeline.js';
 import { readRuns, recordsIn, type RunReading } from './run-reading.js';
-import { unknownNames } from './unknown-names.js';
+import { counted } from '../counted.js';
+import { BY_SENDERS, unknownNames } from './unknown-names.js';
 
 const EXAMPLES = `
 Formats:
@@ -132,7 +133,17 @@ class Export {
     await this.#give(reading, newest);
     if (this.#done.records > 0) return;
     const { organisation, model } = this.#options;
-    this.#done.warnings = unknownNames(catalogue, { organisation, model });
+    this.#done.warnings = [
+      ...unknownNames(catalogue, { organisation, model }),
+      ...(this.#isThereBySenders(catalogue) ? [BY_SENDERS] : []),
+    ];
+  }
+
+  #isThereBySenders(catalogue: Catalogue): boolean {
+    const { selection } = this.#request;
+    if (selection.clock === 'sender' || (selection.since ?? selection.until) === undefined) return false;
+    for (const page of catalogue.placed({ ...selection, clock: 'sender' })) if (page.length > 0) return true;
+    return false;
   }
 
   async #give(reading: RunReading, newest: number): Promise<void> {
@@ -203,7 +214,7 @@ class Export {
     else if (format !== undefined) {
       const rate = Math.round(events / Math.max(seconds, 0.001));
       process.stderr.write(
-        `collector: ${records} records of ${events} events in ${seconds.toFixed(1)} s, ${rate}/s` +
+        `collector: ${counted(records, 'record')} of ${counted(events, 'event')} in ${seconds.toFixed(1)} s, ${rate}/s` +
           `${out === undefined ? '' : `, in ${out}`}${next_after === null ? '' : `; what is newer: --after ${next_after}`}\n`,
       );
     }

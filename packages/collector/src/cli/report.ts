@@ -1,7 +1,6 @@
 /** `collector report`: what happened in a period, counted, on one HTML page for a meeting. */
 import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
-import { EVENT_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import { inQuotes, ownCommand, type Config } from '../config.js';
 import { reportPage } from '../records/report/page/report-page.js';
@@ -118,12 +117,10 @@ class Making {
     const report = new RunReport(period);
     // A run that began before the period may have events in it by the senders' clocks, and the other way round.
     const begun = clock === 'received' ? until : undefined;
-    for (const page of catalogue.counted({ organisation, model, until: begun, order: 'any' })) {
-      for (const run of page) {
-        report.add(run);
-        for (const kind of EVENT_KINDS) givenOut.events += run.counts[kind];
-      }
-      bar.show(page.at(-1)?.firstSequence ?? 0, newest);
+    const pages = catalogue.counted({ organisation, model, until: begun }, (run) => report.add(run));
+    for (const sequence of pages) {
+      givenOut.events = report.eventsRead;
+      bar.show(sequence, newest);
       await breath();
       signal.throwIfAborted();
     }

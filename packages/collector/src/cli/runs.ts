@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { Command } from 'commander';
 import type { Catalogue, RunFilter, RunSummary } from '../catalogue/catalogue.js';
-import type { Config } from '../config.js';
+import { inQuotes, type Config } from '../config.js';
 import { DAY_MS } from '../records/report/period-steps.js';
 import { failureOf, openCatalogue } from './catalogue-access.js';
 import { addConfigOptions, configOf } from './config-options.js';
@@ -21,7 +21,7 @@ import {
 } from './run-arguments.js';
 import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
 import { typed } from './typed.js';
-import { unknownNames } from './unknown-names.js';
+import { BY_SENDERS, unknownNames } from './unknown-names.js';
 
 const EXAMPLES = `
 Examples:
@@ -195,7 +195,9 @@ class Listing {
 
   /** As it is typed here, for the first run of the list. */
   #recordCommand(): string {
-    return typed(`collector records --run ${this.#first}`, path.resolve(this.config.dataDir));
+    const { tempDir } = this.request;
+    const where = tempDir === undefined ? '' : ` --temp-dir ${inQuotes(tempDir)}`;
+    return typed('collector records', path.resolve(this.config.dataDir)) + `${where} --run ${this.#first}`;
   }
 
   /** How many there are, how to see more of them, and how to see one whole. */
@@ -208,9 +210,17 @@ class Listing {
           'a demo: --clock sender goes by it',
       );
     }
-    if (count === 0) lines.push(...this.#unknown(catalogue));
+    if (count === 0) lines.push(...this.#unknown(catalogue), ...this.#bySenders(catalogue));
     else if (form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
     return lines;
+  }
+
+  /** For an empty list of a time: whether the other clock has runs in it. */
+  #bySenders(catalogue: Catalogue): string[] {
+    const { filter } = this.request;
+    const { clock, since, until, noOutcomeSince } = filter;
+    if (clock === 'sender' || (since ?? until ?? noOutcomeSince) === undefined) return [];
+    return catalogue.count({ ...filter, clock: 'sender', limit: 1 }) === 0 ? [] : [BY_SENDERS];
   }
 
   /** For an empty list: the names that no run has. None is suggested for a person's. */

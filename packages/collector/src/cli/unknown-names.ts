@@ -1,8 +1,12 @@
-/** Names in a filter that no record has: mostly a slip, which an empty answer would not show. */
+/** What an empty answer would not show: names in a filter that no record has, mostly a slip, and the other clock. */
 import { didYouMean } from '@clinical-events/protocol';
 import type { Catalogue } from '../catalogue/catalogue.js';
 import { openCatalogue } from './catalogue-access.js';
 import { printable } from './printable.js';
+
+/** For an answer that is empty by the time of receipt. */
+export const BY_SENDERS =
+  "by the senders' clocks there are some in that time, as after an import or a demo: --clock sender goes by these";
 
 export interface NameFilter {
   readonly organisation?: string | undefined;

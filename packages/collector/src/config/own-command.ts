@@ -14,7 +14,13 @@ export interface Started {
 
 /** @returns words for a shell; what goes behind them is a command of `collector`. */
 export function ownCommand({ env, script, node, directory }: Started = thisProcess()): string {
-  if (env['npm_lifecycle_script']?.includes('dist/cli/main.js')) return byNpm(env['INIT_CWD'], directory);
+  const isByNpm = env['npm_lifecycle_script']?.includes('dist/cli/main.js') === true;
+  const from = isByNpm ? env['INIT_CWD'] : directory;
+  const root = checkoutOf(script);
+  // npm starts it at the root: what is relative in a command would be to another directory for the wrapper.
+  if (root !== undefined && from === directory)
+    return directory === root ? './collector' : inQuotes(path.join(root, 'collector'));
+  if (isByNpm) return byNpm(from, directory);
   if (path.basename(script) === 'collector') {
     if (env['npm_command'] !== undefined) return 'npx collector';
     return inPath(env).includes(path.dirname(script)) ? 'collector' : inQuotes(script);
@@ -27,6 +33,16 @@ export function ownCommand({ env, script, node, directory }: Started = thisProce
 /** Text as one word of a shell, in quotes where it needs them. */
 export function inQuotes(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** @returns the root of the checkout whose script it is; undefined where no `collector` for a shell stands there. */
+function checkoutOf(script: string): string | undefined {
+  const root = path.resolve(script, '../../../../..');
+  const isThere =
+    process.platform !== 'win32' &&
+    path.relative(root, script) === path.join('packages', 'collector', 'dist', 'cli', 'main.js') &&
+    fs.existsSync(path.join(root, 'collector'));
+  return isThere ? root : undefined;
 }
 
 /** @param from where npm was called, and `root` where the package is: npm finds it from there and below. */

@@ -4,6 +4,7 @@ import { SALT_BYTES, type ENTRY_KINDS } from '@clinical-events/protocol';
 import { commitmentOf } from '../integrity/merkle.js';
 import type { Candidate } from '../store/store.js';
 import { fillSalt } from './salt.js';
+import { uuidBytes } from '../store/uuid-text.js';
 
 const NO_ID = new Uint8Array(16);
 
@@ -23,7 +24,7 @@ export function ownEntry(
   fillSalt(salted);
   return {
     ...{ kind, profile: 'minimum', organisation: '', keyId: writer, receivedAt: Date.now() },
-    ...{ eventId: Buffer.from(id.replaceAll('-', ''), 'hex'), runId: NO_ID, parentId: NO_ID },
+    ...{ eventId: uuidBytes(id), runId: NO_ID, parentId: NO_ID },
     ...{ salted, commitment: commitmentOf(salted) },
   };
 }

@@ -162,8 +162,9 @@ export interface EventLog {
    * The event of an organisation by its id, anywhere in the log. What the driver's index does not cover is passed the
    * first time, and only what is newer the next time.
    * @param id ID_BYTES.
+   * @param before what has this sequence or a higher one may be found or not: it spares looking for what is newer.
    */
-  find(organisation: string, id: Uint8Array): Promise<FoundEvent | undefined>;
+  find(organisation: string, id: Uint8Array, before?: number): Promise<FoundEvent | undefined>;
   /** Entries by their id, the log's own among them. */
   withId(sought: SoughtId): Promise<FoundEntries>;
   /** Nothing may be asked of it afterwards. */

@@ -16,3 +16,14 @@ export function uuidText(source: Uint8Array, from = 0): string {
   }
   return TEXT.toString('latin1');
 }
+
+/** @param text of a UUID, in either case. @returns its 16 bytes. */
+export function uuidBytes(text: string): Buffer {
+  return Buffer.from(text.replaceAll('-', ''), 'hex');
+}
+
+/** Whether the 16 bytes from a place on are all zero, which stands for no id. */
+export function isNoId(source: Uint8Array, at = 0): boolean {
+  for (let i = at; i < at + DIGITS.length; i++) if (source[i] !== 0) return false;
+  return true;
+}

@@ -85,7 +85,7 @@ test('[R-811] whatever runs are killed, every back-up that was made is restored 
     }),
     { numRuns: 40 },
   );
-}, 60_000);
+});
 
 /** What a power loss leaves at the end of files that were being written can be anything. */
 async function beKilled(
@@ -305,7 +305,7 @@ describe('[R-812] a back-up that has changed', () => {
     fs.truncateSync(path.join(root, manifest.segment.file), manifest.segment.bytes - 1);
     expect(() => restored(name)).toThrow(BackupDamaged);
     expect(fs.existsSync(path.join(scratch, `restored-${targets - 1}`))).toBe(false);
-  }, 60_000);
+  });
 
   test('is found out by a check when only an older one can no longer be restored', async () => {
     const log = new GrowingLog();

@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -191,6 +191,27 @@ test('[R-1021] two processes that update take turns, and the rows are those of o
     [0, null],
   ]);
   expect(contentsOf(opened(directory))).toEqual(await expectedOf(dataDir, EVENTS.length));
+});
+
+test('[R-1021] an update leaves no reading open: another may take in more, and so may it again', async () => {
+  const chained = chain(12, { kind: 'inference-start' }).reverse();
+  const dataDir = await directoryOf(chained);
+  const directory = emptyDirectory(scratch, 'turns');
+  const [one, other] = [opened(directory, { waitMs: 0 }), opened(directory, { waitMs: 0 })];
+  await withLog(dataDir, async (log) => {
+    for (let through = 1; through <= chained.length; through++) {
+      await (through % 2 === 0 ? one : other).update(log, { through });
+    }
+  });
+  expect(contentsOf(one)).toEqual(await expectedOf(dataDir, chained.length));
+});
+
+test('[R-1025] a pipe in place of the note of who writes holds nothing up', async () => {
+  const dataDir = await directoryOf(EVENTS);
+  const directory = emptyDirectory(scratch, 'pipe');
+  fs.mkdirSync(directory);
+  execFileSync('mkfifo', [path.join(directory, 'updating')]);
+  expect(await once(updating(dataDir, directory, 50, 'follow'), 'exit')).toEqual([0, null]);
 });
 
 test('[R-1025] an update that waits for another says for whom, ends with who holds it, and goes on once that is killed', async () => {
@@ -436,4 +457,23 @@ test('[R-1027] a run of many events that is followed is read about as often as i
   const { read } = await workOf(events, 60, true);
   // Below 1,024 events it is read with each update, then with each eighth.
   expect(read).toBeLessThan(9000 + 9 * 3000 + 3000);
+});
+
+test('[R-1027] parents that are not in the log do not have it passed again for each', async () => {
+  const events = Array.from({ length: 200 }, (_, i): OddEvent => ({
+    ...STANDARD,
+    n: i + 1,
+    parent: 1001 + i,
+  }));
+  const dataDir = await directoryOf(events);
+  const catalogue = opened(emptyDirectory(scratch, 'orphans'), { mostEntries: 50 });
+  await withLog(dataDir, async (log) => {
+    const pass = vi.spyOn(log, 'pass');
+    await catalogue.update(log);
+    for (const { n } of events) {
+      expect(await catalogue.recordOfEvent(log, 'default', id(1000 + n))).toBeUndefined();
+    }
+    expect(pass.mock.calls.length).toBeLessThan(10);
+  });
+  expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, events.length));
 });

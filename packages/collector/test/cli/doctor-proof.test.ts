@@ -67,7 +67,7 @@ describe('collector doctor on the proof', () => {
     expect(stderr).toContain(
       `${inData('checkpoints', 'cosigned-0a1b2c3d')} is no regular file, and was not opened`,
     );
-  }, 15_000);
+  });
 
   test('[R-905] warns of a key that others can read, or that is gone', async () => {
     const file = signingKeyFile();

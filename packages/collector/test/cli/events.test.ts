@@ -332,7 +332,7 @@ describe('collector events', () => {
         while (!stopped) await post(collector.port, key, JSON.stringify(outcomeEvent()));
       }),
     );
-    for (let i = 0; i < 6; i++) {
+    for (let i = 0; i < 4; i++) {
       const printed = await storedEvents(dataDir);
       expectNoGap(dataDir, printed);
       const doctor = await run(['doctor', '--data-dir', dataDir]);

@@ -37,7 +37,7 @@ test('[R-505] a first start whose standard output nobody takes makes no key, say
   const { process: child, output, exited } = launch(['serve', '--port', '0', '--data-dir', dataDir]);
   onTestFinished(() => void child.kill('SIGKILL'));
   child.stdout?.destroy();
-  await expect.poll(() => output.stderr, { timeout: 20_000 }).toMatch(/"msg":"listening"/);
+  await expect.poll(() => output.stderr).toMatch(/"msg":"listening"/);
   expect(output.stderr).toContain('standard output did not accept the first API key');
   child.kill('SIGTERM');
   expect(await exited).toBe(0);

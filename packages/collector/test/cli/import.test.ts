@@ -160,7 +160,7 @@ describe('collector import [R-714]', () => {
     expect(await piped.exited).toBe(0);
     expect(JSON.parse(piped.output.stdout)).toMatchObject({ stored: 0, repeats: 12, files: [{ file: '-' }] });
     expect(await storedEvents(dataDir)).toHaveLength(12);
-  }, 60_000);
+  });
 
   test('takes events without wrappers, for the kind and the organisation that are stated', async () => {
     const [one, two] = [outcomeText('1'), outcomeText('2')];
@@ -265,7 +265,7 @@ describe('collector import [R-714]', () => {
       },
     ]);
     expect((await storedEvents(dataDir)).map(({ body }) => body)).toEqual([first, last]);
-  }, 60_000);
+  });
 
   test('stores nothing of a damaged compressed file, and the other files', async () => {
     const damaged = path.join(scratch, 'damaged.gz');
@@ -294,12 +294,12 @@ describe('collector import [R-714]', () => {
     const importing = launch(['import', '--data-dir', dataDir, '-', '--kind', 'outcome']);
     onTestFinished(() => void importing.process.kill('SIGKILL'));
     importing.process.stdin?.write(`${outcomeText('2')}\n`);
-    await expect.poll(() => storedEvents(dataDir), { timeout: 20_000 }).toHaveLength(2);
+    await expect.poll(() => storedEvents(dataDir)).toHaveLength(2);
     await expect(start(dataDir)).rejects.toThrow('in use by another collector');
     importing.process.stdin?.end();
     expect(await importing.exited).toBe(0);
     await expectWhole(dataDir);
-  }, 60_000);
+  });
 
   test('examines in a dry run, beside a collector too, and changes nothing', async () => {
     const input = file([...outcomes(3), '{', outcomeText('1').slice(1)]);
@@ -333,7 +333,7 @@ describe('collector import [R-714]', () => {
     onTestFinished(() => collector.kill());
     expect((await told(input, '--kind', 'outcome', '--dry-run')).code).toBe(7);
     await collector.stop();
-  }, 60_000);
+  });
 
   test('gives timestamps the offset of a zone where that is asked for, and says so in the event', async () => {
     const [good, summer, twice] = [outcomeText('1'), outcomeText('2'), outcomeText('3')];
@@ -449,7 +449,7 @@ describe('collector import [R-714]', () => {
     const importing = launch(['import', '--data-dir', dataDir, '-', '--kind', 'outcome', '--json']);
     onTestFinished(() => void importing.process.kill('SIGKILL'));
     importing.process.stdin?.write(`${lines.slice(0, 4).join('\n')}\n`);
-    await expect.poll(() => storedEvents(dataDir), { timeout: 20_000 }).toHaveLength(4);
+    await expect.poll(() => storedEvents(dataDir)).toHaveLength(4);
     importing.process.kill('SIGINT');
     expect(await importing.exited).toBe(130);
     expect(JSON.parse(importing.output.stdout)).toMatchObject({ complete: false, stored: 4 });
@@ -466,7 +466,7 @@ describe('collector import [R-714]', () => {
     ]);
     await expectWhole(dataDir);
     expect(await told(file(lines), '--kind', 'outcome')).toMatchObject({ code: 0, stored: 6, repeats: 4 });
-  }, 60_000);
+  });
 
   test('killed at any moment and run again, it has stored each event once', async () => {
     const lines = outcomes(40_000);
@@ -501,7 +501,7 @@ describe('collector import [R-714]', () => {
     });
     expect((await storedEvents(dataDir)).map(({ body }) => body)).toEqual(lines);
     await expectWhole(dataDir);
-  }, 120_000);
+  });
 
   test('stops on a full disk, says how far it came, and goes on from there when there is space', async () => {
     const lines = Array.from({ length: 3000 }, () => outcomeOfSize(10_000));
@@ -522,7 +522,7 @@ describe('collector import [R-714]', () => {
     expect((await storedEvents(dataDir)).map(({ body }) => body)).toEqual(lines.slice(0, done));
     expect(await told(input, ...settings)).toMatchObject({ code: 0, stored: 3000 - done, repeats: done });
     await expectWhole(dataDir);
-  }, 60_000);
+  });
 
   test('does not begin on a log that is damaged, and tells of an event that cannot be read', async () => {
     const lines = outcomes(1000);

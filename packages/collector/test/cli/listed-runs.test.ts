@@ -1,5 +1,6 @@
 /** `collector runs` and what finds runs and events by the catalogue, each as a process on a data directory. */
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { EventKind } from '@clinical-events/protocol';
@@ -139,6 +140,8 @@ describe('collector runs', () => {
       expect.stringMatching(/^collector: to see one: .* records --data-dir .* --run abcdef00-0000-/),
       '',
     ]);
+    const elsewhere = await collector('runs', '--limit', '1', '--temp-dir', os.tmpdir());
+    expect(elsewhere.stderr).toContain(` --temp-dir ${os.tmpdir()} --run abcdef00-`);
     // What has come since is in the answer.
     await fillDirectory(dataDir, [[start(9)]]);
     expect(await listed('--target', 'p-1', '--limit', '1')).toEqual([9]);
@@ -161,6 +164,20 @@ describe('collector runs', () => {
       'collector: no run names the application "triag"',
       '',
     ]);
+  });
+
+  test('[R-1076] an empty list of a time says that the senders’ clocks have runs in it, where they do', async () => {
+    const period = (days: number) => [
+      ...['--since', new Date(BEGAN - days * 86_400_000).toISOString()],
+      ...['--until', new Date(BEGAN - (days - 1) * 86_400_000).toISOString()],
+    ];
+    const told = async (...args: readonly string[]) => (await collector('runs', ...args)).stderr;
+    const hint =
+      /^collector: no run matches\ncollector: by the senders' clocks .*: --clock sender goes by these\n$/;
+    expect(await told(...period(365))).toMatch(hint);
+    expect(await told('--no-outcome-for', '300d')).toMatch(hint);
+    for (const args of [period(364), [...period(366), '--clock', 'sender'], ['--outcome', 'unknown']])
+      expect(await told(...args), args.join(' ')).toBe('collector: no run matches\n');
   });
 
   test('[R-1041] [R-1042] [R-1075] what senders wrote is printed safe in every form', async () => {

@@ -1,4 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { scratchDirectory } from '../access/scratch-keys.js';
@@ -70,6 +71,23 @@ test('a damaged keys.db ends every command that reads keys with exit code 3', as
   }
 });
 
+test.skipIf(process.platform === 'win32')(
+  '[R-725] ./collector of a checkout works from any directory, and through links',
+  () => {
+    const wrapper = path.resolve(import.meta.dirname, '../../../../collector');
+    const directory = scratchDirectory();
+    symlinkSync(wrapper, path.join(directory, 'absolute'));
+    symlinkSync('absolute', path.join(directory, 'relative'));
+    for (const file of [wrapper, './absolute', './relative']) {
+      // The Node that PATH leads to may be an older one, or none.
+      const env = { PATH: '/usr/bin:/bin' };
+      const shown = spawnSync(file, ['runs', '--help'], { cwd: directory, env, encoding: 'utf8' });
+      expect([shown.status, shown.stderr]).toEqual([0, '']);
+      expect(shown.stdout).toContain(`$ ${wrapper} runs --target`);
+    }
+  },
+);
+
 test('on an older Node every command says in one line what it needs, before it loads anything', async () => {
   const old =
     "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })";
@@ -79,7 +97,7 @@ test('on an older Node every command says in one line what it needs, before it l
       ...{ code: 2, stdout: '' },
       stderr:
         'collector: needs Node.js 24 or newer, and this is 20.20.2; ' +
-        'in a checkout, use: npm run --silent collector -- …\n',
+        'in a checkout, use ./collector, which brings its own\n',
     });
   }
   const main = readFileSync(path.resolve(import.meta.dirname, '../../src/cli/main.ts'), 'utf8');

@@ -71,7 +71,7 @@ describe('[R-908] the proof of an event', () => {
         expect(verifyIndependently(proof, event.body, firstKey(dataDir))).toEqual({ index, size });
       }
     }
-  }, 120_000);
+  });
 
   test('is printed by the command, alone, and the reading noted before', async () => {
     const batch = events(9);

@@ -156,6 +156,18 @@ describe('collector records [R-711]', () => {
       expect((await records(...args)).stderr, args.join(' ')).toMatch(/^collector: 0 records of /);
   });
 
+  test('[R-1076] says of an empty period that the senders’ clocks have records in it, and counts one record as one', async () => {
+    await fill(LOG.map((event) => ({ ...event, day: 10 })));
+    const hint =
+      /^collector: warning: by the senders' clocks .*: --clock sender goes by these\ncollector: 0 records /;
+    const past = await records('--since', '2026-03-01', '--until', '2026-03-04');
+    expect([past.code, past.stdout, past.stderr]).toEqual([0, '', expect.stringMatching(hint)]);
+    expect((await records('--since', '2026-02-01', '--until', '2026-02-02')).stderr).not.toMatch(hint);
+    expect((await records('--run', id(503), '--format', 'csv')).stderr).toMatch(
+      /^collector: 1 record of 1 event in /,
+    );
+  });
+
   test('shows one run on one screen, with nothing in it that moves a cursor', async () => {
     await fill();
     const { code, stdout } = await records('--run', id(501), '--format', 'text');

@@ -107,7 +107,7 @@ describe('[R-812] a restored data directory', () => {
     expect((await run(['doctor', '--data-dir', target])).code).toBe(0);
     dataDir = target;
     await backUp();
-  }, 60_000);
+  });
 
   test('is not made where something is, and nothing of it is changed', async () => {
     await fillSigned(dataDir, [events(3)]);

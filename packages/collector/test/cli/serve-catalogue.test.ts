@@ -85,7 +85,7 @@ test('[R-1065] a running collector keeps its catalogue up to date, for its owner
   for (const name of fs.readdirSync(catalogueOf()))
     expect([name, fs.statSync(path.join(catalogueOf(), name)).mode & 0o777]).toEqual([name, 0o600]);
   expect(await collector.stop()).toBe(0);
-}, 90_000);
+});
 
 test('[R-1067] killed in the middle of an update, again and again, the next start goes on, and the rows are right', async () => {
   const many = Array.from({ length: 60 }, (_, copy) =>
@@ -101,7 +101,7 @@ test('[R-1067] killed in the middle of an update, again and again, the next star
   const collector = await started();
   await followed(collector);
   await expectRight();
-}, 120_000);
+});
 
 describe('[R-1068] a catalogue that is not what it was, under a running collector,', () => {
   const damage = {
@@ -139,15 +139,15 @@ test('[R-1069] a catalogue that cannot be made is warned of and tried again; eve
   const collector = await started();
   await send(collector);
   const warned = async () => (await stateOf(collector)).warnings.map(({ id }) => id);
-  await expect.poll(warned, { timeout: 30_000 }).toContain('catalogue_fails');
+  await expect.poll(warned).toContain('catalogue_fails');
   expect(collector.output.stderr).toContain('the catalogue cannot be brought up to date');
   fs.rmSync(catalogueOf());
-  await expect.poll(warned, { timeout: 60_000 }).not.toContain('catalogue_fails');
+  await expect.poll(warned).not.toContain('catalogue_fails');
   await send(collector);
   await followed(collector);
   expect(collector.output.stderr).toContain('the catalogue is brought up to date again');
   expect(await collector.stop()).toBe(0);
-}, 120_000);
+});
 
 test.runIf(canMount)(
   '[R-1069] without room for its catalogue a collector takes events',
@@ -156,7 +156,7 @@ test.runIf(canMount)(
     const collector = await started(...withoutRoomIn(catalogueOf()));
     await send(collector);
     const reason = () => /"reason":"([^"]*)"/.exec(collector.output.stderr)?.[1];
-    await expect.poll(reason, { timeout: 30_000 }).toContain('no room for the catalogue');
+    await expect.poll(reason).toContain('no room for the catalogue');
     await send(collector);
     expect(await collector.stop()).toBe(0);
   },
@@ -209,7 +209,7 @@ describe('[R-1070] doctor', () => {
     expect(await found()).toMatch(/^ok: of another version/);
     fs.writeFileSync(fileOf(), Buffer.alloc(1 << 16, 7));
     expect(await found()).toMatch(/^warning: damaged; delete/);
-  }, 60_000);
+  });
 
   test('compares that of a running collector too', async () => {
     await fillSigned(dataDir, [EVENTS.map(stored)]);
@@ -217,5 +217,5 @@ describe('[R-1070] doctor', () => {
     await send(collector);
     await followed(collector);
     expect(await found()).toMatch(/^ok: [0-9]+ records up to entry [0-9]+, each as the log has it$/);
-  }, 60_000);
+  });
 });

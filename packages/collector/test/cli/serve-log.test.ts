@@ -50,15 +50,13 @@ test('[R-871] a reader of the log that hangs holds up no event and no probe; los
   const { warnings } = (await getJson(management, '/console/state.json')) as { warnings: { id: string }[] };
   expect(warnings.map(({ id }) => id)).toContain('log_lines_dropped');
   running.process.stderr?.resume();
-  await expect
-    .poll(() => running.output.stderr, { timeout: 20_000 })
-    .toContain('standard error took no lines');
+  await expect.poll(() => running.output.stderr).toContain('standard error took no lines');
   expect(await running.stop()).toBe(0);
   const lines = running.output.stderr.trimEnd().split('\n');
   const parsed = lines.map((line) => JSON.parse(line) as { msg: string; dropped?: number });
   expect(parsed.find(({ dropped }) => dropped !== undefined)?.dropped).toBe(lost);
   expect(parsed.at(-1)?.msg).toBe('stopped');
-}, 120_000);
+});
 
 test('[R-871] it ends in order beside a reader that hangs, and goes on without one', async () => {
   const { running, key } = await talkative();
@@ -70,7 +68,7 @@ test('[R-871] it ends in order beside a reader that hangs, and goes on without o
   unread.process.stderr?.destroy();
   expect(await sendMany(unread.port, other, 160)).toEqual({ 201: 160 });
   expect(await unread.stop()).toBe(0);
-}, 120_000);
+});
 
 /** A collector whose log goes to this file or device; what it prints on standard output says where it listens. */
 async function loggingTo(file: string, env: NodeJS.ProcessEnv = {}) {
@@ -87,7 +85,7 @@ async function loggingTo(file: string, env: NodeJS.ProcessEnv = {}) {
   });
   fs.closeSync(log);
   onTestFinished(() => void child.kill('SIGKILL'));
-  await expect.poll(() => output.stdout, { timeout: 20_000 }).toMatch(/console/);
+  await expect.poll(() => output.stdout).toMatch(/console/);
   const [, port = ''] = /http:\/\/127\.0\.0\.1:(\d+)\/event/.exec(output.stdout) ?? [];
   const [key = ''] = /cek_\w+/.exec(output.stdout) ?? [];
   const stop = () => {
@@ -141,7 +139,7 @@ test('[R-872] in a pipe each line is JSON with the name of its level and the tim
 /** Starts a collector on a terminal, and resolves when it listens. */
 async function onTerminal(args: readonly string[], colours = false) {
   const terminal = launchOnTerminal(['serve', '--port', '0', ...args], colours);
-  const shown = (text: string | RegExp) => expect.poll(terminal.output, { timeout: 20_000 }).toMatch(text);
+  const shown = (text: string | RegExp) => expect.poll(terminal.output).toMatch(text);
   await shown(/ dataDir=/);
   const [, port = ''] = /Listening on: http:\/\/127\.0\.0\.1:(\d+)/.exec(terminal.output()) ?? [];
   return { ...terminal, shown, port: Number(port) };

@@ -126,7 +126,7 @@ test('[R-409] on a full disk the collector refuses with Retry-After, loses nothi
     () => writeFileSync(ballast, Buffer.alloc(6 << 20)),
     () => rmSync(ballast),
   );
-}, 60_000);
+});
 
 /** The current segment has its size already; the next one cannot be made. */
 function limitFiles({ process }: Running): void {
@@ -140,7 +140,7 @@ function unlimitFiles({ process }: Running): void {
 test('where files may not grow the collector refuses, loses nothing, and goes on when they may', async () => {
   const dataDir = scratch();
   await fillAndRelieve(dataDir, await createKey(dataDir), limitFiles, unlimitFiles);
-}, 60_000);
+});
 
 test('[R-605] after a failed flush nothing more is acknowledged, the collector ends with 4, and a new start has every event', async () => {
   const dataDir = scratch();
@@ -175,7 +175,7 @@ test('[R-605] after a failed flush nothing more is acknowledged, the collector e
   await Promise.race([load.run(again.port, () => load.acknowledged.size > 200), again.exited]);
   expect(await again.stop()).toBe(0);
   await expectAllStored(dataDir, load);
-}, 60_000);
+});
 
 test('[R-607] a second collector on the same directory ends with 5 and says so, and the first is unharmed', async () => {
   const dataDir = scratch();
@@ -199,7 +199,7 @@ test('[R-607] a second collector on the same directory ends with 5 and says so, 
   expect((await post(next.port, key, body)).status).toBe(201);
   expect(await next.stop()).toBe(0);
   expect((await storedEvents(dataDir)).length).toBe(2);
-}, 60_000);
+});
 
 test.each([
   ['lock', (file: string) => rmSync(file)],
@@ -237,7 +237,7 @@ test('[R-886] what was acknowledged before a segment was removed is signed, and 
     3,
     expect.stringContaining('a checkpoint was signed over 3 entries'),
   ]);
-}, 60_000);
+});
 
 test('[R-612] a collector that starts where the lock was removed under another one lets that one end, and no event is lost', async () => {
   const dataDir = scratch();
@@ -254,7 +254,7 @@ test('[R-612] a collector that starts where the lock was removed under another o
   await Promise.race([load.run(second.port, () => load.acknowledged.size > before + 50), second.exited]);
   expect(await second.stop()).toBe(0);
   await expectAllStored(dataDir, load);
-}, 60_000);
+});
 
 test('[R-608] a clock that is set back again and again changes neither the order nor what is a repeat', async () => {
   const dataDir = scratch();
@@ -282,4 +282,4 @@ test('[R-608] a clock that is set back again and again changes neither the order
   expect(stored.map(({ sequence }) => sequence)).toEqual(bodies.map((_, i) => i + 1));
   const times = stored.map(({ received_at }) => Date.parse(received_at));
   expect(times.filter((time, i) => time < (times[i - 1] ?? 0)).length).toBeGreaterThan(4);
-}, 60_000);
+});

@@ -299,10 +299,10 @@ describe('[R-911] a signing key that dies with the disk of the log', () => {
     };
     expect([await hinted(), await asked(dataDir)]).toEqual([true, true]);
     expect(await command('copied')).toMatchObject({ code: 0, stderr: '' });
-    await expect.poll(hinted, { timeout: 10_000 }).toBe(false);
+    await expect.poll(hinted).toBe(false);
     expect(await asked(dataDir)).toBe(false);
     expect((await command('rotate', '--overlap', '0')).stdout).toContain(notice);
-    await expect.poll(hinted, { timeout: 10_000 }).toBe(true);
+    await expect.poll(hinted).toBe(true);
     expect(await asked(dataDir)).toBe(true);
   });
 
@@ -317,17 +317,17 @@ describe('[R-911] a signing key that dies with the disk of the log', () => {
     expect(await warned()).toBe(false);
     const keys = path.join(dataDir, 'signing-keys');
     fs.renameSync(keys, `${keys}.away`);
-    await expect.poll(warned, { timeout: 10_000 }).toBe(true);
+    await expect.poll(warned).toBe(true);
     fs.renameSync(`${keys}.away`, keys);
-    await expect.poll(warned, { timeout: 10_000 }).toBe(false);
+    await expect.poll(warned).toBe(false);
     const [file = ''] = fs.readdirSync(keys);
     const text = fs.readFileSync(path.join(keys, file));
     fs.truncateSync(path.join(keys, file));
-    await expect.poll(warned, { timeout: 10_000 }).toBe(true);
+    await expect.poll(warned).toBe(true);
     fs.writeFileSync(path.join(keys, file), text);
-    await expect.poll(warned, { timeout: 10_000 }).toBe(false);
+    await expect.poll(warned).toBe(false);
     fs.rmSync(path.join(dataDir, 'checkpoints', 'origin.vkey'));
-    await expect.poll(warned, { timeout: 10_000 }).toBe(true);
+    await expect.poll(warned).toBe(true);
   });
 
   test.skipIf(OTHER_DISK === undefined)('is none on another file system', async () => {

@@ -83,4 +83,4 @@ test('[R-907] beside a collector under load the log is found intact, ten times',
   const { findings, events, unsigned } = await verify(dataDir, [appended]);
   expect(findings.listed).toEqual([]);
   expect([events, unsigned]).toEqual([load.acknowledged.size, 0]);
-}, 60_000);
+});

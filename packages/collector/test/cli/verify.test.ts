@@ -278,7 +278,6 @@ No checkpoint from elsewhere was compared (--against): a log that was rebuilt as
 
   test.runIf(hasTerminal)(
     '[R-907] shows how far it has come on a terminal, when there is much to read',
-    { timeout: 60_000 },
     async () => {
       dataDir = scratch();
       const batch = () => Array.from({ length: 1024 }, () => candidate({ eventId: randomUUID() }));

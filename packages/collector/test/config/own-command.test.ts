@@ -19,6 +19,20 @@ const byNpm = (from: string) => ({
 });
 
 describe('[R-725] the command is typed as', () => {
+  test.skipIf(process.platform === 'win32')('the wrapper of a checkout, by its path from elsewhere', () => {
+    const root = scratchDirectory();
+    const script = path.join(root, 'packages/collector/dist/cli/main.js');
+    expect(ownCommand(started({ script, directory: root }))).not.toContain('./collector');
+    fs.writeFileSync(path.join(root, 'collector'), '');
+    expect(ownCommand(started({ script, directory: root }))).toBe('./collector');
+    expect(ownCommand(started({ script, directory: '/' }))).toBe(path.join(root, 'collector'));
+    expect(ownCommand(started({ script, directory: root, env: byNpm(root) }))).toBe('./collector');
+    expect(ownCommand(started({ script, directory: root, env: byNpm('/home') }))).toMatch(/^npm --prefix/);
+    expect(ownCommand(started({ script: '/usr/bin/collector', env: { PATH: '/usr/bin' } }))).toBe(
+      'collector',
+    );
+  });
+
   test('npm is asked for it, also from elsewhere', () => {
     expect(ownCommand(started({ env: byNpm('/opt/c/docs') }))).toBe('npm run --silent collector --');
     expect(ownCommand(started({ env: byNpm('/home') }))).toBe(

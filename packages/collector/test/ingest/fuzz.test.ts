@@ -256,64 +256,60 @@ const collector = oneCollector([
   ...['--max-body-bytes', '64KiB', '--segment-bytes', '1MiB'],
 ]);
 
-test(
-  `${REQUESTS} fuzzed requests never harm the collector nor an event [R-410] [R-601]`,
-  { timeout: 180_000 },
-  async () => {
-    process.stderr.write(`FUZZ_SEED=${SEED}\n`);
-    const accepted: string[] = [];
-    const statuses = new Map<number, number>();
-    let unknown = 0;
-    let next = 0;
-    const sender = async () => {
-      for (;;) {
-        const number = next++;
-        if (number >= REQUESTS) return;
-        const random = new Random(SEED + number);
-        const request = fuzzed(random, collector.key);
-        const answers = await answersTo(random, request);
-        for (const answer of answers) {
-          statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
-          check(answer, `FUZZ_SEED=${SEED}, request ${number}`);
-        }
-        const ids = [...(request.text ?? '').matchAll(/"event_id"\s*:\s*"([^"]{36})"/g)].map(
-          ([, id]) => id ?? '',
-        );
-        const successes = answers.filter(({ status }) => status === 201).length;
-        // Of two ids and one success nobody can tell which was accepted.
-        if (request.text !== undefined && successes === ids.length)
-          accepted.push(...ids.map((id) => id.toLowerCase()));
-        else unknown += successes;
+test(`${REQUESTS} fuzzed requests never harm the collector nor an event [R-410] [R-601]`, async () => {
+  process.stderr.write(`FUZZ_SEED=${SEED}\n`);
+  const accepted: string[] = [];
+  const statuses = new Map<number, number>();
+  let unknown = 0;
+  let next = 0;
+  const sender = async () => {
+    for (;;) {
+      const number = next++;
+      if (number >= REQUESTS) return;
+      const random = new Random(SEED + number);
+      const request = fuzzed(random, collector.key);
+      const answers = await answersTo(random, request);
+      for (const answer of answers) {
+        statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
+        check(answer, `FUZZ_SEED=${SEED}, request ${number}`);
       }
-    };
-    await Promise.all(Array.from({ length: SENDERS }, sender));
-
-    const seen = [...statuses].sort(([a], [b]) => a - b).map(([status, count]) => `${status}: ${count}`);
-    process.stderr.write(`${seen.join(', ')}\n`);
-    // Fuzz that is all refused at the door, or all accepted, tests nothing.
-    expect(accepted.length).toBeGreaterThan(REQUESTS / 20);
-    expect(statuses.get(400)).toBeGreaterThan(REQUESTS / 20);
-
-    expect(collector.running.process.exitCode).toBeNull();
-    expect(collector.running.output.stderr).not.toMatch(/"level":"(error|fatal)"/);
-    const last = sampleEvent();
-    const answer = await send(collector.port, { key: collector.key, body: JSON.stringify(last) });
-    expect(answer.status).toBe(201);
-    const doctor = await run(['doctor', '--json', '--data-dir', collector.dataDir]);
-    expect([doctor.code, (JSON.parse(doctor.stdout) as { damaged: boolean }).damaged]).toEqual([0, false]);
-
-    const stored = new Map<string, number>();
-    for (const { event_id } of await storedEvents(collector.dataDir)) {
-      stored.set(event_id, (stored.get(event_id) ?? 0) + 1);
+      const ids = [...(request.text ?? '').matchAll(/"event_id"\s*:\s*"([^"]{36})"/g)].map(
+        ([, id]) => id ?? '',
+      );
+      const successes = answers.filter(({ status }) => status === 201).length;
+      // Of two ids and one success nobody can tell which was accepted.
+      if (request.text !== undefined && successes === ids.length)
+        accepted.push(...ids.map((id) => id.toLowerCase()));
+      else unknown += successes;
     }
-    expect([...stored].filter(([, times]) => times !== 1)).toEqual([]);
-    expect([...accepted, last.event_id].filter((id) => !stored.has(id))).toEqual([]);
-    expect(stored.size).toBeGreaterThanOrEqual(new Set(accepted).size + 1);
-    process.stderr.write(
-      `${accepted.length} accepted and found, ${unknown} accepted of unknown id, ${stored.size} stored\n`,
-    );
-  },
-);
+  };
+  await Promise.all(Array.from({ length: SENDERS }, sender));
+
+  const seen = [...statuses].sort(([a], [b]) => a - b).map(([status, count]) => `${status}: ${count}`);
+  process.stderr.write(`${seen.join(', ')}\n`);
+  // Fuzz that is all refused at the door, or all accepted, tests nothing.
+  expect(accepted.length).toBeGreaterThan(REQUESTS / 20);
+  expect(statuses.get(400)).toBeGreaterThan(REQUESTS / 20);
+
+  expect(collector.running.process.exitCode).toBeNull();
+  expect(collector.running.output.stderr).not.toMatch(/"level":"(error|fatal)"/);
+  const last = sampleEvent();
+  const answer = await send(collector.port, { key: collector.key, body: JSON.stringify(last) });
+  expect(answer.status).toBe(201);
+  const doctor = await run(['doctor', '--json', '--data-dir', collector.dataDir]);
+  expect([doctor.code, (JSON.parse(doctor.stdout) as { damaged: boolean }).damaged]).toEqual([0, false]);
+
+  const stored = new Map<string, number>();
+  for (const { event_id } of await storedEvents(collector.dataDir)) {
+    stored.set(event_id, (stored.get(event_id) ?? 0) + 1);
+  }
+  expect([...stored].filter(([, times]) => times !== 1)).toEqual([]);
+  expect([...accepted, last.event_id].filter((id) => !stored.has(id))).toEqual([]);
+  expect(stored.size).toBeGreaterThanOrEqual(new Set(accepted).size + 1);
+  process.stderr.write(
+    `${accepted.length} accepted and found, ${unknown} accepted of unknown id, ${stored.size} stored\n`,
+  );
+});
 
 /** Whatever was asked, an answer is 201 or an Error of the table, and none of the collector's own. */
 function check(answer: RawAnswer, which: string): void {

@@ -134,4 +134,4 @@ test('[R-869] connections that are closed because all are taken are counted, and
       .reduce((total, { connections }) => total + Number(connections ?? 1), 0);
   expect([sum('displaced'), sum('no_place')]).toEqual([10, 1]);
   expect(lines.length).toBeLessThan(8);
-}, 20_000);
+});

@@ -205,7 +205,7 @@ describe('the certificate [R-821]', () => {
     const kept = await handshake(running.port, sender);
     kept.on('error', () => undefined);
     renew('second');
-    await expect.poll(() => shownName(running.port, sender), { timeout: 15_000 }).toBe('second');
+    await expect.poll(() => shownName(running.port, sender)).toBe('second');
     await sleep(200);
     stopped = true;
     await Promise.all(senders);
@@ -221,11 +221,11 @@ describe('the certificate [R-821]', () => {
       logged('the TLS certificate has changed and cannot be used; the old one stays in use');
     const { length } = troubles();
     fs.writeFileSync(path.join(certificates, 'tls.key'), authority.issue().key);
-    await expect.poll(() => troubles().length, { timeout: 15_000 }).toBe(length + 1);
+    await expect.poll(() => troubles().length).toBe(length + 1);
     expect(await shownName(running.port, sender)).toBe(before);
     expect((await post(running.port, key, sender)).status).toBe(201);
     renew('third');
-    await expect.poll(() => shownName(running.port, sender), { timeout: 15_000 }).toBe('third');
+    await expect.poll(() => shownName(running.port, sender)).toBe('third');
     expect(troubles()).toHaveLength(length + 1);
   });
 

@@ -187,5 +187,5 @@ describe('[R-718] the heads of the access log', () => {
     await heads.close();
     expect(world.heads.map((head) => head?.lines)).toEqual([1_000_000]);
     expect(turns).toBeGreaterThan(lines.length / (64 << 10) / 2);
-  }, 60_000);
+  });
 });

@@ -293,7 +293,7 @@ describe('the ledger', () => {
     await vi.waitFor(() => expect(bench.states.length).toBe(2), WAIT);
     expect(bench.states[1]).toEqual(['open', undefined]);
     await bench.stop();
-  }, 60_000);
+  });
 
   test('[R-611] has failed once a look at the store finds it changed, with no event and with the next one', async () => {
     const bench = new Bench(acceptAll);
@@ -306,7 +306,7 @@ describe('the ledger', () => {
     expect(await bench.ask('b')).toEqual(['unknown']);
     expect(bench.batches.length).toBe(1);
     await bench.stop();
-  }, 60_000);
+  });
 
   test.each<[string, () => Error, boolean]>([
     ['cannot know what it committed', () => new CommitUnknown('a flush failed'), false],

@@ -37,7 +37,7 @@ test('[R-831] a browser shows the interface from what the collector serves itsel
   expect(await page.getByText('Authorize').count()).toBe(0);
   expect(elsewhere).toEqual([]);
   expect(complaints).toEqual([]);
-}, 60_000);
+});
 
 test('[R-831] the interface can be read on a phone and in the dark, an operation open', async () => {
   const axe = fs.readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -53,4 +53,4 @@ test('[R-831] the interface can be read on a phone and in the dark, an operation
   const contrast = `axe.run({ runOnly: ['color-contrast'] }).then(({ violations }) =>
     violations.flatMap(({ nodes }) => nodes.map(({ html }) => html)))`;
   expect(await page.evaluate(`${axe}; ${contrast}`)).toEqual([]);
-}, 60_000);
+});

@@ -55,7 +55,7 @@ describe('[R-831] a flood of the management port', () => {
     expect(answered()).toBeLessThan(100 + 3 * (50 + 28) + 28);
     expect(answered()).toBeGreaterThan(50);
     expect(events).toBeLessThan(2000);
-  }, 20_000);
+  });
 
   test.each(['/metrics', '/livez', '/nowhere'])(
     'by 300 connections that ask for %s leaves each probe from the same address its answer',
@@ -74,7 +74,7 @@ describe('[R-831] a flood of the management port', () => {
     const open = () => sockets.filter((socket) => !socket.closed && socket.readyState === 'open').length;
     for (const socket of sockets) socket.resume();
     await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('connect', resolve))));
-    await expect.poll(open, { timeout: 5000 }).toBeLessThanOrEqual(32);
+    await expect.poll(open).toBeLessThanOrEqual(32);
     expect(open()).toBeGreaterThan(20);
     // 127.0.0.2 is another address of the same host.
     const status = await new Promise((resolve, reject) => {

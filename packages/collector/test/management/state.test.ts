@@ -23,9 +23,7 @@ describe("[R-834] the console's state", () => {
   test('has a sample a second, and rates', async () => {
     for (let i = 0; i < 5; i++)
       expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
-    await expect
-      .poll(async () => (await state()).traffic.seconds.length, { timeout: 10_000 })
-      .toBeGreaterThan(1);
+    await expect.poll(async () => (await state()).traffic.seconds.length).toBeGreaterThan(1);
     const { traffic, queue, started_at: started } = await state();
     const accepted = traffic.seconds.reduce((sum, second) => sum + second.accepted, 0);
     expect(accepted).toBe(5);
@@ -38,7 +36,7 @@ describe("[R-834] the console's state", () => {
   });
 
   test('warns of a sink that is down, and of a directory that others may enter, without naming either', async () => {
-    await expect.poll(warned, { timeout: 10_000 }).toEqual(['sink_down', 'data_directory_exposed']);
+    await expect.poll(warned).toEqual(['sink_down', 'data_directory_exposed']);
     const { sinks } = await state();
     expect(sinks).toEqual([
       expect.objectContaining({ number: 1, kind: 'directory', state: 'failing', entries: null }),
@@ -48,13 +46,13 @@ describe("[R-834] the console's state", () => {
     expect(scrape.value('collector_sink_state', { sink: '1', kind: 'directory', state: 'failing' })).toBe(1);
     expect(scrape.value('collector_sink_state', { sink: '1', state: 'ok' })).toBe(0);
     fs.chmodSync(collector.dataDir, 0o700);
-    await expect.poll(warned, { timeout: 5000 }).toEqual(['sink_down']);
+    await expect.poll(warned).toEqual(['sink_down']);
   });
 
   test('tells of keys by their ids, when they were used and when they end', async () => {
     const text = await createKey(collector.dataDir, '--expires', '3d', '--note', 'ward 7');
     const keyId = text.slice(4, 16);
-    await expect.poll(warned, { timeout: 5000 }).toContain('key_expires_soon');
+    await expect.poll(warned).toContain('key_expires_soon');
     const { keys, warnings } = await state();
     expect(warnings.find(({ id }) => id === 'key_expires_soon')?.title).toContain(keyId);
     const own = keys.find((key) => key.key_id === keyId);
@@ -74,9 +72,7 @@ describe("[R-834] the console's state", () => {
     expect(fs.existsSync(path.join(collector.dataDir, 'checkpoints', 'verify.json'))).toBe(false);
     expect((await run(['verify', '--note', '--data-dir', collector.dataDir])).code).toBe(0);
     const events = (await state()).ledger.events;
-    await expect
-      .poll(async () => (await state()).last_verify, { timeout: 5000 })
-      .toMatchObject({ intact: true, events });
+    await expect.poll(async () => (await state()).last_verify).toMatchObject({ intact: true, events });
     expect((await Scrape.of(port())).value('collector_verify_intact')).toBe(1);
     // Where it cannot be noted the verdict stands all the same.
     fs.mkdirSync(path.join(collector.dataDir, 'checkpoints', 'verify.json.unfinished'));
@@ -93,13 +89,13 @@ describe("[R-834] the console's state", () => {
     for (const draft of drafts) fs.mkdirSync(draft);
     const [latest = ''] = drafts;
     expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
-    await expect.poll(warned, { timeout: 10_000 }).toContain('checkpoints_fail');
+    await expect.poll(warned).toContain('checkpoints_fail');
     expect(Date.parse((await state()).checkpoints_fail_since ?? '')).toBeLessThanOrEqual(Date.now());
     // On a full disk nothing may be stored at all, and the reason stands in the log alone.
     const { what_to_do: advice } = (await state()).warnings.find(({ id }) => id === 'checkpoints_fail') ?? {};
     expect(advice).toMatch(/^What was stored since .* or the log says why/);
     fs.rmdirSync(latest);
-    await expect.poll(warned, { timeout: 10_000 }).not.toContain('checkpoints_fail');
+    await expect.poll(warned).not.toContain('checkpoints_fail');
     expect((await state()).checkpoints_fail_since).toBeNull();
   });
 });
@@ -111,21 +107,19 @@ test('[R-837] the state and the metrics tell when the last back-up was made, and
   // As old as the log is, there should be one.
   const began = path.join(dataDir, 'checkpoints', 'origin.vkey');
   fs.utimesSync(began, Date.now() / 1000, Date.now() / 1000 - 86_500);
-  await expect.poll(warned, { timeout: 5000 }).toContain('backup_old');
+  await expect.poll(warned).toContain('backup_old');
   const backups = path.join(dataDir, '..', `${path.basename(dataDir)}-backups`);
   onTestFinished(() => fs.rmSync(backups, { recursive: true, force: true }));
   const before = Date.now();
   expect((await run(['backup', backups, '--data-dir', dataDir])).code).toBe(0);
   const { events } = (await state()).ledger;
-  await expect
-    .poll(async () => (await state()).last_backup, { timeout: 5000 })
-    .toMatchObject({ events, events_since: 0 });
+  await expect.poll(async () => (await state()).last_backup).toMatchObject({ events, events_since: 0 });
   expect(await warned()).not.toContain('backup_old');
   const scrape = await Scrape.of(port());
   expect(scrape.value('collector_backup_timestamp_seconds')).toBeGreaterThanOrEqual(before / 1000);
   expect(scrape.value('collector_backup_events')).toBe(events);
   writeBackupNote(dataDir, { at: new Date(Date.now() - 86_500_000).toISOString(), events: 1 });
-  await expect.poll(warned, { timeout: 5000 }).toContain('backup_old');
+  await expect.poll(warned).toContain('backup_old');
   expect((await state()).last_backup?.events_since).toBe(events - 1);
   expect(JSON.stringify(await state())).not.toContain(backups);
   // Where it cannot be noted the back-up stands all the same.
@@ -142,7 +136,7 @@ test('[R-838] a key that was replaced is told as such, and whether it is in use'
   const keyId = old.slice(4, 16);
   const own = async () => (await state()).keys.find((key) => key.key_id === keyId);
   expect((await run(['keys', 'rotate', keyId, '--data-dir', collector.dataDir])).code).toBe(0);
-  await expect.poll(async () => (await own())?.replaced_by, { timeout: 5000 }).toMatch(/^[a-z2-7]{12}$/);
+  await expect.poll(async () => (await own())?.replaced_by).toMatch(/^[a-z2-7]{12}$/);
   expect(await own()).toMatchObject({ state: 'usable', in_use: false });
   expect((await state()).warnings.some(({ title }) => title.includes(keyId))).toBe(false);
   expect((await post(collector.port, old, JSON.stringify(sampleEvent()))).status).toBe(201);
@@ -167,7 +161,7 @@ test('[R-836] the state and the metrics tell how complete the runs are, without 
   const second = await send('inference-start', {});
   await send('human-output', { run_id: second });
   await expect
-    .poll(async () => (await state()).runs, { timeout: 15_000 })
+    .poll(async () => (await state()).runs)
     .toMatchObject({
       ...{ full: 1, minimum: 1, incomplete: 0, without_outcome: 1 },
       ...{ orphan_events: lost, events_behind: 0 },

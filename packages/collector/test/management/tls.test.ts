@@ -74,9 +74,7 @@ describe('[R-839] with a certificate the management listener', () => {
     expect((await getSecurely(port, '/')).body).toContain('<!doctype html>');
     renewed(directory, 'second');
     running.process.kill('SIGHUP');
-    await expect
-      .poll(async () => (await getSecurely(port, '/livez')).name, { timeout: 10_000 })
-      .toBe('second');
+    await expect.poll(async () => (await getSecurely(port, '/livez')).name).toBe('second');
   });
 
   test('still tells health by plain HTTP, and the rest to this host alone', async () => {

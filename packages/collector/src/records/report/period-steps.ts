@@ -31,8 +31,12 @@ export function stepsOf(since: number, until: number): PeriodSteps {
   return { unit, starts };
 }
 
-/** The step that has this time: one of the period. */
-export function stepAt({ starts }: PeriodSteps, time: number): number {
+/**
+ * The step that has this time: one of the period.
+ * @param guess is looked at first: most events are of the day of the one before.
+ */
+export function stepAt({ starts }: PeriodSteps, time: number, guess = 0): number {
+  if ((starts[guess] ?? Infinity) <= time && time < (starts[guess + 1] ?? Infinity)) return guess;
   let [low, high] = [0, starts.length];
   while (high - low > 1) {
     const middle = (low + high) >> 1;

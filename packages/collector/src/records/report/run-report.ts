@@ -62,6 +62,8 @@ export class RunReport {
   /** In the order of their first runs; and by model and version. */
   readonly #told: VersionTally[] = [];
   readonly #versions = new Map<string | null, Map<string | null, VersionTally>>();
+  /** Of the period, and of any other time. */
+  eventsRead = 0;
   #firstStep = Infinity;
 
   constructor(readonly period: ReportPeriod) {
@@ -115,8 +117,9 @@ export class RunReport {
   /** @returns how many are of the period. */
   #countEvents(run: CountedRun, into: EventsBySteps): number {
     const bySender = this.period.clock === 'sender';
-    let within = 0;
+    let [within, step] = [0, 0];
     run.eachEvent((kind, receivedAt, sentAt) => {
+      this.eventsRead++;
       const at = bySender ? (sentAt ?? receivedAt) : receivedAt;
       if (!this.#isWithin(at)) {
         this.outside[at < this.period.since ? 'before' : 'after']++;
@@ -128,7 +131,7 @@ export class RunReport {
         if (Math.abs(receivedAt - sentAt) > DAY_MS) this.clocksApart.events++;
       }
       const bySteps = into[kind];
-      const step = stepAt(this.steps, at);
+      step = stepAt(this.steps, at, step);
       bySteps[step] = (bySteps[step] ?? 0) + 1;
       this.#firstStep = Math.min(this.#firstStep, step);
     });

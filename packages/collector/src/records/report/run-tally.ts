@@ -27,13 +27,19 @@ type Moment = Readonly<Record<Clock, number>>;
 /** What is counted of a record, as the catalogue has it (catalogue/run-summary.ts). */
 export interface CountedRun {
   readonly organisation: string;
-  readonly counts: Readonly<Record<EventKind, number>>;
   /** False for a record without a run. */
   readonly isRun: boolean;
   readonly began: Moment;
   /** Null where no start names one. */
   readonly modelId: string | null;
   readonly modelVersion: string | null;
+  readonly summary: CountedSummary;
+  /** Calls for each event; `sentAt` is undefined when the payload cannot be read. */
+  eachEvent(visit: (kind: EventKind, receivedAt: number, sentAt: number | undefined) => void): void;
+}
+
+interface CountedSummary {
+  readonly counts: Readonly<Record<EventKind, number>>;
   /** The last. */
   readonly outcome: OutcomeWord;
   /** Null when there is none. */
@@ -53,8 +59,6 @@ export interface CountedRun {
   readonly conflicts: readonly ConflictWord[];
   /** Events with a number that was sent as a text. */
   readonly numbersInText: number;
-  /** Calls for each event; `sentAt` is undefined when the payload cannot be read. */
-  eachEvent(visit: (kind: EventKind, receivedAt: number, sentAt: number | undefined) => void): void;
 }
 
 export class RunTally {
@@ -99,8 +103,8 @@ export class RunTally {
    * @param step in which the run began.
    * @param asOf when the log ends.
    */
-  addRun(run: CountedRun, clock: Clock, step: number, asOf: number): void {
-    const began = run.began[clock];
+  addRun({ began: moment, summary: run }: CountedRun, clock: Clock, step: number, asOf: number): void {
+    const began = moment[clock];
     const outcome = run.outcomeAt?.earliest[clock];
     this.runs++;
     this.bySteps[step] = (this.bySteps[step] ?? 0) + 1;
@@ -175,7 +179,7 @@ export class RunTally {
     this.numbersInText += other.numbersInText;
   }
 
-  #addCall(call: CountedRun['call']): void {
+  #addCall(call: CountedSummary['call']): void {
     if (call === null) return;
     const { ending, status, attempts, input_tokens: input, output_tokens: output } = call;
     this.endings.add(ending);
@@ -187,7 +191,7 @@ export class RunTally {
     this.tokens.output += output ?? 0;
   }
 
-  #addFeedback({ feedback, thumbs, ratings, ratingSum }: CountedRun): void {
+  #addFeedback({ feedback, thumbs, ratings, ratingSum }: CountedSummary): void {
     for (const word of FEEDBACK_WORDS) {
       if (feedback[word] > 0) this.feedback.add(word, feedback[word]);
     }
@@ -200,14 +204,16 @@ export class RunTally {
 
 /** How often each of some words was counted. */
 class Counts<Word extends string | number> {
-  readonly #counts = new Map<Word, number>();
+  readonly #counts = new Map<Word, { times: number }>();
 
   add(word: Word, times = 1): void {
-    this.#counts.set(word, this.of(word) + times);
+    const count = this.#counts.get(word);
+    if (count === undefined) this.#counts.set(word, { times });
+    else count.times += times;
   }
 
   of(word: Word): number {
-    return this.#counts.get(word) ?? 0;
+    return this.#counts.get(word)?.times ?? 0;
   }
 
   get words(): Word[] {
@@ -215,7 +221,7 @@ class Counts<Word extends string | number> {
   }
 
   merge(other: Counts<Word>): void {
-    for (const [word, times] of other.#counts) this.add(word, times);
+    for (const [word, { times }] of other.#counts) this.add(word, times);
   }
 }
 

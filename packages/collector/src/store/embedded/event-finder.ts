@@ -42,14 +42,14 @@ export class EventFinder {
     return this.#noted.sequence;
   }
 
-  async find(organisation: string, id: Uint8Array): Promise<FoundEvent | undefined> {
+  async find(organisation: string, id: Uint8Array, before = Infinity): Promise<FoundEvent | undefined> {
     const index = this.#opened();
     index.fingerprint(organisation, id, 0);
     const { hi, lo } = index;
     const indexed = this.#findIndexed(index, organisation, id);
     const known = indexed ?? this.#findNoted(hi, lo, organisation, id);
-    if (known !== undefined) return known;
-    await this.#note(index);
+    if (known !== undefined || this.#noted.sequence >= before) return known;
+    await this.#note(index, before);
     return this.#findNoted(hi, lo, organisation, id);
   }
 
@@ -63,7 +63,11 @@ export class EventFinder {
     const directory = path.join(this.dataDirectory, 'index');
     // Any directory without runs will do where there is none.
     const otherwise = path.join(this.dataDirectory, 'ledger');
-    const index = IdIndexReader.read({ directory: exists(directory) ? directory : otherwise });
+    // Each page is checked when it is read: to check all of them now takes as long as a thousand look-ups.
+    const index = IdIndexReader.read({
+      directory: exists(directory) ? directory : otherwise,
+      verify: false,
+    });
     const covered = this.#coveredBy(index);
     this.#coveredTo = covered?.at ?? 0;
     this.#noted = covered ?? BEGINNING;
@@ -127,9 +131,9 @@ export class EventFinder {
     return undefined;
   }
 
-  /** Notes what came since the last time. */
-  async #note(index: IdIndexReader): Promise<void> {
-    const pass = this.log.pass(this.#noted);
+  /** Notes what came since the last time and is before a sequence. */
+  async #note(index: IdIndexReader, before: number): Promise<void> {
+    const pass = this.log.pass(this.#noted, before === Infinity ? {} : { through: before - 1 });
     for (;;) {
       const next = await pass.next();
       if (next.done) {

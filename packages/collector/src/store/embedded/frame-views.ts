@@ -2,7 +2,7 @@
 import { EVENT_KINDS, PROFILES, type EventKind } from '@clinical-events/protocol';
 import { ID_BYTES, type EventFacts, type PassedEntry, type ReadEvents } from '../event-log.js';
 import { latin1, RepeatedText } from '../repeated-text.js';
-import { uuidText } from '../uuid-text.js';
+import { isNoId, uuidText } from '../uuid-text.js';
 import {
   decodeFrame,
   envelopeEnd,
@@ -119,7 +119,7 @@ export class ReadFrames implements ReadEvents {
     const texts = at + HEADER_BYTES;
     const keyIdAt = texts + organisationLength(source, at);
     const runIdAt = at + RUN_ID_AT;
-    const namesRun = !isZero(source, runIdAt);
+    const namesRun = !isNoId(source, runIdAt);
     return {
       sequence: frameSequence(source, at),
       kind,
@@ -160,9 +160,4 @@ function factsOf(stored: ReturnType<typeof decodeFrame>): EventFacts {
 /** Of the frame that begins at `at`; its text stands behind the header. */
 function organisationLength(source: Buffer, at: number): number {
   return source[at + ORGANISATION_LENGTH_AT] ?? 0;
-}
-
-function isZero(source: Buffer, at: number): boolean {
-  for (let i = 0; i < ID_BYTES; i++) if (source[at + i] !== 0) return false;
-  return true;
 }

@@ -16,6 +16,7 @@ import {
   type SoughtId,
 } from '../event-log.js';
 import type { StoredEntry, StoredEvent } from '../store.js';
+import { uuidBytes } from '../uuid-text.js';
 import { EventFinder } from './event-finder.js';
 import type { Files } from '../../files.js';
 import {
@@ -104,12 +105,12 @@ export class LogReader implements EventLog {
     return new Promise((resolve) => resolve(this.#readNow(places)));
   }
 
-  find(organisation: string, id: Uint8Array): Promise<FoundEvent | undefined> {
-    return this.#finder.find(organisation, id);
+  find(organisation: string, id: Uint8Array, before?: number): Promise<FoundEvent | undefined> {
+    return this.#finder.find(organisation, id, before);
   }
 
   async withId({ eventId, organisation, known }: SoughtId): Promise<FoundEntries> {
-    const id = Buffer.from(eventId.replaceAll('-', ''), 'hex');
+    const id = uuidBytes(eventId);
     const entries: StoredEntry[] = [];
     for (const each of organisation === undefined ? new Set([...known, OF_THE_LOG]) : [organisation]) {
       const found = await this.find(each, id);
@@ -397,8 +398,7 @@ function* decoded({ buffer, offsets }: FrameBlock, matches: Matches): Generator<
 
 /** Decides from the header alone, so that what is not asked for costs no decoding. */
 function matcher({ kinds, organisation, runId, eventId, since, until }: EventFilter): Matches {
-  const bytesOf = (id: string | undefined) =>
-    id === undefined ? undefined : Buffer.from(id.replaceAll('-', ''), 'hex');
+  const bytesOf = (id: string | undefined) => (id === undefined ? undefined : uuidBytes(id));
   const run = bytesOf(runId);
   const event = bytesOf(eventId);
   return (buffer, offset) => {

@@ -181,7 +181,7 @@ describe('a record in FHIR R4', () => {
       }),
       { numRuns: 150 },
     );
-  }, 60_000);
+  });
 
   test('has nothing of what anybody wrote in words [R-712]', () => {
     fc.assert(

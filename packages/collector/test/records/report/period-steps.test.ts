@@ -37,3 +37,12 @@ test('a long period is told in weeks, months or years', () => {
     ['year', '2026-01-01'],
   ]);
 });
+
+test('a time is of the same step wherever it is looked for first', () => {
+  const steps = stepsOf(Date.UTC(2026, 0, 14), Date.UTC(2027, 0, 14));
+  for (const [step, start] of steps.starts.entries()) {
+    for (let guess = 0; guess < steps.starts.length; guess++) {
+      expect([start, start + 7 * DAY_MS - 1].map((time) => stepAt(steps, time, guess))).toEqual([step, step]);
+    }
+  }
+});

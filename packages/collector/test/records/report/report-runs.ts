@@ -49,8 +49,10 @@ export function runOf(wanted: WantedRun): ClinicalRecord {
 /** As the catalogue has it. */
 function countedOf(wanted: WantedRun): CountedRun {
   const events = eventsOf(wanted);
+  const summary = summaryOf(assembleRun(events));
   return {
-    ...summaryOf(assembleRun(events)),
+    ...summary,
+    summary,
     eachEvent(visit) {
       for (const { event, body } of events)
         visit(event.kind, event.receivedAt, body && Date.parse(body.timestamp));

@@ -208,5 +208,5 @@ describe('an embedded store', () => {
       }),
       { numRuns: 120 },
     );
-  }, 60_000);
+  });
 });

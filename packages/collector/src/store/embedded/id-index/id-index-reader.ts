@@ -1,6 +1,7 @@
 import { Fingerprint, randomKey } from './fingerprint.js';
 import { openChain, type ReadOptions } from './run-directory.js';
-import type { Entry, Run } from './run.js';
+import type { Entry } from './run-format.js';
+import type { Run } from './run.js';
 
 /** 16 MiB hold the filter of 13 million entries. All filters in memory are then below 60 MiB, at any size of log. */
 const FILTER_MEMORY = 16 * 1024 * 1024;
@@ -73,7 +74,7 @@ export class IdIndexReader {
   }
 
   /**
-   * Of each run that was verified at opening, the newest event. A run of another log, or of a copy of this one that
+   * Of each run the newest event. A run of another log, or of a copy of this one that
    * went on differently, has another event at that address, or none: what tells an index from a stranger's.
    */
   *newestOfRuns(): Generator<Entry> {

@@ -48,6 +48,8 @@ export class RunWriter {
   #entryPage = 0;
   #filterPage = 0;
   #count = 0;
+  /** The entry of the highest address: fingerprint high, low, address low, high. */
+  readonly #newest = new Uint32Array(WORDS_PER_ENTRY);
 
   /** `header.count` must be what will be added: the places of filter and page table follow from it. */
   constructor(
@@ -71,6 +73,14 @@ export class RunWriter {
     entries[at + 3] = addressHigh;
     this.#used = at + WORDS_PER_ENTRY;
     this.#count++;
+    const newest = this.#newest;
+    const highest = newest[3] ?? 0;
+    if (addressHigh > highest || (addressHigh === highest && addressLow >= (newest[2] ?? 0))) {
+      newest[0] = hi;
+      newest[1] = lo;
+      newest[2] = addressLow;
+      newest[3] = addressHigh;
+    }
     if (this.#used === entries.length) this.#flushEntries();
     const word = blockOf(hi, this.#layout.filterBlocks) * WORDS_PER_BLOCK;
     while (word >= (this.#filterPage + 1) * WORDS_PER_PAGE) this.#flushFilter();
@@ -110,7 +120,9 @@ export class RunWriter {
     while (this.#filterPage < this.#layout.filterPages) this.#flushFilter();
     const table = new Uint8Array(this.#table.buffer);
     this.#write(table, this.#layout.tableAt);
-    this.#write(encodeHeader(this.header, crc32(table)), 0);
+    const [hi = 0, lo = 0, low = 0, high = 0] = this.#newest;
+    const newest = { hi, lo, address: high * 0x1_0000_0000 + low };
+    this.#write(encodeHeader(this.header, crc32(table), newest), 0);
     this.files.fsyncSync(this.#file);
     this.#close();
     this.files.renameSync(this.#unfinished, path.join(this.directory, this.name));

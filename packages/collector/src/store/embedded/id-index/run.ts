@@ -7,6 +7,7 @@ import { IdIndexError } from './id-index-error.js';
 import { WORDS_PER_ENTRY } from './recent-table.js';
 import {
   decodeHeader,
+  type Entry,
   ENTRIES_PER_PAGE,
   layoutOf,
   PAGE_BYTES,
@@ -19,6 +20,7 @@ import {
 export interface RunImage {
   readonly name: string;
   readonly header: RunHeader;
+  readonly newest: Entry;
   /** The page table: a checksum a page, then a fence an entry page. 8 bytes for 256 entries. */
   readonly table: SharedArrayBuffer;
   /** The filter, or null when it is larger than the caller wants in memory and stays on disk. */
@@ -49,13 +51,6 @@ function openQuietly(file: string): number {
     if (systemCode(error) !== 'EPERM') throw error;
   }
   return fs.openSync(file, 'r');
-}
-
-/** A fingerprint, and the address of the event that has it. */
-export interface Entry {
-  readonly hi: number;
-  readonly lo: number;
-  readonly address: number;
 }
 
 /** How much is read at once where a whole run is read. */
@@ -100,7 +95,7 @@ export class Run {
       const first = new Uint8Array(PAGE_BYTES);
       const decoded = decodeHeader(first.subarray(0, fs.readSync(fd, first, 0, PAGE_BYTES, 0)));
       if (typeof decoded === 'string') throw damaged(name, decoded);
-      const { header, tableCrc } = decoded;
+      const { header, tableCrc, newest } = decoded;
       const layout = layoutOf(header.count);
       if (fs.fstatSync(fd).size !== layout.fileBytes) {
         throw damaged(name, 'not the length that its header says');
@@ -113,7 +108,7 @@ export class Run {
       }
       const filterBytes = layout.filterPages * PAGE_BYTES;
       const filter = filterBytes <= filterMemory ? new ArrayBuffer(filterBytes) : null;
-      const run = new Run(fd, { name, header, table, filter });
+      const run = new Run(fd, { name, header, newest, table, filter });
       if (filter) run.readPages(layout.entryPages, layout.filterPages, new Uint8Array(filter));
       return run;
     } catch (error) {
@@ -127,23 +122,17 @@ export class Run {
     return new Run(openQuietly(path.join(directory, image.name)), image);
   }
 
-  /** The entry of the newest event that the run knows; undefined until `verify` has read it. */
-  newest: Entry | undefined;
+  /** The entry of the newest event of the run; undefined when it has none. */
+  get newest(): Entry | undefined {
+    return this.header.count === 0 ? undefined : this.image.newest;
+  }
 
   /** Reads and checks everything. Throws IdIndexError `corrupt`. */
   verify(): void {
     const chunk = new Uint8Array(CHUNK_PAGES * PAGE_BYTES);
-    const words = new Uint32Array(chunk.buffer);
     const pages = this.layout.entryPages + this.layout.filterPages;
-    for (let at = 0; at < pages; at += CHUNK_PAGES) {
+    for (let at = 0; at < pages; at += CHUNK_PAGES)
       this.readPages(at, Math.min(CHUNK_PAGES, pages - at), chunk);
-      const entries = Math.min(CHUNK_PAGES * ENTRIES_PER_PAGE, this.header.count - at * ENTRIES_PER_PAGE);
-      for (let word = 0; word < entries * WORDS_PER_ENTRY; word += WORDS_PER_ENTRY) {
-        const address = (words[word + 3] ?? 0) * 0x1_0000_0000 + (words[word + 2] ?? 0);
-        if (address < (this.newest?.address ?? 0)) continue;
-        this.newest = { hi: words[word] ?? 0, lo: words[word + 1] ?? 0, address };
-      }
-    }
   }
 
   /** Reads `count` pages from page `first` on (entries, then filter) into `into`. Throws IdIndexError `corrupt`. */

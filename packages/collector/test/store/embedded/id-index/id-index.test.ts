@@ -115,7 +115,7 @@ describe('the index', () => {
       }),
       { numRuns: 12 },
     );
-  }, 120_000);
+  });
 
   test('needs nothing added again after it was closed', async () => {
     const directory = scratchDirectory();

@@ -1,0 +1,15 @@
+/** A collector without the thread that keeps the catalogue up to date. */
+import { putShells } from './shells.mjs';
+
+putShells({
+  'cli/follower.js': `
+    export class Follower {
+      end() {
+        return Promise.resolve();
+      }
+      [Symbol.asyncDispose]() {
+        return this.end();
+      }
+    }
+  `,
+});

@@ -1,0 +1,87 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import fc from 'fast-check';
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import { CatalogueDamaged, type Catalogue, type EventEntry } from '../../src/catalogue/catalogue.js';
+import { stored, type OddEvent } from '../records/odd-log.js';
+import { temporaryDirectory } from '../running/collector-process.js';
+import { fillDirectory } from '../store/embedded/filled-directory.js';
+import { catalogueIn, twinLog, withLog } from './made-catalogue.js';
+
+let scratch: string;
+
+beforeEach(() => {
+  scratch = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
+});
+
+/** Of all kinds and in two organisations. */
+const ODD = fc.sample(twinLog(120), { numRuns: 10, seed: 14 }).sort((a, b) => b.length - a.length)[0] ?? [];
+/** Runs of more events than stand in a row, and, on another page, runs of one. */
+const MANY = Array.from({ length: 17_000 }, (_, i): OddEvent => ({
+  ...{ kind: 'outcome', n: 1000 + i, organisation: 'default', parent: undefined, second: i % 60, day: 0 },
+  run: i < 16_000 ? 70_000 + (i % 50) : 80_000 + i,
+}));
+
+async function catalogueOf(events: readonly OddEvent[]): Promise<Catalogue> {
+  const dataDir = path.join(scratch, 'data');
+  const batches = Array.from({ length: Math.ceil(events.length / 1000) }, (_, i) =>
+    events.slice(1000 * i, 1000 * (i + 1)).map(stored),
+  );
+  await fillDirectory(dataDir, batches, 1 << 20);
+  const catalogue = catalogueIn(path.join(scratch, 'catalogue'), { mostEntries: 4096 });
+  onTestFinished(() => catalogue.close());
+  await withLog(dataDir, (log) => catalogue.update(log));
+  return catalogue;
+}
+
+function countedIn(catalogue: Catalogue, until?: number): object[] {
+  const counted: object[] = [];
+  const pages = catalogue.counted({ until }, (record) => {
+    const events: object[] = [];
+    record.eachEvent((kind, receivedAt, sentAt) => events.push({ kind, receivedAt, sentAt }));
+    const { summary, ...rest } = { ...record, eachEvent: undefined };
+    counted.push({ ...rest, ...summary, events });
+  });
+  const ends = [...pages];
+  expect(ends.at(-1)).toBe(catalogue.cursor.sequence - 1);
+  return counted;
+}
+
+const timesOf = ({ kind, receivedAt, sentAt }: EventEntry) => ({ kind, receivedAt, sentAt });
+
+function inRows(catalogue: Catalogue, until?: number): object[] {
+  const runs = [...catalogue.runs({ until })].sort((a, b) => a.row - b.row);
+  const others = ['row', 'recordId', 'firstSequence', 'lastSequence', 'userId', 'targetId', 'application'];
+  return runs.map((run) => ({
+    ...run,
+    ...Object.fromEntries(others.map((member) => [member, undefined])),
+    events: run.events().map(timesOf),
+  }));
+}
+
+test('what is counted of records is what their rows and events say, on every page', async () => {
+  const catalogue = await catalogueOf([...ODD, ...MANY]);
+  const expected = inRows(catalogue);
+  expect(expected.length).toBeGreaterThan(550);
+  expect(countedIn(catalogue)).toEqual(expected);
+  const began = expected.map((said) => (said as { began: { received: number } }).began.received).sort();
+  const half = began[began.length >> 1] ?? 0;
+  const before = countedIn(catalogue, half);
+  expect(before).toEqual(inRows(catalogue, half));
+  expect(before.length).toBeLessThan(expected.length);
+});
+
+test.each(['summary', 'entries'])(
+  '[R-1022] a record whose %s ends too early is damage, and not what stands behind it',
+  async (column) => {
+    const catalogue = await catalogueOf(ODD);
+    const database = new DatabaseSync(path.join(scratch, 'catalogue', 'catalogue.sqlite'));
+    database.exec(`UPDATE run SET ${column} = substr(${column}, 1, length(${column}) - 1)
+      WHERE id = (SELECT min(id) FROM run)`);
+    database.close();
+    expect(() => countedIn(catalogue)).toThrow(CatalogueDamaged);
+    expect(catalogue.isCurrent).toBe(false);
+  },
+);
