@@ -15,6 +15,7 @@ export class Connection {
   life;
   /** Who sends on it. */
   sender;
+  renewWhenFree = false;
   /** How often it was opened. */
   opened = 0;
   #owner;
@@ -42,6 +43,7 @@ export class Connection {
 
   /** Opens a new one in its place. Only while nothing is being sent. */
   renew() {
+    this.renewWhenFree = false;
     this.#socket.destroy();
   }
 

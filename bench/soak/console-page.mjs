@@ -2,7 +2,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
 
-const PATIENCE_MS = 30_000;
+/** For what a page comes to show only when nothing is wrong, on a busy machine too. */
+const PATIENCE_MS = 600_000;
 const plain = (text) => text.replaceAll('\u00a0', ' ').trim();
 
 export class ConsolePage {
@@ -23,6 +24,7 @@ export class ConsolePage {
       return undefined;
     }
     const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    page.setDefaultTimeout(PATIENCE_MS);
     const opened = new ConsolePage(browser, page, out);
     await page.goto(url);
     return opened;

@@ -76,9 +76,12 @@ export class Sender {
     for (const connection of this.#connections) connection.sweep(now);
   }
 
-  /** Half of the connections that are free are opened anew. */
+  /** Half of the connections are opened again, each when it is free. */
   renewHalf() {
-    for (const connection of this.#free.slice(this.#free.length >> 1)) connection.renew();
+    for (const connection of this.#connections.slice(this.#connections.length >> 1)) {
+      if (connection.job === undefined) connection.renew();
+      else connection.renewWhenFree = true;
+    }
   }
 
   close() {
@@ -90,6 +93,7 @@ export class Sender {
   }
 
   free(connection) {
+    if (connection.renewWhenFree) return connection.renew();
     this.#free.push(connection);
     this.#pump();
   }
@@ -107,7 +111,8 @@ export class Sender {
 
   answered(connection, { status, code, retryAfterMs }) {
     const { job } = connection;
-    if (job === undefined) return this.#tally.unasked(connection, code);
+    // A connection that was never used is answered 408 before it is closed, which the collector does not count.
+    if (job === undefined) return;
     connection.job = undefined;
     const now = performance.now();
     const isExpected = code === SORTS[job.sort];

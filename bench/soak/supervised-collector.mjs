@@ -5,6 +5,8 @@ import { MAIN } from '../lib/collector.mjs';
 import { treeOf, usageOf } from '../lib/procfs.mjs';
 
 const RESTART_MS = 2000;
+/** Characters of what a start wrote last. */
+const LAST_WORDS = 2000;
 /** The configuration is wrong; stored data is damaged. */
 const NO_START_MENDS = new Set([2, 3]);
 /** So much worse than it should be that a person is to look at it: pino's `warn`. */
@@ -13,7 +15,7 @@ const WARN = 40;
 const REFUSALS = /^(refused|more refused)/;
 
 export class SupervisedCollector {
-  /** Of each start: `{ at, pid, listeningMs, endedAt, code, rss: [{ at, rss }] }`. Wall clock, milliseconds. */
+  /** Of each start: `{ at, pid, listeningMs, endedAt, code, last, rss: [{ at, rss }] }`. Wall clock, milliseconds. */
   starts = [];
   /** What it logged that somebody should look at, refusals aside: `{ at, level, msg, reason }`. */
   complaints = [];
@@ -93,7 +95,7 @@ export class SupervisedCollector {
   }
 
   async #ended(start, code, child) {
-    Object.assign(start, { endedAt: Date.now(), code });
+    Object.assign(start, { endedAt: Date.now(), code, last: child.output.stderr.slice(-LAST_WORDS) });
     if (!this.#wanted) return;
     if (NO_START_MENDS.has(code))
       return this.#fail(`the collector ended with ${code}: ${child.output.stderr}`);

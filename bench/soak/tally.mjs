@@ -64,11 +64,6 @@ export class Tally {
     this.#phase?.waited.add(now - due);
   }
 
-  /** An answer that no request was sent for: a connection that is never used is told 408 before it is closed. */
-  unasked({ life }, code) {
-    add(this.#lives[life].refused, code);
-  }
-
   unanswered({ life: of }, { number }) {
     const life = this.#lives[of];
     const kind = this.#kindOf(number);
