@@ -1,4 +1,4 @@
-// Measures the candidates for the dedup index (docs/adr/0003-dedup-index.md).
+// Measures the candidates for the dedup index (docs/internals/adr/0003-dedup-index.md).
 //
 //   npm i classic-level lmdb @harperfast/rocksdb-js   (in a folder of its own)
 //   node bench/index/run.mjs --candidates <that folder> [--entries 10000000] [--seconds 210]

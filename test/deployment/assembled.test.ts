@@ -87,12 +87,12 @@ test('[R-844] what is deployed holds no test, no compiler and no package that on
   expect(native).toEqual([]);
 });
 
-test('[R-912] what is deployed holds what the installation in docs/OPERATIONS.md uses', () => {
+test('[R-912] what is deployed holds what the installation in docs/guide/operate.md uses', () => {
   const [, steps = ''] =
-    /^### On a host$([^]*?)^### In a container$/m.exec(textOf('docs/OPERATIONS.md')) ?? [];
+    /^### On a host$([^]*?)^### In a container$/m.exec(textOf('docs/guide/operate.md')) ?? [];
   const used = [...steps.matchAll(/^ {4}install .*?(deploy\/\S+)/gm)].map(([, file = '']) => file);
   expect(used).toHaveLength(3);
-  for (const file of [...used, 'deploy/prometheus/rules.yaml', 'docs/OPERATIONS.md', 'README.md']) {
+  for (const file of [...used, 'deploy/prometheus/rules.yaml', 'docs/guide/operate.md', 'README.md']) {
     expect(fs.readFileSync(path.join(assembled, file), 'utf8'), file).toBe(textOf(file));
   }
   const [, linked = ''] =

@@ -14,7 +14,7 @@ interface Rule {
 
 const { groups } = yamlOf('deploy/prometheus/rules.yaml') as { groups: { name: string; rules: Rule[] }[] };
 const rules = groups.flatMap((group) => group.rules);
-const operations = textOf('docs/OPERATIONS.md');
+const pages = textOf('docs/guide/alerts.md');
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
 
 /** The alert that fires for what the console warns of. */
@@ -72,10 +72,10 @@ describe('[R-844] the alerts', () => {
   });
 
   test('each lead to a page of the run book, and each page to an alert', () => {
-    const pages = [...operations.matchAll(/^#+ (Collector\w+)$/gm)].map(([, name]) => name);
-    expect(pages).toEqual(rules.map(({ alert }) => alert));
+    const named = [...pages.matchAll(/^#+ (Collector\w+)$/gm)].map(([, name]) => name);
+    expect(named).toEqual(rules.map(({ alert }) => alert));
     for (const { alert, annotations } of rules) {
-      expect(annotations.runbook).toBe(`docs/OPERATIONS.md, "${alert}"`);
+      expect(annotations.runbook).toBe(`docs/guide/alerts.md, "${alert}"`);
     }
   });
 

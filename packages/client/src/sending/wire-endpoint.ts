@@ -1,6 +1,6 @@
 /**
  * Requests on connections of our own, straight on sockets: what `node:http` does for each request costs more than
- * everything else that the client does for it (docs/adr/0015-client-sending.md).
+ * everything else that the client does for it (docs/internals/adr/0015-client-sending.md).
  */
 import net from 'node:net';
 import tls from 'node:tls';

@@ -25,14 +25,14 @@ export function backupFailure(error: unknown, directory: string, whenFull: strin
   if (error instanceof NotThisBackup || error instanceof NotEmpty) return failure(message, EXIT.usage);
   if (error instanceof BackupDamaged) {
     return failure(
-      `${directory}: ${message}; docs/OPERATIONS.md, "A damaged back-up", says what to do`,
+      `${directory}: ${message}; docs/guide/back-up-and-restore.md, "A damaged back-up", says what to do`,
       EXIT.damaged,
     );
   }
   if (error instanceof LogDiffers) {
     return failure(
       `this log does not go on from the one in ${directory}: ${message}. Nothing there was changed; ` +
-        'docs/OPERATIONS.md, "A log that has parted from its back-up", says what to do',
+        'docs/guide/back-up-and-restore.md, "A log that has parted from its back-up", says what to do',
       EXIT.damaged,
     );
   }

@@ -259,7 +259,7 @@ function check(directory: string, options: BackupOptions): number {
       : [
           `NOT INTACT: ${counted(faults.length, 'finding')}`,
           ...faults.map(printable),
-          'What to do: docs/OPERATIONS.md, "A damaged back-up".',
+          'What to do: docs/guide/back-up-and-restore.md, "A damaged back-up".',
         ];
     process.stdout.write(lines.map((line) => `${wrappedFor(process.stdout, line)}\n`).join(''));
   }

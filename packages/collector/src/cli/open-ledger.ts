@@ -160,7 +160,7 @@ export function refusedBecause(error: unknown): string {
   return (
     `${error.message}, without which this log cannot be signed. A back-up has it only when it was made with ` +
     '--with-signing-keys. Put the file back, or say where it is by --signing-keys, or which program signs by ' +
-    '--signing-command; if it is lost, see docs/OPERATIONS.md, "A signing key that is lost"'
+    '--signing-command; if it is lost, see docs/guide/back-up-and-restore.md, "A signing key that is lost"'
   );
 }
 

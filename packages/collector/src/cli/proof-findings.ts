@@ -64,7 +64,7 @@ function* keyFindings(config: Config, history: KeyHistory): Generator<Finding> {
   if (finding.severity !== 'ok' || !diesWithDisk(config, history)) return;
   const message =
     'is stored only on the disk of the log, and without it the log cannot be continued: copy it to a safe place ' +
-    '(docs/OPERATIONS.md, "Escrow of the signing key"), then confirm the copy: collector signing-key copied';
+    '(docs/guide/operate.md, "Escrow of the signing key"), then confirm the copy: collector signing-key copied';
   yield { severity: 'warning', subject: 'signing key', message };
 }
 

@@ -1,4 +1,4 @@
-/** The formats of `collector records`: a name, a file in records/exports, and the table of its mapping in docs/EXPORTS.md. */
+/** The formats of `collector records`: a name, a file in records/exports, and the table of its mapping in docs/reference/records.md. */
 import type { FileFormat } from '../records/exports/record-encoder.js';
 import type { RecordFormat } from '../records/exports/record-format.js';
 
@@ -22,7 +22,7 @@ async function linesOf(format: Promise<RecordFormat>): Promise<FileFormat> {
 
 export const FORMATS: Readonly<Record<string, ExportFormat>> = {
   ndjson: {
-    summary: 'one record a line, as docs/EXPORTS.md has it; nothing is left out',
+    summary: 'one record a line, as docs/reference/records.md has it; nothing is left out',
     extension: '.ndjson',
     load: () => linesOf(import('../records/exports/ndjson.js').then(({ ndjson }) => ndjson)),
   },

@@ -31,7 +31,7 @@ Records come in the order of their first event in the log. --since and --until a
 a record is there whole when one of its events was received then. With --clock sender they are about when it began by its
 sender's clock, and --partition day goes by the same: so it is for past events that were imported. --after takes the sequence that an earlier call told,
 and gives each record that has a newer event, whole and anew: what it gives replaces the record of the same organisation
-and record_id. A record without a run is to be dropped once its event stands in another (docs/EXPORTS.md).
+and record_id. A record without a run is to be dropped once its event stands in another (docs/reference/records.md).
 
 A file or directory appears once it is whole, and never takes the place of another. Records are found in the catalogue,
 which is brought up to date first; where it cannot be in the data directory it is made in --temp-dir, and removed.

@@ -32,7 +32,7 @@ verify" does it. Give the checkpoints and the key that were kept elsewhere: what
 and no forger, and it does not know which events came after it.
 
 A collector that is started on an older state of a log that others hold newer checkpoints of begins a second history.
-docs/OPERATIONS.md, "Restore", says what to do before.
+docs/guide/back-up-and-restore.md, "Restore", says what to do before.
 
 Exit codes: 0 restored and intact, 7 restored, and all that was found is that events are missing at the end of which a
 checkpoint given speaks, 3 the back-up is damaged and nothing was restored, or the restored log is not the one that was
@@ -234,10 +234,10 @@ function report(to: string, chosen: Chosen, verification: Verification, later: L
   }
   const warning =
     later.size === undefined
-      ? 'Before a collector is started on it: docs/OPERATIONS.md, "Restore".'
+      ? 'Before a collector is started on it: docs/guide/back-up-and-restore.md, "Restore".'
       : `WARNING: checkpoints over ${later.size} entries have left the old log, and this one has ${entries}. So ` +
         `${later.size - entries} that were there are missing, and a collector started here would sign others in ` +
-        'their place. docs/OPERATIONS.md, "When events are lost", says what to do instead.';
+        'their place. docs/guide/back-up-and-restore.md, "When events are lost", says what to do instead.';
   const told = (text: string) => `${wrappedFor(process.stdout, text)}\n`;
   return `${paragraphs.map(told).join('')}\n${verificationReport(verification)}\n${told(warning)}`;
 }

@@ -182,7 +182,7 @@ function noteText({ call, level, conflicts, outcomesDiffer }: RunSummary): strin
 
 type Value = string | number | boolean | null | readonly string[];
 
-/** What programs get of a run, in this order. The names are a promise; those of docs/EXPORTS.md where it has them. */
+/** What programs get of a run, in this order. The names are a promise; those of docs/reference/records.md where it has them. */
 const MEMBERS: Readonly<Record<string, (run: RunSummary) => Value>> = {
   record_id: ({ recordId }) => recordId,
   organisation: ({ organisation }) => organisation,
@@ -222,7 +222,7 @@ export function jsonLine(run: RunSummary): string {
 
 export const CSV_HEAD = `${Object.keys(MEMBERS).join(',')}\r\n`;
 
-/** One row of CSV, as docs/EXPORTS.md says of that format: lists with spaces between, and no formulas. */
+/** One row of CSV, as docs/reference/records.md says of that format: lists with spaces between, and no formulas. */
 export function csvLine(run: RunSummary): string {
   return `${Object.values(MEMBERS)
     .map((of) => csvText(of(run)))

@@ -289,7 +289,7 @@ function publisherOf(
     onForked: (sink, reason) =>
       log.error(
         { sink, reason },
-        'a checkpoint sink contradicts this ledger; docs/OPERATIONS.md, CollectorSinkForked, says what to do',
+        'a checkpoint sink contradicts this ledger; docs/guide/alerts.md, CollectorSinkForked, says what to do',
       ),
     onShared: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is shared with another log'),
     onLost: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink lost what it was given'),
@@ -345,7 +345,7 @@ function tellOpened(log: Logger, { tornTail, ...opened }: Opened): void {
 
 /**
  * To a command on a terminal a hang-up says that the terminal is gone; to a service, that it is to read its
- * configuration anew (docs/adr/0010-signals.md).
+ * configuration anew (docs/internals/adr/0010-signals.md).
  */
 function onTerminal(): boolean {
   return [0, 1, 2].some((descriptor) => isatty(descriptor));

@@ -1,4 +1,4 @@
-/** What people are told of the options: the help of a command, and the table in the README. */
+/** What people are told of the options: the help of a command, and the table in docs/reference. */
 import type { CommandName } from './option.js';
 import { domain, shown } from './option-value.js';
 import { ENTRIES } from './options.js';
@@ -36,7 +36,7 @@ export function optionsOf(command: CommandName): OptionHelp[] {
   return [{ name: 'config', placeholder: 'file', help: CONFIG_HELP }, ...options];
 }
 
-/** All options as a Markdown table, for the README. Ends without a line break. */
+/** All options as a Markdown table, for docs/reference. Ends without a line break. */
 export function configTable(): string {
   const rows = ENTRIES.map(([name, option]) => {
     const accepts =

@@ -7,7 +7,7 @@
  * answered in {@link LINE_MS}. A burst goes beyond it and passes by itself; only when the line was long in most of some
  * periods is anybody refused, and until it was short in most of some seconds: those who were refused come back only
  * then. A key that has less than its part of the line, one of as many as there are keys in it, may make it longer, up to
- * twice its limit (docs/adr/0013-overload.md).
+ * twice its limit (docs/internals/adr/0013-overload.md).
  */
 import type { Share } from './fair-share.js';
 

@@ -14,7 +14,7 @@
  * Doorbell. One word, shared by all rings of a ledger: rung at each publication; the reader sleeps on it.
  *
  * Answers come back by message, one a batch: `Answered`. Messages of 64 events each instead of the ring cost
- * 6 microseconds an event in garbage collection alone (docs/adr/0002-two-threads-one-ring.md).
+ * 6 microseconds an event in garbage collection alone (docs/internals/adr/0002-two-threads-one-ring.md).
  */
 import type { MessagePort } from 'node:worker_threads';
 import { EVENT_KINDS, PROFILES, SALT_BYTES, type EventKind, type Profile } from '@clinical-events/protocol';

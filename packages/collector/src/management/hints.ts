@@ -31,7 +31,7 @@ function* signingKey({ keyDiesWithDisk }: Facts): Generator<Hint> {
     id: 'signing_key_not_copied',
     title: 'The signing key is stored only on the disk of the log',
     what_to_do:
-      'Without it the log cannot be continued. Copy it to a safe place (docs/OPERATIONS.md, "Escrow of the signing key"), then confirm the copy: collector signing-key copied',
+      'Without it the log cannot be continued. Copy it to a safe place (docs/guide/operate.md, "Escrow of the signing key"), then confirm the copy: collector signing-key copied',
   };
 }
 

@@ -46,7 +46,7 @@ const LEDGER_STATES = ['open', 'refusing', 'failed'] as const;
 /** Gauges of prom-client with the ending of a counter: sums of those of the same name without it. */
 const MISNAMED = ['resources', 'handles', 'requests'].map((what) => `nodejs_active_${what}_total`);
 
-const FAMILIES: readonly Family<Reading>[] = [
+export const FAMILIES: readonly Family<Reading>[] = [
   labelled(
     'gauge',
     'collector_build_info',

@@ -185,7 +185,7 @@ function* sinks({ now, sinks: views }: Facts): Generator<Warning> {
         severity: 'critical',
         title: `${name} holds a checkpoint that contradicts this ledger`,
         what_to_do:
-          'Somebody may have changed the log, or an old copy was started again. Keep everything as it is, and run collector verify --against what the sink holds; docs/OPERATIONS.md, CollectorSinkForked, and after a restore "When events are lost".',
+          'Somebody may have changed the log, or an old copy was started again. Keep everything as it is, and run collector verify --against what the sink holds; docs/guide/alerts.md, CollectorSinkForked, and after a restore "When events are lost".',
       };
     }
     if (state?.state === 'failing') {
@@ -250,7 +250,7 @@ function* backup(facts: Facts): Generator<Warning> {
     severity: 'warning',
     title,
     what_to_do:
-      'Have collector backup run every hour as the collector’s user, and look why it does not: docs/OPERATIONS.md, "Back-up". If you back up otherwise, set --backup-max-age-ms 0.',
+      'Have collector backup run every hour as the collector’s user, and look why it does not: docs/guide/back-up-and-restore.md, "Back-up". If you back up otherwise, set --backup-max-age-ms 0.',
   };
 }
 

@@ -1,4 +1,4 @@
-/** The codes and identifier systems that stand in FHIR resources made of records; docs/EXPORTS.md, "FHIR R4", lists them. */
+/** The codes and identifier systems that stand in FHIR resources made of records; docs/reference/records.md, "FHIR R4", lists them. */
 import type { EventKind } from '@clinical-events/protocol';
 
 export interface Coding {

@@ -1,6 +1,6 @@
 /**
  * A record in FHIR R4: a Bundle with an AuditEvent for each event, and a Provenance for each outcome, after IHE's Basic
- * Audit Log Patterns where they fit. docs/EXPORTS.md, "FHIR R4", is the mapping as a table, with its reasons.
+ * Audit Log Patterns where they fit. docs/reference/records.md, "FHIR R4", is the mapping as a table, with its reasons.
  *
  * Nothing that a sender wrote in words is in it: many people read an audit repository (open-values.ts).
  */

@@ -1,7 +1,7 @@
 /**
  * A record in OTLP/JSON: an ExportTraceServiceRequest with a trace of the run, and one more for each outcome and each
  * feedback, which may come months later and would make the run a speck in its own trace. Links lead from one to the
- * other, and from a nested run to where it was started. docs/EXPORTS.md, "OTLP/JSON", is the mapping as a table.
+ * other, and from a nested run to where it was started. docs/reference/records.md, "OTLP/JSON", is the mapping as a table.
  *
  * Every event is a span, so that whoever knows an event's id can name its span. Content and identities of people stay
  * out: the conventions make content opt-in, and a tracing backend is not a place to look after it (open-values.ts).

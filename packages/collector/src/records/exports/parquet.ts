@@ -1,6 +1,6 @@
 /**
  * Records as Parquet, typed: a row a record, its lists as lists of structs. Each entry of a list has besides its typed
- * columns the object as it was sent, as JSON text, whose numbers have every digit (docs/EXPORTS.md has the table).
+ * columns the object as it was sent, as JSON text, whose numbers have every digit (docs/reference/records.md has the table).
  */
 import type { AssembledRun } from '../assemble.js';
 import type { TimedEvent } from '../canonical-order.js';

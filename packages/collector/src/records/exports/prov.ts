@@ -1,6 +1,6 @@
 /**
  * A record in PROV-JSON (W3C member submission, 2013): the record and everything that events tell of are entities, the
- * run is an activity, the model and the user are agents. docs/EXPORTS.md, "PROV-JSON", is the mapping as a table.
+ * run is an activity, the model and the user are agents. docs/reference/records.md, "PROV-JSON", is the mapping as a table.
  *
  * An entity stands for what an event tells of, and its content for a place where it is kept: words that a sender wrote
  * are not in it (open-values.ts). Every id that a relation uses is declared in the same document.

@@ -1,5 +1,5 @@
 /**
- * What of a record stands in columns, for CSV and for Parquet: the one table of both (docs/EXPORTS.md). A value of
+ * What of a record stands in columns, for CSV and for Parquet: the one table of both (docs/reference/records.md). A value of
  * another type than the column's is not in it: the profile `minimum` lets a sender write what they like there.
  */
 import { epochMilliseconds, readInstant } from '../instant.js';

@@ -1,0 +1,90 @@
+/** Holds the documents against the code: a difference fails the build. */
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { ERRORS, EVENT_KINDS, validateEvent, type EventKind } from '@clinical-events/protocol';
+import { expect, test } from 'vitest';
+import { assembleRecord } from '../packages/collector/src/records/assemble.js';
+import { eventFromText } from '../packages/collector/test/records/run-events.js';
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+const textOf = (file: string) => fs.readFileSync(path.join(ROOT, file), 'utf8');
+const filesUnder = (directory: string, ending: string) =>
+  fs
+    .readdirSync(path.join(ROOT, directory), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith(ending))
+    .map((name) => path.join(directory, name));
+
+test('[R-401] the pages of the reference are what the code says', () => {
+  const { status, stderr } = spawnSync(process.execPath, ['scripts/reference.mjs', '--check'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  });
+  expect(stderr).toBe('');
+  expect(status).toBe(0);
+  for (const code of Object.keys(ERRORS)) expect(textOf('docs/reference/errors.md')).toContain(`\`${code}\``);
+});
+
+test('every line that serve logs stands with its level on the page of log lines', () => {
+  const page = textOf('docs/reference/log-lines.md');
+  const logged = filesUnder('packages/collector/src', '.ts').flatMap((file) => [
+    ...textOf(file).matchAll(/log\.(debug|info|warn|error|fatal)\(\s*(?:[^'"`;]*?,\s*)?'([^']+)'/g),
+  ]);
+  expect(logged.length).toBeGreaterThan(25);
+  for (const [, level, message] of logged) {
+    const row = page.split('\n').find((line) => line.includes(`\`${message}\``));
+    expect(row, message).toContain(level);
+  }
+});
+
+const MARKDOWN = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', ...filesUnder('docs', '.md')];
+
+test.each(MARKDOWN)('every link of %s leads to a file, and to a heading of it', (file) => {
+  for (const [, target = ''] of textOf(file).matchAll(/\]\(([^)\s]+)\)/g)) {
+    if (/^[a-z]+:/.test(target)) continue;
+    const [name = '', anchor] = target.split('#');
+    const linked = name === '' ? file : path.join(path.dirname(file), name);
+    expect(fs.existsSync(path.join(ROOT, linked)), `${file}: ${target}`).toBe(true);
+    if (anchor === undefined) continue;
+    const anchors = [...textOf(linked).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+      heading
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N} _-]/gu, '')
+        .replaceAll(' ', '-'),
+    );
+    expect(anchors, `${file}: ${target}`).toContain(anchor);
+  }
+});
+
+test('the README has at most 150 lines', () => {
+  expect(textOf('README.md').split('\n').length).toBeLessThanOrEqual(151);
+});
+
+/** The events of the guide that are sent one after the other, with their kinds. */
+const examples = [...textOf('docs/guide/send-events.md').matchAll(/send ([a-z-]+) '(\{[^']*\})'/g)].map(
+  ([, kind, body = '']) => [kind as EventKind, body] as const,
+);
+
+test('[R-301] the guide shows a valid event of each kind', () => {
+  expect(examples.map(([kind]) => kind)).toEqual(EVENT_KINDS);
+  for (const [kind, body] of examples) {
+    expect(validateEvent(kind, 'minimum', JSON.parse(body))).toBeUndefined();
+  }
+});
+
+test('[R-206] the events that the guide shows make one full record without a conflict', () => {
+  const events = examples.map(([kind, body], i) => {
+    const { event_id: eventId, run_id: runId } = JSON.parse(body) as Record<string, string>;
+    return eventFromText(body, {
+      kind,
+      sequence: i + 1,
+      eventId: eventId ?? '',
+      runId,
+      receivedAt: Date.now(),
+    });
+  });
+  const { metadata } = assembleRecord(events);
+  expect(metadata.conflicts).toEqual([]);
+  expect(metadata.events).toHaveLength(EVENT_KINDS.length);
+  expect(metadata.completeness.level).toBe('full');
+});
