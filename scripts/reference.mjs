@@ -4,14 +4,13 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { configTable } from '../packages/collector/dist/config.js';
+import { FAMILIES } from '../packages/collector/dist/management/metrics.js';
+import { ERRORS } from '../packages/protocol/dist/index.js';
 
 const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-const COLLECTOR = path.join(ROOT, 'packages', 'collector', 'dist');
+const MAIN = path.join(ROOT, 'packages', 'collector', 'dist', 'cli', 'main.js');
 const GENERATED = '<!-- Written by scripts/reference.mjs: change the code, then run it. -->';
-
-const { configTable } = await import(path.join(COLLECTOR, 'config.js'));
-const { FAMILIES } = await import(path.join(COLLECTOR, 'management', 'metrics.js'));
-const { ERRORS } = await import(path.join(ROOT, 'packages', 'protocol', 'dist', 'index.js'));
 
 const configuration = () => `# Configuration
 
@@ -56,11 +55,11 @@ ${FAMILIES.map(({ name, type, help }) => `| \`${name}\` | ${type} | ${help} |`).
 `;
 
 function help(...words) {
-  const { status, stdout, stderr } = spawnSync(
-    process.execPath,
-    [path.join(COLLECTOR, 'cli', 'main.js'), 'help', ...words],
-    { cwd: ROOT, encoding: 'utf8', env: { PATH: process.env.PATH } },
-  );
+  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, 'help', ...words], {
+    cwd: ROOT,
+    encoding: 'utf8',
+    env: { PATH: process.env.PATH },
+  });
   if (status !== 0) throw new Error(`collector help ${words.join(' ')} ended with ${status}: ${stderr}`);
   return stdout.replaceAll('./collector ', 'collector ').trimEnd();
 }
