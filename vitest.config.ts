@@ -1,8 +1,37 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
 import { defineConfig } from 'vitest/config';
+
+const DIRECTORIES = ['packages/protocol/test', 'packages/client/test', 'packages/collector/test', 'test'];
+const LONG = '.long.test.ts';
+
+const startsProcess = new Map<string, boolean>();
+
+/** Whether a file, or a helper of it that is no source of a package, starts a process or a browser. */
+function isSlow(file: string): boolean {
+  const known = startsProcess.get(file);
+  if (known !== undefined) return known;
+  startsProcess.set(file, false);
+  const text = readFileSync(file, 'utf8');
+  const helpers = [...text.matchAll(/from '(\.[^']+)\.js'/g)]
+    .map(([, name = '']) => path.join(path.dirname(file), `${name}.ts`))
+    .filter((helper) => helper.includes('test/'));
+  const slow = /from '(node:child_process|playwright-core)'/.test(text) || helpers.some(isSlow);
+  startsProcess.set(file, slow);
+  return slow;
+}
+
+const files = DIRECTORIES.flatMap((directory) =>
+  readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.test.ts'))
+    .map((name) => path.posix.join(directory, name)),
+);
+const long = files.filter((file) => file.endsWith(LONG));
+const quick = files.filter((file) => !file.endsWith(LONG) && !isSlow(file));
+const processes = files.filter((file) => !long.includes(file) && !quick.includes(file));
 
 export default defineConfig({
   test: {
-    include: ['packages/*/test/**/*.test.ts', 'test/**/*.test.ts'],
     // Process tests start real collectors; two cores cannot time more of them fairly.
     maxWorkers: 2,
     // To end what hangs, not to judge how fast a machine is.
@@ -10,5 +39,10 @@ export default defineConfig({
     hookTimeout: 180_000,
     // By default a second, which a busy machine takes for less than what is waited for.
     expect: { poll: { timeout: 60_000 } },
+    projects: [
+      { extends: true, test: { name: 'quick', include: quick } },
+      { extends: true, test: { name: 'process', include: processes } },
+      { extends: true, test: { name: 'long', include: long } },
+    ],
   },
 });
