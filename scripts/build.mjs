@@ -1,13 +1,9 @@
-// Compiles every package into its dist/. Plain `tsc -b`: incremental, in dependency order.
+// Compiles every package, or those that are named, into its dist/. Plain `tsc -b`: incremental, in dependency order.
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 
 const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
-const { status } = spawnSync(
-  process.execPath,
-  [tsc, '-b', 'packages/protocol', 'packages/client', 'packages/collector'],
-  {
-    stdio: 'inherit',
-  },
-);
+const named = process.argv.slice(2);
+const packages = named.length > 0 ? named : ['packages/protocol', 'packages/client', 'packages/collector'];
+const { status } = spawnSync(process.execPath, [tsc, '-b', ...packages], { stdio: 'inherit' });
 process.exit(status ?? 1);

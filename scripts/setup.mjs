@@ -1,9 +1,10 @@
 // Makes a checkout ready to run, and does nothing when it already is.
 //
 // Runs before `npm start` and `npm test`, on any Node from 20, before anything is installed: it may use
-// nothing but Node itself. Two stamps, each the SHA-256 of what its step reads:
+// nothing but Node itself. Two steps, each with a stamp that holds the SHA-256 of what the step reads:
 //   node_modules/.setup-stamp   package-lock.json and every package.json  ->  npm ci
 //   .build-stamp                the sources and compiler settings         ->  npm run build
+// Without --all they install and build what runs the collector; with it, what tests and benches need too.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -12,6 +13,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 process.chdir(root);
+const isAll = process.argv.includes('--all');
 
 const packages = readdirSync('packages').map((name) => path.join('packages', name));
 const manifests = [
@@ -19,6 +21,9 @@ const manifests = [
   'package.json',
   ...packages.map((dir) => path.join(dir, 'package.json')),
 ];
+
+/** The client is compiled against the libraries that it captures, which only tests need. */
+const built = packages.filter((dir) => isAll || path.basename(dir) !== 'client');
 
 function filesUnder(dir) {
   if (!existsSync(dir)) return [];
@@ -39,8 +44,12 @@ function fingerprint(files) {
 /** @param what and how long it takes, said before it begins: npm says nothing until it is done. */
 function step(stamp, files, outputs, what, args) {
   const wanted = fingerprint(files);
+  // What was made with --all has all that is needed without it.
+  const good = isAll ? [`${wanted} all`] : [wanted, `${wanted} all`];
   const fresh =
-    existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && outputs.every((file) => existsSync(file));
+    existsSync(stamp) &&
+    good.includes(readFileSync(stamp, 'utf8')) &&
+    outputs.every((file) => existsSync(file));
   if (fresh) return;
   rmSync(stamp, { force: true });
   const command = `npm ${args.filter((arg) => !arg.startsWith('--')).join(' ')}`;
@@ -55,7 +64,7 @@ function step(stamp, files, outputs, what, args) {
     process.stderr.write(`setup: npm ${args[0]} failed${error ? `: ${error.message}` : ''}\n`);
     process.exit(1);
   }
-  writeFileSync(stamp, wanted);
+  writeFileSync(stamp, isAll ? `${wanted} all` : wanted);
   process.stderr.write(`setup: done in ${Math.round((Date.now() - since) / 1000)} s\n`);
 }
 
@@ -64,7 +73,7 @@ step(
   manifests,
   [path.join('node_modules', '.bin', 'tsc')],
   'installing what it needs, which takes half a minute or more',
-  ['ci', '--no-audit', '--no-fund', '--loglevel=error'],
+  ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(isAll ? ['--include=dev'] : ['--omit=dev'])],
 );
 const sources = packages.flatMap((dir) => [
   path.join(dir, 'tsconfig.json'),
@@ -73,7 +82,7 @@ const sources = packages.flatMap((dir) => [
 step(
   '.build-stamp',
   ['tsconfig.base.json', ...manifests, ...sources],
-  packages.map((dir) => path.join(dir, 'dist')),
+  built.map((dir) => path.join(dir, 'dist')),
   'compiling the sources, which takes some ten seconds',
-  ['run', '--silent', 'build'],
+  ['run', '--silent', 'build', '--', ...built],
 );
