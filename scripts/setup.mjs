@@ -13,6 +13,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 process.chdir(root);
+const GENERATED = path.join('src', 'generated');
 const isAll = process.argv.includes('--all');
 
 const packages = readdirSync('packages').map((name) => path.join('packages', name));
@@ -75,10 +76,11 @@ step(
   'installing what it needs, which takes half a minute or more',
   ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(isAll ? ['--include=dev'] : ['--omit=dev'])],
 );
+// Not what the build itself generates.
 const sources = packages.flatMap((dir) => [
   path.join(dir, 'tsconfig.json'),
-  ...filesUnder(path.join(dir, 'src')),
-]);
+  ...['src', 'schemas', 'examples', 'scripts'].flatMap((name) => filesUnder(path.join(dir, name))),
+]).filter((file) => !file.includes(GENERATED));
 step(
   '.build-stamp',
   ['tsconfig.base.json', ...manifests, ...sources],

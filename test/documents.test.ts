@@ -15,7 +15,7 @@ const filesUnder = (directory: string, ending: string) =>
     .filter((name) => name.endsWith(ending))
     .map((name) => path.join(directory, name));
 
-test('[R-401] the pages of the reference are what the code says', () => {
+test('[R-401] [R-1240] the pages of the reference are what the code says', () => {
   const { status, stderr } = spawnSync(process.execPath, ['scripts/reference.mjs', '--check'], {
     cwd: ROOT,
     encoding: 'utf8',
@@ -25,7 +25,7 @@ test('[R-401] the pages of the reference are what the code says', () => {
   for (const code of Object.keys(ERRORS)) expect(textOf('docs/reference/errors.md')).toContain(`\`${code}\``);
 });
 
-test('every line that serve logs stands with its level on the page of log lines', () => {
+test('[R-1240] every line that serve logs stands with its level on the page of log lines', () => {
   const page = textOf('docs/reference/log-lines.md');
   const logged = filesUnder('packages/collector/src', '.ts').flatMap((file) => [
     ...textOf(file).matchAll(/log\.(debug|info|warn|error|fatal)\(\s*(?:[^'"`;]*?,\s*)?'([^']+)'/g),
@@ -39,7 +39,7 @@ test('every line that serve logs stands with its level on the page of log lines'
 
 const MARKDOWN = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', ...filesUnder('docs', '.md')];
 
-test.each(MARKDOWN)('every link of %s leads to a file, and to a heading of it', (file) => {
+test.each(MARKDOWN)('[R-1240] every link of %s leads to a file, and to a heading of it', (file) => {
   for (const [, target = ''] of textOf(file).matchAll(/\]\(([^)\s]+)\)/g)) {
     if (/^[a-z]+:/.test(target)) continue;
     const [name = '', anchor] = target.split('#');

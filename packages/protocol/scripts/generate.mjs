@@ -1,8 +1,9 @@
-// Writes everything that is derived from schemas/, examples/ and the error table. Run `npm run generate`
-// after changing any of them. A test runs the same code and fails when what is committed differs.
+// Writes everything that is derived from schemas/, examples/ and the error table. Each build runs it
+// with --sources, for src/generated alone, which is not committed. openapi.json is, since people read it: run it without
+// after changing a schema. A test fails when the committed one differs.
 //
 // Needs a Node that strips types (24): the table of errors is imported from its TypeScript source.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { ERRORS, errorBody } from '../src/errors.ts';
 import { EVENT_KINDS, EVENT_PATHS, PROFILES, PROTOCOL_VERSION } from '../src/kinds.ts';
@@ -55,5 +56,12 @@ export function generate() {
 const startedAsScript =
   process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href;
 if (startedAsScript) {
-  for (const [path, text] of generate()) writeFileSync(new URL(path, packageRoot), text);
+  mkdirSync(new URL('src/generated/', packageRoot), { recursive: true });
+  const onlySources = process.argv.includes('--sources');
+  for (const [path, text] of generate()) {
+    if (onlySources && !path.startsWith('src/')) continue;
+    const file = new URL(path, packageRoot);
+    // A file that stays as it is keeps its time, by which the compiler tells that nothing is to be done.
+    if (!existsSync(file) || readFileSync(file, 'utf8') !== text) writeFileSync(file, text);
+  }
 }

@@ -7,8 +7,12 @@ const read = (path: string) => readFileSync(new URL(path, packageRoot), 'utf8');
 describe('the generated files', () => {
   const generated = generate();
 
-  it.each([...generated.keys()])('[R-315] have %s as the generator writes it', (path) => {
-    expect(read(path) === generated.get(path), `run npm run generate: ${path} is out of date`).toBe(true);
+  it('[R-315] have openapi.json, which is committed, as the generator writes it', () => {
+    expect(read('openapi.json') === generated.get('openapi.json'), 'run npm run generate').toBe(true);
+  });
+
+  it.each([...generated.keys()])('have %s as the last build wrote it', (path) => {
+    expect(read(path) === generated.get(path), `run npm run build: ${path} is out of date`).toBe(true);
   });
 
   it('are all that lies in src/generated', () => {
