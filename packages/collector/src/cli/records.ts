@@ -129,7 +129,8 @@ class Export {
     const newest = catalogue.cursor.sequence - 1;
     const { after = 0 } = selection;
     if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
-    this.#done.next_after = selection.until === undefined ? newest : null;
+    const isAll = selection.until === undefined && this.#options.run === undefined;
+    this.#done.next_after = isAll ? newest : null;
     await this.#give(reading, newest);
     if (this.#done.records > 0) return;
     const { organisation, model } = this.#options;
@@ -215,7 +216,7 @@ class Export {
       const rate = Math.round(events / Math.max(seconds, 0.001));
       process.stderr.write(
         `collector: ${counted(records, 'record')} of ${counted(events, 'event')} in ${seconds.toFixed(1)} s, ${rate}/s` +
-          `${out === undefined ? '' : `, in ${out}`}${next_after === null ? '' : `; what is newer: --after ${next_after}`}\n`,
+          `${out === undefined ? '' : `, in ${out}`}${next_after === null ? '' : `; next time use --after ${next_after}`}\n`,
       );
     }
   }

@@ -77,7 +77,7 @@ export class Reload {
       } catch (error) {
         kept.push(source);
         const reason = error instanceof Error ? error.message : String(error);
-        log.error({ source, reason }, 'cannot be read anew; what was read before stays in use');
+        log.error({ source, reason }, 'cannot be read again; what was read before stays in use');
       }
     }
     if (this.#givenUp) return;

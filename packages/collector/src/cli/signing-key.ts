@@ -27,8 +27,8 @@ Examples:
   $ collector signing-key show
   $ collector signing-key show --json | jq -r .key > log.vkey
 
-The verifier key is public: give it to whoever is to check checkpoints and proofs, by a way that does not lead over
-this host. Whoever holds an earlier one can follow the rotation notes to the newest.
+The verifier key is public. Give it to everyone who will check checkpoints and proofs, over a trusted channel that does
+not pass through this host. From an earlier key, rotation notes lead to the newest.
 
 Exit codes: 6 there is no log yet, 3 the keys and the rotation notes do not follow from each other.`;
 

@@ -184,7 +184,7 @@ const OPTIONS = {
     type: 'list',
     default: '',
     otherwise: 'none',
-    help: 'where each checkpoint goes: dir:, file:, or a witness, with commas',
+    help: 'where each checkpoint goes: dir:, file:, or a witness, comma-separated',
     appliesTo: SERVE,
   },
   'tls-cert': {
@@ -219,14 +219,14 @@ const OPTIONS = {
     type: 'list',
     default: '',
     otherwise: 'none',
-    help: "addresses and networks whose word is taken for the client's address in the log, with commas",
+    help: "proxies, as addresses and networks, that are trusted to name the client in the log, comma-separated",
     appliesTo: SERVE,
   },
   'cors-origins': {
     type: 'list',
     default: '',
     otherwise: 'none',
-    help: 'origins of the pages whose scripts may send events, with commas',
+    help: 'origins of the pages whose scripts may send events, comma-separated',
     appliesTo: SERVE,
   },
   management: {

@@ -18,7 +18,7 @@ export function health({ state: { health: found, queue, ledger } }: View): Eleme
   return card(
     'health',
     'Health',
-    found.ready ? 'ready' : found.live ? 'not ready' : 'should be started anew',
+    found.ready ? 'ready' : found.live ? 'not ready' : 'needs a restart',
     failed.length > 0 &&
       h(
         'ul',

@@ -36,7 +36,7 @@ function growth({ state: { ledger } }: View): Fact {
   const name = 'Growth';
   if (events === null || size === null) {
     const left = duration(Math.max(1, WATCHED_SECONDS - watched) * 1000);
-    return { name, value: `told in ${left}`, more: 'once ten minutes were watched' };
+    return { name, value: `available in ${left}`, more: 'once ten minutes were watched' };
   }
   return {
     name,

@@ -84,12 +84,12 @@ describe('the page of a report [R-715]', () => {
   test('says of events of no run how many they are, and that they are in no other number', () => {
     const text = textOf(pageOf(reported([...CHANGE, { n: 900, ofNoRun: true }])));
     expect(text).toContain('200 runs of 1 model;');
-    expect(text).toContain('Besides, 1 event of no run.');
+    expect(text).toContain('1 more event belongs to no run.');
     expect(text).toMatch(/Of no run\. 1 event \(0\.1.% of all\) .* most often outcome \(1\)/);
     expect(text).toContain('organisation runs events events of no run default 200 760 1');
-    expect(textOf(pageOf(reported(CHANGE)))).not.toMatch(/Besides|Of no run|events of no run default/);
+    expect(textOf(pageOf(reported(CHANGE)))).not.toMatch(/to no run|Of no run|events of no run default/);
     const alone = textOf(pageOf(reported([{ n: 900, ofNoRun: true }])));
-    expect(alone).toContain('No run began in this period. Besides, 1 event of no run.');
+    expect(alone).toContain('No run began in this period. 1 more event belongs to no run.');
   });
 
   test('says how many events lie before the period and after it', () => {

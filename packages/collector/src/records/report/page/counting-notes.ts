@@ -82,7 +82,7 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       version of the model there. It may have run before the period.
     </li>
     <li>
-      <strong>To begin with</strong> names every new version, with its contradicted share against that of the
+      <strong>Main findings</strong> names every new version, with its contradicted share against that of the
       version before; with its runs that had an outcome after the same time, the longest of 1, 7, 30 and 90
       days that at least 20 runs of both are old enough for, because the newer one has younger runs; and with
       its p95 where that differs by a quarter or more; runs of 30 days and more without an outcome; calls of

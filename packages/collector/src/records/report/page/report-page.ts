@@ -160,9 +160,12 @@ function summary(numbers: ReportNumbers, command: RunsCommand): Html {
       <dd class="number">${number}</dd>
       <dd class="more">${more}</dd>
     </div>`;
-  const besides = ofNoRun.events > 0 ? ` Besides, ${countOf(ofNoRun.events, 'event')} of no run.` : '';
+  const more =
+    ofNoRun.events === 0
+      ? ''
+      : ` ${countOf(ofNoRun.events, 'more event')} ${ofNoRun.events === 1 ? 'belongs' : 'belong'} to no run.`;
   return html`<p class="lead">
-      ${all.runs === 0 ? 'No run began in this period.' : `${runs} ${judged}`}${besides}
+      ${all.runs === 0 ? 'No run began in this period.' : `${runs} ${judged}`}${more}
     </p>
     <dl class="tiles">
       ${tile('Runs', countText(all.runs), countOf(all.events, 'event'))}
@@ -177,7 +180,7 @@ function summary(numbers: ReportNumbers, command: RunsCommand): Html {
       findings.length === 0
         ? NOTHING
         : html`<section aria-labelledby="findings-title">
-            <h2 id="findings-title">To begin with</h2>
+            <h2 id="findings-title">Main findings</h2>
             <ul class="findings">
               ${findings.map(
                 ({ about, says, differs = false }) =>
