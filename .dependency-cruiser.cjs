@@ -82,7 +82,7 @@ module.exports = {
     only('records', ['integrity', 'store']),
     only('catalogue', ['records', 'store']),
     only('demo', []),
-    only('backup', []),
+    only('backup', ['store']),
     clientOnly('spool', []),
     clientOnly('sending', [], ['spool/spool']),
     clientOnly('sampling', []),

@@ -1,96 +1,126 @@
-/** Lays a back-up out as a data directory. */
+/**
+ * Copies a back-up into an empty directory. The copy lies in `restoring/` within it until it is proved. Then it is moved
+ * up, the checkpoints last: a collector does not start on a ledger without them, so not on what a kill leaves.
+ */
 import fs from 'node:fs';
 import path from 'node:path';
-import { systemCode } from '../system-code.js';
-import { contentsOf } from './backup-contents.js';
-import { namesIn, type BackupFiles } from './backup-files.js';
-import { DurableFile, makeDirectory, syncDirectory } from './durable.js';
-import type { Manifest } from './manifest.js';
+import { nodeFiles } from '../files.js';
+import { assertNoLinks } from './backup.js';
 
 /** The directory that was to be restored to is not empty. */
 export class NotEmpty extends Error {
   override name = 'NotEmpty';
 }
 
-/** @throws NotEmpty, also of what is no directory; the system's error when it cannot be read. */
-export function assertEmpty(directory: string): void {
-  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() === false) {
+/**
+ * In this order: what a checkpoint and a head of the access log speak of is copied after them and before it, so that a
+ * round that runs meanwhile does no harm. Nothing else of a data directory has to be restored.
+ */
+const CONTENTS = ['checkpoints', 'signing-keys', 'ledger', 'access.log'] as const;
+const PIECE_BYTES = 1 << 20;
+
+/** @throws NotEmpty, also of what is no directory. */
+function assertEmpty(directory: string): void {
+  const found = fs.statSync(directory, { throwIfNoEntry: false });
+  if (found === undefined) return;
+  if (!found.isDirectory()) {
     throw new NotEmpty(`${directory} is no directory: give a new one or an empty one`);
   }
-  const other = namesIn(directory).find((name) => name !== 'lost+found');
+  const other = nodeFiles.list(directory).find((name) => name !== 'lost+found');
   if (other === undefined) return;
   throw new NotEmpty(`${directory} is not empty, it holds ${other}: give a new directory or an empty one`);
 }
 
-/**
- * On return the directory holds what the manifest tells of, on stable storage, every byte of it as it was written.
- * Checkpoints are laid out last, and the newest of all: a collector does not start on what a kill leaves.
- * @param onProgress bytes that are there, and of how many.
- * @param complete puts what is no part of the back-up beside what was laid out, before any checkpoint is there.
- * @throws NotEmpty; BackupDamaged, and whatever the system says: then what was laid out has been removed.
- */
-export function layOut(
-  files: BackupFiles,
-  manifest: Manifest,
-  directory: string,
-  onProgress: (bytes: number, of: number) => void,
-  complete: () => void = () => undefined,
-): void {
-  assertEmpty(directory);
-  const contents = contentsOf(files, manifest);
-  const of = contents.reduce((sum, { file, bytes }) => sum + (bytes ?? files.size(file)), 0);
-  const isNew = !fs.existsSync(directory);
-  makeDirectory(directory);
-  try {
+export class Restoration {
+  /** Where the copy lies until it is proved. */
+  readonly copy: string;
+  readonly #isNew: boolean;
+
+  /** @throws NotEmpty */
+  constructor(private readonly directory: string) {
+    assertEmpty(directory);
+    this.#isNew = !fs.existsSync(directory);
+    this.copy = path.join(directory, 'restoring');
+  }
+
+  /**
+   * @param copyKeys copies the API keys, and checks them.
+   * @param onProgress bytes that are there, and of how many.
+   */
+  async lay(
+    backup: string,
+    copyKeys: (file: string) => Promise<unknown>,
+    onProgress: (bytes: number, of: number) => void,
+  ): Promise<void> {
+    assertNoLinks(backup);
+    nodeFiles.makeDirectory(this.copy);
+    const files = CONTENTS.flatMap((name) => filesIn(backup, name));
+    const of = files.reduce((sum, file) => sum + fs.statSync(path.join(backup, file)).size, 0);
     let done = 0;
-    const write = (target: string, fill: (write: (piece: Uint8Array) => void) => void) => {
-      const full = path.join(directory, target);
-      makeDirectory(path.dirname(full));
-      const file = DurableFile.open(full, 'new');
-      let position = 0;
-      try {
-        fill((piece) => {
-          file.write(piece, position);
-          position += piece.length;
-        });
-        file.flush();
-      } finally {
-        file.close();
-      }
-      onProgress((done += position), of);
-    };
-    // Each directory is flushed once, when all of it is there, and before a checkpoint speaks of it.
-    for (const content of contents) write(content.target, (take) => files.read(content, take));
-    for (const [name, note] of Object.entries(manifest.cosigned)) {
-      write(`checkpoints/${name}`, (take) => take(Buffer.from(note)));
+    for (const file of files) {
+      const target = path.join(this.copy, file);
+      nodeFiles.makeDirectory(path.dirname(target));
+      copyFile(path.join(backup, file), target, (bytes) => onProgress((done += bytes), of));
     }
-    complete();
-    syncAll(directory);
-    write('checkpoints/latest', (take) => take(Buffer.from(manifest.checkpoint)));
-    syncDirectory(path.join(directory, 'checkpoints'));
-  } catch (error) {
-    clear(directory, isNew);
-    throw error;
+    await copyKeys(path.join(this.copy, 'keys.db'));
+    for (const name of nodeFiles.list(this.copy)) syncBelow(path.join(this.copy, name));
+    nodeFiles.syncDirectory(this.copy);
+  }
+
+  /** On return the directory is a data directory, on stable storage. */
+  take(): void {
+    const names = nodeFiles.list(this.copy).filter((name) => name !== 'checkpoints');
+    const move = (name: string) =>
+      nodeFiles.rename(path.join(this.copy, name), path.join(this.directory, name));
+    names.forEach(move);
+    nodeFiles.syncDirectory(this.directory);
+    move('checkpoints');
+    fs.rmdirSync(this.copy);
+    nodeFiles.syncDirectory(this.directory);
+  }
+
+  /** Leaves the directory as it was found. */
+  discard(): void {
+    fs.rmSync(this.copy, { recursive: true, force: true });
+    if (this.#isNew) fs.rmSync(this.directory, { recursive: true, force: true });
   }
 }
 
-/** The names in a directory and below it. */
-function syncAll(directory: string): void {
-  for (const entry of fs.readdirSync(directory, { withFileTypes: true })) {
-    if (entry.isDirectory() && entry.name !== 'lost+found') syncAll(path.join(directory, entry.name));
+/** Of one thing in a directory, by their names in that, without what a run that was killed left. */
+function filesIn(directory: string, name: string): string[] {
+  const found = fs.statSync(path.join(directory, name), { throwIfNoEntry: false });
+  if (found?.isDirectory() === true) {
+    return nodeFiles
+      .list(path.join(directory, name))
+      .flatMap((each) => filesIn(directory, path.join(name, each)));
   }
-  syncDirectory(directory);
+  return found === undefined || name.endsWith('.draft') ? [] : [name];
 }
 
-function clear(directory: string, isNew: boolean): void {
+function copyFile(from: string, to: string, onBytes: (bytes: number) => void): void {
+  const source = nodeFiles.open(from, 'r');
   try {
-    for (const name of namesIn(directory)) {
-      if (name !== 'lost+found') fs.rmSync(path.join(directory, name), { recursive: true, force: true });
+    const target = nodeFiles.open(to, 'wx+');
+    try {
+      const piece = Buffer.allocUnsafe(PIECE_BYTES);
+      for (let at = 0; ;) {
+        const held = nodeFiles.read(source, piece, 0, piece.length, at);
+        if (held === 0) break;
+        nodeFiles.write(target, piece, held, at);
+        at += held;
+        onBytes(held);
+      }
+      nodeFiles.datasync(target);
+    } finally {
+      nodeFiles.close(target);
     }
-    if (isNew) fs.rmdirSync(directory);
-  } catch (error) {
-    // What stopped it may stop this too; a collector does not start there, and a restore says what is left.
-    const code = systemCode(error);
-    if (code !== 'EIO' && code !== 'EROFS') throw error;
+  } finally {
+    nodeFiles.close(source);
   }
+}
+
+function syncBelow(file: string): void {
+  if (!fs.statSync(file).isDirectory()) return;
+  for (const name of nodeFiles.list(file)) syncBelow(path.join(file, name));
+  nodeFiles.syncDirectory(file);
 }

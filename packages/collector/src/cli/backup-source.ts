@@ -8,7 +8,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { keyIdText } from '@clinical-events/protocol/verify';
-import type { BackedUpFile, BackedUpLog } from '../backup/backed-up-log.js';
+import type { BackedUpLog } from '../backup/backup.js';
 import { exists } from '../files.js';
 import type { KeyHistory } from '../signing/key-history.js';
 import { PrivateKeys } from '../signing/private-keys.js';
@@ -32,6 +32,8 @@ export interface BackupSourceOptions {
   readonly dataDir: string;
   /** Directory of the private keys that are to be copied too; undefined when they are not. */
   readonly signingKeys: string | undefined;
+  /** How many entries the newest checkpoint of the back-up covers; 0 when there is none yet. */
+  readonly agreed: number;
   /** Told of what is left out because it is not sound, and can be done without. */
   readonly warn: (message: string) => void;
 }
@@ -40,7 +42,8 @@ export interface BackupSourceOptions {
  * What is there now. On return all of it is on stable storage.
  * @throws CommandFailure, StoreDamaged, SigningKeyFault
  */
-export async function backedUpLog({ dataDir, signingKeys, warn }: BackupSourceOptions): Promise<BackedUpLog> {
+export async function backedUpLog(options: BackupSourceOptions): Promise<BackedUpLog> {
+  const { dataDir, signingKeys, agreed, warn } = options;
   checkRegular(dataDir);
   const directory = checkpointDirectory(dataDir);
   const names = exists(directory) ? fs.readdirSync(directory).sort() : [];
@@ -56,23 +59,30 @@ export async function backedUpLog({ dataDir, signingKeys, warn }: BackupSourceOp
   }
   const { history, newest } = found;
   const { checkpoint } = newest;
-  const log = copiedLog(dataDir, checkpoint.size);
+  const log = copiedLog(dataDir, checkpoint.size, Math.min(agreed, checkpoint.size));
   if (log === undefined) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
+  const sound = cosigned.filter(([name, note]) =>
+    isOfLog(note, history, (why) => warn(`checkpoints/${name} ${why}`)),
+  );
+  const small = sound.map(([name, note]): Small => [`checkpoints/${name}`, Buffer.from(note)]);
   return {
-    ...log,
-    ...{ origin: history.origin, checkpoint, note: newest.note },
-    cosigned: Object.fromEntries(
-      cosigned.filter(([name, note]) => isOfLog(note, history, (why) => warn(`checkpoints/${name} ${why}`))),
-    ),
-    files: [...publicKeys(history), ...keptCheckpoints(dataDir, names, history, checkpoint.size)],
-    signingKeys: signingKeys === undefined ? [] : privateKeys(signingKeys, history),
+    ...{ origin: history.origin, checkpoint, note: newest.note, log },
+    files: new Map([
+      ...publicKeys(history),
+      ...keptCheckpoints(dataDir, names, history, checkpoint.size),
+      ...small,
+    ]),
+    signingKeys: new Map(signingKeys === undefined ? [] : privateKeys(signingKeys, history)),
     accessLog: () => accessLog(dataDir),
     copyKeys: (file) => copyKeys(dataDir, file),
   };
 }
 
-function publicKeys({ first, rotations }: KeyHistory): BackedUpFile[] {
-  const text = (file: string, content: string) => ({ file, read: () => Buffer.from(content) });
+/** A small file by its name in the data directory. */
+type Small = readonly [file: string, bytes: Buffer];
+
+function publicKeys({ first, rotations }: KeyHistory): Small[] {
+  const text = (file: string, content: string): Small => [file, Buffer.from(content)];
   return [
     text('checkpoints/origin.vkey', `${first}\n`),
     ...rotations.map((note, i) => text(`checkpoints/rotations/${String(i + 1).padStart(4, '0')}.note`, note)),
@@ -85,19 +95,16 @@ function keptCheckpoints(
   names: readonly string[],
   history: KeyHistory,
   size: number,
-): BackedUpFile[] {
+): Small[] {
   return names
     .filter((name) => Number(KEPT.exec(name)?.[1] ?? Infinity) <= size)
-    .map((name) => {
+    .map((name): Small => {
       const file = `checkpoints/${name}`;
-      const read = () => {
-        const note = textOf(dataDir, file);
-        isOfLog(note, history, (why) => {
-          throw new CommandFailure(`${file} ${why}; see collector verify`, EXIT.damaged);
-        });
-        return Buffer.from(note);
-      };
-      return { file, read };
+      const note = textOf(dataDir, file);
+      isOfLog(note, history, (why) => {
+        throw new CommandFailure(`${file} ${why}; see collector verify`, EXIT.damaged);
+      });
+      return [file, Buffer.from(note)];
     });
 }
 
@@ -112,16 +119,13 @@ function isOfLog(note: string, history: KeyHistory, refuse: (why: string) => voi
 }
 
 /** Of all keys that the log has had, those that are there: a key that was rotated is destroyed some time. */
-function privateKeys(directory: string, { keys, current }: KeyHistory): BackedUpFile[] {
+function privateKeys(directory: string, { keys, current }: KeyHistory): Small[] {
   const files = new PrivateKeys(directory);
   return keys
     .filter((key) => key === current || exists(files.pathOf(key)))
-    .map((key) => {
+    .map((key): Small => {
       files.read(key);
-      return {
-        file: `signing-keys/${keyIdText(key.keyId)}.pem`,
-        read: () => fs.readFileSync(files.pathOf(key)),
-      };
+      return [`signing-keys/${keyIdText(key.keyId)}.pem`, fs.readFileSync(files.pathOf(key))];
     });
 }
 
@@ -137,7 +141,8 @@ function accessLog(dataDir: string): ReturnType<BackedUpLog['accessLog']> {
   }
 }
 
-async function copyKeys(dataDir: string, file: string): Promise<boolean> {
+/** @returns false when there are none. */
+export async function copyKeys(dataDir: string, file: string): Promise<boolean> {
   if (!exists(keyDatabasePath(dataDir))) return false;
   const keys = KeyDatabase.openReadOnly(dataDir);
   try {

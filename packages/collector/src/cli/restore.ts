@@ -1,16 +1,15 @@
-/** `collector restore`: lays a back-up out as a data directory, and proves that it is the log that was signed. */
+/** `collector restore`: copies a back-up to a new data directory, and proves it before it counts as one. */
 import path from 'node:path';
 import { Command } from 'commander';
-import { BackupFiles } from '../backup/backup-files.js';
-import type { Manifest, ManifestName } from '../backup/manifest.js';
-import { assertEmpty, layOut } from '../backup/restoration.js';
+import { NotThisBackup, readState, type BackupState } from '../backup/backup.js';
+import { NotEmpty, Restoration } from '../backup/restoration.js';
 import { counted } from '../counted.js';
 import { exists, nodeFiles } from '../files.js';
 import { exposureOf, keyDatabasePath } from '../store/open.js';
-import { beginReading, type Reading } from './access-log.js';
-import { assertApart, real } from './backup.js';
-import { backupFailure } from './backup-faults.js';
-import { instantFrom } from './event-arguments.js';
+import { systemCode } from '../system-code.js';
+import { beginReading } from './access-log.js';
+import { assertApart, isNoRoom, real } from './backup.js';
+import { copyKeys } from './backup-source.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { collect, keysFrom, rotationsIn } from './given-keys.js';
 import { usage } from './key-arguments.js';
@@ -23,29 +22,26 @@ import { wrappedFor } from './wrapped.js';
 
 const EXAMPLES = `
 Examples:
-  $ collector restore /mnt/backup/collector --to /var/lib/collector --against /mnt/audit/icu.checkpoints --key log.vkey
-  $ collector restore /mnt/backup/collector --to /tmp/look --at 2026-11-21T12:00:00Z
+  $ collector restore /mnt/backup/collector --data-dir ./restored --against /mnt/audit/icu.checkpoints --key log.vkey
 
-Lays out the newest back-up, or with --at the last one that was begun by then, or the one with that manifest. The
-directory has to be new or empty. Every byte is held against its hash on the way; then the log is verified as "collector
-verify" does it. Give the checkpoints and the key that were kept elsewhere: what a back-up says of itself finds damage,
+Copies the back-up to a new or empty directory, and verifies the copy as "collector verify" does. Only then is it moved
+into its place. Give the checkpoints and the key that were kept elsewhere: what a back-up says of itself finds damage,
 and no forger, and it does not know which events came after it.
 
 A collector that is started on an older state of a log that others hold newer checkpoints of begins a second history.
 docs/guide/back-up-and-restore.md, "Restore", says what to do before.
 
 Exit codes: 0 restored and intact, 7 restored, and all that was found is that events are missing at the end of which a
-checkpoint given speaks, 3 the back-up is damaged and nothing was restored, or the restored log is not the one that was
-signed; 2 the directory is not empty, or lies within another log's, or the command line is wrong, 6 there is no such back-up, 1 it could not be
-written.`;
+checkpoint given speaks, 3 the back-up is damaged or not the log that was signed, and nothing was restored; 2 the
+directory is not empty, or lies within another log's, or the command line is wrong, 6 there is no such back-up, 1 it
+could not be written.`;
 
 /** Less is copied before anybody wonders, and fewer events verified. */
 const BAR_FROM_MEBIBYTES = 64;
 const BAR_FROM_EVENTS = 200_000;
 
 interface RestoreOptions {
-  readonly to: string;
-  readonly at?: string;
+  readonly dataDir: string;
   readonly against?: readonly string[];
   readonly key?: readonly string[];
   readonly rotations?: readonly string[];
@@ -54,13 +50,9 @@ interface RestoreOptions {
 
 export function command(): Command {
   return new Command('restore')
-    .description('Lay a back-up out as a data directory, and prove that it is the log that was signed.')
-    .argument('<directory>', 'where the back-ups are')
-    .requiredOption('--to <directory>', 'where to; new or empty')
-    .option(
-      '--at <time>',
-      'the last back-up begun by this instant, or the name of a manifest (default: the newest)',
-    )
+    .description('Copy a back-up to a new data directory, and prove that it is the log that was signed.')
+    .argument('<directory>', 'the back-up')
+    .requiredOption('--data-dir <directory>', 'where to; new or empty')
     .option('--against <path>', 'checkpoints that were kept elsewhere; may be given again', collect)
     .option(
       '--key <vkey>',
@@ -71,73 +63,110 @@ export function command(): Command {
     .option('--json', 'print what was done as one JSON object')
     .addHelpText('after', EXAMPLES)
     .action(async (directory: string, options: RestoreOptions) => {
-      process.exitCode = await restore(path.resolve(directory), path.resolve(options.to), options);
+      process.exitCode = await restore(path.resolve(directory), path.resolve(options.dataDir), options);
     });
-}
-
-/** What is laid out, and what is newer. */
-interface Chosen {
-  readonly manifest: Manifest;
-  readonly name: string;
-  readonly newest: Manifest;
-  /** How many back-ups are newer. */
-  readonly newer: number;
 }
 
 /** @returns the exit code. */
 async function restore(directory: string, to: string, options: RestoreOptions): Promise<ExitCode> {
-  const { against = [], json = false } = options;
   // All that was given is looked at before anything is written.
   const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
+  const { against = [] } = options;
   for (const given of against) {
     if (!exists(given)) throw new CommandFailure(`there is no file ${given}`, EXIT.notFound);
   }
-  const wanted = !json && process.stderr.isTTY;
-  const bytes = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES, rate: true });
-  let chosen: Chosen;
-  let end: ReturnType<typeof beginReading> | undefined;
   try {
-    if (!exists(directory)) throw new CommandFailure(`there is no directory ${directory}`, EXIT.notFound);
-    const files = new BackupFiles(directory);
-    assertApart(to, directory, 'the back-ups');
-    assertEmpty(to);
+    const state = completed(directory);
+    assertApart(to, directory, 'the back-up');
     assertInNoLog(to);
-    chosen = choose(files, options.at);
-    // Whoever restores it gets at all that it holds.
-    const reading: Reading = { command: 'restore', filter: { directory, manifest: chosen.name } };
-    layOut(files, chosen.manifest, to, bytes.show, () => (end = beginReading(to, reading)));
+    const restoration = new Restoration(to);
+    const given = { against, keys, rotations };
+    return await layAndProve(restoration, { directory, to, state, given, json: options.json === true });
   } catch (error) {
-    throw backupFailure(error, directory, `nothing was restored to ${to}`);
-  } finally {
-    bytes.clear();
+    throw restoreFailure(error, to);
   }
-  const exposure = exposureOf(to);
-  if (exposure !== undefined) process.stderr.write(`collector: warning: ${printable(exposure)}\n`);
-  const events = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
+}
+
+interface Job {
+  readonly directory: string;
+  readonly to: string;
+  readonly state: BackupState;
+  readonly given: {
+    readonly against: readonly string[];
+    keys: readonly string[];
+    rotations: readonly string[];
+  };
+  readonly json: boolean;
+}
+
+async function layAndProve(restoration: Restoration, job: Job): Promise<ExitCode> {
+  let taken = false;
+  try {
+    await lay(restoration, job);
+    const verification = await prove(restoration.copy, job);
+    const later = laterThan(verification);
+    const code = verification.findings.intact ? EXIT.ok : later.only ? EXIT.partly : EXIT.damaged;
+    if (code !== EXIT.damaged) {
+      restoration.take();
+      taken = true;
+    }
+    const exposure = taken ? exposureOf(job.to) : undefined;
+    if (exposure !== undefined) process.stderr.write(`collector: warning: ${printable(exposure)}\n`);
+    const print = job.json ? asJson : report;
+    process.stdout.write(print(job, verification, taken, later.size));
+    return code;
+  } finally {
+    if (!taken) restoration.discard();
+  }
+}
+
+async function lay(restoration: Restoration, { directory, json }: Job): Promise<void> {
+  const wanted = !json && process.stderr.isTTY;
+  const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES, rate: true });
+  try {
+    await restoration.lay(directory, (file) => copyKeys(directory, file), bar.show);
+  } finally {
+    bar.clear();
+  }
+}
+
+/** Whoever restores it gets at all that it holds: that is noted in the access log of the copy. */
+async function prove(copy: string, { directory, given, json }: Job): Promise<Verification> {
+  const wanted = !json && process.stderr.isTTY;
+  const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
+  const end = beginReading(copy, { command: 'restore', filter: { directory } });
   let verification: Verification | undefined;
   try {
-    const ownReadings = 1;
-    const onProgress = events.show;
-    verification = await verifyLog({
-      dataDir: to,
-      files: nodeFiles,
-      against,
-      keys,
-      rotations,
-      ownReadings,
-      onProgress,
-    });
+    const own = { ownReadings: 1, onProgress: bar.show };
+    verification = await verifyLog({ dataDir: copy, files: nodeFiles, ...given, ...own });
+    return verification;
   } finally {
-    events.clear();
-    end?.({ events: verification?.events ?? 0, complete: verification !== undefined });
+    bar.clear();
+    end({ events: verification?.events ?? 0, complete: verification !== undefined });
   }
-  const later = laterThan(verification);
-  const code = verification.findings.intact ? EXIT.ok : later.only ? EXIT.partly : EXIT.damaged;
-  process.stdout.write(
-    json ? asJson(to, chosen, verification, later.size) : report(to, chosen, verification, later),
-  );
-  return code;
+}
+
+/** @throws CommandFailure when there is no back-up. */
+function completed(directory: string): BackupState {
+  if (!exists(directory)) throw new CommandFailure(`there is no directory ${directory}`, EXIT.notFound);
+  const state = readState(directory);
+  if (state === undefined || state.at === null) {
+    throw new CommandFailure(`${directory} holds no back-up that was finished`, EXIT.notFound);
+  }
+  return state;
+}
+
+function restoreFailure(error: unknown, to: string): unknown {
+  const failure = (message: string, code: ExitCode) => new CommandFailure(message, code, { cause: error });
+  if (isNoRoom(error)) {
+    const code = systemCode(error) ?? 'full';
+    return failure(`no room is left (${code}); nothing was restored to ${to}`, EXIT.failure);
+  }
+  if (error instanceof NotThisBackup || error instanceof NotEmpty) {
+    return failure(printable(error.message), EXIT.usage);
+  }
+  return error;
 }
 
 /** Within a data directory, or a directory of back-ups, files of one log would lie among those of another. */
@@ -149,27 +178,6 @@ function assertInNoLog(to: string): void {
       );
     inner = outer;
   }
-}
-
-function choose(files: BackupFiles, at: string | undefined): Chosen {
-  const names = files.manifestNames();
-  const last = names.at(-1);
-  const found = at === undefined ? last : named(names, at);
-  if (found === undefined || last === undefined) {
-    const which =
-      at === undefined ? 'no back-up that was finished' : `no back-up of ${printable(at)} or before`;
-    throw new CommandFailure(`${files.root} holds ${which}`, EXIT.notFound);
-  }
-  const manifest = files.manifest(found);
-  const newest = found === last ? manifest : files.manifest(last);
-  return { manifest, name: found.name, newest, newer: names.length - 1 - names.indexOf(found) };
-}
-
-function named(names: readonly ManifestName[], at: string): ManifestName | undefined {
-  const name = names.find((each) => each.name === path.basename(at));
-  if (name !== undefined || at.endsWith('.json')) return name;
-  const instant = instantFrom('--at', at);
-  return names.findLast(({ time }) => time <= instant);
 }
 
 /** What the checkpoints that were given say of events behind the end of this log. */
@@ -190,54 +198,40 @@ function laterThan({ checkpoints, entries, findings }: Verification): Later {
 }
 
 /** For scripts; the names are a promise. */
-function asJson(
-  to: string,
-  { manifest, name, newer }: Chosen,
-  verification: Verification,
-  later?: number,
-): string {
+function asJson({ to, state }: Job, verification: Verification, restored: boolean, later?: number): string {
   const told = {
     directory: to,
-    manifest: name,
-    time: manifest.time,
-    newer_backups: newer,
-    events: manifest.events,
-    entries: manifest.entries,
-    signed_entries: manifest.signed_entries,
-    last_received_at: manifest.last_received_at,
-    signing_keys: manifest.signing_keys.length,
+    restored,
+    time: state.at,
+    events: verification.events,
+    entries: verification.entries,
     newest_checkpoint_given: later ?? null,
     verified: verificationFields(verification),
   };
   return `${printableJson(JSON.stringify(told, undefined, 2))}\n`;
 }
 
-function report(to: string, chosen: Chosen, verification: Verification, later: Later): string {
-  const { manifest, newest, newer, name } = chosen;
-  const { events, entries, last_received_at: last } = manifest;
-  const until = last === null ? '' : `, the last of them received at ${last}`;
+function report(job: Job, verification: Verification, restored: boolean, later?: number): string {
+  const told = (text: string) => `${wrappedFor(process.stdout, text)}\n`;
+  const proof = verificationReport(verification);
+  if (!restored) return `${proof}\n${told('Nothing was restored: docs/guide/back-up-and-restore.md, "A damaged back-up".')}`;
+  const { to, state } = job;
   const paragraphs = [
-    `${to} holds the ${counted(events, 'event')} of the back-up of ${manifest.time} (${name})${until}. What came later ` +
-      'is not there.',
+    `${to} holds ${counted(verification.events, 'event')}. The last completed round of the back-up began at ` +
+      `${state.at ?? ''}; what was acknowledged later may be missing.`,
   ];
-  if (newer > 0) {
-    paragraphs.push(
-      `${counted(newer, 'newer back-up')} in the directory, the last of ${newest.time}. The keys are those of then: an ` +
-        'API key that was revoked since is valid again, and a rotation of the signing key since is not there.',
-    );
-  }
-  if (manifest.signing_keys.length === 0) {
+  if (!exists(path.join(to, 'signing-keys'))) {
     paragraphs.push(
       'The private signing keys were not backed up: bring them back before a collector is started, or name them by ' +
         '--signing-keys or --signing-command.',
     );
   }
+  const { entries } = verification;
   const warning =
-    later.size === undefined
+    later === undefined
       ? 'Before a collector is started on it: docs/guide/back-up-and-restore.md, "Restore".'
-      : `WARNING: checkpoints over ${later.size} entries have left the old log, and this one has ${entries}. So ` +
-        `${later.size - entries} that were there are missing, and a collector started here would sign others in ` +
+      : `WARNING: checkpoints over ${later} entries have left the old log, and this one has ${entries}. So ` +
+        `${later - entries} that were there are missing, and a collector started here would sign others in ` +
         'their place. docs/guide/back-up-and-restore.md, "When events are lost", says what to do instead.';
-  const told = (text: string) => `${wrappedFor(process.stdout, text)}\n`;
-  return `${paragraphs.map(told).join('')}\n${verificationReport(verification)}\n${told(warning)}`;
+  return `${paragraphs.map(told).join('')}\n${proof}\n${told(warning)}`;
 }

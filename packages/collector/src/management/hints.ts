@@ -41,7 +41,7 @@ function* backup(facts: Facts): Generator<Hint> {
   yield {
     id: 'no_backup_yet',
     title: 'No back-up yet',
-    what_to_do: 'Have a timer run collector backup DIRECTORY every hour, best to another machine.',
+    what_to_do: 'Keep collector backup DIRECTORY --follow running, best to another machine.',
   };
 }
 

@@ -73,4 +73,4 @@ export function copiedAccessLog(dataDir: string): ReturnType<AccessLogFile['copy
 /** For `doctor`, `verify` and back-ups. */
 export { inspectLedger, type Finding } from './embedded/inspection.js';
 export { LogReading as LogAudit } from './embedded/log-reading.js';
-export { copiedLog, entriesOfCopy } from './embedded/segment-copies.js';
+export { copiedLog } from './embedded/log-copy.js';

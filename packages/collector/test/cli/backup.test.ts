@@ -8,13 +8,14 @@ import { lockDirectory } from '../../src/store/embedded/directory-lock.js';
 import {
   createKey,
   launch,
+  outcomeEvent,
   run,
   start,
   storedEvents,
   temporaryDirectory,
 } from '../running/collector-process.js';
 import { contents } from '../running/directory-contents.js';
-import { Load } from '../running/load.js';
+import { Load, post } from '../running/load.js';
 import { canMount, runReadOnly } from '../running/restricted-process.js';
 import { flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
 import { fillSigned, firstKey, loggedEvent, ORIGIN } from './signed-directory.js';
@@ -45,7 +46,6 @@ function backUp(...args: readonly string[]) {
 }
 
 interface Told {
-  readonly manifest: string;
   readonly events: number;
   readonly signed_entries: number;
   readonly segments_copied: number;
@@ -60,14 +60,14 @@ async function backedUp(...args: readonly string[]): Promise<Told> {
 }
 
 async function expectIntact(): Promise<void> {
-  const { code, stdout, stderr } = await run(['backup', backups, '--check']);
-  expect([code, stderr, stdout.slice(0, 7)], stdout).toEqual([0, '', 'INTACT:']);
+  const { code, stdout, stderr } = await run(['verify', '--data-dir', backups]);
+  expect([code, stderr], stdout).toEqual([0, '']);
 }
 
 /** @returns where it was restored to. */
 async function restored(...args: readonly string[]): Promise<string> {
   const target = fs.mkdtempSync(path.join(scratch, 'restored-'));
-  const { code, stdout, stderr } = await run(['restore', backups, '--to', target, ...args]);
+  const { code, stdout, stderr } = await run(['restore', backups, '--data-dir', target, ...args]);
   expect([code, stderr], stdout).toEqual([0, '']);
   expect(stdout).toMatch(/^INTACT/m);
   return target;
@@ -87,24 +87,53 @@ test('[R-811] while events arrive, a back-up holds every one that was acknowledg
   let stopped = false;
   const senders = load.run(collector.port, () => stopped);
   await expect.poll(() => fs.existsSync(sink)).toBe(true);
-  const states: { manifest: string; acknowledged: Set<string>; checkpoints: string }[] = [];
+  let before = new Set<string>();
   for (let round = 0; round < 4; round++) {
     await sleep(300);
     const acknowledged = new Set(load.acknowledged);
     const checkpoints = path.join(scratch, `checkpoints-${round}`);
     fs.copyFileSync(sink, checkpoints);
-    const { manifest } = await backedUp();
-    states.push({ manifest, acknowledged, checkpoints });
+    await backedUp();
+    await expectIntact();
+    const outside = ['--against', checkpoints, '--key', firstKey(dataDir)];
+    const ids = await idsIn(await restored(...outside));
+    expect([...acknowledged].filter((id) => !ids.has(id))).toEqual([]);
+    expect(acknowledged.size).toBeGreaterThan(before.size);
+    before = acknowledged;
   }
   stopped = true;
   await senders;
+});
+
+test('[R-811] --follow goes on over a restart of the collector, up to a signal, and loses nothing of a round', async () => {
+  const key = (await issueKey(dataDir)).text;
+  const first = await start(dataDir, ['--checkpoint-interval-ms', '100']);
+  onTestFinished(() => first.kill());
+  const send = async (port: number) => {
+    const event = outcomeEvent();
+    expect((await post(port, key, JSON.stringify(event))).status).toBe(201);
+    return event.event_id;
+  };
+  const one = await send(first.port);
+  const following = launch(['backup', backups, '--data-dir', dataDir, '--follow', '--json']);
+  onTestFinished(() => void following.process.kill('SIGKILL'));
+  const held = () => {
+    const file = path.join(backups, 'backup.json');
+    return fs.existsSync(file) ? (JSON.parse(fs.readFileSync(file, 'utf8')) as { events: number }).events : 0;
+  };
+  await expect.poll(held, { timeout: 120_000 }).toBe(1);
+  await first.kill();
+  const second = await start(dataDir, ['--checkpoint-interval-ms', '100']);
+  onTestFinished(() => second.kill());
+  const two = await send(second.port);
+  await expect.poll(held, { timeout: 120_000 }).toBe(2);
+  expect(await idsIn(await restored())).toEqual(new Set([one, two]));
+  following.process.kill('SIGTERM');
+  expect(await following.exited).toBe(0);
   await expectIntact();
-  for (const { manifest, acknowledged, checkpoints } of states) {
-    const outside = ['--against', checkpoints, '--key', firstKey(dataDir)];
-    const ids = await idsIn(await restored('--at', manifest, ...outside));
-    expect([...acknowledged].filter((id) => !ids.has(id))).toEqual([]);
-  }
-  expect(states[3]?.acknowledged.size).toBeGreaterThan(states[0]?.acknowledged.size ?? Infinity);
+  const lines = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8').match(/"command":"backup"/g);
+  // It began, and it ended.
+  expect(lines).toHaveLength(2);
 });
 
 describe('[R-811] a back-up', () => {
@@ -127,28 +156,22 @@ describe('[R-811] a back-up', () => {
     const whole = [...before.keys()].slice(0, -1);
     expect(whole.map((file) => modified().get(file))).toEqual(whole.map((file) => before.get(file)));
     expect((await idsIn(await restored())).size).toBe(310);
-    const { stdout } = await backUp();
-    const full = segmentPaths(dataDir).length - 1;
-    expect(stdout.replace(/\s+/g, ' ')).toContain(
-      `Full files of the log: 0 copied now, ${full} in the back-up from before; of`,
-    );
-    expect((await idsIn(await restored('--at', first.manifest))).size).toBe(300);
+    expect(await backedUp()).toMatchObject({ bytes_written: 0, segments_copied: 0 });
   });
 
   test('says what it holds and what it does not, and nothing of what is stored', async () => {
     await fillSigned(dataDir, batches(3));
     const { code, stdout, stderr } = await backUp();
     expect([code, stderr]).toEqual([0, '']);
-    expect(stdout).toMatch(
-      new RegExp(`^${backups} holds 3 events of ${ORIGIN}, the last of them received at 20`),
-    );
+    expect(stdout).toMatch(new RegExp(`^${backups} holds 3 events of ${ORIGIN}, the last received at 20`));
     expect(stdout).toContain('The private signing keys are not in it');
-    expect(stdout).toContain('The log is one file so far, and was copied as far as it goes.');
     expect(stdout).toContain('It is on the same file system as the log');
     expect(stdout).not.toContain('secret');
     expect(fs.existsSync(path.join(backups, 'signing-keys'))).toBe(false);
-    for (const name of ['index', 'tree', 'signing-keys']) {
-      expect([...contents(backups).keys()].filter((file) => file.includes(name))).toEqual([]);
+    for (const name of ['index', 'tree', 'catalogue', 'signing-keys']) {
+      expect(
+        [...contents(backups).keys()].filter((file) => file.startsWith(path.join(backups, name))),
+      ).toEqual([]);
     }
   });
 
@@ -156,7 +179,7 @@ describe('[R-811] a back-up', () => {
     await fillSigned(dataDir, batches(3));
     const { stdout } = await backUp('--with-signing-keys');
     expect(stdout).toContain(
-      'It holds 1 private signing key: whoever can read it can sign in the name of this log.',
+      'It holds the private signing keys: whoever can read it can sign in the name of this log.',
     );
     const entries = fs.readdirSync(backups, { recursive: true, withFileTypes: true });
     const modes = entries.map((entry) => {
@@ -170,6 +193,7 @@ describe('[R-811] a back-up', () => {
     const key = (directory: string) => fs.readFileSync(path.join(directory, 'signing-keys', file), 'utf8');
     expect(key(target)).toBe(key(dataDir));
     await backedUp();
+    expect(fs.existsSync(path.join(backups, 'signing-keys'))).toBe(false);
     expect(fs.existsSync(path.join(await restored(), 'signing-keys'))).toBe(false);
   });
 
@@ -201,7 +225,7 @@ describe('[R-811] a back-up', () => {
 
   test('that is killed at any time leaves those before it whole, and the next one goes on', async () => {
     await fillSigned(dataDir, batches(100));
-    const first = await backedUp();
+    await backedUp();
     let killed = 0;
     for (let wait = 60; wait <= 300; wait += 30) {
       await fillSigned(dataDir, batches(400));
@@ -215,24 +239,57 @@ describe('[R-811] a back-up', () => {
     const { events: count } = await backedUp();
     await expectIntact();
     expect((await idsIn(await restored())).size).toBe(count);
-    expect((await idsIn(await restored('--at', first.manifest))).size).toBe(100);
-    expect(fs.readdirSync(backups)).not.toContain('drafts');
   });
 
-  test('that is killed when a segment had only its name leaves those before it whole', async () => {
+  test('that was killed between any two files leaves the one before whole, and the next one goes on', async () => {
     await fillSigned(dataDir, batches(100));
     await backedUp();
+    const before = path.join(scratch, 'before');
+    fs.cpSync(backups, before, { recursive: true });
     await fillSigned(dataDir, batches(400));
-    const backedUpNames = fs.readdirSync(path.join(backups, 'ledger'));
-    const begun = fs.readdirSync(path.join(dataDir, 'ledger')).find((name) => !backedUpNames.includes(name));
-    for (const bytes of [0, 7]) {
-      fs.writeFileSync(path.join(backups, 'ledger', begun ?? ''), Buffer.alloc(bytes));
-      await expectIntact();
-      expect((await idsIn(await restored())).size).toBe(100);
-    }
     await backedUp();
-    await expectIntact();
-    expect((await idsIn(await restored())).size).toBe(500);
+    const after = path.join(scratch, 'after');
+    fs.cpSync(backups, after, { recursive: true });
+    const names = fs.readdirSync(path.join(after, 'ledger'));
+    const old = fs.readdirSync(path.join(before, 'ledger')).at(-1) ?? '';
+    const cut = (name: string, bytes: number) => fs.truncateSync(path.join(backups, 'ledger', name), bytes);
+    const takeOver = (last: string) => {
+      fs.cpSync(path.join(after, 'access.log'), path.join(backups, 'access.log'));
+      for (const name of names.filter((each) => each >= old && each <= last)) {
+        fs.cpSync(path.join(after, 'ledger', name), path.join(backups, 'ledger', name));
+      }
+    };
+    for (const left of [() => cut(names[3] ?? '', 64), () => cut(names[3] ?? '', 1000), () => undefined]) {
+      fs.rmSync(backups, { recursive: true });
+      fs.cpSync(before, backups, { recursive: true });
+      takeOver(names[3] ?? '');
+      left();
+      fs.writeFileSync(path.join(backups, 'ledger', 'segment.draft'), 'half');
+      fs.writeFileSync(path.join(backups, 'checkpoints', 'latest.draft'), 'half');
+      await expectIntact();
+      expect((await idsIn(await restored())).size).toBeGreaterThanOrEqual(100);
+      expect((await backedUp()).events).toBe(500);
+      await expectIntact();
+      expect((await idsIn(await restored())).size).toBe(500);
+    }
+  });
+
+  test('is itself a data directory, on a copy of which a collector starts', async () => {
+    const key = (await issueKey(dataDir)).text;
+    const first = await start(dataDir);
+    onTestFinished(() => first.kill());
+    const body = JSON.stringify(outcomeEvent());
+    expect((await post(first.port, key, body)).status).toBe(201);
+    await backedUp('--with-signing-keys');
+    await first.kill();
+    const copy = path.join(scratch, 'copy');
+    fs.cpSync(backups, copy, { recursive: true });
+    const second = await start(copy);
+    onTestFinished(() => second.kill());
+    expect((await post(second.port, key, body)).status).toBe(201);
+    expect(await second.stop()).toBe(0);
+    expect((await run(['verify', '--data-dir', copy])).code).toBe(0);
+    expect((await storedEvents(copy)).length).toBe(1);
   });
 
   test('on a full disk says so, leaves those before it whole, and goes on when there is room', async () => {
@@ -242,10 +299,10 @@ describe('[R-811] a back-up', () => {
     const { code, stderr } = await withFilesOf(100_000, ['backup', backups, '--data-dir', dataDir]);
     expect([code, stderr]).toEqual([
       1,
-      `collector: no room is left (EFBIG); the back-ups in ${backups} are whole, and the next run goes on\n`,
+      `collector: no room is left (EFBIG); the back-up of before in ${backups} is whole, and the next run goes on\n`,
     ]);
     await expectIntact();
-    expect((await idsIn(await restored())).size).toBe(20);
+    expect((await idsIn(await restored())).size).toBeGreaterThanOrEqual(20);
     await backedUp();
     expect((await idsIn(await restored())).size).toBe(420);
   });
@@ -274,8 +331,8 @@ describe('[R-811] a back-up', () => {
       expect([code, stdout]).toEqual([2, '']);
       return stderr;
     };
-    expect(await refused(backups)).toContain('holds the back-ups of another log, log.example/other');
-    expect(await refused(other)).toContain('and no back-up of a log');
+    expect(await refused(backups)).toContain('holds the back-up of another log, log.example/other');
+    expect(await refused(other)).toContain('and is no back-up of a log');
     expect(await refused(path.join(dataDir, 'backups'))).toContain('are one inside the other');
     expect(await refused(scratch)).toContain('are one inside the other');
     expect(fs.existsSync(path.join(dataDir, 'backups'))).toBe(false);
@@ -306,6 +363,56 @@ describe('[R-811] a back-up', () => {
     fs.writeFileSync(marker, text.replace(ORIGIN, 'log.example/\u009b2J'));
     const { code, stderr } = await backUp();
     expect([code, stderr]).toEqual([2, expect.stringContaining('log.example/\\u009b2J')]);
+  });
+
+  test('never follows a link, which would have the log itself written over', async () => {
+    await fillSigned(dataDir, batches(3));
+    await backedUp();
+    await fillSigned(dataDir, batches(1));
+    const before = contents(path.join(dataDir, 'ledger'));
+    for (const name of ['ledger', 'checkpoints/latest', 'access.log']) {
+      const [file, kept] = [path.join(backups, name), path.join(scratch, 'kept')];
+      fs.renameSync(file, kept);
+      fs.symlinkSync(path.join(dataDir, name), file);
+      expect(await backUp()).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('is neither a file nor a directory') as string,
+      });
+      const target = path.join(scratch, 'target');
+      expect((await run(['restore', backups, '--data-dir', target])).code).toBe(2);
+      fs.rmSync(file);
+      fs.renameSync(kept, file);
+    }
+    expect(contents(path.join(dataDir, 'ledger'))).toEqual(before);
+    await backedUp();
+  });
+
+  test('copies a segment again that was moved away, and never writes over what a checkpoint covers', async () => {
+    await fillSigned(dataDir, batches(200));
+    await backedUp();
+    const [first = ''] = segmentPaths(backups);
+    fs.rmSync(first);
+    expect((await run(['verify', '--data-dir', backups])).code).toBe(3);
+    await backedUp();
+    await expectIntact();
+    const last = segmentPaths(backups).at(-1) ?? '';
+    flipBit(last, 200);
+    await fillSigned(dataDir, batches(1));
+    const before = contents(backups);
+    expect(await backUp()).toMatchObject({ code: 3, stdout: '' });
+    expect(contents(path.join(backups, 'ledger')).get(last)).toEqual(before.get(last));
+  });
+
+  test('keeps an access log that the new one does not go on from', async () => {
+    await fillSigned(dataDir, batches(3));
+    await backedUp();
+    const before = fs.readFileSync(path.join(backups, 'access.log'), 'utf8');
+    const file = path.join(dataDir, 'access.log');
+    fs.writeFileSync(file, fs.readFileSync(file, 'utf8').replace('begun', 'BEGUN'));
+    const { stdout } = await backUp('--json');
+    expect(JSON.parse(stdout)).toMatchObject({ access_log_begun_anew: true });
+    const kept = fs.readdirSync(backups).find((name) => name.startsWith('access.log.until-')) ?? '';
+    expect(fs.readFileSync(path.join(backups, kept), 'utf8')).toBe(before);
   });
 
   test('needs a log with a checkpoint', async () => {
@@ -354,10 +461,10 @@ describe('[R-811] what is damaged does not become a back-up', () => {
     flipBit(file(), offset);
     const { code, stdout, stderr } = await backUp();
     expect([code, stdout, stderr]).toEqual([3, '', expect.stringMatching(place)]);
-    expect(fs.existsSync(path.join(backups, 'manifests'))).toBe(false);
+    expect(fs.existsSync(path.join(backups, 'checkpoints', 'latest'))).toBe(false);
   });
 
-  test('when a changed event has a checksum that fits, --check finds it', async () => {
+  test('when a changed event has a checksum that fits, verify finds it in the back-up', async () => {
     await fillSigned(dataDir, batches(20), { segmentBytes: 1 << 20 });
     const [segment = ''] = segmentPaths(dataDir);
     putFrames(
@@ -365,37 +472,35 @@ describe('[R-811] what is damaged does not become a back-up', () => {
       framesIn(segment).map((frame, i) => (i === 7 ? changed(frame, frame.length - 10) : frame)),
     );
     await backedUp();
-    const { code, stdout } = await run(['backup', backups, '--check']);
-    expect([code, stdout]).toEqual([3, expect.stringContaining('event 8 is not the one that was received')]);
-    const { stdout: json } = await run(['backup', backups, '--check', '--json']);
-    expect(JSON.parse(json)).toMatchObject({ intact: false, backups: 1, events: 20 });
+    expect((await run(['verify', '--data-dir', backups])).code).toBe(3);
+    const target = path.join(scratch, 'target');
+    expect((await run(['restore', backups, '--data-dir', target])).code).toBe(3);
+    expect(fs.existsSync(target)).toBe(false);
   });
 });
 
-describe('[R-812] --check', () => {
-  test('finds a byte that has changed in any file, and writes nothing', async () => {
-    await fillSigned(dataDir, batches(20));
-    await createKey(dataDir);
-    await backedUp('--with-signing-keys');
-    const files = [...contents(backups).keys()].filter((file) => path.basename(file) !== 'lock');
-    expect(files.length).toBeGreaterThan(7);
-    for (const file of files) {
-      const before = contents(backups);
-      const middle = Math.floor(fs.statSync(file).size / 2);
-      flipBit(file, middle);
-      const damaged = contents(backups);
-      const { code, stdout, stderr } = await run(['backup', backups, '--check']);
-      expect([0, 1], `${file}: ${stdout}${stderr}`).not.toContain(code);
-      expect(contents(backups)).toEqual(damaged);
-      flipBit(file, middle);
-      expect(contents(backups)).toEqual(before);
-    }
-    await expectIntact();
-  });
-
-  test('says when there is no back-up', async () => {
-    expect(await run(['backup', backups, '--check'])).toMatchObject({ code: 6 });
-    fs.mkdirSync(backups);
-    expect(await run(['backup', backups, '--check'])).toMatchObject({ code: 2 });
-  });
+test('[R-812] a byte that has changed in a back-up is found by verify or by a restore, which then leaves nothing', async () => {
+  await fillSigned(dataDir, batches(20));
+  await createKey(dataDir);
+  await backedUp();
+  // Now a head in the log covers the lines of that back-up in the access log.
+  await fillSigned(dataDir, batches(1));
+  await backedUp('--with-signing-keys');
+  await expectIntact();
+  const proved = /ledger\/\d|checkpoints\/|access\.log/;
+  const files = [...contents(backups).keys()].filter((file) => proved.test(file));
+  expect(files.length).toBeGreaterThan(3);
+  for (const file of files) {
+    const middle = Math.floor(fs.statSync(file).size / 2);
+    flipBit(file, middle);
+    const damaged = contents(backups);
+    const { code, stdout } = await run(['verify', '--data-dir', backups]);
+    expect([0, 1], `${file}: ${stdout}`).not.toContain(code);
+    expect(contents(backups)).toEqual(damaged);
+    const target = path.join(scratch, 'target');
+    expect((await run(['restore', backups, '--data-dir', target])).code).not.toBe(0);
+    expect(fs.existsSync(target)).toBe(false);
+    flipBit(file, middle);
+  }
+  await expectIntact();
 });
