@@ -77,10 +77,12 @@ step(
   ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(isAll ? ['--include=dev'] : ['--omit=dev'])],
 );
 // Not what the build itself generates.
-const sources = packages.flatMap((dir) => [
-  path.join(dir, 'tsconfig.json'),
-  ...['src', 'schemas', 'examples', 'scripts'].flatMap((name) => filesUnder(path.join(dir, name))),
-]).filter((file) => !file.includes(GENERATED));
+const sources = packages
+  .flatMap((dir) => [
+    path.join(dir, 'tsconfig.json'),
+    ...['src', 'schemas', 'examples', 'scripts'].flatMap((name) => filesUnder(path.join(dir, name))),
+  ])
+  .filter((file) => !file.includes(GENERATED));
 step(
   '.build-stamp',
   ['tsconfig.base.json', ...manifests, ...sources],

@@ -195,8 +195,6 @@ async function copyPrivate(directory: string, from: BackedUpLog): Promise<void> 
     nodeFiles.syncDirectory(directory);
   }
   for (const [file, bytes] of from.signingKeys) await put(directory, file, bytes);
-  if (from.signingKeys.size > 0) return;
-  fs.rmSync(path.join(directory, 'signing-keys'), { recursive: true, force: true });
 }
 
 /** Whole and on stable storage, or as it was. */

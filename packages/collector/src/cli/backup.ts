@@ -43,7 +43,7 @@ the disk is full, the back-up of before is still whole, and the next run goes on
 acknowledged after the last completed round is lost; backup.json in the directory has its time.
 
 The directory holds what the events hold, and the hashes of the API keys. The private signing keys are left out unless
---with-signing-keys is given; a later run without it removes them.
+--with-signing-keys is given; a later run without it leaves those that are there.
 
 The back-up is noted in access.log in the data directory, and for the console, which warns when the last one is too old
 (--backup-max-age-ms of serve): run it as the collector's user.

@@ -214,7 +214,8 @@ function asJson({ to, state }: Job, verification: Verification, restored: boolea
 function report(job: Job, verification: Verification, restored: boolean, later?: number): string {
   const told = (text: string) => `${wrappedFor(process.stdout, text)}\n`;
   const proof = verificationReport(verification);
-  if (!restored) return `${proof}\n${told('Nothing was restored: docs/guide/back-up-and-restore.md, "A damaged back-up".')}`;
+  if (!restored)
+    return `${proof}\n${told('Nothing was restored: docs/guide/back-up-and-restore.md, "A damaged back-up".')}`;
   const { to, state } = job;
   const paragraphs = [
     `${to} holds ${counted(verification.events, 'event')}. The last completed round of the back-up began at ` +

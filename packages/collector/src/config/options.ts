@@ -219,7 +219,7 @@ const OPTIONS = {
     type: 'list',
     default: '',
     otherwise: 'none',
-    help: "proxies, as addresses and networks, that are trusted to name the client in the log, comma-separated",
+    help: 'proxies, as addresses and networks, that are trusted to name the client in the log, comma-separated',
     appliesTo: SERVE,
   },
   'cors-origins': {

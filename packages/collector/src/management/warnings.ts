@@ -250,7 +250,7 @@ function* backup(facts: Facts): Generator<Warning> {
     severity: 'warning',
     title,
     what_to_do:
-      'Have collector backup run every hour as the collector’s user, and look why it does not: docs/guide/back-up-and-restore.md, "Back-up". If you back up otherwise, set --backup-max-age-ms 0.',
+      'Have collector backup --follow run as the collector’s user, and look why it does not: docs/guide/back-up-and-restore.md. If you back up otherwise, set --backup-max-age-ms 0.',
   };
 }
 
