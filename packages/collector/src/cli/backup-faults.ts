@@ -1,7 +1,7 @@
 /** How `backup` and `restore` end when they cannot do what they were asked to. */
 import { BackupDamaged, isNoRoom, LogDiffers, NotThisBackup } from '../backup/backup-fault.js';
 import { NotEmpty } from '../backup/restoration.js';
-import { SigningKeyFault } from '../signing/signing-key-fault.js';
+import { SigningKeyFault } from '../transparency/private-keys.js';
 import { DirectoryInUse } from '../store/open.js';
 import { StoreDamaged } from '../store/store.js';
 import { systemCode } from '../system-code.js';

@@ -9,7 +9,7 @@ import { assertMayHold, BackupWriter } from '../backup/backup-writer.js';
 import type { Config } from '../config.js';
 import { counted } from '../counted.js';
 import { exists } from '../files.js';
-import { writeBackupNote } from '../publishing/backup-note.js';
+import { writeBackupNote } from '../transparency/state-files.js';
 import { lockDirectory } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import { backupFailure } from './backup-faults.js';

@@ -2,12 +2,12 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import {
+  type SinkState,
+  StateFileDamaged,
   describe as described,
   readSinkStates,
   writeSinkStates,
-  type SinkState,
-} from '../../src/publishing/sink-state.js';
-import { StateFileDamaged } from '../../src/publishing/state-file.js';
+} from '../../src/transparency/state-files.js';
 import { scratchDirectory } from './sample-log.js';
 
 const AT = '2026-01-01T00:00:00.000Z';

@@ -3,9 +3,9 @@ import path from 'node:path';
 import { NoteForged, splitNotes } from '@clinical-events/protocol/verify';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { verifyNote } from '../../src/integrity/note-signing.js';
-import { FileSink } from '../../src/publishing/file-sink.js';
-import { nodeSinkFiles, SinkFilesError, type SinkFiles } from '../../src/publishing/sink-files.js';
-import { SinkForked } from '../../src/publishing/sink.js';
+import { FileSink } from '../../src/transparency/disk-sinks.js';
+import { nodeSinkFiles, SinkFilesError, type SinkFiles } from '../../src/transparency/sink-files.js';
+import { SinkForked } from '../../src/transparency/sink.js';
 import { attemptFor, newKey, rejection, SampleLog, scratchDirectory } from './sample-log.js';
 
 const log = new SampleLog();

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { parseSinks, SinkSpecInvalid } from '../../src/publishing/sink.js';
+import { parseSinks, SinkSpecInvalid } from '../../src/transparency/sink.js';
 import { FakeWitness } from './fake-witness.js';
 import { newKey } from './sample-log.js';
 

@@ -18,8 +18,7 @@ import {
 import { keyChain } from '../integrity/key-chain.js';
 import { NOTE_ED25519, type NoteKey } from '../integrity/note-signing.js';
 import { systemCode } from '../system-code.js';
-import { createDurably, makeDirectory } from './durable-file.js';
-import { SigningKeyFault } from './signing-key-fault.js';
+import { SigningKeyFault, createDurably, makeDirectory } from './private-keys.js';
 
 const NOTE = /^\d{4}\.note$/;
 const MOST_ROTATIONS = 9999;

@@ -3,9 +3,9 @@ import path from 'node:path';
 import { parseNote } from '@clinical-events/protocol/verify';
 import { describe, expect, test, vi } from 'vitest';
 import { signNote } from '../../src/integrity/note-signing.js';
-import { DirectorySink } from '../../src/publishing/directory-sink.js';
-import { nodeSinkFiles, SinkFilesError, type SinkFiles } from '../../src/publishing/sink-files.js';
-import { SinkForked, SinkTrouble } from '../../src/publishing/sink.js';
+import { DirectorySink } from '../../src/transparency/disk-sinks.js';
+import { nodeSinkFiles, SinkFilesError, type SinkFiles } from '../../src/transparency/sink-files.js';
+import { SinkForked, SinkTrouble } from '../../src/transparency/sink.js';
 import { attemptFor, newKey, ORIGIN, rejection, SampleLog, scratchDirectory } from './sample-log.js';
 
 const log = new SampleLog();

@@ -9,8 +9,8 @@ import {
   programFault,
   SigningCommandFailed,
   SigningCommandUnfit,
-} from '../../src/signing/command-signer.js';
-import { SigningKeyFault } from '../../src/signing/signing-key-fault.js';
+} from '../../src/transparency/command-signer.js';
+import { SigningKeyFault } from '../../src/transparency/private-keys.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import { keyFile, ORIGIN, ScratchLog, TEXT } from './scratch-log.js';
 import { ScratchProgram } from './scratch-program.js';

@@ -1,8 +1,11 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { CheckpointTrouble, readCheckpointTrouble } from '../../src/publishing/checkpoint-trouble.js';
-import { StateFileDamaged } from '../../src/publishing/state-file.js';
+import {
+  CheckpointTrouble,
+  StateFileDamaged,
+  readCheckpointTrouble,
+} from '../../src/transparency/state-files.js';
 import { scratchDirectory } from './sample-log.js';
 
 const AT = '2026-01-01T00:00:00.000Z';

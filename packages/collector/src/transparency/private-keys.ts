@@ -5,14 +5,18 @@
  * A key id (C2SP signed-note) is a hash of public key and origin. So a file tells whether it was made for this log: one
  * whose name is no key id under this log's origin belongs to another log that shares the directory, and is left alone.
  */
-import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import {
+  type KeyObject,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  randomBytes,
+} from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { keyIdText } from '@clinical-events/protocol/verify';
 import { type NoteKey, noteKey, verifierKeyOf } from '../integrity/note-signing.js';
 import { systemCode } from '../system-code.js';
-import { createDurably, makeDirectory, syncDirectory } from './durable-file.js';
-import { SigningKeyFault } from './signing-key-fault.js';
 
 /** With what a crash may leave of its making. */
 const KEY_FILE = /^([0-9a-f]{8})\.pem(\.[0-9a-f]{8}\.tmp)?$/;
@@ -136,4 +140,102 @@ export class PrivateKeys {
       return keyId === undefined ? [] : [[path.join(this.directory, name), keyId]];
     });
   }
+}
+
+/** Why the keys of the log cannot be used, or not be changed. */
+
+/**
+ * `no-log`: nothing was ever signed here. `key-missing`: a private key is not where it should be. `broken`: what is
+ * there contradicts itself. `overlapping`: the overlap of an earlier rotation lasts. `overtaken`: another rotation came
+ * first. In the last two nothing was changed.
+ */
+export type SigningKeyFaultReason = 'no-log' | 'key-missing' | 'broken' | 'overlapping' | 'overtaken';
+
+/**
+ * The message is for the operator: one line that names the file, and never holds anything of a private key. There is no
+ * cause, which would say the same once more.
+ */
+export class SigningKeyFault extends Error {
+  override name = 'SigningKeyFault';
+  constructor(
+    readonly reason: SigningKeyFaultReason,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** Files that are whole or not there, and never take the place of another: keys and the notes that hand them on. */
+
+/** On return the names in the directory are on stable storage. Windows cannot flush one, and need not. */
+export function syncDirectory(directory: string): void {
+  if (process.platform === 'win32') return;
+  const fd = fs.openSync(directory, 'r');
+  try {
+    fs.fsyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+/**
+ * Gives what root makes to the owner of `model`: a key that was rotated with sudo has to be read by a collector that
+ * runs as somebody else. Where the system does not let root do that, it stays root's. By descriptor, because who owns
+ * the directory could put a link in the place of the name.
+ */
+function handOver(fd: number, model: string | undefined): void {
+  if (model === undefined || process.getuid?.() !== 0) return;
+  const { uid, gid } = fs.statSync(model);
+  try {
+    if (uid !== 0) fs.fchownSync(fd, uid, gid);
+  } catch {
+    // A user namespace without that user, or a network file system that knows no root.
+  }
+}
+
+/**
+ * On return the directory exists, and the names of all that had to be made are on stable storage.
+ * @param model whose owner becomes the owner of what is made.
+ */
+export function makeDirectory(directory: string, model?: string): void {
+  const missing: string[] = [];
+  for (let at = path.resolve(directory); !fs.existsSync(at); at = path.dirname(at)) missing.unshift(at);
+  for (const each of missing) {
+    // Another process may come first.
+    fs.mkdirSync(each, { recursive: true, mode: 0o700 });
+    if (process.platform === 'win32') continue;
+    const fd = fs.openSync(each, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW);
+    try {
+      handOver(fd, model);
+    } finally {
+      fs.closeSync(fd);
+    }
+    syncDirectory(path.dirname(each));
+  }
+}
+
+/**
+ * Makes a file for its owner alone. On return it is durable. A link and not a rename, which would silently take the
+ * place of a file of that name: of several processes that make the same file at once, one does.
+ *
+ * A crash may leave `<file>.<random>.tmp` behind.
+ * @param model whose owner becomes the owner of the file.
+ * @throws the system's error: EEXIST means that nothing was changed; after any other the file may be there.
+ */
+export function createDurably(file: string, content: string, model?: string): void {
+  const draft = `${file}.${randomBytes(4).toString('hex')}.tmp`;
+  const fd = fs.openSync(draft, 'wx', 0o600);
+  try {
+    try {
+      fs.writeFileSync(fd, content);
+      handOver(fd, model);
+      fs.fsyncSync(fd);
+    } finally {
+      fs.closeSync(fd);
+    }
+    fs.linkSync(draft, file);
+  } finally {
+    fs.rmSync(draft, { force: true });
+  }
+  syncDirectory(path.dirname(file));
 }

@@ -1,8 +1,8 @@
-import type { SinkState } from './sink-state.js';
+import type { SinkState } from './state-files.js';
 import { SinkForked, SinkTrouble, type Published, type Sink } from './sink.js';
 
 /** Times in milliseconds. */
-export interface Patience {
+export interface RetryPolicy {
   /** Between the first failure and the next try; doubles from failure to failure. */
   readonly firstMs: number;
   readonly mostMs: number;
@@ -17,8 +17,8 @@ const BATCH = 64;
 /** Anybody can write names of logs into a shared place; nobody needs more of them. */
 const MOST_OTHERS = 8;
 
-export interface OutletOptions {
-  readonly patience: Patience;
+export interface SinkQueueOptions {
+  readonly retryPolicy: RetryPolicy;
   /** What the last collector left. */
   readonly before: SinkState | undefined;
   readonly now: () => number;
@@ -41,7 +41,7 @@ export interface OutletOptions {
  * Invariants: one try is under way at most, also when its time is up, because a call to a disk cannot be taken back;
  * what is delivered leaves the queue, and what fails stays in its place; the newest is never dropped.
  */
-export class Outlet {
+export class SinkQueue {
   /** Oldest first. */
   #queue: Published[] = [];
   /** So many from the front are in the hands of the sink. */
@@ -54,15 +54,15 @@ export class Outlet {
   #lostAt: string | undefined;
   #controller: AbortController | undefined;
   /** The trouble that was told of, until the recovery is: its message, or that it is a contradiction. */
-  #told: string | undefined;
+  #reported: string | undefined;
   #failures = 0;
   #running: Promise<void> | undefined;
-  #endRest: () => void = () => undefined;
+  #endBackOff: () => void = () => undefined;
   #phase: 'open' | 'closing' | 'closed' = 'open';
 
   constructor(
     private readonly sink: Sink,
-    private readonly options: OutletOptions,
+    private readonly options: SinkQueueOptions,
   ) {
     this.#state = options.before;
   }
@@ -101,7 +101,7 @@ export class Outlet {
   /** Resolves when the sink has everything, or has failed once more. Nothing is taken any more. */
   async close(): Promise<void> {
     if (this.#phase === 'open') this.#phase = 'closing';
-    this.#endRest();
+    this.#endBackOff();
     await this.#running;
   }
 
@@ -117,7 +117,7 @@ export class Outlet {
     }
     this.#phase = 'closed';
     this.#controller?.abort();
-    this.#endRest();
+    this.#endBackOff();
   }
 
   async #run(): Promise<void> {
@@ -128,7 +128,7 @@ export class Outlet {
       if (await this.#try()) continue;
       // One that began before the end says little of the newest; one that began after it was the last.
       if (begun === 'closing') break;
-      await this.#rest();
+      await this.#backOff();
     }
     this.#running = undefined;
   }
@@ -140,7 +140,7 @@ export class Outlet {
     if (this.sink.wants === 'newest') this.#queue = [newest];
     const notes = this.#queue.slice(0, BATCH);
     this.#handed = notes.length;
-    const { tryMs } = this.options.patience;
+    const { tryMs } = this.options.retryPolicy;
     const controller = (this.#controller = new AbortController());
     const { signal } = controller;
     const limit = setTimeout(() => {
@@ -170,20 +170,20 @@ export class Outlet {
     }
   }
 
-  async #rest(): Promise<void> {
+  async #backOff(): Promise<void> {
     if (this.#phase !== 'open') return;
-    const { firstMs, mostMs } = this.options.patience;
+    const { firstMs, mostMs } = this.options.retryPolicy;
     const most = Math.min(mostMs, firstMs * 2 ** (this.#failures - 1));
     // Sinks that failed together do not come back together.
     const ms = most * (0.5 + Math.random() / 2);
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, ms).unref();
-      this.#endRest = () => {
+      this.#endBackOff = () => {
         clearTimeout(timer);
         resolve();
       };
     });
-    this.#endRest = () => undefined;
+    this.#endBackOff = () => undefined;
   }
 
   #shared(origin: string): void {
@@ -211,8 +211,8 @@ export class Outlet {
       at: this.#instant(),
     };
     this.options.onState(changed);
-    if (this.#told === undefined) return;
-    this.#told = undefined;
+    if (this.#reported === undefined) return;
+    this.#reported = undefined;
     this.options.onRecovered();
   }
 
@@ -226,8 +226,8 @@ export class Outlet {
     this.options.onState(before?.state !== trouble.state || before.message !== trouble.message);
     // A contradiction stays the same one while the ledger grows, and its message has the ledger's size.
     const what = trouble.state === 'forked' ? trouble.state : trouble.message;
-    if (this.#told === what) return;
-    this.#told = what;
+    if (this.#reported === what) return;
+    this.#reported = what;
     if (trouble.state === 'forked') this.options.onForked(trouble.message);
     else this.options.onTrouble(trouble.message);
   }

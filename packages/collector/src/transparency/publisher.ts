@@ -7,13 +7,12 @@
 import path from 'node:path';
 import type { HashSource } from '../integrity/merkle.js';
 import type { NoteKey } from '../integrity/note-signing.js';
-import { DirectorySink } from './directory-sink.js';
-import { FileSink } from './file-sink.js';
+import { DirectorySink, FileSink } from './disk-sinks.js';
 import { checkpointOf, type LogView } from './log-view.js';
-import { Outlet, type Patience } from './outlet.js';
+import { SinkQueue, type RetryPolicy } from './sink-queue.js';
 import { RemoteSinkFiles } from './remote-sink-files.js';
 import type { SinkFiles } from './sink-files.js';
-import { LESS, readSinkStates, sharedPlace, writeSinkStates, type SinkState } from './sink-state.js';
+import { LESS, readSinkStates, sharedPlace, writeSinkStates, type SinkState } from './state-files.js';
 import type { Published, Sink, SinkSpec } from './sink.js';
 import { Witness } from './witness.js';
 
@@ -39,12 +38,12 @@ export interface PublisherOptions {
   readonly onUnwritten: (message: string) => void;
   readonly now?: () => number;
   readonly fetch?: typeof fetch;
-  readonly patience?: Patience;
+  readonly retryPolicy?: RetryPolicy;
   /** For directories and files; a process of their own when not given. */
   readonly files?: SinkFiles & { kill?(): void };
 }
 
-const PATIENCE: Patience = { firstMs: 1000, mostMs: 60_000, tryMs: 10_000 };
+const RETRY_POLICY: RetryPolicy = { firstMs: 1000, mostMs: 60_000, tryMs: 10_000 };
 /**
  * The states are written so often at most while nothing but the newest checkpoint changes, in milliseconds: seldom
  * enough to cost nothing, and soon enough for doctor to tell of the checkpoint that an operator has just seen.
@@ -65,17 +64,17 @@ export interface SinkView {
 export class Publisher {
   readonly #options: PublisherOptions;
   /** One a sink. */
-  readonly #outlets: readonly Outlet[];
+  readonly #queues: readonly SinkQueue[];
   readonly #files: SinkFiles & { kill?(): void };
   #statesTimer: NodeJS.Timeout | undefined;
-  #statesTold = false;
+  #unwrittenReported = false;
   #closed = false;
 
   constructor(options: PublisherOptions) {
     this.#options = options;
     this.#files = options.files ?? new RemoteSinkFiles();
     const before = statesBefore(options.dataDir);
-    this.#outlets = options.sinks.map((spec) => this.#outlet(this.#sinkOf(spec), before));
+    this.#queues = options.sinks.map((spec) => this.#queueOf(this.#sinkOf(spec), before));
     if (options.sinks.length > 0 || before.length > 0) this.#writeStates();
   }
 
@@ -84,14 +83,14 @@ export class Publisher {
     return this.#options.sinks.map(({ kind, shown }, i) => ({
       kind,
       shown,
-      state: this.#outlets[i]?.state,
-      waiting: this.#outlets[i]?.waiting ?? 0,
+      state: this.#queues[i]?.state,
+      waiting: this.#queues[i]?.waiting ?? 0,
     }));
   }
 
   /** Sends the checkpoint on its way. Never throws and never waits. */
   publish(note: string): void {
-    if (this.#closed || this.#outlets.length === 0) return;
+    if (this.#closed || this.#queues.length === 0) return;
     let published: Published;
     try {
       published = { note, checkpoint: checkpointOf(note) };
@@ -99,7 +98,7 @@ export class Publisher {
       this.#options.onTrouble('every sink', `was not given a checkpoint: ${messageOf(error)}`);
       return;
     }
-    for (const outlet of this.#outlets) outlet.offer(published);
+    for (const queue of this.#queues) queue.offer(published);
   }
 
   /**
@@ -111,18 +110,18 @@ export class Publisher {
     this.#closed = true;
     let timer: NodeJS.Timeout | undefined;
     const timeIsUp = new Promise((resolve) => (timer = setTimeout(resolve, timeoutMs)));
-    await Promise.race([Promise.all(this.#outlets.map((outlet) => outlet.close())), timeIsUp]);
+    await Promise.race([Promise.all(this.#queues.map((queue) => queue.close())), timeIsUp]);
     clearTimeout(timer);
-    for (const outlet of this.#outlets) outlet.abandon();
+    for (const queue of this.#queues) queue.abandon();
     this.#files.kill?.();
-    if (this.#outlets.length > 0) this.#writeStates();
+    if (this.#queues.length > 0) this.#writeStates();
   }
 
-  #outlet(sink: Sink, before: readonly SinkState[]): Outlet {
+  #queueOf(sink: Sink, before: readonly SinkState[]): SinkQueue {
     const options = this.#options;
     const { shown } = sink;
-    return new Outlet(sink, {
-      patience: options.patience ?? PATIENCE,
+    return new SinkQueue(sink, {
+      retryPolicy: options.retryPolicy ?? RETRY_POLICY,
       before: before.find((state) => state.sink === shown),
       now: options.now ?? Date.now,
       onTrouble: (message) => options.onTrouble(shown, message),
@@ -155,13 +154,13 @@ export class Publisher {
     clearTimeout(this.#statesTimer);
     this.#statesTimer = undefined;
     try {
-      const states = this.#outlets.flatMap(({ state }): SinkState[] => (state === undefined ? [] : [state]));
+      const states = this.#queues.flatMap(({ state }): SinkState[] => (state === undefined ? [] : [state]));
       writeSinkStates(this.#options.dataDir, states);
-      this.#statesTold = false;
+      this.#unwrittenReported = false;
     } catch (error) {
       // The sinks go on without it.
-      if (!this.#statesTold) this.#options.onUnwritten(messageOf(error));
-      this.#statesTold = true;
+      if (!this.#unwrittenReported) this.#options.onUnwritten(messageOf(error));
+      this.#unwrittenReported = true;
     }
   }
 }

@@ -3,16 +3,16 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { splitNotes } from '@clinical-events/protocol/verify';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { Publisher, type PublisherOptions } from '../../src/publishing/publisher.js';
-import { RemoteSinkFiles } from '../../src/publishing/remote-sink-files.js';
-import { nodeSinkFiles, type SinkFiles } from '../../src/publishing/sink-files.js';
-import { readSinkStates, type SinkState } from '../../src/publishing/sink-state.js';
-import { parseSinks } from '../../src/publishing/sink.js';
+import { Publisher, type PublisherOptions } from '../../src/transparency/publisher.js';
+import { RemoteSinkFiles } from '../../src/transparency/remote-sink-files.js';
+import { nodeSinkFiles, type SinkFiles } from '../../src/transparency/sink-files.js';
+import { readSinkStates, type SinkState } from '../../src/transparency/state-files.js';
+import { parseSinks } from '../../src/transparency/sink.js';
 import { FakeWitness } from './fake-witness.js';
 import { newKey, SampleLog, scratchDirectory } from './sample-log.js';
 
 const log = new SampleLog();
-const PATIENCE = { firstMs: 5, mostMs: 20, tryMs: 2000 };
+const RETRY_POLICY = { firstMs: 5, mostMs: 20, tryMs: 2000 };
 
 function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
   const dataDir = options.dataDir ?? scratchDirectory();
@@ -31,7 +31,7 @@ function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
     entries: log.entries,
     dataDir,
     logKeys: log.logKeys,
-    patience: PATIENCE,
+    retryPolicy: RETRY_POLICY,
     files: nodeSinkFiles,
     ...told,
     ...options,

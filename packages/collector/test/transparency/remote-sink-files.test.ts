@@ -3,8 +3,8 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { RemoteSinkFiles } from '../../src/publishing/remote-sink-files.js';
-import { SinkFilesError } from '../../src/publishing/sink-files.js';
+import { RemoteSinkFiles } from '../../src/transparency/remote-sink-files.js';
+import { SinkFilesError } from '../../src/transparency/sink-files.js';
 import { rejection, scratchDirectory } from './sample-log.js';
 
 function remote(): RemoteSinkFiles {
@@ -102,7 +102,7 @@ describe('the process for directories and files', () => {
   });
 
   test('ends with the collector, however that ends, and does not keep it alive', async () => {
-    const module = path.resolve(import.meta.dirname, '../../dist/publishing/remote-sink-files.js');
+    const module = path.resolve(import.meta.dirname, '../../dist/transparency/remote-sink-files.js');
     const file = path.join(scratchDirectory(), 'a');
     const start = `import { RemoteSinkFiles } from ${JSON.stringify(module)};
       const files = new RemoteSinkFiles();

@@ -5,7 +5,7 @@ import { parseNote, parseRotation } from '@clinical-events/protocol/verify';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { keyChain } from '../../src/integrity/key-chain.js';
 import { noteKey, verifyNote } from '../../src/integrity/note-signing.js';
-import { SigningKeyFault } from '../../src/signing/signing-key-fault.js';
+import { SigningKeyFault } from '../../src/transparency/private-keys.js';
 import { crashAt, DAY, keyFile, ORIGIN, ScratchLog, signersOf, TEXT } from './scratch-log.js';
 
 function faultOf(work: () => unknown): SigningKeyFault {

@@ -16,7 +16,14 @@ import { formatRotation } from '@clinical-events/protocol/verify';
 import { type NoteKey, signNote } from '../integrity/note-signing.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
 import { systemCode } from '../system-code.js';
-import { createDurably, makeDirectory, syncDirectory } from './durable-file.js';
+import {
+  PrivateKeys,
+  type SigningKey,
+  SigningKeyFault,
+  createDurably,
+  makeDirectory,
+  syncDirectory,
+} from './private-keys.js';
 import {
   assertNotBegun,
   beginHistory,
@@ -30,8 +37,6 @@ import {
   rotationPath,
   rotationPaths,
 } from './key-history.js';
-import { PrivateKeys, type SigningKey } from './private-keys.js';
-import { SigningKeyFault } from './signing-key-fault.js';
 
 export interface SigningKeysOptions {
   readonly dataDir: string;
@@ -77,7 +82,7 @@ export class SigningKeys implements CheckpointSigner {
   /** How many keys of the chain, from its begin, are known to be destroyed or cannot be. */
   #retired = 0;
   /** The newest trouble in following a rotation: told once, not each second. */
-  #told = '';
+  #reported = '';
 
   private constructor(options: SigningKeysOptions) {
     this.#options = options;
@@ -201,16 +206,16 @@ export class SigningKeys implements CheckpointSigner {
     const { history } = this.#signing;
     try {
       if (rotationPaths(this.#options.dataDir).length === history.rotations.length) {
-        this.#told = '';
+        this.#reported = '';
         return;
       }
       this.#signing = this.#load(history.keys);
-      this.#told = '';
+      this.#reported = '';
       this.#options.onNotice?.(`${this.#signing.current.key.vkey} signs the checkpoints from now on`);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      if (reason === this.#told) return;
-      this.#told = reason;
+      if (reason === this.#reported) return;
+      this.#reported = reason;
       this.#options.onTrouble('a rotation of the signing key cannot be followed; the old key goes on', error);
     }
   }

@@ -5,7 +5,7 @@ import type { SinkFilesReply, SinkFilesRequest } from './sink-files-process.js';
 /** The compiled process, also when the sources are run as they are (Vitest): processes start from files. */
 const PROCESS = new URL(
   'sink-files-process.js',
-  import.meta.url.replace(/\/src\/(?=publishing\/)/, '/dist/'),
+  import.meta.url.replace(/\/src\/(?=transparency\/)/, '/dist/'),
 );
 /** Old-space of the process, MiB. It holds one note at a time. */
 const HEAP_MIB = 64;

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { keyIdText } from '@clinical-events/protocol/verify';
 import { vi } from 'vitest';
 import { noteKey, verifyNote } from '../../src/integrity/note-signing.js';
-import { SigningKeys, type SigningKeysOptions } from '../../src/signing/key-directory.js';
+import { SigningKeys, type SigningKeysOptions } from '../../src/transparency/signing-keys.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 
 export const ORIGIN = 'log.example/ward-7';
