@@ -10,8 +10,8 @@ import { SinkForked, SinkTrouble } from './sink.js';
 
 /** The log as far as its checkpoints need it. */
 export interface LogView {
-  /** The ledger's tree, at least up to the newest checkpoint. */
-  readonly tiles: HashSource;
+  /** The root of the ledger's tree, at least up to the newest checkpoint. Rejects with a {@link SinkTrouble}. */
+  readonly rootAt: (size: number) => Promise<Uint8Array>;
   /** How many entries the ledger holds now, those under no checkpoint yet among them. */
   readonly entries: () => number;
   /** Every key that may have signed a checkpoint of this log. */
@@ -70,7 +70,7 @@ export async function assertGoesOnFrom(
         'it was restored from an older back-up, or entries were cut off its end',
     );
   }
-  if (Buffer.from(held.root).equals(await rootIn(log, held.size))) return;
+  if (Buffer.from(held.root).equals(await log.rootAt(held.size))) return;
   throw new SinkForked(
     `${where} a checkpoint of ${held.size} entries that are not the first ${held.size} of this ledger: ` +
       'it was altered, or restored from an older back-up and then went on differently; see collector verify',
@@ -83,7 +83,7 @@ export function sizeOf({ entries }: LogView, newest: Checkpoint): number {
 }
 
 /** @throws {@link SinkTrouble} when the tree lacks hashes. */
-async function rootIn({ tiles }: LogView, size: number): Promise<Buffer> {
+export async function rootIn(tiles: HashSource, size: number): Promise<Buffer> {
   try {
     return await rootAt(tiles, size);
   } catch (error) {

@@ -2,16 +2,14 @@
  * Takes checkpoints off this host: hands each to every sink, and knows how the sinks do.
  *
  * A sink that is down delays nothing. `publish` only notes the checkpoint; each sink has its own queue, its own time
- * limit and its own retries; calls to disks that may hang are in a process of their own, which can be killed.
+ * limit and its own retries; sinks on disks that may hang run in a process of their own, which can be killed.
  */
 import path from 'node:path';
 import type { HashSource } from '../integrity/merkle.js';
 import type { NoteKey } from '../integrity/note-signing.js';
-import { DirectorySink, FileSink } from './disk-sinks.js';
-import { checkpointOf, type LogView } from './log-view.js';
+import { checkpointOf, type LogView, rootIn } from './log-view.js';
 import { SinkQueue, type RetryPolicy } from './sink-queue.js';
-import { RemoteSinkFiles } from './remote-sink-files.js';
-import type { SinkFiles } from './sink-files.js';
+import { SinkWorker } from './sink-worker.js';
 import { LESS, readSinkStates, sharedPlace, writeSinkStates, type SinkState } from './state-files.js';
 import type { Published, Sink, SinkSpec } from './sink.js';
 import { Witness } from './witness.js';
@@ -39,8 +37,8 @@ export interface PublisherOptions {
   readonly now?: () => number;
   readonly fetch?: typeof fetch;
   readonly retryPolicy?: RetryPolicy;
-  /** For directories and files; a process of their own when not given. */
-  readonly files?: SinkFiles & { kill?(): void };
+  /** Runs directories and files; a process of their own when not given. */
+  readonly worker?: Pick<SinkWorker, 'sinkOf' | 'kill'>;
 }
 
 const RETRY_POLICY: RetryPolicy = { firstMs: 1000, mostMs: 60_000, tryMs: 10_000 };
@@ -65,14 +63,14 @@ export class Publisher {
   readonly #options: PublisherOptions;
   /** One a sink. */
   readonly #queues: readonly SinkQueue[];
-  readonly #files: SinkFiles & { kill?(): void };
+  readonly #worker: Pick<SinkWorker, 'sinkOf' | 'kill'>;
   #statesTimer: NodeJS.Timeout | undefined;
   #unwrittenReported = false;
   #closed = false;
 
   constructor(options: PublisherOptions) {
     this.#options = options;
-    this.#files = options.files ?? new RemoteSinkFiles();
+    this.#worker = options.worker ?? new SinkWorker();
     const before = statesBefore(options.dataDir);
     this.#queues = options.sinks.map((spec) => this.#queueOf(this.#sinkOf(spec), before));
     if (options.sinks.length > 0 || before.length > 0) this.#writeStates();
@@ -113,7 +111,7 @@ export class Publisher {
     await Promise.race([Promise.all(this.#queues.map((queue) => queue.close())), timeIsUp]);
     clearTimeout(timer);
     for (const queue of this.#queues) queue.abandon();
-    this.#files.kill?.();
+    this.#worker.kill();
     if (this.#queues.length > 0) this.#writeStates();
   }
 
@@ -135,13 +133,12 @@ export class Publisher {
 
   #sinkOf(spec: SinkSpec): Sink {
     const { tiles, entries, logKeys, dataDir } = this.#options;
-    const log = { tiles, entries, logKeys };
+    const log: LogView = { rootAt: (size) => rootIn(tiles, size), entries, logKeys };
     if (spec.kind === 'witness') {
       const directory = path.join(dataDir, 'checkpoints');
-      return new Witness({ ...spec, directory, log, fetch: this.#options.fetch ?? fetch });
+      return new Witness({ ...spec, directory, tiles, log, fetch: this.#options.fetch ?? fetch });
     }
-    const options = { ...spec, files: this.#files, log };
-    return spec.kind === 'directory' ? new DirectorySink(options) : new FileSink(options);
+    return this.#worker.sinkOf(spec, log);
   }
 
   #noteStates(changed: boolean): void {

@@ -1,6 +1,6 @@
 /**
  * The calls by which directory and file sinks touch their disks. They run in a process of their own
- * (sink-files-process.ts), because any of them may hang for ever on a mount whose server has gone.
+ * (sink-process.ts), because any of them may hang for ever on a mount whose server has gone.
  *
  * Nothing here removes, renames or writes over anything: a WORM mount allows none of it.
  */
@@ -11,18 +11,18 @@ import { systemCode } from '../system-code.js';
 import { SinkTrouble } from './sink.js';
 
 /** A file as it was found; only the beginning of a very large one. */
-export interface FoundFile {
+interface FoundFile {
   readonly name: string;
   readonly bytes: Uint8Array;
 }
 
 /** The end of a file, and its size in bytes. */
-export interface FileTail {
+interface FileTail {
   readonly bytes: Uint8Array;
   readonly size: number;
 }
 
-/** Every call rejects with a {@link SinkFilesError}. */
+/** Every call rejects with an error that has a system's code. */
 export interface SinkFiles {
   /**
    * The files of the directory whose names come last in the order of their characters.
@@ -42,7 +42,7 @@ export interface SinkFiles {
   tail(file: string, length: number): Promise<FileTail | undefined>;
 }
 
-/** Carries the system's code, which is all that comes through from the process. */
+/** What is no error of the system's, with a code as theirs. */
 export class SinkFilesError extends Error {
   override name = 'SinkFilesError';
   constructor(
@@ -191,7 +191,6 @@ const MEANINGS: Readonly<Record<string, string>> = {
   EROFS: 'cannot be written: its file system is read-only',
   ENOSPC: 'cannot be written: no space is left',
   EDQUOT: 'cannot be written: the quota is used up',
-  EPIPE: 'could not be written: the process that writes it has ended, and is started again',
 };
 
 /** @param error of a call to the disk at `place`. */

@@ -12,9 +12,16 @@ import path from 'node:path';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { noteKey, type NoteKey } from '../integrity/note-signing.js';
 
+/** A sink on a file system, which may hang. */
+export interface DiskSinkSpec {
+  readonly kind: 'directory' | 'file';
+  readonly shown: string;
+  readonly path: string;
+}
+
 /** Somewhere that checkpoints go. `shown` names it to people. */
 export type SinkSpec =
-  | { readonly kind: 'directory' | 'file'; readonly shown: string; readonly path: string }
+  | DiskSinkSpec
   | {
       readonly kind: 'witness';
       readonly shown: string;
@@ -74,7 +81,7 @@ export class SinkForked extends SinkTrouble {
   override readonly state = 'forked';
 }
 
-/** Each may have one call under way in a thread pool of four (sink-files-process.ts). */
+/** Each may have one call under way in a thread pool of four (sink-process.ts). */
 const MOST_ON_DISK = 4;
 const UNSHOWABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;

@@ -21,7 +21,7 @@ import {
   parseCheckpoint,
   parseNote,
 } from '@clinical-events/protocol/verify';
-import { consistencyProof } from '../integrity/merkle.js';
+import { consistencyProof, type HashSource } from '../integrity/merkle.js';
 import { verifyCosignature, type NoteKey } from '../integrity/note-signing.js';
 import { systemCode } from '../system-code.js';
 import { type LogView, assertGoesOnFrom, ownCheckpoint, sizeOf, treeTrouble } from './log-view.js';
@@ -43,6 +43,8 @@ export interface WitnessOptions {
   /** Where the cosigned checkpoint is kept. */
   readonly directory: string;
   readonly log: LogView;
+  /** The ledger's tree, at least up to the newest checkpoint. */
+  readonly tiles: HashSource;
   readonly fetch: typeof fetch;
 }
 
@@ -118,10 +120,10 @@ export class Witness implements Sink {
 
   /** @throws {@link SinkTrouble} when there is no answer. */
   async #post({ note, checkpoint }: Published, oldSize: number, signal: AbortSignal): Promise<Answer> {
-    const { prefix, log } = this.options;
+    const { prefix, tiles } = this.options;
     let proof: Buffer[];
     try {
-      proof = await consistencyProof(log.tiles, oldSize, checkpoint.size);
+      proof = await consistencyProof(tiles, oldSize, checkpoint.size);
     } catch (error) {
       throw treeTrouble(error);
     }

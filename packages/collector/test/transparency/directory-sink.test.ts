@@ -4,6 +4,7 @@ import { parseNote } from '@clinical-events/protocol/verify';
 import { describe, expect, test, vi } from 'vitest';
 import { signNote } from '../../src/integrity/note-signing.js';
 import { DirectorySink } from '../../src/transparency/disk-sinks.js';
+import { rootIn } from '../../src/transparency/log-view.js';
 import { nodeSinkFiles, SinkFilesError, type SinkFiles } from '../../src/transparency/sink-files.js';
 import { SinkForked, SinkTrouble } from '../../src/transparency/sink.js';
 import { attemptFor, newKey, ORIGIN, rejection, SampleLog, scratchDirectory } from './sample-log.js';
@@ -56,7 +57,7 @@ describe('a directory sink', () => {
     expect(await give(sinkOn(directory), 5)).toBe(1);
     const rotated = new SampleLog(newKey());
     const both = {
-      tiles: log.tiles,
+      rootAt: log.rootAt,
       entries: log.entries,
       logKeys: () => [log.signer.key, rotated.signer.key],
     };
@@ -215,7 +216,11 @@ describe('a directory sink', () => {
     const directory = scratchDirectory();
     await give(sinkOn(directory), 200);
     const tiles = { hashes: () => Promise.resolve(Buffer.alloc(0)) };
-    const empty = { tiles, entries: log.entries, logKeys: log.logKeys };
+    const empty = {
+      rootAt: (size: number) => rootIn(tiles, size),
+      entries: log.entries,
+      logKeys: log.logKeys,
+    };
     const sink = new DirectorySink({ path: directory, shown: 'dir:', files: nodeSinkFiles, log: empty });
     const notes = [log.published(210)];
     const error = await rejection(sink.deliver(notes, attemptFor(notes)));

@@ -4,15 +4,28 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { splitNotes } from '@clinical-events/protocol/verify';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Publisher, type PublisherOptions } from '../../src/transparency/publisher.js';
-import { RemoteSinkFiles } from '../../src/transparency/remote-sink-files.js';
+import { DirectorySink, FileSink } from '../../src/transparency/disk-sinks.js';
+import type { LogView } from '../../src/transparency/log-view.js';
 import { nodeSinkFiles, type SinkFiles } from '../../src/transparency/sink-files.js';
+import { SinkWorker } from '../../src/transparency/sink-worker.js';
 import { readSinkStates, type SinkState } from '../../src/transparency/state-files.js';
-import { parseSinks } from '../../src/transparency/sink.js';
+import { type DiskSinkSpec, parseSinks } from '../../src/transparency/sink.js';
 import { FakeWitness } from './fake-witness.js';
-import { newKey, SampleLog, scratchDirectory } from './sample-log.js';
+import { newKey, SampleLog, scratchDirectory, SINK_PROCESS } from './sample-log.js';
 
 const log = new SampleLog();
 const RETRY_POLICY = { firstMs: 5, mostMs: 20, tryMs: 2000 };
+
+/** Runs the sinks here, on these calls. */
+function inThisProcess(files: SinkFiles = nodeSinkFiles): NonNullable<PublisherOptions['worker']> {
+  return {
+    sinkOf(spec: DiskSinkSpec, view: LogView) {
+      const options = { ...spec, files, log: view };
+      return spec.kind === 'directory' ? new DirectorySink(options) : new FileSink(options);
+    },
+    kill: () => undefined,
+  };
+}
 
 function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
   const dataDir = options.dataDir ?? scratchDirectory();
@@ -32,7 +45,7 @@ function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
     dataDir,
     logKeys: log.logKeys,
     retryPolicy: RETRY_POLICY,
-    files: nodeSinkFiles,
+    worker: inThisProcess(),
     ...told,
     ...options,
   });
@@ -41,7 +54,7 @@ function publisherTo(sinks: string, options: Partial<PublisherOptions> = {}) {
 }
 
 async function until(condition: () => boolean): Promise<void> {
-  for (let i = 0; i < 300 && !condition(); i++) await sleep(10);
+  for (let i = 0; i < 3000 && !condition(); i++) await sleep(10);
   expect(condition()).toBe(true);
 }
 
@@ -56,10 +69,10 @@ describe('a publisher', () => {
   test('[R-906] gives each checkpoint to every sink, by its own process for those on a disk', async () => {
     const witness = await new FakeWitness().trust(log.signer.key.vkey).listen();
     const [worm, file] = [scratchDirectory(), path.join(scratchDirectory(), 'checkpoints')];
-    const files = new RemoteSinkFiles();
+    const worker = new SinkWorker(SINK_PROCESS);
     const { publisher, dataDir, onTrouble } = publisherTo(
       `dir:${worm},file:${file},${witness.prefix}#${witness.key.vkey}`,
-      { files },
+      { worker },
     );
     for (const size of [10, 20, 30]) publisher.publish(log.note(size));
     await publisher.close(5000);
@@ -72,7 +85,7 @@ describe('a publisher', () => {
       { sink: `file:${file}`, state: 'ok', size: 30 },
       { sink: `${witness.prefix} (witness.example/w1)`, state: 'ok', size: 30 },
     ]);
-    expect(files.pid).toBeUndefined();
+    expect(worker.pid).toBeUndefined();
   });
 
   test('[R-906] that all sinks hang does not hold up, and that some do not the others', async () => {
@@ -80,7 +93,7 @@ describe('a publisher', () => {
     witness.instead = () => true;
     const worm = scratchDirectory();
     const sinks = `dir:${worm},file:${path.join(worm, 'f')},${witness.prefix}#${witness.key.vkey}`;
-    const { publisher } = publisherTo(sinks, { files: hanging });
+    const { publisher } = publisherTo(sinks, { worker: inThisProcess(hanging) });
     const note = log.note(10);
     publisher.publish(note);
     await sleep(20);
@@ -89,7 +102,7 @@ describe('a publisher', () => {
     expect((performance.now() - started) / 2000).toBeLessThan(0.5);
 
     const halfDead = { ...nodeSinkFiles, tail: hang };
-    const { publisher: other, dataDir } = publisherTo(sinks, { files: halfDead });
+    const { publisher: other, dataDir } = publisherTo(sinks, { worker: inThisProcess(halfDead) });
     for (const size of [10, 20, 30]) other.publish(log.note(size));
     await until(() => stateOf(dataDir, 'dir:')?.state === 'ok' && fs.readdirSync(worm).length === 3);
   });
@@ -97,17 +110,17 @@ describe('a publisher', () => {
   test('takes no longer to close than it is given, tells what was not delivered, and leaves no process behind', async () => {
     const witness = await new FakeWitness().trust(log.signer.key.vkey).listen();
     const [worm, file] = [scratchDirectory(), path.join(scratchDirectory(), 'checkpoints')];
-    const files = new RemoteSinkFiles();
+    const worker = new SinkWorker(SINK_PROCESS);
     const { publisher, dataDir } = publisherTo(
       `dir:${worm},file:${file},${witness.prefix}#${witness.key.vkey}`,
       {
-        files,
+        worker,
       },
     );
     publisher.publish(log.note(10));
     await until(() => readSinkStates(dataDir).length === 3);
     // As a mount does whose server has gone.
-    process.kill(files.pid ?? 0, 'SIGSTOP');
+    process.kill(worker.pid ?? 0, 'SIGSTOP');
     witness.instead = () => true;
     for (const size of [20, 30]) publisher.publish(log.note(size));
     await sleep(20);
@@ -119,7 +132,7 @@ describe('a publisher', () => {
       expect([state, size, message]).toEqual(['failing', 10, end]);
     }
     expect(readSinkStates(dataDir).map(({ dropped }) => dropped)).toEqual([2, 2, 0]);
-    expect(files.pid).toBeUndefined();
+    expect(worker.pid).toBeUndefined();
     publisher.publish(log.note(40));
     await publisher.close(0);
   });
@@ -145,7 +158,8 @@ describe('a publisher', () => {
     const before = publisherTo(sinks);
     before.publisher.publish(log.note(200));
     await before.publisher.close(5000);
-    const { publisher, dataDir, onTrouble, onForked } = publisherTo(sinks);
+    const worker = new SinkWorker(SINK_PROCESS);
+    const { publisher, dataDir, onTrouble, onForked } = publisherTo(sinks, { worker });
     publisher.publish(log.note(150));
     await until(() => readSinkStates(dataDir).filter(({ state }) => state === 'forked').length === 2);
     await publisher.close(1000);
@@ -168,7 +182,8 @@ describe('a publisher', () => {
     for (const size of [10, 20]) before.publisher.publish(other.note(size));
     await before.publisher.close(5000);
     expect(before.onShared).not.toHaveBeenCalled();
-    const { publisher, dataDir, onTrouble, onShared } = publisherTo(sinks);
+    const worker = new SinkWorker(SINK_PROCESS);
+    const { publisher, dataDir, onTrouble, onShared } = publisherTo(sinks, { worker });
     for (const size of [10, 15]) publisher.publish(log.note(size));
     await until(() => readSinkStates(dataDir).filter(({ state }) => state === 'ok').length === 2);
     const text = 'also holds checkpoints of the log log.example/other: give each log a place of its own';

@@ -7,9 +7,12 @@ import { formatCheckpoint } from '@clinical-events/protocol/verify';
 import { onTestFinished } from 'vitest';
 import type { HashSource } from '../../src/integrity/merkle.js';
 import { noteKey, signNote, verifierKeyOf, type NoteKey } from '../../src/integrity/note-signing.js';
-import { checkpointOf, type LogView } from '../../src/transparency/log-view.js';
+import { checkpointOf, type LogView, rootIn } from '../../src/transparency/log-view.js';
 import type { Attempt, Published } from '../../src/transparency/sink.js';
 import { leafOf, leaves, levelsOf, mth } from '../integrity/rfc-tree.js';
+
+/** Compiled, because a process does not start from the sources as Vitest runs them. */
+export const SINK_PROCESS = new URL('../../dist/transparency/sink-process.js', import.meta.url);
 
 export const ORIGIN = 'log.example/ward-7';
 
@@ -28,6 +31,7 @@ const LEAVES = 300;
 
 export class SampleLog implements LogView {
   readonly tiles: HashSource;
+  readonly rootAt = (size: number): Promise<Buffer> => rootIn(this.tiles, size);
   readonly logKeys = (): readonly NoteKey[] => [this.signer.key];
   /** What the ledger is to hold that has come no further than the newest checkpoint, unless it is set. */
   held = 0;

@@ -27,7 +27,8 @@ async function meet(): Promise<Meeting> {
     witness,
     directory,
     file: path.join(directory, `cosigned-${keyIdText(key.keyId)}`),
-    sink: (of = log) => new Witness({ prefix, shown: prefix, key, directory, log: of, fetch }),
+    sink: (of = log) =>
+      new Witness({ prefix, shown: prefix, key, directory, log: of, tiles: of.tiles, fetch }),
   };
 }
 
@@ -328,7 +329,7 @@ describe('a witness that cannot be asked', () => {
     };
     expect((await rejection(give(sink(), 10))).message).toMatch(/^cannot be reached \([A-Z_]+\)$/);
     const at = (prefix: string) =>
-      new Witness({ prefix, shown: prefix, key: witness.key, directory, log, fetch });
+      new Witness({ prefix, shown: prefix, key: witness.key, directory, log, tiles: log.tiles, fetch });
     expect((await rejection(give(at('http://127.0.0.1:1'), 10))).message).toMatch(/^cannot be reached/);
     expect((await rejection(give(at('http://nobody.invalid'), 10))).message).toMatch(
       /^cannot be reached \([A-Z_]+\)$/,
@@ -348,13 +349,18 @@ describe('a witness that cannot be asked', () => {
   test('because the tree lacks hashes, is not asked', async () => {
     const { witness, directory } = await meet();
     const { prefix, key } = witness;
-    const sink = new Witness({ prefix, shown: prefix, key, directory, log, fetch });
+    const sink = new Witness({ prefix, shown: prefix, key, directory, log, tiles: log.tiles, fetch });
     await give(sink, 100);
-    const short = {
-      ...{ tiles: new SampleLog(log.signer, leaves(50)).tiles, entries: log.entries },
-      logKeys: log.logKeys,
-    };
-    const blind = new Witness({ prefix, shown: prefix, key, directory, log: short, fetch });
+    const short = new SampleLog(log.signer, leaves(50));
+    const blind = new Witness({
+      prefix,
+      shown: prefix,
+      key,
+      directory,
+      log: short,
+      tiles: short.tiles,
+      fetch,
+    });
     const error = await rejection(give(blind, 200));
     expect(error).not.toBeInstanceOf(SinkForked);
     expect(error.message).toContain('the tree lacks some');
