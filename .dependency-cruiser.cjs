@@ -66,10 +66,9 @@ module.exports = {
     only('access', ['store']),
     only('integrity', []),
     only('ledger', ['integrity', 'store']),
-    only('signing', ['integrity']),
-    only('publishing', ['integrity', 'store']),
+    only('transparency', ['integrity', 'store']),
     only('ingest', ['ledger', 'access']),
-    only('management', ['access', 'console', 'ingest', 'ledger', 'publishing', 'store']),
+    only('management', ['access', 'console', 'ingest', 'ledger', 'store', 'transparency']),
     only('telemetry', ['ingest', 'management']),
     {
       name: 'console-imports-nothing',

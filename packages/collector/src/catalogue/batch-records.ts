@@ -7,8 +7,7 @@
  * records are merged, the smaller into the larger, so that a chain of any length in any order takes n log n steps.
  */
 import { CatalogueDamaged } from './catalogue-faults.js';
-import { ID_BYTES } from '../store/event-log.js';
-import type { EventLog } from '../store/event-log.js';
+import { type EventLog, ID_BYTES } from '../store/event-log.js';
 import type { LogBatch } from './log-batch.js';
 import type { FoundRow, Tables } from './tables.js';
 import { isNoId } from '../store/uuid-text.js';

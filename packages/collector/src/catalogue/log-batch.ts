@@ -1,10 +1,9 @@
 /** A stretch of the log in memory: what was passed of it, as bytes, and readable as what is read again. */
 import { randomInt } from 'node:crypto';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import { ID_BYTES, type EventFacts, type ReadEvents } from '../store/event-log.js';
+import { type EventFacts, ID_BYTES, type PassedEntry, type ReadEvents } from '../store/event-log.js';
 import { RepeatedText } from '../store/repeated-text.js';
 import { isNoId, uuidText } from '../store/uuid-text.js';
-import type { PassedEntry } from '../store/event-log.js';
 
 /** Senders choose the ids, and must not be able to choose where they fall. */
 const SEED = randomInt(2 ** 32);

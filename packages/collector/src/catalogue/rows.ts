@@ -1,7 +1,6 @@
 /** Writes what the catalogue says of records: summaries, what they are nested in, and the events that they await. */
 import { CatalogueDamaged } from './catalogue-faults.js';
-import type { AssembledRun } from '../records/assemble.js';
-import { assembleRun } from '../records/assemble.js';
+import { type AssembledRun, assembleRun } from '../records/assemble.js';
 import type { EventBody } from '../records/event-body.js';
 import { readInstant } from '../records/instant.js';
 import { outsideParents } from '../records/record-windows.js';

@@ -10,8 +10,8 @@ import path from 'node:path';
 import { keyIdText } from '@clinical-events/protocol/verify';
 import type { BackedUpLog } from '../backup/backup.js';
 import { exists } from '../files.js';
-import type { KeyHistory } from '../signing/key-history.js';
-import { PrivateKeys } from '../signing/private-keys.js';
+import type { KeyHistory } from '../transparency/key-history.js';
+import { PrivateKeys } from '../transparency/private-keys.js';
 import {
   copiedAccessLog,
   checkpointDirectory,

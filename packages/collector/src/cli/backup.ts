@@ -14,11 +14,11 @@ import {
 import type { Config } from '../config.js';
 import { counted } from '../counted.js';
 import { exists } from '../files.js';
-import { writeBackupNote } from '../publishing/backup-note.js';
-import { SigningKeyFault } from '../signing/signing-key-fault.js';
 import { LogDiffers } from '../store/log-copy.js';
 import { DirectoryInUse, lockDirectory } from '../store/open.js';
 import { StoreDamaged } from '../store/store.js';
+import { SigningKeyFault } from '../transparency/private-keys.js';
+import { writeBackupNote } from '../transparency/state-files.js';
 import { systemCode } from '../system-code.js';
 import { backedUpLog } from './backup-source.js';
 import { addConfigOptions, configOf } from './config-options.js';

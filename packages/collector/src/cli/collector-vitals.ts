@@ -16,11 +16,14 @@ import type {
   VerifyState,
   Vitals,
 } from '../management/vitals.js';
-import { readBackupNote } from '../publishing/backup-note.js';
-import { readCheckpointTrouble, type CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
-import { checkpointOf } from '../publishing/log-view.js';
-import type { Publisher, SinkView } from '../publishing/publisher.js';
-import { readVerifyResult } from '../publishing/verify-result.js';
+import {
+  type CheckpointTroubleState,
+  readBackupNote,
+  readCheckpointTrouble,
+  readVerifyResult,
+} from '../transparency/state-files.js';
+import { checkpointOf } from '../transparency/log-view.js';
+import type { Publisher, SinkView } from '../transparency/publisher.js';
 import { exposureOf } from '../store/open.js';
 import type { Follower } from './follower.js';
 import { isCopied, isGone, liesElsewhere, type KeyPlace } from './key-escrow.js';

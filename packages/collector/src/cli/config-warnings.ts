@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { ConfigFault, Reading } from '../config.js';
 import { isLoopback } from '../loopback.js';
-import { parseSinks, SinkSpecInvalid, type SinkSpec } from '../publishing/sink.js';
+import { parseSinks, SinkSpecInvalid, type SinkSpec } from '../transparency/sink.js';
 import { exposureOf } from '../store/open.js';
 import type { FoundProvisions } from './provisions.js';
 

@@ -2,11 +2,9 @@
 import fs from 'node:fs';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
-import { readCopiedKey } from '../publishing/copied-key.js';
-import { StateFileDamaged } from '../publishing/state-file.js';
-import { readHistory, type KeyHistory } from '../signing/key-history.js';
-import { PrivateKeys } from '../signing/private-keys.js';
-import { SigningKeyFault } from '../signing/signing-key-fault.js';
+import { StateFileDamaged, readCopiedKey } from '../transparency/state-files.js';
+import { readHistory, type KeyHistory } from '../transparency/key-history.js';
+import { PrivateKeys, SigningKeyFault } from '../transparency/private-keys.js';
 import { typed } from './typed.js';
 
 export type KeyPlace = Pick<Config, 'dataDir' | 'signingKeys' | 'signingCommand'>;

@@ -3,7 +3,7 @@ import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { LedgerCounters } from '../ledger/ledger-counters.js';
 import { Ledger, type LedgerState } from '../ledger/ledger.js';
 import { RingReader, type RingMemory } from '../ledger/ring.js';
-import type { CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
+import type { CheckpointTroubleState } from '../transparency/state-files.js';
 import type { IdIndexStats, Opened } from '../store/open.js';
 import {
   openLedger,

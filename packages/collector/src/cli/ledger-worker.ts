@@ -2,7 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { Ingest } from '../ingest/ingest.js';
-import type { CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
+import type { CheckpointTroubleState } from '../transparency/state-files.js';
 import type { IdIndexStats, Opened } from '../store/open.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import type { LedgerThreadData, LedgerThreadMessage, LedgerThreadRequest } from './ledger-thread.js';

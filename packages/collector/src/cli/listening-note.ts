@@ -1,6 +1,6 @@
 /** `checkpoints/listening.json`: where the collector that holds a data directory listens, for commands on its host. */
 import { exists } from '../files.js';
-import { isLine, StateFile } from '../publishing/state-file.js';
+import { isLine, StateFile } from '../transparency/state-files.js';
 import { isLocked } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import { callable, type Listening } from './first-event.js';

@@ -10,8 +10,8 @@ import {
   type NoteSignature,
 } from '@clinical-events/protocol/verify';
 import { rotationMissing, unknownSigner, verifyNote } from '../integrity/note-signing.js';
-import { readHistory, type KeyHistory } from '../signing/key-history.js';
-import { SigningKeyFault } from '../signing/signing-key-fault.js';
+import { readHistory, type KeyHistory } from '../transparency/key-history.js';
+import { SigningKeyFault } from '../transparency/private-keys.js';
 import { checkpointDirectory } from '../store/open.js';
 import type { TreeReader } from '../store/tree-store.js';
 import { CommandFailure, EXIT } from './exit-codes.js';

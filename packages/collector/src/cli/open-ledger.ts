@@ -7,10 +7,10 @@ import type { CheckpointSigner } from '../integrity/signer.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../ledger/access-log-heads.js';
 import { Sequencer } from '../ledger/sequencer.js';
 import { CheckpointContradicted } from '../ledger/signed-tree.js';
-import { CheckpointTrouble, type CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
-import { CommandSigner, SigningCommandUnfit } from '../signing/command-signer.js';
-import { SigningKeys } from '../signing/key-directory.js';
-import { SigningKeyFault } from '../signing/signing-key-fault.js';
+import { CheckpointTrouble, type CheckpointTroubleState } from '../transparency/state-files.js';
+import { CommandSigner, SigningCommandUnfit } from '../transparency/command-signer.js';
+import { SigningKeys } from '../transparency/signing-keys.js';
+import { SigningKeyFault } from '../transparency/private-keys.js';
 import {
   DirectoryInUse,
   type DirectoryLock,

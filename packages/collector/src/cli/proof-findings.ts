@@ -6,13 +6,15 @@ import { counted } from '../counted.js';
 import { exists } from '../files.js';
 import { rootAt, TilesIncomplete } from '../integrity/merkle.js';
 import type { NoteKey } from '../integrity/note-signing.js';
-import { readCheckpointTrouble } from '../publishing/checkpoint-trouble.js';
-import { describe, readSinkStates } from '../publishing/sink-state.js';
-import { StateFileDamaged } from '../publishing/state-file.js';
-import { programFault } from '../signing/command-signer.js';
-import { readHistory, type KeyHistory } from '../signing/key-history.js';
-import { PrivateKeys } from '../signing/private-keys.js';
-import { SigningKeyFault } from '../signing/signing-key-fault.js';
+import {
+  StateFileDamaged,
+  describe,
+  readCheckpointTrouble,
+  readSinkStates,
+} from '../transparency/state-files.js';
+import { programFault } from '../transparency/command-signer.js';
+import { readHistory, type KeyHistory } from '../transparency/key-history.js';
+import { PrivateKeys, SigningKeyFault } from '../transparency/private-keys.js';
 import { type Finding, openStore } from '../store/open.js';
 import { cursorAt } from '../store/event-log.js';
 import type { TreeReader } from '../store/tree-store.js';

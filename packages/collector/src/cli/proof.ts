@@ -3,7 +3,7 @@ import path from 'node:path';
 import { Command } from 'commander';
 import { inQuotes, ownCommand, type Config } from '../config.js';
 import { exists } from '../files.js';
-import { createDurably } from '../signing/durable-file.js';
+import { createDurably } from '../transparency/private-keys.js';
 import { systemCode } from '../system-code.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { idFrom, organisationFrom } from './event-arguments.js';

@@ -9,7 +9,7 @@ import { CredentialsUnusable, readCredentials } from '../ingest/credentials.js';
 import type { TlsOptions } from '../ingest/tls.js';
 import { ProxiesInvalid, TrustedProxies } from '../ingest/trusted-proxies.js';
 import { OperatorToken, OperatorTokenUnfit } from '../management/operator-token.js';
-import { parseSinks, type SinkSpec, SinkSpecInvalid } from '../publishing/sink.js';
+import { parseSinks, type SinkSpec, SinkSpecInvalid } from '../transparency/sink.js';
 
 export interface Provisions {
   /** Undefined for plain HTTP. */

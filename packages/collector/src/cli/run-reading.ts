@@ -2,8 +2,12 @@
  * A reading of records from the catalogue, for `records` and `report`: noted in the access log, and ended by a signal.
  */
 import type { ClinicalRecord } from '@clinical-events/protocol';
-import type { Catalogue, PlacedRecord, RecordSelection } from '../catalogue/catalogue.js';
-import { unpackEntries } from '../catalogue/catalogue.js';
+import {
+  type Catalogue,
+  type PlacedRecord,
+  type RecordSelection,
+  unpackEntries,
+} from '../catalogue/catalogue.js';
 import type { RunLinks } from '../records/record-metadata.js';
 import { outsideParents, recordsOf, windowsOf } from '../records/record-windows.js';
 import type { RunEvent } from '../records/run-event.js';

@@ -5,9 +5,9 @@
 import { statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { Config } from '../config.js';
-import { programFault } from '../signing/command-signer.js';
-import { checkOrigin, hasHistory, readHistory } from '../signing/key-history.js';
-import { PrivateKeys } from '../signing/private-keys.js';
+import { programFault } from '../transparency/command-signer.js';
+import { checkOrigin, hasHistory, readHistory } from '../transparency/key-history.js';
+import { PrivateKeys } from '../transparency/private-keys.js';
 
 /** An option's name, and why it cannot be. */
 export interface StartFault {

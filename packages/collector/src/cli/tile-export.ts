@@ -15,7 +15,7 @@ import { GrowingTree } from '../integrity/growing-tree.js';
 import { completeHashes, HASH_BYTES, rootAt, TILE_HASHES, TilesIncomplete } from '../integrity/merkle.js';
 import { verifyNote } from '../integrity/note-signing.js';
 import { tilePath, tilesOf, type Tile } from '../integrity/tile-path.js';
-import type { KeyHistory } from '../signing/key-history.js';
+import type { KeyHistory } from '../transparency/key-history.js';
 import { openStore } from '../store/open.js';
 import { cursorAt } from '../store/event-log.js';
 import { StoreDamaged, type StoredEntry } from '../store/store.js';

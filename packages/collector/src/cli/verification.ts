@@ -9,9 +9,9 @@
 import { counted } from '../counted.js';
 import type { AuditOptions, VerifyFinding } from '../store/log-audit.js';
 import { LogAudit, openStore } from '../store/open.js';
-import { readSinkStates } from '../publishing/sink-state.js';
+import { readSinkStates } from '../transparency/state-files.js';
 import { rotationMissing, unknownSigner } from '../integrity/note-signing.js';
-import { readHistory } from '../signing/key-history.js';
+import { readHistory } from '../transparency/key-history.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory } from './given-checkpoints.js';
 import { checkRegular, PROOF_DIRECTORIES } from './regular-files.js';

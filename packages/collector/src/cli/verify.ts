@@ -6,7 +6,7 @@ import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { counted } from '../counted.js';
 import { exists, nodeFiles } from '../files.js';
-import { writeVerifyResult } from '../publishing/verify-result.js';
+import { writeVerifyResult } from '../transparency/state-files.js';
 import { checkpointDirectory } from '../store/open.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { addConfigOptions, configOf } from './config-options.js';

@@ -3,8 +3,8 @@ import type { KeyUse } from '../access/key-ring.js';
 import type { IngestCounters } from '../ingest/ingest-counters.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
 import type { LedgerCounts } from '../ledger/ledger-counters.js';
-import type { CheckpointTroubleState } from '../publishing/checkpoint-trouble.js';
-import type { SinkView } from '../publishing/publisher.js';
+import type { CheckpointTroubleState } from '../transparency/state-files.js';
+import type { SinkView } from '../transparency/publisher.js';
 
 /** `starting`: the ledger is being opened. `running`: events are taken. `stopping`: no new ones are. */
 export type Phase = 'starting' | 'running' | 'stopping';

@@ -7,7 +7,7 @@
 import { counted } from '../counted.js';
 import type { KeyUse } from '../access/key-ring.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
-import type { SinkView } from '../publishing/publisher.js';
+import type { SinkView } from '../transparency/publisher.js';
 import { isInUse, isUsable } from './shown-keys.js';
 import type { ClockStep } from './watch.js';
 import type { BackupState, CertificateState, CheckpointState, DiskSpace, VerifyState } from './vitals.js';

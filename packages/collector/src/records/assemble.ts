@@ -21,9 +21,8 @@ import { utcText } from './instant.js';
 import { parentageOf, type Parentage } from './parentage.js';
 import { metadataOf, UNLINKED, type RunLinks, type RunMetadata } from './record-metadata.js';
 import { extraOf, recordedEventOf } from './recorded-event.js';
-import type { EventBody } from './event-body.js';
+import { type EventBody, type Sent, sentIn } from './event-body.js';
 import type { RunEvent } from './run-event.js';
-import { sentIn, type Sent } from './event-body.js';
 
 /** What a record is, before it is written out: what a format with columns takes. */
 export interface AssembledRun<Body extends EventBody = EventBody> {

@@ -64,7 +64,7 @@ function endAt(number: number, isDone: boolean): () => number {
       const result = isDone && calls === number ? real(...args) : undefined;
       return result instanceof Promise ? result.then(fail) : fail();
     };
-    vi.spyOn(nodeFiles, name).mockImplementation(ending as Files[typeof name]);
+    vi.spyOn(nodeFiles, name).mockImplementation(ending);
   }
   return () => calls;
 }

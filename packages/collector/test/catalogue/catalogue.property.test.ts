@@ -2,8 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import type { OddEvent } from '../records/odd-log.js';
-import { stored } from '../records/odd-log.js';
+import { type OddEvent, stored } from '../records/odd-log.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';
 import {

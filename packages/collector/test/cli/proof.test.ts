@@ -5,7 +5,7 @@ import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { formatNote, parseNote } from '@clinical-events/protocol/verify';
 import { proveEvent } from '../../src/cli/event-proof.js';
-import { SigningKeys } from '../../src/signing/key-directory.js';
+import { SigningKeys } from '../../src/transparency/signing-keys.js';
 import {
   createKey,
   outcomeEvent,

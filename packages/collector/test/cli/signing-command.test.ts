@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { noteKey, verifierKeyOf } from '../../src/integrity/note-signing.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import { createKey, outcomeEvent, run, start } from '../running/collector-process.js';
-import { ScratchProgram } from '../signing/scratch-program.js';
+import { ScratchProgram } from '../transparency/scratch-program.js';
 import { fillSigned, ORIGIN } from './signed-directory.js';
 
 /** A collector that is expected not to start. */

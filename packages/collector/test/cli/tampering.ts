@@ -5,7 +5,7 @@ import { crc32 } from 'node:zlib';
 import { formatCheckpoint } from '@clinical-events/protocol/verify';
 import { GrowingTree } from '../../src/integrity/growing-tree.js';
 import { HASH_BYTES, leafHash } from '../../src/integrity/merkle.js';
-import { SigningKeys } from '../../src/signing/key-directory.js';
+import { SigningKeys } from '../../src/transparency/signing-keys.js';
 import { decodeFrame } from '../../src/store/embedded/frame.js';
 import { SEGMENT_HEADER_BYTES } from '../../src/store/embedded/segment.js';
 import { segmentPaths } from '../store/embedded/filled-directory.js';

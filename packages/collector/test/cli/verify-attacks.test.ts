@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { verifyLog } from '../../src/cli/verification.js';
 import type { VerifyFinding } from '../../src/store/log-audit.js';
-import { writeSinkStates } from '../../src/publishing/sink-state.js';
+import { writeSinkStates } from '../../src/transparency/state-files.js';
 import { nodeFiles } from '../../src/files.js';
 import { frameReceivedAt } from '../../src/store/embedded/frame.js';
 import { encodeSegmentHeader, segmentName } from '../../src/store/embedded/segment.js';

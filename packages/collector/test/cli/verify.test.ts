@@ -2,7 +2,7 @@ import { generateKeyPairSync, hash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { SigningKeys } from '../../src/signing/key-directory.js';
+import { SigningKeys } from '../../src/transparency/signing-keys.js';
 import { createKey, run, temporaryDirectory } from '../running/collector-process.js';
 import { contents } from '../running/directory-contents.js';
 import {

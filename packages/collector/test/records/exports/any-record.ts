@@ -2,8 +2,7 @@
  * Records of all sorts for the exports: those of any-run.ts, and such as hostile or careless senders make. Whatever is
  * prose in them, or stands where nobody looks, has {@link PROSE} in it.
  */
-import type { ClinicalRecord, EventKind } from '@clinical-events/protocol';
-import { EVENT_KINDS } from '@clinical-events/protocol';
+import { type ClinicalRecord, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { assembleRecord } from '../../../src/records/assemble.js';
 import type { RunLinks } from '../../../src/records/record-metadata.js';

@@ -1,8 +1,7 @@
 /** The numbers behind the charts: a column a group, a row a number. */
 import { FEEDBACK_WORDS, OUTCOME_WORDS } from '../closed-words.js';
 import { CONFLICT_WORDS, MISSING_WORDS, type GroupNumbers } from '../report-numbers.js';
-import type { NamedGroup } from './group-figures.js';
-import { medianText } from './group-figures.js';
+import { type NamedGroup, medianText } from './group-figures.js';
 import { CALL_ENDINGS } from '../../recorded-call.js';
 import { html, type Html } from './html.js';
 import {

@@ -4,8 +4,7 @@ import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from '
 import { IdIndexError } from './id-index-error.js';
 import { IdIndexReader, withDefaults, type IdIndexReaderOptions } from './id-index-reader.js';
 import { RecentTable } from './recent-table.js';
-import { clearAway, openChain } from './run-directory.js';
-import type { ReadOptions } from './run-directory.js';
+import { type ReadOptions, clearAway, openChain } from './run-directory.js';
 import { Run } from './run.js';
 import type { RunAnswer, RunRequest, RunThreadData } from './run-thread.js';
 

@@ -1,0 +1,241 @@
+/**
+ * The private half of the log's keys: files `<key id>.pem` (PKCS#8 PEM, Ed25519, mode 0600) in a directory that may be
+ * anywhere, away from the data and its back-ups for one.
+ *
+ * A key id (C2SP signed-note) is a hash of public key and origin. So a file tells whether it was made for this log: one
+ * whose name is no key id under this log's origin belongs to another log that shares the directory, and is left alone.
+ */
+import {
+  type KeyObject,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  randomBytes,
+} from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { keyIdText } from '@clinical-events/protocol/verify';
+import { type NoteKey, noteKey, verifierKeyOf } from '../integrity/note-signing.js';
+import { systemCode } from '../system-code.js';
+
+/** With what a crash may leave of its making. */
+const KEY_FILE = /^([0-9a-f]{8})\.pem(\.[0-9a-f]{8}\.tmp)?$/;
+
+/** A key with both halves. */
+export interface SigningKey {
+  readonly key: NoteKey;
+  readonly privateKey: KeyObject;
+}
+
+/** @returns undefined for anything but an Ed25519 key; what the text was must not get into an error. */
+function privateKeyIn(pem: string): KeyObject | undefined {
+  try {
+    const key = createPrivateKey({ key: pem, format: 'pem' });
+    return key.asymmetricKeyType === 'ed25519' ? key : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @returns undefined when it cannot be read, as when it is gone by now or belongs to another user. */
+function textOf(file: string): string | undefined {
+  try {
+    return fs.readFileSync(file, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+export class PrivateKeys {
+  constructor(private readonly directory: string) {}
+
+  /** Where the private key is, or would be. */
+  pathOf(key: NoteKey): string {
+    return path.join(this.directory, `${keyIdText(key.keyId)}.pem`);
+  }
+
+  /**
+   * Makes a key for the log of this name. On return its file is durable.
+   * @param before whose file's owner becomes the owner of the new file.
+   */
+  make(origin: string, before?: NoteKey): SigningKey {
+    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+    const key = noteKey(verifierKeyOf(origin, publicKey));
+    makeDirectory(this.directory);
+    const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
+    createDurably(this.pathOf(key), String(pem), before && this.pathOf(before));
+    return { key, privateKey };
+  }
+
+  /** @throws SigningKeyFault `key-missing`, or `broken` when the file does not hold this very key. */
+  read(key: NoteKey): SigningKey {
+    const file = this.pathOf(key);
+    let pem: string;
+    try {
+      pem = fs.readFileSync(file, 'utf8');
+    } catch (error) {
+      const code = systemCode(error);
+      if (code === 'EISDIR')
+        throw new SigningKeyFault('broken', `${file} is a directory, and must be a file`);
+      if (code !== 'ENOENT') throw error;
+      throw new SigningKeyFault(
+        'key-missing',
+        `${file} is not there: it holds the private key of ${key.vkey}`,
+      );
+    }
+    const privateKey = privateKeyIn(pem);
+    if (privateKey === undefined) {
+      throw new SigningKeyFault('broken', `${file} is not the PKCS#8 PEM of an Ed25519 private key`);
+    }
+    if (!createPublicKey(privateKey).equals(key.publicKey)) {
+      throw new SigningKeyFault('broken', `${file} holds another private key than that of ${key.vkey}`);
+    }
+    return { key, privateKey };
+  }
+
+  /** As OpenSSH does of its keys, but only told: a secret that is mounted for a group can be meant. */
+  exposureOf(key: NoteKey): string | undefined {
+    const file = this.pathOf(key);
+    // The modes that Node tells on Windows are made up from one read-only bit.
+    if (process.platform === 'win32' || (fs.statSync(file).mode & 0o077) === 0) return undefined;
+    return `${file} can be read by other users; whoever has it can sign in the name of this log: chmod 600`;
+  }
+
+  /**
+   * The one private key that is there for the log of this name; that it is there is durable on return.
+   * @returns undefined when there is none, or more than one, none of which can be told from the others.
+   */
+  only(origin: string): SigningKey | undefined {
+    const made = this.#files().flatMap(([file, keyId]): SigningKey[] => {
+      const privateKey = privateKeyIn(textOf(file) ?? '');
+      if (privateKey === undefined) return [];
+      const key = noteKey(verifierKeyOf(origin, createPublicKey(privateKey)));
+      return keyIdText(key.keyId) === keyId && file === this.pathOf(key) ? [{ key, privateKey }] : [];
+    });
+    if (made.length === 1) syncDirectory(this.directory);
+    return made.length === 1 ? made[0] : undefined;
+  }
+
+  /**
+   * Removes the private key, with what a crash may have left beside it. Its bytes are not written over: on a
+   * copy-on-write file system or an SSD that reaches them no more than removing does.
+   * @returns the paths of what was removed; durably gone on return.
+   */
+  destroy(key: NoteKey): string[] {
+    const files = this.#files().filter(([, keyId]) => keyId === keyIdText(key.keyId));
+    for (const [file] of files) fs.rmSync(file, { force: true });
+    if (files.length > 0) syncDirectory(this.directory);
+    return files.map(([file]) => file);
+  }
+
+  /** Whether the directory is there: where it is not, no key was ever in it. */
+  isThere(): boolean {
+    return fs.statSync(this.directory, { throwIfNoEntry: false }) !== undefined;
+  }
+
+  #files(): [path: string, keyId: string][] {
+    if (!this.isThere()) return [];
+    return fs.readdirSync(this.directory).flatMap((name): [string, string][] => {
+      const keyId = KEY_FILE.exec(name)?.[1];
+      return keyId === undefined ? [] : [[path.join(this.directory, name), keyId]];
+    });
+  }
+}
+
+/** Why the keys of the log cannot be used, or not be changed. */
+
+/**
+ * `no-log`: nothing was ever signed here. `key-missing`: a private key is not where it should be. `broken`: what is
+ * there contradicts itself. `overlapping`: the overlap of an earlier rotation lasts. `overtaken`: another rotation came
+ * first. In the last two nothing was changed.
+ */
+export type SigningKeyFaultReason = 'no-log' | 'key-missing' | 'broken' | 'overlapping' | 'overtaken';
+
+/**
+ * The message is for the operator: one line that names the file, and never holds anything of a private key. There is no
+ * cause, which would say the same once more.
+ */
+export class SigningKeyFault extends Error {
+  override name = 'SigningKeyFault';
+  constructor(
+    readonly reason: SigningKeyFaultReason,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** Files that are whole or not there, and never take the place of another: keys and the notes that hand them on. */
+
+/** On return the names in the directory are on stable storage. Windows cannot flush one, and need not. */
+export function syncDirectory(directory: string): void {
+  if (process.platform === 'win32') return;
+  const fd = fs.openSync(directory, 'r');
+  try {
+    fs.fsyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+/**
+ * Gives what root makes to the owner of `model`: a key that was rotated with sudo has to be read by a collector that
+ * runs as somebody else. Where the system does not let root do that, it stays root's. By descriptor, because who owns
+ * the directory could put a link in the place of the name.
+ */
+function handOver(fd: number, model: string | undefined): void {
+  if (model === undefined || process.getuid?.() !== 0) return;
+  const { uid, gid } = fs.statSync(model);
+  try {
+    if (uid !== 0) fs.fchownSync(fd, uid, gid);
+  } catch {
+    // A user namespace without that user, or a network file system that knows no root.
+  }
+}
+
+/**
+ * On return the directory exists, and the names of all that had to be made are on stable storage.
+ * @param model whose owner becomes the owner of what is made.
+ */
+export function makeDirectory(directory: string, model?: string): void {
+  const missing: string[] = [];
+  for (let at = path.resolve(directory); !fs.existsSync(at); at = path.dirname(at)) missing.unshift(at);
+  for (const each of missing) {
+    // Another process may come first.
+    fs.mkdirSync(each, { recursive: true, mode: 0o700 });
+    if (process.platform === 'win32') continue;
+    const fd = fs.openSync(each, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW);
+    try {
+      handOver(fd, model);
+    } finally {
+      fs.closeSync(fd);
+    }
+    syncDirectory(path.dirname(each));
+  }
+}
+
+/**
+ * Makes a file for its owner alone. On return it is durable. A link and not a rename, which would silently take the
+ * place of a file of that name: of several processes that make the same file at once, one does.
+ *
+ * A crash may leave `<file>.<random>.tmp` behind.
+ * @param model whose owner becomes the owner of the file.
+ * @throws the system's error: EEXIST means that nothing was changed; after any other the file may be there.
+ */
+export function createDurably(file: string, content: string, model?: string): void {
+  const draft = `${file}.${randomBytes(4).toString('hex')}.tmp`;
+  const fd = fs.openSync(draft, 'wx', 0o600);
+  try {
+    try {
+      fs.writeFileSync(fd, content);
+      handOver(fd, model);
+      fs.fsyncSync(fd);
+    } finally {
+      fs.closeSync(fd);
+    }
+    fs.linkSync(draft, file);
+  } finally {
+    fs.rmSync(draft, { force: true });
+  }
+  syncDirectory(path.dirname(file));
+}
