@@ -5,7 +5,7 @@ import { afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { backUp, checkpointThere } from '../../src/backup/backup.js';
 import { backedUpLog } from '../../src/cli/backup-source.js';
 import { verifyLog } from '../../src/cli/verification.js';
-import { nodeFiles, type Files } from '../../src/files.js';
+import { nodeFiles } from '../../src/files.js';
 import { fillSigned, loggedEvent } from '../cli/signed-directory.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 
