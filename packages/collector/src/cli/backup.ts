@@ -202,6 +202,11 @@ function isOnOneDisk({ directory, config }: Job): boolean {
   return fs.statSync(directory).dev === fs.statSync(path.join(config.dataDir, 'ledger')).dev;
 }
 
+/** Keys that an earlier run was asked for stay there. */
+function holdsKeys({ directory }: Job): boolean {
+  return fs.existsSync(path.join(directory, 'signing-keys'));
+}
+
 /** For scripts; the names are a promise. */
 function asJson(job: Job, { state, bytes, segmentsCopied, segmentsThere, accessLogKept }: Round): string {
   const { origin, at: time, events, entries, signed_entries, last_received_at } = state;
@@ -211,7 +216,7 @@ function asJson(job: Job, { state, bytes, segmentsCopied, segmentsThere, accessL
     segments_copied: segmentsCopied,
     segments_there: segmentsThere,
     bytes_written: bytes,
-    signing_keys: job.options.withSigningKeys === true,
+    signing_keys: holdsKeys(job),
     access_log_begun_anew: accessLogKept !== undefined,
     same_file_system: isOnOneDisk(job),
   };
@@ -225,7 +230,7 @@ function report(job: Job, done: Round): string {
   if (job.options.follow) return `${state.at ?? ''} ${held}; ${inBinary(bytes)} copied\n`;
   const lines = [
     `${job.directory} holds ${held}. ${inBinary(bytes)} of the log copied now.`,
-    job.options.withSigningKeys
+    holdsKeys(job)
       ? 'It holds the private signing keys: whoever can read it can sign in the name of this log.'
       : 'The private signing keys are not in it: a restored log goes on only with them, so keep a copy elsewhere, or ' +
         'give --with-signing-keys.',
