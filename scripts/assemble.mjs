@@ -3,8 +3,9 @@
 //   npm ci && npm run build
 //   node scripts/assemble.mjs <directory>
 //
-// The packages as npm would publish them, and what they need to run as the lock file says, with the documents and what
-// an installation is made of (deploy/). No package's install script is run: none of them needs one.
+// The packages as npm would publish them, and what they need to run as the lock file says (not what the root needs to
+// build them), with the documents and what an installation is made of (deploy/). No package's install script is run:
+// none of them needs one.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -41,6 +42,14 @@ for (const workspace of workspaces) {
 }
 // A link to it in PATH is the command `collector`.
 chmodSync(path.join(target, 'packages/collector/dist/cli/main.js'), 0o755);
-const npm = ['ci', '--omit=dev', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'];
+const npm = [
+  'ci',
+  '--workspaces',
+  '--omit=dev',
+  '--ignore-scripts',
+  '--prefer-offline',
+  '--no-audit',
+  '--no-fund',
+];
 const { status } = spawnSync('npm', npm, { cwd: target, stdio: ['ignore', 2, 2] });
 process.exit(status ?? 1);
