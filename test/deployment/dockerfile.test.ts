@@ -43,11 +43,11 @@ describe('[R-844] the image', () => {
   });
 
   test('is built and runs on the Node that the tests run on, by its version', () => {
-    const { devDependencies } = JSON.parse(textOf('package.json')) as {
-      devDependencies: Record<string, string>;
+    const { dependencies } = JSON.parse(textOf('package.json')) as {
+      dependencies: Record<string, string>;
     };
     const [arg] = dockerfile.getInitialARGs();
-    expect(arg?.getProperty()?.getValue()).toBe(`node:${devDependencies['node']}-bookworm-slim`);
+    expect(arg?.getProperty()?.getValue()).toBe(`node:${dependencies['node']}-bookworm-slim`);
     const images = dockerfile.getFROMs().map((from) => from.getImage());
     expect(images).toEqual(['${NODE_IMAGE}', '${NODE_IMAGE}']);
   });
