@@ -2,8 +2,7 @@
 // Anything that is not a door listed here fails the build. Below them, those of the client.
 const room = (name) => `^packages/collector/src/${name}/`;
 // What every room may ask; they import nothing but each other.
-const ASKED_BY_ALL_ROOMS =
-  '^packages/collector/src/(appended-line|counted|files|system-code|unwritten-database)\\.ts$';
+const ASKED_BY_ALL_ROOMS = '^packages/collector/src/(files|quantity|system-code|unwritten-database)\\.ts$';
 // `store` stands for the contracts of a store, never for a driver.
 const only = (from, to) => ({
   name: `${from}-imports-only`,
@@ -68,14 +67,13 @@ module.exports = {
     only('ledger', ['integrity', 'store']),
     only('transparency', ['integrity', 'store']),
     only('ingest', ['ledger', 'access']),
-    only('management', ['access', 'console', 'ingest', 'ledger', 'store', 'transparency']),
-    only('telemetry', ['ingest', 'management']),
+    only('operate', ['access', 'ingest', 'ledger', 'store', 'transparency']),
     {
       name: 'console-imports-nothing',
       severity: 'error',
-      comment: 'console/ runs in a browser too',
-      from: { path: room('console') },
-      to: { pathNot: [room('console')] },
+      comment: 'operate/console/ runs in a browser too',
+      from: { path: room('operate/console') },
+      to: { pathNot: [room('operate/console')] },
     },
     only('importing', ['access', 'integrity', 'ledger', 'store']),
     only('records', ['integrity', 'store']),
@@ -125,19 +123,19 @@ module.exports = {
       to: { path: '^packages/collector/src/store/embedded/' },
     },
     {
-      name: 'only-cli-opens-a-store',
+      name: 'only-commands-open-a-store',
       severity: 'error',
       from: {
         path: '^packages/collector/src/',
-        pathNot: ['^packages/collector/src/(cli/|store/open\\.ts$)'],
+        pathNot: ['^packages/collector/src/(commands/|store/open\\.ts$)'],
       },
       to: { path: '^packages/collector/src/store/open\\.ts$' },
     },
     {
-      name: 'nobody-imports-cli',
+      name: 'nobody-imports-commands',
       severity: 'error',
-      from: { pathNot: room('cli') },
-      to: { path: room('cli') },
+      from: { path: '^packages/collector/src/', pathNot: ['^packages/collector/src/(commands/|main\\.ts$)'] },
+      to: { path: room('commands') },
     },
   ],
   options: {

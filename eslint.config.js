@@ -13,7 +13,7 @@ export default tseslint.config(
       parserOptions: {
         project: [
           'packages/*/tsconfig.json',
-          'packages/collector/src/console/tsconfig.json',
+          'packages/collector/src/operate/console/tsconfig.json',
           'tsconfig.test.json',
         ],
         tsconfigRootDir: import.meta.dirname,

@@ -40,7 +40,7 @@ const config = loadConfig({ 'data-dir': directory }, {});
 const lock = lockDirectory(directory);
 const onTrouble = (what, error) => console.error(`fill: ${what}: ${error}`);
 let signed = signedSize(directory) ?? 0;
-// Put together as the collector does it (cli/ledger-thread.ts).
+// Put together as the collector does it (commands/serve/ledger-thread.ts).
 const store = await EmbeddedStore.open({
   directory,
   segmentBytes: config.segmentBytes,

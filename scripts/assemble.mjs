@@ -41,7 +41,7 @@ for (const workspace of workspaces) {
   for (const file of packed(workspace)) copy(path.join(workspace, file));
 }
 // A link to it in PATH is the command `collector`.
-chmodSync(path.join(target, 'packages/collector/dist/cli/main.js'), 0o755);
+chmodSync(path.join(target, 'packages/collector/dist/main.js'), 0o755);
 const npm = [
   'ci',
   '--workspaces',

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { configTable } from '../packages/collector/dist/config.js';
-import { FAMILIES } from '../packages/collector/dist/management/metrics.js';
+import { FAMILIES } from '../packages/collector/dist/operate/metrics.js';
 import { ERRORS } from '../packages/protocol/dist/index.js';
 
 const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)));

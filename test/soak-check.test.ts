@@ -8,7 +8,7 @@ import { FATE, Fates } from '../bench/soak/fates.mjs';
 import { checkLedger } from '../bench/soak/ledger-check.mjs';
 import { SoakEvents } from '../bench/soak/soak-events.mjs';
 
-const MAIN = path.resolve(import.meta.dirname, '../packages/collector/dist/cli/main.js');
+const MAIN = path.resolve(import.meta.dirname, '../packages/collector/dist/main.js');
 
 test('[R-847] the soak finds what is lost, changed, refused or never sent', async () => {
   const directory = mkdtempSync(path.join(tmpdir(), 'soak-check-'));

@@ -8,7 +8,7 @@ import { CONTAINER_USER, ROOT, textOf } from './repository.js';
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-assembled-'));
 const assembled = path.join(scratch, 'opt');
-const main = path.join(assembled, 'packages/collector/dist/cli/main.js');
+const main = path.join(assembled, 'packages/collector/dist/main.js');
 const root = process.getuid?.() === 0;
 const user = root ? { uid: CONTAINER_USER, gid: CONTAINER_USER } : {};
 /** Nothing of the shell that runs the tests: an image has none of it. */

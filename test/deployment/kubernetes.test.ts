@@ -8,7 +8,7 @@ import type { PodDisruptionBudget } from 'kubernetes-types/policy/v1.js';
 import ts from 'typescript';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { isTokenInClear } from '../../packages/collector/src/cli/management-listener.js';
+import { isTokenInClear } from '../../packages/collector/src/commands/serve/management.js';
 import { configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, yamlOf } from './repository.js';
 
 const DIRECTORY = 'deploy/kubernetes';

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { WARNING_IDS } from '../../packages/collector/src/management/warnings.js';
+import { WARNING_IDS } from '../../packages/collector/src/operate/warnings.js';
 import { measure, type Measured, unknownIn } from './measured.js';
 import { selectorsIn } from './promql.js';
 import { configFrom, ROOT, textOf, yamlOf } from './repository.js';

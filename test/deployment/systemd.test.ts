@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { EXIT } from '../../packages/collector/src/cli/exit-codes.js';
+import { EXIT } from '../../packages/collector/src/commands/exit-codes.js';
 import { readConfig } from '../../packages/collector/src/config.js';
 import { LONGEST_STOP_S, ROOT, textOf } from './repository.js';
 
@@ -50,7 +50,7 @@ describe('[R-844] the systemd unit', () => {
   test('starts the file that is deployed', () => {
     const [, main = ''] = one('ExecStart')?.split(' ') ?? [];
     const within = path.relative('/opt/collector', main);
-    expect(within).toBe('packages/collector/dist/cli/main.js');
+    expect(within).toBe('packages/collector/dist/main.js');
   });
 
   test('keeps the first key out of the journal, and events out of core dumps', () => {

@@ -2,13 +2,13 @@
  * The door to the collector's configuration (config/): every option is declared once, in config/options.ts, and nothing
  * else reads the environment.
  */
-export { ConfigError, type ConfigFault } from './config/config-error.js';
+export { ConfigError, type ConfigFault } from './config/reading.js';
 export type { CommandName } from './config/option.js';
 export type { Config } from './config/options.js';
-export { inQuotes, ownCommand } from './config/own-command.js';
+export { inQuotes, ownCommand } from './config/environment.js';
 export { loadConfig, readConfig, type Reading } from './config/reading.js';
 export { configTable, optionsOf } from './config/reference.js';
-export { reloaded } from './config/reloaded.js';
+export { reloaded } from './config/reference.js';
 export {
   journalStream,
   openTelemetryVariables,
@@ -16,4 +16,4 @@ export {
   showsStacks,
   sudoUser,
   type ServiceManagement,
-} from './config/surroundings.js';
+} from './config/environment.js';

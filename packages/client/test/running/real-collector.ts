@@ -6,7 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { onTestFinished } from 'vitest';
 
-const MAIN = path.resolve(import.meta.dirname, '../../../collector/dist/cli/main.js');
+const MAIN = path.resolve(import.meta.dirname, '../../../collector/dist/main.js');
 /** It needs Node.js 24; the client's tests may run on 20. */
 const NODE = path.resolve(import.meta.dirname, '../../../../node_modules/.bin/node');
 const run = promisify(execFile);

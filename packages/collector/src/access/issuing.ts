@@ -1,8 +1,8 @@
 /** Issuing, rotating and revoking API keys. The text of a key exists only in what these functions return. */
 import type { Profile } from '@clinical-events/protocol';
-import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/key-store.js';
-import { certificateName } from './certificate-name.js';
-import { hashKeyText, newKeyId, newKeyText } from './key-text.js';
+import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract.js';
+import { certificateName } from './principal.js';
+import { hashKeyText, newKeyId, newKeyText } from './key-ring.js';
 
 const ORGANISATION = /^[A-Za-z0-9._-]{1,64}$/;
 /** The organisation that a first key belongs to. */

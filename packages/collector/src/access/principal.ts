@@ -1,7 +1,89 @@
 /** Who sends a request, as far as the key proves it, and what that key lets it do. */
 import { EVENT_KINDS, type EventKind, type Profile } from '@clinical-events/protocol';
-import type { ApiKey, Permissions } from '../store/key-store.js';
-import { TokenBucket } from './token-bucket.js';
+import type { ApiKey, Permissions, RateLimit } from '../store/contract.js';
+
+/* Rate limits as an operator writes them: `100/s`, or `100/s:500` with a burst of 500 events. */
+
+const RATE_LIMIT = /^(\d{1,7}(?:\.\d{1,3})?)\/s(?::(\d{1,7}))?$/;
+
+/**
+ * @returns the limit, or undefined when the text is none. Without a burst, the bucket holds one second's events.
+ */
+export function parseRateLimit(text: string): RateLimit | undefined {
+  const [, rate, burst] = RATE_LIMIT.exec(text) ?? [];
+  if (rate === undefined) return undefined;
+  const perSecond = Number(rate);
+  const limit = { perSecond, burst: burst === undefined ? Math.max(1, Math.ceil(perSecond)) : Number(burst) };
+  return limit.perSecond > 0 && limit.burst >= 1 ? limit : undefined;
+}
+
+/** The text that {@link parseRateLimit} reads back as the same limit. */
+export function formatRateLimit({ perSecond, burst }: RateLimit): string {
+  return `${perSecond}/s:${burst}`;
+}
+
+/*
+ * The name in a client certificate that a key may be bound to, as an operator writes it: `dns:app.ward-7.example` or
+ * `uri:spiffe://hospital.example/triage`.
+ *
+ * A subject alternative name and not a fingerprint, because a renewed certificate has another fingerprint and the same
+ * names; and not the subject, which can be spelt in several ways.
+ */
+
+/** A host name of letters, digits, hyphens and underscores (RFC 952 and what is in use); a wildcard is none. */
+const DNS = /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
+/** A scheme and visible ASCII characters behind it (RFC 3986); compared as it stands. */
+const URI = /^[A-Za-z][A-Za-z0-9+.-]*:[!-~]+$/;
+const MAX_URI_LENGTH = 2048;
+
+/** @returns the one spelling in which such a name is stored and compared, or undefined when the text is none. */
+export function certificateName(text: string): string | undefined {
+  const colon = text.indexOf(':');
+  const [type, value] = [text.slice(0, colon), text.slice(colon + 1)];
+  if (type === 'dns') return DNS.test(value.toLowerCase()) ? `dns:${value.toLowerCase()}` : undefined;
+  return type === 'uri' && value.length <= MAX_URI_LENGTH && URI.test(value) ? text : undefined;
+}
+
+/* How many events a key may send: a bucket of tokens that fills at a steady rate, one token an event. */
+
+/**
+ * The bucket of one key in one ingest thread: N threads or collectors let through N times the rate. An exact common
+ * limit would cost a round trip between threads for each event, and its purpose is to contain a sender that has run
+ * wild, not to bill one.
+ */
+export class TokenBucket {
+  readonly #perMs: number;
+  readonly #burst: number;
+  #tokens: number;
+  #lastMs: number | undefined;
+  /** How often there was none to take. */
+  refused = 0;
+
+  /** A full bucket. */
+  constructor(limit: RateLimit) {
+    this.#perMs = limit.perSecond / 1000;
+    this.#burst = limit.burst;
+    this.#tokens = limit.burst;
+  }
+
+  /**
+   * Takes a token if there is one.
+   * @param nowMs a monotonic clock such as `performance.now()`. Should it go back all the same, nothing is
+   *   refilled for it, and refilling goes on from the new time instead of waiting for the old one to come again.
+   * @returns 0 when a token was taken, else in how many whole seconds (at least 1) one will be there.
+   */
+  take(nowMs: number): number {
+    const passed = nowMs - (this.#lastMs ?? nowMs);
+    this.#lastMs = nowMs;
+    if (passed > 0) this.#tokens = Math.min(this.#burst, this.#tokens + passed * this.#perMs);
+    if (this.#tokens >= 1) {
+      this.#tokens -= 1;
+      return 0;
+    }
+    this.refused++;
+    return Math.max(1, Math.ceil((1 - this.#tokens) / this.#perMs / 1000));
+  }
+}
 
 const BITS = Object.fromEntries(EVENT_KINDS.map((kind, place) => [kind, 1 << place])) as Record<
   EventKind,

@@ -6,11 +6,11 @@
  * A record without a run awaits at most one event: the parent of the one that it is known by. When that comes the two
  * records are merged, the smaller into the larger, so that a chain of any length in any order takes n log n steps.
  */
-import { CatalogueDamaged } from './catalogue-faults.js';
-import { type EventLog, ID_BYTES } from '../store/event-log.js';
-import type { LogBatch } from './log-batch.js';
+import { CatalogueDamaged } from './packing.js';
+import { type EventLog, ID_BYTES } from '../store/contract.js';
+import type { LogBatch } from './packed-entries.js';
 import type { FoundRow, Tables } from './tables.js';
-import { isNoId } from '../store/uuid-text.js';
+import { isNoId } from '../store/text.js';
 
 /** A record that a batch has to do with. */
 export interface TouchedRecord {

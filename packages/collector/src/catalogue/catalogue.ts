@@ -4,21 +4,33 @@
  */
 import path from 'node:path';
 import type { SQLInputValue, StatementSync } from 'node:sqlite';
-import { CatalogueBusy, CatalogueDamaged, CatalogueFault } from './catalogue-faults.js';
-import { CatalogueFile, faultOf, isBusy, removeFile, UNFINISHED } from './catalogue-file.js';
-import { BEGINNING, type Cursor, type EventLog } from '../store/event-log.js';
-import { countedPages, type CountedRecord, type CountedRows } from './counted-records.js';
-import { holderOf, noteHolder } from './lock-holder.js';
+import { CatalogueBusy, CatalogueDamaged, CatalogueFault, PackedReader } from './packing.js';
+import {
+  CatalogueFile,
+  faultOf,
+  isBusy,
+  removeFile,
+  UNFINISHED,
+  holderOf,
+  noteHolder,
+} from './catalogue-file.js';
+import { BEGINNING, type Cursor, type EventLog } from '../store/contract.js';
+import {
+  countedPages,
+  type CountedRecord,
+  type CountedRows,
+  recordPages,
+  type RecordSelection,
+  queryOf,
+  type FeedbackAsked,
+  type RunFilter,
+} from './questions.js';
 import { eachEntry, logBytesIn, unpackEntries, type EventEntry } from './packed-entries.js';
-import { unpackSummary } from './packed-summary.js';
-import { PackedReader } from './packing.js';
-import { recordPages, type RecordSelection } from './record-pages.js';
-import { queryOf, type FeedbackAsked, type RunFilter } from './run-filter.js';
+import { unpackSummary, tallyOf, type Tally } from './packed-summary.js';
 import { beganBySender, type RunSummary } from './run-summary.js';
-import { tallyOf, type Tally } from './tally.js';
 import { listing, Tables, type Row } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
-import { isNoId, uuidBytes, uuidText } from '../store/uuid-text.js';
+import { isNoId, uuidBytes, uuidText } from '../store/text.js';
 
 export { beganBySender, CatalogueBusy, CatalogueDamaged, CatalogueFault, logBytesIn, unpackEntries };
 export type {

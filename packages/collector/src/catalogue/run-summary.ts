@@ -2,7 +2,7 @@
 import { EVENT_KINDS, type Completeness, type EventKind, type RecordedCall } from '@clinical-events/protocol';
 import type { AssembledRun } from '../records/assemble.js';
 import type { TimedEvent } from '../records/canonical-order.js';
-import { memberIn, sentIn } from '../records/event-body.js';
+import { memberIn, sentIn } from '../records/run-event.js';
 import { modelVersionOf, NAMES, stringOf, textOf } from '../records/exports/record-columns.js';
 import { epochMilliseconds } from '../records/instant.js';
 import { MemberName } from '../records/json-scan.js';
@@ -13,8 +13,9 @@ import {
   outcomeWord,
   type FeedbackWord,
   type OutcomeWord,
-} from '../records/report/closed-words.js';
-import type { ConflictWord, Missing } from '../records/report/run-tally.js';
+  type ConflictWord,
+  type Missing,
+} from '../records/report/run-tally.js';
 
 /** A time by either clock, in milliseconds since 1970. Where a payload cannot be read, both are the collector's. */
 export interface Moment {

@@ -2,14 +2,18 @@
  * Settling: rows whose summary is not of all their events get one that is. Each run is read again whole, so a run that
  * grows is settled once an update has come to the end of the log, however many batches it has grown in.
  */
-import { BASE_FIELDS, memberIn, sentIn, type EventBody } from '../records/event-body.js';
+import {
+  BASE_FIELDS,
+  memberIn,
+  sentIn,
+  type EventBody,
+  type RunEvent,
+  ScanningReader,
+} from '../records/run-event.js';
 import { MemberName } from '../records/json-scan.js';
-import type { RunEvent } from '../records/run-event.js';
-import { ScanningReader } from '../records/scanning-reader.js';
-import { Circles } from './circles.js';
-import type { EventLog } from '../store/event-log.js';
+import { Circles, COMPARED, Rows, type Located, type SummedRecord } from './rows.js';
+import type { EventLog } from '../store/contract.js';
 import { unpackEntries, type EventEntry } from './packed-entries.js';
-import { COMPARED, Rows, type Located, type SummedRecord } from './rows.js';
 import type { Row, Tables } from './tables.js';
 
 /** Rows that are read together. */

@@ -1,8 +1,8 @@
 /** The statements of an update, and what it keeps in memory of the tables between them. */
 import type { SQLInputValue, StatementSync } from 'node:sqlite';
 import type { Sql } from './catalogue-file.js';
-import { hashOf } from './log-batch.js';
-import { TallyChanges } from './tally.js';
+import { hashOf } from './packed-entries.js';
+import { TallyChanges } from './packed-summary.js';
 
 /** A row as an update finds it. */
 export interface FoundRow {

@@ -4,18 +4,16 @@
  * settled at the end (settling.ts). Rows and cursor are written in one transaction, so that a crash leaves an older whole
  * state, and so that several processes can take turns: each begins where the cursor is once it has the lock.
  */
-import { ScanningReader } from '../records/scanning-reader.js';
+import { ScanningReader } from '../records/run-event.js';
 import { BatchRecords, type TouchedRecord } from './batch-records.js';
 import { clear, SCATTERED } from './catalogue-file.js';
-import { Circles } from './circles.js';
-import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../store/event-log.js';
-import { LogBatch } from './log-batch.js';
-import { packEntries } from './packed-entries.js';
+import { Circles, Rows, sentAtIn, type SummedRecord } from './rows.js';
+import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../store/contract.js';
+import { LogBatch, packEntries } from './packed-entries.js';
 import { PackedWriter } from './packing.js';
-import { Rows, sentAtIn, type SummedRecord } from './rows.js';
 import { partsOf, settleSome } from './settling.js';
 import type { Tables } from './tables.js';
-import { uuidBytes } from '../store/uuid-text.js';
+import { uuidBytes } from '../store/text.js';
 
 /** Bytes of events that are objects at a time. */
 const READER_BYTES = 512 << 10;

@@ -1,4 +1,18 @@
 /** What is declared of an option, and which commands it can apply to. */
+import path from 'node:path';
+import { didYouMean } from '@clinical-events/protocol';
+import { formatByteSize, formatDuration, parseByteSize, parseDuration } from '../quantity.js';
+
+/* The names that options have in the environment. */
+
+export const PREFIX = 'COLLECTOR_';
+export const CONFIG_VARIABLE = `${PREFIX}CONFIG`;
+/** With our prefix, and said to the client: where a collector is, and a key for it. One shell may have both. */
+export const CLIENT_VARIABLES: readonly string[] = [`${PREFIX}URL`, `${PREFIX}KEY`];
+
+export function variable(name: string): string {
+  return PREFIX + name.toUpperCase().replaceAll('-', '_');
+}
 
 /** The commands that an option can apply to; `issuing` stands for those of `keys` that hand out a key. */
 export type CommandName =
@@ -43,3 +57,59 @@ interface ChoiceOption extends Declared {
   readonly choices: readonly string[];
 }
 export type Option = TextOption | NumberOption | ChoiceOption;
+
+/* The value of an option as text: how it is read, and how it is shown. */
+
+/** What no value may contain: a path may hold spaces, an address may not. */
+const UNUSABLE = { text: /[\s\p{Cc}]/u, path: /\p{Cc}/u, list: /\p{Cc}/u };
+
+export function shown(option: Option, value: string | number): string {
+  if (value === '' && 'otherwise' in option) return option.otherwise ?? '';
+  if (typeof value === 'string') return value;
+  if (option.type === 'bytes') return formatByteSize(value);
+  return option.type === 'duration' ? formatDuration(value) : String(value);
+}
+
+/** What an option accepts, in words. */
+export function domain(option: Option): string {
+  if (option.type === 'choice') return option.choices.join(', ');
+  if (!('min' in option)) return option.type;
+  return `${shown(option, option.min)} to ${shown(option, option.max)}`;
+}
+
+/** @returns the value, or the reason why the text is none. */
+export function parse(option: Option, text: string): { value: string | number } | { reason: string } {
+  if ('choices' in option) {
+    if (option.choices.includes(text)) return { value: text };
+    return {
+      reason: `${JSON.stringify(text)} is not one of ${domain(option)}${didYouMean(text, option.choices)}`,
+    };
+  }
+  if (!('min' in option)) {
+    if (text === '' || UNUSABLE[option.type].test(text)) {
+      // A list may hold an address with a password in it.
+      const said = option.type === 'list' ? 'what is given' : JSON.stringify(text);
+      return { reason: `${said} is not a usable ${option.type}` };
+    }
+    return { value: option.type === 'path' ? path.resolve(text) : text };
+  }
+  const value =
+    option.type === 'integer'
+      ? /^-?\d{1,15}$/.test(text)
+        ? Number(text)
+        : undefined
+      : option.type === 'bytes'
+        ? parseByteSize(text)
+        : parseDuration(text);
+  if (value === undefined) {
+    const form = {
+      integer: 'a whole number',
+      bytes: 'a size such as 64KiB',
+      duration: 'a duration such as 10s',
+    };
+    return { reason: `${JSON.stringify(text)} is not ${form[option.type]}` };
+  }
+  if (value < option.min || value > option.max)
+    return { reason: `${text} is out of range: ${domain(option)}` };
+  return { value };
+}

@@ -1,8 +1,6 @@
 /** What people are told of the options: the help of a command, and the table in docs/reference. */
-import type { CommandName } from './option.js';
-import { domain, shown } from './option-value.js';
-import { ENTRIES } from './options.js';
-import { CONFIG_VARIABLE, variable } from './variable.js';
+import { CONFIG_VARIABLE, type CommandName, domain, shown, variable } from './option.js';
+import { type Config, ENTRIES, camelCase } from './options.js';
 
 /** Names another option, and so has no place in the table. */
 const CONFIG_HELP = 'JSON file with options by name, such as {"port": 9000}';
@@ -52,4 +50,30 @@ export function configTable(): string {
     `| \`--config\` | \`${CONFIG_VARIABLE}\` | | path | | ${CONFIG_HELP.replace(/\{.*\}/, '`$&`')} |`,
     ...rows,
   ].join('\n');
+}
+
+/* What a running collector takes of a configuration that was read anew. */
+
+/** What a running collector can take of a configuration that was read anew. */
+export interface Reloaded {
+  /** The running one, with the new values of all options that can be reloaded. */
+  readonly config: Config;
+  /** Options that have a new value now. */
+  readonly taken: readonly string[];
+  /** Options that were said to be otherwise, and need a restart. */
+  readonly waiting: readonly string[];
+}
+
+/** Sound when both configurations are: no option that can be reloaded is bound to one that cannot. */
+export function reloaded(running: Config, read: Config): Reloaded {
+  const changed = ENTRIES.filter(([name]) => {
+    const key = camelCase(name) as keyof Config;
+    return running[key] !== read[key];
+  });
+  const [taken, waiting] = [true, false].map((wanted) =>
+    changed.filter(([, option]) => (option.reloadable === true) === wanted).map(([name]) => name),
+  ) as [string[], string[]];
+  const values = taken.map((name) => [camelCase(name), read[camelCase(name) as keyof Config]]);
+  const config = { ...running, ...Object.fromEntries(values) } as Config;
+  return { config: Object.freeze(config), taken, waiting };
 }

@@ -3,16 +3,16 @@
  * Counts what became of each line, and tells the reject file of those that were not stored.
  */
 import { commitmentOf } from '../integrity/merkle.js';
-import { fillSalt } from '../ledger/salt.js';
-import type { Candidate, Outcome, Store } from '../store/store.js';
+import { fillSalt } from '../ledger/ledger.js';
+import type { Candidate, Outcome, Store } from '../store/contract.js';
 import { eventsOf, type PreparedBatch, type PreparedEvent } from './batch.js';
 import type { LineFaultCode, Refusal } from './line-fault.js';
-import { uuidText } from '../store/uuid-text.js';
+import { uuidText } from '../store/text.js';
 import type { RejectFile } from './reject-file.js';
 
 /**
  * Stands in the envelope of an imported event where others have the id of their API key. No key can have this id: theirs
- * are of a-z and 2-7 (access/key-text.ts).
+ * are of a-z and 2-7 (access/key-ring.ts).
  */
 export const IMPORT_KEY_ID = 'import000000';
 

@@ -8,7 +8,7 @@ import { BatchBuilder, BlockPool, type GoodLine, type PreparedBatch } from './ba
 import { CompressionInvalid, Input } from './input.js';
 import type { LineFault } from './line-fault.js';
 import { LineSplitter, type Line } from './line-splitter.js';
-import { uuidText } from '../store/uuid-text.js';
+import { uuidText } from '../store/text.js';
 import { readLine, uuidIn, type Offered, type Stated } from './offered-line.js';
 import { fixTimestamps } from './timestamp-fix.js';
 import { Zone } from './zone.js';

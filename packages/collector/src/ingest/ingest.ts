@@ -14,27 +14,35 @@ import {
   type EventKind,
   type Profile,
 } from '@clinical-events/protocol';
-import type { KeyRefusal, KeyRing } from '../access/key-ring.js';
-import { keyIdOf } from '../access/key-text.js';
+import { type KeyRefusal, type KeyRing, keyIdOf } from '../access/key-ring.js';
 import type { Principal } from '../access/principal.js';
 import type { Fault } from '../ledger/examine.js';
 import type { LedgerState } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
-import { AllowedOrigins } from './allowed-origins.js';
-import { accept, allowOrigin, answerPreflight, refuse } from './answers.js';
-import { Backlog } from './backlog.js';
-import { Body } from './body.js';
-import { showsCertificate } from './client-certificate.js';
-import { contentEncoding, decompress, type Encoding } from './decompress.js';
-import type { Exchange, Expectation } from './exchange.js';
-import { FairShare, type Share } from './fair-share.js';
-import { isJsonMediaType, readHeaders, type RequestHeaders } from './headers.js';
+import { AllowedOrigins, accept, allowOrigin, answerPreflight, refuse } from './answers.js';
+import { Backlog, FairShare, type Share } from './admission.js';
+import {
+  Body,
+  contentEncoding,
+  decompress,
+  type Encoding,
+  type Exchange,
+  type Expectation,
+  isJsonMediaType,
+  readHeaders,
+  type RequestHeaders,
+  newRequestId,
+} from './request.js';
+import { showsCertificate } from './tls.js';
 import { IngestCounters } from './ingest-counters.js';
-import { namesOtherProtocol } from './parser.js';
-import { isUnproven, keepPlace, type LostPlace } from './places.js';
+import {
+  namesOtherProtocol,
+  isUnproven,
+  keepPlace,
+  type LostPlace,
+  RestingConnections,
+} from './connections.js';
 import { RefusalLog, type Log } from './refusal-log.js';
-import { newRequestId } from './request-id.js';
-import { RestingConnections } from './resting.js';
 import { TrustedProxies } from './trusted-proxies.js';
 
 export interface IngestOptions {

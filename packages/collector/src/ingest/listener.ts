@@ -6,8 +6,8 @@ import type { ErrorCode } from '@clinical-events/protocol';
 import { systemCode } from '../system-code.js';
 import { endSocket, refuseOnSocket } from './answers.js';
 import type { Ingest } from './ingest.js';
-import { Places } from './places.js';
-import { newRequestId, REQUEST_ID } from './request-id.js';
+import { Places } from './connections.js';
+import { newRequestId, REQUEST_ID } from './request.js';
 import { Tls, type TlsOptions } from './tls.js';
 
 /** What a listener grants; may be changed while it listens. */
@@ -38,9 +38,9 @@ const PARSER_FAULTS: Readonly<Record<string, ErrorCode>> = {
 
 /** On a connection: the answer to its latest request, given or not. A property, because a WeakMap costs ten times that. */
 const LATEST = Symbol('latest answer');
-type Connection = Duplex & { [LATEST]?: ServerResponse | undefined };
+type Answering = Duplex & { [LATEST]?: ServerResponse | undefined };
 
-function latestOn(connection: Connection): ServerResponse | undefined {
+function latestOn(connection: Answering): ServerResponse | undefined {
   return connection[LATEST];
 }
 
@@ -49,7 +49,7 @@ function latestOn(connection: Connection): ServerResponse | undefined {
  * next one, and half of what is young would grow old.
  */
 function forget(this: ServerResponse): void {
-  const connection = this.req.socket as Connection;
+  const connection = this.req.socket as Answering;
   if (connection[LATEST] === this && this.shouldKeepAlive && this.req.complete)
     connection[LATEST] = undefined;
 }
@@ -153,7 +153,7 @@ export class Listener {
     const { socket } = request;
     // "Connection: close" was said: what comes behind it is not looked at (RFC 9112 section 9.6).
     if (latestOn(socket)?.shouldKeepAlive === false) return;
-    (socket as Connection)[LATEST] = response;
+    (socket as Answering)[LATEST] = response;
     response.on('finish', forget);
     this.ingest.handle(request, response, expectation);
   }

@@ -5,18 +5,79 @@
  * authenticated encryption (4.2); no renegotiation (3.5), no compression (3.3, and OpenSSL has none by default); keys of session tickets
  * that change (3.4).
  */
-import { constants, randomBytes, type X509Certificate } from 'node:crypto';
-import https from 'node:https';
+import { type X509Certificate, constants, randomBytes } from 'node:crypto';
 import type { ServerOptions } from 'node:http';
+import https from 'node:https';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { TLSSocket, type SecureContextOptions } from 'node:tls';
+import { type SecureContextOptions, TLSSocket } from 'node:tls';
 import { systemCode } from '../system-code.js';
-import { CredentialWatch } from './credential-watch.js';
-import type { CredentialFiles, Credentials } from './credentials.js';
-import { standsFor } from './places.js';
-import { TlsFailures } from './tls-failures.js';
-import type { Log } from './refusal-log.js';
+import { standsFor } from './connections.js';
+import { type CredentialFiles, CredentialWatch, type Credentials } from './credentials.js';
+import { type Log, TlsFailures } from './refusal-log.js';
+
+/* Whether the client at the other end of a connection has shown a certificate of a certain name. */
+
+interface Shown {
+  /** As keys are bound to them: `dns:` or `uri:` and the name. */
+  readonly names: ReadonlySet<string>;
+  /** Milliseconds since 1970 UTC. */
+  readonly expiresAt: number;
+}
+
+/** On a connection: what its certificate says, read once. It cannot change, because nothing is renegotiated. */
+const SHOWN = Symbol('client certificate');
+type Connection = Socket & { [SHOWN]?: Shown };
+const NOTHING: Shown = { names: new Set(), expiresAt: 0 };
+
+/**
+ * @param name as `certificateName` spells it.
+ * @param nowMs the wall clock: a connection may outlive its certificate.
+ * @returns false also when the connection is not encrypted, or no authority vouches for its certificate.
+ */
+export function showsCertificate(connection: Connection, name: string, nowMs: number): boolean {
+  const shown = connection[SHOWN] ?? read(connection);
+  connection[SHOWN] = shown;
+  return nowMs < shown.expiresAt && shown.names.has(name);
+}
+
+function read(connection: Socket): Shown {
+  if (!(connection instanceof TLSSocket) || !connection.authorized) return NOTHING;
+  const certificate = connection.getPeerX509Certificate();
+  if (certificate === undefined) return NOTHING;
+  return {
+    names: new Set(alternativeNames(certificate.subjectAltName ?? '')),
+    expiresAt: certificate.validToDate.getTime(),
+  };
+}
+
+/** One name: what stands before the colon, and a value in which Node quotes whatever could be mistaken for a separator. */
+const NAME = /([^:,"]+):("(?:[^"\\]|\\.)*"|[^,"]*)(?:, |$)/y;
+
+/** @param text as `X509Certificate.subjectAltName` gives it. @returns DNS names in lower case, and URIs. */
+export function alternativeNames(text: string): string[] {
+  const names: string[] = [];
+  NAME.lastIndex = 0;
+  while (NAME.lastIndex < text.length) {
+    const [, type, value] = NAME.exec(text) ?? [];
+    // What cannot be read to its end is not believed at all.
+    if (type === undefined || value === undefined) return [];
+    const plain = value.startsWith('"') ? unquoted(value) : value;
+    if (plain === undefined) return [];
+    if (type === 'DNS') names.push(`dns:${plain.toLowerCase()}`);
+    else if (type === 'URI') names.push(`uri:${plain}`);
+  }
+  return names;
+}
+
+/** Node quotes as JSON does. */
+function unquoted(value: string): string | undefined {
+  try {
+    return JSON.parse(value) as string;
+  } catch {
+    return undefined;
+  }
+}
 
 export interface TlsOptions {
   readonly files: CredentialFiles;

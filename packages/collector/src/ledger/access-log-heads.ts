@@ -11,9 +11,8 @@
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { AccessChain, headFields, headIn, type AccessHead } from '../integrity/access-chain.js';
-import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../store/access-log-store.js';
-import type { Candidate } from '../store/store.js';
-import { ownEntry } from './own-entry.js';
+import { AccessLogAltered, AccessLogUnfit, type AccessLogStore, type Candidate } from '../store/contract.js';
+import { ownEntry } from './sequencer.js';
 
 export interface AccessLogHeadsOptions {
   readonly store: AccessLogStore;

@@ -6,21 +6,36 @@
  * is still tried, and the store by itself where none comes; the first success ends it. `failed`: nobody can know what the last batch left behind;
  * nothing is tried again until the process has started anew and read the log.
  */
+import { randomFillSync } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { commitmentOf } from '../integrity/merkle.js';
 import {
+  type Candidate,
   CommitUnknown,
   LogChanged,
   NotCommitted,
-  type Candidate,
   type Outcome,
   type Store,
-} from '../store/store.js';
-import { examine, isFault, type Fault } from './examine.js';
+} from '../store/contract.js';
+import { type Fault, examine, isFault } from './examine.js';
 import type { LedgerCounters } from './ledger-counters.js';
 import type { Answer, RingReader } from './ring.js';
-import { fillSalt } from './salt.js';
+
+/* The random bytes in front of a body that keep its hash from being guessed. */
+
+/** Random bytes are made for so many events at a time: one call for each would cost more than its hash. */
+const POOL = Buffer.alloc(4096 * SALT_BYTES);
+let used = POOL.length;
+
+/** Writes SALT_BYTES random bytes to the beginning of `target`, never the same ones twice. */
+export function fillSalt(target: Buffer): void {
+  if (used === POOL.length) {
+    randomFillSync(POOL);
+    used = 0;
+  }
+  POOL.copy(target, 0, used, (used += SALT_BYTES));
+}
 
 export type LedgerState = 'open' | 'refusing' | 'failed';
 

@@ -9,8 +9,7 @@ import { GrowingTree } from '../integrity/growing-tree.js';
 import { HASH_BYTES, leafHash, TilesIncomplete } from '../integrity/merkle.js';
 import { rotationMissing, unknownSigner, verifyNote } from '../integrity/note-signing.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
-import { BEGINNING, type Committed, type Cursor } from '../store/event-log.js';
-import type { TreeReader } from '../store/tree-store.js';
+import { BEGINNING, type Committed, type Cursor, type TreeReader } from '../store/contract.js';
 
 /** The log does not agree with a checkpoint that was signed over it. */
 export class CheckpointContradicted extends Error {

@@ -4,9 +4,8 @@
  * the same record.
  */
 import { EVENT_KINDS } from '@clinical-events/protocol';
-import { compareInstants, instantOf, readInstant, type Instant } from './instant.js';
-import type { EventBody } from './event-body.js';
-import type { RunEvent } from './run-event.js';
+import { type Instant, compareInstants, instantOf, readInstant } from './instant.js';
+import type { EventBody, RunEvent } from './run-event.js';
 
 export interface TimedEvent<Body extends EventBody = EventBody> extends RunEvent<Body> {
   /** By the sender's clock; for a payload that cannot be read, when it was received. */
@@ -37,4 +36,62 @@ function compare(a: TimedEvent, b: TimedEvent): number {
   if (order !== 0) return order;
   if (a.event.eventId === b.event.eventId) return 0;
   return a.event.eventId < b.event.eventId ? -1 : 1;
+}
+
+/* How the events of one record hang together by parent_event_id. */
+
+export interface Parentage {
+  /** For each event, the place of its parent in the record; -1 when it names none, or one that is not of the record. */
+  readonly parentAt: readonly number[];
+  /** The places of events that name a parent which is not of the record, in order. */
+  readonly outside: readonly number[];
+  /** The places of events from which following parents leads back to them, in order. */
+  readonly cyclic: readonly number[];
+}
+
+/** @param events in canonical order. */
+export function parentageOf(events: readonly TimedEvent[]): Parentage {
+  const placeOf = placesIn(events);
+  const parentAt: number[] = [];
+  const outside: number[] = [];
+  let backwards = false;
+  for (let i = 0; i < events.length; i++) {
+    const parentId = events[i]?.parentId ?? null;
+    const place = parentId === null ? -1 : placeOf(parentId);
+    if (parentId !== null && place < 0) outside.push(i);
+    if (place >= i) backwards = true;
+    parentAt.push(place);
+  }
+  // Where every parent stands before its child there is no circle.
+  return { parentAt, outside, cyclic: backwards ? cyclicPlaces(parentAt) : [] };
+}
+
+/** In a run of a few events, which is to say in most, looking at each is quicker than making a map of them. */
+const FEW = 8;
+
+/** @returns a function that gives the place of an event, or -1 when it is not among these. */
+function placesIn(events: readonly TimedEvent[]): (eventId: string) => number {
+  if (events.length <= FEW) return (eventId) => events.findIndex(({ event }) => event.eventId === eventId);
+  const places = new Map(events.map(({ event }, place) => [event.eventId, place]));
+  return (eventId) => places.get(eventId) ?? -1;
+}
+
+/** Every event has at most one parent, so a walk up ends at a root, where another walk has been, or in a new circle. */
+function cyclicPlaces(parentAt: readonly number[]): number[] {
+  const walkOf = new Array<number>(parentAt.length).fill(-1);
+  const cyclic: number[] = [];
+  for (let start = 0; start < parentAt.length; start++) {
+    let at = start;
+    while (at >= 0 && walkOf[at] === -1) {
+      walkOf[at] = start;
+      at = parentAt[at] ?? -1;
+    }
+    if (at < 0 || walkOf[at] !== start) continue;
+    let next = at;
+    do {
+      cyclic.push(next);
+      next = parentAt[next] ?? -1;
+    } while (next !== at);
+  }
+  return cyclic.sort((a, b) => a - b);
 }

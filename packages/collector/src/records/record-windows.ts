@@ -1,10 +1,8 @@
 /** Records made of runs that lie near each other in the log, so that their events are read in few calls. */
 import type { ClinicalRecord } from '@clinical-events/protocol';
-import type { EventLog, Place } from '../store/event-log.js';
-import { assembleRecord } from './assemble.js';
-import type { RunLinks } from './record-metadata.js';
-import type { EventBody } from './event-body.js';
-import { ParsingReader, type EventReader, type RunEvent } from './run-event.js';
+import type { EventLog, Place } from '../store/contract.js';
+import { assembleRecord, type RunLinks } from './assemble.js';
+import { type EventBody, ParsingReader, type EventReader, type RunEvent } from './run-event.js';
 
 /** A window is full with so many bytes of log; a run that is larger is one for itself. */
 const WINDOW_BYTES = 4 << 20;

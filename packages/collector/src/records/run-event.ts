@@ -1,8 +1,8 @@
 /** An event as a record is made of it: what the collector says of it, and what the sender said. */
-import type { BaseEvent } from '@clinical-events/protocol';
-import type { EventFacts, ReadEvents } from '../store/event-log.js';
-import type { StoredEvent } from '../store/store.js';
-import type { EventBody } from './event-body.js';
+import { type BaseEvent, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import type { EventFacts, ReadEvents, StoredEvent } from '../store/contract.js';
+import { RepeatedText, latin1, utf8 } from '../store/text.js';
+import { JsonScan, MemberName } from './json-scan.js';
 import { parseExact } from './raw-json.js';
 
 export interface RunEvent<Body extends EventBody = BaseEvent> {
@@ -43,7 +43,202 @@ export function runEventOf(stored: StoredEvent): RunEvent {
 }
 
 /** @param text what its sender wrote; undefined when the payload is encrypted or retired. */
-export function runEvent(event: EventFacts, text: string | undefined): RunEvent {
+function runEvent(event: EventFacts, text: string | undefined): RunEvent {
   // The schema of its kind has accepted every body that is stored.
   return { event, body: text === undefined ? undefined : (parseExact(text) as BaseEvent) };
+}
+
+/*
+ * What an event says, however it was read: parsed, or scanned for columns (run-event.ts), where an object of its
+ * payload is told from where it stands in the bytes of the event.
+ */
+
+/** A text that stands in other bytes, in UTF-8. */
+export interface TextSlice {
+  readonly bytes: Buffer;
+  readonly from: number;
+  readonly to: number;
+}
+
+export type Text = string | TextSlice;
+
+/** An object of a payload. */
+export class ScannedObject {
+  constructor(
+    private readonly scan: JsonScan,
+    private readonly entry: number,
+  ) {}
+
+  has(name: MemberName): boolean {
+    return this.scan.find(this.entry, name) >= 0;
+  }
+
+  /** The text in a member; undefined when there is none, or what it has is no text. */
+  text(name: MemberName): Text | undefined {
+    const { scan } = this;
+    const member = scan.find(this.entry, name);
+    if (member < 0 || !scan.isString(member)) return undefined;
+    const [from, to] = [scan.from(member), scan.to(member)];
+    if (scan.isEscaped(member)) return JSON.parse(scan.bytes.toString('utf8', from, to)) as string;
+    return { bytes: scan.bytes, from: from + 1, to: to - 1 };
+  }
+
+  /** What a member has, its numbers as doubles; undefined when there is none. */
+  value(name: MemberName): unknown {
+    const { scan } = this;
+    const member = scan.find(this.entry, name);
+    if (member < 0) return undefined;
+    return JSON.parse(scan.bytes.toString('utf8', scan.from(member), scan.to(member)));
+  }
+
+  /** The object as it was sent. */
+  json(): TextSlice {
+    const { scan, entry } = this;
+    return { bytes: scan.bytes, from: scan.from(entry), to: scan.to(entry) };
+  }
+}
+
+/** An object of a payload, however it was read. */
+export type Sent = ScannedObject | Readonly<Record<string, unknown>>;
+
+/** The fields at the top of every event that the protocol names. */
+export const BASE_FIELDS = [
+  'event_id',
+  'run_id',
+  'parent_event_id',
+  'timestamp',
+  'protocol_version',
+  'system_metadata',
+] as const;
+
+/** Those besides that it names for each kind: all objects. Another kind's payload is not among them. */
+export const PAYLOADS = {
+  'inference-start': ['model_instance', 'user_identity', 'target_identity', 'inputs'],
+  'internal-artifact': ['artifact'],
+  'human-output': ['output'],
+  outcome: ['outcome'],
+  'user-feedback': ['feedback'],
+} as const satisfies Record<EventKind, readonly string[]>;
+
+export type PayloadName = (typeof PAYLOADS)[EventKind][number];
+
+/** What a scanned event says. */
+export class ScannedBody {
+  timestamp = '';
+  parent_event_id: string | null = null;
+  protocol_version = '';
+  system_metadata: ScannedObject | undefined = undefined;
+  model_instance: ScannedObject | undefined = undefined;
+  user_identity: ScannedObject | undefined = undefined;
+  target_identity: ScannedObject | undefined = undefined;
+  inputs: ScannedObject | undefined = undefined;
+  artifact: ScannedObject | undefined = undefined;
+  output: ScannedObject | undefined = undefined;
+  outcome: ScannedObject | undefined = undefined;
+  feedback: ScannedObject | undefined = undefined;
+  /** The fields that the protocol does not name, as the JSON of an object; undefined when there are none. */
+  extra: string | undefined = undefined;
+}
+
+export type EventBody = BaseEvent | ScannedBody;
+
+/** @returns the object of that name in an event; undefined when there is none. */
+export function sentIn(body: EventBody, name: PayloadName | 'system_metadata'): Sent | undefined {
+  return body[name] as Sent | undefined;
+}
+
+/** What a member of an object has; its numbers may be of either form (raw-json.ts). */
+export function memberIn(sent: Sent | undefined, name: MemberName): unknown {
+  return sent instanceof ScannedObject ? sent.value(name) : sent?.[name.text];
+}
+
+/** Whether an object has such a member, of whatever value. */
+export function hasMember(sent: Sent | undefined, name: MemberName): boolean {
+  return sent instanceof ScannedObject ? sent.has(name) : sent?.[name.text] !== undefined;
+}
+
+/*
+ * Events read for columns: what a column takes as it was sent is told from where it stands in the bytes of the event,
+ * and nothing is made of the rest. An event that is not plain (json-scan.ts) is parsed.
+ */
+
+type FieldName = (typeof BASE_FIELDS)[number] | PayloadName;
+
+interface Field {
+  readonly name: MemberName;
+  readonly field: FieldName;
+}
+
+/** The fields that the protocol names for each kind, by the signatures of their names, no two of which are the same. */
+const FIELDS = new Map(EVENT_KINDS.map((kind) => [kind, fieldsOf([...BASE_FIELDS, ...PAYLOADS[kind]])]));
+
+function fieldsOf(names: readonly FieldName[]): Map<number, Field> {
+  const fields = names.map((field): Field => ({ name: new MemberName(field), field }));
+  return new Map(fields.map((field) => [field.name.signature, field]));
+}
+
+export class ScanningReader implements EventReader<EventBody> {
+  #read: ReadEvents | undefined;
+  #scan = new JsonScan();
+  /** Of the batch before, which is in use until the next. */
+  #before = new JsonScan();
+  readonly #version = new RepeatedText(utf8);
+
+  begin(read: ReadEvents): void {
+    this.#read = read;
+    [this.#scan, this.#before] = [this.#before, this.#scan];
+    this.#scan.begin(read.source);
+  }
+
+  event(index: number): RunEvent<EventBody> {
+    const read = this.#read;
+    if (read === undefined) throw new TypeError('nothing was read');
+    const event = read.facts(index);
+    if (event.payloadState !== 'plain') return { event, body: undefined };
+    const body = this.#body(read.bodyFrom(index), read.bodyTo(index), event.kind, event.runId !== undefined);
+    return body === undefined ? runEvent(event, read.body(index)) : { event, body };
+  }
+
+  /** @returns undefined for one that has to be parsed. */
+  #body(from: number, to: number, kind: EventKind, namesRun: boolean): ScannedBody | undefined {
+    const scan = this.#scan;
+    const event = scan.scan(from, to);
+    const fields = FIELDS.get(kind);
+    if (event < 0 || fields === undefined) return undefined;
+    const body = new ScannedBody();
+    let extra: string[] | undefined;
+    for (let member = scan.first(event); member >= 0; member = scan.after(member, event)) {
+      const known = fields.get(scan.signature(member));
+      if (known === undefined || !scan.isNamed(member, known.name)) {
+        (extra ??= []).push(scan.text(member));
+        continue;
+      }
+      switch (known.field) {
+        case 'event_id':
+          break;
+        case 'run_id':
+          // The nil UUID is kept as what it is (assemble.ts).
+          if (!namesRun) return undefined;
+          break;
+        case 'timestamp':
+          if (scan.isEscaped(member)) return undefined;
+          body.timestamp = latin1(scan.bytes, scan.from(member) + 1, scan.to(member) - 1);
+          break;
+        case 'parent_event_id':
+          if (scan.isEscaped(member)) return undefined;
+          if (scan.isString(member))
+            body.parent_event_id = latin1(scan.bytes, scan.from(member) + 1, scan.to(member) - 1);
+          break;
+        case 'protocol_version':
+          if (scan.isEscaped(member)) return undefined;
+          body.protocol_version = this.#version.of(scan.bytes, scan.from(member) + 1, scan.to(member) - 1);
+          break;
+        default:
+          if (!scan.isObject(member)) return undefined;
+          body[known.field] = new ScannedObject(scan, member);
+      }
+    }
+    if (extra !== undefined) body.extra = `{${extra.join(',')}}`;
+    return body;
+  }
 }

@@ -3,13 +3,11 @@
  * keeps the store in files of its own stands below, and nothing else of them is known outside of the driver.
  */
 import { nodeFiles } from '../files.js';
-import type { AccessLogStore } from './access-log-store.js';
+import type { AccessLogStore, EventLog, TreeReader, TreeStore } from './contract.js';
 import { AccessLogFile } from './embedded/access-log-file.js';
 import { EmbeddedStore, type EmbeddedStoreOptions } from './embedded/embedded-store.js';
 import { LogReader } from './embedded/log-reader.js';
 import { TreeFiles } from './embedded/tree-files.js';
-import type { EventLog } from './event-log.js';
-import type { TreeReader, TreeStore } from './tree-store.js';
 
 /** What is stored in a data directory, for reading, beside a collector or without one. */
 export interface OpenStore {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { certificateName } from '../../src/access/certificate-name.js';
+import { certificateName } from '../../src/access/principal.js';
 
 describe('the name that a key is bound to [R-822]', () => {
   test.each([

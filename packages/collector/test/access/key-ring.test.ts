@@ -3,10 +3,9 @@ import { EVENT_KINDS } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createKey, type Grants, rotateKey } from '../../src/access/issuing.js';
-import { KeyRing, type KeyRingOptions } from '../../src/access/key-ring.js';
-import { newKeyId, newKeyText } from '../../src/access/key-text.js';
+import { KeyRing, type KeyRingOptions, newKeyId, newKeyText } from '../../src/access/key-ring.js';
 import { Principal } from '../../src/access/principal.js';
-import type { KeyStore } from '../../src/store/key-store.js';
+import type { KeyStore } from '../../src/store/contract.js';
 import { openKeys, scratchDirectory } from './scratch-keys.js';
 
 const NOW = Date.UTC(2026, 0, 1);

@@ -7,7 +7,7 @@ import {
   keyIdOf,
   newKeyId,
   newKeyText,
-} from '../../src/access/key-text.js';
+} from '../../src/access/key-ring.js';
 
 test('[R-502] a new key has the documented form and gives its id back', () => {
   for (let i = 0; i < 1000; i++) {

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { formatRateLimit, parseRateLimit } from '../../src/access/rate-limit.js';
-import { TokenBucket } from '../../src/access/token-bucket.js';
+import { formatRateLimit, parseRateLimit, TokenBucket } from '../../src/access/principal.js';
 
 test('[R-407] a full bucket lets its burst through at once and then says how long to wait', () => {
   const bucket = new TokenBucket({ perSecond: 1, burst: 3 });

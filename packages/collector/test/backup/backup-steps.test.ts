@@ -3,10 +3,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { backUp, checkpointThere } from '../../src/backup/backup.js';
-import { backedUpLog } from '../../src/cli/backup-source.js';
-import { verifyLog } from '../../src/cli/verification.js';
+import { backedUpLog } from '../../src/commands/backup.js';
+import { verifyLog } from '../../src/commands/verify/verification.js';
 import { nodeFiles } from '../../src/files.js';
-import { fillSigned, loggedEvent } from '../cli/signed-directory.js';
+import { fillSigned, loggedEvent } from '../commands/signed-directory.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 
 const WRITING = ['write', 'datasync', 'truncate', 'rename', 'remove', 'syncDirectory', 'replace'] as const;

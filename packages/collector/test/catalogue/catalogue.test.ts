@@ -13,7 +13,7 @@ import {
   CatalogueFault,
   type RunSummary,
 } from '../../src/catalogue/catalogue.js';
-import type { EventLog } from '../../src/store/event-log.js';
+import type { EventLog } from '../../src/store/contract.js';
 import { Tables } from '../../src/catalogue/tables.js';
 import { stored, type OddEvent } from '../records/odd-log.js';
 import { id } from '../records/run-events.js';

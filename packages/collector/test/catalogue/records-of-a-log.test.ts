@@ -4,7 +4,7 @@ import type { ClinicalRecord } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import type { RecordSelection } from '../../src/catalogue/catalogue.js';
-import { recordsIn } from '../../src/cli/run-reading.js';
+import { recordsIn } from '../../src/commands/catalogue.js';
 import { toJson } from '../../src/records/raw-json.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';

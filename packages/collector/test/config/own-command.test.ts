@@ -7,21 +7,21 @@ import { scratchDirectory } from '../access/scratch-keys.js';
 const started = (more: Partial<Parameters<typeof ownCommand>[0]> = {}) => ({
   ...{
     env: {},
-    script: '/opt/c/packages/collector/dist/cli/main.js',
+    script: '/opt/c/packages/collector/dist/main.js',
     node: process.execPath,
     directory: '/opt/c',
   },
   ...more,
 });
 const byNpm = (from: string) => ({
-  npm_lifecycle_script: 'node packages/collector/dist/cli/main.js',
+  npm_lifecycle_script: 'node packages/collector/dist/main.js',
   INIT_CWD: from,
 });
 
 describe('[R-725] the command is typed as', () => {
   test.skipIf(process.platform === 'win32')('the wrapper of a checkout, by its path from elsewhere', () => {
     const root = scratchDirectory();
-    const script = path.join(root, 'packages/collector/dist/cli/main.js');
+    const script = path.join(root, 'packages/collector/dist/main.js');
     expect(ownCommand(started({ script, directory: root }))).not.toContain('./collector');
     fs.writeFileSync(path.join(root, 'collector'), '');
     expect(ownCommand(started({ script, directory: root }))).toBe('./collector');
@@ -55,7 +55,7 @@ describe('[R-725] the command is typed as', () => {
       String.raw`node '/it'\''s here/main.js'`,
     );
     expect(ownCommand(started({ env: { PATH: '/nowhere' } }))).toBe(
-      `${inQuotes(process.execPath)} /opt/c/packages/collector/dist/cli/main.js`,
+      `${inQuotes(process.execPath)} /opt/c/packages/collector/dist/main.js`,
     );
   });
 });

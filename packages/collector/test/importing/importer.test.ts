@@ -1,11 +1,11 @@
 import { hash, randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import { isKeyId, newKeyId } from '../../src/access/key-text.js';
+import { isKeyId, newKeyId } from '../../src/access/key-ring.js';
 import { BatchBuilder, BlockPool, type PreparedBatch } from '../../src/importing/batch.js';
 import { Importer, IMPORT_KEY_ID } from '../../src/importing/importer.js';
 import type { Refusal } from '../../src/importing/line-fault.js';
 import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
-import { CommitUnknown, NotCommitted, type Candidate, type Store } from '../../src/store/store.js';
+import { CommitUnknown, NotCommitted, type Candidate, type Store } from '../../src/store/contract.js';
 import { outcomeText } from '../running/sample-events.js';
 import { uuidBytes } from '../store/candidate.js';
 import { published } from '../store/embedded/fake-id-index.js';
@@ -13,7 +13,7 @@ import { MemoryDisk } from '../store/embedded/memory-disk.js';
 
 vi.mock('../../src/store/embedded/id-index/id-index.js', () => import('../store/embedded/fake-id-index.js'));
 vi.mock(
-  '../../src/store/embedded/id-index/id-index-reader.js',
+  '../../src/store/embedded/id-index/run-directory.js',
   () => import('../store/embedded/fake-id-index.js'),
 );
 

@@ -2,7 +2,7 @@ import { hash, randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { readLine, uuidIn, type LineRules, type Stated } from '../../src/importing/offered-line.js';
-import { uuidText } from '../../src/store/uuid-text.js';
+import { uuidText } from '../../src/store/text.js';
 import { outcomeText, sampleEvent } from '../running/sample-events.js';
 
 const NOTHING: Stated = { kind: undefined, organisation: undefined, profile: undefined };

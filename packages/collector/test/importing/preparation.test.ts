@@ -6,7 +6,7 @@ import zlib from 'node:zlib';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { eventsOf, type PreparedBatch } from '../../src/importing/batch.js';
 import { prepare, type PreparationSettings } from '../../src/importing/preparation.js';
-import { uuidText } from '../../src/store/uuid-text.js';
+import { uuidText } from '../../src/store/text.js';
 import { MAX_BATCH_BYTES, MAX_BATCH_EVENTS } from '../../src/ledger/ledger.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { outcomeOfSize, outcomeText, sampleEvent } from '../running/sample-events.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { AllowedOrigins, OriginsInvalid } from '../../src/ingest/allowed-origins.js';
+import { AllowedOrigins, OriginsInvalid } from '../../src/ingest/answers.js';
 
 describe('the list of origins [R-824]', () => {
   test('allows what it names and nothing like it', () => {

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Backlog, LINE_MS, PERIOD_MS, SHORT_LINE } from '../../src/ingest/backlog.js';
-import { newShare, type Share } from '../../src/ingest/fair-share.js';
+import { Backlog, LINE_MS, PERIOD_MS, SHORT_LINE, newShare, type Share } from '../../src/ingest/admission.js';
 
 /** A line with a clock of its own. */
 class Line {

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Body } from '../../src/ingest/body.js';
+import { Body } from '../../src/ingest/request.js';
 import { oneCollector } from '../running/one-collector.js';
 import { RawConnection } from '../running/raw-http.js';
 

@@ -2,8 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { CredentialWatch } from '../../src/ingest/credential-watch.js';
-import { readCredentials, type CredentialFiles } from '../../src/ingest/credentials.js';
+import { CredentialWatch, readCredentials, type CredentialFiles } from '../../src/ingest/credentials.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import { Authority, writePair } from '../running/certificates.js';
 

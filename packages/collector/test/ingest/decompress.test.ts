@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import zlib from 'node:zlib';
 import { ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import { describe, expect, test } from 'vitest';
-import { contentEncoding } from '../../src/ingest/decompress.js';
+import { contentEncoding } from '../../src/ingest/request.js';
 import { oneCollector } from '../running/one-collector.js';
 import { chunked, send, type RawAnswer, type RequestParts } from '../running/raw-http.js';
 import { outcomeOfSize, sampleEvent } from '../running/sample-events.js';

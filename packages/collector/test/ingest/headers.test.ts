@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isJsonMediaType, readHeaders } from '../../src/ingest/headers.js';
+import { isJsonMediaType, readHeaders } from '../../src/ingest/request.js';
 import { oneCollector } from '../running/one-collector.js';
 import { send } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';

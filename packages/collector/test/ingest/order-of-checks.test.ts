@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, EVENT_KINDS, EVENT_PATHS, type ErrorCode, type EventKind } from '@clinical-events/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { newKeyId, newKeyText } from '../../src/access/key-text.js';
+import { newKeyId, newKeyText } from '../../src/access/key-ring.js';
 import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { oneCollector } from '../running/one-collector.js';

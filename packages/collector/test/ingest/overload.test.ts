@@ -1,6 +1,6 @@
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { expect, onTestFinished, test } from 'vitest';
-import { SHORT_LINE } from '../../src/ingest/backlog.js';
+import { SHORT_LINE } from '../../src/ingest/admission.js';
 import { collectorWithoutLedger } from '../running/collector-without-ledger.js';
 import { RawConnection, requestBytes, type RawAnswer } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';

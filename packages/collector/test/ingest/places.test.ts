@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { readCredentials } from '../../src/ingest/credentials.js';
-import { keepPlace, networkOf, Places } from '../../src/ingest/places.js';
+import { keepPlace, networkOf, Places } from '../../src/ingest/connections.js';
 import { Authority, writePair } from '../running/certificates.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { collectorWithoutLedger } from '../running/collector-without-ledger.js';

@@ -8,7 +8,7 @@ import type { CheckpointSigner } from '../../src/integrity/signer.js';
 import { Sequencer, type SequencerOptions } from '../../src/ledger/sequencer.js';
 import { CheckpointContradicted } from '../../src/ledger/signed-tree.js';
 import { TreeFiles } from '../../src/store/embedded/tree-files.js';
-import type { Committed } from '../../src/store/event-log.js';
+import type { Committed } from '../../src/store/contract.js';
 import { candidate, envelopeOf, type Made } from '../store/candidate.js';
 import { MemoryDisk, TREE_OPERATIONS, type Manner } from '../store/embedded/memory-disk.js';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { daysUntilFull, GrowthWatch } from '../../src/management/growth.js';
+import { daysUntilFull, GrowthWatch } from '../../src/operate/status.js';
 
 const MINUTE = 60_000;
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { LedgerState } from '../../src/ledger/ledger.js';
-import { healthOf, healthText, isLive, isReady } from '../../src/management/health.js';
-import type { Phase } from '../../src/management/vitals.js';
+import { healthOf, healthText, isLive, isReady } from '../../src/operate/state.js';
+import type { Phase } from '../../src/operate/status.js';
 
 const NOW = 1e6;
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { hintsOf } from '../../src/management/hints.js';
-import { warningsOf } from '../../src/management/warnings.js';
+import { hintsOf } from '../../src/operate/state.js';
+import { warningsOf } from '../../src/operate/warnings.js';
 import { DAY, NOW, WELL } from './well.js';
 
 test('[R-834] what is not set up is a hint that says what to do, and no warning', () => {

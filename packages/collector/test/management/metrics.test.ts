@@ -1,7 +1,7 @@
 import { ERRORS, EVENT_KINDS } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { WARNING_IDS } from '../../src/management/warnings.js';
+import { WARNING_IDS } from '../../src/operate/warnings.js';
 import { createKey } from '../running/collector-process.js';
 import { post } from '../running/load.js';
 import { oneCollector } from '../running/one-collector.js';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { IngestCounters } from '../../src/ingest/ingest-counters.js';
-import { Samples } from '../../src/management/samples.js';
+import { Samples } from '../../src/operate/status.js';
 
 test('a sample holds what came since the one before, and its quantiles are of that second alone', () => {
   const counters = new IngestCounters();

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { KeyUse } from '../../src/access/key-ring.js';
-import { MOST_KEYS, shownKeys } from '../../src/management/shown-keys.js';
+import { MOST_KEYS, shownKeys } from '../../src/operate/warnings.js';
 
 function use(number: number, revoked: boolean): KeyUse {
   const key = { keyId: String(number), revokedAt: revoked ? 1 : undefined, expiresAt: undefined };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { warningsOf, WARNING_IDS, type Facts } from '../../src/management/warnings.js';
+import { warningsOf, WARNING_IDS, type Facts } from '../../src/operate/warnings.js';
 import { DAY, NOW, sink, use, WELL, WELL_SINK } from './well.js';
 
 function ids(facts: Partial<Facts>): string[] {

@@ -1,8 +1,7 @@
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { assembleRecord } from '../../src/records/assemble.js';
-import { UNLINKED, type RunLinks } from '../../src/records/record-metadata.js';
+import { assembleRecord, UNLINKED, type RunLinks } from '../../src/records/assemble.js';
 import { parseExact, toJson } from '../../src/records/raw-json.js';
 import { anyRun, ELSEWHERE, type Sent } from './any-run.js';
 import { schemaFaults, unnamedMembers } from './record-schema.js';

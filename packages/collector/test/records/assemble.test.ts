@@ -1,8 +1,7 @@
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { describe, expect, test } from 'vitest';
-import { assembleRecord } from '../../src/records/assemble.js';
+import { assembleRecord, type RunLinks, UNLINKED } from '../../src/records/assemble.js';
 import { toJson } from '../../src/records/raw-json.js';
-import { type RunLinks, UNLINKED } from '../../src/records/record-metadata.js';
 import { schemaFaults } from './record-schema.js';
 import { event, eventFromText, fullRun, id, RUN } from './run-events.js';
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { assembleRecord } from '../../src/records/assemble.js';
-import { UNLINKED, type RunLinks } from '../../src/records/record-metadata.js';
+import { assembleRecord, UNLINKED, type RunLinks } from '../../src/records/assemble.js';
 import type { RunEvent } from '../../src/records/run-event.js';
 import { event, fullRun, id } from './run-events.js';
 

@@ -1,9 +1,8 @@
 /** Logs with everything odd in them, in a data directory; and their records, made the simple way, all in memory. */
 import { EVENT_KINDS, type ClinicalRecord, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
-import { assembleRecord } from '../../src/records/assemble.js';
+import { assembleRecord, type RunLinks } from '../../src/records/assemble.js';
 import { inCanonicalOrder } from '../../src/records/canonical-order.js';
-import type { RunLinks } from '../../src/records/record-metadata.js';
 import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
 import { candidate, type Made } from '../store/candidate.js';
 import { storedEvents } from '../store/embedded/filled-directory.js';

@@ -2,7 +2,7 @@
  * Which record an event is part of, and what a run is nested in, the simple way: maps of ids as text. What membership.ts
  * and nesting.ts are compared with.
  */
-import type { RunLinks } from '../../src/records/record-metadata.js';
+import type { RunLinks } from '../../src/records/assemble.js';
 
 /** A record of an organisation. A run and an event may have the same id, so the key says which is meant. */
 export type RecordKey = `run:${string}` | `event:${string}`;

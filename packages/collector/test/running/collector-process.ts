@@ -11,7 +11,7 @@ import path from 'node:path';
  */
 const BIN = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-bin-'));
 const MAIN = path.join(BIN, 'collector');
-fs.symlinkSync(path.resolve(import.meta.dirname, '../../dist/cli/main.js'), MAIN);
+fs.symlinkSync(path.resolve(import.meta.dirname, '../../dist/main.js'), MAIN);
 process.once('exit', () => fs.rmSync(BIN, { recursive: true, force: true }));
 
 /**

@@ -2,13 +2,13 @@ import { MessageChannel } from 'node:worker_threads';
 import { onTestFinished } from 'vitest';
 import type { KeyRing } from '../../src/access/key-ring.js';
 import { Principal } from '../../src/access/principal.js';
-import { AllowedOrigins } from '../../src/ingest/allowed-origins.js';
+import { AllowedOrigins } from '../../src/ingest/answers.js';
 import { Ingest } from '../../src/ingest/ingest.js';
 import { Listener } from '../../src/ingest/listener.js';
 import type { TlsOptions } from '../../src/ingest/tls.js';
 import { TrustedProxies } from '../../src/ingest/trusted-proxies.js';
 import { createRingMemory, RingReader } from '../../src/ledger/ring.js';
-import type { ApiKey } from '../../src/store/key-store.js';
+import type { ApiKey } from '../../src/store/contract.js';
 
 /** A collector that knows every key but `unknown`, and a ledger that answers when the test does. It ends with the test. */
 export async function collectorWithoutLedger(

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { onTestFinished } from 'vitest';
 import { ENVIRONMENT } from './collector-process.js';
 
-const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
+const MAIN = path.resolve(import.meta.dirname, '../../dist/main.js');
 const NOBODY = 65_534;
 
 export interface Ended {

@@ -1,6 +1,6 @@
-/** What every driver of the access log must do (src/store/access-log-store.ts), as one suite. */
+/** What every driver of the access log must do (src/store/contract.ts), as one suite. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { AccessLogStore, LineCursor } from '../../src/store/access-log-store.js';
+import type { AccessLogStore, LineCursor } from '../../src/store/contract.js';
 
 interface AccessLogPlace {
   /** As another process opens it. */

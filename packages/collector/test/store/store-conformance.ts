@@ -1,4 +1,4 @@
-/** What every driver of the store must do (src/store/store.ts), as one suite to be run over each of them. */
+/** What every driver of the store must do (src/store/contract.ts), as one suite to be run over each of them. */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -11,15 +11,13 @@ import {
   type EventLog,
   type PassedEntry,
   type Place,
-} from '../../src/store/event-log.js';
-import {
   StoreDamaged,
   type Candidate,
   type Outcome,
   type Store,
   type StoredEntry,
   type StoredEvent,
-} from '../../src/store/store.js';
+} from '../../src/store/contract.js';
 import { candidate, envelopeOf, idOf, uuidBytes, type Made } from './candidate.js';
 
 /** One place where events can be kept, empty at first. */

@@ -1,9 +1,15 @@
-/** What every driver of the tree, and of what feeds it, must do (src/store/tree-store.ts, store.ts), as one suite. */
+/** What every driver of the tree, and of what feeds it, must do (src/store/contract.ts), as one suite. */
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { BEGINNING, type Committed, type Cursor } from '../../src/store/event-log.js';
-import type { Store } from '../../src/store/store.js';
-import { HeadMoved, type TreeReader, type TreeStore } from '../../src/store/tree-store.js';
+import {
+  BEGINNING,
+  type Committed,
+  type Cursor,
+  type Store,
+  HeadMoved,
+  type TreeReader,
+  type TreeStore,
+} from '../../src/store/contract.js';
 import { candidate, envelopeOf, type Made } from './candidate.js';
 
 /** One place where a tree can be kept, empty at first. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { uuidText } from '../../src/store/uuid-text.js';
+import { uuidText } from '../../src/store/text.js';
 
 test('the text of a UUID is that of its 16 bytes, wherever they stand', () => {
   fc.assert(

@@ -2,25 +2,126 @@
  * A record in FHIR R4: a Bundle with an AuditEvent for each event, and a Provenance for each outcome, after IHE's Basic
  * Audit Log Patterns where they fit. docs/reference/records.md, "FHIR R4", is the mapping as a table, with its reasons.
  *
- * Nothing that a sender wrote in words is in it: many people read an audit repository (open-values.ts).
+ * Nothing that a sender wrote in words is in it: many people read an audit repository (values.ts).
  */
 import { createHash } from 'node:crypto';
-import type { ClinicalRecord, RecordedEvent } from '@clinical-events/protocol';
-import { dateTimeIn, dateTimeOf } from './date-time.js';
-import { CALLERS, CODES, KINDS, SYSTEMS, TARGETS, type Coding } from './fhir-terms.js';
+import type { ClinicalRecord, EventKind, RecordedEvent } from '@clinical-events/protocol';
+import type { RecordFormat } from './record-format.js';
 import {
-  addressIn,
   ARTIFACT_TYPES,
   CALLER_TYPES,
   FEEDBACK_TYPES,
-  nameIn,
   OUTCOME_TYPES,
-  ratingIn,
+  RecordLookup,
+  type Said,
   TARGET_TYPES,
+  addressIn,
+  dateTimeIn,
+  dateTimeOf,
+  nameIn,
+  ratingIn,
   wordIn,
-} from './open-values.js';
-import type { RecordFormat } from './record-format.js';
-import { RecordLookup, type Said } from './record-lookup.js';
+} from './values.js';
+
+/* The codes and identifier systems that stand in FHIR resources made of records; docs/reference/records.md, "FHIR R4", lists them. */
+
+interface Coding {
+  readonly system: string;
+  readonly code: string;
+  readonly display: string;
+}
+
+/**
+ * The systems that nobody else defines. A UUID is a namespace that is registered, is nobody's brand and needs no
+ * domain that somebody has to go on paying for; `urn:` with a word of our own would not be a URN (RFC 8141). Each is
+ * fixed for ever: changing one breaks every query that was saved.
+ */
+const SYSTEMS = {
+  /** CodeSystem: the kinds of events. */
+  kind: 'urn:uuid:1ebb7aae-e272-497a-b51d-efe919d8d59a',
+  /** CodeSystem: what an entity is to the event where FHIR has no code for it. */
+  part: 'urn:uuid:9ade8a25-aca0-422c-8a33-e2eb68f421b1',
+  /** CodeSystem: in what capacity a caller acted. */
+  callerType: 'urn:uuid:22674ef5-5f43-4415-9ca3-f544beab2bc9',
+  /** Identifiers: model_id. */
+  model: 'urn:uuid:cf9a62b9-07fc-408c-937a-3d3550e7ed89',
+  /** Identifiers: caller_id. */
+  caller: 'urn:uuid:a01efa83-a793-48a9-9e62-a092674d315e',
+  /** Identifiers: target_id. */
+  target: 'urn:uuid:1a08aea6-2d51-4aa9-bfbd-d63b6a5f8a7d',
+  /** Identifiers: the id of an API key. */
+  key: 'urn:uuid:efc7525e-4420-4d7c-85ca-f625a59a2cd9',
+  /** Identifiers: app_name, or hostname where there is none. */
+  source: 'urn:uuid:2e7aaeba-b3c1-4c82-85be-587f9c45a67c',
+  /** Identifiers that are URIs. */
+  uri: 'urn:ietf:rfc:3986',
+} as const;
+
+const DCM = 'http://dicom.nema.org/resources/ontology/DCM';
+const ENTITY_TYPE = 'http://terminology.hl7.org/CodeSystem/audit-entity-type';
+const ROLE = 'http://terminology.hl7.org/CodeSystem/object-role';
+const LIFECYCLE = 'http://terminology.hl7.org/CodeSystem/dicom-audit-lifecycle';
+const SECURITY_ROLE = 'http://terminology.hl7.org/CodeSystem/extra-security-role-type';
+
+const coding = (system: string, code: string, display: string): Coding => ({ system, code, display });
+const part = (code: string, display: string) => coding(SYSTEMS.part, code, display);
+
+const CODES = {
+  applicationActivity: coding(DCM, '110100', 'Application Activity'),
+  application: coding(DCM, '110150', 'Application'),
+  sourceRole: coding(DCM, '110153', 'Source Role ID'),
+  humanUser: coding(SECURITY_ROLE, 'humanuser', 'human user'),
+  applicationServer: coding(
+    'http://terminology.hl7.org/CodeSystem/security-source-type',
+    '4',
+    'Application Server',
+  ),
+  informant: coding(
+    'http://terminology.hl7.org/CodeSystem/provenance-participant-type',
+    'informant',
+    'Informant',
+  ),
+  person: coding(ENTITY_TYPE, '1', 'Person'),
+  systemObject: coding(ENTITY_TYPE, '2', 'System Object'),
+  other: coding(ENTITY_TYPE, '4', 'Other'),
+  patient: coding(ROLE, '1', 'Patient'),
+  report: coding(ROLE, '3', 'Report'),
+  domainResource: coding(ROLE, '4', 'Domain Resource'),
+  job: coding(ROLE, '20', 'Job'),
+  origination: coding(LIFECYCLE, '1', 'Origination / Creation'),
+  access: coding(LIFECYCLE, '6', 'Access / Use'),
+  parent: part('parent-event', 'Event that this one expands on'),
+  outcome: part('outcome', 'Outcome that was reported'),
+  feedback: part('feedback', 'Feedback that was given'),
+} as const;
+
+/** What happened, as AuditEvent.subtype, and AuditEvent.action: execute, create or read. */
+const KINDS: Readonly<Record<EventKind, { readonly subtype: Coding; readonly action: 'C' | 'E' | 'R' }>> = {
+  'inference-start': { subtype: coding(SYSTEMS.kind, 'inference-start', 'Model called'), action: 'E' },
+  'internal-artifact': {
+    subtype: coding(SYSTEMS.kind, 'internal-artifact', 'Intermediate product made'),
+    action: 'C',
+  },
+  'human-output': { subtype: coding(SYSTEMS.kind, 'human-output', 'Content shown to a person'), action: 'R' },
+  outcome: { subtype: coding(SYSTEMS.kind, 'outcome', 'Outcome reported'), action: 'C' },
+  'user-feedback': { subtype: coding(SYSTEMS.kind, 'user-feedback', 'Feedback given'), action: 'C' },
+};
+
+/** What a target is in FHIR, by target_type; null for a target that is none. */
+const TARGETS = {
+  patient: { type: CODES.person, role: CODES.patient, resource: 'Patient' },
+  document: { type: CODES.systemObject, role: CODES.report, resource: 'DocumentReference' },
+  claim: { type: CODES.systemObject, role: CODES.domainResource, resource: 'Claim' },
+  none: null,
+} as const;
+
+/** What a caller is in FHIR, by caller_type. An administrator may be anybody. */
+const CALLERS = {
+  clinician: { type: CODES.humanUser, resource: 'Practitioner' },
+  patient: { type: CODES.humanUser, resource: 'Patient' },
+  admin: { type: CODES.humanUser, resource: undefined },
+  service: { type: CODES.application, resource: 'Device' },
+} as const;
 
 /** Members that are undefined are not written. */
 type Part = Readonly<Record<string, unknown>>;

@@ -8,8 +8,7 @@ import { zstdCompressSync, constants } from 'node:zlib';
 import { ByteWriter, type ParquetWriter } from 'hyparquet-writer';
 import { writePageHeader } from 'hyparquet-writer/src/datapage.js';
 import { writeRleBitPackedHybrid } from 'hyparquet-writer/src/encoding.js';
-import { GrowingBytes } from './growing-bytes.js';
-import { leafOf, type ValueType } from './parquet-table.js';
+import { GrowingBytes, leafOf, type ValueType } from './parquet-table.js';
 
 /** A page ends with the row that fills it. */
 const PAGE_BYTES = 1 << 20;

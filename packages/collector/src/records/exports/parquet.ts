@@ -2,14 +2,20 @@
  * Records as Parquet, typed: a row a record, its lists as lists of structs. Each entry of a list has besides its typed
  * columns the object as it was sent, as JSON text, whose numbers have every digit (docs/reference/records.md has the table).
  */
-import type { AssembledRun } from '../assemble.js';
+import { type AssembledRun, extraOf } from '../assemble.js';
 import type { TimedEvent } from '../canonical-order.js';
 import { epochMilliseconds } from '../instant.js';
 import { MemberName } from '../json-scan.js';
-import { extraOf } from '../recorded-event.js';
-import { ScanningReader } from '../scanning-reader.js';
-import { ScannedBody, ScannedObject, sentIn, type PayloadName, type Sent, type Text } from '../event-body.js';
-import { RowGroupBuilder, RowGroupJoiner } from './parquet-row-group.js';
+import {
+  ScanningReader,
+  ScannedBody,
+  ScannedObject,
+  sentIn,
+  type PayloadName,
+  type Sent,
+  type Text,
+} from '../run-event.js';
+import { RowGroupBuilder, RowGroupJoiner } from './parquet-rows.js';
 import { structs, type Field, type Table, type Value } from './parquet-table.js';
 import {
   millisecondsOf,

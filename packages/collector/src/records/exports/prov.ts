@@ -3,27 +3,117 @@
  * run is an activity, the model and the user are agents. docs/reference/records.md, "PROV-JSON", is the mapping as a table.
  *
  * An entity stands for what an event tells of, and its content for a place where it is kept: words that a sender wrote
- * are not in it (open-values.ts). Every id that a relation uses is declared in the same document.
+ * are not in it (values.ts). Every id that a relation uses is declared in the same document.
  */
 import { createHash } from 'node:crypto';
 import type { ClinicalRecord, EventKind, RecordedEvent } from '@clinical-events/protocol';
-import { dateTimeIn, dateTimeOf } from './date-time.js';
+import { timeOf } from './otlp.js';
+import type { RecordFormat } from './record-format.js';
 import {
-  addressIn,
   ARTIFACT_TYPES,
   CALLER_TYPES,
   FEEDBACK_TYPES,
-  nameIn,
   OUTCOME_TYPES,
   OUTPUT_TYPES,
-  ratingIn,
+  RecordLookup,
+  type Said,
   TARGET_TYPES,
+  addressIn,
+  dateTimeIn,
+  dateTimeOf,
+  nameIn,
+  ratingIn,
   wordIn,
-} from './open-values.js';
-import { dateTime, integer, ProvDocument, qualified, uri, type Attributes } from './prov-document.js';
-import type { RecordFormat } from './record-format.js';
-import { RecordLookup, type Said } from './record-lookup.js';
-import { timeOf } from './span-time.js';
+} from './values.js';
+
+/* A PROV-JSON document under construction: declarations by id, and relations by blank ids, in a fixed order. */
+
+/** A value with a type, in PROV-JSON's way: {"$": lexical form, "type": datatype}. */
+interface Typed {
+  readonly $: string;
+  readonly type: string;
+}
+
+type Value = string | number | Typed;
+
+/** Undefined and an empty list say nothing. */
+type Attributes = Readonly<Record<string, Value | readonly Value[] | undefined>>;
+
+type Declaration = 'entity' | 'activity' | 'agent';
+type Relation =
+  | 'wasGeneratedBy'
+  | 'used'
+  | 'wasInformedBy'
+  | 'wasStartedBy'
+  | 'wasDerivedFrom'
+  | 'wasAssociatedWith'
+  | 'actedOnBehalfOf'
+  | 'wasInfluencedBy'
+  | 'hadMember';
+
+function qualified(name: string): Typed {
+  return { $: name, type: 'prov:QUALIFIED_NAME' };
+}
+
+function uri(text: string): Typed {
+  return { $: text, type: 'xsd:anyURI' };
+}
+
+function integer(number: number): Typed {
+  return { $: String(number), type: 'xsd:integer' };
+}
+
+function dateTime(text: string | undefined): Typed | undefined {
+  return text === undefined ? undefined : { $: text, type: 'xsd:dateTime' };
+}
+
+class ProvDocument {
+  readonly #prefixes: Readonly<Record<string, string>>;
+  readonly #declared = new Map<Declaration, Map<string, object>>();
+  readonly #related = new Map<Relation, object[]>();
+
+  /** @param prefixes beside `prov` and `xsd`, which every document has. */
+  constructor(prefixes: Readonly<Record<string, string>>) {
+    this.#prefixes = prefixes;
+  }
+
+  /** Declared twice, the first declaration stands. @returns the id. */
+  declare(what: Declaration, id: string, attributes: Attributes): string {
+    const declared = this.#declared.get(what) ?? new Map<string, object>();
+    this.#declared.set(what, declared);
+    if (!declared.has(id)) declared.set(id, said(attributes));
+    return id;
+  }
+
+  relate(relation: Relation, members: Attributes): void {
+    const related = this.#related.get(relation);
+    if (related === undefined) this.#related.set(relation, [said(members)]);
+    else related.push(said(members));
+  }
+
+  toObject(): object {
+    // The submission takes `prov` and `xsd` for granted; readers that do not are told.
+    const prefix = {
+      prov: 'http://www.w3.org/ns/prov#',
+      xsd: 'http://www.w3.org/2001/XMLSchema#',
+      ...this.#prefixes,
+    };
+    const declared = [...this.#declared].map(([what, all]) => [what, Object.fromEntries(all)] as const);
+    const related = [...this.#related].map(
+      ([relation, all]) =>
+        [relation, Object.fromEntries(all.map((one, n) => [`_:${relation}${String(n + 1)}`, one]))] as const,
+    );
+    return { prefix, ...Object.fromEntries(declared), ...Object.fromEntries(related) };
+  }
+}
+
+function said(attributes: Attributes): object {
+  return Object.fromEntries(
+    Object.entries(attributes).filter(
+      ([, value]) => value !== undefined && !(Array.isArray(value) && value.length === 0),
+    ),
+  );
+}
 
 /** Whatever has no URI of its own; a UUID, because it is nobody's brand and needs no domain. Fixed for ever. */
 const NAMESPACE = 'urn:uuid:1eb246a6-45fc-4297-82bb-9e8a02fe0386#';

@@ -5,9 +5,9 @@
 import { epochMilliseconds, readInstant } from '../instant.js';
 import { MemberName } from '../json-scan.js';
 import { numberIn } from '../raw-json.js';
-import type { RunMetadata } from '../record-metadata.js';
-import { memberIn, ScannedObject, type Sent, type Text } from '../event-body.js';
-import { hasDay } from './date-time.js';
+import type { RunMetadata } from '../assemble.js';
+import { memberIn, ScannedObject, type Sent, type Text } from '../run-event.js';
+import { hasDay } from './values.js';
 
 /** What columns are made of: a record is this, and so is an assembled run. */
 export interface ColumnSource {

@@ -4,8 +4,7 @@
  */
 import type { BaseEvent, ClinicalRecord } from '@clinical-events/protocol';
 import { recordOf, type AssembledRun } from '../assemble.js';
-import type { EventBody } from '../event-body.js';
-import { ParsingReader, type EventReader } from '../run-event.js';
+import { type EventBody, ParsingReader, type EventReader } from '../run-event.js';
 import type { RecordFormat } from './record-format.js';
 
 /** A part of a file. It can be posted from one thread to another. */

@@ -1,14 +1,22 @@
 /** The numbers of a report, as `--json` prints them and as the page shows them: nothing else is on the page. */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import { FEEDBACK_WORDS, OUTCOME_WORDS, type FeedbackWord, type OutcomeWord } from './closed-words.js';
-import type { WaitingDay } from './outcome-waiting.js';
-import { RELATIVE_ERROR } from './quantile-sketch.js';
-import type { StepUnit } from './period-steps.js';
-import type { Clock } from './run-moments.js';
+import {
+  FEEDBACK_WORDS,
+  OUTCOME_WORDS,
+  type FeedbackWord,
+  type OutcomeWord,
+  type StepUnit,
+  type Clock,
+  AGES,
+  RunTally,
+  WAITS,
+  type CallEnding,
+  type ConflictWord,
+  type Missing,
+} from './run-tally.js';
+import { type WaitingDay, RELATIVE_ERROR, shareOf, type Share } from './statistics.js';
 import type { OrganisationTally, RunReport, VersionTally } from './run-report.js';
-import { CALL_ENDINGS } from '../recorded-call.js';
-import { AGES, RunTally, WAITS, type CallEnding, type ConflictWord, type Missing } from './run-tally.js';
-import { shareOf, type Share } from './wilson.js';
+import { CALL_ENDINGS } from '../gaps.js';
 
 export const MISSING_WORDS: readonly Missing[] = [
   ...(['inference-start', 'model', 'user', 'target', 'inputs', 'output', 'output_uri'] as const),

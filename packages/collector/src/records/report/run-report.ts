@@ -7,9 +7,15 @@
  * comes after them is summed, and said to be. Of a name, the first 120 characters are looked at.
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import { DAY_MS, stepAt, stepsOf, type PeriodSteps } from './period-steps.js';
-import type { Clock } from './run-moments.js';
-import { RunTally, type CountedRun } from './run-tally.js';
+import {
+  DAY_MS,
+  stepAt,
+  stepsOf,
+  type PeriodSteps,
+  type Clock,
+  RunTally,
+  type CountedRun,
+} from './run-tally.js';
 
 const MOST_VERSIONS = 500;
 const MOST_ORGANISATIONS = 200;

@@ -3,11 +3,118 @@
  * whatever it has counted, and two tallies make the one of all their runs.
  */
 import type { Completeness, Conflict, EventKind, RecordedCall } from '@clinical-events/protocol';
-import { FEEDBACK_WORDS, type FeedbackWord, type OutcomeWord } from './closed-words.js';
-import { OutcomeWaiting } from './outcome-waiting.js';
-import { DAY_MS } from './period-steps.js';
-import { QuantileSketch } from './quantile-sketch.js';
-import type { Clock } from './run-moments.js';
+import { OutcomeWaiting, QuantileSketch } from './statistics.js';
+
+/* A period in days, or, where these would be too many for a page, in weeks, months or years: of UTC, weeks from Monday. */
+
+export type StepUnit = 'day' | 'week' | 'month' | 'year';
+
+export interface PeriodSteps {
+  readonly unit: StepUnit;
+  /** When each begins, ascending; the first is that of the beginning of the period. Milliseconds since 1970. */
+  readonly starts: readonly number[];
+}
+
+export const DAY_MS = 86_400_000;
+
+/** So many days are shown as days, and so on. */
+const MOST_DAYS = 120;
+const MOST_WEEKS_DAYS = 840;
+const MOST_MONTHS_DAYS = 3660;
+
+/** @param until the end of the period, which is not part of it. No step when it is not later than `since`. */
+export function stepsOf(since: number, until: number): PeriodSteps {
+  const days = (until - since) / DAY_MS;
+  const unit: StepUnit =
+    days <= MOST_DAYS
+      ? 'day'
+      : days <= MOST_WEEKS_DAYS
+        ? 'week'
+        : days <= MOST_MONTHS_DAYS
+          ? 'month'
+          : 'year';
+  const starts: number[] = [];
+  for (let at = beginningOf(unit, since); at < until; at = next(unit, at)) starts.push(at);
+  return { unit, starts };
+}
+
+/**
+ * The step that has this time: one of the period.
+ * @param guess is looked at first: most events are of the day of the one before.
+ */
+export function stepAt({ starts }: PeriodSteps, time: number, guess = 0): number {
+  if ((starts[guess] ?? Infinity) <= time && time < (starts[guess + 1] ?? Infinity)) return guess;
+  let [low, high] = [0, starts.length];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if ((starts[middle] ?? 0) <= time) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+function beginningOf(unit: StepUnit, time: number): number {
+  const day = Math.floor(time / DAY_MS) * DAY_MS;
+  const date = new Date(day);
+  if (unit === 'day') return day;
+  // 1 January 1970 was a Thursday.
+  if (unit === 'week') return day - ((((day / DAY_MS + 3) % 7) + 7) % 7) * DAY_MS;
+  return firstOf(date.getUTCFullYear(), unit === 'month' ? date.getUTCMonth() : 0);
+}
+
+function next(unit: StepUnit, at: number): number {
+  if (unit === 'day') return at + DAY_MS;
+  if (unit === 'week') return at + 7 * DAY_MS;
+  const date = new Date(at);
+  return unit === 'month'
+    ? firstOf(date.getUTCFullYear(), date.getUTCMonth() + 1)
+    : firstOf(date.getUTCFullYear() + 1, 0);
+}
+
+/** The first of a month. `Date.UTC` would take the years 0 to 99 for 1900 to 1999. */
+function firstOf(year: number, month: number): number {
+  return new Date(0).setUTCFullYear(year, month, 1);
+}
+
+/**
+ * By which clock a report counts, and a list looks for runs.
+ *
+ * received: when the collector had an event. sender: the timestamp that the event has, which is what is left of the
+ * past where events came by an import; for a payload that cannot be read, when the collector had it.
+ */
+export const CLOCKS = ['received', 'sender'] as const;
+export type Clock = (typeof CLOCKS)[number];
+
+/*
+ * The words that a report may show. Under profile minimum a sender may put anything in place of a vocabulary, the words
+ * of a patient among it: what is not one of these is counted as other words, and not shown.
+ */
+
+/** What a run came to: R-117's vocabulary, and what there is beside it. In the order of the page. */
+export const OUTCOME_WORDS = [
+  'validated',
+  'partial',
+  'contradicted',
+  'unknown',
+  'other_words',
+  'unreadable',
+  'none',
+] as const;
+export type OutcomeWord = (typeof OUTCOME_WORDS)[number];
+
+export const FEEDBACK_WORDS = ['rating', 'thumbs', 'text', 'survey', 'other_words', 'unreadable'] as const;
+export type FeedbackWord = (typeof FEEDBACK_WORDS)[number];
+
+const OUTCOMES: readonly unknown[] = ['validated', 'partial', 'contradicted', 'unknown'];
+const FEEDBACK: readonly unknown[] = ['rating', 'thumbs', 'text', 'survey'];
+
+export function outcomeWord(type: unknown): OutcomeWord {
+  return OUTCOMES.includes(type) ? (type as OutcomeWord) : 'other_words';
+}
+
+export function feedbackWord(type: unknown): FeedbackWord {
+  return FEEDBACK.includes(type) ? (type as FeedbackWord) : 'other_words';
+}
 
 export type CallEnding = RecordedCall['ending'];
 export type Missing = Completeness['missing'][number];

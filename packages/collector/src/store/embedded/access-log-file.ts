@@ -10,12 +10,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { systemCode } from '../../system-code.js';
-import {
-  AccessLogAltered,
-  AccessLogUnfit,
-  type AccessLogStore,
-  type LineCursor,
-} from '../access-log-store.js';
+import { AccessLogAltered, AccessLogUnfit, type AccessLogStore, type LineCursor } from '../contract.js';
 import { nodeFiles } from '../../files.js';
 
 const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_CREAT, O_EXCL } = fs.constants;

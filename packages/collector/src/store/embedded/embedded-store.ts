@@ -10,7 +10,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { sameContent } from '../content.js';
-import { NotCommitted, type Candidate, type Outcome, type Store } from '../store.js';
+import { NotCommitted, type Candidate, type Outcome, type Store } from '../contract.js';
 import { BatchIds } from './batch-ids.js';
 import { CommittedEntries } from './committed-entries.js';
 import { exists, nodeFiles, type Files, type HeldFile } from '../../files.js';
@@ -24,7 +24,7 @@ import {
   HEADER_BYTES,
   plausibleSize,
 } from './frame.js';
-import { IdIndexReader } from './id-index/id-index-reader.js';
+import { IdIndexReader } from './id-index/run-directory.js';
 import { IdIndex, type IdIndexStats } from './id-index/id-index.js';
 import { SegmentLog, type TornTail } from './segment-log.js';
 

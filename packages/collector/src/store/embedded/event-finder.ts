@@ -7,12 +7,12 @@
  * newest ones, of a directory whose index is lost all.
  */
 import path from 'node:path';
-import { BEGINNING, type Cursor, type EventLog, type FoundEvent } from '../event-log.js';
+import { BEGINNING, type Cursor, type EventLog, type FoundEvent } from '../contract.js';
 import { exists } from '../../files.js';
 import { frameEventId, frameOrganisation, frameRunId, frameSequence } from './frame.js';
-import { IdIndexError } from './id-index/id-index-error.js';
-import { IdIndexReader } from './id-index/id-index-reader.js';
-import { RecentTable } from './id-index/recent-table.js';
+import { IdIndexError } from './id-index/run-format.js';
+import { IdIndexReader } from './id-index/run-directory.js';
+import { RecentTable } from './id-index/run.js';
 
 const TABLE_SLOTS = 1 << 18;
 

@@ -4,7 +4,7 @@ import { commitmentOf, HASH_BYTES, leafHash, type HashSource } from '../../integ
 import type { Rest } from './forensic-reader.js';
 import { checksumHolds, plausibleSize } from './frame.js';
 import { alteredFields, eventIdText, partsOf } from './frame-parts.js';
-import { counted } from '../../counted.js';
+import { counted } from '../../quantity.js';
 import { eventRange, type VerifyFinding } from '../log-audit.js';
 
 /** Where something lies in the log. */

@@ -3,7 +3,7 @@
  * stands there, and a list of what in a header cannot have been written by a collector.
  */
 import { SALT_BYTES } from '@clinical-events/protocol';
-import { uuidText } from '../uuid-text.js';
+import { uuidText } from '../text.js';
 import {
   checksumHolds,
   envelopeEnd,

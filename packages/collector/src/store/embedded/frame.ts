@@ -30,8 +30,8 @@ import {
   FIRST_ENTRY_KIND,
   SALT_BYTES,
 } from '@clinical-events/protocol';
-import type { Candidate, PayloadState, StoredEntry } from '../store.js';
-import { uuidText } from '../uuid-text.js';
+import type { Candidate, PayloadState, StoredEntry } from '../contract.js';
+import { uuidText } from '../text.js';
 
 const FRAME_VERSION = 3;
 const ENVELOPE = 64;

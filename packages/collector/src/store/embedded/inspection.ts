@@ -1,11 +1,11 @@
 /** The full check of a ledger on disk, for `collector doctor`: reads every byte, changes none. */
 import { hash } from 'node:crypto';
 import path from 'node:path';
-import { StoreDamaged, type StoredEntry } from '../store.js';
-import { counted } from '../../counted.js';
+import { StoreDamaged, type StoredEntry } from '../contract.js';
+import { counted } from '../../quantity.js';
 import { exists, type Files } from '../../files.js';
 import { decodeFrame } from './frame.js';
-import { IdIndexReader } from './id-index/id-index-reader.js';
+import { IdIndexReader } from './id-index/run-directory.js';
 import type { Tail } from './recovery.js';
 import { endsTooEarly } from './segment-log.js';
 import { readToEnd, type SegmentEnd } from './log-frames.js';

@@ -14,7 +14,7 @@ import {
   KeyStoreDamaged,
   KeyStoreError,
   type RotationRefusal,
-} from '../key-store.js';
+} from '../contract.js';
 
 /** Migration n brings `user_version` from n - 1 to n. Add to the end; never edit one that was released. */
 const MIGRATIONS = [

@@ -14,9 +14,10 @@ import {
   type Place,
   type ReadEvents,
   type SoughtId,
-} from '../event-log.js';
-import type { StoredEntry, StoredEvent } from '../store.js';
-import { uuidBytes } from '../uuid-text.js';
+  type StoredEntry,
+  type StoredEvent,
+} from '../contract.js';
+import { uuidBytes } from '../text.js';
 import { EventFinder } from './event-finder.js';
 import type { Files } from '../../files.js';
 import {

@@ -1,6 +1,6 @@
 /**
  * The reading of a log from its beginning to its end for `collector verify`, and what is told of it: see
- * cli/verification.ts for the order in which things are read.
+ * commands/verify/verification.ts for the order in which things are read.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -21,10 +21,10 @@ import {
 import { headerHolds } from './frame-parts.js';
 import { exists } from '../../files.js';
 import { ForensicReader, type Question, type Rest, type WholeFrame } from './forensic-reader.js';
-import { counted } from '../../counted.js';
+import { counted } from '../../quantity.js';
 import { SEGMENT_HEADER_BYTES } from './segment.js';
 import { surveySegments } from './segment-survey.js';
-import type { TreeReader } from '../tree-store.js';
+import type { TreeReader } from '../contract.js';
 import {
   alteredFinding,
   misplacedFinding,

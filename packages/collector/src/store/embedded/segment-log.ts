@@ -10,8 +10,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
-import { CommitUnknown, LogChanged, NotCommitted, type StoreDamaged } from '../store.js';
-import type { Cursor } from '../event-log.js';
+import { CommitUnknown, LogChanged, NotCommitted, type StoreDamaged, type Cursor } from '../contract.js';
 import type { Files, HeldFile, NamedFile } from '../../files.js';
 import {
   frameDurableBefore,

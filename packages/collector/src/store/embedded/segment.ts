@@ -18,7 +18,7 @@
  */
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
-import { StoreDamaged } from '../store.js';
+import { StoreDamaged } from '../contract.js';
 import type { Files } from '../../files.js';
 
 export const SEGMENT_HEADER_BYTES = 64;

@@ -2,7 +2,7 @@
 import type { RootVerdict, Verdict } from '../../integrity/audit.js';
 import { HASH_BYTES, TILE_HASHES } from '../../integrity/merkle.js';
 import { leavesBelow, type HashFault } from '../../integrity/rooted-tree.js';
-import { counted } from '../../counted.js';
+import { counted } from '../../quantity.js';
 import { eventRange, type CheckedRoot, type VerifyFinding } from '../log-audit.js';
 
 type Roots = readonly RootVerdict<CheckedRoot>[];

@@ -4,8 +4,7 @@
  */
 import { type ClinicalRecord, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
-import { assembleRecord } from '../../../src/records/assemble.js';
-import type { RunLinks } from '../../../src/records/record-metadata.js';
+import { assembleRecord, type RunLinks } from '../../../src/records/assemble.js';
 import { anyRun, ELSEWHERE, NOWHERE } from '../any-run.js';
 import { eventFromText, id, RUN } from '../run-events.js';
 

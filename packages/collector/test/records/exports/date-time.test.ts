@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { dateTimeIn, dateTimeOf, nanosecondsOf } from '../../../src/records/exports/date-time.js';
+import { dateTimeIn, dateTimeOf, nanosecondsOf } from '../../../src/records/exports/values.js';
 import { readInstant } from '../../../src/records/instant.js';
 
 describe('a timestamp in other formats', () => {

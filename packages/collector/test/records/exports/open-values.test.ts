@@ -1,11 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import {
-  addressIn,
-  nameIn,
-  OUTCOME_TYPES,
-  ratingIn,
-  wordIn,
-} from '../../../src/records/exports/open-values.js';
+import { addressIn, nameIn, OUTCOME_TYPES, ratingIn, wordIn } from '../../../src/records/exports/values.js';
 
 describe('what leaves the log for where many people read', () => {
   test('is a name as it was sent, but for what no format can hold [R-712]', () => {

@@ -6,7 +6,7 @@ import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { RowGroupBuilder, RowGroupJoiner } from '../../../src/records/exports/parquet-row-group.js';
+import { RowGroupBuilder, RowGroupJoiner } from '../../../src/records/exports/parquet-rows.js';
 import { structs, type Table } from '../../../src/records/exports/parquet-table.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
 

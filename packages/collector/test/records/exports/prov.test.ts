@@ -1,9 +1,8 @@
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { assembleRecord } from '../../../src/records/assemble.js';
+import { assembleRecord, UNLINKED } from '../../../src/records/assemble.js';
 import { prov } from '../../../src/records/exports/prov.js';
-import { UNLINKED } from '../../../src/records/record-metadata.js';
 import { event, fullRun, id, RUN } from '../run-events.js';
 import { anyRecord, PROSE, says } from './any-record.js';
 import { provFaults, type ProvJson } from './prov-json.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { TextDictionary } from '../../../src/records/exports/text-dictionary.js';
+import { TextDictionary } from '../../../src/records/exports/parquet-table.js';
 
 test('each text has the place at which it came in, and stands there [R-712]', () => {
   const dictionary = new TextDictionary();

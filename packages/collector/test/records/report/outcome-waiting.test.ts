@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { OutcomeWaiting } from '../../../src/records/report/outcome-waiting.js';
+import { OutcomeWaiting } from '../../../src/records/report/statistics.js';
 
 /**
  * Remission under 6-mercaptopurine, in weeks: E. J. Freireich and others, Blood 21 (1963) 699-716, the sample of most

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { QuantileSketch, RELATIVE_ERROR } from '../../../src/records/report/quantile-sketch.js';
+import { QuantileSketch, RELATIVE_ERROR } from '../../../src/records/report/statistics.js';
 
 const values = fc.array(fc.double({ min: 0.001, max: 1e10, noNaN: true }), {
   minLength: 100,

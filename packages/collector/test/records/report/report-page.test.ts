@@ -1,10 +1,10 @@
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { runsRequestFrom, type RunsOptions, type RunsRequest } from '../../../src/cli/run-arguments.js';
+import { runsRequestFrom, type RunsOptions, type RunsRequest } from '../../../src/commands/runs.js';
 import { reportPage } from '../../../src/records/report/page/report-page.js';
 import type { ReportNumbers } from '../../../src/records/report/report-numbers.js';
-import type { Clock } from '../../../src/records/report/run-moments.js';
+import type { Clock } from '../../../src/records/report/run-tally.js';
 import { MARCH, reported, runOf, SECRETS, type WantedRun } from './report-runs.js';
 
 /** Two versions of a model, the newer one contradicted far more often. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { shareOf } from '../../../src/records/report/wilson.js';
+import { shareOf } from '../../../src/records/report/statistics.js';
 
 /** R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Stat. Med. 17 (1998), table I, method 3. */
 test.each([

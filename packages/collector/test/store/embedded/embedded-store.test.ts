@@ -7,7 +7,7 @@ import { EmbeddedStore, type Held } from '../../../src/store/embedded/embedded-s
 import { nodeFiles, type Files } from '../../../src/files.js';
 import { IdIndex } from '../../../src/store/embedded/id-index/id-index.js';
 import { inspectLedger } from '../../../src/store/embedded/inspection.js';
-import { CommitUnknown, StoreDamaged, type Candidate } from '../../../src/store/store.js';
+import { CommitUnknown, StoreDamaged, type Candidate } from '../../../src/store/contract.js';
 import { candidate, idOf } from '../candidate.js';
 import { storedEvents } from './filled-directory.js';
 

@@ -6,7 +6,7 @@ import { nodeFiles } from '../../../src/files.js';
 import { decodeFrame, frameSize } from '../../../src/store/embedded/frame.js';
 import { readToEnd } from '../../../src/store/embedded/log-frames.js';
 import { listSegments, SEGMENT_HEADER_BYTES } from '../../../src/store/embedded/segment.js';
-import type { Candidate, StoredEntry, StoredEvent } from '../../../src/store/store.js';
+import type { Candidate, StoredEntry, StoredEvent } from '../../../src/store/contract.js';
 
 /** Stores the batches in order; on return the store is closed and in order. */
 export async function fillDirectory(

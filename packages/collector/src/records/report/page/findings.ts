@@ -1,13 +1,13 @@
 /** What of the numbers a meeting would begin with, in sentences. Each follows from a stated rule; none is a judgement. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
-import type { Share } from '../wilson.js';
+import type { Share } from '../statistics.js';
 import {
   CONFLICT_WORDS,
   type ModelNumbers,
   type ReportNumbers,
   type VersionNumbers,
 } from '../report-numbers.js';
-import { OLD_DAYS } from './run-commands.js';
+import { OLD_DAYS } from './notes.js';
 import {
   CONFLICT_TEXT,
   countOf,

@@ -1,5 +1,5 @@
 /** How the page looks: on a wide and a narrow screen, in light and dark, and on A4 paper. Black and white will do. */
-import { Html } from './html.js';
+import { Html } from './wording.js';
 
 const DASHES = ['none', '7 4', '2 3', '10 3 2 3', '1 4', '14 4'];
 

@@ -3,17 +3,14 @@
  * numbers. The same numbers make the same page.
  */
 import { isEmpty, type ModelNumbers, type ReportNumbers, type VersionNumbers } from '../report-numbers.js';
-import { arrivals, stepEnds } from './arrivals.js';
-import { PATTERNS } from './chart-marks.js';
-import { countingNotes } from './counting-notes.js';
+import { arrivals, stepEnds, groupTable, versionOverview } from './tables.js';
+import { PATTERNS, groupFigures, type NamedGroup } from './charts.js';
+import { countingNotes, runCommands, type ListedGroup, type RunsCommand } from './notes.js';
 import { findingsOf } from './findings.js';
-import { groupFigures, type NamedGroup } from './group-figures.js';
-import { groupTable } from './group-table.js';
-import { html, Html, NOTHING } from './html.js';
-import { STYLE } from './page-style.js';
-import { runCommands, type ListedGroup, type RunsCommand } from './run-commands.js';
-import { versionOverview } from './version-overview.js';
 import {
+  html,
+  Html,
+  NOTHING,
   clockWarning,
   countOf,
   countText,
@@ -26,6 +23,7 @@ import {
   periodText,
   versionText,
 } from './wording.js';
+import { STYLE } from './page-style.js';
 
 const POLICY = new Html("default-src 'none'; style-src 'unsafe-inline'");
 /** Models with charts of their own, by how many runs they have; and their newest versions. */

@@ -1,13 +1,12 @@
 /** How numbers, times and the words of the vocabularies read on the page. */
-import type { FeedbackWord, OutcomeWord } from '../closed-words.js';
 import {
-  isOfReceipt,
   type ModelNumbers,
   type ReportNumbers,
   type VersionNumbers,
+  isOfReceipt,
 } from '../report-numbers.js';
-import type { CallEnding, ConflictWord, Missing } from '../run-tally.js';
-import type { Share } from '../wilson.js';
+import type { CallEnding, ConflictWord, FeedbackWord, Missing, OutcomeWord } from '../run-tally.js';
+import type { Share } from '../statistics.js';
 
 /** Between a number and its unit, so that no line breaks there. */
 const NARROW = '\u202f';
@@ -167,4 +166,39 @@ export function versionText({ model_version }: Pick<VersionNumbers, 'model_versi
 export function ageText({ from_days, to_days }: { from_days: number; to_days: number | null }): string {
   if (to_days === null) return `${from_days} days and more`;
   return from_days === 0 ? `less than ${to_days} day` : `${from_days} to ${to_days} days`;
+}
+
+/** HTML as a type of its own, so that no text gets into the page without being escaped. */
+export class Html {
+  constructor(readonly text: string) {}
+}
+
+export type Inner = Html | string | number | readonly Inner[];
+
+/** A template whose values are escaped, unless they are HTML already. */
+export function html(strings: TemplateStringsArray, ...values: readonly Inner[]): Html {
+  return new Html(strings.reduce((text, string, i) => text + markup(values[i - 1] ?? '') + string));
+}
+
+export const NOTHING = new Html('');
+
+function markup(value: Inner): string {
+  if (value instanceof Html) return value.text;
+  if (typeof value === 'object') return value.map(markup).join('');
+  return escaped(String(value));
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** Control characters and those that turn the direction of writing around would change what stands beside them. */
+function escaped(text: string): string {
+  return text
+    .replace(/[\p{Cc}\p{Bidi_Control}\u200b\u2028\u2029\ufeff]/gu, '\ufffd')
+    .replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }

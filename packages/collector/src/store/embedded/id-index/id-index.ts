@@ -1,11 +1,16 @@
 import * as fs from 'node:fs';
 import path from 'node:path';
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads';
-import { IdIndexError } from './id-index-error.js';
-import { IdIndexReader, withDefaults, type IdIndexReaderOptions } from './id-index-reader.js';
-import { RecentTable } from './recent-table.js';
-import { type ReadOptions, clearAway, openChain } from './run-directory.js';
-import { Run } from './run.js';
+import { IdIndexError } from './run-format.js';
+import {
+  IdIndexReader,
+  withDefaults,
+  type IdIndexReaderOptions,
+  type ReadOptions,
+  clearAway,
+  openChain,
+} from './run-directory.js';
+import { RecentTable, Run } from './run.js';
 import type { RunAnswer, RunRequest, RunThreadData } from './run-thread.js';
 
 export interface IdIndexOptions extends IdIndexReaderOptions {

@@ -1,11 +1,9 @@
 import * as fs from 'node:fs';
 import path from 'node:path';
 import { receiveMessageOnPort, workerData, type MessagePort } from 'node:worker_threads';
-import { Merge, nextMerge } from './merge.js';
-import { RecentTable, WORDS_PER_ENTRY } from './recent-table.js';
-import { RunWriter, type Files } from './run-writer.js';
-import { Run, type RunImage } from './run.js';
-import type { FingerprintKey } from './fingerprint.js';
+import { Merge, nextMerge, RunWriter, type Files } from './run-writer.js';
+import { RecentTable, WORDS_PER_ENTRY, Run, type RunImage } from './run.js';
+import type { FingerprintKey } from './run-format.js';
 
 /*
  * The thread that writes runs: frozen tables first, merges in between. It deletes nothing before the index has

@@ -1,0 +1,225 @@
+/**
+ * Who read what: `<data directory>/access.log`, one JSON object a line, appended and flushed.
+ *
+ * Reading happens on the host and never over HTTP, so this is the one place where it shows. A reading has two
+ * lines with the same id: the first stands on the disk before anything is given out, so a reader that is killed
+ * has been noted too; the second says how much it was. Without the second, it may have been anything.
+ *
+ * The log has heads of the chain over the lines (ledger/access-log-heads.ts), so none is ever changed or taken back, also
+ * not one that a crash or a full disk has torn: the next begins behind it, on a line of its own.
+ */
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import os from 'node:os';
+import { sudoUser } from '../config.js';
+import { accessLogPath, isLocked, openStore } from '../store/open.js';
+import { systemCode } from '../system-code.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import type { ImportedFile, MoreImported } from './noted-files.js';
+
+export interface Reading {
+  /** The command that reads. */
+  readonly command: string;
+  /** What it was asked for: names of kinds, runs, times; never the contents of an event. Persons are left out of the note. */
+  readonly filter: Readonly<Record<string, unknown>>;
+}
+
+/** Filters whose value is the id of a patient or a user. */
+const OF_PERSONS = ['target', 'user'];
+
+/** The reading cannot be noted, because the file system takes no writes. */
+class ReadOnly extends Error {
+  override name = 'ReadOnly';
+}
+
+/** How a reading ended. */
+export interface ReadingEnd {
+  /** How many events it gave out, or stored. */
+  readonly events: number;
+  /** False when it ended before it had given out, or stored, all that it was asked for. */
+  readonly complete: boolean;
+  /** What became of the files of an import (noted-files.ts). */
+  readonly files?: readonly ImportedFile[];
+  readonly more_files?: MoreImported;
+}
+
+/**
+ * On return the beginning is noted on stable storage.
+ * @returns notes the end in the same way.
+ * @throws {@link CommandFailure} that names the file: then nothing may be given out.
+ * @throws {@link ReadOnly} when nothing at all can be written there, because the file system is read-only.
+ */
+export function beginReading(dataDirectory: string, { command, filter }: Reading): (end: ReadingEnd) => void {
+  const reading = randomUUID();
+  const note = (state: 'begun' | 'ended', more: object) => {
+    append(dataDirectory, { at: new Date().toISOString(), reading, state, ...user(), command, ...more });
+  };
+  note('begun', { filter: withoutPersons(filter) });
+  return (end) => note('ended', end);
+}
+
+/**
+ * The same filter with `true` for the id of a person. A hash would name the person all the same: ids of patients are few
+ * enough to try them all, and a salt would lie beside the log.
+ */
+function withoutPersons(filter: Reading['filter']): Reading['filter'] {
+  const noted = { ...filter };
+  for (const name of OF_PERSONS) if (noted[name] !== undefined) noted[name] = true;
+  return noted;
+}
+
+/**
+ * The user of this process, and who asked as far as the system knows: the user that logged in, whoever the process has
+ * become since, and the one who called sudo. A user that the system has no name for has a number all the same, as in a
+ * container.
+ */
+function user(): object {
+  const login = loginUser();
+  const sudo = sudoUser();
+  const asked = {
+    ...(login !== undefined && { login_uid: login }),
+    ...(sudo !== undefined && { sudo_user: sudo.slice(0, LONGEST_NAME) }),
+  };
+  try {
+    const { uid, username } = os.userInfo();
+    return { uid, user: username, ...asked };
+  } catch {
+    return { uid: process.getuid?.() ?? -1, user: null, ...asked };
+  }
+}
+
+/** Of the session, which sudo and su do not change (Linux audit, proc(5)); undefined when there is none. */
+function loginUser(): number | undefined {
+  try {
+    const uid = Number(fs.readFileSync('/proc/self/loginuid', 'latin1'));
+    return Number.isSafeInteger(uid) && uid !== NO_LOGIN ? uid : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const NO_LOGIN = 0xffff_ffff;
+/** No system has longer ones; the variable is anybody's to set. */
+const LONGEST_NAME = 256;
+
+/** As much of a line as says that the collector has written it. */
+export interface NotedLine {
+  /** An instant, RFC 3339 in UTC. */
+  readonly at: string;
+  readonly state: 'begun' | 'ended';
+  /** The id that the two lines of a reading have. */
+  readonly reading?: string;
+  readonly command?: string;
+}
+
+/** With what every line begins. */
+const BEGINNING = '{"at":"';
+
+/**
+ * What a line of the log is. `torn`: the beginning of one, as a crash or a full disk leaves it, or nothing. `foreign`:
+ * no command has written it.
+ * @param bytes without the line feed; undefined for one that is too long.
+ */
+export function lineIn(bytes: Buffer | undefined): NotedLine | 'torn' | 'foreign' {
+  if (bytes === undefined) return 'foreign';
+  const text = bytes.toString();
+  let read: unknown;
+  try {
+    read = JSON.parse(text);
+  } catch {
+    // Where power was lost, zeros may stand for what did not reach the disk.
+    const written = text.replaceAll('\0', '');
+    return written.startsWith(BEGINNING.slice(0, written.length)) ? 'torn' : 'foreign';
+  }
+  return isNote(read) ? read : 'foreign';
+}
+
+function isNote(value: unknown): value is NotedLine {
+  if (typeof value !== 'object' || value === null) return false;
+  const { at, uid, user, state, ...more } = value as Record<string, unknown>;
+  return (
+    typeof at === 'string' &&
+    !Number.isNaN(Date.parse(at)) &&
+    new Date(at).toISOString() === at &&
+    Number.isSafeInteger(uid) &&
+    (typeof user === 'string' || user === null) &&
+    isOfReading(state, more)
+  );
+}
+
+function isOfReading(state: unknown, more: Readonly<Record<string, unknown>>): boolean {
+  return (
+    typeof more['reading'] === 'string' &&
+    typeof more['command'] === 'string' &&
+    (state === 'begun'
+      ? typeof more['filter'] === 'object'
+      : state === 'ended' && Number.isSafeInteger(more['events']) && typeof more['complete'] === 'boolean')
+  );
+}
+
+function append(dataDirectory: string, line: object): void {
+  const file = accessLogPath(dataDirectory);
+  try {
+    openStore(dataDirectory).accessLog.append(JSON.stringify(line));
+  } catch (error) {
+    const code = systemCode(error) ?? String(error);
+    if (code === 'EROFS') throw new ReadOnly(`${file} cannot be written (${code})`, { cause: error });
+    throw new CommandFailure(
+      code === 'EACCES' || code === 'EPERM'
+        ? `permission denied: ${file}; nothing is read without a note of it there`
+        : `${file} cannot be written (${code}), and nothing is read without a note of it there`,
+      EXIT.failure,
+      { cause: error },
+    );
+  }
+}
+
+/* How a command notes in the access log that it reads events. */
+
+/** What has been given out so far. The command keeps it up to date. */
+export interface GivenOut {
+  events: number;
+  /** True once all that was asked for is given out. */
+  complete: boolean;
+}
+
+/**
+ * On return the beginning is noted, so that events may be given out. The end is noted when the process ends.
+ * @throws CommandFailure when the reading cannot be noted; but a snapshot that cannot be written is read all the
+ * same, with a warning. A directory that a collector holds is none, however this process has it mounted.
+ */
+export function noteReading(dataDir: string, reading: Reading): GivenOut {
+  const end = begin(dataDir, reading);
+  const givenOut: GivenOut = { events: 0, complete: false };
+  // Also when nobody reads on (a closed pipe).
+  process.once('exit', () => {
+    try {
+      end({ ...givenOut });
+    } catch (error) {
+      // What was given out cannot be taken back; that it began has been noted.
+      process.stderr.write(`collector: ${error instanceof Error ? error.message : String(error)}\n`);
+      process.exitCode = EXIT.failure;
+    }
+  });
+  return givenOut;
+}
+
+function begin(dataDir: string, reading: Reading): (end: ReadingEnd) => void {
+  try {
+    return beginReading(dataDir, reading);
+  } catch (error) {
+    if (!(error instanceof ReadOnly)) throw error;
+    if (isLocked(dataDir)) {
+      throw new CommandFailure(
+        `${error.message}, and nothing is read without a note of it there while a collector runs`,
+        EXIT.failure,
+        { cause: error },
+      );
+    }
+    process.stderr.write(
+      `collector: warning: ${accessLogPath(dataDir)} cannot be written, because the file system is read-only: ` +
+        'this reading is not noted\n',
+    );
+    return () => undefined;
+  }
+}

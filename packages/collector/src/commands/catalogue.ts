@@ -1,0 +1,389 @@
+/** How a command gets the catalogue: up to date, in one state while it is asked, and with its faults in words. */
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { type ClinicalRecord, didYouMean } from '@clinical-events/protocol';
+import {
+  Catalogue,
+  CatalogueBusy,
+  CatalogueDamaged,
+  CatalogueFault,
+  type PlacedRecord,
+  type RecordSelection,
+  catalogueDirectory,
+  unpackEntries,
+} from '../catalogue/catalogue.js';
+import type { RunLinks } from '../records/assemble.js';
+import { outsideParents, recordsOf, windowsOf } from '../records/record-windows.js';
+import type { RunEvent } from '../records/run-event.js';
+import { BEGINNING, type Cursor, type EventLog, StoreDamaged } from '../store/contract.js';
+import { openStore } from '../store/open.js';
+import { type GivenOut, type Reading, noteReading } from './access-log.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import { ProgressBar } from './progress-bar.js';
+import { assertReadable } from './regular-files.js';
+import { printable } from './terminal.js';
+import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
+
+export interface CatalogueRequest {
+  readonly dataDir: string;
+  /** Where it is made when it cannot be in the data directory; the system's directory when undefined. */
+  readonly tempDir?: string | undefined;
+  /** Nothing is shown of how far it is. */
+  readonly quiet: boolean;
+  /** Ends the update; its reason is thrown. */
+  readonly signal: AbortSignal;
+  /** How long another process is waited for that takes nothing in; tests make it short. */
+  readonly waitMs?: number;
+}
+
+const WAIT_MS = 30_000;
+const SILENT_WAIT_MS = 2000;
+/** Less is taken in before the operator wonders. */
+const BAR_FROM_MEBIBYTES = 32;
+const MEBIBYTE = 1 << 20;
+const ATTEMPTS = 5;
+
+/**
+ * On return the catalogue covers every event that was durable at the call. The caller closes it.
+ * @throws CommandFailure when it cannot be made, when another process holds it, or when the log is damaged; the reason
+ *   of the signal.
+ */
+export async function openCatalogue(request: CatalogueRequest): Promise<CatalogueAccess> {
+  const { events: log, tree } = openStore(request.dataDir);
+  try {
+    // Asked first: a running collector goes on while the log is read.
+    const claimed = await claimedSize(tree);
+    const access = await inDataDirectory(request, log);
+    try {
+      assertReaches(access.cursor.sequence - 1, claimed);
+      return access;
+    } catch (error) {
+      await access.close();
+      throw error;
+    }
+  } catch (error) {
+    await log.close();
+    throw failureOf(error);
+  }
+}
+
+async function inDataDirectory(request: CatalogueRequest, log: EventLog): Promise<CatalogueAccess> {
+  const { dataDir, tempDir } = request;
+  const directory = catalogueDirectory(dataDir);
+  if (isWritable(directory)) {
+    try {
+      return await CatalogueAccess.open(request, log, directory);
+    } catch (error) {
+      const isFault = error instanceof CatalogueFault && !(error instanceof CatalogueBusy);
+      if (!isFault || tempDir === undefined) throw error;
+    }
+  }
+  const parent = tempDir ?? os.tmpdir();
+  if (!request.quiet && log.extent >= BAR_FROM_MEBIBYTES * MEBIBYTE) {
+    const where = `no catalogue can be made in ${dataDir}: it is made in ${parent}, for this command alone`;
+    process.stderr.write(`collector: ${where}\n`);
+  }
+  return CatalogueAccess.open(request, log, temporaryDirectory(parent));
+}
+
+/** What is there of it, or the directory that it would be made in. */
+function isWritable(directory: string): boolean {
+  const parts = [directory, path.join(directory, 'catalogue.sqlite')].filter((part) => fs.existsSync(part));
+  try {
+    for (const part of parts.length > 0 ? parts : [path.dirname(directory)]) {
+      fs.accessSync(part, fs.constants.W_OK);
+    }
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** For the owner alone; it goes with the process. */
+function temporaryDirectory(parent: string): string {
+  const made = fs.mkdtempSync(path.join(parent, 'collector-catalogue-'));
+  process.once('exit', () => fs.rmSync(made, { recursive: true, force: true }));
+  return catalogueDirectory(made);
+}
+
+export class CatalogueAccess {
+  #cursor: Cursor = BEGINNING;
+
+  private constructor(
+    private readonly request: CatalogueRequest,
+    /** Closed with the catalogue. */
+    readonly log: EventLog,
+    /** Answers from one state of it until it is closed. */
+    readonly catalogue: Catalogue,
+  ) {}
+
+  /** @throws CatalogueFault, StoreDamaged, or the reason of the signal. */
+  static async open(request: CatalogueRequest, log: EventLog, directory: string): Promise<CatalogueAccess> {
+    let isSaid = request.quiet;
+    const catalogue = Catalogue.open({
+      ...{ directory, ledgerId: log.ledgerId, waitMs: request.waitMs ?? WAIT_MS },
+      onWait(elapsedMs, holder) {
+        if (isSaid || elapsedMs < SILENT_WAIT_MS) return;
+        isSaid = true;
+        process.stderr.write(`collector: waiting for ${holder}, which is writing the catalogue\n`);
+      },
+    });
+    const access = new CatalogueAccess(request, log, catalogue);
+    try {
+      await access.#update();
+      return access;
+    } catch (error) {
+      catalogue.close();
+      throw error;
+    }
+  }
+
+  /** Behind the last entry that it covers. */
+  get cursor(): Cursor {
+    return this.#cursor;
+  }
+
+  /**
+   * Asks once more, of a catalogue that was rebuilt, when what is asked shows that it is damaged.
+   * @param question must have given nothing out when it asks the catalogue.
+   * @throws CommandFailure, or what the question throws.
+   */
+  async ask<Answer>(question: (catalogue: Catalogue) => Answer | Promise<Answer>): Promise<Answer> {
+    try {
+      try {
+        return await question(this.catalogue);
+      } catch (error) {
+        if (!(error instanceof CatalogueDamaged)) throw error;
+        await this.#update();
+      }
+      return await question(this.catalogue);
+    } catch (error) {
+      throw failureOf(error);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.catalogue.close();
+    await this.log.close();
+  }
+
+  async #update(): Promise<void> {
+    this.catalogue.release();
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      this.#cursor = await this.#takeIn();
+      // False when another process has taken in more since, and is not through.
+      if (this.catalogue.hold()) return;
+    }
+    throw new CatalogueBusy('another process is writing the catalogue all the time: try again');
+  }
+
+  /** Waits for as long as another process takes something in. */
+  async #takeIn(): Promise<Cursor> {
+    const { signal } = this.request;
+    const bar = this.#bar();
+    try {
+      for (;;) {
+        const before = this.catalogue.cursor.sequence;
+        try {
+          const { cursor } = await this.catalogue.update(this.log, { signal, onProgress: bar.onProgress });
+          return cursor;
+        } catch (error) {
+          if (!(error instanceof CatalogueBusy) || this.catalogue.cursor.sequence === before) throw error;
+        }
+      }
+    } finally {
+      bar.clear();
+    }
+  }
+
+  #bar() {
+    const wanted = !this.request.quiet && process.stderr.isTTY;
+    const bar = new ProgressBar({
+      ...{ wanted, unit: 'MiB of the log put into the catalogue', per: MEBIBYTE, rate: true },
+      from: BAR_FROM_MEBIBYTES,
+    });
+    let first: number | undefined;
+    return {
+      onProgress: (_: number, share: number) => {
+        first ??= share;
+        const { extent } = this.log;
+        bar.show((share - first) * extent, (1 - first) * extent);
+      },
+      clear: () => bar.clear(),
+    };
+  }
+}
+
+/** @returns a fault of the catalogue or of the log as the failure of a command; all else as it is. */
+export function failureOf(error: unknown): unknown {
+  const failure = (message: string, code: (typeof EXIT)[keyof typeof EXIT]) =>
+    new CommandFailure(message, code, { cause: error });
+  if (error instanceof StoreDamaged) return failure(error.message, EXIT.damaged);
+  if (error instanceof CatalogueBusy) return failure(error.message, EXIT.inUse);
+  if (error instanceof CatalogueDamaged)
+    return failure(`${error.message}, and was removed: run the command again`, EXIT.failure);
+  return error instanceof CatalogueFault ? failure(error.message, EXIT.failure) : error;
+}
+
+/*
+ * A reading of records from the catalogue, for `records` and `report`: noted in the access log, and ended by a signal.
+ */
+
+export interface RunReadingOptions {
+  readonly dataDir: string;
+  readonly reading: Reading;
+  /** Where a catalogue is made that cannot be in the data directory. */
+  readonly tempDir: string | undefined;
+  /** Nothing is shown of how far it is. */
+  readonly quiet: boolean;
+  /** What is said when a signal ends it. */
+  readonly interrupted: string;
+}
+
+/** What records are made from. */
+export interface RecordSource {
+  /** Up to date, and the same until the reading ends. */
+  readonly catalogue: Catalogue;
+  readonly log: EventLog;
+}
+
+export interface RunReading extends RecordSource {
+  readonly givenOut: GivenOut;
+  /** Aborted by a signal. */
+  readonly signal: AbortSignal;
+  readonly bar: ProgressBar;
+}
+
+/** Fewer events are done before anybody wonders. */
+const BAR_FROM_EVENTS = 50_000;
+
+/**
+ * The reading counts as complete once `use` has returned.
+ * @throws CommandFailure when there is no log, when it is damaged or shorter than a checkpoint says, when there is no
+ *   catalogue to be had, or when the reading cannot be noted.
+ */
+export async function readRuns(
+  { dataDir, reading, tempDir, quiet, interrupted }: RunReadingOptions,
+  use: (reading: RunReading) => Promise<void>,
+): Promise<void> {
+  assertReadable(dataDir);
+  // Asked first: a running collector goes on while the log is read.
+  const claimed = await claimedSize(openStore(dataDir).tree);
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => stop.abort(new CommandFailure(interrupted, EXIT.interrupted)));
+  }
+  const givenOut = noteReading(dataDir, reading);
+  const { signal } = stop;
+  const access = await openCatalogue({ dataDir, tempDir, quiet, signal });
+  const wanted = !quiet && process.stderr.isTTY;
+  const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
+  try {
+    const { catalogue, log } = access;
+    assertReaches(catalogue.cursor.sequence - 1, claimed);
+    await use({ catalogue, log, givenOut, signal, bar });
+    givenOut.complete = true;
+  } catch (error) {
+    throw failureOf(error);
+  } finally {
+    bar.clear();
+    await access.close();
+  }
+}
+
+/** Records that are made here, one after the other. */
+export async function* recordsIn(
+  source: RecordSource,
+  selection: RecordSelection,
+): AsyncGenerator<ClinicalRecord> {
+  for (const page of source.catalogue.placed(selection)) {
+    const runs = page.map((record) => ({ record, places: unpackEntries(record.chunks()) }));
+    for (const window of windowsOf(runs)) {
+      const linksAt = (run: number, events: readonly RunEvent[]) =>
+        linksOf(source, window[run]?.record, events);
+      yield* await recordsOf(source.log, window, linksAt);
+    }
+  }
+}
+
+async function linksOf(
+  { catalogue, log }: RecordSource,
+  record: PlacedRecord | undefined,
+  events: readonly RunEvent[],
+): Promise<RunLinks> {
+  const runs = new Map<string, string | null | undefined>();
+  for (const eventId of outsideParents(events)) {
+    const organisation = events[0]?.event.organisation ?? '';
+    runs.set(eventId, await runOfEvent({ catalogue, log }, organisation, eventId));
+  }
+  return {
+    parentRunOf: (eventId) => runs.get(eventId),
+    children: record?.hasChildren ? catalogue.children(record) : [],
+    cycle: record?.isInCircle ? catalogue.cycle(record) : [],
+  };
+}
+
+/** The run of an event; null when it is of none, undefined when the log does not have it. */
+export async function runOfEvent(
+  { catalogue, log }: RecordSource,
+  organisation: string,
+  eventId: string,
+): Promise<string | null | undefined> {
+  const found = await catalogue.recordOfEvent(log, organisation, eventId);
+  return found?.runId;
+}
+
+/* What an empty answer would not show: names in a filter that no record has, mostly a slip, and the other clock. */
+
+/** For an answer that is empty by the time of receipt. */
+export const BY_SENDERS =
+  "by the senders' clocks there are some in that time, as after an import or a demo: --clock sender goes by these";
+
+export interface NameFilter {
+  readonly organisation?: string | undefined;
+  /** MODEL_ID or MODEL_ID@VERSION. */
+  readonly model?: string | undefined;
+}
+
+/** Of each kind so many are kept to guess from, and none that is longer. */
+const MOST_NAMES = 1000;
+const LONGEST_NAME = 200;
+
+/**
+ * Goes through the catalogue: for when nothing was found.
+ * @returns a warning for each name that no record has, with the nearest one that one has.
+ */
+export function unknownNames(catalogue: Catalogue, { organisation, model }: NameFilter): string[] {
+  const warnings: string[] = [];
+  if (organisation !== undefined) {
+    warnings.push(...unknown('no event names the organisation', organisation, catalogue.organisations()));
+  }
+  if (model !== undefined) {
+    const models = catalogue.models().flatMap(({ model: id, version }) => [id, `${id}@${version ?? ''}`]);
+    warnings.push(...unknown('no run is of the model', model, models));
+  }
+  return warnings;
+}
+
+/** The same for a command that has no catalogue open: nothing is said where none can be had. */
+export async function unknownNamesIn(
+  dataDir: string,
+  filter: NameFilter,
+  signal: AbortSignal,
+): Promise<string[]> {
+  if (filter.organisation === undefined && filter.model === undefined) return [];
+  const access = await openCatalogue({ dataDir, quiet: true, signal }).catch(() => undefined);
+  try {
+    return access === undefined ? [] : unknownNames(access.catalogue, filter);
+  } finally {
+    await access?.close();
+  }
+}
+
+function unknown(said: string, name: string, all: readonly string[]): string[] {
+  if (all.includes(name)) return [];
+  // A sender's characters must not move the cursor.
+  const others = all.filter((other) => other.length <= LONGEST_NAME && printable(other) === other);
+  return [`${said} "${printable(name)}"${didYouMean(name, others.slice(0, MOST_NAMES))}`];
+}

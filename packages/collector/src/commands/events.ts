@@ -1,0 +1,421 @@
+/** `collector events`: the stored events, exactly as they were sent, one JSON object a line. */
+import { hash } from 'node:crypto';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EVENT_KINDS, type EventKind, didYouMean } from '@clinical-events/protocol';
+import { Command } from 'commander';
+import { isOrganisation } from '../access/issuing.js';
+import type { Catalogue } from '../catalogue/catalogue.js';
+import type { Config } from '../config.js';
+import { CLOCKS, type Clock } from '../records/report/run-tally.js';
+import {
+  BEGINNING,
+  type Cursor,
+  type EventFacts,
+  type EventFilter,
+  type EventLog,
+  type Place,
+  type StoredEvent,
+} from '../store/contract.js';
+import { openStore } from '../store/open.js';
+import { uuidBytes } from '../store/text.js';
+import { type GivenOut, noteReading } from './access-log.js';
+import { type CatalogueAccess, failureOf, openCatalogue, unknownNamesIn } from './catalogue.js';
+import { addConfigOptions, configOf } from './config-options.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import { usage } from './keys.js';
+import { LOG_DIRECTORIES, assertReadable } from './regular-files.js';
+import { printableJson } from './terminal.js';
+import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
+
+/* What an operator types to say which events are meant, read strictly. Each function throws a usage failure. */
+
+/** No key belongs to a name of another form. So a script's empty variable is a fault, and not an empty answer. */
+export function organisationFrom(text: string): string {
+  if (isOrganisation(text)) return text;
+  throw usage(`--organisation: ${JSON.stringify(text)} is not 1 to 64 characters of A-Z a-z 0-9 . _ -`);
+}
+
+/** Kinds with commas between them. */
+export function kindsFrom(text: string): ReadonlySet<EventKind> {
+  const known: readonly string[] = EVENT_KINDS;
+  const kinds = text.split(',').map((name) => name.trim());
+  const unknown = kinds.find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    throw usage(
+      `--kind: ${JSON.stringify(unknown)} is none of ${EVENT_KINDS.join(', ')}${didYouMean(unknown, EVENT_KINDS)}`,
+    );
+  }
+  return new Set(kinds as EventKind[]);
+}
+
+/**
+ * A UUID, in any case.
+ * @param argument what it was given as, for the message.
+ * @returns its lower-case form.
+ */
+export function idFrom(argument: string, text: string): string {
+  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) {
+    throw usage(`${argument}: ${JSON.stringify(text)} is not a UUID`);
+  }
+  return text.toLowerCase();
+}
+
+/** A date stands for its beginning in UTC; anything longer has to say its offset. */
+export function instantFrom(option: string, text: string): number {
+  const shape = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/i;
+  const instant = shape.test(text) ? Date.parse(text) : Number.NaN;
+  // Date.parse takes 31 February for 3 March.
+  const day = Date.parse(text.slice(0, 10));
+  if (Number.isNaN(instant) || new Date(day).getUTCDate() !== Number(text.slice(8, 10))) {
+    throw usage(
+      `${option}: ${JSON.stringify(text)} is neither a date (2026-01-31) nor an instant (2026-01-31T12:00:00Z)`,
+    );
+  }
+  return instant;
+}
+
+/** Undefined when none was given. */
+export function clockFrom(text: string | undefined): Clock | undefined {
+  const clock = CLOCKS.find((each) => each === text);
+  if (clock !== undefined || text === undefined) return clock;
+  throw usage(`--clock: ${JSON.stringify(text)} is none of ${CLOCKS.join(', ')}${didYouMean(text, CLOCKS)}`);
+}
+
+/** Where a UUID has its dashes, in hexadecimal digits. */
+const DASHES = [8, 12, 16, 20];
+const FEWEST_DIGITS = 8;
+const ALL_DIGITS = 32;
+
+/**
+ * The id of a run, or its beginning of 8 digits or more, as `collector runs` prints it. Dashes may be left out.
+ * @returns in lower case and with dashes; `isWhole` when it is all of the id.
+ */
+export function runIdFrom(option: string, text: string): { readonly id: string; readonly isWhole: boolean } {
+  const digits = text.replaceAll('-', '').toLowerCase();
+  const id = dashed(digits);
+  const isHex = /^[0-9a-f]+$/.test(digits) && digits.length >= FEWEST_DIGITS && digits.length <= ALL_DIGITS;
+  if (!isHex || (text.includes('-') && ![id, `${id}-`].includes(text.toLowerCase()))) {
+    throw usage(
+      `${option}: ${JSON.stringify(text)} is neither a UUID nor the first ${FEWEST_DIGITS} digits or more of one`,
+    );
+  }
+  return { id, isWhole: digits.length === ALL_DIGITS };
+}
+
+/** The first hexadecimal digits of a UUID, with its dashes. */
+function dashed(digits: string): string {
+  return Array.from(digits, (digit, i) => (DASHES.includes(i) ? `-${digit}` : digit)).join('');
+}
+
+/**
+ * The beginning of a run's id that no other run has: 8 digits, or as many as it takes.
+ * @param neighbours ids of other runs: in their order, the one before and the one behind are enough.
+ */
+export function shortId(id: string, neighbours: readonly string[]): string {
+  const digits = id.replaceAll('-', '');
+  let shared = 0;
+  for (const other of neighbours) {
+    if (other === id) continue;
+    const others = other.replaceAll('-', '');
+    let same = 0;
+    while (same < digits.length && others[same] === digits[same]) same++;
+    shared = Math.max(shared, same);
+  }
+  return dashed(digits.slice(0, Math.max(FEWEST_DIGITS, shared + 1)));
+}
+
+const MOST_CANDIDATES = 8;
+
+/** For a short id that several runs begin with. @param ids of these runs, or the first of them. */
+export function severalRuns(option: string, beginning: string, ids: readonly string[]): CommandFailure {
+  const shown = ids.slice(0, MOST_CANDIDATES).join(', ');
+  const more = ids.length > MOST_CANDIDATES ? ', …' : '';
+  return usage(`${option}: several runs begin with ${beginning}; give one of ${shown}${more}`);
+}
+
+const MOST_LOOKED_AT = 64;
+
+/**
+ * The record that is meant by its id or the beginning of it.
+ * @param asked the option and what was typed, of one organisation when that is given.
+ * @throws CommandFailure when there is none, or when several begin so.
+ */
+export function recordMeant(
+  catalogue: Pick<Catalogue, 'run'>,
+  asked: { readonly option: string; readonly text: string; readonly organisation?: string | undefined },
+  dataDir: string,
+): string {
+  const { option, text, organisation } = asked;
+  const { id } = runIdFrom(option, text);
+  const found = catalogue.run(organisation, id, MOST_LOOKED_AT).map(({ recordId }) => recordId);
+  const [one, ...others] = new Set(found);
+  if (one === undefined) throw notThere({ what: 'run', id, dataDir, isNarrowed: organisation !== undefined });
+  if (others.length > 0) throw severalRuns(option, id, [one, ...others]);
+  return one;
+}
+
+/** What was asked for by its id. */
+export interface AskedFor {
+  readonly what: 'event' | 'run';
+  readonly id: string;
+  readonly dataDir: string;
+  /** Whether other options leave some of the log out, in which it may be. */
+  readonly isNarrowed?: boolean;
+}
+
+/** The one sentence of all commands for an id that is not there; with exit code 6. */
+export function notThere({ what, id, dataDir, isNarrowed = false }: AskedFor): CommandFailure {
+  const narrowed = isNarrowed ? ' with what the other options ask for' : '';
+  return new CommandFailure(`there is no ${what} ${id} in ${dataDir}${narrowed}`, EXIT.notFound);
+}
+
+const EXAMPLES = `
+Each line holds sequence, received_at, kind, profile, organisation, key_id, event_id, run_id, sha256 and body.
+"body" is a string with the exact text that was sent; its SHA-256 is "sha256".
+
+Examples:
+  $ collector events --since 2026-01-01 --kind outcome,user-feedback
+  $ collector events --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 | jq '.body | fromjson'
+  $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10
+  $ collector events --follow
+
+It can run beside a collector. That it ran, what it was asked for and how much it gave out is noted in access.log in
+the data directory. Where that cannot be written nothing is printed, but for a read-only file system on which no
+collector runs: a snapshot is read with a warning.
+
+Exit codes: 6 there is no event with the id of --event, or of the run of --run, among those asked for.`;
+
+interface EventsOptions {
+  readonly kind?: string;
+  readonly run?: string;
+  readonly event?: string;
+  readonly organisation?: string;
+  readonly since?: string;
+  readonly until?: string;
+  readonly follow?: true;
+}
+
+const FOLLOW_EVERY_MS = 200;
+/** Bodies that are in memory together. */
+const READ_BYTES = 4 << 20;
+const MOST_ORGANISATIONS = 1 << 16;
+/** Lines are written in pieces of about so many characters. */
+const PIECE = 64 << 10;
+
+export function command(): Command {
+  const events = new Command('events')
+    .description('Print stored events as NDJSON, in the order in which they were stored.')
+    .option('--kind <kinds>', `only these kinds, separated by commas: ${EVENT_KINDS.join(', ')}`)
+    .option('--run <id>', 'only events that name this run, or open it; the short id of "runs" will do')
+    .option('--event <id>', 'only the event with this id, of every organisation that has one')
+    .option('--organisation <name>', 'only events of this organisation')
+    .option('--since <time>', 'only events received at this instant or later: a date or an RFC 3339 instant')
+    .option('--until <time>', 'only events received before this instant')
+    .option('--follow', 'go on with new events as they arrive, until interrupted');
+  return addConfigOptions(events, 'events')
+    .addHelpText('after', EXAMPLES)
+    .action(async (options: EventsOptions, self: Command) => {
+      const filter = filterFrom(options);
+      if (options.run !== undefined) runIdFrom('--run', options.run);
+      await print(configOf(self, 'events'), { filter, run: options.run }, options);
+    });
+}
+
+async function print(config: Config, asked: Asked, options: EventsOptions): Promise<void> {
+  const { dataDir } = config;
+  const { kind, run, event, organisation, since, until, follow } = options;
+  assertReadable(dataDir, run === undefined && event === undefined ? LOG_DIRECTORIES : undefined);
+  // Asked first: a running collector goes on while the log is read.
+  const claimed = await claimedSize(openStore(dataDir).tree);
+  const givenOut = noteReading(dataDir, {
+    command: 'events',
+    filter: { kind, run, event, organisation, since, until, follow },
+  });
+  const stop = new AbortController();
+  // An update of the catalogue is ended in order.
+  if (follow || run !== undefined || event !== undefined) {
+    const interrupted = new CommandFailure('interrupted', EXIT.interrupted);
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+      process.once(signal, () => stop.abort(interrupted));
+  }
+  const log = openStore(dataDir).events;
+  try {
+    const printing = new Printing(log, givenOut, stop.signal);
+    const found = await printing.byIndex(dataDir, asked);
+    const { filter } = found;
+    let { cursor } = found;
+    for (let isFirst = true; isFirst || (follow && !stop.signal.aborted); isFirst = false) {
+      if (!isFirst) await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
+      cursor = await printing.from(cursor, filter);
+      if (!stop.signal.aborted) assertReaches(cursor.sequence - 1, claimed);
+      if (isFirst && givenOut.events === 0) {
+        for (const warning of await unknownNamesIn(dataDir, { organisation }, stop.signal))
+          process.stderr.write(`collector: warning: ${warning}\n`);
+      }
+    }
+    givenOut.complete = true;
+    if (givenOut.events > 0 || follow) return;
+    const others = [kind, organisation, since, until, event === undefined ? undefined : run];
+    const isNarrowed = others.some((each) => each !== undefined);
+    const { eventId, runId } = filter;
+    if (eventId !== undefined) throw notThere({ what: 'event', id: eventId, dataDir, isNarrowed });
+    if (runId !== undefined) throw notThere({ what: 'run', id: runId, dataDir, isNarrowed });
+  } catch (error) {
+    throw failureOf(error);
+  } finally {
+    await log.close();
+  }
+}
+
+/** What was asked for; of a run, what was typed. */
+interface Asked {
+  readonly filter: EventFilter;
+  readonly run: string | undefined;
+}
+
+interface Found {
+  /** With the whole id of the run. */
+  readonly filter: EventFilter;
+  /** Behind the last entry that was looked at. */
+  readonly cursor: Cursor;
+}
+
+class Printing {
+  constructor(
+    private readonly log: EventLog,
+    private readonly givenOut: GivenOut,
+    private readonly signal: AbortSignal,
+  ) {}
+
+  /** Prints the events of the run or the id that is asked for, as far as the catalogue covers the log. */
+  async byIndex(dataDir: string, { filter, run }: Asked): Promise<Found> {
+    const { organisation, eventId } = filter;
+    if (run === undefined && eventId === undefined) return { filter, cursor: BEGINNING };
+    const whole = run === undefined ? undefined : runIdFrom('--run', run);
+    const known = whole?.isWhole ? { ...filter, runId: whole.id } : filter;
+    let access: CatalogueAccess;
+    try {
+      access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal: this.signal });
+    } catch (error) {
+      // What stands before the damage is printed, and then what is damaged.
+      const isDamaged = error instanceof CommandFailure && error.exitCode === EXIT.damaged;
+      if (isDamaged && (whole?.isWhole ?? true)) return { filter: known, cursor: BEGINNING };
+      throw error;
+    }
+    try {
+      return await access.ask(async (catalogue) => {
+        const asked = { option: '--run', text: run ?? '', organisation };
+        const runId =
+          whole === undefined || whole.isWhole ? known.runId : recordMeant(catalogue, asked, dataDir);
+        const places =
+          eventId !== undefined
+            ? await this.#placesOf(catalogue, eventId, organisation)
+            : catalogue.run(organisation, runId ?? '', MOST_ORGANISATIONS).flatMap((each) => each.events());
+        const meant = { ...filter, ...(runId !== undefined && { runId }) };
+        await this.#read(places, meant);
+        return { filter: meant, cursor: access.cursor };
+      });
+    } finally {
+      await access.close();
+    }
+  }
+
+  async #placesOf(catalogue: Catalogue, eventId: string, organisation: string | undefined): Promise<Place[]> {
+    const id = uuidBytes(eventId);
+    const places: Place[] = [];
+    for (const each of organisation === undefined ? catalogue.organisations() : [organisation]) {
+      const found = await this.log.find(each, id);
+      if (found !== undefined) places.push(found);
+    }
+    return places;
+  }
+
+  async #read(places: Place[], filter: EventFilter): Promise<void> {
+    places.sort((a, b) => a.at - b.at);
+    for (let next = 0; next < places.length;) {
+      let bytes = 0;
+      const first = next;
+      while (next < places.length && bytes < READ_BYTES) bytes += places[next++]?.size ?? 0;
+      const read = await this.log.read(places.slice(first, next));
+      for (let i = 0; i < next - first; i++) {
+        const facts = read.facts(i);
+        if (!isAskedFor(facts, filter)) continue;
+        const body = read.source.subarray(read.bodyFrom(i), read.bodyTo(i));
+        await this.#print({ ...facts, body });
+      }
+    }
+    await this.#flush();
+  }
+
+  /** @returns where to go on; where it was begun when it was stopped. */
+  async from(from: Cursor, filter: EventFilter): Promise<Cursor> {
+    const scan = this.log.scan(filter, from);
+    for (;;) {
+      const next = await scan.next();
+      if (next.done) return next.value;
+      for (const event of next.value) {
+        await this.#print(event);
+        if (!this.signal.aborted) continue;
+        await scan.return(from);
+        return from;
+      }
+      await this.#flush();
+    }
+  }
+
+  #piece = '';
+
+  async #print(event: Printed): Promise<void> {
+    this.#piece += `${printableJson(lineOf(event))}\n`;
+    this.givenOut.events++;
+    if (this.#piece.length >= PIECE) await this.#flush();
+  }
+
+  async #flush(): Promise<void> {
+    const piece = this.#piece;
+    this.#piece = '';
+    if (piece !== '' && !process.stdout.write(piece)) await once(process.stdout, 'drain');
+  }
+}
+
+type Printed = EventFacts & Pick<StoredEvent, 'body'>;
+
+/** As `EventLog.scan` decides. */
+function isAskedFor(event: EventFacts, filter: EventFilter): boolean {
+  const { kinds, runId, since = -Infinity, until = Infinity } = filter;
+  if (kinds !== undefined && !kinds.has(event.kind)) return false;
+  if (runId !== undefined && event.runId !== runId) return false;
+  return event.receivedAt >= since && event.receivedAt < until;
+}
+
+function lineOf(event: Printed): string {
+  const plain = event.payloadState === 'plain';
+  return JSON.stringify({
+    sequence: event.sequence,
+    received_at: new Date(event.receivedAt).toISOString(),
+    kind: event.kind,
+    profile: event.profile,
+    organisation: event.organisation,
+    key_id: event.keyId,
+    event_id: event.eventId,
+    run_id: event.runId ?? null,
+    sha256: plain ? hash('sha256', event.body, 'hex') : null,
+    payload_state: plain ? undefined : event.payloadState,
+    body: plain ? event.body.toString() : null,
+  });
+}
+
+function filterFrom({ kind, event, organisation, since, until }: EventsOptions): EventFilter {
+  const filter: EventFilter = {
+    ...(kind !== undefined && { kinds: kindsFrom(kind) }),
+    ...(event !== undefined && { eventId: idFrom('--event', event) }),
+    ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
+    ...(since !== undefined && { since: instantFrom('--since', since) }),
+    ...(until !== undefined && { until: instantFrom('--until', until) }),
+  };
+  if (filter.since !== undefined && filter.until !== undefined && filter.since > filter.until) {
+    throw new CommandFailure(`--since: ${since} is later than --until ${until}`, EXIT.usage);
+  }
+  return filter;
+}

@@ -1,0 +1,67 @@
+/** How the `collector` command ends. Scripts rely on these numbers: add to them, never change one. */
+import { systemCode } from '../system-code.js';
+import { wrappedFor } from './terminal.js';
+
+export const EXIT = {
+  ok: 0,
+  failure: 1,
+  usage: 2,
+  damaged: 3,
+  unsafe: 4,
+  inUse: 5,
+  notFound: 6,
+  partly: 7,
+  interrupted: 130,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
+  ok: 'done',
+  failure: 'failed for an unexpected reason',
+  usage: 'the command line or the configuration is wrong; nothing was done',
+  damaged: 'stored data is damaged; see collector doctor',
+  unsafe: 'storage failed while running, and going on would not be safe (serve)',
+  inUse:
+    'the data directory is in use by another collector, its catalogue by another process, or a directory of back-ups by ' +
+    'another back-up',
+  notFound: 'what was asked for does not exist',
+  partly:
+    'some of the input was refused, and all the rest was done (import); restored, but events are known that came after ' +
+    'the back-up (restore)',
+  interrupted: 'a signal ended it before its end; what it told of is done (import, demo, records, report)',
+};
+
+/** The exit codes for the help, one a line, without a line break at the end. */
+export function exitCodesHelp(): string {
+  const lines = Object.entries(MEANING).map(([name, meaning]) => {
+    const code = `  ${String(EXIT[name as keyof typeof EXIT]).padEnd(5)}`;
+    return wrappedFor(process.stdout, code + meaning, code.length);
+  });
+  return ['Exit codes:', ...lines].join('\n');
+}
+
+/** A command could not do what it was asked to. The message is for the operator: one line, no secret. */
+export class CommandFailure extends Error {
+  override name = 'CommandFailure';
+  constructor(
+    message: string,
+    readonly exitCode: ExitCode,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}
+
+/* What the system did not let this user do, whatever was wrapped around its answer on the way. */
+
+/** @returns the file that was refused, or undefined when the error comes from something else. */
+export function deniedPath(error: unknown): string | undefined {
+  for (let at = error; at instanceof Error; at = at.cause) {
+    // A port below 1024 is refused with EACCES too, but has no path.
+    if (!('path' in at && typeof at.path === 'string')) continue;
+    const code = systemCode(at);
+    if (code === 'EACCES' || code === 'EPERM') return at.path;
+  }
+  return undefined;
+}

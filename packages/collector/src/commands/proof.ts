@@ -1,0 +1,338 @@
+/** `collector proof`: a file by which anybody can check that one event is in the log, without the log. */
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SALT_BYTES } from '@clinical-events/protocol';
+import { checkProof, formatProof, rootFromInclusion } from '@clinical-events/protocol/verify';
+import { Command } from 'commander';
+import { Catalogue, CatalogueFault, catalogueDirectory } from '../catalogue/catalogue.js';
+import { type Config, inQuotes, ownCommand } from '../config.js';
+import { exists } from '../files.js';
+import { HASH_BYTES, TilesIncomplete, commitmentOf, inclusionProof, leafHash } from '../integrity/merkle.js';
+import {
+  type FoundEntries,
+  KeyStoreError,
+  StoreDamaged,
+  type StoredEntry,
+  type TreeReader,
+} from '../store/contract.js';
+import { KeyDatabase, isLocked, keyDatabasePath, openStore } from '../store/open.js';
+import { systemCode } from '../system-code.js';
+import { createDurably } from '../transparency/private-keys.js';
+import { noteReading } from './access-log.js';
+import { addConfigOptions, configOf } from './config-options.js';
+import { idFrom, notThere, organisationFrom } from './events.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import { usage } from './keys.js';
+import { assertReadable } from './regular-files.js';
+import {
+  type SignedCheckpoint,
+  cosigners,
+  newestCheckpoint,
+  newestCosigned,
+} from './verify/log-checkpoints.js';
+
+/*
+ * Makes the proof of one event from what stands in a data directory, beside a running collector or without one.
+ *
+ * Before anybody gets it the proof is checked, against the keys of the log and as its reader will: so a damaged tree,
+ * or an event that was changed, never yields one.
+ */
+
+/** How long an event's checkpoint is waited for. */
+const PATIENCE_MS = 5000;
+const LOOK_EVERY_MS = 100;
+
+export interface EventProof {
+  readonly event: StoredEntry;
+  /** The proof file. */
+  readonly proof: string;
+  readonly checkpoint: SignedCheckpoint;
+  /** The key of the log that signed the checkpoint. */
+  readonly verifierKey: string;
+  /** Who else has, by name and key id. */
+  readonly cosignedBy: readonly string[];
+}
+
+/**
+ * Waits for the collector, if one runs, to sign a checkpoint when none covers the event yet.
+ * @param eventId lower-case text form.
+ * @throws CommandFailure when there is no such event, more than one, or no proof of it that holds.
+ */
+export async function proveEvent(
+  dataDir: string,
+  eventId: string,
+  organisation?: string,
+): Promise<EventProof> {
+  const tree = openStore(dataDir).tree;
+  try {
+    const event = await theEvent(dataDir, tree, eventId, organisation);
+    return await proofOf(dataDir, event, tree);
+  } finally {
+    await tree.close();
+  }
+}
+
+/** @throws CommandFailure when there is none, or more than one. */
+async function theEvent(
+  dataDir: string,
+  tree: TreeReader,
+  eventId: string,
+  organisation: string | undefined,
+): Promise<StoredEntry> {
+  // Before the log is read: what was signed by then can be found in it.
+  const signed = (await newestCheckpoint(dataDir, tree))?.newest.checkpoint.size ?? 0;
+  let found: FoundEntries;
+  const log = openStore(dataDir).events;
+  const known = organisation === undefined ? await knownOrganisations(dataDir, log.ledgerId) : [];
+  try {
+    found = await log.withId({ eventId, organisation, known });
+  } catch (error) {
+    if (error instanceof StoreDamaged)
+      throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
+    throw error;
+  } finally {
+    await log.close();
+  }
+  const [event, another] = found.entries;
+  if (another !== undefined) {
+    const names = found.entries.map((each) => each.organisation).sort();
+    throw usage(
+      `several organisations have an event ${eventId}: give --organisation, one of ${names.join(', ')}`,
+    );
+  }
+  if (event === undefined && found.nextSequence <= signed) {
+    throw new CommandFailure(
+      `the log can be read up to entry ${found.nextSequence - 1} only, and a checkpoint was signed over ${signed}; ` +
+        'see collector verify',
+      EXIT.damaged,
+    );
+  }
+  if (event === undefined) {
+    throw notThere({ what: 'event', id: eventId, dataDir, isNarrowed: organisation !== undefined });
+  }
+  if (event.payloadState !== 'plain') {
+    throw new CommandFailure(
+      `the payload of event ${eventId} is ${event.payloadState}: there is nothing left to prove the body by`,
+      EXIT.failure,
+    );
+  }
+  return event;
+}
+
+/** They only spare the reading of the whole log: without the keys an event is found as well. */
+/** Where an event is looked for first: a hint, so that the log does not have to be read for it. */
+async function knownOrganisations(dataDir: string, ledgerId: string): Promise<string[]> {
+  const directory = catalogueDirectory(dataDir);
+  const known = await organisationsWithKeys(dataDir);
+  if (!exists(directory)) return known;
+  let catalogue: Catalogue | undefined;
+  try {
+    catalogue = Catalogue.open({ directory, ledgerId });
+    return [...known, ...catalogue.organisations()];
+  } catch (error) {
+    if (error instanceof CatalogueFault) return known;
+    throw error;
+  } finally {
+    catalogue?.close();
+  }
+}
+
+async function organisationsWithKeys(dataDir: string): Promise<string[]> {
+  if (!exists(keyDatabasePath(dataDir))) return [];
+  try {
+    const database = KeyDatabase.openReadOnly(dataDir);
+    try {
+      return (await database.list()).map(({ organisation }) => organisation);
+    } finally {
+      await database.close();
+    }
+  } catch (error) {
+    if (error instanceof KeyStoreError) return [];
+    throw error;
+  }
+}
+
+/** @throws CommandFailure when no checkpoint covers the event, or the proof does not hold. */
+async function proofOf(dataDir: string, event: StoredEntry, tree: TreeReader): Promise<EventProof> {
+  const { checkpoint, keys } = await checkpointOver(dataDir, event, tree);
+  const index = event.sequence - 1;
+  const auditPath = await pathOf(event, checkpoint, tree);
+  const proof = formatProof({
+    extra: Buffer.concat([event.envelope, event.salted.subarray(0, SALT_BYTES)]),
+    index,
+    path: auditPath,
+    checkpoint: checkpoint.note,
+  });
+  // The newest first: it is the one to be named when several have signed.
+  const vkeys = keys.map(({ vkey }) => vkey).reverse();
+  const verdict = await checkProof({ proof, body: event.body, keys: vkeys });
+  if (!verdict.valid) {
+    const { reason, message } = verdict;
+    const damage =
+      reason === 'event-differs' ? await damageOf(event, checkpoint, tree, auditPath) : undefined;
+    throw notProvable(event, damage ?? message);
+  }
+  return {
+    ...{ event, proof, checkpoint, verifierKey: verdict.signedBy },
+    cosignedBy: cosigners(checkpoint.note, { keys }),
+  };
+}
+
+/** Waits for the collector to sign one when there is none yet. */
+async function checkpointOver(dataDir: string, { sequence, eventId }: StoredEntry, tree: TreeReader) {
+  const warn = (message: string) => process.stderr.write(`collector: warning: ${message}\n`);
+  for (let waited = 0; ; waited += LOOK_EVERY_MS) {
+    const found = await newestCheckpoint(dataDir, tree);
+    if (found !== undefined && found.newest.checkpoint.size >= sequence) {
+      const { history, newest } = found;
+      return { keys: history.keys, checkpoint: newestCosigned(dataDir, history, sequence, warn) ?? newest };
+    }
+    const running = isLocked(dataDir);
+    if (!running || waited >= PATIENCE_MS) {
+      throw new CommandFailure(
+        `event ${sequence} (${eventId}) is not under a checkpoint yet, ` +
+          (running
+            ? `although ${PATIENCE_MS / 1000} s were waited for one: try again, and look at the collector's log`
+            : 'and no collector runs: the next start of one signs it'),
+        EXIT.failure,
+      );
+    }
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+async function pathOf(
+  event: StoredEntry,
+  { checkpoint }: SignedCheckpoint,
+  tree: TreeReader,
+): Promise<Buffer[]> {
+  try {
+    return await inclusionProof(tree, event.sequence - 1, checkpoint.size);
+  } catch (error) {
+    if (error instanceof TilesIncomplete) throw notProvable(event, error.message, error);
+    throw error;
+  }
+}
+
+/** What it is that does not lead to the signed root: the tree, if it is not the event. Undefined when both do. */
+async function damageOf(
+  { sequence, envelope, salted, commitment }: StoredEntry,
+  { checkpoint: { size, root } }: SignedCheckpoint,
+  tree: TreeReader,
+  auditPath: readonly Buffer[],
+): Promise<string | undefined> {
+  const stored = await tree.hashes(0, sequence - 1, 1);
+  const reached = await rootFromInclusion(stored, sequence - 1, size, auditPath);
+  const found = commitmentOf(salted);
+  if (reached !== undefined && Buffer.from(root).equals(reached)) {
+    const own = Buffer.alloc(HASH_BYTES);
+    leafHash(envelope, found, own, 0);
+    return own.equals(stored)
+      ? undefined
+      : `event ${sequence}, as it is stored, is not the one that was signed`;
+  }
+  return found.equals(commitment)
+    ? `the hashes in tree/ do not lead from event ${sequence} to the signed root`
+    : `neither event ${sequence} nor the hashes in tree/ are what was signed`;
+}
+
+function notProvable({ sequence, eventId }: StoredEntry, reason: string, cause?: unknown): CommandFailure {
+  return new CommandFailure(
+    `event ${sequence} (${eventId}) cannot be proved: ${reason.replace(/\.$/, '')}; see collector verify`,
+    EXIT.damaged,
+    { cause },
+  );
+}
+
+const EXAMPLES = `
+Examples:
+  $ collector proof 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 --out event.tlog-proof
+  $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 | jq -j .body > body.json
+  $ collector check-proof event.tlog-proof --event body.json --key log.vkey
+
+The proof (C2SP tlog-proof) holds hashes, a signed checkpoint, who sent the event and when it was received, and the
+event's salt, but not its body: the second line gets that, byte for byte. It stays true however the log grows. The
+checkpoint is the newest that a witness has cosigned, else the newest. An event that came just now is under one within
+a second or so; for that the command waits.
+
+Give a proof only to those who may have the body: with the salt one can try whether a guess at the body is right.
+
+That the proof was made is noted in access.log in the data directory, as a reading of the event.
+
+Exit codes: 6 there is no such event, 2 several organisations have one (say which by --organisation), 1 no checkpoint
+covers it yet, 3 what is stored is damaged, and no proof is given out.`;
+
+interface ProofOptions {
+  readonly organisation?: string;
+  readonly out?: string;
+  readonly json?: true;
+}
+
+export function command(): Command {
+  const proof = new Command('proof')
+    .description('Write a proof that an event is in the log, to be checked without the log.')
+    .argument('<event-id>', 'the id of the event')
+    .option('--organisation <name>', 'whose event, when several organisations have one with this id')
+    .option('--out <file>', 'write the proof there, into a new file (default: standard output)')
+    .option('--json', 'print the proof and what it is of as one JSON object');
+  return addConfigOptions(proof, 'proof')
+    .addHelpText('after', EXAMPLES)
+    .action(async (id: string, options: ProofOptions, self: Command) => {
+      await prove(configOf(self, 'proof'), idFrom('event id', id), options);
+    });
+}
+
+async function prove({ dataDir }: Config, eventId: string, options: ProofOptions): Promise<void> {
+  const organisation =
+    options.organisation === undefined ? undefined : organisationFrom(options.organisation);
+  const out = options.out === undefined ? undefined : path.resolve(options.out);
+  if (out !== undefined) assertRoom(out);
+  assertReadable(dataDir);
+  const givenOut = noteReading(dataDir, { command: 'proof', filter: { event: eventId, organisation } });
+  const proved = await proveEvent(dataDir, eventId, organisation);
+  if (out !== undefined) writeNew(out, proved.proof);
+  if (options.json) process.stdout.write(`${JSON.stringify(described(proved), undefined, 2)}\n`);
+  else if (out === undefined) process.stdout.write(proved.proof);
+  givenOut.events = 1;
+  givenOut.complete = true;
+  if (options.json || !process.stderr.isTTY) return;
+  const file = options.out === undefined ? 'FILE' : inQuotes(options.out);
+  const key = inQuotes(proved.verifierKey);
+  process.stderr.write(`Check it with: ${ownCommand()} check-proof ${file} --event BODY --key ${key}\n`);
+}
+
+/** For scripts; the names are a promise. */
+function described({ event, proof, checkpoint, verifierKey, cosignedBy }: EventProof): object {
+  return {
+    event_id: event.eventId,
+    sequence: event.sequence,
+    index: event.sequence - 1,
+    tree_size: checkpoint.checkpoint.size,
+    origin: checkpoint.checkpoint.origin,
+    verifier_key: verifierKey,
+    cosigned_by: cosignedBy,
+    proof,
+  };
+}
+
+function alreadyThere(file: string): CommandFailure {
+  return usage(`--out: ${file} is there already, and is not written over`);
+}
+
+/** Before anything is read and noted. */
+function assertRoom(file: string): void {
+  const directory = path.dirname(file);
+  if (!exists(directory)) throw usage(`--out: there is no directory ${directory}`);
+  if (exists(file)) throw alreadyThere(file);
+}
+
+/** Whole or not at all, and for its owner alone: it holds the salt. */
+function writeNew(file: string, text: string): void {
+  try {
+    createDurably(file, text);
+  } catch (error) {
+    const code = systemCode(error) ?? String(error);
+    if (code === 'EEXIST') throw alreadyThere(file);
+    throw new CommandFailure(`--out: ${file} cannot be written (${code})`, EXIT.failure, { cause: error });
+  }
+}

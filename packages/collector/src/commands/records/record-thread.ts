@@ -1,0 +1,131 @@
+/** The thread that makes records and pieces of files of them: several can do so beside each other (record-threads.ts). */
+import { parentPort, workerData } from 'node:worker_threads';
+import { unpackEntries } from '../../catalogue/catalogue.js';
+import { assembleRun } from '../../records/assemble.js';
+import type { EventBody, RunEvent } from '../../records/run-event.js';
+import { eventBatchesOf, outsideParents, windowsOf } from '../../records/record-windows.js';
+import type { Place } from '../../store/contract.js';
+import { openStore } from '../../store/open.js';
+import { FORMATS } from '../../records/exports/formats.js';
+import {
+  type Answer,
+  type Job,
+  type Linked,
+  type Question,
+  type ThreadSettings,
+  type Told,
+  PieceMaker,
+} from './job.js';
+
+const port = parentPort;
+if (port === null) throw new Error('this file is for a thread');
+const { dataDir, format: name, dayBy } = workerData as ThreadSettings;
+const format = await FORMATS[name]?.load();
+if (format === undefined) throw new RangeError(`there is no format ${name}`);
+const log = openStore(dataDir).events;
+const reader = format.reader();
+const maker = new PieceMaker(format, dayBy);
+/** Who waits for answers: they come in the order of the questions. */
+const answered: ((runs: readonly (string | null | undefined)[]) => void)[] = [];
+
+function tell(answer: Answer): void {
+  const transfer = 'pieces' in answer ? answer.pieces.map(({ bytes }) => bytes.buffer) : [];
+  port?.postMessage(answer, transfer);
+}
+
+type Answers = ReadonlyMap<string, string | null | undefined>;
+
+type Events = readonly RunEvent<EventBody>[];
+
+/** The events of some runs, and where the parents are that are not among them. */
+interface Prepared {
+  readonly runs: readonly Events[];
+  readonly parents: Answers | Promise<Answers>;
+}
+
+const UNLINKED: Linked = { parent: undefined, children: [], cycle: [] };
+
+/** @param linkAt what is known of the links of a run. */
+function prepared(runs: readonly Events[], linkAt: (run: number) => Linked): Prepared {
+  const answers = new Map<string, string | null | undefined>();
+  const questions: Question[] = [];
+  for (const [run, events] of runs.entries()) {
+    const organisation = organisationOf(events);
+    const outside = new Set(outsideParents(events));
+    const { parent } = linkAt(run);
+    for (const eventId of outside) {
+      // What a run is nested in holds the parent of its first start; a single one is that.
+      if (outside.size === 1 && parent !== undefined) answers.set(`${organisation} ${eventId}`, parent);
+      else questions.push({ organisation, eventId });
+    }
+  }
+  return { runs, parents: questions.length === 0 ? answers : withAnswers(questions, answers) };
+}
+
+async function withAnswers(
+  questions: readonly Question[],
+  known: Map<string, string | null | undefined>,
+): Promise<Answers> {
+  const answers = await new Promise<readonly (string | null | undefined)[]>((resolve) => {
+    answered.push(resolve);
+    tell({ questions });
+  });
+  for (const [i, { organisation, eventId }] of questions.entries())
+    known.set(`${organisation} ${eventId}`, answers[i]);
+  return known;
+}
+
+function organisationOf(events: Events): string {
+  return events[0]?.event.organisation ?? '';
+}
+
+function* runsIn({ entries, ends }: Job): Generator<{ readonly places: readonly Place[] }> {
+  let from = 0;
+  for (const end of ends) {
+    yield { places: unpackEntries([entries.subarray(from, end)]) };
+    from = end;
+  }
+}
+
+/** Some runs after the other, each with the next one's read: their questions are answered meanwhile. */
+async function* batchesOf(job: Job): AsyncGenerator<Prepared> {
+  let first = 0;
+  for (const window of windowsOf(runsIn(job))) {
+    for await (const runs of eventBatchesOf(log, window, reader)) {
+      const from = first;
+      yield prepared(runs, (run) => job.links.get(from + run) ?? UNLINKED);
+      first += runs.length;
+    }
+  }
+}
+
+async function make(job: Job): Promise<void> {
+  const batches = batchesOf(job);
+  let run = 0;
+  for (let next = await batches.next(); !next.done;) {
+    const { runs, parents } = next.value;
+    next = await batches.next();
+    const known = await parents;
+    for (const events of runs) {
+      const { children, cycle } = job.links.get(run++) ?? UNLINKED;
+      const parentRunOf = (eventId: string) => known.get(`${organisationOf(events)} ${eventId}`);
+      maker.add(assembleRun(events, { children, cycle, parentRunOf }));
+    }
+  }
+  tell({ pieces: maker.take() });
+}
+
+let last = Promise.resolve();
+
+port.on('message', (told: Told) => {
+  if ('runs' in told) answered.shift()?.(told.runs);
+  else {
+    last = last.then(() => make(told.job));
+    last.catch((error: unknown) => {
+      // An uncaught error of a thread reaches whoever started it.
+      setImmediate(() => {
+        throw error;
+      });
+    });
+  }
+});

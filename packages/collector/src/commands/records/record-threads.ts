@@ -1,0 +1,200 @@
+/**
+ * Threads that make records, one for each core: to read, scan and encode is nearly all of the work. Their pieces come
+ * back in the order of the records.
+ */
+import os from 'node:os';
+import { Worker } from 'node:worker_threads';
+import { setImmediate as breath } from 'node:timers/promises';
+import { logBytesIn, type PlacedRecord, type RecordSelection } from '../../catalogue/catalogue.js';
+import { StoreDamaged } from '../../store/contract.js';
+import { FORMATS } from '../../records/exports/formats.js';
+import type { Answer, Job, Linked, Question, ThreadSettings, Told, PlacedPiece } from './job.js';
+import { runOfEvent, type RecordSource } from '../catalogue.js';
+
+/** Records to a job, and bytes of log where the format does not ask for more: what is in memory at once. */
+const JOB_RECORDS = 16_384;
+const JOB_BYTES = 4 << 20;
+const MOST_THREADS = 4;
+/** The young generation: what one window leaves behind should die in it, and not be copied. */
+const YOUNG_MEBIBYTES = 96;
+
+export interface Made {
+  readonly pieces: readonly PlacedPiece[];
+  /** The first event of the last of the records. */
+  readonly sequence: number;
+}
+
+/** Some records with which a job is full. */
+interface Filled {
+  readonly job: Job;
+  readonly sequence: number;
+}
+
+export class RecordThreads {
+  readonly #threads: RecordThread[] = [];
+
+  constructor(
+    private readonly settings: ThreadSettings,
+    private readonly source: RecordSource,
+  ) {}
+
+  /**
+   * The pieces of all records, in order.
+   * @throws what a thread could not do; StoreDamaged among it.
+   */
+  async *pieces(selection: RecordSelection, signal: AbortSignal): AsyncGenerator<Made> {
+    const most = Math.min(MOST_THREADS, os.availableParallelism());
+    const waiting: Promise<Made>[] = [];
+    let turn = 0;
+    for await (const { job, sequence } of this.#jobs(selection, signal)) {
+      // A job takes about as long as a thread to start.
+      const thread = (this.#threads[turn % most] ??= new RecordThread(this.settings, this.source));
+      turn++;
+      waiting.push(thread.make(job).then((pieces) => ({ pieces, sequence })));
+      waiting.at(-1)?.catch(() => undefined);
+      // Each has one to do and one to go on with.
+      while (waiting.length >= 2 * most) yield await first(waiting, signal);
+    }
+    while (waiting.length > 0) yield await first(waiting, signal);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#threads.map((thread) => thread.stop()));
+  }
+
+  async *#jobs(selection: RecordSelection, signal: AbortSignal): AsyncGenerator<Filled> {
+    const mostBytes = FORMATS[this.settings.format]?.jobBytes ?? JOB_BYTES;
+    let filling = new FillingJob();
+    for (const page of this.source.catalogue.placed(selection)) {
+      for (const record of page) {
+        filling.add(record, this.#linksOf(record));
+        if (filling.records < JOB_RECORDS && filling.logBytes < mostBytes) continue;
+        yield filling.done();
+        filling = new FillingJob();
+      }
+      await breath();
+      signal.throwIfAborted();
+    }
+    if (filling.records > 0) yield filling.done();
+  }
+
+  #linksOf(record: PlacedRecord): Linked | undefined {
+    const { parent, hasChildren, isInCircle } = record;
+    if (parent === undefined && !hasChildren && !isInCircle) return undefined;
+    const { catalogue } = this.source;
+    return {
+      parent,
+      children: hasChildren ? catalogue.children(record) : [],
+      cycle: isInCircle ? catalogue.cycle(record) : [],
+    };
+  }
+}
+
+class FillingJob {
+  readonly #chunks: Uint8Array[] = [];
+  readonly #ends: number[] = [];
+  readonly #links = new Map<number, Linked>();
+  #bytes = 0;
+  #sequence = 0;
+  logBytes = 0;
+
+  get records(): number {
+    return this.#ends.length;
+  }
+
+  add(record: PlacedRecord, links: Linked | undefined): void {
+    if (links !== undefined) this.#links.set(this.records, links);
+    for (const chunk of record.chunks()) {
+      this.#chunks.push(chunk);
+      this.#bytes += chunk.length;
+      this.logBytes += logBytesIn(chunk);
+    }
+    this.#ends.push(this.#bytes);
+    this.#sequence = record.firstSequence;
+  }
+
+  done(): Filled {
+    const entries = new Uint8Array(this.#bytes);
+    let at = 0;
+    for (const chunk of this.#chunks) {
+      entries.set(chunk, at);
+      at += chunk.length;
+    }
+    return { job: { entries, ends: this.#ends, links: this.#links }, sequence: this.#sequence };
+  }
+}
+
+async function first(waiting: Promise<Made>[], signal: AbortSignal): Promise<Made> {
+  const made = await waiting.shift();
+  if (made === undefined) throw new RangeError('nothing is under way');
+  signal.throwIfAborted();
+  return made;
+}
+
+/** One thread. It has its next job before it is done with one, and does them one after the other. */
+class RecordThread {
+  readonly #worker: Worker;
+  /** Who waits for what it was told to make, in the order of the jobs. */
+  readonly #waiting: { resolve: (made: readonly PlacedPiece[]) => void; reject: (error: unknown) => void }[] =
+    [];
+  #failure: Error | undefined;
+  #answered: Promise<void> = Promise.resolve();
+
+  constructor(
+    settings: ThreadSettings,
+    private readonly source: RecordSource,
+  ) {
+    this.#worker = new Worker(new URL('record-thread.js', import.meta.url), {
+      workerData: settings,
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MEBIBYTES },
+    });
+    this.#worker.on('message', (answer: Answer) => this.#take(answer));
+    this.#worker.on('error', (error: Error) => this.#fail(revived(error)));
+    this.#worker.on('exit', () => this.#fail(new Error('a thread that makes records has ended')));
+  }
+
+  make(job: Job): Promise<readonly PlacedPiece[]> {
+    const made = new Promise<readonly PlacedPiece[]>((resolve, reject) => {
+      if (this.#failure === undefined) this.#waiting.push({ resolve, reject });
+      else reject(this.#failure);
+    });
+    this.#worker.postMessage({ job } satisfies Told, [job.entries.buffer]);
+    return made;
+  }
+
+  async stop(): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  #take(answer: Answer): void {
+    if ('pieces' in answer) this.#waiting.shift()?.resolve(answer.pieces);
+    else {
+      // The answers go out in the order of the questions.
+      this.#answered = this.#answered.then(() => this.#answer(answer.questions));
+      this.#answered.catch((error: unknown) => {
+        this.#fail(error instanceof Error ? error : new Error(String(error)));
+      });
+    }
+  }
+
+  async #answer(questions: readonly Question[]): Promise<void> {
+    const runs: (string | null | undefined)[] = [];
+    for (const { organisation, eventId } of questions) {
+      runs.push(await runOfEvent(this.source, organisation, eventId));
+    }
+    this.#worker.postMessage({ runs } satisfies Told);
+  }
+
+  #fail(error: Error): void {
+    this.#failure ??= error;
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#failure);
+  }
+}
+
+/** An error that came from a thread has lost its class. */
+function revived(error: Error): Error {
+  if (error.name !== 'StoreDamaged' || !('place' in error)) return error;
+  return Object.assign(new StoreDamaged(error.place as StoreDamaged['place'], ''), {
+    message: error.message,
+  });
+}

@@ -1,0 +1,236 @@
+/** `collector restore`: copies a back-up to a new data directory, and proves it before it counts as one. */
+import path from 'node:path';
+import { Command } from 'commander';
+import { NotThisBackup, readState, type BackupState } from '../backup/backup.js';
+import { NotEmpty, Restoration } from '../backup/restoration.js';
+import { counted } from '../quantity.js';
+import { exists, nodeFiles } from '../files.js';
+import { exposureOf, keyDatabasePath } from '../store/open.js';
+import { systemCode } from '../system-code.js';
+import { beginReading } from './access-log.js';
+import { assertApart, isNoRoom, real, copyKeys } from './backup.js';
+import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
+import { collect, keysFrom, rotationsIn } from './verify/given-keys.js';
+import { usage } from './keys.js';
+import { printable, printableJson, wrappedFor } from './terminal.js';
+import { ProgressBar } from './progress-bar.js';
+import { logKey } from './verify/trusted-keys.js';
+import { verifyLog, type Verification } from './verify/verification.js';
+import { holdsLog, verificationFields, verificationReport } from './verify/verify.js';
+
+const EXAMPLES = `
+Examples:
+  $ collector restore /mnt/backup/collector --data-dir ./restored --against /mnt/audit/icu.checkpoints --key log.vkey
+
+Copies the back-up to a new or empty directory, and verifies the copy as "collector verify" does. Only then is it moved
+into its place. Give the checkpoints and the key that were kept elsewhere: what a back-up says of itself finds damage,
+and no forger, and it does not know which events came after it.
+
+A collector that is started on an older state of a log that others hold newer checkpoints of begins a second history.
+docs/guide/back-up-and-restore.md, "Restore", says what to do before.
+
+Exit codes: 0 restored and intact, 7 restored, and all that was found is that events are missing at the end of which a
+checkpoint given speaks, 3 the back-up is damaged or not the log that was signed, and nothing was restored; 2 the
+directory is not empty, or lies within another log's, or the command line is wrong, 6 there is no such back-up, 1 it
+could not be written.`;
+
+/** Less is copied before anybody wonders, and fewer events verified. */
+const BAR_FROM_MEBIBYTES = 64;
+const BAR_FROM_EVENTS = 200_000;
+
+interface RestoreOptions {
+  readonly dataDir: string;
+  readonly against?: readonly string[];
+  readonly key?: readonly string[];
+  readonly rotations?: readonly string[];
+  readonly json?: true;
+}
+
+export function command(): Command {
+  return new Command('restore')
+    .description('Copy a back-up to a new data directory, and prove that it is the log that was signed.')
+    .argument('<directory>', 'the back-up')
+    .requiredOption('--data-dir <directory>', 'where to; new or empty')
+    .option('--against <path>', 'checkpoints that were kept elsewhere; may be given again', collect)
+    .option(
+      '--key <vkey>',
+      'a verifier key of the log that you trust, or a file with one; may be given again',
+      collect,
+    )
+    .option('--rotations <path>', 'rotation notes of the log; may be given again', collect)
+    .option('--json', 'print what was done as one JSON object')
+    .addHelpText('after', EXAMPLES)
+    .action(async (directory: string, options: RestoreOptions) => {
+      process.exitCode = await restore(path.resolve(directory), path.resolve(options.dataDir), options);
+    });
+}
+
+/** @returns the exit code. */
+async function restore(directory: string, to: string, options: RestoreOptions): Promise<ExitCode> {
+  // All that was given is looked at before anything is written.
+  const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
+  const rotations = (options.rotations ?? []).flatMap(rotationsIn);
+  const { against = [] } = options;
+  for (const given of against) {
+    if (!exists(given)) throw new CommandFailure(`there is no file ${given}`, EXIT.notFound);
+  }
+  try {
+    const state = completed(directory);
+    assertApart(to, directory, 'the back-up');
+    assertInNoLog(to);
+    const restoration = new Restoration(to);
+    const given = { against, keys, rotations };
+    return await layAndProve(restoration, { directory, to, state, given, json: options.json === true });
+  } catch (error) {
+    throw restoreFailure(error, to);
+  }
+}
+
+interface Job {
+  readonly directory: string;
+  readonly to: string;
+  readonly state: BackupState;
+  readonly given: {
+    readonly against: readonly string[];
+    keys: readonly string[];
+    rotations: readonly string[];
+  };
+  readonly json: boolean;
+}
+
+async function layAndProve(restoration: Restoration, job: Job): Promise<ExitCode> {
+  let taken = false;
+  try {
+    await lay(restoration, job);
+    const verification = await prove(restoration.copy, job);
+    const later = laterThan(verification);
+    const code = verification.findings.intact ? EXIT.ok : later.only ? EXIT.partly : EXIT.damaged;
+    if (code !== EXIT.damaged) {
+      restoration.take();
+      taken = true;
+    }
+    const exposure = taken ? exposureOf(job.to) : undefined;
+    if (exposure !== undefined) process.stderr.write(`collector: warning: ${printable(exposure)}\n`);
+    const print = job.json ? asJson : report;
+    process.stdout.write(print(job, verification, taken, later.size));
+    return code;
+  } finally {
+    if (!taken) restoration.discard();
+  }
+}
+
+async function lay(restoration: Restoration, { directory, json }: Job): Promise<void> {
+  const wanted = !json && process.stderr.isTTY;
+  const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES, rate: true });
+  try {
+    await restoration.lay(directory, (file) => copyKeys(directory, file), bar.show);
+  } finally {
+    bar.clear();
+  }
+}
+
+/** Whoever restores it gets at all that it holds: that is noted in the access log of the copy. */
+async function prove(copy: string, { directory, given, json }: Job): Promise<Verification> {
+  const wanted = !json && process.stderr.isTTY;
+  const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
+  const end = beginReading(copy, { command: 'restore', filter: { directory } });
+  let verification: Verification | undefined;
+  try {
+    const own = { ownReadings: 1, onProgress: bar.show };
+    verification = await verifyLog({ dataDir: copy, files: nodeFiles, ...given, ...own });
+    return verification;
+  } finally {
+    bar.clear();
+    end({ events: verification?.events ?? 0, complete: verification !== undefined });
+  }
+}
+
+/** @throws CommandFailure when there is no back-up. */
+function completed(directory: string): BackupState {
+  if (!exists(directory)) throw new CommandFailure(`there is no directory ${directory}`, EXIT.notFound);
+  const state = readState(directory);
+  if (state === undefined || state.at === null) {
+    throw new CommandFailure(`${directory} holds no back-up that was finished`, EXIT.notFound);
+  }
+  return state;
+}
+
+function restoreFailure(error: unknown, to: string): unknown {
+  const failure = (message: string, code: ExitCode) => new CommandFailure(message, code, { cause: error });
+  if (isNoRoom(error)) {
+    const code = systemCode(error) ?? 'full';
+    return failure(`no room is left (${code}); nothing was restored to ${to}`, EXIT.failure);
+  }
+  if (error instanceof NotThisBackup || error instanceof NotEmpty) {
+    return failure(printable(error.message), EXIT.usage);
+  }
+  return error;
+}
+
+/** Within a data directory, or a directory of back-ups, files of one log would lie among those of another. */
+function assertInNoLog(to: string): void {
+  for (let inner = real(to), outer = path.dirname(inner); outer !== inner; outer = path.dirname(inner)) {
+    if (holdsLog(outer) || exists(keyDatabasePath(outer)))
+      throw usage(
+        `${to} lies within ${outer}, which holds a log or its keys: give a directory outside of it`,
+      );
+    inner = outer;
+  }
+}
+
+/** What the checkpoints that were given say of events behind the end of this log. */
+interface Later {
+  /** The largest of them; undefined when none goes further than the log. */
+  readonly size: number | undefined;
+  /** Whether that is all that there is to say against the log. */
+  readonly only: boolean;
+}
+
+function laterThan({ checkpoints, entries, findings }: Verification): Later {
+  const sizes = checkpoints.roots.filter(({ outside }) => outside).map(({ size }) => size);
+  const size = Math.max(...sizes, 0);
+  if (size <= entries) return { size: undefined, only: false };
+  const faults = findings.listed.filter(({ kind }) => kind !== 'note');
+  const only = faults.every(({ kind, sequence = 0 }) => kind === 'missing' && sequence > entries);
+  return { size, only: only && findings.unlisted === 0 };
+}
+
+/** For scripts; the names are a promise. */
+function asJson({ to, state }: Job, verification: Verification, restored: boolean, later?: number): string {
+  const told = {
+    directory: to,
+    restored,
+    time: state.at,
+    events: verification.events,
+    entries: verification.entries,
+    newest_checkpoint_given: later ?? null,
+    verified: verificationFields(verification),
+  };
+  return `${printableJson(JSON.stringify(told, undefined, 2))}\n`;
+}
+
+function report(job: Job, verification: Verification, restored: boolean, later?: number): string {
+  const told = (text: string) => `${wrappedFor(process.stdout, text)}\n`;
+  const proof = verificationReport(verification);
+  if (!restored)
+    return `${proof}\n${told('Nothing was restored: docs/guide/back-up-and-restore.md, "A damaged back-up".')}`;
+  const { to, state } = job;
+  const paragraphs = [
+    `${to} holds ${counted(verification.events, 'event')}. The last completed round of the back-up began at ` +
+      `${state.at ?? ''}; what was acknowledged later may be missing.`,
+  ];
+  if (!exists(path.join(to, 'signing-keys'))) {
+    paragraphs.push(
+      'The private signing keys were not backed up: bring them back before a collector is started, or name them by ' +
+        '--signing-keys or --signing-command.',
+    );
+  }
+  const { entries } = verification;
+  const warning =
+    later === undefined
+      ? 'Before a collector is started on it: docs/guide/back-up-and-restore.md, "Restore".'
+      : `WARNING: checkpoints over ${later} entries have left the old log, and this one has ${entries}. So ` +
+        `${later - entries} that were there are missing, and a collector started here would sign others in ` +
+        'their place. docs/guide/back-up-and-restore.md, "When events are lost", says what to do instead.';
+  return `${paragraphs.map(told).join('')}\n${proof}\n${told(warning)}`;
+}

@@ -1,0 +1,391 @@
+/** `collector runs`: a list of runs, the newest first, by whom they are about, who called which model, and what became of it. */
+import { once } from 'node:events';
+import fs from 'node:fs';
+import path from 'node:path';
+import { didYouMean } from '@clinical-events/protocol';
+import { Command } from 'commander';
+import type { Catalogue, FeedbackAsked, RunFilter, RunSummary } from '../catalogue/catalogue.js';
+import { type Config, inQuotes } from '../config.js';
+import { parseDuration } from '../quantity.js';
+import { type Clock, DAY_MS, OUTCOME_WORDS } from '../records/report/run-tally.js';
+import { type GivenOut, noteReading } from './access-log.js';
+import { BY_SENDERS, failureOf, openCatalogue, unknownNames } from './catalogue.js';
+import { addConfigOptions, configOf } from './config-options.js';
+import { clockFrom, instantFrom, organisationFrom, shortId } from './events.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import { usage } from './keys.js';
+import { assertReadable } from './regular-files.js';
+import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
+import { printable, printableLines } from './terminal.js';
+import { typed } from './typed.js';
+
+/* What an operator types to `collector runs`, read strictly before anything is done. */
+
+export interface RunsOptions {
+  readonly organisation?: string;
+  readonly target?: string;
+  readonly user?: string;
+  readonly model?: string;
+  readonly app?: string;
+  readonly outcome?: string;
+  readonly feedback?: string;
+  readonly incomplete?: true;
+  readonly conflict?: true;
+  readonly failed?: true;
+  /** Of --no-outcome-for: Commander takes a name with no- for a negation, whose default is true. */
+  readonly outcomeFor?: string | true;
+  readonly since?: string;
+  readonly until?: string;
+  readonly clock?: string;
+  readonly limit?: string;
+  readonly json?: true;
+  readonly csv?: true;
+  readonly tempDir?: string;
+}
+
+export interface RunsRequest {
+  readonly filter: RunFilter & { readonly clock: Clock };
+  /** Infinity for all. */
+  readonly limit: number;
+  readonly form: 'table' | 'json' | 'csv';
+  readonly tempDir: string | undefined;
+}
+
+export const DEFAULT_LIMIT = 20;
+
+/** A word as it is typed: with dashes. */
+const OUTCOMES_ASKED = OUTCOME_WORDS.map((word) => word.replace('_', '-'));
+
+const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
+  'thumbs-up': 'up',
+  'thumbs-down': 'down',
+  rating: 'rating',
+  text: 'text',
+  survey: 'survey',
+  'other-words': 'other_words',
+  any: 'any',
+  none: 'none',
+};
+/** As it is typed. */
+export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
+
+/** @param now what --no-outcome-for counts back from. */
+export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest {
+  const { since, until, clock, json, csv, tempDir } = options;
+  const filter: RunsRequest['filter'] = {
+    isRun: true,
+    ...namesFrom(options),
+    ...statesFrom(options),
+    ...outcomeFrom(options, now),
+    ...(since !== undefined && { since: instantFrom('--since', since) }),
+    ...(until !== undefined && { until: instantFrom('--until', until) }),
+    clock: clockFrom(clock) ?? 'received',
+  };
+  if (filter.since !== undefined && filter.until !== undefined && filter.since >= filter.until) {
+    throw usage(`--since: ${since} is not earlier than --until ${until}`);
+  }
+  if (json && csv) throw usage('--csv: not together with --json');
+  return {
+    filter,
+    limit: limitFrom(options.limit),
+    form: json ? 'json' : csv ? 'csv' : 'table',
+    tempDir: tempDir === undefined ? undefined : directoryFrom(tempDir),
+  };
+}
+
+function namesFrom({ organisation, target, user, model, app }: RunsOptions): Partial<RunFilter> {
+  return {
+    ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
+    ...(target !== undefined && { target: nameFrom('--target', target) }),
+    ...(user !== undefined && { user: nameFrom('--user', user) }),
+    ...(model !== undefined && { models: modelsNamed(nameFrom('--model', model)) }),
+    ...(app !== undefined && { application: nameFrom('--app', app) }),
+  };
+}
+
+function statesFrom({ feedback, incomplete, conflict, failed }: RunsOptions): Partial<RunFilter> {
+  return {
+    ...(feedback !== undefined && { feedback: FEEDBACK[wordFrom('--feedback', feedback, FEEDBACK_ASKED)] }),
+    ...(incomplete && { level: 'incomplete' as const }),
+    ...(conflict && { hasConflict: true as const }),
+    ...(failed && { failed: true as const }),
+  };
+}
+
+function outcomeFrom({ outcome, outcomeFor }: RunsOptions, now: number): Partial<RunFilter> {
+  if (typeof outcomeFor === 'string') {
+    if (outcome !== undefined) throw usage('--no-outcome-for: not together with --outcome');
+    return { noOutcomeSince: now - ageFrom(outcomeFor) };
+  }
+  if (outcome === undefined) return {};
+  const word = OUTCOME_WORDS[OUTCOMES_ASKED.indexOf(wordFrom('--outcome', outcome, OUTCOMES_ASKED))];
+  return word === undefined ? {} : { outcome: word };
+}
+
+/** A script's empty variable is a fault, and not an empty answer. */
+function nameFrom(option: string, text: string): string {
+  if (text === '') throw usage(`${option}: "" names nothing`);
+  return text;
+}
+
+/** Both an id and a version may have an @ in them, so that a text can be meant in several ways. */
+export function modelsNamed(text: string): NonNullable<RunFilter['models']> {
+  const parts = [...text.matchAll(/@/g)].map(({ index }) => ({
+    model: text.slice(0, index),
+    version: text.slice(index + 1),
+  }));
+  return [{ model: text }, ...parts.filter(({ model }) => model !== '')];
+}
+
+function wordFrom<Word extends string>(option: string, text: string, words: readonly Word[]): Word {
+  const found = words.find((word) => word === text);
+  if (found !== undefined) return found;
+  throw usage(`${option}: ${JSON.stringify(text)} is none of ${words.join(', ')}${didYouMean(text, words)}`);
+}
+
+/** With its unit: 30 would be 30 milliseconds, and was surely meant as days. */
+function ageFrom(text: string): number {
+  const age = /[a-z]$/.test(text) ? parseDuration(text) : undefined;
+  if (age !== undefined && age > 0) return age;
+  throw usage(`--no-outcome-for: ${JSON.stringify(text)} is not a time such as 30d or 12h`);
+}
+
+function limitFrom(text: string | undefined): number {
+  if (text === undefined) return DEFAULT_LIMIT;
+  if (text === 'all') return Infinity;
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw usage(`--limit: ${JSON.stringify(text)} is neither a number of runs nor all`);
+}
+
+function directoryFrom(text: string): string {
+  const directory = path.resolve(text);
+  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true) return directory;
+  throw usage(`--temp-dir: there is no directory ${directory}`);
+}
+
+const EXAMPLES = `
+Examples:
+  $ collector runs
+  $ collector runs --target patient-30977 --outcome contradicted
+  $ collector runs --user clinician-8841 --since 2026-01-01 --until 2026-02-01 --clock sender
+  $ collector runs --model sepsis-abstractor@3.0 --failed --limit all --csv > failed.csv
+  $ collector runs --no-outcome-for 30d --json | jq -r .record_id
+  $ collector records --run 0b2c5a3e
+
+On a terminal it is a table that fits: long names are cut, and columns that do not fit are left out. In a pipe nothing is
+cut. RUN is the beginning of the run's id, as many digits as no other run begins with, and can be given to "records --run".
+NOTE says what is worth a look: the call failed (with its status), the record is incomplete or in conflict with itself, the
+outcomes differ. All times are UTC. Names are compared exactly.
+
+--since and --until ask when a run began: by --clock received when the collector had its first event, by --clock sender
+the timestamp of its inference-start. After an import or a demo only the senders' clocks tell one day from another.
+
+--feedback is one of ${FEEDBACK_ASKED.join(', ')}.
+--json prints one object a line, --csv a heading and a row each, with record_id whole. A CSV file is for a spreadsheet: what
+would be a formula there has an apostrophe before it.
+
+It can run beside a collector, and covers every event that was stored when it began. That it ran, what it was asked for and
+how many events the listed runs have is noted in access.log; of --target and --user only that they were given. sudo
+logs the command line, names and all.`;
+
+/** Rows that are laid out together: in a long list columns may grow from one to the next. */
+const BLOCK = 1000;
+/** Of more it is only said that there are: to count them may take as long as to read them all. */
+const MOST_COUNTED = 10_000;
+
+export function command(): Command {
+  const runs = new Command('runs')
+    .description('List runs, the newest first, and what is worth seeing of each.')
+    .option('--target <id>', 'only runs about this patient, document or claim')
+    .option('--user <id>', 'only runs that this user called')
+    .option('--model <id>', 'only runs of this model: MODEL_ID or MODEL_ID@VERSION')
+    .option('--app <name>', 'only runs that this application sent')
+    .option('--organisation <name>', 'only runs of this organisation')
+    .option(
+      '--outcome <word>',
+      'only runs whose last outcome is validated, partial, contradicted, …, or none',
+    )
+    .option('--feedback <sort>', 'only runs with this feedback: thumbs-up, thumbs-down, …, or none')
+    .option('--incomplete', 'only runs whose completeness is "incomplete"')
+    .option('--conflict', 'only runs that contradict themselves')
+    .option('--failed', 'only runs whose call of the model failed')
+    .option('--no-outcome-for <time>', 'only runs that began so long ago, such as 30d, and have no outcome')
+    .option('--since <time>', 'only runs that began at this instant or later')
+    .option('--until <time>', 'only runs that began before this instant')
+    .option('--clock <which>', 'by which clock: received or sender (default: received)')
+    .option('--limit <number>', `how many at most, or all (default: ${DEFAULT_LIMIT})`)
+    .option('--json', 'print one JSON object a line')
+    .option('--csv', 'print CSV')
+    .option('--temp-dir <directory>', 'where the catalogue is made for a read-only data directory');
+  return addConfigOptions(runs, 'runs')
+    .addHelpText('after', EXAMPLES)
+    .action(async (options: RunsOptions, self: Command) => {
+      // The arguments may name a patient, and every user of the host can read them.
+      process.title = 'collector runs';
+      const config = configOf(self, 'runs');
+      await new Listing(config, runsRequestFrom(options, Date.now()), options).run();
+    });
+}
+
+/** For the access log, under the names that were typed; that leaves persons out. */
+function notedFilter(options: RunsOptions): Readonly<Record<string, unknown>> {
+  const { target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed } = options;
+  const { outcomeFor, since, until, clock, limit } = options;
+  return {
+    ...{ target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed },
+    ...{ no_outcome_for: outcomeFor === true ? undefined : outcomeFor, since, until, clock, limit },
+  };
+}
+
+class Listing {
+  readonly #stop = new AbortController();
+  #shown = 0;
+  /** Of those shown, runs for which the two clocks are more than a day apart. */
+  #apart = 0;
+  #first = '';
+
+  constructor(
+    private readonly config: Config,
+    private readonly request: RunsRequest,
+    private readonly options: RunsOptions,
+  ) {}
+
+  async run(): Promise<void> {
+    const { dataDir } = this.config;
+    assertReadable(dataDir);
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      process.once(signal, () => this.#stop.abort(new CommandFailure('interrupted', EXIT.interrupted)));
+    }
+    const givenOut = noteReading(dataDir, { command: 'runs', filter: notedFilter(this.options) });
+    const { tempDir } = this.request;
+    const { signal } = this.#stop;
+    const access = await openCatalogue({ dataDir, tempDir, quiet: !process.stderr.isTTY, signal });
+    try {
+      const lines = await access.ask((catalogue) => this.#answer(catalogue, givenOut));
+      givenOut.complete = true;
+      process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
+    } finally {
+      await access.close();
+    }
+  }
+
+  /** @returns what is said of the list. */
+  async #answer(catalogue: Catalogue, givenOut: GivenOut): Promise<string[]> {
+    try {
+      await this.#list(catalogue, givenOut);
+      const { filter, limit } = this.request;
+      const isAll = this.#shown < limit;
+      const count = isAll ? this.#shown : catalogue.count({ ...filter, limit: MOST_COUNTED + 1 });
+      return this.#remarks(catalogue, count);
+    } catch (error) {
+      // What was given out cannot be asked for again.
+      throw this.#shown > 0 ? failureOf(error) : error;
+    }
+  }
+
+  async #list(catalogue: Catalogue, givenOut: GivenOut): Promise<void> {
+    const { filter, limit } = this.request;
+    let block: RunSummary[] = [];
+    for (const run of catalogue.runs({ ...filter, ...(limit < Infinity && { limit }) })) {
+      block.push(run);
+      if (block.length < BLOCK) continue;
+      await this.#show(block, catalogue, givenOut);
+      block = [];
+    }
+    if (block.length > 0 || this.#shown === 0) await this.#show(block, catalogue, givenOut);
+  }
+
+  /** Noted before: the one who stops reading has had it. */
+  async #show(block: readonly RunSummary[], catalogue: Catalogue, givenOut: GivenOut): Promise<void> {
+    const text = this.#textOf(block, catalogue);
+    this.#shown += block.length;
+    for (const run of block) {
+      givenOut.events += eventsOf(run);
+      if (Math.abs(run.began.received - run.began.sender) > DAY_MS) this.#apart++;
+    }
+    await this.#write(text);
+  }
+
+  #textOf(block: readonly RunSummary[], catalogue: Catalogue): string {
+    const isFirst = this.#shown === 0;
+    const { form, filter } = this.request;
+    if (form === 'json') return block.map(jsonLine).join('');
+    if (form === 'csv') return (isFirst ? CSV_HEAD : '') + block.map(csvLine).join('');
+    if (block.length === 0) return '';
+    const short = ({ recordId }: RunSummary) => shortId(recordId, catalogue.neighbours(recordId));
+    if (isFirst) this.#first = block.slice(0, 1).map(short).join('');
+    const { isTTY, columns } = process.stdout;
+    const { clock } = filter;
+    const text = isTTY
+      ? fittingTable(block, { clock, idOf: short }, columns)
+      : plainTable(block, { clock, idOf: ({ recordId }) => recordId });
+    return isFirst ? text : text.slice(text.indexOf('\n') + 1);
+  }
+
+  async #write(text: string): Promise<void> {
+    const { signal } = this.#stop;
+    signal.throwIfAborted();
+    const harmless = process.stdout.isTTY ? printableLines(text) : text;
+    if (process.stdout.write(harmless)) return;
+    await once(process.stdout, 'drain', { signal }).catch((error: unknown) => {
+      signal.throwIfAborted();
+      throw error;
+    });
+  }
+
+  /** As it is typed here, for the first run of the list. */
+  #recordCommand(): string {
+    const { tempDir } = this.request;
+    const where = tempDir === undefined ? '' : ` --temp-dir ${inQuotes(tempDir)}`;
+    return typed('collector records', path.resolve(this.config.dataDir)) + `${where} --run ${this.#first}`;
+  }
+
+  /** How many there are, how to see more of them, and how to see one whole. */
+  #remarks(catalogue: Catalogue, count: number): string[] {
+    const { form, filter } = this.request;
+    const lines = [countLine(this.#shown, count)];
+    if (this.#apart > 0 && filter.clock === 'received') {
+      lines.push(
+        `of ${this.#apart} of them the sender's clock is more than a day from the time of receipt, as after an import or ` +
+          'a demo: --clock sender goes by it',
+      );
+    }
+    if (count === 0) lines.push(...this.#unknown(catalogue), ...this.#bySenders(catalogue));
+    else if (form === 'table') lines.push(`to see one: ${this.#recordCommand()}`);
+    return lines;
+  }
+
+  /** For an empty list of a time: whether the other clock has runs in it. */
+  #bySenders(catalogue: Catalogue): string[] {
+    const { filter } = this.request;
+    const { clock, since, until, noOutcomeSince } = filter;
+    if (clock === 'sender' || (since ?? until ?? noOutcomeSince) === undefined) return [];
+    return catalogue.count({ ...filter, clock: 'sender', limit: 1 }) === 0 ? [] : [BY_SENDERS];
+  }
+
+  /** For an empty list: the names that no run has. None is suggested for a person's. */
+  #unknown(catalogue: Catalogue): string[] {
+    const { organisation, target, user, application, models } = this.request.filter;
+    const { model } = this.options;
+    const isUnknown = (filter: RunFilter) => catalogue.count({ ...filter, limit: 1 }) === 0;
+    const says = (what: string, name: string | undefined, filter: RunFilter) =>
+      name !== undefined && isUnknown(filter) ? [`no run names the ${what} "${printable(name)}"`] : [];
+    const guessed = {
+      ...(organisation !== undefined && isUnknown({ organisation }) && { organisation }),
+      ...(model !== undefined && isUnknown({ models }) && { model }),
+    };
+    return [
+      ...(Object.keys(guessed).length > 0 ? unknownNames(catalogue, guessed) : []),
+      ...says('target', target, { target }),
+      ...says('user', user, { user }),
+      ...says('application', application, { application }),
+    ];
+  }
+}
+
+function countLine(shown: number, count: number): string {
+  if (count === 0) return 'no run matches';
+  const runs = `${count > MOST_COUNTED ? `more than ${MOST_COUNTED}` : count} ${count === 1 ? 'run' : 'runs'}`;
+  if (shown === count) return runs;
+  return `the newest ${shown} of ${runs}; more: --limit ${Math.min(count, shown * 5)}, all: --limit all`;
+}

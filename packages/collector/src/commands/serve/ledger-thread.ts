@@ -1,0 +1,100 @@
+/** The ledger's thread: puts the embedded store and its tree under the group commit, and tells the main thread how they fare. */
+import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
+import { LedgerCounters } from '../../ledger/ledger-counters.js';
+import { Ledger, type LedgerState } from '../../ledger/ledger.js';
+import { RingReader, type RingMemory } from '../../ledger/ring.js';
+import type { CheckpointTroubleState } from '../../transparency/state-files.js';
+import type { IdIndexStats, Opened } from '../../store/open.js';
+import {
+  openLedger,
+  reasonOf,
+  refusalOf,
+  refusedBecause,
+  type LedgerSettings,
+  type OpenLedger,
+  type Refusal,
+} from './open-ledger.js';
+
+/** What the thread is started with. */
+export interface LedgerThreadData extends LedgerSettings {
+  readonly maxDepth: number;
+  readonly ring: RingMemory;
+  readonly answers: MessagePort;
+  /** What it counts (ledger/ledger-counters.ts). */
+  readonly counters: SharedArrayBuffer;
+}
+
+/** What the thread is asked for: to end in order, or to say that it lives and how its index fares. */
+export type LedgerThreadRequest = 'stop' | 'report';
+
+/** What the thread says. `reason` is the text of an error: a place or a system's answer, never an event's content. */
+export type LedgerThreadMessage =
+  | { readonly type: 'opened'; readonly opened: Opened }
+  | { readonly type: 'refused'; readonly because: Refusal; readonly reason: string }
+  | { readonly type: 'state'; readonly state: LedgerState; readonly reason: string }
+  | { readonly type: 'trouble'; readonly what: string; readonly reason: string }
+  | { readonly type: 'alarm'; readonly what: string; readonly reason: string }
+  | { readonly type: 'notice'; readonly message: string }
+  | { readonly type: 'checkpoint'; readonly note: string }
+  | { readonly type: 'checkpoint-trouble'; readonly trouble: CheckpointTroubleState | undefined }
+  | { readonly type: 'report'; readonly index: IdIndexStats }
+  | { readonly type: 'closed' };
+
+async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
+  const say = (message: LedgerThreadMessage) => port.postMessage(message);
+  const counters = new LedgerCounters(data.counters);
+  let troubleSince: string | undefined;
+  let opened: OpenLedger;
+  try {
+    opened = await openLedger(data, {
+      onTrouble: (what, reason) => say({ type: 'trouble', what, reason }),
+      onAlarm: (what, reason) => say({ type: 'alarm', what, reason }),
+      onNotice: (message) => say({ type: 'notice', message }),
+      onCheckpoint: (note) => say({ type: 'checkpoint', note }),
+      onCheckpointTrouble(trouble) {
+        if (trouble?.since === troubleSince) return;
+        troubleSince = trouble?.since;
+        say({ type: 'checkpoint-trouble', trouble });
+      },
+      onFlushed(milliseconds, held) {
+        counters.flushed(milliseconds);
+        counters.holds(held);
+      },
+    });
+  } catch (error) {
+    say({ type: 'refused', because: refusalOf(error), reason: refusedBecause(error) });
+    return;
+  }
+  const { store, sequencer } = opened;
+  counters.holds(store.opened);
+  const ledger = new Ledger({
+    store,
+    sequencer,
+    rings: [new RingReader(data.ring, data.answers)],
+    doorbell: new Int32Array(data.ring.doorbell),
+    maxDepth: data.maxDepth,
+    counters,
+    onState: (state, cause) =>
+      say({ type: 'state', state, reason: cause === undefined ? '' : reasonOf(cause) }),
+  });
+  const accessLog = opened.accessLog((entry) => ledger.append(entry), data.checkpointIntervalMs);
+  const stop = () => {
+    // Never rejects; what the last reading has added is still stored.
+    accessLog.close().then(
+      () => ledger.stop(),
+      () => ledger.stop(),
+    );
+  };
+  // Listening also keeps the thread alive while the ledger sleeps.
+  port.on('message', (request: LedgerThreadRequest) => {
+    if (request === 'stop') stop();
+    else say({ type: 'report', index: store.indexStats() });
+  });
+  say({ type: 'opened', opened: store.opened });
+  await ledger.run();
+  say({ type: 'closed' });
+  port.close();
+  data.answers.close();
+}
+
+if (parentPort) await main(parentPort, workerData as LedgerThreadData);

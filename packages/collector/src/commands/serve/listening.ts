@@ -1,0 +1,177 @@
+/** A first event to send, as a curl line that works when pasted into a shell. */
+import { type X509Certificate, randomUUID } from 'node:crypto';
+import { isIP } from 'node:net';
+import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/protocol';
+import { certificateName } from '../../access/principal.js';
+import { type Config, inQuotes } from '../../config.js';
+import { exists } from '../../files.js';
+import { alternativeNames } from '../../ingest/tls.js';
+import { isLocked, keyDatabasePath } from '../../store/open.js';
+import { systemCode } from '../../system-code.js';
+import { StateFile, isLine } from '../../transparency/state-files.js';
+
+/** Valid in both profiles, so that the line works whatever the key or the collector asks for. */
+const PAYLOADS: Readonly<Record<EventKind, object>> = {
+  'inference-start': {
+    model_instance: { model_id: 'triage-assistant', model_version: '1.0' },
+    user_identity: { caller_id: 'clinician-17', caller_type: 'clinician' },
+    target_identity: { target_id: 'document-42', target_type: 'document' },
+    inputs: { prompt: 'Summarise the referral letter.' },
+  },
+  'internal-artifact': {
+    artifact: { artifact_type: 'reasoning_trace', artifact_uri: 'urn:example:artifact:1' },
+  },
+  'human-output': {
+    output: { output_type: 'text', output_uri: 'urn:example:output:1', summary: 'A first output.' },
+  },
+  outcome: { outcome: { outcome_type: 'validated', description: 'A first outcome.' } },
+  'user-feedback': { feedback: { feedback_type: 'rating', rating_value: 5 } },
+};
+
+/** Where a collector listens. */
+export interface Listening {
+  readonly host: string;
+  readonly port: number;
+  /** With HTTPS. */
+  readonly tls?: ListeningTls | undefined;
+}
+
+interface ListeningTls {
+  /** The file of the certificate. */
+  readonly file: string;
+  /** Undefined when it cannot be read. */
+  readonly certificate: X509Certificate | undefined;
+  /** Whether the client has to show a certificate too. */
+  readonly clientShowsOne: boolean;
+}
+
+/** Whether every client has to show a certificate. */
+export function requiresCertificate({ tlsClientCa, tlsClientAuth }: Config): boolean {
+  return tlsClientCa !== '' && tlsClientAuth === 'required';
+}
+
+/** The address to type on the same host: an address that means "any" is no address to call. */
+export function callable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+/** What curl is told of where to send: by a name that the certificate has, since it would turn away from another. */
+function addressOf({ host, port, tls }: Listening): string {
+  const certificate = tls?.certificate;
+  const at = callable(host);
+  const bare = at.replace(/^\[|\]$/g, '');
+  const checked = isIP(bare) === 0 ? certificate?.checkHost(bare) : certificate?.checkIP(bare);
+  const fits = certificate === undefined || checked !== undefined;
+  // A wildcard is no name to call, and what is none might mean something to a shell.
+  const isName = (name: string) => name.startsWith('dns:') && certificateName(name) === name;
+  const name = fits
+    ? undefined
+    : alternativeNames(certificate.subjectAltName ?? '')
+        .find(isName)
+        ?.slice(4);
+  if (name === undefined) return `${tls === undefined ? 'http' : 'https'}://${at}:${port}`;
+  const resolve = isIP(bare) === 0 ? '' : `--resolve ${name}:${port}:${at} `;
+  return `${resolve}https://${name}:${port}`;
+}
+
+/**
+ * What curl is to believe, and to show. Taken as an authority, the collector's own certificate vouches for itself,
+ * whoever has issued it. The client's files are not known here.
+ */
+function tlsOptions({ file, clientShowsOne }: ListeningTls): string[] {
+  const own = clientShowsOne ? ['  --cert client.crt --key client.key \\'] : [];
+  return [`  --cacert ${inQuotes(file)} \\`, ...own];
+}
+
+/**
+ * @param kind of the event, one that the key may send.
+ * @returns a shell command over several lines, without a line break at the end. Each call makes another event.
+ */
+export function firstEventCurl(listening: Listening, keyText: string, kind: EventKind): string {
+  const event = {
+    event_id: randomUUID(),
+    timestamp: new Date().toISOString(),
+    protocol_version: PROTOCOL_VERSION,
+    system_metadata: { app_name: 'first-event' },
+    ...PAYLOADS[kind],
+  };
+  // Nothing above contains a single quote, and a key cannot: the shell takes all of it literally.
+  return [
+    `curl -sS -X POST ${addressOf(listening)}${EVENT_PATHS[kind]} \\`,
+    ...(listening.tls === undefined ? [] : tlsOptions(listening.tls)),
+    `  -H 'X-API-Key: ${keyText}' \\`,
+    `  -H 'Content-Type: application/json' \\`,
+    `  -d '${JSON.stringify(event)}'`,
+  ].join('\n');
+}
+
+/**
+ * What to tell an operator who was just given a key: the key, once, and a first event to send with it. Ends with a
+ * line break. Belongs on standard output, never in a log.
+ */
+export function newKeyNotice(listening: Listening, keyText: string, kind: EventKind): string {
+  const files = listening.tls?.clientShowsOne
+    ? ', with the certificate and the key of the sender in client.crt and client.key'
+    : '';
+  return `
+  ${keyText}
+
+This is the only time that the key is shown: only its hash is stored. Keep it like a password.
+
+Send a first event${files}; the collector answers {"status":"accepted"}:
+
+${firstEventCurl(listening, keyText, kind)}
+`;
+}
+
+/** What to tell where events are stored and nobody has a key: to make one with all permissions would hide that. */
+export function keysLost(dataDir: string): string {
+  return (
+    `${keyDatabasePath(dataDir)} holds no API key, but the ledger holds events: put the file back from the back-up, or ` +
+    'make a key with collector keys create'
+  );
+}
+
+/* `checkpoints/listening.json`: where the collector that holds a data directory listens, for commands on its host. */
+
+/** Named as in the file. */
+interface ListeningNote {
+  readonly host: string;
+  readonly port: number;
+  readonly tls: boolean;
+}
+
+const FILE = new StateFile('listening.json', 'where a collector listens', isListeningNote);
+
+/** On return the file tells of this collector, or is not there: what cannot be written keeps no collector from running. */
+export function noteListening(dataDir: string, { host, port, tls }: Listening): void {
+  try {
+    FILE.remove(dataDir);
+    FILE.write(dataDir, { host, port, tls: tls !== undefined });
+  } catch (error) {
+    if (systemCode(error) === undefined) throw error;
+  }
+}
+
+/** The address of the collector that holds the directory, for a caller on its host; undefined when that is not known. */
+export function urlOfHolder(dataDir: string): URL | undefined {
+  const note = holder(dataDir);
+  return note && new URL(`${note.tls ? 'https' : 'http'}://${callable(note.host)}:${note.port}/`);
+}
+
+export function portOfHolder(dataDir: string): number | undefined {
+  return holder(dataDir)?.port;
+}
+
+/** After a kill the file is left behind. */
+function holder(dataDir: string): ListeningNote | undefined {
+  return exists(dataDir) && isLocked(dataDir) ? FILE.read(dataDir) : undefined;
+}
+
+function isListeningNote(value: unknown): value is ListeningNote {
+  if (typeof value !== 'object' || value === null) return false;
+  const { host, port, tls } = value as Record<string, unknown>;
+  return isLine(host) && Number.isInteger(port) && typeof tls === 'boolean';
+}

@@ -1,0 +1,144 @@
+/** The management listener as the options want it. */
+import type { Logger } from 'pino';
+import { type Config, type ConfigFault, openTelemetryVariables } from '../../config.js';
+import type { Credentials } from '../../ingest/credentials.js';
+import type { Ingest } from '../../ingest/ingest.js';
+import { isLoopback } from '../../loopback.js';
+import type { OperatorToken } from '../../operate/gate.js';
+import type { Vitals } from '../../operate/status.js';
+import { telemetrySettings } from '../../operate/telemetry/settings.js';
+import { systemCode } from '../../system-code.js';
+import { CommandFailure, EXIT } from '../exit-codes.js';
+import { type Listening, callable } from './listening.js';
+
+/* Telemetry as the standard variables of OpenTelemetry want it (telemetry/settings.ts). */
+
+/** Sends the rest when it is disposed of, within a few seconds, and ends. */
+export interface OpenTelemetry extends AsyncDisposable {
+  /** To be told of each answer; undefined when no traces are wanted. */
+  readonly observer: Ingest['observer'];
+}
+
+/** What the variables say that is not understood, and is taken as if it were not there; with the variable's name. */
+export async function telemetryWarnings(): Promise<ConfigFault[]> {
+  const variables = openTelemetryVariables();
+  const settings = telemetrySettings(variables);
+  const warnings = [...settings.warnings];
+  const signals = (['traces', 'metrics'] as const).filter((signal) => settings[signal] !== undefined);
+  if (signals.length > 0) {
+    const { targetOf } = await import('../../operate/telemetry/settings.js');
+    for (const signal of signals) targetOf(signal, variables, (warning) => warnings.push(warning));
+  }
+  return [...new Set(warnings)].map((warning) => {
+    const [, source = 'OTEL', message = warning] = /^(OTEL_\w+):? ([^]*)$/.exec(warning) ?? [];
+    return { source, message };
+  });
+}
+
+/** On return telemetry is exported, if it is wanted and can be: a collector never fails to start for it. */
+export async function openTelemetry(vitals: Vitals, log: Logger): Promise<OpenTelemetry> {
+  const none = { observer: undefined, [Symbol.asyncDispose]: () => Promise.resolve() };
+  const variables = openTelemetryVariables();
+  const settings = telemetrySettings(variables);
+  for (const warning of settings.warnings) log.warn(warning);
+  if (!settings.traces && !settings.metrics) return none;
+  try {
+    const { Telemetry } = await import('../../operate/telemetry/telemetry.js');
+    const telemetry = new Telemetry(settings, variables, vitals, log);
+    return { observer: telemetry.observer, [Symbol.asyncDispose]: () => telemetry.close() };
+  } catch (error) {
+    log.error(
+      { reason: systemCode(error) ?? (error as Error).name },
+      'OpenTelemetry export cannot begin; the collector goes on without it',
+    );
+    return none;
+  }
+}
+
+/** Closed when it is disposed of. */
+export interface OpenManagement extends AsyncDisposable {
+  /** Where it listens, and whether it speaks TLS and asks for a token; undefined when there is none. */
+  readonly address:
+    | { readonly host: string; readonly tls: boolean; readonly port: number; readonly token: boolean }
+    | undefined;
+  /** Takes another certificate into use. */
+  present(credentials: Credentials): void;
+}
+
+/**
+ * What to tell an operator who starts a collector for the first time: where the console is. Empty where there is none.
+ * Ends with a line break.
+ */
+export function consoleNotice(address: OpenManagement['address']): string {
+  if (address === undefined) return '';
+  const asks = address.token ? '; the operator token is the password, with any user name' : '';
+  return `\nThen look at the console, which shows it arrive${asks}:\n\n  ${consoleUrl(address)}\n`;
+}
+
+function consoleUrl({ host, port, tls }: NonNullable<OpenManagement['address']>): string {
+  const at = callable(host);
+  // Plain HTTP is spoken to this host in any case, and needs no name that a certificate has.
+  const scheme = tls && !isLoopback(at.replace(/^\[|\]$/g, '')) ? 'https' : 'http';
+  return `${scheme}://${at}:${port}/`;
+}
+
+/** What a terminal shows at every start: where events go, and where the console is. Ends with a line break. */
+export function listeningNotice(
+  { host, port, tls }: Listening,
+  management: OpenManagement['address'],
+): string {
+  const scheme = tls === undefined ? 'http' : 'https';
+  const console = management === undefined ? '' : `Console:      ${consoleUrl(management)}\n`;
+  return `\nListening on: ${scheme}://${callable(host)}:${port}\n${console}`;
+}
+
+/** Whether an operator's token would come from other machines for everybody on the way to read. */
+export function isTokenInClear({
+  management,
+  managementHost,
+  managementTokenFile,
+  tlsCert,
+}: Config): boolean {
+  return management === 'on' && managementTokenFile !== '' && !isLoopback(managementHost) && tlsCert === '';
+}
+
+/**
+ * On return it listens, unless it is not wanted.
+ * @param credentials the certificate to present, beside plain HTTP.
+ * @throws {@link CommandFailure} when the address cannot be had.
+ */
+export async function openManagement(
+  { management, managementHost: host, managementPort }: Config,
+  token: OperatorToken | undefined,
+  credentials: Credentials | undefined,
+  vitals: Vitals,
+  log: Logger,
+): Promise<OpenManagement> {
+  if (management === 'off') {
+    return {
+      address: undefined,
+      present: () => undefined,
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    };
+  }
+  // Half of what a start loads, for which whoever does not want it should not wait.
+  const { Management } = await import('../../operate/management.js');
+  const listener = new Management({ host, port: managementPort, token, credentials, vitals, log });
+  let port: number;
+  try {
+    port = await listener.listen();
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new CommandFailure(
+      `the management listener cannot listen on ${host}:${managementPort}: ${reason}. ` +
+        'Choose another --management-port, or turn it off by --management off',
+      EXIT.failure,
+      { cause: error },
+    );
+  }
+  return {
+    address: { host, tls: credentials !== undefined, port, token: token !== undefined },
+    present: (renewed) => listener.present(renewed),
+    [Symbol.asyncDispose]: () => listener.close(),
+  };
+}

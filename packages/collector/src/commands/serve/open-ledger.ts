@@ -1,0 +1,172 @@
+/**
+ * Opens a data directory for writing: the embedded store, the key that signs, and the tree, each held against the others.
+ */
+import { ENTRY_KINDS } from '@clinical-events/protocol';
+import { type HeldFile } from '../../files.js';
+import type { CheckpointSigner } from '../../integrity/signer.js';
+import { AccessLogHeads, type AccessLogHeadsOptions } from '../../ledger/access-log-heads.js';
+import { Sequencer } from '../../ledger/sequencer.js';
+import { CheckpointContradicted } from '../../ledger/signed-tree.js';
+import { CheckpointTrouble, type CheckpointTroubleState } from '../../transparency/state-files.js';
+import { CommandSigner, SigningCommandUnfit } from '../../transparency/command-signer.js';
+import { SigningKeys } from '../../transparency/signing-keys.js';
+import { SigningKeyFault } from '../../transparency/private-keys.js';
+import {
+  DirectoryInUse,
+  type DirectoryLock,
+  type Held,
+  lockDirectory,
+  LockUnfit,
+  openForWriting,
+  openStore,
+  openTree,
+  type WritableStore,
+} from '../../store/open.js';
+import { StoreDamaged } from '../../store/contract.js';
+import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
+import { claimedSize } from '../verify/log-checkpoints.js';
+import { checkDataDirectory } from '../regular-files.js';
+
+export interface LedgerSettings {
+  readonly dataDir: string;
+  readonly segmentBytes: number;
+  /** What this process holds the directory by. */
+  readonly lock: HeldFile;
+  /** Directory of the signing keys, or the program that signs instead when that is not empty. */
+  readonly signingKeys: string;
+  readonly signingCommand: string;
+  /** Empty: made of the ledger's id. */
+  readonly logOrigin: string;
+  readonly checkpointIntervalMs: number;
+}
+
+/** Told while the ledger is open. `reason` is the text of an error: a place or a system's answer, never an event's content. */
+export interface LedgerEars {
+  /** Something is degraded, but nothing is lost and nothing is refused. */
+  readonly onTrouble: (what: string, reason: string) => void;
+  /** Somebody has to look after it: what was signed is not what is there. Events are stored all the same. */
+  readonly onAlarm: (what: string, reason: string) => void;
+  readonly onNotice: (message: string) => void;
+  /** A checkpoint was signed and stands on the disk. */
+  readonly onCheckpoint: (note: string) => void;
+  /** Told after each try whether checkpoints cannot be made, since when and why. */
+  readonly onCheckpointTrouble?: (trouble: CheckpointTroubleState | undefined) => void;
+  /** See EmbeddedStoreOptions. */
+  readonly onFlushed?: (milliseconds: number, held: Held) => void;
+}
+
+export interface OpenLedger {
+  readonly store: WritableStore;
+  readonly sequencer: Sequencer;
+  /**
+   * Begins to look after the access log.
+   * @param append as in AccessLogHeadsOptions. @param intervalMs only looks when it is asked to, when undefined.
+   */
+  readonly accessLog: (append: AccessLogHeadsOptions['append'], intervalMs?: number) => AccessLogHeads;
+}
+
+/**
+ * On return this process alone holds the data directory, until the lock is released or the process ends.
+ * @throws CommandFailure, also when something there is not of the kind that its name stands for.
+ * @param advice follows what is said when another process holds it.
+ */
+export function holdDirectory(dataDir: string, advice = ''): DirectoryLock {
+  checkDataDirectory(dataDir);
+  try {
+    return lockDirectory(dataDir);
+  } catch (error) {
+    if (error instanceof DirectoryInUse)
+      throw new CommandFailure(error.message + advice, EXIT.inUse, { cause: error });
+    if (error instanceof LockUnfit) throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
+    throw error;
+  }
+}
+
+/** The configuration does not fit the log. The message names the option. */
+class ConfigurationUnfit extends Error {
+  override name = 'ConfigurationUnfit';
+}
+
+/**
+ * On return everything is whole, and events may be taken. The caller holds the directory's lock, and closes what looks
+ * after the access log first, then the sequencer and the store.
+ * @throws whatever is wrong; {@link refusalOf} tells what kind of thing that is.
+ */
+export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
+  const { dataDir } = settings;
+  const { onNotice, onAlarm, onCheckpoint, onFlushed } = ears;
+  const onTrouble = (what: string, error: unknown) =>
+    ears.onTrouble(what, error === undefined ? '' : reasonOf(error));
+  const treeStore = openTree(dataDir);
+  const store = await openForWriting({
+    directory: dataDir,
+    segmentBytes: settings.segmentBytes,
+    lock: settings.lock,
+    // Whether it can be believed is seen when the tree is opened.
+    vouchedEntries: await claimedSize(treeStore),
+    onTrouble,
+    ...(onFlushed && { onFlushed }),
+  });
+  const origin = () => settings.logOrigin || `collector/${store.opened.ledgerId}`;
+  const signer: CheckpointSigner =
+    settings.signingCommand === ''
+      ? SigningKeys.openOrCreate({ dataDir, directory: settings.signingKeys, origin, onTrouble, onNotice })
+      : await CommandSigner.open({ dataDir, program: settings.signingCommand, origin, onTrouble });
+  if (settings.logOrigin !== '' && signer.origin !== settings.logOrigin) {
+    throw new ConfigurationUnfit(`--log-origin: this log began as ${signer.origin}, and its name stays`);
+  }
+  const trouble = new CheckpointTrouble(dataDir);
+  const sequencer = await Sequencer.open({
+    store: treeStore,
+    signer,
+    committed: store.committed,
+    intervalMs: settings.checkpointIntervalMs,
+    onCheckpoint,
+    onTrouble,
+    onTried: (failure) => {
+      if (failure !== undefined) trouble.failed(reasonOf(failure.error));
+      else if (trouble.over()) onNotice('checkpoints are made again');
+      ears.onCheckpointTrouble?.(trouble.state);
+    },
+  });
+  const accessLog = (append: AccessLogHeadsOptions['append'], intervalMs?: number) =>
+    new AccessLogHeads({
+      ...{ append, onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead) },
+      store: openStore(dataDir).accessLog,
+      ...(intervalMs !== undefined && { intervalMs }),
+      onAltered: (reason) => onAlarm('access.log was changed; see collector verify', reason),
+    });
+  return { store, sequencer, accessLog };
+}
+
+/**
+ * Why the ledger cannot be opened. `damaged`: what is stored contradicts itself, and no start can succeed until somebody
+ * has looked at it. `usage`: the configuration does not fit the log, or does not lead to its key; no start mends that.
+ */
+export type Refusal = 'damaged' | 'usage' | 'failure';
+
+export function refusalOf(error: unknown): Refusal {
+  if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) return 'damaged';
+  if (error instanceof SigningKeyFault && error.reason === 'broken') return 'damaged';
+  if (error instanceof SigningKeyFault && error.reason === 'key-missing') return 'usage';
+  return error instanceof SigningCommandUnfit || error instanceof ConfigurationUnfit ? 'usage' : 'failure';
+}
+
+/** What to tell of it at the start. */
+export function refusedBecause(error: unknown): string {
+  if (error instanceof SigningCommandUnfit) return `--signing-command: ${error.message}`;
+  if (!(error instanceof SigningKeyFault) || error.reason !== 'key-missing') return reasonOf(error);
+  return (
+    `${error.message}, without which this log cannot be signed. A back-up has it only when it was made with ` +
+    '--with-signing-keys. Put the file back, or say where it is by --signing-keys, or which program signs by ' +
+    '--signing-command; if it is lost, see docs/guide/back-up-and-restore.md, "A signing key that is lost"'
+  );
+}
+
+/** The message of an error and of what caused it. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const denied = deniedPath(error);
+  if (denied !== undefined) return `permission denied: ${denied}`;
+  return error.cause === undefined ? error.message : `${error.message}: ${reasonOf(error.cause)}`;
+}

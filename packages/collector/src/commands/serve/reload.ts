@@ -1,0 +1,111 @@
+/**
+ * What SIGHUP does: reads the configuration anew and takes what a running collector can take; says what needs a restart.
+ * A configuration with a fault changes nothing. What is read from other places than the configuration, such as keys and
+ * certificates, is read anew in any case. The last line in the log says what has come of it all.
+ */
+import type { Logger } from 'pino';
+import { type Config, ConfigError, reloaded } from '../../config.js';
+
+export interface ReloadOptions {
+  /** Reads the configuration as at the start. @throws ConfigError with every fault. */
+  readonly read: () => Config;
+  /** Puts the new values to use. Called only when some option that can be reloaded has changed. */
+  readonly apply: (config: Config) => void;
+  /**
+   * What else is read anew, by what it is called in the log. One that throws, or resolves with false and has said why,
+   * leaves what was there.
+   */
+  readonly sources: Readonly<Record<string, () => Promise<boolean>>>;
+  readonly onBegin: () => void;
+  readonly onEnd: () => void;
+  readonly log: Logger;
+}
+
+export class Reload {
+  /** In force now. */
+  config: Config;
+  #last: Promise<void>;
+  #ended = false;
+  #givenUp = false;
+
+  /** @param started a reload that is asked for earlier waits for it. */
+  constructor(
+    running: Config,
+    started: Promise<void>,
+    private readonly options: ReloadOptions,
+  ) {
+    this.config = running;
+    this.#last = started;
+  }
+
+  /** Has everything read anew, after what was asked for before. */
+  ask(): void {
+    this.#last = this.#last.then(() => (this.#ended ? undefined : this.#once()));
+  }
+
+  /** Resolves when all that was asked for is done. Never rejects. */
+  get done(): Promise<void> {
+    return this.#last;
+  }
+
+  /**
+   * From now on nothing more is begun. Resolves when nothing is under way, or after so long: a file on a mount that is
+   * gone may never be read. Then nothing is told of it any more.
+   */
+  async end(timeoutMs: number): Promise<void> {
+    this.#ended = true;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(() => {
+        this.#givenUp = true;
+        this.options.log.warn('a reload hangs, most likely at a file system that does not answer');
+        resolve();
+      }, timeoutMs);
+    });
+    await Promise.race([this.#last, late]);
+    clearTimeout(timer);
+  }
+
+  async #once(): Promise<void> {
+    const { log, sources, onBegin, onEnd } = this.options;
+    onBegin();
+    const tell = this.#readConfig();
+    const kept: string[] = [];
+    for (const [source, readAnew] of Object.entries(sources)) {
+      try {
+        if (!(await readAnew())) kept.push(source);
+      } catch (error) {
+        kept.push(source);
+        const reason = error instanceof Error ? error.message : String(error);
+        log.error({ source, reason }, 'cannot be read again; what was read before stays in use');
+      }
+    }
+    if (this.#givenUp) return;
+    tell(kept);
+    onEnd();
+  }
+
+  /** @returns what tells of it, given what else could not be read anew. */
+  #readConfig(): (kept: readonly string[]) => void {
+    const { read, apply, log } = this.options;
+    let found: Config;
+    try {
+      found = read();
+    } catch (error) {
+      const faults =
+        error instanceof ConfigError
+          ? error.faults
+          : [{ source: 'configuration', message: error instanceof Error ? error.message : String(error) }];
+      return () => log.error({ faults }, 'the configuration cannot be used; the one before stays in force');
+    }
+    const { config, taken, waiting } = reloaded(this.config, found);
+    this.config = config;
+    if (taken.length > 0) apply(config);
+    return (kept) => {
+      if (waiting.length > 0)
+        log.warn({ options: waiting }, 'changed in the configuration, and needs a restart');
+      if (kept.length === 0) log.info({ options: taken }, 'configuration reloaded');
+      else log.error({ options: taken, kept }, 'configuration reloaded, but not what is listed as kept');
+    };
+  }
+}

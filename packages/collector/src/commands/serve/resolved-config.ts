@@ -1,0 +1,118 @@
+/**
+ * What a start reads and understands before it does anything: the certificate, proxies, pages, sinks and the operator
+ * token, as the options name them. All that is wrong with them is told at once, with that of the options themselves.
+ */
+import fs from 'node:fs';
+import { type Config, ConfigError, type ConfigFault, type Reading } from '../../config.js';
+import { AllowedOrigins, OriginsInvalid } from '../../ingest/answers.js';
+import { CredentialsUnusable, readCredentials } from '../../ingest/credentials.js';
+import type { TlsOptions } from '../../ingest/tls.js';
+import { ProxiesInvalid, TrustedProxies } from '../../ingest/trusted-proxies.js';
+import { OperatorToken, OperatorTokenUnfit } from '../../operate/gate.js';
+import { parseSinks, type SinkSpec, SinkSpecInvalid } from '../../transparency/sink.js';
+
+export interface Provisions {
+  /** Undefined for plain HTTP. */
+  readonly tls: Omit<TlsOptions, 'log'> | undefined;
+  readonly trustedProxies: TrustedProxies;
+  readonly allowedOrigins: AllowedOrigins;
+  readonly sinks: readonly SinkSpec[];
+  /** Undefined when no token is wanted. */
+  readonly token: OperatorToken | undefined;
+}
+
+/** Undefined are also those that cannot be used. */
+export type FoundProvisions = { readonly [Name in keyof Provisions]?: Provisions[Name] | undefined };
+
+type Sound = Partial<Config>;
+/** Takes note of what is wrong with an option, by its name. */
+type Tell = (option: string, message: string) => void;
+
+const OPTION_OF_FILE = { cert: 'tls-cert', key: 'tls-key', clientCa: 'tls-client-ca' } as const;
+
+/**
+ * Reads what the sound options name. Never throws for what they say.
+ * @returns what was found sound, and every fault, those of the reading first.
+ */
+export async function findProvisions({ sound, faults: before, settings }: Reading): Promise<{
+  found: FoundProvisions;
+  faults: readonly ConfigFault[];
+}> {
+  const faults = [...before];
+  const tell: Tell = (option, message) => {
+    const source = settings.find(({ name }) => name === option)?.source ?? `--${option}`;
+    faults.push({ source, message });
+  };
+  const { dataDir, checkpointSink, trustedProxies, corsOrigins } = sound;
+  if (dataDir !== undefined && fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
+    tell('data-dir', `${dataDir} is not a directory`);
+  const found = {
+    sinks: understood(tell, 'checkpoint-sink', SinkSpecInvalid, parseSinks, checkpointSink),
+    trustedProxies: understood(
+      tell,
+      'trusted-proxies',
+      ProxiesInvalid,
+      (text) => new TrustedProxies(text),
+      trustedProxies,
+    ),
+    allowedOrigins: understood(
+      tell,
+      'cors-origins',
+      OriginsInvalid,
+      (text) => new AllowedOrigins(text),
+      corsOrigins,
+    ),
+    tls: await tlsOf(sound, tell),
+    token: understood(
+      tell,
+      'management-token-file',
+      OperatorTokenUnfit,
+      (file) => OperatorToken.read(file),
+      sound.management === 'on' ? sound.managementTokenFile || undefined : undefined,
+    ),
+  };
+  return { found, faults };
+}
+
+/**
+ * The configuration and what it names, for a start.
+ * @throws ConfigError with every fault.
+ */
+export async function provisionsOf(reading: Reading): Promise<{ config: Config; provisions: Provisions }> {
+  const { found, faults } = await findProvisions(reading);
+  if (reading.config === undefined || faults.length > 0) throw new ConfigError(faults);
+  return { config: reading.config, provisions: found as Provisions };
+}
+
+async function tlsOf(
+  { tlsCert: cert = '', tlsKey: key = '', tlsClientCa: clientCa, tlsClientAuth: clientAuth }: Sound,
+  tell: Tell,
+): Promise<Provisions['tls']> {
+  if (cert === '' || key === '' || clientCa === undefined || clientAuth === undefined) return undefined;
+  const files = { cert, key, clientCa: clientCa === '' ? undefined : clientCa };
+  try {
+    return { files, credentials: await readCredentials(files), clientAuth };
+  } catch (error) {
+    if (!(error instanceof CredentialsUnusable)) throw error;
+    for (const { file, message } of error.faults) tell(OPTION_OF_FILE[file], message);
+    return undefined;
+  }
+}
+
+/** @param text undefined when the option has a fault of its own, or stands for nothing. */
+function understood<Value>(
+  tell: Tell,
+  option: string,
+  Fault: new (...args: never[]) => Error,
+  read: (text: string) => Value,
+  text: string | undefined,
+): Value | undefined {
+  if (text === undefined) return undefined;
+  try {
+    return read(text);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    tell(option, error.message);
+    return undefined;
+  }
+}

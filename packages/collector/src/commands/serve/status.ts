@@ -1,0 +1,265 @@
+/** What the parts of a running collector tell the management listener, gathered while they come into being. */
+import fs from 'node:fs';
+import path from 'node:path';
+import type { KeyRing, KeyUse } from '../../access/key-ring.js';
+import type { Ingest } from '../../ingest/ingest.js';
+import type { Listener } from '../../ingest/listener.js';
+import { LedgerCounters, type LedgerCounts } from '../../ledger/ledger-counters.js';
+import type {
+  BackupState,
+  CertificateState,
+  CheckpointState,
+  DiskSpace,
+  IndexState,
+  Phase,
+  RunState,
+  VerifyState,
+  Vitals,
+} from '../../operate/status.js';
+import {
+  type CheckpointTroubleState,
+  readBackupNote,
+  readCheckpointTrouble,
+  readVerifyResult,
+} from '../../transparency/state-files.js';
+import { checkpointOf } from '../../transparency/log-view.js';
+import type { Publisher, SinkView } from '../../transparency/publisher.js';
+import { exposureOf } from '../../store/open.js';
+import type { Follower } from './follower.js';
+import { isCopied, isGone, liesElsewhere, type KeyPlace } from '../signing-key.js';
+import type { LedgerWorker } from './ledger-worker.js';
+import { ownName, typedByName, version } from '../typed.js';
+
+export interface CollectorParts {
+  readonly dataDir: string;
+  readonly keyPlace: KeyPlace;
+  readonly keys: KeyRing;
+  readonly ingest: Ingest;
+  readonly publisher: Publisher;
+  readonly tokenInClear: boolean;
+  readonly droppedLines: Vitals['droppedLines'];
+  /** As it is configured now. */
+  readonly backupMaxAgeMs: () => number;
+  /** What the ledger's thread counts in. */
+  readonly counters: SharedArrayBuffer;
+}
+
+/** Small files are looked at so often at most, in milliseconds, however often somebody asks. */
+const FILES_EVERY_MS = 1000;
+
+export class CollectorVitals implements Vitals {
+  readonly version = version();
+  readonly command = ownName();
+  readonly typed = typedByName;
+  readonly startedAt = Date.now();
+  readonly ingest: Ingest;
+  /** Set once there is one. */
+  thread: LedgerWorker | undefined;
+  listener: Listener | undefined;
+  follower: Follower | undefined;
+  #phase: Phase = 'starting';
+  #checkpoint: CheckpointState | undefined;
+  /** What the ledger's thread said last, in a list of one; none before it said anything. */
+  #trouble: readonly [CheckpointTroubleState | undefined] | undefined;
+  #accessLogAltered = false;
+  #keyLiesElsewhere: boolean | undefined;
+  readonly #parts: CollectorParts;
+  readonly #counters: LedgerCounters;
+  readonly #files: Recent<{
+    readonly trouble: CheckpointTroubleState | undefined;
+    readonly verify: VerifyState | undefined;
+    readonly backup: BackupState | undefined;
+    readonly began: number | undefined;
+    readonly exposed: boolean;
+    readonly keyDiesWithDisk: boolean;
+    readonly keyGone: boolean;
+  }>;
+
+  constructor(parts: CollectorParts) {
+    this.#parts = parts;
+    this.ingest = parts.ingest;
+    this.#counters = new LedgerCounters(parts.counters);
+    const { dataDir, keyPlace } = parts;
+    this.#files = new Recent(() => ({
+      trouble: unlessUnreadable(() => readCheckpointTrouble(dataDir)),
+      verify: unlessUnreadable(() => verifyStateOf(dataDir)),
+      backup: unlessUnreadable(() => backupStateOf(dataDir)),
+      // Written once, when the log begins or is restored.
+      began: unlessUnreadable(() => fs.statSync(path.join(dataDir, 'checkpoints', 'origin.vkey')).mtimeMs),
+      exposed: unlessUnreadable(() => exposureOf(dataDir)) !== undefined,
+      keyDiesWithDisk: unlessUnreadable(() => this.#diesWithDisk(keyPlace)) ?? false,
+      keyGone: unlessUnreadable(() => this.#isGone(keyPlace)) ?? false,
+    }));
+  }
+
+  phase(): Phase {
+    return this.#phase;
+  }
+
+  entered(phase: Phase): void {
+    this.#phase = phase;
+  }
+
+  /** A checkpoint is the newest one now. The first may have been signed by the collector before. */
+  noteCheckpoint(note: string): void {
+    const { size: entries } = checkpointOf(note);
+    const signedBefore =
+      this.#checkpoint === undefined
+        ? unlessUnreadable(() => fs.statSync(path.join(this.#parts.dataDir, 'checkpoints', 'latest')).mtimeMs)
+        : undefined;
+    this.#checkpoint = { entries, at: signedBefore ?? Date.now() };
+  }
+
+  /** As {@link checkpointTrouble}, from who makes them: a full disk keeps it out of the file. */
+  noteCheckpointTrouble(trouble: CheckpointTroubleState | undefined): void {
+    this.#trouble = [trouble];
+  }
+
+  ledger(): LedgerCounts {
+    return this.#counters.read();
+  }
+
+  askLedger(): void {
+    this.thread?.ask();
+  }
+
+  ledgerLivedAt(): number | undefined {
+    return this.thread?.livedAt;
+  }
+
+  index(): IndexState | undefined {
+    return this.thread?.index;
+  }
+
+  runs(): RunState | undefined {
+    return this.follower?.tally;
+  }
+
+  catalogueTroubleSince(): number | undefined {
+    return this.follower?.troubleSince;
+  }
+
+  keys(): Iterable<KeyUse> {
+    return this.#parts.keys.uses();
+  }
+
+  keysCurrent(): boolean {
+    return this.#parts.keys.current;
+  }
+
+  sinks(): readonly SinkView[] {
+    return this.#parts.publisher.sinks;
+  }
+
+  checkpoint(): CheckpointState | undefined {
+    return this.#checkpoint;
+  }
+
+  checkpointTrouble(): CheckpointTroubleState | undefined {
+    return this.#trouble === undefined ? this.#files.get().trouble : this.#trouble[0];
+  }
+
+  /** As {@link accessLogAltered}; it is so until the process ends. */
+  noteAccessLogAltered(): void {
+    this.#accessLogAltered = true;
+  }
+
+  accessLogAltered(): boolean {
+    return this.#accessLogAltered;
+  }
+
+  certificates(): readonly CertificateState[] {
+    const tls = this.listener?.tls;
+    return tls === undefined ? [] : [{ name: 'ingest', notAfter: tls.certificateExpiresAt }];
+  }
+
+  lastVerify(): VerifyState | undefined {
+    return this.#files.get().verify;
+  }
+
+  lastBackup(): BackupState | undefined {
+    return this.#files.get().backup;
+  }
+
+  backupMaxAgeMs(): number {
+    return this.#parts.backupMaxAgeMs();
+  }
+
+  logBeganAt(): number | undefined {
+    return this.#files.get().began;
+  }
+
+  tokenInClear(): boolean {
+    return this.#parts.tokenInClear;
+  }
+
+  exposed(): boolean {
+    return this.#files.get().exposed;
+  }
+
+  droppedLines(): ReturnType<Vitals['droppedLines']> {
+    return this.#parts.droppedLines();
+  }
+
+  #diesWithDisk(place: KeyPlace): boolean {
+    return this.#liesElsewhere(place) === false && !isCopied(place.dataDir);
+  }
+
+  #isGone(place: KeyPlace): boolean {
+    // Before there is a checkpoint, the key is being made.
+    return this.#checkpoint !== undefined && this.#liesElsewhere(place) === false && isGone(place);
+  }
+
+  /** Where the keys lie is asked until it is known, and no longer: that file system may hang later. */
+  #liesElsewhere(place: KeyPlace): boolean | undefined {
+    return (this.#keyLiesElsewhere ??= liesElsewhere(place));
+  }
+
+  keyDiesWithDisk(): boolean {
+    return this.#files.get().keyDiesWithDisk;
+  }
+
+  keyGone(): boolean {
+    return this.#files.get().keyGone;
+  }
+
+  async lookAtDisk(): Promise<DiskSpace> {
+    const { bsize, bavail, blocks } = await fs.promises.statfs(this.#parts.dataDir);
+    return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
+  }
+}
+
+function verifyStateOf(dataDir: string): VerifyState | undefined {
+  const result = readVerifyResult(dataDir);
+  return result === undefined ? undefined : { ...result, at: Date.parse(result.at) };
+}
+
+function backupStateOf(dataDir: string): BackupState | undefined {
+  const note = readBackupNote(dataDir);
+  return note === undefined ? undefined : { ...note, at: Date.parse(note.at) };
+}
+
+/** A value that is read again when it was asked for a while after the last time. */
+class Recent<T> {
+  #value: T | undefined;
+  #until = 0;
+
+  constructor(private readonly read: () => T) {}
+
+  get(): T {
+    if (this.#value === undefined || performance.now() >= this.#until) {
+      this.#value = this.read();
+      this.#until = performance.now() + FILES_EVERY_MS;
+    }
+    return this.#value;
+  }
+}
+
+/** What cannot be read is told elsewhere, by the part whose it is. */
+function unlessUnreadable<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,95 @@
+/** `collector serve --trial`: a data directory that is thrown away, and what profile `full` would say of each event. */
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { type EventKind, PROTOCOL_VERSION, validateEvent } from '@clinical-events/protocol';
+import type { Command } from 'commander';
+import { ConfigError } from '../../config.js';
+import type { Exchange } from '../../ingest/request.js';
+import { readingOf } from '../config-options.js';
+import type { LineWriter } from './log.js';
+import { legible } from '../terminal.js';
+
+/** How long the end waits for a reader of standard output, in milliseconds. */
+const LAST_LINES_MS = 500;
+
+/** What outlives the trial, and is refused wherever it is said: it has no value that means none. */
+const LASTING: readonly string[] = ['signing-command', 'checkpoint-sink'];
+/** What the trial says itself, before environment and file; by the names that Commander gives them. */
+const OWN = { dataDir: '--data-dir', signingKeys: '--signing-keys' } as const;
+
+const OTHER_VERSION = `      warning: /protocol_version is not ${PROTOCOL_VERSION}; every version is accepted`;
+
+interface TrialEvent {
+  readonly event_id: string;
+  readonly protocol_version: string;
+}
+
+export class Trial {
+  readonly #directory: string;
+  #announced = false;
+
+  private constructor(private readonly out: LineWriter) {
+    this.#directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-trial-'));
+    process.on('exit', () => this.#end());
+  }
+
+  /**
+   * On return the command's options name a directory of the trial's own, which is removed when the process ends.
+   * @throws ConfigError when an option names something that outlives it.
+   */
+  static begin(serve: Command, out: LineWriter): Trial {
+    const faults = readingOf(serve, 'serve')
+      .settings.filter(({ name, from }) => LASTING.includes(name) && from !== 'default')
+      .map(({ source }) => source);
+    for (const [name, option] of Object.entries(OWN))
+      if (serve.getOptionValue(name) !== undefined) faults.push(option);
+    if (faults.length > 0) {
+      const message = 'cannot be used with --trial, which keeps nothing; leave one of them out';
+      throw new ConfigError(faults.map((source) => ({ source, message })));
+    }
+    const trial = new Trial(out);
+    serve.setOptionValue('dataDir', trial.#directory);
+    serve.setOptionValue('signingKeys', path.join(trial.#directory, 'signing-keys'));
+    return trial;
+  }
+
+  /** Prints what a trial is. From then on the end is printed too. */
+  announce(): void {
+    this.#announced = true;
+    this.out.write(`
+This is a trial. All that is sent is kept in ${legible(this.#directory)} and deleted when the collector ends.
+Each event that is accepted is listed here, with what profile full would have refused it for.
+`);
+  }
+
+  /** For Ingest.observer, where bodies are kept. */
+  observe({ id, kind, body }: Exchange, status: number): void {
+    if (status === 201 && kind !== undefined && body !== undefined)
+      this.out.write(trialLines(id, kind, body));
+  }
+
+  #end(): void {
+    fs.rmSync(this.#directory, { recursive: true, force: true, maxRetries: 3 });
+    if (!this.#announced) return;
+    this.out.write(
+      `\nThe trial has ended: ${legible(this.#directory)} is deleted, with all that was sent.\n`,
+    );
+    this.out.flush(LAST_LINES_MS);
+  }
+}
+
+/**
+ * What a trial says of an event that was accepted: its kind, its id and its request's, what profile `full` asks for
+ * beyond `minimum`, and whether its version, which no profile refuses, is another; no value of any other field.
+ */
+function trialLines(request: string, kind: EventKind, body: Uint8Array): string {
+  const event = JSON.parse(Buffer.from(body).toString()) as TrialEvent;
+  const issues = validateEvent(kind, 'full', event) ?? [];
+  const verdict = issues.length === 0 ? 'good under profile full too' : 'profile full would refuse it:';
+  const faults = issues.map(({ pointer, rule, message }) => `      ${pointer || '/'} (${rule}): ${message}`);
+  if (event.protocol_version !== PROTOCOL_VERSION) faults.push(OTHER_VERSION);
+  return [`201 ${kind} ${event.event_id} (request ${request}): ${verdict}`, ...faults]
+    .map((line) => `${legible(line)}\n`)
+    .join('');
+}

@@ -1,0 +1,278 @@
+/** `collector signing-key`: shows and rotates the key that signs the checkpoints, also while a collector runs. */
+import fs from 'node:fs';
+import { keyIdText } from '@clinical-events/protocol/verify';
+import { Command } from 'commander';
+import type { Config } from '../config.js';
+import { exists } from '../files.js';
+import type { NoteKey } from '../integrity/note-signing.js';
+import { type KeyHistory, originKeyPath, readHistory, rotationPath } from '../transparency/key-history.js';
+import { PrivateKeys, SigningKeyFault } from '../transparency/private-keys.js';
+import { SigningKeys } from '../transparency/signing-keys.js';
+import { StateFileDamaged, readCopiedKey, writeCopiedKey } from '../transparency/state-files.js';
+import { addConfigOptions, configOf } from './config-options.js';
+import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
+import { overlapFrom, usage } from './keys.js';
+import { typed } from './typed.js';
+
+/* Whether the key that signs the checkpoints outlives the disk of the data directory. */
+
+export type KeyPlace = Pick<Config, 'dataDir' | 'signingKeys' | 'signingCommand'>;
+
+/** Whether the private keys are not on that disk; undefined while there are none. Asks the file system that they are on. */
+export function liesElsewhere({ dataDir, signingKeys, signingCommand }: KeyPlace): boolean | undefined {
+  if (signingCommand !== '') return true;
+  if (!exists(signingKeys)) return undefined;
+  return fs.statSync(signingKeys).dev !== fs.statSync(dataDir).dev;
+}
+
+/** Whether an operator has said that the current key was copied. @throws SigningKeyFault, or the system's error. */
+export function isCopied(dataDir: string, { current }: KeyHistory = readHistory(dataDir)): boolean {
+  try {
+    return readCopiedKey(dataDir)?.key === current.vkey;
+  } catch (error) {
+    if (error instanceof StateFileDamaged) return false;
+    throw error;
+  }
+}
+
+/** @throws as {@link isCopied}. */
+export function diesWithDisk(place: KeyPlace, history?: KeyHistory): boolean {
+  return liesElsewhere(place) === false && !isCopied(place.dataDir, history);
+}
+
+/**
+ * Whether the next start would miss the file of the current key on that disk, or what tells which key it is.
+ * @throws the system's error when that cannot be told.
+ */
+export function isGone({ dataDir, signingKeys }: KeyPlace): boolean {
+  let history: KeyHistory;
+  try {
+    history = readHistory(dataDir);
+  } catch (error) {
+    if (error instanceof SigningKeyFault) return true;
+    throw error;
+  }
+  const file = new PrivateKeys(signingKeys).pathOf(history.current);
+  const found = fs.statSync(file, { throwIfNoEntry: false });
+  return found === undefined || !found.isFile() || found.size === 0;
+}
+
+/** For whoever has just got the first key; empty when there is nothing to say. Ends with a line break otherwise. */
+export function escrowNotice(place: KeyPlace): string {
+  if (!diesWithDisk(place)) return '';
+  return typed(
+    `
+The key that signs the log is stored only on this disk, in ${place.signingKeys}. Without it the log cannot be continued.
+Copy it to a safe place, then confirm the copy:
+
+collector signing-key copied
+`,
+    place.dataDir,
+  );
+}
+
+const EXIT_CODES: Readonly<Record<SigningKeyFault['reason'], ExitCode>> = {
+  'no-log': EXIT.notFound,
+  'key-missing': EXIT.notFound,
+  broken: EXIT.damaged,
+  overlapping: EXIT.usage,
+  overtaken: EXIT.failure,
+};
+
+const SHOW_EXAMPLES = `
+Examples:
+  $ collector signing-key show
+  $ collector signing-key show --json | jq -r .key > log.vkey
+
+The verifier key is public. Give it to everyone who will check checkpoints and proofs, over a trusted channel that does
+not pass through this host. From an earlier key, rotation notes lead to the newest.
+
+Exit codes: 6 there is no log yet, 3 the keys and the rotation notes do not follow from each other.`;
+
+const ROTATE_EXAMPLES = `
+Examples:
+  $ collector signing-key rotate
+  $ collector signing-key rotate --overlap 90d
+  $ collector signing-key rotate --overlap 0     # the old key may be known to others: it signs no more
+
+During the overlap both keys sign, so that verifiers who hold only the old one have time to follow the rotation note.
+The old private key is destroyed with the first checkpoint after it. While an overlap lasts, only --overlap 0 is
+allowed, and ends it.
+
+A key behind --signing-command cannot be rotated yet.
+
+Exit codes: 6 there is no log yet, or its private key is not there; 2 the overlap of an earlier rotation lasts;
+1 another rotation came first; 3 the keys and the rotation notes do not follow from each other.`;
+
+const COPIED_EXAMPLES = `
+Examples:
+  $ collector signing-key copied
+
+Use it once a copy of the private key is stored where no fault of this host's disk reaches it, with those who may sign
+in the name of this log. doctor and the console ask for it until then, and again after each rotation. The copy itself is
+not checked: try it with a restore.
+
+Exit codes: 6 there is no log yet, or its private key is not there; 2 the key is behind --signing-command.`;
+
+interface EarlierKey {
+  readonly key: NoteKey;
+  readonly until: number;
+  readonly note: string;
+}
+
+function instant(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+function printJson(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`);
+}
+
+/** What is wrong with the keys, as the failure of a command. */
+function reporting<Result>(config: Config, work: () => Result): Result {
+  if (!exists(config.dataDir)) {
+    throw new CommandFailure(`there is no data directory at ${config.dataDir}`, EXIT.notFound);
+  }
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof SigningKeyFault)) throw error;
+    const hint = error.reason === 'no-log' ? ': the first "collector serve" begins one' : '';
+    throw new CommandFailure(error.message + hint, EXIT_CODES[error.reason], { cause: error });
+  }
+}
+
+function earlierKeys({ keys, until }: KeyHistory, config: Config): EarlierKey[] {
+  return until.flatMap((each, at) => {
+    const key = keys[at];
+    return key === undefined ? [] : [{ key, until: each, note: rotationPath(config.dataDir, at + 1) }];
+  });
+}
+
+function show(options: { readonly json?: true }, config: Config): void {
+  const history = reporting(config, () => readHistory(config.dataDir));
+  const { origin, current } = history;
+  const earlier = earlierKeys(history, config);
+  const file = config.signingCommand === '' ? new PrivateKeys(config.signingKeys).pathOf(current) : undefined;
+  const there = file !== undefined && exists(file);
+  if (options.json) {
+    printJson({
+      origin,
+      key: current.vkey,
+      key_id: keyIdText(current.keyId),
+      key_file: file ?? null,
+      key_file_exists: file === undefined ? null : there,
+      signing_command: file === undefined ? config.signingCommand : null,
+      first_key_file: originKeyPath(config.dataDir),
+      earlier: earlier.map(({ key, until, note }) => ({
+        key: key.vkey,
+        key_id: keyIdText(key.keyId),
+        signs_until: instant(until),
+        rotation_note: note,
+      })),
+    });
+    return;
+  }
+  const place = file === undefined ? `behind ${config.signingCommand}` : there ? file : `${file} (not there)`;
+  process.stdout.write(`Origin:        ${origin}
+Verifier key:  ${current.vkey}
+Private key:   ${place}
+First key:     ${originKeyPath(config.dataDir)}
+`);
+  for (const { key, until, note } of earlier) {
+    process.stdout.write(`
+Earlier key:   ${key.vkey}
+Signs until:   ${instant(until)}
+Rotation note: ${note}
+`);
+  }
+}
+
+function rotate(options: { readonly overlap: string; readonly json?: true }, config: Config): void {
+  const now = Date.now();
+  const overlapMs = overlapFrom(options.overlap, now);
+  if (config.signingCommand !== '') {
+    throw usage(
+      `the key is behind ${config.signingCommand} and must be rotated where it lives; that this log follows to ` +
+        'another key there is not supported yet',
+    );
+  }
+  const { key, before, until, keyFile, note } = reporting(config, () =>
+    SigningKeys.rotate({
+      dataDir: config.dataDir,
+      directory: config.signingKeys,
+      overlapMs,
+      now: () => now,
+    }),
+  );
+  if (options.json) {
+    printJson({
+      origin: key.name,
+      key: key.vkey,
+      key_id: keyIdText(key.keyId),
+      key_file: keyFile,
+      rotated_from: before.vkey,
+      old_key_signs_until: instant(until),
+      rotation_note: note,
+    });
+    return;
+  }
+  const oldId = keyIdText(before.keyId);
+  const oldEnds = overlapMs === 0 ? 'signs no more' : `signs too until ${instant(until)}`;
+  process.stdout.write(`Key ${keyIdText(key.keyId)} takes over from ${oldId}, which ${oldEnds}.
+A running collector follows with its next checkpoint.
+
+Verifier key:   ${key.vkey}
+Rotation note:  ${note}
+Private key:    ${keyFile}
+
+Give the rotation note to whoever checks this log; the first key and the notes lead to every later key.
+${escrowNotice(config)}`);
+}
+
+function copied(config: Config): void {
+  if (config.signingCommand !== '')
+    throw usage(`the key is behind ${config.signingCommand}: there is no copy of it`);
+  const { current } = reporting(config, () => readHistory(config.dataDir));
+  const file = new PrivateKeys(config.signingKeys).pathOf(current);
+  if (!exists(file)) throw new CommandFailure(`${file} is not there`, EXIT.notFound);
+  writeCopiedKey(config.dataDir, { at: instant(Date.now()), key: current.vkey });
+  process.stdout.write(`Noted: a copy of ${file}, of key ${keyIdText(current.keyId)}, is kept elsewhere.\n`);
+}
+
+/** The `signing-key` command with its subcommands. */
+export function command(): Command {
+  const showing = addConfigOptions(
+    new Command('show').description('Show the keys that sign the checkpoints; never a private one.'),
+    'signing-key',
+  )
+    .option('--json', 'print them as one JSON object')
+    .addHelpText('after', SHOW_EXAMPLES)
+    .action((options: { readonly json?: true }, self: Command) =>
+      show(options, configOf(self, 'signing-key')),
+    );
+
+  const rotating = addConfigOptions(
+    new Command('rotate').description('Make a new key, and a note signed by both that verifiers follow.'),
+    'signing-key',
+  )
+    .option('--overlap <time>', 'how long the old key signs too', '30d')
+    .option('--json', 'print the new key as one JSON object')
+    .addHelpText('after', ROTATE_EXAMPLES)
+    .action((options: { readonly overlap: string; readonly json?: true }, self: Command) =>
+      rotate(options, configOf(self, 'signing-key')),
+    );
+
+  const copying = addConfigOptions(
+    new Command('copied').description('Note that a copy of the current private key is kept elsewhere.'),
+    'signing-key',
+  )
+    .addHelpText('after', COPIED_EXAMPLES)
+    .action((_options: unknown, self: Command) => copied(configOf(self, 'signing-key')));
+
+  const signingKey = new Command('signing-key').description(
+    'Show and rotate the key that signs the checkpoints. A running collector follows.',
+  );
+  for (const each of [showing, rotating, copying]) signingKey.addCommand(each);
+  return signingKey;
+}

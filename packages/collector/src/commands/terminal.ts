@@ -1,0 +1,87 @@
+/** Long lines for terminals, which by themselves break them within a word. */
+
+/** Of the lines below the first. */
+const INDENT = 2;
+
+/** What of a stream matters here. */
+export interface Output {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+}
+
+/** The line, wrapped for a terminal; as it is where nobody looks on. @param indent of the lines below the first. */
+export function wrappedFor({ isTTY = false, columns = 0 }: Output, line: string, indent = INDENT): string {
+  return isTTY && columns > 0 ? wrapped(line, columns, ' '.repeat(indent)) : line;
+}
+
+/** The line as several, with `indent` before all but the first, of at most `width` characters where its words are no longer than that. */
+export function wrapped(line: string, width: number, indent: string): string {
+  const lines: string[] = [];
+  const [first = '', ...words] = line.split(' ');
+  let current = first;
+  for (const word of words) {
+    const longer = `${current} ${word}`;
+    if (longer.length <= width || current.trim() === '') current = longer;
+    else {
+      lines.push(current);
+      current = indent + word;
+    }
+  }
+  return [...lines, current].join('\n');
+}
+
+/* Text of somebody else's on a terminal: it must not be able to move the cursor there, or to turn words around. */
+
+/** Control and direction characters that JSON lets stand as they are. */
+const UNPRINTABLE = /[\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/** The same JSON, with those characters escaped. */
+export function printableJson(json: string): string {
+  return json.replace(UNPRINTABLE, escaped);
+}
+
+/** Control characters that text other than JSON lets stand too. Lines end as they do; a lone CR would write over one. */
+// eslint-disable-next-line no-control-regex -- they are what is looked for
+const CONTROLS = /[\u0000-\u0008\u000b\u000c\u000e-\u001f]|\r(?!\n)/g;
+
+/** The same text of many lines, with the control characters within them escaped. */
+export function printableLines(text: string): string {
+  return printableJson(text).replace(CONTROLS, escaped);
+}
+
+/** The text as it would stand in a string of JSON, without the quotes around it. */
+export function printable(text: string): string {
+  return printableJson(JSON.stringify(text)).slice(1, -1);
+}
+
+/** As {@link printable}, where no quotation marks stand around it. */
+export function legible(text: string): string {
+  return printable(text).replaceAll('\\"', '"');
+}
+
+/* Text in aligned columns, for terminals. */
+
+/** A last column that would have less room than this is wrapped to the left of its place. */
+const LEAST_ROOM = 24;
+const HANGING_INDENT = 4;
+
+/**
+ * @param rows the first is the heading; all have as many cells.
+ * @param output where it goes to: on a terminal the last column is wrapped within itself.
+ * @returns lines without trailing spaces, each ended by a line break.
+ */
+export function alignedTable(rows: readonly (readonly string[])[], output: Output = {}): string {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const before = widths.slice(0, -1).reduce((sum, width) => sum + width + 2, 0);
+  const indent = before + LEAST_ROOM > (output.columns ?? 0) ? HANGING_INDENT : before;
+  const line = (row: readonly string[]): string =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd();
+  return rows.map((row) => `${wrappedFor(output, line(row), indent)}\n`).join('');
+}

@@ -1,0 +1,74 @@
+/** Makes the commands that a text names ones that can be pasted into the shell that started this process. */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { inQuotes, ownCommand } from '../config.js';
+
+const NAMES = [
+  ...[
+    'serve',
+    'keys',
+    'events',
+    'runs',
+    'records',
+    'report',
+    'import',
+    'config',
+    'signing-key',
+    'doctor',
+    'verify',
+  ],
+  ...['proof', 'check-proof', 'tiles', 'backup', 'restore', 'demo'],
+] as const;
+
+export type CommandWord = (typeof NAMES)[number];
+
+/** `collector runs`, and neither `no collector runs` nor the end of a path. */
+const COMMAND = new RegExp(
+  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:keys|config|signing-key|tiles) [a-z]+|(?:${NAMES.join('|')})\b)`,
+  'g',
+);
+/** Those that are about no data directory. */
+const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore'];
+
+/**
+ * Each `collector COMMAND` in the text, as it is to be typed here.
+ * @param dataDir that the commands are about, as an absolute path.
+ */
+export function typed(text: string, dataDir?: string): string {
+  return typedAs(ownCommand(), text, inDirectory(dataDir));
+}
+
+/** The option that names the data directory, behind a space; empty for the one that is looked for without it. */
+export function inDirectory(dataDir: string | undefined): string {
+  return dataDir === undefined || dataDir === path.resolve('data') ? '' : ` --data-dir ${inQuotes(dataDir)}`;
+}
+
+function typedAs(own: string, text: string, where = ''): string {
+  return text.replace(
+    COMMAND,
+    (_, command: string) => `${own} ${command}${WITHOUT_DIRECTORY.includes(command) ? '' : where}`,
+  );
+}
+
+/** For those who read it on another host: without a path, which they are not told. */
+export function ownName(): string {
+  const own = ownCommand();
+  return own.includes('/') ? 'collector' : own;
+}
+
+/** The same as {@link typed} for them. */
+export function typedByName(text: string): string {
+  return typedAs(ownName(), text);
+}
+
+/** The same for a help text, of which only the examples are for pasting. */
+export function typedExamples(help: string): string {
+  return help.replace(/^ +(?:\$|collector) .*$/gm, (line) => typed(line));
+}
+
+/* The version of this collector, as its package says. */
+
+export function version(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  return (manifest as { version: string }).version;
+}

@@ -1,0 +1,232 @@
+/**
+ * Whether `access.log` is the one whose heads stand in the log (integrity/access-chain.ts), for `verify` and `doctor`. It is
+ * read beside the log: what a head speaks of was on the disk before the head was.
+ */
+import { counted } from '../../quantity.js';
+import { AccessChain, headIn, type AccessHead } from '../../integrity/access-chain.js';
+import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../../store/contract.js';
+import { openStore } from '../../store/open.js';
+import { systemCode } from '../../system-code.js';
+import { lineIn } from '../access-log.js';
+import type { VerifyFinding } from '../../store/log-audit.js';
+
+export interface AccessLogState {
+  /** Whole lines; a reading has two. */
+  readonly lines: number;
+  /** How many of them come to a head in the log. */
+  readonly covered: number;
+  /** Heads in the log. */
+  readonly heads: number;
+  /** Readings by others that were not noted to have ended: they still run, or were killed. */
+  readonly unended: number;
+  /** Lines that a crash or a full disk has cut short. */
+  readonly torn: number;
+  /** When the last reading began: an instant, RFC 3339 in UTC. */
+  readonly last: string | undefined;
+  /** Notes among them. */
+  readonly findings: readonly VerifyFinding[];
+}
+
+/** A head in the log that the lines do not come to. */
+interface Contradiction extends AccessHead {
+  /** Of its entry. */
+  readonly sequence: number;
+  /** How many lines before come to the head before it. */
+  readonly proved: number;
+  /** How many lines there were when it was looked for. */
+  readonly had: number;
+  /** The entry of the first head behind it that the lines come to. */
+  fitsFrom: number | undefined;
+}
+
+const LOG = 'access.log';
+/** No line of a command is as long: noted-files.ts sees to that. */
+const LONGEST_LINE = 16 << 20;
+
+export class AccessLogCheck {
+  readonly #chain = new AccessChain(LONGEST_LINE);
+  readonly #findings: VerifyFinding[] = [];
+  readonly #log: AccessLogStore;
+  #pieces: AsyncGenerator<Buffer, void>;
+  #piece: Buffer = Buffer.alloc(0);
+  /** Heads that the lines were not held against yet. */
+  #queued: { readonly sequence: number; readonly body: Buffer }[] = [];
+  #unreadable = false;
+  #heads = 0;
+  #covered = 0;
+  #contradiction: Contradiction | undefined;
+  #torn = 0;
+  #begun = 0;
+  #ended: number;
+  /** The newest reading by `collector backup` that has not ended. */
+  #backup: string | undefined;
+  #last: string | undefined;
+  /** How many lines no command has written, and which is the first. */
+  #foreign = 0;
+  #firstForeign = 0;
+
+  /** @param ownReadings how many of the readings are of the command that asks, and cannot have ended. */
+  constructor(dataDir: string, ownReadings = 0) {
+    this.#log = openStore(dataDir).accessLog;
+    this.#pieces = this.#log.lines();
+    this.#ended = ownReadings;
+  }
+
+  /**
+   * Takes the next head of the log.
+   * @param body of the entry with it; it is copied.
+   */
+  head(sequence: number, body: Buffer): void {
+    this.#queued.push({ sequence, body: Buffer.from(body) });
+  }
+
+  /** Holds the lines against the heads that were taken. */
+  async settle(): Promise<void> {
+    const queued = this.#queued;
+    this.#queued = [];
+    for (const { sequence, body } of queued) await this.#settle(sequence, body);
+  }
+
+  async #settle(sequence: number, body: Buffer): Promise<void> {
+    const head = headIn(body);
+    if (head === undefined) {
+      const message = `entry ${sequence} of the log is of the kind of a head of ${LOG}, and holds none that is known here`;
+      this.#findings.push({ kind: 'note', sequence, message });
+      return;
+    }
+    this.#heads++;
+    await this.#readTo(head.lines);
+    const { lines, head: reached } = this.#chain.head;
+    if (lines === head.lines && reached === head.head) {
+      if (this.#contradiction !== undefined) this.#contradiction.fitsFrom ??= sequence;
+      this.#covered = lines;
+    } else {
+      this.#contradiction ??= {
+        ...{ ...head, sequence, proved: this.#covered, had: lines, fitsFrom: undefined },
+      };
+    }
+  }
+
+  /** To be called once, behind the last head. @returns undefined when there is neither a line nor a head. */
+  async finish(): Promise<AccessLogState | undefined> {
+    await this.settle();
+    await this.#readTo(Infinity);
+    this.#tell();
+    const { lines } = this.#chain;
+    if (lines === 0 && this.#heads === 0 && this.#findings.length === 0) return undefined;
+    return {
+      ...{ lines, covered: this.#covered, heads: this.#heads, torn: this.#torn, last: this.#last },
+      unended: Math.max(0, this.#begun - this.#ended),
+      findings: this.#findings,
+    };
+  }
+
+  /** Reads on until there are so many lines, or no more. */
+  async #readTo(lines: number): Promise<void> {
+    let again = true;
+    while (this.#chain.lines < lines && !this.#unreadable) {
+      if (this.#piece.length === 0 && !(await this.#readPiece())) {
+        // What a head speaks of was there before the head, and may have come since the lines were begun to be read.
+        if (!again) return;
+        again = false;
+        this.#chain.rewind();
+        this.#pieces = this.#log.lines({ lines: this.#chain.lines, at: this.#chain.bytes });
+        continue;
+      }
+      // Up to the line that is wanted: the chain has to be looked at there.
+      let end = 0;
+      for (let missing = lines - this.#chain.lines; missing > 0 && end < this.#piece.length; missing--) {
+        const feed = this.#piece.indexOf(0x0a, end);
+        end = feed < 0 ? this.#piece.length : feed + 1;
+      }
+      this.#chain.take(this.#piece.subarray(0, end), (bytes) => this.#line(bytes));
+      this.#piece = this.#piece.subarray(end);
+    }
+  }
+
+  async #readPiece(): Promise<boolean> {
+    try {
+      const next = await this.#pieces.next();
+      this.#piece = next.value ?? Buffer.alloc(0);
+    } catch (error) {
+      // Cut while it is read: what was read of it is held against the heads.
+      if (error instanceof AccessLogAltered) return false;
+      this.#unreadable = true;
+      const code = systemCode(error);
+      if (!(error instanceof AccessLogUnfit) && code === undefined) throw error;
+      const why = code === undefined ? 'is no regular file, and was not opened' : `cannot be read (${code})`;
+      this.#findings.push({ kind: 'unreadable', file: LOG, message: `${LOG} ${why}` });
+    }
+    return this.#piece.length > 0;
+  }
+
+  #line(bytes: Buffer | undefined): void {
+    const line = lineIn(bytes);
+    if (line === 'torn') this.#torn++;
+    else if (line === 'foreign') {
+      if (this.#foreign++ === 0) this.#firstForeign = this.#chain.lines;
+    } else if (line.state === 'ended') {
+      this.#ended++;
+      if (line.reading === this.#backup) this.#backup = undefined;
+    } else {
+      // A back-up was copied before the end of its own reading could be noted.
+      if (line.command === 'restore' && this.#backup !== undefined) {
+        this.#ended++;
+        this.#backup = undefined;
+      }
+      this.#begun++;
+      this.#last = line.at;
+      if (line.command === 'backup') this.#backup = line.reading;
+    }
+  }
+
+  #tell(): void {
+    const add = (kind: VerifyFinding['kind'], message: string) =>
+      this.#findings.push({ kind, file: LOG, message });
+    if (this.#contradiction !== undefined && !this.#unreadable) {
+      add('access_log_altered', contradicted(this.#contradiction));
+    }
+    if (this.#foreign > 0) {
+      const more = this.#foreign === 1 ? '' : `, and ${this.#foreign - 1} more are not`;
+      add(
+        'access_log_altered',
+        `line ${this.#firstForeign} of ${LOG} is not one that the collector writes${more}`,
+      );
+    }
+    if (this.#torn > 0) {
+      const are = this.#torn === 1 ? 'is' : 'are';
+      add('note', `${counted(this.#torn, 'line')} of ${LOG} ${are} torn, as by a crash or a full disk`);
+    }
+    const { pending } = this.#chain;
+    if (pending > 0) {
+      const last = `the last ${counted(pending, 'byte')} of ${LOG}`;
+      add('note', `${last} are a torn line, or one that is being written`);
+    }
+  }
+}
+
+function contradicted({ sequence, lines, proved, had, fitsFrom }: Contradiction): string {
+  const said = `entry ${sequence} of the log was written over ${counted(lines, 'line')}`;
+  const first = proved > 0 ? `; the first ${proved} are those of the head before it` : '';
+  const again =
+    fitsFrom === undefined ? '' : `; what stands there now is under heads again from entry ${fitsFrom} on`;
+  if (had < lines)
+    return `${LOG} had ${counted(had, 'whole line')}, and ${said}: the others are missing${first}${again}`;
+  if (had > lines) return `${said}, fewer than the head before it: ${LOG} was shorter then${again}`;
+  const where = proved + 1 >= lines ? `line ${lines}` : `lines ${proved + 1} to ${lines}`;
+  return (
+    `${where} of ${LOG} are not those that ${said}: lines were altered, removed, put in or put in another order` +
+    first +
+    again
+  );
+}
+
+/** On a line of a person's: how far the log is under heads, and what is not known of its readings. */
+export function accessLogText({ lines, covered, unended, last }: AccessLogState): string {
+  if (lines === 0) return 'no reading was noted';
+  return [
+    `${counted(lines, 'line')}${covered >= lines ? '' : `, ${lines - covered} of them under no head in the log`}`,
+    ...(unended === 0 ? [] : [`${counted(unended, 'reading')} not noted to have ended`]),
+    ...(last === undefined ? [] : [`the last began at ${last}`]),
+  ].join('; ');
+}

@@ -1,0 +1,157 @@
+/** The keys by which `collector verify` believes checkpoints, and how they follow from each other. */
+import fs from 'node:fs';
+import { KeyMalformed, parseCheckpoint, parseNote, parseRotation } from '@clinical-events/protocol/verify';
+import { keyChain } from '../../integrity/key-chain.js';
+import { NOTE_ED25519, noteKey, type NoteKey } from '../../integrity/note-signing.js';
+import { hasHistory, originKeyPath, readHistory, rotationPaths } from '../../transparency/key-history.js';
+import { SigningKeyFault } from '../../transparency/private-keys.js';
+import { usage } from '../keys.js';
+import { printable } from '../terminal.js';
+import type { VerifyFindings } from './verify-findings.js';
+
+/** The keys by which checkpoints are believed. */
+export interface LogKeys {
+  readonly from: 'data-dir' | 'given';
+  readonly keys: readonly NoteKey[];
+  /** Keys of the log from before those that were given. */
+  readonly earlier: readonly NoteKey[];
+}
+
+interface GivenKeys {
+  /** Verifier keys. */
+  readonly keys: readonly string[];
+  /** Rotation notes, besides those of the data directory. */
+  readonly rotations?: readonly string[];
+}
+
+/** A verifier key of a log. @throws KeyMalformed. */
+export function logKey(vkey: string): NoteKey {
+  const key = noteKey(vkey);
+  if (key.type !== NOTE_ED25519)
+    throw new KeyMalformed('it is the key of a witness, and no log signs with it');
+  return key;
+}
+
+/**
+ * The keys that the data directory tells, or when any are given, those and the ones that they have handed over to.
+ * @param newest checkpoint of the data directory.
+ * @throws CommandFailure when keys were given and all are of other logs.
+ */
+export function keysOf(
+  dataDir: string,
+  newest: string | undefined,
+  { keys: given, rotations: givenNotes = [] }: GivenKeys,
+  findings: VerifyFindings,
+): LogKeys {
+  const ofDirectory = directoryKeys(dataDir, findings);
+  const trusted = ofThisLog(given.map(logKey), [ofDirectory[0]?.name, originIn(newest)], findings);
+  const notes = rotationPaths(dataDir).map((file) => fs.readFileSync(file, 'utf8'));
+  // Those of the directory have been judged; here they are only followed as far as they lead.
+  const rotations = [...givenNotes, ...notes];
+  const told = followed(ofDirectory, rotations);
+  const keys = trusted.length === 0 ? told : followed(trusted, rotations);
+  tellRefused(givenNotes, keys, findings);
+  if (trusted.length === 0) return { from: 'data-dir', keys, earlier: [] };
+  const first = told.findIndex(({ vkey }) => given.includes(vkey));
+  return { from: 'given', keys, earlier: told.slice(0, Math.max(0, first)) };
+}
+
+/** @param origins what names the log of the directory, as far as it can be read. */
+function ofThisLog(
+  given: readonly NoteKey[],
+  origins: readonly (string | undefined)[],
+  findings: VerifyFindings,
+): readonly NoteKey[] {
+  const known = origins.filter((origin) => origin !== undefined);
+  const [origin] = known;
+  if (origin === undefined) return given;
+  const own = given.filter(({ name }) => known.includes(name));
+  const strangers = given.filter(({ name }) => !known.includes(name));
+  const [stranger] = strangers;
+  if (stranger !== undefined && own.length === 0) {
+    throw usage(
+      `--key: the key is of the log ${printable(stranger.name)}, and this directory is ${printable(origin)}`,
+    );
+  }
+  for (const name of new Set(strangers.map((key) => key.name))) {
+    findings.add({
+      kind: 'note',
+      message: `--key: the key of the log ${name} is none of this log's, and was not used`,
+    });
+  }
+  return own;
+}
+
+function originIn(note: string | undefined): string | undefined {
+  try {
+    return note && parseCheckpoint(parseNote(note).text).origin;
+  } catch {
+    return undefined;
+  }
+}
+
+/** As far as each follows from the one before. */
+function directoryKeys(dataDir: string, findings: VerifyFindings): readonly NoteKey[] {
+  try {
+    return readHistory(dataDir).keys;
+  } catch (error) {
+    if (!(error instanceof SigningKeyFault)) throw error;
+    if (error.reason === 'no-log') return [];
+    const file = 'checkpoints/origin.vkey';
+    if (!hasHistory(dataDir)) {
+      const message = `${file} is missing, the verifier key that the log began with: put it back, or give it by --key`;
+      findings.add({ kind: 'checkpoint_missing', file, message });
+      return [];
+    }
+    findings.add({ kind: 'checkpoint_invalid', file, message: error.message });
+    try {
+      return [logKey(fs.readFileSync(originKeyPath(dataDir), 'utf8').trimEnd())];
+    } catch {
+      return [];
+    }
+  }
+}
+
+/** The keys, and those that they have handed over to. Notes that hand nothing over are passed over. */
+function followed(from: readonly NoteKey[], rotations: readonly string[]): readonly NoteKey[] {
+  const keys = [...from];
+  // Grows while it is gone through.
+  for (const { vkey } of keys) {
+    for (const note of rotations) {
+      if (oldKeyIn(note) !== vkey) continue;
+      const next = successor(vkey, note);
+      if (typeof next !== 'string' && !keys.some((key) => key.vkey === next.vkey)) keys.push(next);
+    }
+  }
+  return keys;
+}
+
+/** Notes that were given and are none, or hand a key over that is believed without the signatures of both. */
+function tellRefused(given: readonly string[], keys: readonly NoteKey[], findings: VerifyFindings): void {
+  for (const [i, note] of given.entries()) {
+    const from = oldKeyIn(note);
+    const known = keys.find(({ vkey }) => vkey === from);
+    if (from !== undefined && known === undefined) continue;
+    const next = known === undefined ? 'it is no rotation note' : successor(known.vkey, note);
+    if (typeof next !== 'string') continue;
+    const message = `--rotations: of the notes that were given, number ${i + 1} cannot be followed: ${next}`;
+    findings.add({ kind: 'checkpoint_invalid', message });
+  }
+}
+
+function oldKeyIn(note: string): string | undefined {
+  try {
+    return parseRotation(parseNote(note).text).oldKey;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The key that this one hands over to, or why it does not. */
+function successor(vkey: string, note: string): NoteKey | string {
+  try {
+    return keyChain(vkey, [note]).current;
+  } catch (error) {
+    return error instanceof Error ? error.message.replace(/^rotation note 1: /, '') : String(error);
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * The whole check of a log, for `collector verify`: reads every byte, changes none, and needs no lock.
+ *
+ * Beside a running collector the order of reading is what keeps it from seeing faults where there are none. A
+ * checkpoint is signed over what is durable and whose hashes are staged. So every checkpoint is read first, then the
+ * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
+ * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
+ */
+import { counted } from '../../quantity.js';
+import type { AuditOptions, VerifyFinding } from '../../store/log-audit.js';
+import { LogAudit, openStore } from '../../store/open.js';
+import { readSinkStates } from '../../transparency/state-files.js';
+import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js';
+import { readHistory } from '../../transparency/key-history.js';
+import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
+import { notesElsewhere, notesOfDirectory } from './given-checkpoints.js';
+import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
+import { SignedCheckpoints } from './signed-checkpoints.js';
+import { keysOf, type LogKeys } from './trusted-keys.js';
+import { VerifyFindings } from './verify-findings.js';
+import { givenOutFindings, waitingFindings } from './waiting-events.js';
+
+export interface VerificationOptions extends AuditOptions {
+  /** Files and directories with checkpoints that were kept elsewhere. */
+  readonly against: readonly string[];
+  /** Verifier keys; those of the data directory when none is given. */
+  readonly keys: readonly string[];
+  /** Rotation notes, besides those of the data directory. */
+  readonly rotations?: readonly string[];
+  /** How many readings the command that verifies has noted itself. */
+  readonly ownReadings?: number;
+}
+
+export interface Verification {
+  readonly findings: VerifyFindings;
+  /** How many events stand in the log. */
+  readonly events: number;
+  /** With the log's own entries. */
+  readonly entries: number;
+  /** How many of these lie behind the largest checkpoint. */
+  readonly unsigned: number;
+  readonly keys: LogKeys;
+  readonly checkpoints: SignedCheckpoints;
+  /** Undefined when no reading was ever noted. */
+  readonly readings: AccessLogState | undefined;
+}
+
+/** @throws CommandFailure when what is to be held against the log is not there; whatever the system says of a file. */
+export async function verifyLog(options: VerificationOptions): Promise<Verification> {
+  const { dataDir } = options;
+  const findings = new VerifyFindings();
+  // Segments are looked at one by one (segment-survey.ts), and the index is not read.
+  checkRegular(dataDir, PROOF_DIRECTORIES);
+  // A checkpoint is the newest one before it is given out.
+  const sizesGivenOut = givenOut(dataDir, findings);
+  const tree = openStore(dataDir).tree;
+  try {
+    const passedOver = new Map<string, string>();
+    const newest = await tree.head();
+    const notes = notesOfDirectory(dataDir, newest);
+    const elsewhere = options.against.map((given) =>
+      notesElsewhere(given, (file, why) => passedOver.set(file, why)),
+    );
+    const keys = keysOf(dataDir, newest, options, findings);
+    for (const finding of rotationFindings(dataDir, newest)) findings.add(finding);
+    const checkpoints = new SignedCheckpoints(keys, findings);
+    checkpoints.take(notes);
+    for (const [i, given] of elsewhere.entries()) checkpoints.take(given, options.against[i]);
+    checkpoints.finish();
+    for (const [file, why] of passedOver) {
+      findings.add({ kind: 'note', file, message: `${file} ${why} and was passed over` });
+    }
+    const accessLog = new AccessLogCheck(dataDir, options.ownReadings);
+    const reading = new LogAudit(options, tree, checkpoints, accessLog);
+    const { events, entries, unsigned, waiting } = await reading.tell(findings);
+    if (!checkpoints.hasNewest) findings.add(noNewest(entries));
+    else if (checkpoints.newest !== undefined) {
+      for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
+      for (const finding of givenOutFindings(checkpoints.newest.size, sizesGivenOut)) findings.add(finding);
+    }
+    const readings = await accessLog.finish();
+    for (const finding of readings?.findings ?? []) findings.add(finding);
+    return { findings, events, entries, unsigned, keys, checkpoints, readings };
+  } finally {
+    await tree.close();
+  }
+}
+
+/** Against the keys of the directory alone: whoever holds only an older key may leave out what it hands on to. */
+function* rotationFindings(dataDir: string, newest: string | undefined): Generator<VerifyFinding> {
+  let unknown: string | undefined;
+  try {
+    unknown = newest && unknownSigner(newest, readHistory(dataDir).keys);
+  } catch {
+    // What is wrong with the keys or the note is reported where these are read.
+    return;
+  }
+  if (!unknown) return;
+  const file = 'checkpoints/latest';
+  yield { kind: 'checkpoint_invalid', file, message: `${file}: ${rotationMissing(unknown)}` };
+}
+
+/** The first checkpoint, of no events, is signed before the first event is taken. */
+function noNewest(entries: number): VerifyFinding {
+  const file = 'checkpoints/latest';
+  if (entries === 0) return { kind: 'note', file, message: 'nothing was stored and nothing signed yet' };
+  const message = `${file} is missing, although the log holds ${counted(entries, 'entry', 'entries')}`;
+  return { kind: 'checkpoint_missing', file, message };
+}
+
+/** The largest size that any sink took, as far as anybody knows. */
+function givenOut(dataDir: string, findings: VerifyFindings): number {
+  try {
+    return Math.max(0, ...readSinkStates(dataDir).map(({ size }) => size ?? 0));
+  } catch (error) {
+    const file = 'checkpoints/sinks.json';
+    const why = error instanceof Error ? error.message : String(error);
+    findings.add({ kind: 'note', file, message: `${file} cannot be read, and was not compared: ${why}` });
+    return 0;
+  }
+}

@@ -1,0 +1,213 @@
+/** `collector verify`: whether the log is the one that was written, or else what became of it. Changes nothing but its own note. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { styleText } from 'node:util';
+import { Command } from 'commander';
+import type { Config } from '../../config.js';
+import { counted } from '../../quantity.js';
+import { exists, nodeFiles } from '../../files.js';
+import { writeVerifyResult } from '../../transparency/state-files.js';
+import { checkpointDirectory } from '../../store/open.js';
+import { accessLogText, type AccessLogState } from './access-log-check.js';
+import { addConfigOptions, configOf } from '../config-options.js';
+import { CommandFailure, EXIT } from '../exit-codes.js';
+import { collect, keysFrom, rotationsIn } from './given-keys.js';
+import { printable, printableJson, alignedTable, wrappedFor } from '../terminal.js';
+import { ProgressBar } from '../progress-bar.js';
+import { logKey } from './trusted-keys.js';
+import { verifyLog, type Verification } from './verification.js';
+
+const EXAMPLES = `
+Examples:
+  $ collector verify
+  $ collector verify --against /mnt/worm/checkpoints --key log.vkey
+  $ collector verify --data-dir /mnt/snapshot --against march.checkpoint --json | jq .findings
+
+Reads all that is stored, without changing anything, beside a running collector or without one. Checks each event
+against the tree, the tree against every checkpoint, every checkpoint's signature, and the access log against its heads
+in the log. With --note it leaves its verdict in checkpoints/verify.json, where a running collector finds it; run it as
+the collector's user then.
+
+What lies in the data directory alone proves little against whoever can write there. Give checkpoints that were kept
+elsewhere by --against (a file with one or more, or a directory of such files), and by --key the log's verifier key as
+you got it, from which rotation notes are followed: those in the data directory, and those given by --rotations.
+
+Exit codes: 0 intact, 3 something else was found, 6 there is no log, no such file, or no checkpoint in it, 2 a key is
+none, or all are of other logs, or the command line is wrong, 1 something could not be read, so that nothing can be
+said.`;
+
+/** Fewer events than this are read before anybody wonders. */
+const BAR_FROM_EVENTS = 200_000;
+
+const WHAT_TO_DO = 'What to do: docs/INTEGRITY.md, "When something is found". Keep the directory as it is.';
+
+interface VerifyOptions {
+  readonly against?: readonly string[];
+  readonly key?: readonly string[];
+  readonly rotations?: readonly string[];
+  readonly json?: true;
+  readonly note?: true;
+}
+
+export function command(): Command {
+  const verify = new Command('verify')
+    .description('Prove that the log is the one that was written, or say what became of it.')
+    .option('--against <path>', 'checkpoints that were kept elsewhere; may be given again', collect)
+    .option(
+      '--key <vkey>',
+      'a verifier key of the log that you trust, a file with one, or @ and a file; may be given again, for earlier and later keys',
+      collect,
+    )
+    .option(
+      '--rotations <path>',
+      'rotation notes of the log, besides those in the data directory: a file or a directory; may be given again',
+      collect,
+    )
+    .option('--json', 'print what was found as one JSON object')
+    .option('--note', 'leave the verdict in the data directory, for the console and the metrics');
+  return addConfigOptions(verify, 'verify')
+    .addHelpText('after', EXAMPLES)
+    .action(async (options: VerifyOptions, self: Command) => {
+      process.exitCode = await examine(configOf(self, 'verify'), options);
+    });
+}
+
+/** @returns the exit code. */
+async function examine({ dataDir }: Config, options: VerifyOptions): Promise<number> {
+  const { against = [], json = false } = options;
+  const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
+  const rotations = (options.rotations ?? []).flatMap(rotationsIn);
+  if (!exists(dataDir)) throw new CommandFailure(`there is no directory ${dataDir}`, EXIT.notFound);
+  if (!holdsLog(dataDir)) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
+  const bar = new ProgressBar({
+    ...{ wanted: !json && process.stderr.isTTY, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true },
+  });
+  let verification: Verification;
+  try {
+    const onProgress = bar.show;
+    verification = await verifyLog({ dataDir, files: nodeFiles, against, keys, rotations, onProgress });
+  } finally {
+    bar.clear();
+  }
+  process.stdout.write(json ? asJson(verification) : verificationReport(verification));
+  if (options.note) note(dataDir, verification);
+  return verification.findings.intact ? EXIT.ok : EXIT.damaged;
+}
+
+/** The verdict counts more than its note: that one could not be left is said, and changes nothing. */
+function note(dataDir: string, { findings: { intact }, events }: Verification): void {
+  try {
+    writeVerifyResult(dataDir, { at: new Date().toISOString(), intact, events });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`collector: the verdict could not be noted: ${printable(reason)}\n`);
+  }
+}
+
+/** Segments, or a checkpoint, which says that there were some. */
+export function holdsLog(dataDir: string): boolean {
+  return (
+    holds(path.join(dataDir, 'ledger'), /\.segment$/) ||
+    holds(checkpointDirectory(dataDir), /^latest$|\.checkpoint$/)
+  );
+}
+
+/** Whether it is a directory and such a name is in it. */
+export function holds(directory: string, isOne: RegExp): boolean {
+  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) return false;
+  return fs.readdirSync(directory).some((name) => isOne.test(name));
+}
+
+/** For scripts; the names are a promise. */
+export function verificationFields(verification: Verification): object {
+  const { findings, events, entries, unsigned, keys, checkpoints, readings } = verification;
+  const { newest, checked } = checkpoints;
+  return {
+    intact: findings.intact,
+    events,
+    entries,
+    origin: newest?.origin ?? keys.keys[0]?.name ?? null,
+    size: newest?.size ?? null,
+    root: newest?.root.toString('base64') ?? null,
+    checkpoints_checked: checked,
+    checkpoints_given: checkpoints.given,
+    keys_from: keys.from,
+    unsigned_entries: unsigned,
+    access_log: readings === undefined ? null : accessLogOf(readings),
+    findings: findings.listed,
+    findings_not_listed: findings.unlisted,
+  };
+}
+
+function asJson(verification: Verification): string {
+  return `${printableJson(JSON.stringify(verificationFields(verification), undefined, 2))}\n`;
+}
+
+function accessLogOf({ lines, covered, heads, unended, torn, last }: AccessLogState) {
+  return { lines, unsigned_lines: lines - covered, heads, unended, torn, last_reading: last ?? null };
+}
+
+/** For people: the verdict first. */
+export function verificationReport(verification: Verification): string {
+  const { findings, events, entries, unsigned, keys, checkpoints, readings } = verification;
+  const { newest } = checkpoints;
+  const waiting = unsigned === 0 ? '' : `, ${unsigned} of them not yet under a checkpoint`;
+  const verdict = findings.intact
+    ? `${styleText('green', 'INTACT', { stream: process.stdout })}${unsigned === 0 ? '' : ' as far as it is signed'}: ${intactText(verification)}`
+    : `${styleText('red', 'NOT INTACT', { stream: process.stdout })}: ${counted(findings.faults, 'finding')}`;
+  const rows = [
+    ['Log', printable(newest?.origin ?? keys.keys[0]?.name ?? 'unknown')],
+    ['Events', `${events}${entries === events ? waiting : ''}`],
+    ...(entries === events ? [] : [['Entries', `${entries}${waiting}`]]),
+    [
+      'Checkpoint',
+      newest === undefined
+        ? 'none'
+        : `${counted(newest.size, 'entry', 'entries')}, root ${newest.root.toString('base64')}`,
+    ],
+    ['Checked', checkedText(verification)],
+  ];
+  if (readings !== undefined) rows.push(['Access log', accessLogText(readings)]);
+  const [first = [], ...others] = rows;
+  const lines = findings.listed.map(({ kind, message }) => `${kind.replaceAll('_', ' ')}: ${message}`);
+  if (findings.unlisted > 0) lines.push(`and ${findings.unlisted} more that are not listed`);
+  const paragraphs = [lines, caveats(verification)];
+  if (!findings.intact) paragraphs.push([WHAT_TO_DO]);
+  return [
+    `${verdict}\n\n`,
+    alignedTable([first, ...others]),
+    ...paragraphs
+      .filter(({ length }) => length > 0)
+      .map((paragraph) => `\n${paragraph.map((line) => `${wrappedFor(process.stdout, line)}\n`).join('')}`),
+  ].join('');
+}
+
+function intactText({ entries, unsigned }: Verification): string {
+  const signed = entries - unsigned;
+  if (entries === 0) return 'no event was stored, and none was signed';
+  if (signed === 0) return 'no entry of the log is under a checkpoint yet';
+  const first = `the ${unsigned === 0 ? '' : 'first '}${counted(signed, 'entry', 'entries')}`;
+  return signed === 1
+    ? `${first} of the log is the one that was signed`
+    : `${first} of the log are those that were signed, in this order`;
+}
+
+function checkedText({ keys, checkpoints: { checked, given } }: Verification): string {
+  const by = `by the keys ${keys.from === 'given' ? 'given' : 'in the data directory'}`;
+  return given === 0
+    ? `${counted(checked, 'checkpoint')}, ${by}`
+    : `${counted(checked, 'checkpoint')}: ${given} given, ${checked - given} in the data directory; ${by}`;
+}
+
+/** What the verdict does not rest on. */
+function caveats({ keys, checkpoints }: Verification): string[] {
+  const lines: string[] = [];
+  if (keys.from !== 'given')
+    lines.push('The keys are those that the directory itself holds; give yours by --key.');
+  if (checkpoints.given === 0) {
+    lines.push(
+      'No checkpoint from elsewhere was compared (--against): a log that was rebuilt as a whole looks the same.',
+    );
+  }
+  return lines;
+}

@@ -1,0 +1,119 @@
+/** What else the environment says that is not an option: by the service manager, and by OpenTelemetry's own names. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { variable } from './option.js';
+
+/** What a service manager that started this process says in its environment (sd_notify(3), sd_watchdog_enabled(3)). */
+export interface ServiceManagement {
+  /** Whether it wants to be told how the service fares. */
+  readonly listens: boolean;
+  /** It ends the service after so many milliseconds without a sign of life; undefined when it does not. */
+  readonly watchdogMs: number | undefined;
+}
+
+export function serviceManagement(
+  env: NodeJS.ProcessEnv = process.env,
+  pid = process.pid,
+): ServiceManagement {
+  const { NOTIFY_SOCKET, WATCHDOG_USEC = '', WATCHDOG_PID } = env;
+  const listens = NOTIFY_SOCKET !== undefined && NOTIFY_SOCKET !== '';
+  const forUs = listens && (WATCHDOG_PID === undefined || WATCHDOG_PID === String(pid));
+  const watchdogMs =
+    forUs && /^[1-9]\d{0,14}$/.test(WATCHDOG_USEC) ? Number(WATCHDOG_USEC) / 1000 : undefined;
+  return { listens, watchdogMs };
+}
+
+/**
+ * Device and inode, as `8:12345`, of the stream that systemd has connected to its journal (systemd.exec(5), JOURNAL_STREAM);
+ * undefined when it has connected none. The process may have been given another stream since.
+ */
+export function journalStream(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  return env['JOURNAL_STREAM'];
+}
+
+/**
+ * The variables of OpenTelemetry that are set, by name. Their names and meaning are its own (telemetry/settings.ts); a
+ * blank one counts as not set.
+ */
+export function openTelemetryVariables(
+  env: NodeJS.ProcessEnv = process.env,
+): Readonly<Record<string, string>> {
+  const variables: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (name.startsWith('OTEL_') && value !== undefined && value.trim() !== '') variables[name] = value;
+  }
+  return variables;
+}
+
+/** The user who called sudo (sudo(8)), as it says; undefined when nobody did. */
+export function sudoUser(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  return env['SUDO_USER'] === '' ? undefined : env['SUDO_USER'];
+}
+
+/**
+ * Whether errors are to be shown with their stack: at log level debug or trace, by option or variable. Never throws,
+ * because it is asked when something else has failed already, perhaps the configuration itself.
+ */
+export function showsStacks(logLevelOption: string | undefined, env = process.env): boolean {
+  return ['debug', 'trace'].includes(logLevelOption ?? env[variable('log-level')] ?? '');
+}
+
+/* How the `collector` command is typed in the shell that started this process. */
+
+/** As much of a process as tells how it was started. */
+export interface Started {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The program that was given to Node, as an absolute path and not yet followed through links. */
+  readonly script: string;
+  /** Node's own file. */
+  readonly node: string;
+  readonly directory: string;
+}
+
+/** @returns words for a shell; what goes behind them is a command of `collector`. */
+export function ownCommand({ env, script, node, directory }: Started = thisProcess()): string {
+  const isByNpm = env['npm_lifecycle_script']?.includes('packages/collector/dist/main.js') === true;
+  const from = isByNpm ? env['INIT_CWD'] : directory;
+  const root = checkoutOf(script);
+  // npm starts it at the root: what is relative in a command would be to another directory for the wrapper.
+  if (root !== undefined && from === directory)
+    return directory === root ? './collector' : inQuotes(path.join(root, 'collector'));
+  if (isByNpm) return byNpm(from, directory);
+  if (path.basename(script) === 'collector') {
+    if (env['npm_command'] !== undefined) return 'npx collector';
+    return inPath(env).includes(path.dirname(script)) ? 'collector' : inQuotes(script);
+  }
+  const first = inPath(env).find((each) => fs.existsSync(path.join(each, 'node')));
+  const isFirst = first !== undefined && fs.realpathSync(path.join(first, 'node')) === fs.realpathSync(node);
+  return `${isFirst ? 'node' : inQuotes(node)} ${inQuotes(script)}`;
+}
+
+/** Text as one word of a shell, in quotes where it needs them. */
+export function inQuotes(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** @returns the root of the checkout whose script it is; undefined where no `collector` for a shell stands there. */
+function checkoutOf(script: string): string | undefined {
+  const root = path.resolve(script, '../../../../..');
+  const isThere =
+    process.platform !== 'win32' &&
+    path.relative(root, script) === path.join('packages', 'collector', 'dist', 'cli', 'main.js') &&
+    fs.existsSync(path.join(root, 'collector'));
+  return isThere ? root : undefined;
+}
+
+/** @param from where npm was called, and `root` where the package is: npm finds it from there and below. */
+function byNpm(from: string | undefined, root: string): string {
+  const finds = from === undefined || `${from}${path.sep}`.startsWith(`${root}${path.sep}`);
+  return `npm ${finds ? '' : `--prefix ${inQuotes(root)} `}run --silent collector --`;
+}
+
+function inPath({ PATH = '' }: Started['env']): string[] {
+  return PATH.split(path.delimiter).filter((each) => path.isAbsolute(each));
+}
+
+function thisProcess(): Started {
+  const [node = process.execPath, script = ''] = process.argv;
+  return { env: process.env, script, node, directory: process.cwd() };
+}

@@ -1,0 +1,234 @@
+import { randomFillSync } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import zlib from 'node:zlib';
+import type { EventKind } from '@clinical-events/protocol';
+import type { Principal } from '../access/principal.js';
+import { systemCode } from '../system-code.js';
+import type { Share } from './admission.js';
+
+/* The request headers that the collector acts on, read in one pass without building an object of all of them. */
+
+export interface RequestHeaders {
+  host: number;
+  /** Where a page's script comes from (RFC 6454 section 7); empty when two say so. */
+  origin: string | undefined;
+  apiKey: string | undefined;
+  /** True when a header that may stand once stands twice: two readings of one request. */
+  repeated: boolean;
+  contentType: string | undefined;
+  contentEncoding: string | undefined;
+  /** From Content-Length; undefined when the body is chunked or there is none. */
+  contentLength: number | undefined;
+  transferEncoding: string | undefined;
+}
+
+/**
+ * @param raw names and values in turn, as they came (`IncomingMessage.rawHeaders`). The parser has already
+ *   refused a Content-Length that is no number, two different ones, and one beside Transfer-Encoding.
+ */
+export function readHeaders(raw: readonly string[]): RequestHeaders {
+  const headers: RequestHeaders = {
+    host: 0,
+    origin: undefined,
+    apiKey: undefined,
+    repeated: false,
+    contentType: undefined,
+    contentEncoding: undefined,
+    contentLength: undefined,
+    transferEncoding: undefined,
+  };
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const name = raw[i] ?? '';
+    const value = raw[i + 1] ?? '';
+    switch (name.length) {
+      case 4:
+        if (name.toLowerCase() === 'host') headers.host++;
+        break;
+      case 6:
+        if (name.toLowerCase() === 'origin') headers.origin = headers.origin === undefined ? value : '';
+        break;
+      case 9:
+        if (name.toLowerCase() === 'x-api-key') {
+          headers.repeated ||= headers.apiKey !== undefined;
+          headers.apiKey = value;
+        }
+        break;
+      case 12:
+        if (name.toLowerCase() === 'content-type') {
+          headers.repeated ||= headers.contentType !== undefined;
+          headers.contentType = value;
+        }
+        break;
+      case 14:
+        if (name.toLowerCase() === 'content-length') {
+          headers.repeated ||= headers.contentLength !== undefined;
+          headers.contentLength = Number(value);
+        }
+        break;
+      case 16:
+        if (name.toLowerCase() === 'content-encoding') {
+          headers.repeated ||= headers.contentEncoding !== undefined;
+          headers.contentEncoding = value;
+        }
+        break;
+      case 17:
+        if (name.toLowerCase() === 'transfer-encoding') {
+          headers.repeated ||= headers.transferEncoding !== undefined;
+          headers.transferEncoding = value;
+        }
+    }
+  }
+  return headers;
+}
+
+/** True for `application/json`, alone or with charset UTF-8 (RFC 9110 section 8.3; other parameters are ignored). */
+export function isJsonMediaType(contentType: string | undefined): boolean {
+  if (contentType === 'application/json') return true;
+  if (contentType === undefined) return false;
+  const [type = '', ...parameters] = contentType.toLowerCase().split(';');
+  if (type.trim() !== 'application/json') return false;
+  return parameters.every((parameter) => {
+    const [name = '', value = ''] = parameter.split('=', 2);
+    return name.trim() !== 'charset' || /^\s*"?utf-?8"?\s*$/.test(value);
+  });
+}
+
+/**
+ * What the client expects before it sends its body (RFC 9110 section 10.1.1): `continue` holds the body back
+ * until it is told to go on, `unmet` is an expectation that the collector does not know.
+ */
+export type Expectation = 'none' | 'continue' | 'unmet';
+
+/** A request on its way through the collector, and what is known of it so far. */
+export interface Exchange {
+  /** In the answer and in the log line of a refusal. */
+  readonly id: string;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Monotonic clock, milliseconds. */
+  readonly startedAt: number;
+  readonly expectation: Expectation;
+  kind: EventKind | undefined;
+  principal: Principal | undefined;
+  /** Of the key, once the event has a place in the queue; and the bytes that count against it. */
+  share: Share | undefined;
+  sharedBytes: number;
+  /** As received, before decompression. */
+  bodyBytes: number;
+  /** Decompressed, once the event has a place in the queue, where the options want bodies kept. */
+  body: Buffer | undefined;
+}
+
+/** A body while it arrives, in no more memory than was promised to it. */
+export class Body {
+  /** The only chunk so far, not copied: most events come in one. */
+  #only: Buffer | undefined;
+  #gathered: Buffer | undefined;
+  length = 0;
+
+  /**
+   * Takes a chunk in. Chunks are not kept: a sender may cut a body into single bytes, and each would cost some
+   * four hundred bytes of memory until the body is whole.
+   * @param promised bytes; at least `length` and the chunk together.
+   */
+  add(chunk: Buffer, promised: number): void {
+    if (this.length === 0) this.#only = chunk;
+    else {
+      if (this.#gathered === undefined || this.#gathered.length < this.length + chunk.length) {
+        const larger = Buffer.allocUnsafeSlow(promised);
+        this.bytes.copy(larger);
+        this.#gathered = larger;
+        this.#only = undefined;
+      }
+      chunk.copy(this.#gathered, this.length);
+    }
+    this.length += chunk.length;
+  }
+
+  /** What has arrived; a view that the next `add` may leave behind. */
+  get bytes(): Buffer {
+    return this.#only ?? this.#gathered?.subarray(0, this.length) ?? EMPTY;
+  }
+}
+
+const EMPTY = Buffer.alloc(0);
+
+/* Undoes Content-Encoding (RFC 9110 section 8.4), never making more than the limit allows. */
+
+type Decoder = (body: Uint8Array, limit: number) => Buffer;
+
+/**
+ * Synchronous on purpose: one body at a time, so that the decoders' windows cannot add up. A window may be 8 MiB
+ * for zstd (RFC 8878 asks every decoder for that much) and 16 MiB for brotli, while a whole event is 1 MiB.
+ *
+ * Bytes behind the end of a br or zstd body would be dropped in silence, a second zstd frame among them, and half an
+ * event stored as if it were whole; so they are refused. Further gzip members are read (RFC 1952 section 2.2); behind a zero
+ * byte zlib would stop without a word, so what it consumed is held against what came.
+ */
+const DECODERS: Readonly<Record<string, Decoder>> = {
+  gzip(body, limit) {
+    // The typings do not know what `info` makes of the result.
+    const { buffer, engine } = zlib.gunzipSync(body, { maxOutputLength: limit, info: true }) as unknown as {
+      buffer: Buffer;
+      engine: zlib.Gunzip;
+    };
+    if (engine.bytesWritten !== body.length) throw new Error('bytes stand behind the end of the body');
+    return buffer;
+  },
+  br: (body, limit) =>
+    zlib.brotliDecompressSync(body, { maxOutputLength: limit, rejectGarbageAfterEnd: true }),
+  zstd: (body, limit) =>
+    zlib.zstdDecompressSync(body, {
+      maxOutputLength: limit,
+      rejectGarbageAfterEnd: true,
+      params: { [zlib.constants.ZSTD_d_windowLogMax]: 23 },
+    }),
+};
+
+export type Encoding = 'identity' | 'gzip' | 'br' | 'zstd';
+
+/** The one coding that the header names, or undefined when it names another one or several. */
+export function contentEncoding(header: string | undefined): Encoding | undefined {
+  if (header === undefined) return 'identity';
+  const name = header.trim().toLowerCase();
+  if (name === 'identity' || name === '') return 'identity';
+  if (name === 'x-gzip') return 'gzip';
+  return Object.hasOwn(DECODERS, name) ? (name as Encoding) : undefined;
+}
+
+/**
+ * @param limit the most bytes that may come out.
+ * @returns the plain body, or the code of the error it must be refused with.
+ */
+export function decompress(
+  encoding: Exclude<Encoding, 'identity'>,
+  body: Uint8Array,
+  limit: number,
+): Buffer | 'body_too_large' | 'invalid_compression' {
+  try {
+    return (DECODERS[encoding] as Decoder)(body, limit);
+  } catch (error) {
+    return systemCode(error) === 'ERR_BUFFER_TOO_LARGE' ? 'body_too_large' : 'invalid_compression';
+  }
+}
+
+/*
+ * The id of a request, by which its answer is found in the log. It is random, and never the client's: a count would
+ * report to each sender how much all others send.
+ */
+
+export const REQUEST_ID = 'X-Request-Id';
+
+const ID_BYTES = 10;
+/** Filled for 1,024 ids at once: an id then costs a tenth of a microsecond. */
+const random = Buffer.allocUnsafeSlow(ID_BYTES * 1024);
+let used = random.length;
+
+/** 80 random bits as 20 hexadecimal digits. */
+export function newRequestId(): string {
+  if (used === random.length) {
+    randomFillSync(random);
+    used = 0;
+  }
+  return random.toString('hex', used, (used += ID_BYTES));
+}

@@ -1,0 +1,318 @@
+/** `GET /console/state.json`: all that the console shows, in one piece (console/console-state.ts). */
+import { EVENT_KINDS, type ErrorCode } from '@clinical-events/protocol';
+import type { KeyUse } from '../access/key-ring.js';
+import type { AnswerCount } from '../ingest/ingest-counters.js';
+import type { ConsoleState, Key } from './console/console-state.js';
+import { type Vitals, type Watch, daysUntilFull } from './status.js';
+import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } from './warnings.js';
+
+/*
+ * Whether the collector lives, and whether it should be sent events.
+ *
+ * It lives as long as its threads answer: a start anew helps against nothing else, least of all a full disk. It is
+ * ready when an event sent now would most likely be stored.
+ */
+
+export interface HealthCheck {
+  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'storage';
+  /** Why it fails; undefined when it does not. */
+  readonly failure: { readonly reason: string; readonly code: ErrorCode } | undefined;
+  /** Whether a start anew would be the remedy. */
+  readonly fatal: boolean;
+}
+
+/** A thread that waits for a slow disk is no reason to start anew; one that says nothing for so long is. */
+const DEAD_AFTER_MS = 60_000;
+const STALLED_AFTER_MS = 10_000;
+
+/** @param now the monotonic clock, milliseconds. */
+export function healthOf(
+  vitals: Pick<Vitals, 'phase' | 'ingest' | 'ledgerLivedAt'>,
+  now: number,
+): HealthCheck[] {
+  const phase = vitals.phase();
+  const { state } = vitals.ingest.storage;
+  const livedAt = vitals.ledgerLivedAt();
+  const silent = livedAt === undefined || phase !== 'running' ? 0 : now - livedAt;
+  const check = (
+    name: HealthCheck['name'],
+    fails: boolean,
+    code: ErrorCode,
+    reason: string,
+    fatal = false,
+  ): HealthCheck => ({ name, failure: fails ? { reason, code } : undefined, fatal: fails && fatal });
+  return [
+    check('startup', phase === 'starting', 'storage_unavailable', 'the ledger is being opened'),
+    check('shutdown', phase === 'stopping', 'shutting_down', 'the collector is stopping'),
+    check(
+      'ledger_thread',
+      silent > STALLED_AFTER_MS,
+      'storage_unavailable',
+      `the ledger's thread has said nothing for ${Math.floor(silent / 1000)} seconds`,
+      silent > DEAD_AFTER_MS,
+    ),
+    check(
+      'storage',
+      // The ledger tries by itself whether it can store again: a load balancer lets no event through to show it.
+      state !== 'open',
+      'storage_unavailable',
+      state === 'failed' ? 'the ledger has failed' : 'events cannot be stored',
+    ),
+  ];
+}
+
+export function isLive(checks: readonly HealthCheck[]): boolean {
+  return !checks.some(({ fatal }) => fatal);
+}
+
+export function isReady(checks: readonly HealthCheck[]): boolean {
+  return checks.every(({ failure }) => failure === undefined);
+}
+
+/** One line a check and a verdict, in the form that Kubernetes gives its own health endpoints. */
+export function healthText(endpoint: 'livez' | 'readyz', checks: readonly HealthCheck[]): string {
+  const failed = (check: HealthCheck) => (endpoint === 'livez' ? check.fatal : check.failure !== undefined);
+  const lines = checks.map((check) =>
+    failed(check) ? `[-]${check.name} failed: ${check.failure?.reason ?? ''}` : `[+]${check.name} ok`,
+  );
+  return [...lines, `${endpoint} check ${checks.some(failed) ? 'failed' : 'passed'}`, ''].join('\n');
+}
+
+/*
+ * What is not set up and most logs should have: no trouble, so no alarm, no metric and no place in the tab's title. Pure
+ * functions of what is known, like the warnings; the ids are a promise too.
+ */
+
+export interface Hint {
+  readonly id: 'no_checkpoint_sink' | 'signing_key_not_copied' | 'no_backup_yet' | 'not_verified_yet';
+  readonly title: string;
+  readonly what_to_do: string;
+}
+
+/** In the order in which they are best done. Each goes away by itself, within a second of being done. */
+export function hintsOf(facts: Facts): Hint[] {
+  return [...sink(facts), ...unescrowedKey(facts), ...missingBackup(facts), ...verification(facts)];
+}
+
+function* sink({ sinks }: Facts): Generator<Hint> {
+  if (sinks.length > 0) return;
+  yield {
+    id: 'no_checkpoint_sink',
+    title: 'Checkpoints stay on this host',
+    what_to_do:
+      'Whoever owns it can rewrite the log and them together. Send them to somebody else: --checkpoint-sink.',
+  };
+}
+
+function* unescrowedKey({ keyDiesWithDisk }: Facts): Generator<Hint> {
+  if (!keyDiesWithDisk) return;
+  yield {
+    id: 'signing_key_not_copied',
+    title: 'The signing key is stored only on the disk of the log',
+    what_to_do:
+      'Without it the log cannot be continued. Copy it to a safe place (docs/guide/operate.md, "Escrow of the signing key"), then confirm the copy: collector signing-key copied',
+  };
+}
+
+/** Until a warning takes its place, or somebody has said that back-ups are made otherwise. */
+function* missingBackup(facts: Facts): Generator<Hint> {
+  if (facts.lastBackup !== undefined || facts.backupMaxAgeMs === 0 || isBackupOld(facts)) return;
+  yield {
+    id: 'no_backup_yet',
+    title: 'No back-up yet',
+    what_to_do: 'Keep collector backup DIRECTORY --follow running, best to another machine.',
+  };
+}
+
+function* verification({ lastVerify }: Facts): Generator<Hint> {
+  if (lastVerify !== undefined) return;
+  yield {
+    id: 'not_verified_yet',
+    title: 'Never verified',
+    what_to_do:
+      'Have a timer run collector verify --note every day: it checks the whole log and tells of it here.',
+  };
+}
+
+const RATE_OVER_MS = 10_000;
+
+export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
+  const now = Date.now();
+  const facts = factsOf(vitals, watch, now);
+  const checks = healthOf(vitals, performance.now());
+  const answers = vitals.ingest.counters.answers();
+  const { fates, events, entries, bytes } = vitals.ledger();
+  const { growth } = watch;
+  const rates = watch.samples.rates(RATE_OVER_MS);
+  const { checkpoint, disk, queue } = facts;
+  const index = vitals.index();
+  const runs = vitals.runs();
+  const keys = shownKeys(facts.keys, now);
+  const asTyped = <Item extends { what_to_do: string }>(item: Item) => ({
+    ...item,
+    what_to_do: vitals.typed(item.what_to_do),
+  });
+  return {
+    at: instant(now),
+    version: vitals.version,
+    command: vitals.command,
+    node: process.version,
+    started_at: instant(vitals.startedAt),
+    health: {
+      live: isLive(checks),
+      ready: isReady(checks),
+      checks: checks.map(({ name, failure }) => ({
+        name,
+        ok: failure === undefined,
+        reason: failure?.reason ?? null,
+      })),
+    },
+    traffic: {
+      accepted_per_second: rates.accepted,
+      refused_per_second: rates.refused,
+      seconds: watch.samples
+        .list()
+        .map(({ at, p50, p99, ...sample }) => ({ at: instant(at), ...sample, p50_ms: p50, p99_ms: p99 })),
+    },
+    totals: { ...totals(answers), repeats: fates.duplicate, conflicts: fates.conflict },
+    runs:
+      runs === undefined
+        ? null
+        : {
+            since: instant(runs.since),
+            full: runs.full,
+            minimum: runs.minimum,
+            incomplete: runs.incomplete,
+            without_outcome: runs.withoutOutcome,
+            orphan_events: runs.orphanEvents,
+            events_behind: Math.max(0, events - runs.events),
+          },
+    queue: {
+      events: queue.events,
+      bytes: queue.bytes,
+      max_events: queue.maxEvents,
+      max_bytes: queue.maxBytes,
+    },
+    keys: keys.map((use) => stateOfKey(use, now)),
+    keys_not_listed: facts.keys.length - keys.length,
+    ledger: {
+      state: facts.storage.state,
+      events,
+      bytes,
+      events_per_hour: growth.eventsPerHour ?? null,
+      bytes_per_hour: growth.bytesPerHour ?? null,
+      watched_seconds: Math.floor(growth.watchedMs / 1000),
+    },
+    disk: {
+      free_bytes: disk?.freeBytes ?? null,
+      total_bytes: disk?.totalBytes ?? null,
+      days_until_full: finite(facts.daysUntilFull),
+    },
+    index: index === undefined ? null : { entries: index.entries, unwritten_tables: index.frozenTables },
+    checkpoint:
+      checkpoint === undefined
+        ? null
+        : {
+            entries: checkpoint.entries,
+            at: instant(checkpoint.at),
+            entries_behind: Math.max(0, entries - checkpoint.entries),
+          },
+    checkpoints_fail_since: known(facts.checkpointTroubleSince),
+    sinks: facts.sinks.map(({ kind, state, waiting }, i) => ({
+      number: i + 1,
+      kind,
+      state: state?.state ?? 'untried',
+      entries: state?.size ?? null,
+      at: state?.at ?? null,
+      failing_since: state?.failing_since ?? null,
+      waiting,
+      dropped: state?.dropped ?? 0,
+    })),
+    last_verify:
+      facts.lastVerify === undefined ? null : { ...facts.lastVerify, at: instant(facts.lastVerify.at) },
+    last_backup:
+      facts.lastBackup === undefined
+        ? null
+        : {
+            at: instant(facts.lastBackup.at),
+            events: facts.lastBackup.events,
+            events_since: Math.max(0, events - facts.lastBackup.events),
+          },
+    certificates: facts.certificates.map(({ name, notAfter }) => ({ name, not_after: instant(notAfter) })),
+    warnings: warningsOf(facts).map(asTyped),
+    hints: hintsOf(facts).map(asTyped),
+  };
+}
+
+export function factsOf(vitals: Vitals, watch: Watch, now: number): Facts {
+  const trouble = vitals.checkpointTrouble();
+  const { disk } = watch;
+  return {
+    now,
+    storage: vitals.ingest.storage,
+    queue: vitals.ingest.queue,
+    disk,
+    daysUntilFull: disk === undefined ? undefined : daysUntilFull(watch.growth, disk.freeBytes),
+    events: vitals.ledger().events,
+    entries: vitals.ledger().entries,
+    checkpoint: vitals.checkpoint(),
+    checkpointTroubleSince: trouble === undefined ? undefined : Date.parse(trouble.since),
+    sinks: vitals.sinks(),
+    lastVerify: vitals.lastVerify(),
+    lastBackup: vitals.lastBackup(),
+    backupMaxAgeMs: vitals.backupMaxAgeMs(),
+    logBeganAt: vitals.logBeganAt(),
+    keys: [...vitals.keys()],
+    keysCurrent: vitals.keysCurrent(),
+    accessLogAltered: vitals.accessLogAltered(),
+    catalogueTroubleSince: vitals.catalogueTroubleSince(),
+    certificates: vitals.certificates(),
+    clockStep: watch.clockStep,
+    tokenInClear: vitals.tokenInClear(),
+    exposed: vitals.exposed(),
+    droppedLines: vitals.droppedLines(),
+    keyDiesWithDisk: vitals.keyDiesWithDisk(),
+    keyGone: vitals.keyGone(),
+  };
+}
+
+function stateOfKey(use: KeyUse, now: number): Key {
+  const { key, lastUsedAt, uses, overRate } = use;
+  const { keyId, organisation, note, createdAt, expiresAt, revokedAt, replacedBy } = key;
+  return {
+    key_id: keyId,
+    organisation,
+    note,
+    state: revokedAt !== undefined ? 'revoked' : isUsable(key, now) ? 'usable' : 'expired',
+    replaced_by: replacedBy ?? null,
+    in_use: isInUse(use, now),
+    created_at: instant(createdAt),
+    expires_at: known(expiresAt),
+    last_used_at: known(lastUsedAt),
+    requests: uses,
+    over_rate: overRate,
+  };
+}
+
+function totals(answers: readonly AnswerCount[]): Pick<ConsoleState['totals'], 'accepted' | 'refused'> {
+  const accepted: Record<string, number> = Object.fromEntries(EVENT_KINDS.map((kind) => [kind, 0]));
+  const refused: Record<string, number> = {};
+  for (const { kind, code, count } of answers) {
+    if (count === 0) continue;
+    const [counts, name] = code === 'accepted' ? [accepted, kind] : [refused, code];
+    counts[name] = (counts[name] ?? 0) + count;
+  }
+  return { accepted, refused };
+}
+
+function instant(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+function known(ms: number | undefined): string | null {
+  return ms === undefined ? null : instant(ms);
+}
+
+function finite(number: number | undefined): number | null {
+  return number === undefined || !Number.isFinite(number) ? null : number;
+}

@@ -1,0 +1,352 @@
+/** What the management listener may know of the collector: everything here is a count, an instant, a state or a name. */
+import type { KeyUse } from '../access/key-ring.js';
+import type { IngestCounters } from '../ingest/ingest-counters.js';
+import type { QueueState, StorageState } from '../ingest/ingest.js';
+import { type LedgerCounts, TIME_BOUNDS_MS, quantile } from '../ledger/ledger-counters.js';
+import type { SinkView } from '../transparency/publisher.js';
+import type { CheckpointTroubleState } from '../transparency/state-files.js';
+
+/** `starting`: the ledger is being opened. `running`: events are taken. `stopping`: no new ones are. */
+export type Phase = 'starting' | 'running' | 'stopping';
+
+/** The newest checkpoint. */
+export interface CheckpointState {
+  /** How many entries it covers, those of the log's own among them. */
+  readonly entries: number;
+  /** When it was signed, in milliseconds since 1970 UTC. */
+  readonly at: number;
+}
+
+/** The id index as its driver tells of it. */
+export interface IndexState {
+  readonly entries: number;
+  readonly runs: number;
+  /** Full tables in memory that wait to be written. */
+  readonly frozenTables: number;
+  readonly diskBytes: number;
+  readonly memoryBytes: number;
+}
+
+export interface DiskSpace {
+  /** What the collector's user may still write. */
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+}
+
+/** A certificate that the collector presents. */
+export interface CertificateState {
+  /** Which one, in the collector's own words: never a path, never anything out of the certificate. */
+  readonly name: string;
+  /** The last instant of its validity, in milliseconds since 1970 UTC. */
+  readonly notAfter: number;
+}
+
+/** What `collector verify` found when it ran last on this data directory. */
+export interface VerifyState {
+  readonly at: number;
+  readonly intact: boolean;
+  readonly events: number;
+}
+
+/** The last run of `collector backup` on this data directory. */
+export interface BackupState {
+  /** When it began, in milliseconds since 1970 UTC. */
+  readonly at: number;
+  /** That it holds. */
+  readonly events: number;
+}
+
+/** How complete the runs are that began in a while, and which of their events are orphans (catalogue/). */
+export interface RunState {
+  /** Milliseconds since 1970 UTC. */
+  readonly since: number;
+  readonly full: number;
+  readonly minimum: number;
+  readonly incomplete: number;
+  /** Of all of these. */
+  readonly withoutOutcome: number;
+  readonly orphanEvents: number;
+  /** Events of the log that are taken in, whenever they came. */
+  readonly events: number;
+}
+
+/** Asked again each time, on the thread that speaks HTTP. No call waits for anything or touches a disk that may hang. */
+export interface Vitals {
+  readonly version: string;
+  /** How `collector` is typed on its host, without a path. */
+  readonly command: string;
+  /** The text with each `collector COMMAND` so. */
+  readonly typed: (text: string) => string;
+  /** When the collector started, in milliseconds since 1970 UTC. */
+  readonly startedAt: number;
+  readonly ingest: {
+    readonly counters: IngestCounters;
+    readonly queue: QueueState;
+    readonly storage: StorageState;
+  };
+  phase(): Phase;
+  ledger(): LedgerCounts;
+  /** Asks the ledger's thread to say that it lives. */
+  askLedger(): void;
+  /** When it last said so, on the monotonic clock in milliseconds; undefined while it is being opened. */
+  ledgerLivedAt(): number | undefined;
+  index(): IndexState | undefined;
+  /** Undefined before the first count. */
+  runs(): RunState | undefined;
+  /** Since when the catalogue cannot be brought up to date, in milliseconds since 1970 UTC. */
+  catalogueTroubleSince(): number | undefined;
+  keys(): Iterable<KeyUse>;
+  /** Whether the keys could be read the last time. */
+  keysCurrent(): boolean;
+  sinks(): readonly SinkView[];
+  checkpoint(): CheckpointState | undefined;
+  checkpointTrouble(): CheckpointTroubleState | undefined;
+  /** Whether access.log was found not to be the one that the log has heads of. */
+  accessLogAltered(): boolean;
+  certificates(): readonly CertificateState[];
+  lastVerify(): VerifyState | undefined;
+  lastBackup(): BackupState | undefined;
+  /** From which age of the last back-up on somebody should know, in milliseconds; 0: never. */
+  backupMaxAgeMs(): number;
+  /** When the log began or was restored here, in milliseconds since 1970 UTC; undefined while that is not known. */
+  logBeganAt(): number | undefined;
+  /** Whether the operator's token comes from other machines for everybody on the way to read. */
+  tokenInClear(): boolean;
+  /** Whether other users of the host may enter the data directory. */
+  exposed(): boolean;
+  /** Log lines that standard error did not take, and when the last one was, in milliseconds since 1970 UTC. */
+  droppedLines(): { readonly lines: number; readonly at: number | undefined };
+  /** Whether the signing key is lost with the disk of the data directory, as far as anybody has said. */
+  keyDiesWithDisk(): boolean;
+  /** Whether a file of the signing key, on the disk of the data directory, is not there any more. */
+  keyGone(): boolean;
+  /** Looks at the file system of the data directory; may take as long as it likes, or reject. */
+  lookAtDisk(): Promise<DiskSpace>;
+}
+
+/* The last five minutes, second by second: how many events came, and how long an acknowledgement took. */
+
+/** What happened between two looks at the counters, about a second apart. */
+export interface Sample {
+  /** When it ended, in milliseconds since 1970 UTC. */
+  readonly at: number;
+  /** How long it was, in milliseconds: a thread that is busy looks late. */
+  readonly ms: number;
+  readonly accepted: number;
+  readonly refused: number;
+  /** Milliseconds to the acknowledgement; null when nothing was acknowledged. */
+  readonly p50: number | null;
+  readonly p99: number | null;
+}
+
+const KEPT_SECONDS = 300;
+
+export class Samples {
+  readonly #ring: Sample[] = [];
+  #next = 0;
+  #accepted = 0;
+  #refused = 0;
+  #latencies: Float64Array;
+  #lookedAt: number;
+
+  /** @param monotonicMs now; the first sample begins here. */
+  constructor(
+    private readonly counters: Pick<IngestCounters, 'answers' | 'latencies'>,
+    monotonicMs: number,
+  ) {
+    this.#latencies = new Float64Array(TIME_BOUNDS_MS.length + 1);
+    this.#lookedAt = monotonicMs;
+  }
+
+  /** Ends a sample and begins the next. */
+  take(wallMs: number, monotonicMs: number): void {
+    let accepted = 0;
+    let refused = 0;
+    for (const { code, count } of this.counters.answers()) {
+      if (code === 'accepted') accepted += count;
+      else refused += count;
+    }
+    const { counts } = this.counters.latencies();
+    const since = counts.map((count, i) => count - (this.#latencies[i] ?? 0));
+    this.#ring[this.#next] = {
+      at: wallMs,
+      ms: monotonicMs - this.#lookedAt,
+      accepted: accepted - this.#accepted,
+      refused: refused - this.#refused,
+      p50: quantile(TIME_BOUNDS_MS, since, 0.5) ?? null,
+      p99: quantile(TIME_BOUNDS_MS, since, 0.99) ?? null,
+    };
+    this.#next = (this.#next + 1) % KEPT_SECONDS;
+    this.#accepted = accepted;
+    this.#refused = refused;
+    this.#latencies = counts;
+    this.#lookedAt = monotonicMs;
+  }
+
+  /** Oldest first. */
+  list(): Sample[] {
+    return [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)];
+  }
+
+  /** Per second, over the last samples that together make at least so many milliseconds, or over all there are. */
+  rates(overMs: number): { readonly accepted: number; readonly refused: number } {
+    let ms = 0;
+    let accepted = 0;
+    let refused = 0;
+    for (const sample of this.list().reverse()) {
+      ms += sample.ms;
+      accepted += sample.accepted;
+      refused += sample.refused;
+      if (ms >= overMs) break;
+    }
+    return ms === 0
+      ? { accepted: 0, refused: 0 }
+      : { accepted: (accepted * 1000) / ms, refused: (refused * 1000) / ms };
+  }
+}
+
+/* How fast the ledger grows, and so when the disk is full. */
+
+/** So many looks are kept, a minute apart: a day, so that a night does not look like the end of all growth. */
+const KEPT_MINUTES = 24 * 60;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** Below this a burst would pass for a day's work. */
+const SHORTEST_MS = 10 * 60_000;
+/** What an event takes beside its frame: some 33 bytes in the tree, and an entry in the id index. */
+const DERIVED_BYTES = 64;
+
+interface Look {
+  readonly at: number;
+  readonly events: number;
+  readonly bytes: number;
+}
+
+export interface Growth {
+  /** How long the growth was watched, in milliseconds: at most a day. */
+  readonly watchedMs: number;
+  /** Events and bytes of frames an hour, over that time; undefined until it is ten minutes. */
+  readonly eventsPerHour: number | undefined;
+  readonly bytesPerHour: number | undefined;
+  /** Bytes on the disk a day, with the index and the tree. */
+  readonly diskBytesPerDay: number | undefined;
+}
+
+export class GrowthWatch {
+  #looks: Look[] = [];
+
+  /** Keeps a look when the last kept one is a minute old. @param at a monotonic clock, milliseconds. */
+  note(look: Look): void {
+    const last = this.#looks.at(-1);
+    if (last !== undefined && look.at - last.at < MINUTE_MS) return;
+    this.#looks.push(look);
+    if (this.#looks.length > KEPT_MINUTES) this.#looks.shift();
+  }
+
+  /** @param now what the ledger holds now. */
+  growth(now: Look): Growth {
+    const first = this.#looks[0] ?? now;
+    const watchedMs = now.at - first.at;
+    if (watchedMs < SHORTEST_MS)
+      return { watchedMs, eventsPerHour: undefined, bytesPerHour: undefined, diskBytesPerDay: undefined };
+    const events = (now.events - first.events) / watchedMs;
+    const bytes = (now.bytes - first.bytes) / watchedMs;
+    return {
+      watchedMs,
+      eventsPerHour: events * HOUR_MS,
+      bytesPerHour: bytes * HOUR_MS,
+      diskBytesPerDay: (bytes + events * DERIVED_BYTES) * DAY_MS,
+    };
+  }
+}
+
+/** @returns undefined when that cannot be told, Infinity when nothing grows. */
+export function daysUntilFull({ diskBytesPerDay }: Growth, freeBytes: number): number | undefined {
+  if (diskBytesPerDay === undefined) return undefined;
+  return diskBytesPerDay <= 0 ? Infinity : freeBytes / diskBytesPerDay;
+}
+
+/* What has to be looked at every second, so that the listener can tell of rates and of what went on meanwhile. */
+
+const EVERY_MS = 1000;
+const DISK_EVERY_MS = 5000;
+/** The wall clock has been set when it and the monotonic one part by more than this between two looks. */
+const STEP_MS = 1000;
+
+/** The wall clock was set, by so many milliseconds. */
+export interface ClockStep {
+  /** When, by the new time: milliseconds since 1970 UTC. */
+  readonly at: number;
+  readonly by: number;
+}
+
+export class Watch {
+  readonly samples: Samples;
+  /** Undefined until the disk has answered once. What it answered last stays when it hangs. */
+  disk: DiskSpace | undefined;
+  /** The newest one. */
+  clockStep: ClockStep | undefined;
+  clockSteps = 0;
+  readonly #vitals: Vitals;
+  readonly #growth = new GrowthWatch();
+  #timer: NodeJS.Timeout | undefined;
+  #looking = false;
+  #lookedAt = -Infinity;
+  #clocksApart: number;
+
+  constructor(vitals: Vitals) {
+    this.#vitals = vitals;
+    this.samples = new Samples(vitals.ingest.counters, performance.now());
+    this.#clocksApart = Date.now() - performance.now();
+  }
+
+  /** Does not keep the process alive. */
+  start(): void {
+    this.#lookAtDisk(performance.now());
+    this.#timer ??= setInterval(() => this.#look(), EVERY_MS).unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  get growth(): Growth {
+    return this.#growth.growth(this.#ledger(performance.now()));
+  }
+
+  #look(): void {
+    const wall = Date.now();
+    const now = performance.now();
+    this.samples.take(wall, now);
+    // What is read while the ledger is being opened is nothing, and everything after it would look like growth.
+    if (this.#vitals.phase() === 'running') {
+      this.#growth.note(this.#ledger(now));
+      this.#vitals.askLedger();
+    }
+    if (now - this.#lookedAt >= DISK_EVERY_MS) this.#lookAtDisk(now);
+    const by = wall - now - this.#clocksApart;
+    if (Math.abs(by) > STEP_MS) {
+      this.clockStep = { at: wall, by };
+      this.clockSteps++;
+    }
+    this.#clocksApart = wall - now;
+  }
+
+  /** One look is under way at most: a mount that hangs must not take one thread of the pool after the other. */
+  #lookAtDisk(now: number): void {
+    if (this.#looking) return;
+    this.#looking = true;
+    this.#lookedAt = now;
+    this.#vitals
+      .lookAtDisk()
+      .then((space) => (this.disk = space))
+      .catch(() => undefined)
+      .finally(() => (this.#looking = false));
+  }
+
+  #ledger(at: number): { at: number; events: number; bytes: number } {
+    const { events, bytes } = this.#vitals.ledger();
+    return { at, events, bytes };
+  }
+}

@@ -1,0 +1,63 @@
+/** The formats of `collector records`: a name, a file in records/exports, and the table of its mapping in docs/reference/records.md. */
+import type { FileFormat } from './record-encoder.js';
+import type { RecordFormat } from './record-format.js';
+
+export interface ExportFormat {
+  readonly summary: string;
+  readonly extension: string;
+  /** Not to be shown on a terminal. */
+  readonly binary?: true;
+  /** Bytes of log that go into a piece, where larger pieces make a better file. */
+  readonly jobBytes?: number;
+  /** Only the format that was asked for is loaded. */
+  readonly load: () => Promise<FileFormat>;
+  /** The same pieces in files that begin with a byte order mark, where that is of use. */
+  readonly loadWithBom?: () => Promise<FileFormat>;
+}
+
+async function linesOf(format: Promise<RecordFormat>): Promise<FileFormat> {
+  const [{ lines }, loaded] = await Promise.all([import('./record-encoder.js'), format]);
+  return lines(loaded);
+}
+
+export const FORMATS: Readonly<Record<string, ExportFormat>> = {
+  ndjson: {
+    summary: 'one record a line, as docs/reference/records.md has it; nothing is left out',
+    extension: '.ndjson',
+    load: () => linesOf(import('./ndjson.js').then(({ ndjson }) => ndjson)),
+  },
+  json: {
+    summary: 'the same in one array',
+    extension: '.json',
+    load: async () => (await import('./json.js')).json,
+  },
+  csv: {
+    summary: 'one row a record, in brief, for a spreadsheet',
+    extension: '.csv',
+    load: async () => (await import('./csv.js')).csv,
+    loadWithBom: async () => (await import('./csv.js')).csvWithBom,
+  },
+  parquet: {
+    summary: 'typed columns and nested lists, for analysis',
+    extension: '.parquet',
+    binary: true,
+    // A piece is a row group: what a reader may skip at once.
+    jobBytes: 32 << 20,
+    load: async () => (await import('./parquet.js')).parquet,
+  },
+  fhir: {
+    summary: 'one FHIR R4 Bundle a line, for audit repositories',
+    extension: '.ndjson',
+    load: () => linesOf(import('./fhir.js').then(({ fhir }) => fhir)),
+  },
+  otlp: {
+    summary: 'one OTLP/JSON trace a line, for tracing tools',
+    extension: '.ndjson',
+    load: () => linesOf(import('./otlp.js').then(({ otlp }) => otlp)),
+  },
+  prov: {
+    summary: 'one PROV-JSON document a line',
+    extension: '.ndjson',
+    load: () => linesOf(import('./prov.js').then(({ prov }) => prov)),
+  },
+};

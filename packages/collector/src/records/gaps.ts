@@ -1,0 +1,236 @@
+/**
+ * What a record lacks: the gaps that a safety officer has to close or explain. An inference whose outcome was never
+ * reported, an event that hangs on one which never came, a run of which nobody knows the model.
+ *
+ * Only what is known to be missing is called missing. Of a payload that cannot be read, nothing is known but its kind:
+ * an outcome that was encrypted is an outcome, and whether the model was named in a retired start is not known.
+ */
+import type { Completeness, Conflict, RecordedCall } from '@clinical-events/protocol';
+import type { Parentage, TimedEvent } from './canonical-order.js';
+import { compareInstants, cutTo, fractionDigits, instantOf } from './instant.js';
+import { MemberName } from './json-scan.js';
+import { isNumberInText, numberIn } from './raw-json.js';
+import { type Sent, hasMember, memberIn, sentIn } from './run-event.js';
+
+/*
+ * How the call of a model ended, as an instrumentation of its library told it: the form that docs/CLIENT_SPEC.md,
+ * "Instrumentation", sets for clients in all languages. What an application says by itself is not taken for it.
+ */
+
+export const CALL_ENDINGS: readonly RecordedCall['ending'][] = [
+  'complete',
+  'failed',
+  'aborted',
+  'cut off',
+  'not read',
+];
+const MOST_ATTEMPTS = 2 ** 31 - 1;
+
+const ENDING = new MemberName('ending');
+const STATUS = new MemberName('status');
+const ERROR_NAME = new MemberName('error_name');
+const RESPONSE_MODEL = new MemberName('response_model');
+const USAGE = new MemberName('usage');
+const INSTRUMENTATION = new MemberName('instrumentation');
+
+export interface FoundCall {
+  readonly call: RecordedCall;
+  /** Whether one of its numbers was sent as a text. */
+  readonly hasNumberInText: boolean;
+}
+
+/** @param events in canonical order. @returns the last of them that tells of an ending: with retries there are several. */
+export function callOf(events: readonly TimedEvent[]): FoundCall | undefined {
+  for (let i = events.length - 1; i >= 0; i--) {
+    const timed = events[i] as TimedEvent;
+    const sent = endedIn(timed);
+    // Hardly an event has the member, and all records are looked through.
+    if (sent === undefined || !hasMember(sent, ENDING)) continue;
+    const found = callIn(timed, sent);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function endedIn({ event, body }: TimedEvent): Sent | undefined {
+  if (body === undefined) return undefined;
+  if (event.kind === 'internal-artifact') return sentIn(body, 'artifact');
+  return event.kind === 'human-output' ? sentIn(body, 'output') : undefined;
+}
+
+function callIn({ event, body }: TimedEvent, sent: Sent): FoundCall | undefined {
+  const ending = CALL_ENDINGS.find((each) => each === memberIn(sent, ENDING));
+  const { by, attempt } = objectIn(body && sentIn(body, 'system_metadata'), INSTRUMENTATION);
+  if (ending === undefined || typeof by !== 'string') return undefined;
+  const { input_tokens, output_tokens } = objectIn(sent, USAGE);
+  const status = memberIn(sent, STATUS);
+  return {
+    call: {
+      event_id: event.eventId,
+      by,
+      ending,
+      attempts: wholeIn(attempt, 1, MOST_ATTEMPTS) ?? 1,
+      status: wholeIn(status, 100, 599),
+      error_name: textIn(memberIn(sent, ERROR_NAME)),
+      response_model: textIn(memberIn(sent, RESPONSE_MODEL)),
+      input_tokens: countIn(input_tokens),
+      output_tokens: countIn(output_tokens),
+    },
+    hasNumberInText: [attempt, status, input_tokens, output_tokens].some(isNumberInText),
+  };
+}
+
+function objectIn(sent: Sent | undefined, name: MemberName): Readonly<Record<string, unknown>> {
+  const value = memberIn(sent, name);
+  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+}
+
+function textIn(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
+function wholeIn(value: unknown, least: number, most: number): number | null {
+  const number = numberIn(value);
+  return number !== undefined && Number.isInteger(number) && number >= least && number <= most
+    ? number
+    : null;
+}
+
+function countIn(value: unknown): number | null {
+  const number = numberIn(value);
+  return number !== undefined && number >= 0 ? number : null;
+}
+
+type Missing = Completeness['missing'][number];
+
+/** Without these nobody can say what the run was, or the log itself says that a part of it is not there. */
+const BROKEN: ReadonlySet<Missing> = new Set<Missing>(['inference-start', 'parent', 'payload']);
+
+const OUTPUT_URI = new MemberName('output_uri');
+const RATING = new MemberName('rating_value');
+const START_OBJECTS = [
+  ['model', 'model_instance'],
+  ['user', 'user_identity'],
+  ['target', 'target_identity'],
+  ['inputs', 'inputs'],
+] as const;
+
+/**
+ * @param start the inference-start that the record follows.
+ * @param orphans ids of the events whose parent is not in the log.
+ * @param found how the call of the model ended.
+ */
+export function completenessOf(
+  events: readonly TimedEvent[],
+  start: TimedEvent | undefined,
+  orphans: readonly string[],
+  found?: FoundCall,
+): Completeness {
+  const missing: Missing[] = [];
+  if (start === undefined) {
+    missing.push('inference-start', 'model', 'user', 'target', 'inputs');
+  } else if (start.body !== undefined) {
+    for (const [name, field] of START_OBJECTS)
+      if (sentIn(start.body, field) === undefined) missing.push(name);
+  }
+  let [outputs, unplaced, outcomes, feedback, unreadable] = [0, 0, 0, 0, 0];
+  const numbersInText: string[] = [];
+  for (const { event, body } of events) {
+    if (body === undefined) unreadable++;
+    if (found?.hasNumberInText === true && found.call.event_id === event.eventId)
+      numbersInText.push(event.eventId);
+    if (event.kind === 'outcome') outcomes++;
+    else if (event.kind === 'user-feedback') {
+      feedback++;
+      if (body !== undefined && isNumberInText(memberIn(sentIn(body, 'feedback'), RATING)))
+        numbersInText.push(event.eventId);
+    } else if (event.kind === 'human-output') {
+      outputs++;
+      if (body !== undefined && !hasMember(sentIn(body, 'output'), OUTPUT_URI)) unplaced++;
+    }
+  }
+  if (outputs === 0) missing.push('output');
+  else if (unplaced === outputs) missing.push('output_uri');
+  if (outcomes === 0) missing.push('outcome');
+  if (feedback === 0) missing.push('feedback');
+  if (orphans.length > 0) missing.push('parent');
+  if (unreadable > 0) missing.push('payload');
+  return { level: levelOf(missing), missing, orphans, numbers_in_text: numbersInText };
+}
+
+function levelOf(missing: readonly Missing[]): Completeness['level'] {
+  if (missing.length === 0) return 'full';
+  return missing.some((piece) => BROKEN.has(piece)) ? 'incomplete' : 'minimum';
+}
+
+/*
+ * What the events of a record say against each other: a closed set of kinds (schemas/record.json). Nothing is settled
+ * here, and nothing is left out of the record for it: a conflict names the events, and a person decides. It holds ids
+ * and nothing of a payload.
+ */
+
+/** How much later than its receipt an event may claim to be: clocks that are kept are never that far apart. */
+const AHEAD_TOLERANCE_MS = 5 * 60_000;
+
+export interface Claims {
+  /** In canonical order. */
+  readonly events: readonly TimedEvent[];
+  readonly parentage: Parentage;
+  /** The inference-start that the record follows. */
+  readonly start: TimedEvent | undefined;
+  /** Ids of events whose parent is of another run, and that do not open a nested run by it. */
+  readonly parentElsewhere: readonly string[];
+  /** The runs that are nested in each other in a circle with this one. */
+  readonly runCycle: readonly string[];
+}
+
+/** @returns in the order of the kinds and rules in the schema; the ids of each in canonical order. */
+export function conflictsOf({ events, parentage, start, parentElsewhere, runCycle }: Claims): Conflict[] {
+  const conflicts: Conflict[] = [];
+  const add = (kind: Conflict['kind'], event_ids: readonly string[]) => {
+    if (event_ids.length > 0) conflicts.push({ kind, event_ids });
+  };
+  const addDisorder = (rule: NonNullable<Conflict['rule']>, event_ids: readonly string[]) => {
+    if (event_ids.length > 0) conflicts.push({ kind: 'clock_disorder', rule, event_ids });
+  };
+  const secondStarts: string[] = [];
+  const beforeStart: string[] = [];
+  const beforeParent: string[] = [];
+  const ahead: string[] = [];
+  for (let i = 0; i < events.length; i++) {
+    const timed = events[i] as TimedEvent;
+    const { eventId } = timed.event;
+    if (timed.event.kind === 'inference-start' && timed !== start) secondStarts.push(eventId);
+    // What cannot be read claims no time.
+    if (timed.body === undefined) continue;
+    if (isBefore(timed, start)) beforeStart.push(eventId);
+    if (isBefore(timed, events[parentage.parentAt[i] ?? -1])) beforeParent.push(eventId);
+    if (isAhead(timed)) ahead.push(eventId);
+  }
+  add('second_start', secondStarts);
+  add(
+    'parent_cycle',
+    parentage.cyclic.map((place) => events[place]?.event.eventId ?? ''),
+  );
+  if (runCycle.length > 0) {
+    const event_ids = start === undefined ? [] : [start.event.eventId];
+    conflicts.push({ kind: 'run_cycle', event_ids, run_ids: runCycle });
+  }
+  add('parent_in_other_run', parentElsewhere);
+  addDisorder('before_start', beforeStart);
+  addDisorder('before_parent', beforeParent);
+  addDisorder('ahead_of_receipt', ahead);
+  return conflicts;
+}
+
+/** Compared to the digits that the event has: 10:00:00 of a clock of whole seconds is not before 10:00:00.5. */
+function isBefore({ at, body }: TimedEvent, other: TimedEvent | undefined): boolean {
+  if (body === undefined || other?.body === undefined || compareInstants(at, other.at) >= 0) return false;
+  return compareInstants(at, cutTo(other.at, fractionDigits(body.timestamp))) < 0;
+}
+
+function isAhead({ at, event }: TimedEvent): boolean {
+  const latest = event.receivedAt + AHEAD_TOLERANCE_MS;
+  // Hardly an event comes near it, and whole seconds tell so.
+  return (at.seconds + 1) * 1000 >= latest && compareInstants(at, instantOf(latest)) > 0;
+}

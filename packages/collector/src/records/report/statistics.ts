@@ -1,0 +1,159 @@
+/**
+ * Percentiles of any number of durations in bounded memory: each value is counted in a bucket whose bounds are 1 %
+ * apart, so that a percentile is told within half a per cent of itself, whatever the values are. After C. Masson,
+ * J. E. Rim, H. K. Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
+ * PVLDB 12 (2019) 2195-2205. Two sketches make the one that all their values would have made.
+ */
+
+/** What a percentile may be off by, of its value. */
+export const RELATIVE_ERROR = 0.005;
+
+const GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR);
+const LOG_GAMMA = Math.log(GAMMA);
+/** Milliseconds. What is beyond is counted as the bound: so there are at most 3,200 buckets. */
+const LEAST = 1e-3;
+const MOST = 1e11;
+const ZERO = -Infinity;
+
+export class QuantileSketch {
+  readonly #buckets = new Map<number, number>();
+  #count = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** @param value milliseconds, not below 0. */
+  add(value: number): void {
+    this.#put(value < LEAST ? ZERO : Math.ceil(Math.log(Math.min(value, MOST)) / LOG_GAMMA), 1);
+  }
+
+  merge(other: QuantileSketch): void {
+    for (const [bucket, count] of other.#buckets) this.#put(bucket, count);
+  }
+
+  /**
+   * The value at the nearest rank, within {@link RELATIVE_ERROR}.
+   * @param q above 0, at most 1.
+   * @returns null when there are too few values to tell it from the largest: none at all, or, for a `q` above a half,
+   *   fewer than 1 / (1 - q).
+   */
+  quantile(q: number): number | null {
+    // 1 / (1 - 0.95) is a little more than 20 in doubles. Half of the values are told from the others always.
+    const needed = q > 0.5 ? Math.round(1 / (1 - q)) : 1;
+    if (this.#count < needed) return null;
+    let before = Math.ceil(q * this.#count - 1e-9);
+    for (const bucket of [...this.#buckets.keys()].sort((a, b) => a - b)) {
+      before -= this.#buckets.get(bucket) ?? 0;
+      if (before <= 0) return bucket === ZERO ? 0 : (2 * GAMMA ** bucket) / (GAMMA + 1);
+    }
+    return null;
+  }
+
+  #put(bucket: number, count: number): void {
+    this.#buckets.set(bucket, (this.#buckets.get(bucket) ?? 0) + count);
+    this.#count += count;
+  }
+}
+
+/*
+ * How long it takes until the outcome of a run is reported, told without taking "not yet" for "never": a run of
+ * yesterday has hardly had the time. The share that is known after so many days is the estimate of E. L. Kaplan and
+ * P. Meier, "Nonparametric estimation from incomplete observations", Journal of the American Statistical Association
+ * 53 (1958) 457-481: a run without an outcome counts among those that wait for as many days as it is old, and no longer.
+ */
+
+/** Waiting is counted in whole days; longer is counted as this. */
+const MOST_DAYS = 400;
+/** Where fewer runs than this still wait, the share is not told any more: one outcome would move it by 10 %. */
+const LEAST_WAITING = 10;
+
+/** After `day` whole days: the share of runs with an outcome, and how many runs the day was asked of. */
+export interface WaitingDay {
+  readonly day: number;
+  readonly share: number;
+  readonly waiting: number;
+}
+
+export class OutcomeWaiting {
+  /** Runs by the day on which their first outcome came, and by their age where none has come. */
+  readonly #came: number[] = [];
+  readonly #waits: number[] = [];
+
+  /** @param days from the start to the first outcome. */
+  addOutcome(days: number): void {
+    count(this.#came, days);
+  }
+
+  /** @param days how old the run is. */
+  addNone(days: number): void {
+    count(this.#waits, days);
+  }
+
+  merge(other: OutcomeWaiting): void {
+    for (const [day, runs] of other.#came.entries()) if (runs > 0) count(this.#came, day, runs);
+    for (const [day, runs] of other.#waits.entries()) if (runs > 0) count(this.#waits, day, runs);
+  }
+
+  /** From day 0 on, as far as enough runs are old enough. */
+  curve(): WaitingDay[] {
+    const days = Math.max(this.#came.length, this.#waits.length);
+    let waiting = sum(this.#came) + sum(this.#waits);
+    let without = 1;
+    const curve: WaitingDay[] = [];
+    for (let day = 0; day < days && waiting >= LEAST_WAITING; day++) {
+      const came = this.#came[day] ?? 0;
+      without *= 1 - came / waiting;
+      curve.push({ day, share: 1 - without, waiting });
+      waiting -= came + (this.#waits[day] ?? 0);
+    }
+    return curve;
+  }
+
+  /** The day by which half of the runs have an outcome; null when that is not so within what is known. */
+  medianDays(): number | null {
+    return this.curve().find(({ share }) => share >= 0.5)?.day ?? null;
+  }
+}
+
+function count(days: number[], day: number, runs = 1): void {
+  const at = Math.min(Math.max(Math.floor(day), 0), MOST_DAYS);
+  while (days.length <= at) days.push(0);
+  days[at] = (days[at] ?? 0) + runs;
+}
+
+function sum(days: readonly number[]): number {
+  return days.reduce((all, runs) => all + runs, 0);
+}
+
+/*
+ * How sure a share can be of itself: the score interval of E. B. Wilson, "Probable inference, the law of succession,
+ * and statistical inference", Journal of the American Statistical Association 22 (1927) 209-212. It stays within 0 and
+ * 1 and holds for few cases and for none, where the usual estimate plus or minus its error does not.
+ */
+
+/** A share with what it is a share of. The bounds are of the 95 % interval; all three are null for 0 of 0. */
+export interface Share {
+  readonly count: number;
+  readonly of: number;
+  readonly share: number | null;
+  readonly low: number | null;
+  readonly high: number | null;
+}
+
+/** The quantile of the normal distribution for 95 %, two-sided. */
+const Z = 1.959_963_984_540_054;
+
+/** @param count how many of the `of` cases have the property. */
+export function shareOf(count: number, of: number): Share {
+  if (of === 0) return { count, of, share: null, low: null, high: null };
+  const p = count / of;
+  const z2 = Z * Z;
+  const centre = p + z2 / (2 * of);
+  const half = Z * Math.sqrt((p * (1 - p)) / of + z2 / (4 * of * of));
+  const scale = 1 + z2 / of;
+  // At the ends the rounding of doubles would put the bound beside the share.
+  const low = count === 0 ? 0 : (centre - half) / scale;
+  const high = count === of ? 1 : (centre + half) / scale;
+  return { count, of, share: p, low, high };
+}

@@ -1,0 +1,499 @@
+/**
+ * The contract of a store: what every driver promises of writing, and all that the rest of the collector knows of one.
+ * How events are read is in contract.ts.
+ *
+ * The contract is semantic, not transactional. A caller hands over a batch and learns, for each event, one of
+ * three outcomes; or that nothing of the batch was stored ({@link NotCommitted}); or that nobody can know
+ * ({@link CommitUnknown}), after which the store must be opened anew before it answers anybody.
+ */
+import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
+
+/**
+ * An event that passed every check and asks to be stored: its envelope, which is all that the collector itself says
+ * of it, and its payload. The views are only read during `append`.
+ */
+export interface Candidate extends Envelope {
+  /** The salt, SALT_BYTES, and behind it the exact bytes that the sender wrote (after Content-Encoding is undone). */
+  readonly salted: Uint8Array;
+  /** SHA-256 of `salted`. */
+  readonly commitment: Uint8Array;
+  /** Written by the store: how long it took to hold the event against a stored one, in milliseconds. */
+  comparedMs?: number;
+}
+
+/**
+ * `accepted`: stored by this call. `duplicate`: the same organisation has stored the same event id with equal
+ * JSON content before, durably. `conflict`: it has, with different content; the first one stands.
+ * `unreadable`: the id seems to be stored, but that place cannot be read; nothing was stored for it now.
+ */
+export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'unreadable';
+
+/** What happened to a stored event's payload since. */
+export type PayloadState = 'plain' | 'encrypted' | 'retired';
+
+/** An event, or an entry of the log's own, as it stands in the log. */
+export interface StoredEntry {
+  /** 1 for the first entry of a ledger, then counting up without a gap. */
+  readonly sequence: number;
+  /** A number from FIRST_ENTRY_KIND on for an entry of the log's own. */
+  readonly kind: EventKind | number;
+  readonly profile: Profile;
+  readonly organisation: string;
+  readonly keyId: string;
+  readonly receivedAt: number;
+  /** Lower-case text form (RFC 9562). */
+  readonly eventId: string;
+  /** Lower-case text form, or undefined when the event names no run and opens none. */
+  readonly runId: string | undefined;
+  /** Lower-case text form, or undefined when the event names no parent. */
+  readonly parentId: string | undefined;
+  readonly payloadState: PayloadState;
+  // The views below are valid until the next event is asked for.
+  /** The envelope as it was encoded when the event came (protocol, leaf.ts). */
+  readonly envelope: Buffer;
+  /** SHA-256 of salt and plain body, whatever has become of these since. */
+  readonly commitment: Buffer;
+  /** The salt and behind it the body when `payloadState` is `plain`. */
+  readonly salted: Buffer;
+  /** The exact body when `payloadState` is `plain`: `salted` without its salt. */
+  readonly body: Buffer;
+}
+
+export interface StoredEvent extends StoredEntry {
+  readonly kind: EventKind;
+}
+
+/** Where events are kept. */
+export interface Store {
+  /**
+   * On return every `accepted` event is durable, and so is every event that a `duplicate` or `conflict` speaks of.
+   * The outcomes stand in the order of the batch; sequences are given in that order too.
+   * @throws {@link NotCommitted} nothing of the batch is stored, now or after a restart; the store can be used.
+   * @throws {@link CommitUnknown} any part of the batch may be stored; the store must not be used again.
+   */
+  append(batch: readonly Candidate[]): Outcome[] | Promise<Outcome[]>;
+  /**
+   * To be called about once a second. On return what the store writes to is what it opened, as far as a look can tell.
+   * @throws {@link CommitUnknown} as `append` does; events stored since the look before may be gone.
+   */
+  look(): void;
+  /**
+   * To be called when a batch was not committed. On return the next one most likely is.
+   * @throws {@link NotCommitted}, {@link CommitUnknown} as `append` does.
+   */
+  prove(): Promise<void>;
+  /** Leaves everything so that the next start is quick. The store must not be used afterwards. */
+  close(): Promise<void>;
+}
+
+/** Nothing of the batch was stored. `cause` says why (ENOSPC, for one). */
+export class NotCommitted extends Error {
+  override name = 'NotCommitted';
+}
+
+/** The batch may be stored or not: a flush to the disk failed. */
+export class CommitUnknown extends Error {
+  override name = 'CommitUnknown';
+}
+
+/** What was stored may be gone from the log, by another hand. The lock is held, so the directory is still this one's. */
+export class LogChanged extends CommitUnknown {
+  override name = 'LogChanged';
+}
+
+/** The log does not hold what was once written there. */
+export class StoreDamaged extends Error {
+  override name = 'StoreDamaged';
+  /** @param place in the driver's words, for a person; the sequence that is due there, where one is. */
+  constructor(
+    readonly place: { readonly where: string; readonly sequence?: number },
+    reason: string,
+  ) {
+    const due = place.sequence === undefined ? '' : `, where event ${place.sequence} is due`;
+    super(`${reason} in ${place.where}${due}`);
+  }
+}
+
+/*
+ * Reading the log: the contract that every driver keeps, and all that readers of events know of one.
+ *
+ * Batches are asynchronous, and what is in them is not: at 300,000 events a second a promise for each would cost more
+ * than the event. Between two batches the event loop has its turn.
+ */
+
+export const ID_BYTES = 16;
+
+/** Where the driver finds an entry again: given out by it, given back to it, and of no meaning to anybody else. */
+export interface Place {
+  /** Grows with the sequence, and stays the same as long as the ledger lives. */
+  readonly at: number;
+  /** About how much it takes to read. */
+  readonly size: number;
+}
+
+/** Where a reading goes on: from the first entry of this sequence or a higher one. */
+export interface Cursor {
+  readonly sequence: number;
+  /** A hint: the `at` of an entry that does not lie behind it, or 0. A wrong one costs time and changes no answer. */
+  readonly at: number;
+}
+
+export const BEGINNING: Cursor = { sequence: 1, at: 0 };
+
+/** For a reader that knows a sequence alone. */
+export function cursorAt(sequence: number): Cursor {
+  return { sequence, at: 0 };
+}
+
+/** Behind an entry that was passed. */
+export function cursorBehind({ sequence, at }: { readonly sequence: number; readonly at: number }): Cursor {
+  return { sequence: sequence + 1, at };
+}
+
+/** An entry that a pass has come to. The same object for each, valid until the next is asked for. */
+export interface PassedEntry extends Place {
+  readonly sequence: number;
+  /** An entry of the log's own: of it only the sequence and the time are of use. */
+  readonly isOwn: boolean;
+  /** @throws RangeError for an entry of the log's own. */
+  readonly kind: EventKind;
+  readonly organisation: string;
+  readonly receivedAt: number;
+  /** Holds the ids, ID_BYTES each. */
+  readonly source: Buffer;
+  readonly eventIdAt: number;
+  /** All zero when the event names no run and opens none. */
+  readonly runIdAt: number;
+  /** All zero when the event names no parent. */
+  readonly parentIdAt: number;
+  /** What its sender wrote; undefined when the payload is encrypted or retired. */
+  body(): Buffer | undefined;
+}
+
+/** What the collector says of a stored event. Each is a string or a number: none is a view into a buffer. */
+export type EventFacts = Pick<
+  StoredEvent,
+  | 'sequence'
+  | 'kind'
+  | 'profile'
+  | 'organisation'
+  | 'keyId'
+  | 'receivedAt'
+  | 'eventId'
+  | 'runId'
+  | 'payloadState'
+>;
+
+/** Events that were read again. */
+export interface ReadEvents {
+  /** @param index as in the places that were asked for. */
+  facts(index: number): EventFacts;
+  /** What its sender wrote; undefined when the payload is encrypted or retired. */
+  body(index: number): string | undefined;
+  /** Holds all bodies. */
+  readonly source: Buffer;
+  /** Where the body begins in it; -1 when the payload is encrypted or retired. */
+  bodyFrom(index: number): number;
+  /** Behind the body. */
+  bodyTo(index: number): number;
+}
+
+/** Where an event is that was looked for. */
+export interface FoundEvent extends Place {
+  readonly sequence: number;
+  /** ID_BYTES; all zero when it names no run and opens none. */
+  readonly runId: Buffer;
+}
+
+/** Which events a scan yields; every condition given must hold. */
+export interface EventFilter {
+  readonly kinds?: ReadonlySet<EventKind>;
+  readonly organisation?: string;
+  /** Lower-case text form. */
+  readonly runId?: string;
+  /** Lower-case text form; each organisation may have an event with this id. */
+  readonly eventId?: string;
+  /** Inclusive, milliseconds since 1970 UTC, against `receivedAt`. */
+  readonly since?: number;
+  /** Exclusive. */
+  readonly until?: number;
+}
+
+/** An id that is looked for in every organisation, or in one. */
+export interface SoughtId {
+  /** Lower-case text form. */
+  readonly eventId: string;
+  /** Only the event of this organisation. */
+  readonly organisation?: string | undefined;
+  /**
+   * The organisations that are looked in first when none is asked for. When none of them has the event, the whole log
+   * is read; when one has, an event of an organisation that is not among them is not found.
+   */
+  readonly known: readonly string[];
+}
+
+export interface FoundEntries {
+  /** One of each organisation that has one, by their sequence and in memory of their own. */
+  readonly entries: readonly StoredEntry[];
+  /** Behind the last entry that can be read. If more were stored once, the end of the log is damaged. */
+  readonly nextSequence: number;
+}
+
+/**
+ * Every entry is checked as it is read, and is on stable storage before it is shown: a running collector may take back
+ * a batch that it failed to flush. All of it may be done beside a running collector.
+ */
+export interface EventLog {
+  /** Of the ledger, in hexadecimal; empty while nothing is stored. */
+  readonly ledgerId: string;
+  /** About how much there is to pass, in the unit of `Place.size`: for progress bars. A running collector adds to it. */
+  readonly extent: number;
+  /**
+   * Everything that has a sequence, from the cursor on and in its order, in batches that are valid until the next is
+   * asked for.
+   * @param options.through the last sequence that is wanted, and that the caller knows to be durable. Without it, all
+   * that was durable when the pass began.
+   * @returns the cursor behind the last one; where the log ends before `from`, behind its end.
+   * @throws StoreDamaged behind the last whole entry, at the first place that does not hold what was written.
+   */
+  pass(
+    from?: Cursor,
+    options?: { readonly through?: number },
+  ): AsyncGenerator<Iterable<PassedEntry>, Cursor, undefined>;
+  /** The same, for events that meet a filter, as they stand in the log; valid until the next event is asked for. */
+  scan(filter: EventFilter, from?: Cursor): AsyncGenerator<Iterable<StoredEvent>, Cursor, undefined>;
+  /** The same for all entries, the log's own among them. */
+  entries(from?: Cursor): AsyncGenerator<Iterable<StoredEntry>, Cursor, undefined>;
+  /** The cursor behind the last entry that can be read. */
+  end(): Promise<Cursor>;
+  /**
+   * Reads events again, in any order. Neighbours are read with one call. All are in memory together, until two more
+   * have been read.
+   * @throws StoreDamaged where they are not what was passed.
+   */
+  read(places: readonly Place[]): Promise<ReadEvents>;
+  /**
+   * The event of an organisation by its id, anywhere in the log. What the driver's index does not cover is passed the
+   * first time, and only what is newer the next time.
+   * @param id ID_BYTES.
+   * @param before what has this sequence or a higher one may be found or not: it spares looking for what is newer.
+   */
+  find(organisation: string, id: Uint8Array, before?: number): Promise<FoundEvent | undefined>;
+  /** Entries by their id, the log's own among them. */
+  withId(sought: SoughtId): Promise<FoundEntries>;
+  /** Nothing may be asked of it afterwards. */
+  close(): Promise<void>;
+}
+
+/** What an entry's leaf is made of. Valid until the next entry is asked for. */
+export type CommittedEntry = Pick<StoredEntry, 'sequence' | 'envelope' | 'commitment'>;
+
+/** What a store has committed, as the sequencer reads it. */
+export interface Committed {
+  /** How many entries are durable. None of them is ever taken back. */
+  readonly entries: number;
+  /**
+   * The entries from the cursor on up to the last that was durable when it began, in batches of a few milliseconds'
+   * work; a batch is read to its end before the next is asked for.
+   * @returns the cursor behind the last.
+   * @throws {@link StoreDamaged} at the first place that does not hold what was written.
+   */
+  pass(from: Cursor): AsyncGenerator<Iterable<CommittedEntry>, Cursor>;
+}
+
+/*
+ * Where the tree over the ledger is kept: the contract that every driver keeps.
+ *
+ * The hashes are derived: the entries of the log give all of them. The newest checkpoint, the head, is not: it is a
+ * signed statement that was given out, and the log must agree with it permanently.
+ */
+
+/** The tree as it can be read. `hashes` is all that a proof needs (integrity/merkle.ts, HashSource). */
+export interface TreeReader {
+  /**
+   * Hashes `first` to `first + count - 1` of a level, 32 bytes each: hash i of level L is the Merkle tree hash of the
+   * 256^L entries from i * 256^L on (RFC 6962 2.1). Fewer bytes when fewer are there. In memory of the caller's own.
+   */
+  hashes(level: number, first: number, count: number): Promise<Buffer>;
+  /** How many whole hashes of a level are there. */
+  hashCount(level: number): Promise<number>;
+  /** The newest checkpoint, a signed note (C2SP tlog-checkpoint); undefined before the first. */
+  head(): Promise<string | undefined>;
+  close(): Promise<void>;
+}
+
+export interface TreeStore extends TreeReader {
+  /** Puts hashes at a level from `first` on, over what is there. Not on stable storage before `flush`. */
+  put(level: number, first: number, hashes: Buffer): Promise<void>;
+  /** On return everything put before the call is on stable storage. After an error all of it has to be put again. */
+  flush(): Promise<void>;
+  /**
+   * On return the note is the head, on stable storage; until then the one before is. Of two sequencers that swap the
+   * same head, one succeeds.
+   * @param expected the head that the caller has seen last; undefined when there was none.
+   * @param keptSize the size of the note's tree, when the note stays after a newer one comes.
+   * @throws {@link HeadMoved} when the head is another one; then nothing was changed.
+   */
+  swapHead(expected: string | undefined, note: string, keptSize?: number): Promise<void>;
+}
+
+/** The newest checkpoint is not the one that this process has seen last. */
+export class HeadMoved extends Error {
+  override name = 'HeadMoved';
+}
+
+/* Where it is logged who read what: the contract that every driver keeps. */
+
+/** Where a reading goes on: how many whole lines are in front of it, and the driver's hint. */
+export interface LineCursor {
+  readonly lines: number;
+  readonly at: number;
+}
+
+export interface AccessLogStore {
+  /**
+   * On return the line is the last one, whole, on stable storage. Other processes append too. It does not give the
+   * thread away: the end of a reading is logged while the process exits, when nothing is awaited any more.
+   * @param line without a line feed.
+   */
+  append(line: string): void;
+  /**
+   * The text from a line on, each line with a line feed behind it, up to what is there when it is asked for. What
+   * stands behind the last line feed is torn, or is being written. In pieces, each valid until the next.
+   * @param from the first line when not given.
+   * @throws {@link AccessLogAltered} when no line begins there any more, {@link AccessLogUnfit}.
+   */
+  lines(from?: LineCursor): AsyncGenerator<Buffer, void>;
+  /** On return all that could be read before the call is on stable storage. */
+  flush(): Promise<void>;
+}
+
+/** Something else stands where the log should. */
+export class AccessLogUnfit extends Error {
+  override name = 'AccessLogUnfit';
+}
+
+/** The log is not the one that was read before. The message says how it shows, in words that follow nothing. */
+export class AccessLogAltered extends Error {
+  override name = 'AccessLogAltered';
+}
+
+/* A log on its way into a back-up: what a driver promises of it. */
+
+/** The log is another one than the copy was made of, or went on differently. The message says how it shows. */
+export class LogDiffers extends Error {
+  override name = 'LogDiffers';
+}
+
+/** What was copied by one call. */
+export interface Copied {
+  readonly segmentsCopied: number;
+  readonly segmentsThere: number;
+  readonly bytes: number;
+}
+
+/** A log as far as it can be read. */
+export interface LogCopy {
+  readonly ledgerId: string;
+  readonly events: number;
+  readonly entries: number;
+  readonly lastReceivedAt: number | undefined;
+  /** Name of the segment that the log grows in. */
+  readonly growing: string;
+  /**
+   * On return `directory` holds this log, on stable storage. Until then it holds at least what it held.
+   * @param grewIn the `growing` of the last copy that was finished there; segments before it are not read again.
+   * @throws LogDiffers before anything is written; StoreDamaged.
+   */
+  copyTo(directory: string, grewIn: string | undefined, onProgress: Progress): Copied;
+}
+
+/** Told how many bytes are done, and of how many. */
+export type Progress = (bytes: number, of: number) => void;
+
+/*
+ * The contract of a key store: what every driver promises of API keys, and all that `access/` knows of one.
+ *
+ * A key row is never deleted, and of its fields only `expiresAt`, `revokedAt` and `replacedBy` ever change: what
+ * a key was allowed to do stays on record for as long as there are events that it sent.
+ */
+
+/** How fast a key may send: a token bucket that fills at `perSecond` and holds `burst`. */
+export interface RateLimit {
+  /** Events per second; above 0, fractions allowed. */
+  readonly perSecond: number;
+  /** Whole events, at least 1. */
+  readonly burst: number;
+}
+
+/** Which kinds of events a key may send. `all` includes kinds that a later protocol may add. */
+export type Permissions = 'all' | readonly EventKind[];
+
+/** An API key as it is stored: everything but the key itself. Instants are milliseconds since 1970 UTC. */
+export interface ApiKey {
+  /** The public part of the key; unique in the store. */
+  readonly keyId: string;
+  /** SHA-256 of the whole key text, 32 bytes. */
+  readonly hash: Uint8Array;
+  readonly organisation: string;
+  readonly permissions: Permissions;
+  /** The profile that the key's events are checked against; undefined means the collector's own. */
+  readonly profile: Profile | undefined;
+  readonly rateLimit: RateLimit | undefined;
+  /** The name in the client certificate without which the key is refused: `dns:` or `uri:` and the name. */
+  readonly clientCertificate: string | undefined;
+  readonly note: string;
+  readonly createdAt: number;
+  /** The first instant at which the key is no longer accepted. */
+  readonly expiresAt: number | undefined;
+  /** When the key was revoked. It is refused from then on, whatever the clock says later. */
+  readonly revokedAt: number | undefined;
+  /** The id of the key that this one took over from. */
+  readonly rotatedFrom: string | undefined;
+  /** The id of the key that took over from this one. */
+  readonly replacedBy: string | undefined;
+}
+
+/** Why a key could not be rotated; nothing was changed then. */
+export type RotationRefusal = 'unknown' | 'revoked' | 'expired' | 'replaced';
+
+/**
+ * Where API keys are kept. Any number of processes may have one store open at once; each call is one transaction.
+ * Every promise is rejected with {@link KeyStoreError} when the store cannot be read or written. After a write was
+ * rejected the change may or may not have happened: `list` tells.
+ */
+export interface KeyStore {
+  /** Every key, in the order of creation. */
+  list(): Promise<ApiKey[]>;
+  /**
+   * A token that differs from the last one whenever the keys may have changed since, whoever changed them. Cheap
+   * enough to ask several times a second. Ask before `list`, not after: a change between the two is then seen as
+   * a change next time instead of never.
+   */
+  version(): Promise<string>;
+  /** On return the key is durable. */
+  insert(key: ApiKey): Promise<void>;
+  /** Like `insert`, but only into a store without any key. @returns whether it was stored. */
+  insertFirst(key: ApiKey): Promise<boolean>;
+  /**
+   * Stores `successor`, notes it in the key that `successor.rotatedFrom` names, and lets that key expire at
+   * `oldExpiresAt`, or at its own expiry when that is sooner: durably, and all of it or nothing.
+   * @param now decides whether the old key has expired already.
+   * @returns undefined when done.
+   */
+  rotate(successor: ApiKey, oldExpiresAt: number, now: number): Promise<RotationRefusal | undefined>;
+  /** On return the key is durably revoked. Revoking it again keeps the first instant. @returns false: no such key. */
+  revoke(keyId: string, now: number): Promise<boolean>;
+  /** The store must not be used afterwards. Closing twice does nothing. */
+  close(): Promise<void>;
+}
+
+/** The key store cannot be read or written. The message says what and where; `cause` says why. */
+export class KeyStoreError extends Error {
+  override name: string = 'KeyStoreError';
+}
+
+/** The key store does not hold what was written to it. */
+export class KeyStoreDamaged extends KeyStoreError {
+  override name = 'KeyStoreDamaged';
+}

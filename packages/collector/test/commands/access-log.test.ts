@@ -1,0 +1,278 @@
+import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import fc from 'fast-check';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beginReading, lineIn } from '../../src/commands/access-log.js';
+import { run, temporaryDirectory } from '../running/collector-process.js';
+import { sampleEvent } from '../running/sample-events.js';
+import { candidate } from '../store/candidate.js';
+import { fillSigned, loggedEvent } from './signed-directory.js';
+
+let dataDir: string;
+let file: string;
+beforeEach(() => {
+  dataDir = temporaryDirectory();
+  file = path.join(dataDir, 'access.log');
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+});
+
+function lines(): string[] {
+  const all = fs.readFileSync(file, 'utf8').split('\n');
+  expect(all.pop()).toBe('');
+  return all;
+}
+
+/** What depends on who runs the tests. */
+function asker({ login_uid, sudo_user }: Record<string, unknown> = {}): object {
+  return { ...(login_uid !== undefined && { login_uid }), ...(sudo_user !== undefined && { sudo_user }) };
+}
+
+function kindOf(line: string): unknown {
+  const found = lineIn(Buffer.from(line));
+  return typeof found === 'string' ? found : found.state;
+}
+
+describe('the access log', () => {
+  test('[R-716] has a line for the beginning of a reading and one for its end, and knows them again', () => {
+    const end = beginReading(dataDir, { command: 'events', filter: { kind: 'outcome' } });
+    expect(lines().map(kindOf)).toEqual(['begun']);
+    const imported = { file: 'a', lines: 3, stored: 2, repeats: 0, refused: 1, bytes: 9, sha256: null };
+    end({ events: 2, complete: true, files: [imported] });
+    expect(lines().map(kindOf)).toEqual(['begun', 'ended']);
+    expect(JSON.parse(lines()[1] ?? '')).toMatchObject({ events: 2, complete: true, files: [imported] });
+  });
+
+  test('[R-1050] says that a reading was by patient or by user, and not whose', () => {
+    const filter = { target: 'patient-4711', user: 'dr-adler', model: 'sepsis-risk', since: undefined };
+    beginReading(dataDir, { command: 'runs', filter })({ events: 3, complete: true });
+    expect(JSON.parse(lines()[0] ?? '')).toMatchObject({
+      filter: { target: true, user: true, model: 'sepsis-risk' },
+    });
+    expect(fs.readFileSync(file, 'latin1')).not.toMatch(/4711|adler/);
+    beginReading(dataDir, { command: 'runs', filter: { target: '' } });
+    expect(lines().at(-1)).toContain('"filter":{"target":true}');
+    beginReading(dataDir, { command: 'runs', filter: { user: undefined } });
+    expect(lines().at(-1)).toContain('"filter":{}');
+  });
+
+  test('[R-718] begins a line of its own behind one that was cut short at any byte, which is then known for torn', () => {
+    beginReading(dataDir, { command: 'events', filter: {} });
+    const whole = fs.readFileSync(file);
+    for (let length = 1; length < whole.length - 1; length++) {
+      fs.writeFileSync(file, whole.subarray(0, length));
+      beginReading(dataDir, { command: 'events', filter: {} });
+      expect(lines().map(kindOf)).toEqual(['torn', 'begun']);
+    }
+    // With its line feed alone missing it is whole.
+    fs.writeFileSync(file, whole.subarray(0, -1));
+    beginReading(dataDir, { command: 'events', filter: {} });
+    expect(lines().map(kindOf)).toEqual(['begun', 'begun']);
+    // What a power loss may leave.
+    fs.writeFileSync(file, Buffer.concat([whole.subarray(0, 40), Buffer.alloc(60)]));
+    beginReading(dataDir, { command: 'events', filter: {} });
+    expect(lines().map(kindOf)).toEqual(['torn', 'begun']);
+  });
+
+  test('[R-718] tells what no command has written, whatever it is', () => {
+    const noted = JSON.stringify({
+      ...{
+        at: '2026-03-04T05:06:07.089Z',
+        reading: 'r',
+        state: 'ended',
+        uid: 1,
+        user: null,
+        command: 'events',
+      },
+      ...{ events: 1, complete: true },
+    });
+    expect(kindOf(noted)).toBe('ended');
+    for (const [from, to] of [
+      ['"uid":1', '"uid":"1"'],
+      ['"user":null', '"user":1'],
+      ['"ended"', '"begun"'],
+      ['"ended"', '"over"'],
+      ['"events":1', '"events":-0.5'],
+      ['true', '"yes"'],
+      ['2026-03-04', '2026-02-30'],
+      ['.089Z', '.089+01:00'],
+      ['"reading":"r",', ''],
+      ['{', '[{'],
+    ] as const) {
+      const changed = noted.replace(from, to);
+      expect([changed, kindOf(changed)]).toEqual([changed, 'foreign']);
+    }
+    expect(lineIn(undefined)).toBe('foreign');
+    for (const text of ['{}', 'null', '[]', '"at"', 'anything', '{"at" : 1'])
+      expect(kindOf(text)).toBe('foreign');
+    fc.assert(fc.property(fc.string(), (text) => void lineIn(Buffer.from(text))));
+    fc.assert(fc.property(fc.json(), (text) => ['foreign', 'torn'].includes(String(kindOf(text)))));
+  });
+
+  test('[R-718] is not a pipe, or anything else than a file', () => {
+    execFileSync('mkfifo', [file]);
+    expect(() => beginReading(dataDir, { command: 'events', filter: {} })).toThrow('(ENOTREG)');
+  });
+
+  test('[R-718] is never written through a link, to a file that is there or to one that is not', () => {
+    const elsewhere = path.join(dataDir, 'elsewhere');
+    fs.symlinkSync(elsewhere, file);
+    const message = `${file} cannot be written (ELOOP), and nothing is read without a note of it there`;
+    expect(() => beginReading(dataDir, { command: 'events', filter: {} })).toThrow(message);
+    expect(fs.existsSync(elsewhere)).toBe(false);
+    fs.writeFileSync(elsewhere, 'of another');
+    expect(() => beginReading(dataDir, { command: 'events', filter: {} })).toThrow(message);
+    expect(fs.readFileSync(elsewhere, 'utf8')).toBe('of another');
+  });
+
+  test('[R-716] has what each command was asked for, who asked, and nothing of an event', async () => {
+    const [eventId, runId] = [randomUUID(), randomUUID()];
+    const body = sampleEvent('inference-start', { event_id: eventId, run_id: runId });
+    await fillSigned(dataDir, [
+      [candidate({ kind: 'inference-start', eventId, runId, body }), loggedEvent('another')],
+    ]);
+    const tiles = path.join(dataDir, 'tiles');
+    const asked: readonly [readonly string[], object, number][] = [
+      [['events', '--run', runId, '--since', '2026-01-01'], { run: runId, since: '2026-01-01' }, 1],
+      [['events', '--event', eventId], { event: eventId }, 1],
+      [['records', '--run', runId, '--format', 'json'], { run: runId, format: 'json' }, 1],
+      [['proof', eventId], { event: eventId }, 1],
+      [['tiles', 'export', tiles], { directory: tiles }, 2],
+    ];
+    for (const [args, filter, events] of asked) {
+      fs.rmSync(file, { force: true });
+      const { code } = await run([...args, '--data-dir', dataDir]);
+      expect([args, code]).toEqual([args, 0]);
+      const [begun, ended] = lines().map((line) => JSON.parse(line) as Record<string, unknown>);
+      const command = args[0] === 'tiles' ? 'tiles export' : args[0];
+      const who = { uid: os.userInfo().uid, user: os.userInfo().username, command };
+      expect(begun).toEqual({
+        ...{ at: expect.any(String) as string, reading: expect.any(String) as string, state: 'begun' },
+        ...{ ...who, ...asker(begun), filter: expect.objectContaining(filter) as object },
+      });
+      expect(ended).toEqual({
+        ...{ at: expect.any(String) as string, reading: begun?.['reading'], state: 'ended' },
+        ...{ ...who, ...asker(begun), events, complete: true },
+      });
+      expect(lines().map(kindOf)).toEqual(['begun', 'ended']);
+      expect(lines().join()).not.toMatch(/Chest pain|patient-4711/);
+    }
+  });
+
+  test.skipIf(process.getuid?.() !== 0)(
+    '[R-718] that root begins belongs to the owner of the directory, whose collector has to read it',
+    () => {
+      fs.chownSync(dataDir, 65_534, 65_534);
+      beginReading(dataDir, { command: 'events', filter: {} });
+      expect(fs.statSync(file).uid).toBe(65_534);
+    },
+  );
+
+  test.skipIf(process.getuid?.() !== 0)(
+    '[R-718] is written by root into no file of others that has a name here, and one that was there stays with its owner',
+    () => {
+      fs.chownSync(dataDir, 65_534, 65_534);
+      const elsewhere = path.join(dataDir, 'elsewhere');
+      fs.writeFileSync(elsewhere, 'of root');
+      fs.linkSync(elsewhere, file);
+      expect(() => beginReading(dataDir, { command: 'events', filter: {} })).toThrow('(EMLINK)');
+      expect(fs.readFileSync(elsewhere, 'utf8')).toBe('of root');
+      // A copy of the directory that is made of links is its owner's own.
+      fs.chownSync(elsewhere, 65_534, 65_534);
+      beginReading(dataDir, { command: 'events', filter: {} });
+      expect(lines()).toHaveLength(2);
+      fs.rmSync(file);
+      fs.writeFileSync(file, '');
+      beginReading(dataDir, { command: 'events', filter: {} });
+      expect(fs.statSync(file).uid).toBe(0);
+    },
+  );
+
+  test('[R-716] says who logged in and who called sudo, where the system knows', async () => {
+    await fillSigned(dataDir, [[loggedEvent('one')]]);
+    const read = async (loginuid: string | undefined, sudo: string) => {
+      fs.rmSync(file, { force: true });
+      const preload = `
+        import fs from 'node:fs';
+        import { syncBuiltinESMExports } from 'node:module';
+        const { readFileSync } = fs;
+        const loginuid = ${JSON.stringify(loginuid ?? null)};
+        fs.readFileSync = (name, ...more) => {
+          if (name !== '/proc/self/loginuid') return readFileSync(name, ...more);
+          if (loginuid === null) throw new Error('no such file');
+          return loginuid;
+        };
+        syncBuiltinESMExports();
+      `;
+      const env = {
+        NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(preload)}`,
+        SUDO_USER: sudo,
+      };
+      expect((await run(['events', '--data-dir', dataDir], { env })).code).toBe(0);
+      expect(lines().map(kindOf)).toEqual(['begun', 'ended']);
+      return lines().map((line) => {
+        const { login_uid: login, sudo_user: sudoer } = JSON.parse(line) as Record<string, unknown>;
+        return [login, sudoer];
+      });
+    };
+    const twice = (...who: unknown[]) => [who, who];
+    expect(await read('1001\n', 'auditor')).toEqual(twice(1001, 'auditor'));
+    expect(await read('4294967295', '')).toEqual(twice(undefined, undefined));
+    expect(await read(undefined, 'x'.repeat(9999))).toEqual(twice(undefined, 'x'.repeat(256)));
+  });
+
+  test('[R-716] has a user without a name by the number', async () => {
+    await fillSigned(dataDir, [[loggedEvent('one')]]);
+    const preload = `
+      import os from 'node:os';
+      import { syncBuiltinESMExports } from 'node:module';
+      os.userInfo = () => { throw new Error('no such user'); };
+      syncBuiltinESMExports();
+    `;
+    const nameless = `--import data:text/javascript,${encodeURIComponent(preload)}`;
+    const { code } = await run(['events', '--data-dir', dataDir], { env: { NODE_OPTIONS: nameless } });
+    expect(code).toBe(0);
+    expect(JSON.parse(lines()[0] ?? '')).toMatchObject({ uid: process.getuid?.(), user: null });
+    expect(lines().map(kindOf)).toEqual(['begun', 'ended']);
+  });
+
+  test('[R-716] of several readers at once has the lines of each, whole, also behind a torn one', async () => {
+    await fillSigned(dataDir, [[loggedEvent('one')]]);
+    fs.writeFileSync(file, '{"at":"2026-');
+    const readers = Array.from({ length: 8 }, (_, i) =>
+      run(['events', '--data-dir', dataDir, '--organisation', `o${i}`]),
+    );
+    for (const { code } of await Promise.all(readers)) expect(code).toBe(0);
+    // Two that see the torn line at the same time leave an empty one.
+    const [torn, ...rest] = lines().filter((line) => line !== '');
+    expect(kindOf(torn ?? '')).toBe('torn');
+    const noted = rest.map((line) => JSON.parse(line) as { reading: string; state: string; filter?: object });
+    expect(noted).toHaveLength(16);
+    const begun = noted.filter(({ state }) => state === 'begun');
+    expect(begun.map(({ filter }) => JSON.stringify(filter)).sort()).toEqual(
+      readers.map((_, i) => `{"organisation":"o${i}"}`),
+    );
+    const ended = noted.filter(({ state }) => state === 'ended').map(({ reading }) => reading);
+    expect(ended.sort()).toEqual(begun.map(({ reading }) => reading).sort());
+  });
+
+  test('[R-716] on a disk that takes half of a line nothing is given out, and the next reading is noted whole', async () => {
+    await fillSigned(dataDir, [[loggedEvent('one')]]);
+    const preload = `
+      import fs from 'node:fs';
+      import { syncBuiltinESMExports } from 'node:module';
+      const { writeSync } = fs;
+      fs.writeSync = (fd, bytes, ...at) => writeSync(fd, bytes, ...(at.length === 0 ? [0, bytes.length >> 1] : at));
+      syncBuiltinESMExports();
+    `;
+    const half = `--import data:text/javascript,${encodeURIComponent(preload)}`;
+    expect(await run(['events', '--data-dir', dataDir], { env: { NODE_OPTIONS: half } })).toEqual({
+      ...{ code: 1, stdout: '' },
+      stderr: `collector: ${file} cannot be written (ENOSPC), and nothing is read without a note of it there\n`,
+    });
+    expect((await run(['events', '--data-dir', dataDir])).code).toBe(0);
+    expect(lines().map(kindOf)).toEqual(['torn', 'begun', 'ended']);
+  });
+});

@@ -1,0 +1,507 @@
+import { spawn } from 'node:child_process';
+import { generateKeyPairSync, hash, sign } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { parseNote, parseRotation } from '@clinical-events/protocol/verify';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { proveEvent } from '../../src/commands/proof.js';
+import { SigningKeys } from '../../src/transparency/signing-keys.js';
+import { run, temporaryDirectory } from '../running/collector-process.js';
+import { candidate, idOf, type Made } from '../store/candidate.js';
+import { fillSigned, firstKey, loggedEvent, ORIGIN } from './signed-directory.js';
+
+const MAIN = path.resolve(import.meta.dirname, '../../dist/main.js');
+const RUN = '0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10';
+const RECEIVED = Date.parse('2026-01-10T03:00:00.017Z');
+
+/** Made once: nothing below changes what it reads. */
+let directory: string;
+let key: string;
+let proof: string;
+const EVENTS = Array.from({ length: 7 }, (_, i) =>
+  loggedEvent(`Gr\u00fc\u00dfe ${i}`, {
+    ...{ kind: 'human-output', organisation: 'ward', receivedAt: RECEIVED },
+    ...(i === 4 && { runId: RUN }),
+  }),
+);
+const EVENT = EVENTS[4] as Made;
+
+/** A file of this content. */
+function file(content: string | Uint8Array, name = 'file'): string {
+  const made = path.join(fs.mkdtempSync(path.join(directory, 'given-')), name);
+  fs.writeFileSync(made, content);
+  return made;
+}
+
+beforeAll(async () => {
+  directory = temporaryDirectory();
+  const dataDir = path.join(directory, 'data');
+  await fillSigned(dataDir, [EVENTS]);
+  ({ proof } = await proveEvent(dataDir, idOf(EVENT)));
+  key = firstKey(dataDir);
+  return () => fs.rmSync(directory, { recursive: true });
+});
+
+interface Given {
+  readonly proof?: string;
+  readonly body?: string | Uint8Array;
+  readonly key?: string;
+}
+
+function check(given: Given = {}, ...args: readonly string[]) {
+  const body = file(given.body ?? EVENT.body);
+  return run([
+    'check-proof',
+    file(given.proof ?? proof),
+    '--event',
+    body,
+    '--key',
+    given.key ?? key,
+    ...args,
+  ]);
+}
+
+/** Runs the command in an empty directory and hands it something on standard input. */
+async function checkWith(
+  input: string | Uint8Array,
+  ...args: readonly string[]
+): Promise<[number | null, string]> {
+  const child = spawn(process.execPath, [MAIN, 'check-proof', ...args], { cwd: directory });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (piece: Buffer) => (output += piece.toString()));
+  child.stdin.end(input);
+  return new Promise((resolve) => child.on('close', (code) => resolve([code, output])));
+}
+
+/** Changes one character into another of the same alphabet. */
+function changed(text: string, at: number): string {
+  return text.slice(0, at) + (text[at] === 'A' ? 'B' : 'A') + text.slice(at + 1);
+}
+
+function nthLine(text: string, n: number): number {
+  return text.split('\n').slice(0, n).join('\n').length + 1;
+}
+
+describe('[R-908] a proof that holds', () => {
+  test('is told in words that say what is proved and what is not', async () => {
+    expect(await check()).toEqual({
+      ...{ code: 0, stderr: '' },
+      stdout: `VALID
+
+Proved:
+  The ${EVENT.body.length} bytes given, exactly as they are (SHA-256 ${hash('sha256', EVENT.body)}),
+  are event 5 of the log ${ORIGIN}:
+    event id      ${idOf(EVENT)}
+    run           ${RUN}
+    kind          human-output, under the profile minimum
+    received at   2026-01-10T03:00:00.017Z, according to the collector's clock
+    from          API key abcdefghij23 of organisation ward
+  The log had 7 events when it signed the tree that this one is in, with the key
+    ${key}
+
+Not proved:
+  That what the event says is true, who used the API key, and that the collector's clock was right.
+  That the log shows this same tree to everybody: compare checkpoints that are held elsewhere.
+`,
+    });
+  });
+
+  test('comes as JSON for scripts', async () => {
+    const { code, stdout, stderr } = await check({}, '--json');
+    expect([code, stderr]).toEqual([0, '']);
+    expect(JSON.parse(stdout)).toEqual({
+      ...{ valid: true, event_id: idOf(EVENT), run_id: RUN, kind: 'human-output', profile: 'minimum' },
+      ...{ organisation: 'ward', key_id: 'abcdefghij23', received_at: '2026-01-10T03:00:00.017Z' },
+      ...{ sha256: hash('sha256', EVENT.body), sequence: 5, index: 4, tree_size: 7, origin: ORIGIN },
+      ...{ root: proof.split('\n').at(-4), signed_by: key, cosigned_by: [] },
+    });
+  });
+
+  test('is told wherever the command runs, and whatever the settings are', async () => {
+    const args = ['check-proof', file(proof), '--event', file(EVENT.body), '--key', key];
+    const env = { COLLECTOR_PORT: 'nonsense', COLLECTOR_DATA_DIR: '/nowhere', COLLECTOR_NO_SUCH: '1' };
+    expect((await run(args, { env })).code).toBe(0);
+    expect((await checkWith('', ...args.slice(1)))[0]).toBe(0);
+  });
+
+  test('may come, or its body may, on standard input', async () => {
+    const [ofProof, ofBody, ofKey] = [file(proof), file(EVENT.body), file(`${key}\n`)];
+    expect((await checkWith(EVENT.body, ofProof, '--event', '-', '--key', key))[0]).toBe(0);
+    expect((await checkWith(proof, '-', '--event', ofBody, '--key', key))[0]).toBe(0);
+    expect((await checkWith(proof, '--event', ofBody, '-', '--key', `@${ofKey}`))[0]).toBe(0);
+    expect(await checkWith(proof, '-', '--event', '-', '--key', key)).toEqual([
+      2,
+      'collector: the proof and the body cannot both be standard input\n',
+    ]);
+  });
+
+  test('is checked by a key that stands in a file, and by any of several', async () => {
+    const ofKey = file(`${key}\n`, 'log.vkey');
+    expect((await check({ key: ofKey })).code).toBe(0);
+    expect((await check({ key: `@${ofKey}` })).code).toBe(0);
+    const other = await otherKey();
+    expect((await check({ key: other }, '--key', key)).code).toBe(0);
+    expect((await check({ key: file(`${other}\n\n${key}\n`) })).code).toBe(0);
+  });
+
+  test('says which signatures under its checkpoint were not checked', async () => {
+    const more = `${proof}\u2014 witness.example/w1 ${Buffer.from('0000cafe'.padEnd(144, '7'), 'hex').toString('base64')}\n`;
+    const { code, stdout } = await check({ proof: more });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /\n {2}Nor were further signatures under the checkpoint checked: witness\.example\/w1 \(0000cafe\)\.\n$/,
+    );
+  });
+
+  test('cannot write over the terminal with what the log has signed', async () => {
+    const dataDir = path.join(directory, 'hostile');
+    const eventId = '6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10';
+    const hostile = candidate({
+      ...{ eventId, organisation: 'a\u001b[2Jb\n', keyId: '\u0007', receivedAt: 2 ** 53 - 1 },
+      body: { event_id: eventId },
+    });
+    await fillSigned(dataDir, [[hostile]], { origin: 'log.example/\u202eabc' });
+    const made = await proveEvent(dataDir, eventId);
+    const { code, stdout } = await check({ proof: made.proof, body: hostile.body, key: firstKey(dataDir) });
+    expect(code).toBe(0);
+    expect(stdout).toContain('API key \\u0007 of organisation a\\u001b[2Jb\\n\n');
+    expect(stdout).toContain('are event 1 of the log log.example/\\u202eabc:');
+    expect(stdout).toContain('received at   9007199254740991 ms after 1970');
+    const json = await check({ proof: made.proof, body: hostile.body, key: firstKey(dataDir) }, '--json');
+    expect(json.stdout).toContain('"log.example/\\u202eabc"');
+  });
+});
+
+/** As a verifier key names it. */
+function idOfKey(vkey: string): string {
+  return vkey.split('+')[1] ?? '';
+}
+
+/** The key of a log that has nothing to do with this one. */
+async function otherKey(): Promise<string> {
+  const dataDir = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true }));
+  await fillSigned(dataDir, []);
+  return firstKey(dataDir);
+}
+
+describe('[R-908] a proof that does not hold', () => {
+  const leadsElsewhere =
+    'The body and the proof do not lead to the root that the log has signed: the body is not the one that ' +
+    'was logged, byte for byte, or the envelope, salt, index or path in the proof was changed.';
+  const [other] = EVENTS as [Made];
+
+  test.each<[string, () => Given, string]>([
+    [
+      'a byte of the body is another',
+      () => ({ body: EVENT.body.toString().replace('Gr\u00fc', 'Gr\u00dc') }),
+      leadsElsewhere,
+    ],
+    ['the body has a byte more', () => ({ body: `${EVENT.body.toString()} ` }), leadsElsewhere],
+    [
+      'the body ends with a line break that was not sent',
+      () => ({ body: `${EVENT.body.toString()}\n` }),
+      `${leadsElsewhere} It does hold for the body without the line break at its end, which was not sent.`,
+    ],
+    [
+      'the body says the same in other bytes',
+      () => ({ body: JSON.stringify(JSON.parse(EVENT.body.toString()), undefined, 1) }),
+      leadsElsewhere,
+    ],
+    [
+      'the body is that of another event',
+      () => ({ body: other.body }),
+      `The proof is of the event ${idOf(EVENT)}, and the body is of the event ${idOf(other)}.`,
+    ],
+    [
+      'the body is no JSON',
+      () => ({ body: 'abc' }),
+      `The body is not the event ${idOf(EVENT)} that was logged: it is not JSON with an event_id.`,
+    ],
+    // The envelope begins with its version, and the salt ends the line.
+    [
+      'the time of arrival in it is another',
+      () => ({ proof: changed(proof, nthLine(proof, 1) + 'extra '.length + 15) }),
+      leadsElsewhere,
+    ],
+    ['its salt is another', () => ({ proof: changed(proof, nthLine(proof, 2) - 8) }), leadsElsewhere],
+    [
+      'its envelope is of no known version',
+      () => ({ proof: changed(proof, nthLine(proof, 1) + 'extra '.length) }),
+      'The file is not a proof of this log: the envelope is of an unknown version.',
+    ],
+    ['its index is another', () => ({ proof: proof.replace('\nindex 4\n', '\nindex 5\n') }), leadsElsewhere],
+    [
+      'its index is beyond the tree',
+      () => ({ proof: proof.replace('\nindex 4\n', '\nindex 7\n') }),
+      'A tree of 7 leaves cannot have a leaf at index 7 with a path of 3 hashes.',
+    ],
+    ['a hash of its path is another', () => ({ proof: changed(proof, nthLine(proof, 4)) }), leadsElsewhere],
+    [
+      'its path lacks a hash',
+      () => ({ proof: [...proof.split('\n').slice(0, 3), ...proof.split('\n').slice(4)].join('\n') }),
+      'A tree of 7 leaves cannot have a leaf at index 4 with a path of 2 hashes.',
+    ],
+    [
+      'the root in its checkpoint is another',
+      () => ({ proof: changed(proof, nthLine(proof, 9)) }),
+      'The checkpoint is forged or damaged: a signature in the note is not by the key',
+    ],
+    [
+      'the size in its checkpoint is another',
+      () => ({ proof: proof.replace('\n7\n', '\n8\n') }),
+      'The checkpoint is forged or damaged: a signature in the note is not by the key',
+    ],
+    [
+      'the signature is another',
+      () => ({ proof: changed(proof, proof.length - 20) }),
+      'The checkpoint is forged or damaged: a signature in the note is not by the key',
+    ],
+    [
+      'it is cut short in the path',
+      () => ({ proof: proof.slice(0, nthLine(proof, 4)) }),
+      'The file is not a proof of this log: the proof has no empty line before the checkpoint.',
+    ],
+    [
+      'it is cut short in the checkpoint',
+      () => ({ proof: proof.slice(0, -60) }),
+      'The file is not a proof of this log: the note does not end with a newline.',
+    ],
+    [
+      'it lacks its last byte',
+      () => ({ proof: proof.slice(0, -1) }),
+      'The file is not a proof of this log: the note does not end with a newline.',
+    ],
+    [
+      'it is empty',
+      () => ({ proof: '' }),
+      'The file is not a proof of this log: the proof has no empty line before the checkpoint.',
+    ],
+    [
+      'it is the JSON around the proof',
+      () => ({ proof: JSON.stringify({ proof }) }),
+      'The file is not a proof of this log: the proof has no empty line before the checkpoint. It seems to be the output of "collector proof --json": get the proof in it with jq -j .proof.',
+    ],
+  ])('because %s', async (_, given, message) => {
+    const { code, stdout, stderr } = await check(given());
+    expect([code, stderr]).toEqual([3, '']);
+    expect(stdout).toMatch(/^NOT VALID\n\n[^\n]*\n$/);
+    expect(stdout).toContain(message);
+  });
+
+  test('because the key is that of another log', async () => {
+    const stranger = await otherKey();
+    const { code, stdout } = await check({ key: stranger });
+    expect([code, stdout]).toEqual([
+      3,
+      `NOT VALID\n\nThe checkpoint is signed by none of the trusted keys. It is signed by key ${idOfKey(key)}; you gave ${idOfKey(stranger)}. ` +
+        'If the log has changed its key since yours, give its rotation notes by --rotations.\n',
+    ]);
+  });
+
+  test('is told as JSON for scripts, with a reason that never changes', async () => {
+    const { code, stdout, stderr } = await check({ body: other.body }, '--json');
+    expect([code, stderr]).toEqual([3, '']);
+    expect(JSON.parse(stdout)).toEqual({
+      ...{ valid: false, reason: 'other-event' },
+      message: `The proof is of the event ${idOf(EVENT)}, and the body is of the event ${idOf(other)}.`,
+    });
+  });
+
+  test('never holds for any single byte of it changed', async () => {
+    const { checkProof } = await import('@clinical-events/protocol/verify');
+    const bytes = Buffer.from(proof);
+    for (let at = 0; at < bytes.length; at++) {
+      const forged = Buffer.from(bytes);
+      forged[at] = (forged[at] ?? 0) ^ 1;
+      const verdict = await checkProof({ proof: forged.toString(), body: EVENT.body, keys: [key] });
+      expect([at, verdict.valid]).toEqual([at, false]);
+    }
+  });
+});
+
+describe('[R-908] a log that has changed its key', () => {
+  test('is followed by its rotation notes, in a directory or in files, from the key that one has', async () => {
+    const dataDir = path.join(directory, 'rotated');
+    const [event, more] = [loggedEvent('one'), loggedEvent('two')];
+    await fillSigned(dataDir, [[event]]);
+    const { proof: early } = await proveEvent(dataDir, idOf(event));
+    const signingKeys = path.join(dataDir, 'signing-keys');
+    for (let i = 0; i < 2; i++) {
+      SigningKeys.rotate({ dataDir, directory: signingKeys, overlapMs: 0 });
+      await fillSigned(dataDir, [[i === 0 ? more : loggedEvent('three')]]);
+    }
+    const { proof: later, verifierKey } = await proveEvent(dataDir, idOf(event));
+    const given = { proof: later, body: event.body, key: firstKey(dataDir) };
+    expect((await check(given)).code).toBe(3);
+    const notes = path.join(dataDir, 'checkpoints', 'rotations');
+    const files = fs.readdirSync(notes).map((name) => path.join(notes, name));
+    const [first = '', second = ''] = files;
+    expect(files).toHaveLength(2);
+    const { code, stdout } = await check(given, '--rotations', notes);
+    expect([code, stdout.includes(`with the key\n    ${verifierKey}\n`)]).toEqual([0, true]);
+    expect((await check(given, '--rotations', first, '--rotations', second)).code).toBe(0);
+    const both = file(files.map((each) => `${fs.readFileSync(each, 'utf8')}\n`).join(''));
+    expect((await check(given, '--rotations', both)).code).toBe(0);
+    expect((await check(given, '--rotations', second)).code).toBe(3);
+    // The other way round: a later key, and a proof from before it.
+    const [newest = '', newer = ''] = files
+      .map((each) => parseRotation(parseNote(fs.readFileSync(each, 'utf8')).text).newKey)
+      .reverse();
+    expect(newest).toBe(verifierKey);
+    const old = { ...given, proof: early, key: newest };
+    const before = `It is signed by key ${idOfKey(given.key)}; you gave ${idOfKey(newest)}.`;
+    expect((await check(old, '--rotations', notes)).stdout).toBe(
+      `NOT VALID\n\nThe checkpoint is signed by none of the trusted keys. ${before} By the rotation notes ` +
+        `${idOfKey(given.key)} is a key from before the one that you gave: check with that one, as you got it by ` +
+        'another way than the proof.\n',
+    );
+    // With a note missing between them nothing is known.
+    expect((await check(old, '--rotations', first)).stdout).toMatch(
+      new RegExp(`you gave ${idOfKey(newest)}\\.\\n$`),
+    );
+    expect((await check({ ...old, key: newer }, '--rotations', first)).stdout).toContain(
+      'is a key from before',
+    );
+    const forged = file(changed(fs.readFileSync(first, 'utf8'), fs.readFileSync(first).length - 30));
+    const refused = await check(given, '--rotations', forged);
+    expect(refused.code).toBe(3);
+    expect(refused.stdout).toContain('A key rotation cannot be followed: rotation note 1: ');
+  });
+});
+
+describe('what check-proof is given', () => {
+  test('may be a line of "collector events" by mistake, which is told with the way out of it', async () => {
+    const dataDir = path.join(directory, 'data');
+    const { stdout } = await run(['events', '--data-dir', dataDir, '--event', idOf(EVENT)]);
+    const line = file(stdout);
+    expect(await run(['check-proof', file(proof), '--event', line, '--key', key])).toEqual({
+      ...{ code: 2, stdout: '' },
+      stderr:
+        `collector: --event: ${line} is a line of "collector events", and not the body in it; ` +
+        'get that with: jq -j .body\n',
+    });
+    const { body } = JSON.parse(stdout) as { body: string };
+    expect((await check({ body })).code).toBe(0);
+  });
+
+  test('is told when it is not there, with exit code 6', async () => {
+    const none = path.join(directory, 'none');
+    const message = { code: 6, stdout: '', stderr: `collector: there is no file ${none}\n` };
+    const [ofProof, ofBody] = [file(proof), file(EVENT.body)];
+    expect(await run(['check-proof', none, '--event', ofBody, '--key', key])).toEqual(message);
+    expect(await run(['check-proof', ofProof, '--event', none, '--key', key])).toEqual(message);
+    expect(await run(['check-proof', ofProof, '--event', ofBody, '--key', `@${none}`])).toEqual(message);
+    expect(await check({}, '--rotations', none)).toEqual(message);
+    const neither = {
+      ...message,
+      stderr: 'collector: there is no file no.vkey, and it is no verifier key\n',
+    };
+    expect(await check({ key: 'no.vkey' })).toEqual(neither);
+    expect(await check({}, '--witness', 'no.vkey')).toEqual(neither);
+    // What does not look like the name of a file may be a secret.
+    const unnamed = { ...message, stderr: 'collector: there is no such file, and it is no verifier key\n' };
+    expect(await check({ key: 'cek_abc' })).toEqual(unnamed);
+  });
+
+  test.each<[string, () => Promise<{ code: number | null; stdout: string; stderr: string }>, string]>([
+    [
+      'a key that is none',
+      () => check({ key: 'PRIVATE+KEY+cek_abc' }),
+      '--key: that is no verifier key; it is no file either, and ',
+    ],
+    [
+      'a file of a key that is none',
+      () => check({ key: file('cek_abc', 'some.vkey') }),
+      '/some.vkey: a verifier key is a name, a key id and a key, joined by plus signs',
+    ],
+    ['an empty file of a key', () => check({ key: file('\n', 'some.vkey') }), '/some.vkey is empty'],
+    [
+      'a key whose id is not its own',
+      () => check({ key: key.replace(/\+[0-9a-f]{8}\+/, '+00000000+') }),
+      '--key: A key that was given cannot be used: the key id of the verifier key is not that of its name and key.',
+    ],
+    [
+      'no key',
+      () => run(['check-proof', file(proof), '--event', file(EVENT.body)]),
+      "required option '--key <vkey>' not specified",
+    ],
+    [
+      'no body',
+      () => run(['check-proof', file(proof), '--key', key]),
+      "required option '--event <body>' not specified",
+    ],
+    [
+      'no proof',
+      () => run(['check-proof', '--event', file(EVENT.body), '--key', key]),
+      "missing required argument 'proof'",
+    ],
+    [
+      'a directory for a proof',
+      () => run(['check-proof', directory, '--event', file(EVENT.body), '--key', key]),
+      ' is a directory',
+    ],
+  ])('may be %s: then the command line is wrong, exit code 2', async (_, checked, message) => {
+    const { code, stdout, stderr } = await checked();
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(/^collector: [^\n]*\n$/);
+    expect(stderr).toContain(message);
+    expect(stderr).not.toContain('cek_abc');
+  });
+});
+
+describe('a witness', () => {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const raw = publicKey.export({ type: 'spki', format: 'der' }).subarray(-32);
+  const name = 'witness.example/w1';
+  const keyId = hash(
+    'sha256',
+    Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(4), raw]),
+    'buffer',
+  ).readUInt32BE();
+  const vkey = `${name}+${keyId.toString(16).padStart(8, '0')}+${Buffer.concat([Buffer.of(4), raw]).toString('base64')}`;
+  const time = Date.parse('2026-01-10T03:00:02Z') / 1000;
+
+  /** The proof, with what a witness signs by C2SP tlog-cosignature. */
+  function cosigned(text = proof.slice(proof.indexOf('\n\n') + 2, proof.lastIndexOf('\n\n') + 1)): string {
+    const at = Buffer.alloc(8);
+    at.writeBigUInt64BE(BigInt(time));
+    const signature = sign(null, Buffer.from(`cosignature/v1\ntime ${time}\n${text}`), privateKey);
+    const id = Buffer.alloc(4);
+    id.writeUInt32BE(keyId);
+    return `${proof}\u2014 ${name} ${Buffer.concat([id, at, signature]).toString('base64')}\n`;
+  }
+
+  test('[R-908] that has cosigned is told with its time', async () => {
+    const { code, stdout } = await check({ proof: cosigned() }, '--witness', vkey);
+    expect(code).toBe(0);
+    expect(stdout).toContain(
+      `  The witness ${name} knew this tree, and no other history of the log, at 2026-01-10T03:00:02.000Z\n`,
+    );
+    expect(stdout).not.toContain('further signatures');
+    const json = await check({ proof: cosigned() }, '--json', '--witness', file(`${vkey}\n`));
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      valid: true,
+      cosigned_by: [{ key: vkey, at: '2026-01-10T03:00:02.000Z' }],
+    });
+  });
+
+  test('[R-908] that has not cosigned, or something else, makes the proof not enough', async () => {
+    for (const [given, said] of [
+      [proof, 'has not cosigned the checkpoint'],
+      [cosigned(`${ORIGIN}\n8\nAAAA\n`), 'is not by the key'],
+    ] as const) {
+      const { code, stdout } = await check({ proof: given }, '--json', '--witness', vkey);
+      const verdict = JSON.parse(stdout) as { valid: boolean; reason: string; message: string };
+      expect([code, verdict.valid, verdict.reason]).toEqual([3, false, 'not-cosigned']);
+      expect(verdict.message).toContain(`The log's part of the proof holds, but ${name}: `);
+      expect(verdict.message).toContain(said);
+    }
+    const { code, stderr } = await check({ proof: cosigned() }, '--witness', key);
+    expect([code, stderr]).toEqual([
+      2,
+      'collector: --witness: that is the key of a log and not of a witness\n',
+    ]);
+  });
+});

@@ -1,0 +1,285 @@
+import { execFileSync } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { whyUnsigned } from '../../src/commands/verify/proof-findings.js';
+import { CheckpointTrouble, writeSinkStates } from '../../src/transparency/state-files.js';
+import { createKey, run, start, temporaryDirectory } from '../running/collector-process.js';
+import { lockDirectory } from '../../src/store/embedded/directory-lock.js';
+import { fillDirectory, flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
+import { fillSigned, loggedEvent, ORIGIN } from './signed-directory.js';
+
+let dataDir: string;
+
+beforeEach(async () => {
+  dataDir = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+  await createKey(dataDir);
+  await fillSigned(dataDir, [Array.from({ length: 300 }, (_, i) => loggedEvent(`note ${i}`))]);
+});
+
+/** What doctor says of the proof: `subject: severity: message`. */
+async function said(...options: string[]): Promise<{ code: number | null; lines: string[] }> {
+  const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir, ...options]);
+  expect(stderr).toBe('');
+  const { findings } = JSON.parse(stdout) as {
+    findings: { severity: string; subject: string; message: string }[];
+  };
+  const subjects = ['signing key', 'checkpoint', 'tree', 'sink'];
+  const lines = findings
+    // Of the key's disk: signing-key.test.ts.
+    .filter(({ subject, message }) => subjects.includes(subject) && !message.startsWith('is stored only'))
+    .map(({ severity, subject, message }) => `${subject}: ${severity}: ${message}`);
+  return { code, lines };
+}
+
+function otherKey(): string {
+  return String(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
+}
+
+function inData(...names: string[]): string {
+  return path.join(dataDir, ...names);
+}
+
+function signingKeyFile(): string {
+  return inData('signing-keys', fs.readdirSync(inData('signing-keys'))[0] ?? '');
+}
+
+describe('collector doctor on the proof', () => {
+  test('[R-903] [R-905] finds key, checkpoint and tree well, and misses a sink', async () => {
+    expect(await said()).toEqual({
+      code: 0,
+      lines: [
+        `signing key: ok: ${signingKeyFile()}, for its owner alone`,
+        `checkpoint: ok: over 300 entries, signed as ${ORIGIN}`,
+        'tree: ok: comes to the root that was signed; see collector verify',
+        'sink: warning: checkpoints stay on this host, which could rewrite its log unseen: give them away by --checkpoint-sink',
+      ],
+    });
+  });
+
+  test('[R-903] waits for nobody at a pipe among the checkpoints', async () => {
+    execFileSync('mkfifo', [inData('checkpoints', 'cosigned-0a1b2c3d')]);
+    const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir]);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toContain(
+      `${inData('checkpoints', 'cosigned-0a1b2c3d')} is no regular file, and was not opened`,
+    );
+  });
+
+  test('[R-905] warns of a key that others can read, or that is gone', async () => {
+    const file = signingKeyFile();
+    fs.chmodSync(file, 0o644);
+    expect((await said()).lines[0]).toBe(
+      `signing key: warning: ${file} can be read by other users; whoever has it can sign in the name of this log: chmod 600`,
+    );
+    fs.rmSync(file);
+    const { code, lines } = await said();
+    expect(lines[0]).toBe(
+      `signing key: warning: ${file} is not there, and without it or its --signing-command no collector starts; after a restore bring it back`,
+    );
+    expect(code).toBe(0);
+  });
+
+  test.each([
+    ['holds no key', (file: string) => fs.writeFileSync(file, 'no key')],
+    ['holds another key', (file: string) => fs.writeFileSync(file, otherKey())],
+    [
+      'is a directory',
+      (file: string) => {
+        fs.rmSync(file);
+        fs.mkdirSync(file);
+      },
+    ],
+  ])('[R-883] reports a private key file that %s, as the start of a collector does', async (_, act) => {
+    const file = signingKeyFile();
+    act(file);
+    const { code, lines } = await said();
+    expect(code).toBe(3);
+    expect(lines[0]).toMatch(/^signing key: damage: .*\.pem (is|holds) .*; no collector starts with it$/);
+    const started = await run(['serve', '--port', '0', '--data-dir', dataDir]);
+    expect([started.code, started.stderr]).toEqual([3, expect.stringContaining(file)]);
+  });
+
+  test('[R-881] reports a rotation whose note is gone while the old key still signs, as verify and a start do', async () => {
+    const before = await said();
+    expect((await run(['signing-key', 'rotate', '--data-dir', dataDir])).code).toBe(0);
+    await fillSigned(dataDir, [[loggedEvent('by both keys')]]);
+    expect((await said()).code).toBe(0);
+    fs.rmSync(inData('checkpoints', 'rotations', '0001.note'));
+    const missing =
+      /the key [0-9a-f]{8} has signed it too, and no note in checkpoints\/rotations hands on to that one/;
+    const { code, lines } = await said();
+    expect([code, lines[0]]).toEqual([3, before.lines[0]]);
+    expect(lines[1]).toMatch(missing);
+    for (const command of [['serve', '--port', '0'], ['verify']]) {
+      const { code, stdout, stderr } = await run([...command, '--data-dir', dataDir]);
+      expect(code, command[0]).toBe(3);
+      expect(stdout + stderr, command[0]).toMatch(missing);
+    }
+  });
+
+  test('[R-905] looks for the key where the options say that it is', async () => {
+    const elsewhere = temporaryDirectory();
+    onTestFinished(() => fs.rmSync(elsewhere, { recursive: true, force: true }));
+    const name = path.basename(signingKeyFile());
+    fs.rmSync(elsewhere, { recursive: true });
+    fs.renameSync(inData('signing-keys'), elsewhere);
+    expect((await said('--signing-keys', elsewhere)).lines[0]).toBe(
+      `signing key: ok: ${path.join(elsewhere, name)}, for its owner alone`,
+    );
+    expect((await said()).lines[0]).toBe(
+      `signing key: warning: not in ${inData('signing-keys')}/, and without it no collector starts: after a restore bring it back; if it is behind a --signing-command, tell doctor so`,
+    );
+    const vkey = fs.readFileSync(inData('checkpoints', 'origin.vkey'), 'utf8').trim();
+    expect((await said('--signing-command', process.execPath)).lines[0]).toBe(
+      `signing key: ok: signs by ${process.execPath}: ${vkey}`,
+    );
+    expect((await said('--signing-command', '/no/such/program')).lines[0]).toBe(
+      'signing key: warning: --signing-command: there is no such program: /no/such/program; it takes a path, without arguments',
+    );
+  });
+
+  test('[R-903] tells since when, and why, no checkpoint could be made', async () => {
+    const trouble = new CheckpointTrouble(dataDir, () => Date.UTC(2026, 0, 1));
+    trouble.failed('the signing command /opt/sign ended with exit code 1 (sign)');
+    const { code, lines } = await said();
+    expect(code).toBe(0);
+    expect(lines).toContain(
+      'checkpoint: warning: no checkpoint could be made since 2026-01-01T00:00:00.000Z: ' +
+        'the signing command /opt/sign ended with exit code 1 (sign)',
+    );
+    fs.writeFileSync(inData('checkpoints', 'trouble.json'), '{}');
+    expect((await said()).lines).toContain(
+      `checkpoint: warning: ${inData('checkpoints', 'trouble.json')} does not hold why no checkpoint could be made`,
+    );
+    // The next collector makes one, and has it removed.
+    const collector = await start(dataDir);
+    expect(await collector.stop()).toBe(0);
+    expect(collector.output.stderr).toContain('"msg":"checkpoints are made again"');
+    expect((await said()).lines.join()).not.toContain('could be made');
+  });
+
+  test('[R-904] reports a newest checkpoint that is gone or changed, as the start of a collector does', async () => {
+    const latest = inData('checkpoints', 'latest');
+    const note = fs.readFileSync(latest, 'utf8');
+    const refusal = async () => start(dataDir).then(() => '', String);
+    fs.rmSync(latest);
+    expect(await said()).toMatchObject({
+      code: 3,
+      lines: [
+        expect.anything(),
+        'checkpoint: damage: checkpoints/latest is missing; without it a collector with events does not start',
+        expect.anything(),
+      ],
+    });
+    expect(await refusal()).toContain('the ledger holds 300 entries, but its newest checkpoint is missing');
+    fs.writeFileSync(latest, note.replace('\n300\n', '\n299\n'));
+    const { code, lines } = await said();
+    expect([code, lines[1]]).toEqual([
+      3,
+      expect.stringContaining('checkpoint: damage: checkpoints/latest is not a checkpoint of this log'),
+    ]);
+    expect(await refusal()).toContain('checkpoints/latest is not a checkpoint of this log');
+    // Nothing was changed by that: with the checkpoint back, all is well.
+    fs.writeFileSync(latest, note);
+    expect((await said()).code).toBe(0);
+  });
+
+  test('[R-904] reports events that are missing from the end, when no index tells of them', async () => {
+    fs.rmSync(inData('index'), { recursive: true });
+    const last = segmentPaths(dataDir).at(-1) ?? '';
+    const bytes = fs.readFileSync(last);
+    const end = bytes.findLastIndex((byte) => byte !== 0);
+    fs.writeFileSync(last, bytes.fill(0, end - 100));
+    const { code, lines } = await said();
+    expect(code).toBe(3);
+    expect(lines).toContain(
+      'checkpoint: damage: over 300 entries, and the log holds 299: the others are missing from its end',
+    );
+    // What can be read is given out, and not passed off as all.
+    const events = await run(['events', '--data-dir', dataDir]);
+    expect([events.code, events.stdout.split('\n').length]).toEqual([3, 300]);
+    expect(events.stderr).toContain('up to entry 299, and a checkpoint was signed over 300 entries');
+    const refusal = await start(dataDir).then(() => '', String);
+    expect(refusal).toContain('the log ends, but a checkpoint was signed over 300 entries');
+    expect(fs.readFileSync(last).equals(bytes)).toBe(true);
+  });
+
+  test('[R-903] warns of events that wait for a checkpoint under a running collector, and only of those', async () => {
+    // A collector that is killed leaves events behind its newest checkpoint; here they are left by hand.
+    const batch = [loggedEvent('new', { receivedAt: Date.now() - 600_000 })];
+    await fillDirectory(dataDir, [batch]);
+    expect((await said()).lines[1]).toBe(
+      `checkpoint: ok: over 300 entries, signed as ${ORIGIN}; the next start signs 1 entry after them`,
+    );
+    const lock = lockDirectory(dataDir);
+    onTestFinished(() => lock.release());
+    expect((await said()).lines[1]).toBe(
+      `checkpoint: warning: over 300 entries, signed as ${ORIGIN}; 1 entry after them wait since ` +
+        `${new Date(batch[0]?.receivedAt ?? 0).toISOString()}: the collector cannot sign, and its log says why`,
+    );
+  });
+
+  test('[R-903] says that a full disk keeps checkpoints from being made, which nobody else could write down', () => {
+    expect(whyUnsigned(4096)).toMatch(/^the disk is full/);
+    expect(whyUnsigned(1 << 30)).toBe('the collector cannot sign, and its log says why');
+  });
+
+  test('[R-901] warns of a damaged tree, and the start of a collector makes it anew', async () => {
+    flipBit(inData('tree', 'level-0'), 299 * 32);
+    const { code, lines } = await said();
+    expect(code).toBe(0);
+    expect(lines).toContain(
+      'tree: warning: does not come to the root that was signed; the next start makes it anew from the events',
+    );
+    const collector = await start(dataDir);
+    expect(collector.output.stderr).toContain('they are rebuilt from the events');
+    expect((await said()).lines).toContain(
+      'tree: ok: comes to the root that was signed; see collector verify',
+    );
+    expect(await collector.stop()).toBe(0);
+  });
+
+  test('[R-906] tells how each sink does', async () => {
+    const at = new Date().toISOString();
+    writeSinkStates(dataDir, [
+      { sink: 'dir:/mnt/worm', state: 'ok', size: 300, at },
+      { sink: 'https://witness.example', state: 'failing', failing_since: at, message: 'it does not answer' },
+      { sink: 'file:/var/log/checkpoints', state: 'forked', failing_since: at, message: 'it knows more' },
+    ]);
+    const { code, lines } = await said();
+    expect(code).toBe(3);
+    expect(lines.slice(-3)).toEqual([
+      expect.stringContaining('sink: ok: dir:/mnt/worm takes checkpoints; the last was of 300 entries'),
+      expect.stringMatching(
+        /^sink: warning: https:\/\/witness\.example takes no checkpoints.*it does not answer/,
+      ),
+      expect.stringMatching(
+        /^sink: damage: file:\/var\/log\/checkpoints contradicts this ledger.*it knows more/,
+      ),
+    ]);
+    writeSinkStates(dataDir, [
+      { sink: 'dir:/mnt/worm', state: 'ok', size: 300, at, also_holds: 'log.example/b' },
+    ]);
+    const shared = await said();
+    expect([shared.code, shared.lines.at(-1)]).toEqual([
+      0,
+      expect.stringMatching(
+        /^sink: warning: dir:.* it also holds checkpoints of the log log\.example\/b: give each/,
+      ),
+    ]);
+    fs.writeFileSync(inData('checkpoints', 'sinks.json'), '[{}]');
+    expect((await said()).lines.at(-1)).toContain('does not hold the states of checkpoint sinks');
+  });
+
+  test('[R-905] reports keys that do not follow from each other', async () => {
+    fs.writeFileSync(inData('checkpoints', 'origin.vkey'), 'rubbish\n');
+    const { code, lines } = await said();
+    expect(code).toBe(3);
+    expect(lines).toEqual([
+      expect.stringMatching(/^signing key: damage: the keys in .*checkpoints do not follow/),
+    ]);
+  });
+});

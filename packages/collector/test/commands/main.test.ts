@@ -1,0 +1,151 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { scratchDirectory } from '../access/scratch-keys.js';
+import { run as collector } from '../running/collector-process.js';
+
+test('the help names every command and every exit code, and ends with 0', async () => {
+  const { code, stdout, stderr } = await collector(['--help']);
+  expect([code, stderr]).toEqual([0, '']);
+  for (const name of ['serve', 'keys', 'events', 'doctor'])
+    expect(stdout).toMatch(new RegExp(`^  ${name} +\\S`, 'm'));
+  for (const exitCode of [0, 1, 2, 3, 4, 5, 6])
+    expect(stdout).toMatch(new RegExp(`^  ${exitCode} +\\S`, 'm'));
+});
+
+test('without a command the help goes to standard error, with exit code 2', async () => {
+  const { code, stdout, stderr } = await collector([]);
+  expect([code, stdout]).toEqual([2, '']);
+  expect(stderr).toContain('Usage: collector');
+});
+
+test('the version is that of the package', async () => {
+  expect(await collector(['--version'])).toMatchObject({ code: 0, stdout: '0.0.1\n' });
+});
+
+test('help for a command shows its examples', async () => {
+  const { code, stdout } = await collector(['keys', 'create', '--help']);
+  expect(code).toBe(0);
+  expect(stdout).toContain('$ collector keys create --permissions all');
+});
+
+test.each([
+  ['help', 'keys', 'create'],
+  ['keys', 'help', 'create'],
+  ['keys', 'create', '-h'],
+])('"%s %s %s" prints the help of the subcommand', async (...args) => {
+  const { code, stdout, stderr } = await collector(args);
+  expect([code, stderr]).toEqual([0, '']);
+  expect(stdout).toContain('Usage: collector keys create');
+  expect(stdout).toMatch(/--permissions <kinds> +\(required\)/);
+  expect(stdout).toMatch(/--port <n>/);
+});
+
+test('help alone prints what --help prints', async () => {
+  expect(await collector(['help'])).toEqual(await collector(['--help']));
+});
+
+test('a data directory that is a file is refused by every command', async () => {
+  const file = scratchDirectory('file');
+  writeFileSync(file, '');
+  for (const args of [['serve'], ['events'], ['doctor'], ['keys', 'list']]) {
+    expect(await collector([...args, '--data-dir', file])).toEqual({
+      ...{ code: 2, stdout: '' },
+      stderr: `collector: --data-dir: ${file} is not a directory\n`,
+    });
+  }
+});
+
+test('a damaged keys.db ends every command that reads keys with exit code 3', async () => {
+  const dataDir = scratchDirectory();
+  writeFileSync(path.join(dataDir, 'keys.db'), 'not a database'.repeat(1000));
+  const commands = [
+    ['doctor'],
+    ['serve', '--port', '0'],
+    ['keys', 'create', '--permissions', 'all'],
+    ['keys', 'revoke', 'aaaaaaaaaaaa'],
+  ];
+  for (const args of commands) {
+    expect((await collector([...args, '--data-dir', dataDir])).code, args.join(' ')).toBe(3);
+  }
+});
+
+test.skipIf(process.platform === 'win32')(
+  '[R-725] ./collector of a checkout works from any directory, and through links',
+  () => {
+    const wrapper = path.resolve(import.meta.dirname, '../../../../collector');
+    const directory = scratchDirectory();
+    symlinkSync(wrapper, path.join(directory, 'absolute'));
+    symlinkSync('absolute', path.join(directory, 'relative'));
+    for (const file of [wrapper, './absolute', './relative']) {
+      // The Node that PATH leads to may be an older one, or none.
+      const env = { PATH: '/usr/bin:/bin' };
+      const shown = spawnSync(file, ['runs', '--help'], { cwd: directory, env, encoding: 'utf8' });
+      expect([shown.status, shown.stderr]).toEqual([0, '']);
+      expect(shown.stdout).toContain(`$ ${wrapper} runs --target`);
+    }
+  },
+);
+
+test('on an older Node every command says in one line what it needs, before it loads anything', async () => {
+  const old =
+    "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })";
+  const preload = `data:text/javascript,${encodeURIComponent(old)}`;
+  for (const args of [[], ['doctor'], ['--help']]) {
+    expect(await collector(args, { env: { NODE_OPTIONS: `--import=${preload}` } })).toEqual({
+      ...{ code: 2, stdout: '' },
+      stderr:
+        'collector: needs Node.js 24 or newer, and this is 20.20.2; ' +
+        'in a checkout, use ./collector, which brings its own\n',
+    });
+  }
+  const main = readFileSync(path.resolve(import.meta.dirname, '../../src/main.ts'), 'utf8');
+  expect([...main.matchAll(/^import .* from '(.*)'/gm)].map(([, name]) => name)).toEqual([
+    './commands/exit-codes.js',
+  ]);
+});
+
+test.each([
+  [['help', 'bogus'], "unknown command 'bogus'"],
+  [['help', 'serv'], "unknown command 'serv' (Did you mean serve?)"],
+  [['serv', '--help'], "unknown command 'serv' (Did you mean serve?)"],
+  [['help', 'keys', 'craete'], "unknown command 'craete' (Did you mean create?)"],
+  [['serv'], "unknown command 'serv' (Did you mean serve?)"],
+  [['keys', 'craete'], "unknown command 'craete' (Did you mean create?)"],
+  [['keys', 'list', '--jsno'], "unknown option '--jsno' (Did you mean --json?)"],
+  [['keys', 'list', 'extra'], "too many arguments for 'list'. Expected 0 arguments but got 1."],
+  [['keys', 'create'], "required option '--permissions <kinds>' not specified"],
+])('%j is refused in one line with exit code 2', async (args, message) => {
+  expect(await collector(args)).toEqual({ code: 2, stdout: '', stderr: `collector: ${message}\n` });
+});
+
+test('a faulty configuration is refused with a line for each fault', async () => {
+  const env = { COLLECTOR_PORT: '-1', COLLECTOR_PROT: '80' };
+  expect(await collector(['keys', 'list', '--log-level', 'loud'], { env })).toEqual({
+    code: 2,
+    stdout: '',
+    stderr: [
+      'collector: COLLECTOR_PROT: no such setting; did you mean "COLLECTOR_PORT"?\n',
+      'collector: COLLECTOR_PORT: -1 is out of range: 0 to 65535\n',
+      'collector: --log-level: "loud" is not one of trace, debug, info, warn, error, fatal, silent\n',
+    ].join(''),
+  });
+});
+
+test('a damaged keys.db is told of in one line with exit code 3, and with a stack at log level debug', async () => {
+  const dataDir = scratchDirectory();
+  writeFileSync(path.join(dataDir, 'keys.db'), 'not a database'.repeat(1000));
+  const { code, stdout, stderr } = await collector(['keys', 'list', '--data-dir', dataDir]);
+  expect([code, stdout]).toEqual([3, '']);
+  expect(stderr).toBe(
+    `collector: the API keys in ${path.join(dataDir, 'keys.db')} cannot be used: file is not a database\n`,
+  );
+  const debugging = await collector(['keys', 'list', '--data-dir', dataDir, '--log-level', 'debug']);
+  expect(debugging.code).toBe(3);
+  expect(debugging.stderr).toMatch(/^collector: .*\nKeyStoreDamaged: .*\n +at /);
+});
+
+test('output that nobody reads ends the command quietly with 0', async () => {
+  expect(await collector(['--help'], { closeStdout: true })).toMatchObject({ code: 0, stderr: '' });
+});

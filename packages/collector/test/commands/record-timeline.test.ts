@@ -1,0 +1,113 @@
+import { expect, test } from 'vitest';
+import { fullTimeline, timeline } from '../../src/commands/records/timeline.js';
+import { assembleRecord } from '../../src/records/assemble.js';
+import { event, fullRun, id } from '../records/run-events.js';
+
+const by = (attempt?: number) => ({ instrumentation: { by: 'openai', attempt } });
+const made = (kind: 'internal-artifact' | 'human-output', n: number, said: object, attempt?: number) => {
+  const payload =
+    kind === 'human-output'
+      ? { output: { output_uri: 'urn:x:2', ...said } }
+      : { artifact: { artifact_type: 'other', artifact_uri: 'urn:x:1', description: 'The call.', ...said } };
+  return event({ kind, n, more: { ...payload, system_metadata: by(attempt) } });
+};
+const START = event({
+  ...{ kind: 'inference-start', n: 1 },
+  more: { model_instance: { model_id: 'gpt-9' }, system_metadata: by() },
+});
+const FAILED = { ending: 'failed', status: 429, error_name: 'RateLimit\u001bError' };
+
+test('a timeline says how a captured call ended, after how many attempts, by which model and for how many tokens [R-209]', () => {
+  const usage = { input_tokens: 11, output_tokens: 7 };
+  const answered = { ending: 'complete', response_model: 'gpt-9-2026', usage };
+  const text = timeline(
+    assembleRecord([START, made('internal-artifact', 2, FAILED), made('human-output', 3, answered, 2)]),
+    200,
+  );
+  expect(text).toContain('Call          complete, attempt 2; captured by openai\n');
+  expect(text).toContain('Answered by   gpt-9-2026\n');
+  expect(text).toContain('Tokens        11 in, 7 out\n');
+  expect(text).toMatch(/internal-artifact +openai +failed, status 429, RateLimit\\u001bError {2}other/);
+});
+
+test('a timeline marks a failed call with its status, and tells events of the application from others [R-209]', () => {
+  const feedback = event({ kind: 'user-feedback', n: 3 });
+  const text = timeline(assembleRecord([START, made('internal-artifact', 2, FAILED), feedback]), 200);
+  expect(text).toMatch(/^Call +failed, status 429, RateLimit\\u001bError; captured by openai$/m);
+  expect(text).toMatch(/^TIME +EVENT +MADE BY$/m);
+  expect(text).toMatch(/inference-start +openai/);
+  expect(text).toMatch(/user-feedback +application/);
+});
+
+test('a timeline of an application that tells everything itself says nothing of instrumentation [R-209]', () => {
+  const text = timeline(assembleRecord(fullRun()), 200);
+  expect(text).not.toMatch(/MADE BY|^Call/m);
+});
+
+test('a timeline names the events that write a number as a text [R-208]', () => {
+  const rated = event({ kind: 'user-feedback', n: 2, more: { feedback: { rating_value: '5' } } });
+  expect(timeline(assembleRecord([START, rated]), 200)).toMatch(new RegExp(`Numbers in text +${id(2)}`));
+});
+
+test('[R-720] a timeline escapes what a sender wrote once, and leaves quotation marks as they are', () => {
+  const start = event({
+    ...{ kind: 'inference-start', n: 1 },
+    more: { model_instance: { model_id: 'a\u001bb' }, inputs: { prompt: 'say "no"\u202e' } },
+  });
+  const text = timeline(assembleRecord([start]), 200);
+  expect(text).toMatch(/^Model +a\\u001bb$/m);
+  expect(text).toMatch(/inference-start {2}a\\u001bb {2}say "no"\\u202e$/m);
+});
+
+test('[R-1044] a timeline says tokens and feedback in words', () => {
+  const usage = { input_tokens: 11, output_tokens: '7' };
+  const feedback = (n: number, said: object) => event({ kind: 'user-feedback', n, more: { feedback: said } });
+  const text = timeline(
+    assembleRecord([
+      ...[START, made('human-output', 2, { ending: 'complete', summary: 'Low risk.', usage })],
+      feedback(3, { feedback_type: 'thumbs', direction: 'up', comment: 'Useful.' }),
+      feedback(4, { feedback_type: 'rating', rating_value: '4.5' }),
+      feedback(5, { feedback_type: 'survey', rating_value: 4, comment: 'Saves time.' }),
+      feedback(6, { feedback_type: 'rating', rating_value: 17 }),
+      feedback(7, { feedback_type: 'thumbs', direction: 'sideways' }),
+    ]),
+    200,
+  );
+  expect(text).toMatch(/^Tokens +11 in, 7 out$/m);
+  expect(text).toMatch(/complete {2}Low risk\. {2}tokens: 11 in, 7 out$/m);
+  for (const words of ['thumbs up  Useful.', 'rating 4.5 of 5', 'survey  rating 4 of 5  Saves time.'])
+    expect(text).toMatch(new RegExp(`application +${words}$`, 'm'));
+  // What is on no scale is shown as it was sent.
+  expect(text).toMatch(/rating {2}\{"feedback_type":"rating","rating_value":17\}$/m);
+  expect(text).toMatch(/thumbs {2}\{"feedback_type":"thumbs","direction":"sideways"\}$/m);
+});
+
+test('[R-1044] a full timeline has every member of every event, whole and wrapped, and nothing that moves a cursor', () => {
+  const words = Array.from({ length: 300 }, (_, i) => `word${i}`).join(' ');
+  const start = event({
+    ...{ kind: 'inference-start', n: 1 },
+    more: { inputs: { prompt: `First line.\n\n\tSecond\u001b[2J line.\r\n${words}` }, ward: 'B7' },
+  });
+  const output = made('human-output', 2, {
+    ending: 'failed',
+    status: 503,
+    summary: words,
+    nested: { a: [1, 2] },
+  });
+  const again = event({ kind: 'inference-start', n: 3, more: { model_instance: { model_id: 'other' } } });
+  const outcome = event({ kind: 'outcome', n: 4, more: { outcome: { description: 'a' }, description: 'b' } });
+  const record = assembleRecord([start, output, again, outcome]);
+  const text = fullTimeline(record, 80);
+  expect(Math.max(...text.split('\n').map((each) => each.length))).toBeLessThanOrEqual(80);
+  expect(text.replace(/\s+/g, ' ').split(words)).toHaveLength(3);
+  expect(text).toContain(
+    '    prompt:\n        First line.\n\n          Second\\u001b[2J line.\n        word0 word1',
+  );
+  for (const line of ['ward: B7', 'status: 503', 'nested: {"a":[1,2]}', 'description: a', 'description: b'])
+    expect(text).toContain(`    ${line}\n`);
+  expect(text).toContain('model_instance: {"model_id":"other"}');
+  expect(text).toMatch(/^CONFLICT +EVENTS\nsecond_start +/m);
+  // eslint-disable-next-line no-control-regex -- they are what is looked for
+  expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/);
+  for (const { event_id } of record.metadata.events) expect(text).toContain(event_id);
+});

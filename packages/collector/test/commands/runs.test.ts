@@ -1,0 +1,292 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { RunSummary } from '../../src/catalogue/catalogue.js';
+import { runIdFrom, severalRuns, shortId } from '../../src/commands/events.js';
+import {
+  FEEDBACK_ASKED,
+  modelsNamed,
+  runsRequestFrom,
+  type RunsOptions,
+  command,
+} from '../../src/commands/runs.js';
+import { csvLine, CSV_HEAD, fittingTable, jsonLine, plainTable } from '../../src/commands/run-list.js';
+import { id } from '../records/run-events.js';
+
+const BEGAN = Date.parse('2026-03-02T08:31:01.250Z');
+
+const NO_FEEDBACK = { rating: 0, thumbs: 0, text: 0, survey: 0, other_words: 0, unreadable: 0 };
+const COUNTS = { 'inference-start': 1, 'internal-artifact': 1, 'human-output': 1 };
+const CALL = { ending: 'failed', status: 429, attempts: 1, input_tokens: null, output_tokens: null } as const;
+
+function listed(n: number, more: Partial<RunSummary> = {}): RunSummary {
+  return {
+    ...{ recordId: id(n), organisation: 'default', isRun: true, firstSequence: n, lastSequence: n + 5 },
+    began: { received: BEGAN + n, sender: BEGAN + n },
+    ...{ lastReceivedAt: BEGAN + 5000, sent: null },
+    counts: { ...COUNTS, outcome: 1, 'user-feedback': 1 },
+    ...{ modelId: 'sepsis-risk', modelVersion: '4.2.0', userId: 'clinician-8841', targetId: 'patient-30977' },
+    ...{ application: 'triage', outcome: 'validated', outcomeAt: null, outcomesDiffer: false },
+    ...{ feedback: NO_FEEDBACK, thumbs: { up: 0, down: 0 }, ratings: [0, 0, 0, 0, 0, 0], ratingSum: 0 },
+    ...{ level: 'full', missing: [], conflicts: [], call: null, latencyMs: null, numbersInText: 0 },
+    orphanEvents: 0,
+    ...more,
+  };
+}
+
+const VIEW = { clock: 'received', idOf: ({ recordId }: RunSummary) => recordId.slice(0, 8) } as const;
+
+const TELLING: readonly RunSummary[] = [
+  listed(1, { call: CALL, outcome: 'none', level: 'incomplete' }),
+  listed(2, { outcome: 'contradicted', outcomesDiffer: true, conflicts: ['before_start'] }),
+  listed(3, {
+    ...{ modelVersion: null, userId: null, targetId: null, outcome: 'other_words' },
+    feedback: { ...NO_FEEDBACK, thumbs: 2, rating: 1, text: 2 },
+    ...{ thumbs: { up: 1, down: 1 }, ratings: [0, 0, 0, 0, 1, 0], ratingSum: 4 },
+  }),
+  listed(4, {
+    ...{ modelId: null, feedback: { ...NO_FEEDBACK, rating: 3 }, ratings: [0, 0, 0, 0, 2, 1], ratingSum: 13 },
+  }),
+];
+
+function widthOf(table: string): number {
+  return Math.max(...table.split('\n').map((line) => line.length));
+}
+
+describe('the table of runs', () => {
+  test('[R-1041] has what is worth seeing of each run in words', () => {
+    const table = plainTable(TELLING, VIEW);
+    expect(table.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
+      [
+        ...['RUN', 'BEGAN (UTC)', 'ORGANISATION', 'MODEL', 'USER', 'TARGET'],
+        ...['OUTCOME', 'FEEDBACK', 'EVENTS', 'NOTE'],
+      ],
+      [
+        ...[
+          'abcdef00',
+          '2026-03-02 08:31',
+          'default',
+          'sepsis-risk@4.2.0',
+          'clinician-8841',
+          'patient-30977',
+        ],
+        ...['-', '-', '5', 'failed (429), incomplete'],
+      ],
+      [
+        ...[
+          'abcdef00',
+          '2026-03-02 08:31',
+          'default',
+          'sepsis-risk@4.2.0',
+          'clinician-8841',
+          'patient-30977',
+        ],
+        ...['contradicted', '-', '5', 'conflict, outcomes differ'],
+      ],
+      [
+        ...['abcdef00', '2026-03-02 08:31', 'default', 'sepsis-risk', '-', '-', 'other words'],
+        ...['thumbs up, thumbs down, rating 4 of 5, 2 text', '5', '-'],
+      ],
+      [
+        ...['abcdef00', '2026-03-02 08:31', 'default', '-', 'clinician-8841', 'patient-30977'],
+        ...['validated', '3 ratings, mean 4.3 of 5', '5', '-'],
+      ],
+      [''],
+    ]);
+  });
+
+  test('[R-1041] fits a terminal of any width, and says when and what became of it on the narrowest', () => {
+    for (let columns = 74; columns < 220; columns++) {
+      const table = fittingTable(TELLING, VIEW, columns);
+      expect(widthOf(table), String(columns)).toBeLessThanOrEqual(columns);
+      expect(table).toMatch(/^RUN +BEGAN \(UTC\) +MODEL +/);
+      expect(table).toMatch(/^abcdef00 {2}2026-03-02 08:31 .*contradicted/m);
+    }
+    expect(fittingTable(TELLING, VIEW, 220)).toContain('sepsis-risk@4.2.0  clinician-8841  patient-30977');
+    // Of a model that is cut the version stays.
+    expect(fittingTable([listed(1, { modelId: 'deterioration-index' })], VIEW, 80)).toMatch(
+      / deter.*…@4\.2\.0 /,
+    );
+    expect(fittingTable([listed(1)], VIEW, 220)).not.toMatch(/FEEDBACK|NOTE|ORGANISATION/);
+    const two = [listed(1), listed(2, { organisation: 'ward-7' })];
+    expect(fittingTable(two, VIEW, 220)).toMatch(/ORGANISATION[^]* ward-7 /);
+  });
+
+  test('[R-1041] lets nothing of a sender move the cursor, and keeps to the width whatever the names are', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.record({ user: fc.string({ unit: 'binary' }), model: fc.string({ maxLength: 300 }) })),
+        fc.integer({ min: 80, max: 200 }),
+        (names, columns) => {
+          const runs = names.map(({ user, model }, n) =>
+            listed(n, { userId: user, modelId: model, targetId: '\u202e\u001b[2J' }),
+          );
+          const table = fittingTable(runs, VIEW, columns);
+          expect(widthOf(table)).toBeLessThanOrEqual(columns);
+          for (const text of [table, plainTable(runs, VIEW), ...runs.map(jsonLine)]) {
+            // eslint-disable-next-line no-control-regex -- they are what is looked for
+            expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/);
+            expect(text.isWellFormed()).toBe(true);
+          }
+          expect(table.split('\n')).toHaveLength(runs.length + 2);
+        },
+      ),
+    );
+  });
+});
+
+describe('runs for programs', () => {
+  test('[R-1042] are one JSON object a line, under stable names', () => {
+    const [, , run = listed(0)] = TELLING;
+    expect(JSON.parse(jsonLine(run))).toEqual({
+      ...{ record_id: id(3), organisation: 'default', last_received_at: '2026-03-02T08:31:06.250Z' },
+      ...{ began_received_at: '2026-03-02T08:31:01.253Z', began_timestamp: '2026-03-02T08:31:01.253Z' },
+      ...{ model_id: 'sepsis-risk', model_version: null, caller_id: null, target_id: null },
+      ...{ app_name: 'triage', event_count: 5, last_outcome: 'other_words', outcomes_differ: false },
+      ...{ feedback_count: 5, thumbs_up: 1, thumbs_down: 1, rating_mean: 4, completeness: 'full' },
+      ...{ missing: [], conflicts: [], call_ending: null, call_status: null },
+    });
+    expect(jsonLine(run)).toMatch(/^\{"record_id":.*\}\n$/);
+  });
+
+  test('[R-1042] are CSV with the same names, in which no name is a formula', () => {
+    expect(CSV_HEAD.trimEnd().split(',')).toEqual(Object.keys(JSON.parse(jsonLine(listed(1))) as object));
+    const row = csvLine(listed(1, { targetId: '=1+1', userId: 'a,"b"', missing: ['outcome', 'feedback'] }));
+    expect(row).toContain(`,"a,""b""",'=1+1,`);
+    expect(row).toMatch(/,full,outcome feedback,,,\r\n$/);
+  });
+});
+
+describe('what is typed to collector runs', () => {
+  const NOW = Date.parse('2026-04-01T00:00:00Z');
+  const request = (options: RunsOptions) => runsRequestFrom(options, NOW);
+
+  test('[R-1040] picks runs by all that it names', () => {
+    expect(request({})).toEqual({
+      ...{ filter: { isRun: true, clock: 'received' }, limit: 20, form: 'table', tempDir: undefined },
+    });
+    const names = { organisation: 'ward-7', target: 'patient 1', user: 'dr', app: 'triage', model: 'm@2' };
+    const states = { incomplete: true, conflict: true, failed: true, feedback: 'thumbs-down' } as const;
+    const rest = {
+      since: '2026-01-01',
+      until: '2026-02-01',
+      clock: 'sender',
+      limit: 'all',
+      csv: true,
+    } as const;
+    expect(request({ ...names, ...states, ...rest, outcome: 'other-words' })).toEqual({
+      filter: {
+        ...{ organisation: 'ward-7', target: 'patient 1', user: 'dr', application: 'triage' },
+        models: [{ model: 'm@2' }, { model: 'm', version: '2' }],
+        ...{ level: 'incomplete', hasConflict: true, failed: true, feedback: 'down', isRun: true },
+        ...{ outcome: 'other_words', since: Date.UTC(2026, 0), until: Date.UTC(2026, 1), clock: 'sender' },
+      },
+      ...{ limit: Infinity, form: 'csv', tempDir: undefined },
+    });
+    expect(request({ outcomeFor: '30d' }).filter.noOutcomeSince).toBe(Date.UTC(2026, 2, 2));
+    expect(request({ outcomeFor: true, outcome: 'none' }).filter).toEqual({
+      isRun: true,
+      outcome: 'none',
+      clock: 'received',
+    });
+    expect(modelsNamed('a@b@c')).toEqual([
+      { model: 'a@b@c' },
+      { model: 'a', version: 'b@c' },
+      { model: 'a@b', version: 'c' },
+    ]);
+  });
+
+  test.each<[RunsOptions, string]>([
+    [{ outcome: 'contradict' }, 'did you mean "contradicted"?'],
+    [{ feedback: 'thumbs-u' }, 'did you mean "thumbs-up"?'],
+    [{ clock: 'collector' }, '--clock: "collector" is none of received, sender'],
+    [{ limit: '0' }, '--limit: "0" is neither a number of runs nor all'],
+    [{ limit: '1e3' }, '--limit'],
+    [{ outcomeFor: '30' }, '--no-outcome-for: "30" is not a time such as 30d'],
+    [{ outcomeFor: '0d' }, '--no-outcome-for'],
+    [{ outcomeFor: '30d', outcome: 'validated' }, '--no-outcome-for: not together with --outcome'],
+    [{ json: true, csv: true }, '--csv: not together with --json'],
+    [{ target: '' }, '--target: "" names nothing'],
+    [{ model: '' }, '--model: "" names nothing'],
+    [{ organisation: 'a b' }, '--organisation'],
+    [{ since: 'today' }, '--since'],
+    [{ since: '2026-02-01', until: '2026-02-01' }, 'is not earlier than'],
+    [{ tempDir: '/no/such/place' }, '--temp-dir: there is no directory'],
+  ])('[R-1040] %j is refused with what is wrong', (options, message) => {
+    expect(() => request(options)).toThrow(
+      expect.objectContaining({ exitCode: 2, message: expect.stringContaining(message) as string }),
+    );
+  });
+});
+
+describe('short ids [R-1043]', () => {
+  const uuids = fc.array(fc.oneof(fc.uuid(), fc.integer({ min: 0, max: 99 }).map(id)), { minLength: 1 });
+
+  test('are the beginning of one run alone, and mean it when they are typed', () => {
+    fc.assert(
+      fc.property(uuids, (made) => {
+        const ids = [...new Set(made)].sort();
+        for (const [i, each] of ids.entries()) {
+          const short = shortId(
+            each,
+            [ids[i - 1], ids[i + 1]].filter((other) => other !== undefined),
+          );
+          expect(ids.filter((other) => other.startsWith(short))).toEqual([each]);
+          const isWhole = short.length === each.length;
+          for (const text of [short, short.toUpperCase(), short.replaceAll('-', '')])
+            expect(runIdFrom('--run', text)).toEqual({ id: short, isWhole });
+        }
+      }),
+    );
+    expect(shortId(id(1), [])).toBe('abcdef00');
+  });
+
+  test.each(['abcdef0', 'abcdef0g', 'abcdef-00', 'abcdef00-00000', `${id(1)}0`, '', '-', 'abcdef00-000-4'])(
+    '%j is none',
+    (text) => {
+      expect(() => runIdFrom('--run', text)).toThrow(/--run: ".*" is neither a UUID nor the first 8 digits/);
+    },
+  );
+
+  test('that several runs have name these, so that one can be picked', () => {
+    const ids = Array.from({ length: 9 }, (_, n) => id(n));
+    expect(severalRuns('--run', 'abcdef00', ids.slice(0, 2))).toMatchObject({
+      exitCode: 2,
+      message: `--run: several runs begin with abcdef00; give one of ${id(0)}, ${id(1)}`,
+    });
+    expect(severalRuns('--run', 'abcdef00', ids).message).toMatch(/007, …$/);
+  });
+});
+
+describe('collector runs', () => {
+  test('[R-1040] names in its help every option and every sort of feedback', () => {
+    let help = '';
+    command()
+      .configureOutput({ writeOut: (text) => (help += text) })
+      .outputHelp();
+    const asked = [
+      'target',
+      'user',
+      'model',
+      'app',
+      'organisation',
+      'outcome',
+      'feedback',
+      'incomplete',
+      'conflict',
+    ];
+    const more = [
+      'failed',
+      'no-outcome-for',
+      'since',
+      'until',
+      'clock',
+      'limit',
+      'json',
+      'csv',
+      'temp-dir',
+      'data-dir',
+    ];
+    for (const option of [...asked, ...more]) expect(help).toMatch(new RegExp(`^  --${option}( <|  )`, 'm'));
+    for (const sort of FEEDBACK_ASKED) expect(help).toContain(sort);
+  });
+});

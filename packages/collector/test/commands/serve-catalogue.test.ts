@@ -1,0 +1,221 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import fc from 'fast-check';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { Catalogue } from '../../src/catalogue/catalogue.js';
+import type { ConsoleState } from '../../src/operate/console/console-state.js';
+import { openStore } from '../../src/store/open.js';
+import { contentsOf, expectedOf, twinLog } from '../catalogue/made-catalogue.js';
+import { getJson, managementPort } from '../management/managed.js';
+import { stored } from '../records/odd-log.js';
+import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
+import { contents } from '../running/directory-contents.js';
+import { issueKey } from '../running/issued-keys.js';
+import { post } from '../running/load.js';
+import { canMount, withoutRoomIn } from '../running/restricted-process.js';
+import { sampleEvent } from '../running/sample-events.js';
+import { fillSigned } from './signed-directory.js';
+
+/** The same log each time. */
+const EVENTS =
+  fc.sample(twinLog(120), { numRuns: 40, seed: 14 }).sort((a, b) => b.length - a.length)[0] ?? [];
+
+let dataDir: string;
+let key: string;
+
+beforeEach(async () => {
+  dataDir = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+  key = (await issueKey(dataDir)).text;
+});
+
+const catalogueOf = (directory = dataDir) => path.join(directory, 'catalogue');
+const fileOf = (directory = dataDir) => path.join(catalogueOf(directory), 'catalogue.sqlite');
+
+async function started(...args: readonly string[]): Promise<Running> {
+  const collector = await start(dataDir, ['--segment-bytes', '2MiB'], [], {}, args);
+  onTestFinished(() => collector.kill());
+  return collector;
+}
+
+async function send({ port }: Running): Promise<void> {
+  expect((await post(port, key, JSON.stringify(sampleEvent()))).status).toBe(201);
+}
+
+async function stateOf(collector: Running): Promise<ConsoleState> {
+  return (await getJson(managementPort(collector), '/console/state.json')) as unknown as ConsoleState;
+}
+
+/** On return the collector's catalogue covers all that is stored. */
+async function followed(collector: Running): Promise<void> {
+  const behind = async () => (await stateOf(collector)).runs?.events_behind;
+  await expect.poll(behind, { timeout: 30_000, interval: 200 }).toBe(0);
+}
+
+/** What its rows say, with nothing taken in for the question; and what they should say of the whole log. */
+async function expectRight(): Promise<void> {
+  const log = openStore(dataDir).events;
+  const { sequence } = await log.end();
+  const catalogue = Catalogue.open({ directory: catalogueOf(), ledgerId: log.ledgerId });
+  expect(catalogue.cursor.sequence).toBeGreaterThanOrEqual(EVENTS.length + 1);
+  // Once nothing is left to be taken in, rows are still settled.
+  const isSettled = () => [...catalogue.runs({ limit: 1 })].length;
+  await expect.poll(isSettled, { timeout: 30_000, interval: 200 }).toBe(1);
+  expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, sequence));
+  catalogue.close();
+  await log.close();
+}
+
+test('[R-1065] a running collector keeps its catalogue up to date, for its owner alone, and beside another process that does', async () => {
+  await fillSigned(dataDir, [EVENTS.map(stored)]);
+  const collector = await started();
+  const log = openStore(dataDir).events;
+  await expect.poll(() => log.ledgerId).not.toBe('');
+  const other = Catalogue.open({ directory: catalogueOf(), ledgerId: log.ledgerId, mostEntries: 7 });
+  for (let n = 0; n < 20; n++) {
+    await send(collector);
+    await other.update(log);
+  }
+  other.close();
+  await log.close();
+  await followed(collector);
+  await expectRight();
+  expect(fs.statSync(catalogueOf()).mode & 0o777).toBe(0o700);
+  for (const name of fs.readdirSync(catalogueOf()))
+    expect([name, fs.statSync(path.join(catalogueOf(), name)).mode & 0o777]).toEqual([name, 0o600]);
+  expect(await collector.stop()).toBe(0);
+});
+
+test('[R-1067] killed in the middle of an update, again and again, the next start goes on, and the rows are right', async () => {
+  const many = Array.from({ length: 60 }, (_, copy) =>
+    EVENTS.map((event) => stored({ ...event, organisation: `${event.organisation}-${copy}` })),
+  );
+  await fillSigned(dataDir, many);
+  for (let round = 0; round < 3; round++) {
+    const collector = await started();
+    const isThere = () => fs.existsSync(`${fileOf()}-wal`) && fs.statSync(`${fileOf()}-wal`).size > 0;
+    await expect.poll(isThere, { timeout: 20_000, interval: 5 }).toBe(true);
+    await collector.kill();
+  }
+  const collector = await started();
+  await followed(collector);
+  await expectRight();
+});
+
+describe('[R-1068] a catalogue that is not what it was, under a running collector,', () => {
+  const damage = {
+    deleted: () => fs.rmSync(catalogueOf(), { recursive: true }),
+    'cut off': () => fs.truncateSync(fileOf(), 8192),
+    'all zeros': () => fs.writeFileSync(fileOf(), Buffer.alloc(fs.statSync(fileOf()).size), { flag: 'r+' }),
+  };
+  test.each(Object.entries(damage))(
+    '%s, is rebuilt, and events are taken meanwhile',
+    async (_, spoil) => {
+      await fillSigned(dataDir, [EVENTS.map(stored)]);
+      const collector = await started();
+      await followed(collector);
+      spoil();
+      for (let n = 0; n < 3; n++) await send(collector);
+      const isRight = async () => {
+        await followed(collector);
+        const log = openStore(dataDir).events;
+        const { sequence } = await log.end();
+        await log.close();
+        using database = new DatabaseSync(fileOf(), { readOnly: true });
+        const taken = database.prepare("SELECT value FROM meta WHERE name = 'sequence'").get()?.['value'];
+        expect(taken).toBe(sequence);
+      };
+      await expect.poll(isRight, { timeout: 40_000, interval: 300 }).toBeUndefined();
+      await expectRight();
+      expect(await collector.stop()).toBe(0);
+    },
+    120_000,
+  );
+});
+
+test('[R-1069] a catalogue that cannot be made is warned of and tried again; events are stored', async () => {
+  fs.writeFileSync(catalogueOf(), 'no directory');
+  const collector = await started();
+  await send(collector);
+  const warned = async () => (await stateOf(collector)).warnings.map(({ id }) => id);
+  await expect.poll(warned).toContain('catalogue_fails');
+  expect(collector.output.stderr).toContain('the catalogue cannot be brought up to date');
+  fs.rmSync(catalogueOf());
+  await expect.poll(warned).not.toContain('catalogue_fails');
+  await send(collector);
+  await followed(collector);
+  expect(collector.output.stderr).toContain('the catalogue is brought up to date again');
+  expect(await collector.stop()).toBe(0);
+});
+
+test.runIf(canMount)(
+  '[R-1069] without room for its catalogue a collector takes events',
+  async () => {
+    fs.mkdirSync(catalogueOf(), 0o700);
+    const collector = await started(...withoutRoomIn(catalogueOf()));
+    await send(collector);
+    const reason = () => /"reason":"([^"]*)"/.exec(collector.output.stderr)?.[1];
+    await expect.poll(reason).toContain('no room for the catalogue');
+    await send(collector);
+    expect(await collector.stop()).toBe(0);
+  },
+  60_000,
+);
+
+describe('[R-1070] doctor', () => {
+  async function found(): Promise<string> {
+    const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir]);
+    expect([code, stderr]).toEqual([0, '']);
+    const { findings } = JSON.parse(stdout) as {
+      findings: Record<'severity' | 'subject' | 'message', string>[];
+    };
+    const [about] = findings.filter(({ subject }) => subject === 'catalogue');
+    return `${about?.severity}: ${about?.message}`;
+  }
+
+  function change(sql: string): void {
+    using database = new DatabaseSync(fileOf());
+    database.exec(sql);
+  }
+
+  test('compares each row of the catalogue with the log, and changes nothing', async () => {
+    await fillSigned(dataDir, [EVENTS.map(stored)]);
+    expect(await found()).toMatch(/^ok: none yet/);
+    const log = openStore(dataDir).events;
+    const catalogue = Catalogue.open({ directory: catalogueOf(), ledgerId: log.ledgerId, mostEntries: 7 });
+    await catalogue.update(log);
+    const records = catalogue.count();
+    catalogue.close();
+    await log.close();
+    const before = contents(dataDir);
+    expect(await found()).toBe(`ok: ${records} records up to entry ${EVENTS.length}, each as the log has it`);
+    expect(contents(dataDir)).toEqual(before);
+    const one = '(SELECT max(id) FROM run)';
+    for (const [wrong, right] of [
+      ['began_sender = began_sender + 1', 'began_sender = began_sender - 1'],
+      ["target = x'58'", 'target = NULL'],
+    ]) {
+      change(`UPDATE run SET ${wrong} WHERE id = ${one}`);
+      expect(await found()).toMatch(
+        new RegExp(`^warning: 1 of ${records} records are not as the log has them; delete`),
+      );
+      change(`UPDATE run SET ${right} WHERE id = ${one}`);
+    }
+    expect(await found()).toMatch(/^ok: /);
+    change('DELETE FROM tally');
+    expect(await found()).toMatch(/^warning: /);
+    change('PRAGMA user_version = 1');
+    expect(await found()).toMatch(/^ok: of another version/);
+    fs.writeFileSync(fileOf(), Buffer.alloc(1 << 16, 7));
+    expect(await found()).toMatch(/^warning: damaged; delete/);
+  });
+
+  test('compares that of a running collector too', async () => {
+    await fillSigned(dataDir, [EVENTS.map(stored)]);
+    const collector = await started();
+    await send(collector);
+    await followed(collector);
+    expect(await found()).toMatch(/^ok: [0-9]+ records up to entry [0-9]+, each as the log has it$/);
+  });
+});

@@ -1,0 +1,118 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pino from 'pino';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { ServiceManager } from '../../src/commands/serve/service-manager.js';
+import { serviceManagement } from '../../src/config.js';
+import { start, temporaryDirectory } from '../running/collector-process.js';
+
+/** Node has no sockets for datagrams on this host, so the program that would write to one is stood in for. */
+function listener(script = 'echo "$*" >> "$0.said"'): { path: string; said: () => string[] } {
+  const directory = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+  const program = path.join(directory, 'systemd-notify');
+  fs.writeFileSync(program, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  const said = () =>
+    fs.existsSync(`${program}.said`)
+      ? fs
+          .readFileSync(`${program}.said`, 'utf8')
+          .trimEnd()
+          .split('\n')
+          .map((line) => line.replace(/MONOTONIC_USEC=\d+/, 'MONOTONIC_USEC=n'))
+      : [];
+  return { path: `${directory}:${process.env['PATH'] ?? ''}`, said };
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await sleep(20);
+}
+
+describe('[R-843] a collector that a service manager started', () => {
+  test('says when it is ready, reloads, lives and stops', async () => {
+    const { path: searched, said } = listener();
+    const dataDir = temporaryDirectory();
+    onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+    const running = await start(dataDir, [], [], {
+      ...{ PATH: searched, NOTIFY_SOCKET: '/run/systemd/notify', WATCHDOG_USEC: '400000' },
+    });
+    await until(() => said().includes('WATCHDOG=1'));
+    expect(said()[0]).toBe(`READY=1 STATUS=listening on 127.0.0.1:${running.port}`);
+    running.process.kill('SIGHUP');
+    await until(() => said().some((line) => line.startsWith('RELOADING')));
+    await until(() => said().filter((line) => line.startsWith('READY=1')).length === 2);
+    expect(await running.stop()).toBe(0);
+    const lines = said().filter((line) => line !== 'WATCHDOG=1');
+    expect(lines.map((line) => line.split(' ', 2).join(' '))).toEqual([
+      'READY=1 STATUS=listening',
+      'RELOADING=1 MONOTONIC_USEC=n',
+      'READY=1 STATUS=listening',
+      'STOPPING=1 STATUS=finishing',
+    ]);
+  });
+
+  test('runs nothing when nobody listens', async () => {
+    const { path: searched, said } = listener();
+    const dataDir = temporaryDirectory();
+    onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+    const running = await start(dataDir, [], [], { PATH: searched });
+    expect(await running.stop()).toBe(0);
+    expect(said()).toEqual([]);
+  });
+
+  test('goes on, and says so once, when it cannot tell the manager', async () => {
+    const { path: searched } = listener('exit 3');
+    const dataDir = temporaryDirectory();
+    onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+    const running = await start(dataDir, [], [], { PATH: searched, NOTIFY_SOCKET: '/x' });
+    await until(() => running.output.stderr.includes('systemd-notify cannot tell'));
+    expect(await running.stop()).toBe(0);
+    expect(running.output.stderr.match(/systemd-notify cannot tell/g)).toHaveLength(1);
+    expect(running.output.stderr).toContain('exit code 3');
+  });
+});
+
+test('[R-843] no sign of life is given once a thread does not answer, and it is said in the log', async () => {
+  const { path: searched, said } = listener();
+  vi.stubEnv('PATH', searched);
+  onTestFinished(() => {
+    vi.unstubAllEnvs();
+  });
+  const lines: string[] = [];
+  const log = pino({ base: null }, { write: (line: string) => void lines.push(line) });
+  const manager = new ServiceManager({ listens: true, watchdogMs: 80 }, log);
+  let lives = true;
+  const asked: number[] = [];
+  manager.watch((milliseconds) => {
+    asked.push(milliseconds);
+    return lives;
+  });
+  await until(() => said().length >= 2);
+  lives = false;
+  await sleep(100);
+  const before = said().length;
+  await sleep(150);
+  expect(said()).toHaveLength(before);
+  expect(lines.filter((line) => line.includes('a thread does not answer'))).toHaveLength(1);
+  lives = true;
+  await until(() => said().length > before);
+  await manager.close();
+  const after = said().length;
+  await sleep(60);
+  expect(said()).toHaveLength(after);
+  expect(new Set(asked)).toEqual(new Set([40]));
+});
+
+test('what the environment says of a service manager is believed only when it is meant for this process', () => {
+  const NOTIFY_SOCKET = '/run/systemd/notify';
+  expect(serviceManagement({}, 7)).toEqual({ listens: false, watchdogMs: undefined });
+  expect(serviceManagement({ NOTIFY_SOCKET: '' }, 7).listens).toBe(false);
+  const both = { NOTIFY_SOCKET, WATCHDOG_USEC: '60000000' };
+  expect(serviceManagement(both, 7)).toEqual({ listens: true, watchdogMs: 60_000 });
+  expect(serviceManagement({ ...both, WATCHDOG_PID: '7' }, 7).watchdogMs).toBe(60_000);
+  expect(serviceManagement({ ...both, WATCHDOG_PID: '8' }, 7).watchdogMs).toBeUndefined();
+  expect(serviceManagement({ WATCHDOG_USEC: '60000000' }, 7).watchdogMs).toBeUndefined();
+  for (const WATCHDOG_USEC of ['', '0', '-1', '1e3', 'soon']) {
+    expect(serviceManagement({ NOTIFY_SOCKET, WATCHDOG_USEC }, 7).watchdogMs).toBeUndefined();
+  }
+});

@@ -1,0 +1,86 @@
+/** That `collector verify` finds nothing where there is nothing: beside a collector, and whatever a crash leaves. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { verifyLog, type Verification } from '../../src/commands/verify/verification.js';
+import { nodeFiles } from '../../src/files.js';
+import { createKey, run, start } from '../running/collector-process.js';
+import { Load } from '../running/load.js';
+import { scratch } from '../running/scratch.js';
+
+/** Small segments and many checkpoints, so that each kind of step is often under way. */
+const BUSY = ['--max-body-bytes', '512KiB', '--segment-bytes', '1MiB', '--checkpoint-interval-ms', '100'];
+
+function verify(dataDir: string, against: readonly string[]): Promise<Verification> {
+  return verifyLog({ dataDir, files: nodeFiles, against, keys: [], onProgress: () => undefined });
+}
+
+test('[R-907] killed 50 times under load, the log is found intact each time, also against what its sinks hold', async () => {
+  const [dataDir, sinks] = [scratch(), scratch()];
+  const against = [path.join(sinks, 'worm'), path.join(sinks, 'appended')];
+  const [worm = '', appended = ''] = against;
+  fs.mkdirSync(worm);
+  const key = await createKey(dataDir);
+  const load = new Load(key, { connections: 16, repeats: 0.1, largest: 300_000 });
+  let checked = 0;
+  // A busy machine needs more rounds for as many events.
+  for (let round = 1; round <= 50 || load.acknowledged.size <= 1000 || checked <= 100; round++) {
+    const collector = await start(dataDir, [...BUSY, '--checkpoint-sink', `dir:${worm},file:${appended}`]);
+    const senders = load.run(collector.port, () => false);
+    await sleep(Math.random() * 250);
+    await collector.kill();
+    await senders;
+    // A collector that was killed at once has given out nothing yet, or has only made the file.
+    const given = [
+      fs.readdirSync(worm).some((name) => name.endsWith('.checkpoint')),
+      fs.existsSync(appended) && fs.statSync(appended).size > 0,
+    ];
+    const there = against.filter((_, i) => given[i]);
+    const { findings, events, checkpoints } = await verify(dataDir, there);
+    expect(
+      findings.listed.filter(({ kind }) => kind !== 'note'),
+      `round ${round}`,
+    ).toEqual([]);
+    expect(events).toBeGreaterThanOrEqual(load.acknowledged.size);
+    checked = checkpoints.checked;
+    if (round % 10 > 0) continue;
+    const args = there.flatMap((each) => ['--against', each]);
+    const { code, stdout } = await run(['verify', '--data-dir', dataDir, ...args]);
+    expect([code, stdout.slice(0, 6)], stdout).toEqual([0, 'INTACT']);
+  }
+}, 600_000);
+
+test('[R-907] beside a collector under load the log is found intact, ten times', async () => {
+  const [dataDir, sinks] = [scratch(), scratch()];
+  const appended = path.join(sinks, 'appended');
+  const key = await createKey(dataDir);
+  const collector = await start(dataDir, [...BUSY, '--checkpoint-sink', `file:${appended}`]);
+  onTestFinished(() => collector.kill());
+  const load = new Load(key, { connections: 16, largest: 300_000 });
+  let done = false;
+  const senders = load.run(collector.port, () => done);
+  while (!fs.existsSync(appended) || fs.statSync(appended).size === 0) await sleep(50);
+  for (let round = 1; round <= 10; round++) {
+    const { code, stdout, stderr } = await run([
+      'verify',
+      '--json',
+      '--data-dir',
+      dataDir,
+      '--against',
+      appended,
+    ]);
+    expect([code, stderr], stdout).toEqual([0, '']);
+    expect(JSON.parse(stdout)).toMatchObject({
+      intact: true,
+      origin: expect.stringMatching(/^collector\//) as string,
+    });
+  }
+  done = true;
+  await senders;
+  expect(load.acknowledged.size).toBeGreaterThan(500);
+  expect(await collector.stop()).toBe(0);
+  const { findings, events, unsigned } = await verify(dataDir, [appended]);
+  expect(findings.listed).toEqual([]);
+  expect([events, unsigned]).toEqual([load.acknowledged.size, 0]);
+});

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { wrappedFor } from '../../src/commands/terminal.js';
+
+const LINE = 'forked: this log and /mnt/worm/0000000000000328.checkpoint part in events 309 to 328';
+
+test('a line is wrapped at spaces for a terminal, with the lines below the first indented', () => {
+  expect(wrappedFor({ isTTY: true, columns: 40 }, LINE).split('\n')).toEqual([
+    'forked: this log and',
+    '  /mnt/worm/0000000000000328.checkpoint',
+    '  part in events 309 to 328',
+  ]);
+  // A word that is longer than the terminal is wide stays whole.
+  expect(wrappedFor({ isTTY: true, columns: 20 }, LINE).split('\n')).toEqual([
+    'forked: this log and',
+    '  /mnt/worm/0000000000000328.checkpoint',
+    '  part in events 309',
+    '  to 328',
+  ]);
+  expect(wrappedFor({ isTTY: true, columns: 200 }, LINE)).toBe(LINE);
+});
+
+test('where nobody looks on, or the width is not known, a line stays one', () => {
+  expect(wrappedFor({ isTTY: false, columns: 40 }, LINE)).toBe(LINE);
+  expect(wrappedFor({ isTTY: true, columns: 0 }, LINE)).toBe(LINE);
+  expect(wrappedFor({}, LINE)).toBe(LINE);
+});
