@@ -95,10 +95,10 @@ export function inQuotes(text: string): string {
 
 /** @returns the root of the checkout whose script it is; undefined where no `collector` for a shell stands there. */
 function checkoutOf(script: string): string | undefined {
-  const root = path.resolve(script, '../../../../..');
+  const root = path.resolve(script, '../../../..');
   const isThere =
     process.platform !== 'win32' &&
-    path.relative(root, script) === path.join('packages', 'collector', 'dist', 'cli', 'main.js') &&
+    path.relative(root, script) === path.join('packages', 'collector', 'dist', 'main.js') &&
     fs.existsSync(path.join(root, 'collector'));
   return isThere ? root : undefined;
 }
