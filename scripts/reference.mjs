@@ -9,7 +9,7 @@ import { FAMILIES } from '../packages/collector/dist/operate/metrics.js';
 import { ERRORS } from '../packages/protocol/dist/index.js';
 
 const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-const MAIN = path.join(ROOT, 'packages', 'collector', 'dist', 'cli', 'main.js');
+const MAIN = path.join(ROOT, 'packages', 'collector', 'dist', 'main.js');
 const GENERATED = '<!-- Written by scripts/reference.mjs: change the code, then run it. -->';
 
 const configuration = () => `# Configuration

@@ -6,7 +6,7 @@ import { sendFirstEvent } from './client.mjs';
 import { boundTo } from './cores.mjs';
 
 export const DIST = path.resolve(import.meta.dirname, '../../packages/collector/dist');
-export const MAIN = path.join(DIST, 'cli/main.js');
+export const MAIN = path.join(DIST, 'main.js');
 
 function command(name, ...args) {
   return run(`collector ${name}`, process.execPath, [MAIN, name, ...args]);

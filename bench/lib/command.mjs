@@ -7,7 +7,7 @@ import { Unusable } from './unusable.mjs';
 
 /** @throws Unusable unless there is a collector to start. */
 export function requireBuilt() {
-  if (!existsSync(path.join(DIST, 'cli/main.js')))
+  if (!existsSync(path.join(DIST, 'main.js')))
     throw new Unusable('the collector is not built: run "npm run build" first');
 }
 

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { newKeyId, newKeyText } from '../../src/access/key-ring.js';
 import { firstEventCurl } from '../../src/commands/serve/listening.js';
 import { consoleNotice } from '../../src/commands/serve/management.js';
-import { managementPort } from '../management/managed.js';
+import { managementPort } from '../operate/managed.js';
 import { start, temporaryDirectory } from '../running/collector-process.js';
 import { Authority } from '../running/certificates.js';
 

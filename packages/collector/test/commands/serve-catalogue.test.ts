@@ -7,7 +7,7 @@ import { Catalogue } from '../../src/catalogue/catalogue.js';
 import type { ConsoleState } from '../../src/operate/console/console-state.js';
 import { openStore } from '../../src/store/open.js';
 import { contentsOf, expectedOf, twinLog } from '../catalogue/made-catalogue.js';
-import { getJson, managementPort } from '../management/managed.js';
+import { getJson, managementPort } from '../operate/managed.js';
 import { stored } from '../records/odd-log.js';
 import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { contents } from '../running/directory-contents.js';

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { get, getJson, managementPort, Scrape } from '../management/managed.js';
+import { get, getJson, managementPort, Scrape } from '../operate/managed.js';
 import { launch, outcomeEvent, type Running, start } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { post } from '../running/load.js';

@@ -6,7 +6,7 @@ import { keyChain } from '../../src/integrity/key-chain.js';
 import { noteKey, verifyNote } from '../../src/integrity/note-signing.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import { createKey, outcomeEvent, run as collector, start } from '../running/collector-process.js';
-import { getJson, managementPort } from '../management/managed.js';
+import { getJson, managementPort } from '../operate/managed.js';
 import { DAY, keyFile, ORIGIN, ScratchLog, signersOf } from '../transparency/scratch-log.js';
 
 interface KeyJson extends Record<string, unknown> {

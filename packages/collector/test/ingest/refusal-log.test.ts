@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { RefusalLog, type Log } from '../../src/ingest/refusal-log.js';
-import { Scrape, managementPort } from '../management/managed.js';
+import { Scrape, managementPort } from '../operate/managed.js';
 import { start, temporaryDirectory } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { RawConnection, requestBytes, send, sendBytes } from '../running/raw-http.js';

@@ -16,7 +16,7 @@ beforeEach(async () => {
   dataDir = temporaryDirectory();
   key = (await issueKey(dataDir)).text;
   // What waits for it to pass does so for longer than a test may take.
-  running = await start(dataDir, ['--shutdown-timeout-ms', '1h']);
+  running = await start(dataDir, ['--shutdown-timeout-ms', '10m']);
 });
 
 afterEach(async () => {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
-import { managementPort, Scrape } from '../management/managed.js';
+import { managementPort, Scrape } from '../operate/managed.js';
 import { oneCollector, type OneCollector } from '../running/one-collector.js';
 import { RawConnection, requestBytes, send, type RequestParts } from '../running/raw-http.js';
 import { sampleEvent } from '../running/sample-events.js';

@@ -322,7 +322,7 @@ describe('a start [R-821]', () => {
 
   test('is ended in order, and without waiting for them, while handshakes are open', async () => {
     const open: RawConnection[] = [];
-    const code = await startWith([...renew('ending'), '--shutdown-timeout-ms', '1h'], async (collector) => {
+    const code = await startWith([...renew('ending'), '--shutdown-timeout-ms', '10m'], async (collector) => {
       for (const bytes of [[], [0x16, 0x03, 0x01, 0x02, 0x00]]) {
         const connection = await RawConnection.open(collector.port);
         connection.write(Uint8Array.from(bytes));

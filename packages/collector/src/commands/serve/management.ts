@@ -26,7 +26,7 @@ export async function telemetryWarnings(): Promise<ConfigFault[]> {
   const warnings = [...settings.warnings];
   const signals = (['traces', 'metrics'] as const).filter((signal) => settings[signal] !== undefined);
   if (signals.length > 0) {
-    const { targetOf } = await import('../../operate/telemetry/settings.js');
+    const { targetOf } = await import('../../operate/telemetry/target.js');
     for (const signal of signals) targetOf(signal, variables, (warning) => warnings.push(warning));
   }
   return [...new Set(warnings)].map((warning) => {

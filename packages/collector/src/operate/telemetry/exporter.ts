@@ -23,7 +23,7 @@ import {
 } from '@opentelemetry/sdk-metrics';
 import type { Log } from '../../ingest/refusal-log.js';
 import type { Figure } from '../metrics.js';
-import type { Target } from './settings.js';
+import type { Target } from './target.js';
 
 /* Says in the log that telemetry does not get through, at most once a minute, and that it does again. */
 

@@ -1,13 +1,8 @@
-import { readFileSync } from 'node:fs';
-import http from 'node:http';
-import https from 'node:https';
-import { parseKeyPairsIntoRecord } from '@opentelemetry/core';
-
-/*
+/**
  * Which telemetry an operator wants, by the standard variables of OpenTelemetry (its specification, "Environment Variable
  * Specification" and "OpenTelemetry Protocol Exporter"). Nothing is wanted unless an endpoint or an exporter is named.
  *
- * Only what decides that is read here, because that is done at every start. Where telemetry goes is read in settings.ts;
+ * Only what decides that is read here, because that is done at every start. Where telemetry goes is read in target.ts;
  * OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES are read by OpenTelemetry's own code.
  *
  * A value that means nothing is told and taken as if it were not there, as the specification asks: no telemetry is worth
@@ -112,89 +107,4 @@ function intervalOf(variables: Variables, warnings: string[]): number {
   if (Number.isInteger(interval) && interval > 0 && interval <= LONGEST_INTERVAL_MS) return interval;
   warnings.push('OTEL_METRIC_EXPORT_INTERVAL is no whole number of milliseconds');
   return DEFAULT_INTERVAL_MS;
-}
-
-/*
- * Where telemetry is sent and how, by the variables of the "OpenTelemetry Protocol Exporter" specification. One for a
- * signal goes before the one for all, but for headers, which are put together.
- */
-
-export type Signal = 'traces' | 'metrics';
-
-export interface Target {
-  readonly url: URL;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly timeoutMs: number;
-  readonly zipped: boolean;
-  readonly agent: http.Agent;
-}
-
-const DEFAULT_ENDPOINT = 'http://localhost:4318';
-const DEFAULT_TIMEOUT_MS = 10_000;
-/** The longest that a timer takes. */
-const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
-
-/**
- * @param variables their endpoints are http or https URLs (settings.ts).
- * @param warn is told what was not understood, without its value.
- */
-export function targetOf(signal: Signal, variables: Variables, warn: (warning: string) => void): Target {
-  const names = (option: string) => [
-    `OTEL_EXPORTER_OTLP_${signal.toUpperCase()}_${option}`,
-    `OTEL_EXPORTER_OTLP_${option}`,
-  ];
-  const read = <T>(
-    option: string,
-    otherwise: T,
-    parse: (text: string) => T | undefined,
-    fault: string,
-  ): T => {
-    const name = names(option).find((candidate) => variables[candidate] !== undefined);
-    if (name === undefined) return otherwise;
-    const value = parse(variables[name]?.trim() ?? '');
-    if (value === undefined) warn(`${name} ${fault}`);
-    return value ?? otherwise;
-  };
-  const file = (option: string) =>
-    read<Buffer | undefined>(option, undefined, contentOf, 'names a file that cannot be read');
-  const [own = '', common = ''] = names('ENDPOINT');
-  const url = new URL(variables[own] ?? variables[common] ?? DEFAULT_ENDPOINT);
-  // One for a signal is taken as it is; to one for all the signal's path is appended.
-  if (variables[own] === undefined) url.pathname = `${url.pathname.replace(/\/$/, '')}/v1/${signal}`;
-  const [ownHeaders = '', commonHeaders = ''] = names('HEADERS');
-  return {
-    url,
-    headers: {
-      ...parseKeyPairsIntoRecord(variables[commonHeaders]),
-      ...parseKeyPairsIntoRecord(variables[ownHeaders]),
-    },
-    timeoutMs: read('TIMEOUT', DEFAULT_TIMEOUT_MS, milliseconds, 'is no whole number of milliseconds'),
-    zipped: read('COMPRESSION', false, compression, 'is neither gzip nor none'),
-    agent:
-      url.protocol === 'https:'
-        ? new https.Agent({
-            keepAlive: true,
-            ca: file('CERTIFICATE'),
-            cert: file('CLIENT_CERTIFICATE'),
-            key: file('CLIENT_KEY'),
-          })
-        : new http.Agent({ keepAlive: true }),
-  };
-}
-
-function contentOf(path: string): Buffer | undefined {
-  try {
-    return readFileSync(path);
-  } catch {
-    return undefined;
-  }
-}
-
-function milliseconds(text: string): number | undefined {
-  const number = Number(text);
-  return Number.isInteger(number) && number > 0 && number <= LONGEST_TIMEOUT_MS ? number : undefined;
-}
-
-function compression(text: string): boolean | undefined {
-  return text === 'gzip' ? true : text === 'none' ? false : undefined;
 }

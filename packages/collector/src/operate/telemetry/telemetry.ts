@@ -43,14 +43,8 @@ import type { Exchange } from '../../ingest/request.js';
 import { Metrics } from '../metrics.js';
 import { type Vitals, Watch } from '../status.js';
 import { OtlpExporter, Trouble, metricDataOf } from './exporter.js';
-import {
-  type Sampling,
-  type Signal,
-  type Target,
-  type TelemetrySettings,
-  type Variables,
-  targetOf,
-} from './settings.js';
+import type { Sampling, TelemetrySettings, Variables } from './settings.js';
+import { type Signal, type Target, targetOf } from './target.js';
 
 /*
  * A span for each sampled request, made once it is answered: from its last header to its answer, so that the length of

@@ -1,7 +1,7 @@
 import http from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { Load, post } from '../running/load.js';
-import { send } from '../running/raw-http.js';
+import { Load, post } from '../../running/load.js';
+import { send } from '../../running/raw-http.js';
 import { eventText, exportingCollectors } from './exporting-collector.js';
 import { oneReceiver, plain } from './otlp-receiver.js';
 

@@ -1,6 +1,6 @@
 /** States of a collector as the console gets them: a busy one that is well, and one where everything is wrong. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
-import type { ConsoleState, Key, Second } from '../../src/operate/console/console-state.js';
+import type { ConsoleState, Key, Second } from '../../../src/operate/console/console-state.js';
 
 /** Saturday, 7 March 2026, 12:00 UTC. */
 export const AT = Date.UTC(2026, 2, 7, 12);

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { temporaryDirectory } from '../running/collector-process.js';
-import { post } from '../running/load.js';
+import { temporaryDirectory } from '../../running/collector-process.js';
+import { post } from '../../running/load.js';
 import { eventText, exportingCollectors } from './exporting-collector.js';
 import { oneReceiver } from './otlp-receiver.js';
 

@@ -1,8 +1,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { targetOf } from '../../src/operate/telemetry/settings.js';
-import { temporaryDirectory } from '../running/collector-process.js';
+import { targetOf } from '../../../src/operate/telemetry/target.js';
+import { temporaryDirectory } from '../../running/collector-process.js';
 
 const P = 'OTEL_EXPORTER_OTLP_';
 

@@ -8,15 +8,15 @@ import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { launchBrowser } from '../../../../test/chromium.js';
-import type { ConsoleState } from '../../src/operate/console/console-state.js';
-import type { Node } from '../../src/operate/console/elements.js';
-import { freePort, get, managementPort } from '../management/managed.js';
-import { start, temporaryDirectory } from '../running/collector-process.js';
-import { issueKey } from '../running/issued-keys.js';
-import { post } from '../running/load.js';
-import { oneCollector } from '../running/one-collector.js';
-import { sampleEvent } from '../running/sample-events.js';
+import { launchBrowser } from '../../../../../test/chromium.js';
+import type { ConsoleState } from '../../../src/operate/console/console-state.js';
+import type { Node } from '../../../src/operate/console/elements.js';
+import { freePort, get, managementPort } from '../managed.js';
+import { start, temporaryDirectory } from '../../running/collector-process.js';
+import { issueKey } from '../../running/issued-keys.js';
+import { post } from '../../running/load.js';
+import { oneCollector } from '../../running/one-collector.js';
+import { sampleEvent } from '../../running/sample-events.js';
 import { busy, fresh, wrong } from './sample-state.js';
 
 const HOSTILE = `"><img src=x onerror="document.title='taken'"><script>alert(1)</script>&lt;b&gt;`;
@@ -248,7 +248,7 @@ describe('[R-835] what is made anew every second', () => {
     const trees = fc.sample(root, 300);
     const differing: unknown = await page.evaluate(`(async (trees) => {
       const { LiveTree } = await import('/console/live-tree.js');
-      const { toHtml } = await import('/console/html.js');
+      const { toHtml } = await import('/console/elements.js');
       const shown = document.createElement('div');
       const live = new LiveTree(shown);
       return trees.find((tree) => {

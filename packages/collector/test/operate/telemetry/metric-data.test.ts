@@ -1,8 +1,8 @@
 import { DataPointType } from '@opentelemetry/sdk-metrics';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Figure } from '../../src/operate/metrics.js';
-import { metricDataOf } from '../../src/operate/telemetry/exporter.js';
+import type { Figure } from '../../../src/operate/metrics.js';
+import { metricDataOf } from '../../../src/operate/telemetry/exporter.js';
 
 const rows = fc.uniqueArray(
   fc.record({ kind: fc.string(), counts: fc.array(fc.nat(1000), { minLength: 4, maxLength: 4 }) }),

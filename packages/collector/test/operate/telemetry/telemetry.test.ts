@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { managementPort, Scrape } from '../management/managed.js';
-import { post } from '../running/load.js';
+import { managementPort, Scrape } from '../managed.js';
+import { post } from '../../running/load.js';
 import { eventText, exportingCollectors } from './exporting-collector.js';
 import { oneReceiver } from './otlp-receiver.js';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Trouble } from '../../src/operate/telemetry/exporter.js';
+import { Trouble } from '../../../src/operate/telemetry/exporter.js';
 
 test('[R-846] that an export fails is told once a minute, and once that it works again', () => {
   const lines: unknown[] = [];

@@ -3,10 +3,10 @@ import fs from 'node:fs';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { start, temporaryDirectory } from '../running/collector-process.js';
-import { issueKey } from '../running/issued-keys.js';
-import { send } from '../running/raw-http.js';
-import { sampleEvent } from '../running/sample-events.js';
+import { start, temporaryDirectory } from '../../running/collector-process.js';
+import { issueKey } from '../../running/issued-keys.js';
+import { send } from '../../running/raw-http.js';
+import { sampleEvent } from '../../running/sample-events.js';
 import { oneReceiver } from './otlp-receiver.js';
 
 const receiver = oneReceiver();

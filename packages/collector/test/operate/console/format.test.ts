@@ -10,7 +10,7 @@ import {
   milliseconds,
   percent,
   rate,
-} from '../../src/operate/console/format.js';
+} from '../../../src/operate/console/format.js';
 
 /** With plain spaces. */
 const plain = (text: string) => text.replaceAll('\u00a0', ' ');

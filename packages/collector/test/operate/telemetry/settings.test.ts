@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { openTelemetryVariables } from '../../src/config.js';
-import { telemetrySettings } from '../../src/operate/telemetry/settings.js';
+import { openTelemetryVariables } from '../../../src/config.js';
+import { telemetrySettings } from '../../../src/operate/telemetry/settings.js';
 
 const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'https://user:secret@receiver.example:4318/base' };
 const DEFAULTS = {

@@ -1,9 +1,9 @@
 /** A collector for one test, on a data directory of its own, with the variables of OpenTelemetry. */
 import fs from 'node:fs';
 import { afterEach } from 'vitest';
-import { start, temporaryDirectory, type Running } from '../running/collector-process.js';
-import { issueKey } from '../running/issued-keys.js';
-import { sampleEvent } from '../running/sample-events.js';
+import { start, temporaryDirectory, type Running } from '../../running/collector-process.js';
+import { issueKey } from '../../running/issued-keys.js';
+import { sampleEvent } from '../../running/sample-events.js';
 
 export interface Exporting {
   readonly collector: Running;

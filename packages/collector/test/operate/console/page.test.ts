@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { ConsoleState } from '../../src/operate/console/console-state.js';
-import { documentOf, page } from '../../src/operate/console/page.js';
-import type { Element, Node } from '../../src/operate/console/elements.js';
+import type { ConsoleState } from '../../../src/operate/console/console-state.js';
+import { documentOf, page } from '../../../src/operate/console/page.js';
+import type { Element, Node } from '../../../src/operate/console/elements.js';
 import { AT, busy, fresh, key, wrong } from './sample-state.js';
 
 const timeOfDay = (at: number) => new Date(at).toISOString().slice(11, 19);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { Running } from '../running/collector-process.js';
-import { expectAllStored, Load } from '../running/load.js';
+import type { Running } from '../../running/collector-process.js';
+import { expectAllStored, Load } from '../../running/load.js';
 import { exportingCollectors } from './exporting-collector.js';
 import { oneReceiver } from './otlp-receiver.js';
 

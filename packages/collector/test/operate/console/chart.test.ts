@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { plot, roundUp, type Step } from '../../src/operate/console/traffic.js';
-import { toHtml } from '../../src/operate/console/elements.js';
+import { plot, roundUp, type Step } from '../../../src/operate/console/traffic.js';
+import { toHtml } from '../../../src/operate/console/elements.js';
 
 function pathOf(steps: readonly Step[], area = false): string | undefined {
   const series = [{ className: 'accepted', area, steps }];
