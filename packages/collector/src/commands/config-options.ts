@@ -6,7 +6,7 @@ import {
   type Config,
   ConfigError,
   optionsOf,
-  type Reading,
+  type ConfigReading,
   readConfig,
 } from '../config.js';
 
@@ -19,7 +19,7 @@ export function addConfigOptions(command: Command, name: CommandName): Command {
 }
 
 /** What a command that was given its options by {@link addConfigOptions} finds there, in the environment and the file. */
-export function readingOf(command: Command, name: CommandName): Reading {
+export function readingOf(command: Command, name: CommandName): ConfigReading {
   const values = command.opts<Record<string, unknown>>();
   const given: Record<string, string> = {};
   for (const { name: option } of optionsOf(name)) {

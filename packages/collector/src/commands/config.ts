@@ -3,7 +3,7 @@ import fs, { statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { Command } from 'commander';
-import { type Config, ConfigError, type ConfigFault, type Reading } from '../config.js';
+import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../config.js';
 import { isLoopback } from '../loopback.js';
 import { exposureOf } from '../store/open.js';
 import { programFault } from '../transparency/command-signer.js';
@@ -13,7 +13,7 @@ import { type SinkSpec, SinkSpecInvalid, parseSinks } from '../transparency/sink
 import { addConfigOptions, readingOf } from './config-options.js';
 import { EXIT } from './exit-codes.js';
 import { telemetryWarnings } from './serve/management.js';
-import { type FoundProvisions, findProvisions } from './serve/resolved-config.js';
+import { type FoundSettings, findSettings } from './serve/resolved-config.js';
 import { alignedTable, legible, printableJson } from './terminal.js';
 
 /*
@@ -104,7 +104,7 @@ const CERTIFICATE_SOON_MS = 21 * 86_400_000;
  * @param found what the options name, as far as it can be used.
  * @returns a line each, with who said it. Also for a configuration with faults, as far as it can be read.
  */
-export function configWarnings({ settings, file }: Reading, found: FoundProvisions = {}): ConfigFault[] {
+export function configWarnings({ settings, file }: ConfigReading, found: FoundSettings = {}): ConfigFault[] {
   const warnings: ConfigFault[] = [];
   const find = (name: string) => settings.find((setting) => setting.name === name);
   const textOf = (name: string) => String(find(name)?.value ?? '');
@@ -256,9 +256,9 @@ export function command(): Command {
 }
 
 /** @returns the exit code. @throws ConfigError with every fault, unless it is told as JSON. */
-async function report(reading: Reading, json: boolean): Promise<number> {
+async function report(reading: ConfigReading, json: boolean): Promise<number> {
   const { settings } = reading;
-  const { found, faults: foundFaults } = await findProvisions(reading);
+  const { found, faults: foundFaults } = await findSettings(reading);
   const faults = [...foundFaults];
   for (const { option, message } of await startFaults(reading.sound))
     faults.push({ source: settings.find(({ name }) => name === option)?.source ?? option, message });

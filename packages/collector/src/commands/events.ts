@@ -222,7 +222,7 @@ export function command(): Command {
     });
 }
 
-async function print(config: Config, asked: Asked, options: EventsOptions): Promise<void> {
+async function print(config: Config, asked: Query, options: EventsOptions): Promise<void> {
   const { dataDir } = config;
   const { kind, run, event, organisation, since, until, follow } = options;
   assertReadable(dataDir, run === undefined && event === undefined ? LOG_DIRECTORIES : undefined);
@@ -269,7 +269,7 @@ async function print(config: Config, asked: Asked, options: EventsOptions): Prom
 }
 
 /** What was asked for; of a run, what was typed. */
-interface Asked {
+interface Query {
   readonly filter: EventFilter;
   readonly run: string | undefined;
 }
@@ -289,7 +289,7 @@ class Printing {
   ) {}
 
   /** Prints the events of the run or the id that is asked for, as far as the catalogue covers the log. */
-  async byIndex(dataDir: string, { filter, run }: Asked): Promise<Found> {
+  async byIndex(dataDir: string, { filter, run }: Query): Promise<Found> {
     const { organisation, eventId } = filter;
     if (run === undefined && eventId === undefined) return { filter, cursor: BEGINNING };
     const whole = run === undefined ? undefined : runIdFrom('--run', run);

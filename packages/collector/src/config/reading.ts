@@ -227,7 +227,7 @@ interface Setting {
 }
 
 /** All that was given, read: the options that are sound, and what is wrong with the others or between them. */
-export interface Reading {
+export interface ConfigReading {
   readonly settings: readonly Setting[];
   readonly faults: readonly ConfigFault[];
   /** What the sound options are, by their names in the configuration. */
@@ -247,7 +247,7 @@ export interface Reading {
 export function readConfig(
   commandLine: Readonly<Record<string, string>> = {},
   env: NodeJS.ProcessEnv = process.env,
-): Reading {
+): ConfigReading {
   const faults: ConfigFault[] = [];
   const fromOptions = new Map(
     Object.entries(commandLine).map(([name, text]) => [name, { text, source: `--${name}` }]),

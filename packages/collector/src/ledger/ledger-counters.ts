@@ -68,16 +68,16 @@ const OUTCOMES = ['accepted', 'duplicate', 'conflict', 'unreadable'] as const sa
 const FAILURES = ['faulty', 'notCommitted', 'unknown'] as const;
 
 /** What became of an event in the ledger's thread. `faulty` is one that its examination refused. */
-export type Fate = (typeof OUTCOMES)[number] | (typeof FAILURES)[number];
-export const FATES: readonly Fate[] = [...OUTCOMES, ...FAILURES];
+export type EventOutcome = (typeof OUTCOMES)[number] | (typeof FAILURES)[number];
+export const EVENT_OUTCOMES: readonly EventOutcome[] = [...OUTCOMES, ...FAILURES];
 
 const EVENTS = 0;
 const BYTES = 1;
 const BATCHES_EVENTS = 2;
 const FLUSH_NANOSECONDS = 3;
 const ENTRIES = 4;
-const FIRST_FATE = 5;
-const FIRST_SIZE = FIRST_FATE + FATES.length;
+const FIRST_OUTCOME = 5;
+const FIRST_SIZE = FIRST_OUTCOME + EVENT_OUTCOMES.length;
 const FIRST_TIME = FIRST_SIZE + SIZE_BOUNDS.length + 1;
 const WORDS = FIRST_TIME + TIME_BOUNDS_MS.length + 1;
 
@@ -89,7 +89,7 @@ export interface LedgerCounts {
   readonly entries: number;
   /** Bytes of frames in the log. */
   readonly bytes: number;
-  readonly fates: Readonly<Record<Fate, number>>;
+  readonly outcomes: Readonly<Record<EventOutcome, number>>;
   /** Events taken from the queue at once: one count a bucket of {@link SIZE_BOUNDS}, and their sum. */
   readonly batches: { readonly counts: readonly number[]; readonly sum: number };
   /** Flushes of batches to the disk: one count a bucket of {@link TIME_BOUNDS_MS}, and their sum in milliseconds. */
@@ -109,7 +109,7 @@ export class LedgerCounters {
   taken(events: number, faulty: number): void {
     this.#add(FIRST_SIZE + bucketOf(SIZE_BOUNDS, events), 1);
     this.#add(BATCHES_EVENTS, events);
-    this.#add(FIRST_FATE + FATES.indexOf('faulty'), faulty);
+    this.#add(FIRST_OUTCOME + EVENT_OUTCOMES.indexOf('faulty'), faulty);
   }
 
   decided(outcomes: readonly Outcome[]): void {
@@ -118,12 +118,12 @@ export class LedgerCounters {
       const place = OUTCOMES.indexOf(outcome);
       this.#tally[place] = (this.#tally[place] ?? 0) + 1;
     }
-    this.#tally.forEach((count, place) => this.#add(FIRST_FATE + place, count));
+    this.#tally.forEach((count, place) => this.#add(FIRST_OUTCOME + place, count));
   }
 
   /** So many events were not stored, or nobody knows. */
   failed(how: 'notCommitted' | 'unknown', events: number): void {
-    this.#add(FIRST_FATE + FATES.indexOf(how), events);
+    this.#add(FIRST_OUTCOME + EVENT_OUTCOMES.indexOf(how), events);
   }
 
   /** The log holds so much, all of it durable. */
@@ -141,13 +141,16 @@ export class LedgerCounters {
   read(): LedgerCounts {
     const row = (first: number, length: number) =>
       Array.from({ length }, (_, i) => Number(Atomics.load(this.#words, first + i)));
-    const [events = 0, bytes = 0, sum = 0, nanoseconds = 0, entries = 0] = row(0, FIRST_FATE);
-    const fates = row(FIRST_FATE, FATES.length);
+    const [events = 0, bytes = 0, sum = 0, nanoseconds = 0, entries = 0] = row(0, FIRST_OUTCOME);
+    const outcomes = row(FIRST_OUTCOME, EVENT_OUTCOMES.length);
     return {
       events,
       entries,
       bytes,
-      fates: Object.fromEntries(FATES.map((fate, i) => [fate, fates[i] ?? 0])) as Record<Fate, number>,
+      outcomes: Object.fromEntries(EVENT_OUTCOMES.map((outcome, i) => [outcome, outcomes[i] ?? 0])) as Record<
+        EventOutcome,
+        number
+      >,
       batches: { counts: row(FIRST_SIZE, SIZE_BOUNDS.length + 1), sum },
       flushes: { counts: row(FIRST_TIME, TIME_BOUNDS_MS.length + 1), sum: nanoseconds / 1e6 },
     };

@@ -16,7 +16,7 @@ import { STYLE } from './console/style.js';
 import { Gate, OperatorAccess, type OperatorToken } from './gate.js';
 import { Metrics } from './metrics.js';
 import { healthOf, healthText, isLive, isReady, stateOf } from './state.js';
-import { type Vitals, Watch } from './status.js';
+import { type CollectorStatus, Watch } from './status.js';
 
 /* An answer that is made once for all who ask at about the same time: many who ask often cost what four a second do. */
 
@@ -63,7 +63,7 @@ export interface ManagementOptions {
   readonly token: OperatorToken | undefined;
   /** The certificate of the listener for events; undefined when plain HTTP alone is spoken. */
   readonly credentials: Credentials | undefined;
-  readonly vitals: Vitals;
+  readonly collectorStatus: CollectorStatus;
   readonly log: Log;
 }
 
@@ -92,7 +92,7 @@ export class Management {
 
   constructor(options: ManagementOptions) {
     this.#options = options;
-    this.#watch = new Watch(options.vitals);
+    this.#watch = new Watch(options.collectorStatus);
     this.#server = Fastify({
       logger: false,
       // A path that cannot be decoded gets past the hooks.
@@ -151,12 +151,12 @@ export class Management {
   }
 
   #route(): void {
-    const { vitals } = this.#options;
+    const { collectorStatus } = this.#options;
     const server = this.#server;
     const watch = this.#watch;
     const verbose = (query: unknown) => Object.hasOwn(query as object, 'verbose');
     server.get('/livez', (request, reply) => {
-      const checks = healthOf(vitals, performance.now());
+      const checks = healthOf(collectorStatus, performance.now());
       const live = isLive(checks);
       return reply
         .code(live ? 200 : 503)
@@ -164,7 +164,7 @@ export class Management {
         .send(live && !verbose(request.query) ? 'ok' : healthText('livez', checks));
     });
     server.get('/readyz', (request, reply) => {
-      const checks = healthOf(vitals, performance.now());
+      const checks = healthOf(collectorStatus, performance.now());
       const failures = checks.flatMap(({ name, failure }) => (failure ? [{ check: name, ...failure }] : []));
       const [first] = failures;
       if (verbose(request.query) || first === undefined) {
@@ -176,7 +176,7 @@ export class Management {
       const reasons = failures.map(({ check, reason }) => ({ check, reason }));
       return refuse(reply, first.code, { reasons }, `Not ready: ${first.reason}.`);
     });
-    const metrics = new Metrics(vitals, watch);
+    const metrics = new Metrics(collectorStatus, watch);
     const texts = {
       prometheus: new Shared(() => metrics.text(false)),
       open: new Shared(() => metrics.text(true)),
@@ -186,11 +186,11 @@ export class Management {
       const { type, text } = await (wantsOpen ? texts.open : texts.prometheus).get();
       return reply.header('Content-Type', type).send(text);
     });
-    const state = new Shared(() => Promise.resolve(JSON.stringify(stateOf(vitals, watch))));
+    const state = new Shared(() => Promise.resolve(JSON.stringify(stateOf(collectorStatus, watch))));
     server.get('/console/state.json', async (_request, reply) =>
       reply.type('application/json; charset=utf-8').send(await state.get()),
     );
-    const page = new Shared(() => Promise.resolve(documentOf(stateOf(vitals, watch))));
+    const page = new Shared(() => Promise.resolve(documentOf(stateOf(collectorStatus, watch))));
     for (const path of ['/', '/console'])
       server.get(path, async (_request, reply) =>
         reply.type('text/html; charset=utf-8').send(await page.get()),

@@ -11,9 +11,9 @@ import {
   Registry,
   collectDefaultMetrics,
 } from 'prom-client';
-import { FATES, type LedgerCounts, SIZE_BOUNDS, TIME_BOUNDS_MS } from '../ledger/ledger-counters.js';
+import { EVENT_OUTCOMES, type LedgerCounts, SIZE_BOUNDS, TIME_BOUNDS_MS } from '../ledger/ledger-counters.js';
 import { factsOf, healthOf, isReady } from './state.js';
-import type { Vitals, Watch } from './status.js';
+import type { CollectorStatus, Watch } from './status.js';
 import { type Facts, WARNING_IDS, shownKeys, warningsOf } from './warnings.js';
 
 /*
@@ -30,32 +30,32 @@ interface Value {
   readonly metricName?: string;
 }
 
-export interface Family<Reading> {
+export interface Family<Scrape> {
   readonly name: string;
   readonly help: string;
   readonly type: `${MetricType}`;
-  readonly values: (reading: Reading) => Value[];
+  readonly values: (reading: Scrape) => Value[];
 }
 
 type Single = number | boolean | undefined;
 
 /** One number without labels, or none while it is not known. */
-function gauge<Reading>(name: string, help: string, value: (reading: Reading) => Single): Family<Reading> {
+function gauge<Scrape>(name: string, help: string, value: (reading: Scrape) => Single): Family<Scrape> {
   return { name, help, type: 'gauge', values: (reading) => single(value(reading)) };
 }
 
 /** @param name ends in `_total`. */
-function counter<Reading>(name: string, help: string, value: (reading: Reading) => Single): Family<Reading> {
+function counter<Scrape>(name: string, help: string, value: (reading: Scrape) => Single): Family<Scrape> {
   return { name, help, type: 'counter', values: (reading) => single(value(reading)) };
 }
 
 /** A line for each set of labels; what is undefined is left out. */
-function labelled<Reading>(
+function labelled<Scrape>(
   type: 'gauge' | 'counter',
   name: string,
   help: string,
-  lines: (reading: Reading) => (readonly [Labels, Single])[],
-): Family<Reading> {
+  lines: (reading: Scrape) => (readonly [Labels, Single])[],
+): Family<Scrape> {
   return {
     name,
     help,
@@ -76,12 +76,12 @@ interface Buckets {
  * @param shown those of them that become buckets of the metric.
  * @param scale what a bound and the sum are divided by to come to the unit in the name.
  */
-function histogram<Reading>(
+function histogram<Scrape>(
   name: string,
   help: string,
   { bounds, shown, scale }: { bounds: readonly number[]; shown: readonly number[]; scale: number },
-  buckets: (reading: Reading) => Buckets,
-): Family<Reading> {
+  buckets: (reading: Scrape) => Buckets,
+): Family<Scrape> {
   return {
     name,
     help,
@@ -109,7 +109,7 @@ function single(value: Single, labels: Labels = {}): Value[] {
 }
 
 /** Enters a family into a registry. `reading` is called once for it at each scrape. */
-function register<Reading>(registry: Registry, family: Family<Reading>, reading: () => Reading): void {
+function register<Scrape>(registry: Registry, family: Family<Scrape>, reading: () => Scrape): void {
   const { name, help, type, values } = family;
   // All that the registry asks of a metric.
   const metric = {
@@ -120,8 +120,8 @@ function register<Reading>(registry: Registry, family: Family<Reading>, reading:
 }
 
 /** What one scrape is made of, so that its lines belong together. */
-interface Reading {
-  readonly vitals: Vitals;
+interface Scrape {
+  readonly collectorStatus: CollectorStatus;
   readonly watch: Watch;
   readonly ledger: LedgerCounts;
   readonly facts: Facts;
@@ -150,24 +150,24 @@ const LEDGER_STATES = ['open', 'refusing', 'failed'] as const;
 /** Gauges of prom-client with the ending of a counter: sums of those of the same name without it. */
 const MISNAMED = ['resources', 'handles', 'requests'].map((what) => `nodejs_active_${what}_total`);
 
-export const FAMILIES: readonly Family<Reading>[] = [
+export const FAMILIES: readonly Family<Scrape>[] = [
   labelled(
     'gauge',
     'collector_build_info',
     'Which version of the collector this is. Always 1.',
-    ({ vitals }) => [[{ version: vitals.version, node_version: process.version }, 1]],
+    ({ collectorStatus }) => [[{ version: collectorStatus.version, node_version: process.version }, 1]],
   ),
   gauge(
     'collector_ready',
     'Whether an event sent now would most likely be stored (1), as /readyz says.',
-    (reading) => isReady(healthOf(reading.vitals, performance.now())),
+    (reading) => isReady(healthOf(reading.collectorStatus, performance.now())),
   ),
   labelled(
     'counter',
     'collector_requests_total',
     'Requests answered on the ingest listener, by kind of event, HTTP status and code; kind none: refused before the kind was known.',
-    ({ vitals }) =>
-      vitals.ingest.counters
+    ({ collectorStatus }) =>
+      collectorStatus.ingest.counters
         .answers()
         .map(({ kind, status, code, count }) => [{ kind, status: String(status), code }, count]),
   ),
@@ -175,14 +175,17 @@ export const FAMILIES: readonly Family<Reading>[] = [
     'counter',
     'collector_connections_closed_total',
     'Connections closed because all were taken: displaced, before a key was shown on them, or no_place, on arrival.',
-    ({ vitals }) =>
-      Object.entries(vitals.ingest.counters.lostPlaces).map(([reason, count]) => [{ reason }, count]),
+    ({ collectorStatus }) =>
+      Object.entries(collectorStatus.ingest.counters.lostPlaces).map(([reason, count]) => [
+        { reason },
+        count,
+      ]),
   ),
   histogram(
     'collector_ack_duration_seconds',
     'Time from the last header of a request to its 201, the event being durable.',
     TIMES,
-    ({ vitals }) => vitals.ingest.counters.latencies(),
+    ({ collectorStatus }) => collectorStatus.ingest.counters.latencies(),
   ),
   gauge(
     'collector_queue_events',
@@ -208,7 +211,8 @@ export const FAMILIES: readonly Family<Reading>[] = [
     'counter',
     'collector_events_total',
     'What became of events in the ledger: accepted ones were new, duplicate ones were repeats of a stored event.',
-    ({ ledger }) => FATES.map((fate) => [{ outcome: snakeCase(fate) }, ledger.fates[fate]]),
+    ({ ledger }) =>
+      EVENT_OUTCOMES.map((outcome) => [{ outcome: snakeCase(outcome) }, ledger.outcomes[outcome]]),
   ),
   histogram(
     'collector_batch_events',
@@ -239,8 +243,8 @@ export const FAMILIES: readonly Family<Reading>[] = [
     'gauge',
     'collector_runs',
     'Runs that began since collector_runs_since_timestamp_seconds, by how complete they are so far.',
-    ({ vitals }) => {
-      const runs = vitals.runs();
+    ({ collectorStatus }) => {
+      const runs = collectorStatus.runs();
       return (['full', 'minimum', 'incomplete'] as const).map((completeness) => [
         { completeness },
         runs?.[completeness],
@@ -250,42 +254,50 @@ export const FAMILIES: readonly Family<Reading>[] = [
   gauge(
     'collector_runs_without_outcome',
     'Of these runs, those of which no outcome has come yet.',
-    ({ vitals }) => vitals.runs()?.withoutOutcome,
+    ({ collectorStatus }) => collectorStatus.runs()?.withoutOutcome,
   ),
   gauge(
     'collector_orphan_events',
     'Events of records that began since then whose run has no start, or whose parent is not there.',
-    ({ vitals }) => vitals.runs()?.orphanEvents,
+    ({ collectorStatus }) => collectorStatus.runs()?.orphanEvents,
   ),
   gauge(
     'collector_runs_since_timestamp_seconds',
     'Since when runs are counted: 30 days ago, to the hour.',
-    ({ vitals }) => seconds(vitals.runs()?.since),
+    ({ collectorStatus }) => seconds(collectorStatus.runs()?.since),
   ),
   gauge(
     'collector_catalogue_events_behind',
     'Events of the log that the catalogue has not taken in yet.',
-    ({ ledger, vitals }) => {
-      const runs = vitals.runs();
+    ({ ledger, collectorStatus }) => {
+      const runs = collectorStatus.runs();
       return runs && Math.max(0, ledger.events - runs.events);
     },
   ),
-  gauge('collector_index_entries', 'Entries of the id index.', ({ vitals }) => vitals.index()?.entries),
-  gauge('collector_index_runs', 'Files of the id index.', ({ vitals }) => vitals.index()?.runs),
+  gauge(
+    'collector_index_entries',
+    'Entries of the id index.',
+    ({ collectorStatus }) => collectorStatus.index()?.entries,
+  ),
+  gauge(
+    'collector_index_runs',
+    'Files of the id index.',
+    ({ collectorStatus }) => collectorStatus.index()?.runs,
+  ),
   gauge(
     'collector_index_unwritten_tables',
     'Full tables of the id index that wait in memory; at 2 with a full third one events are refused.',
-    ({ vitals }) => vitals.index()?.frozenTables,
+    ({ collectorStatus }) => collectorStatus.index()?.frozenTables,
   ),
   gauge(
     'collector_index_disk_bytes',
     'Bytes of the id index on the disk.',
-    ({ vitals }) => vitals.index()?.diskBytes,
+    ({ collectorStatus }) => collectorStatus.index()?.diskBytes,
   ),
   gauge(
     'collector_index_memory_bytes',
     'Bytes of the id index in memory.',
-    ({ vitals }) => vitals.index()?.memoryBytes,
+    ({ collectorStatus }) => collectorStatus.index()?.memoryBytes,
   ),
   gauge(
     'collector_disk_free_bytes',
@@ -406,12 +418,12 @@ export const FAMILIES: readonly Family<Reading>[] = [
 
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #vitals: Vitals;
+  readonly #collectorStatus: CollectorStatus;
   readonly #watch: Watch;
-  #reading: Reading | undefined;
+  #reading: Scrape | undefined;
 
-  constructor(vitals: Vitals, watch: Watch) {
-    this.#vitals = vitals;
+  constructor(collectorStatus: CollectorStatus, watch: Watch) {
+    this.#collectorStatus = collectorStatus;
     this.#watch = watch;
     collectDefaultMetrics({ register: this.#registry });
     for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
@@ -431,9 +443,14 @@ export class Metrics {
     return this.#registry.getMetricsAsJSON() as unknown as Promise<readonly Figure[]>;
   }
 
-  #read(): Reading {
-    const [vitals, watch] = [this.#vitals, this.#watch];
-    return { vitals, watch, ledger: vitals.ledger(), facts: factsOf(vitals, watch, Date.now()) };
+  #read(): Scrape {
+    const [collectorStatus, watch] = [this.#collectorStatus, this.#watch];
+    return {
+      collectorStatus,
+      watch,
+      ledger: collectorStatus.ledger(),
+      facts: factsOf(collectorStatus, watch, Date.now()),
+    };
   }
 }
 
@@ -452,7 +469,7 @@ async function asOpenMetrics(registry: Registry): Promise<Registry<OpenMetricsCo
 }
 
 type Sinks = Facts['sinks'];
-type Lines = ReturnType<Parameters<typeof labelled<Reading>>[3]>;
+type Lines = ReturnType<Parameters<typeof labelled<Scrape>>[3]>;
 
 function sinkLines(
   { sinks }: Facts,
@@ -461,7 +478,7 @@ function sinkLines(
   return sinks.flatMap((sink, i) => lines(sink, { sink: String(i + 1), kind: sink.kind }));
 }
 
-function keyLines({ facts }: Reading, value: (use: Facts['keys'][number]) => number | undefined): Lines {
+function keyLines({ facts }: Scrape, value: (use: Facts['keys'][number]) => number | undefined): Lines {
   return shownKeys(facts.keys, facts.now)
     .filter(({ key }) => key.revokedAt === undefined)
     .map((use) => [{ key_id: use.key.keyId, organisation: use.key.organisation }, value(use)]);

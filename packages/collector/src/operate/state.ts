@@ -3,7 +3,7 @@ import { EVENT_KINDS, type ErrorCode } from '@clinical-events/protocol';
 import type { KeyUse } from '../access/key-ring.js';
 import type { AnswerCount } from '../ingest/ingest-counters.js';
 import type { ConsoleState, Key } from './console/console-state.js';
-import { type Vitals, type Watch, daysUntilFull } from './status.js';
+import { type CollectorStatus, type Watch, daysUntilFull } from './status.js';
 import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } from './warnings.js';
 
 /*
@@ -27,12 +27,12 @@ const STALLED_AFTER_MS = 10_000;
 
 /** @param now the monotonic clock, milliseconds. */
 export function healthOf(
-  vitals: Pick<Vitals, 'phase' | 'ingest' | 'ledgerLivedAt'>,
+  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt'>,
   now: number,
 ): HealthCheck[] {
-  const phase = vitals.phase();
-  const { state } = vitals.ingest.storage;
-  const livedAt = vitals.ledgerLivedAt();
+  const phase = collectorStatus.phase();
+  const { state } = collectorStatus.ingest.storage;
+  const livedAt = collectorStatus.ledgerLivedAt();
   const silent = livedAt === undefined || phase !== 'running' ? 0 : now - livedAt;
   const check = (
     name: HealthCheck['name'],
@@ -136,28 +136,28 @@ function* verification({ lastVerify }: Facts): Generator<Hint> {
 
 const RATE_OVER_MS = 10_000;
 
-export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
+export function stateOf(collectorStatus: CollectorStatus, watch: Watch): ConsoleState {
   const now = Date.now();
-  const facts = factsOf(vitals, watch, now);
-  const checks = healthOf(vitals, performance.now());
-  const answers = vitals.ingest.counters.answers();
-  const { fates, events, entries, bytes } = vitals.ledger();
+  const facts = factsOf(collectorStatus, watch, now);
+  const checks = healthOf(collectorStatus, performance.now());
+  const answers = collectorStatus.ingest.counters.answers();
+  const { outcomes, events, entries, bytes } = collectorStatus.ledger();
   const { growth } = watch;
   const rates = watch.samples.rates(RATE_OVER_MS);
   const { checkpoint, disk, queue } = facts;
-  const index = vitals.index();
-  const runs = vitals.runs();
+  const index = collectorStatus.index();
+  const runs = collectorStatus.runs();
   const keys = shownKeys(facts.keys, now);
   const asTyped = <Item extends { what_to_do: string }>(item: Item) => ({
     ...item,
-    what_to_do: vitals.typed(item.what_to_do),
+    what_to_do: collectorStatus.typed(item.what_to_do),
   });
   return {
     at: instant(now),
-    version: vitals.version,
-    command: vitals.command,
+    version: collectorStatus.version,
+    command: collectorStatus.command,
     node: process.version,
-    started_at: instant(vitals.startedAt),
+    started_at: instant(collectorStatus.startedAt),
     health: {
       live: isLive(checks),
       ready: isReady(checks),
@@ -174,7 +174,7 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
         .list()
         .map(({ at, p50, p99, ...sample }) => ({ at: instant(at), ...sample, p50_ms: p50, p99_ms: p99 })),
     },
-    totals: { ...totals(answers), repeats: fates.duplicate, conflicts: fates.conflict },
+    totals: { ...totals(answers), repeats: outcomes.duplicate, conflicts: outcomes.conflict },
     runs:
       runs === undefined
         ? null
@@ -244,35 +244,35 @@ export function stateOf(vitals: Vitals, watch: Watch): ConsoleState {
   };
 }
 
-export function factsOf(vitals: Vitals, watch: Watch, now: number): Facts {
-  const trouble = vitals.checkpointTrouble();
+export function factsOf(collectorStatus: CollectorStatus, watch: Watch, now: number): Facts {
+  const trouble = collectorStatus.checkpointTrouble();
   const { disk } = watch;
   return {
     now,
-    storage: vitals.ingest.storage,
-    queue: vitals.ingest.queue,
+    storage: collectorStatus.ingest.storage,
+    queue: collectorStatus.ingest.queue,
     disk,
     daysUntilFull: disk === undefined ? undefined : daysUntilFull(watch.growth, disk.freeBytes),
-    events: vitals.ledger().events,
-    entries: vitals.ledger().entries,
-    checkpoint: vitals.checkpoint(),
+    events: collectorStatus.ledger().events,
+    entries: collectorStatus.ledger().entries,
+    checkpoint: collectorStatus.checkpoint(),
     checkpointTroubleSince: trouble === undefined ? undefined : Date.parse(trouble.since),
-    sinks: vitals.sinks(),
-    lastVerify: vitals.lastVerify(),
-    lastBackup: vitals.lastBackup(),
-    backupMaxAgeMs: vitals.backupMaxAgeMs(),
-    logBeganAt: vitals.logBeganAt(),
-    keys: [...vitals.keys()],
-    keysCurrent: vitals.keysCurrent(),
-    accessLogAltered: vitals.accessLogAltered(),
-    catalogueTroubleSince: vitals.catalogueTroubleSince(),
-    certificates: vitals.certificates(),
+    sinks: collectorStatus.sinks(),
+    lastVerify: collectorStatus.lastVerify(),
+    lastBackup: collectorStatus.lastBackup(),
+    backupMaxAgeMs: collectorStatus.backupMaxAgeMs(),
+    logBeganAt: collectorStatus.logBeganAt(),
+    keys: [...collectorStatus.keys()],
+    keysCurrent: collectorStatus.keysCurrent(),
+    accessLogAltered: collectorStatus.accessLogAltered(),
+    catalogueTroubleSince: collectorStatus.catalogueTroubleSince(),
+    certificates: collectorStatus.certificates(),
     clockStep: watch.clockStep,
-    tokenInClear: vitals.tokenInClear(),
-    exposed: vitals.exposed(),
-    droppedLines: vitals.droppedLines(),
-    keyDiesWithDisk: vitals.keyDiesWithDisk(),
-    keyGone: vitals.keyGone(),
+    tokenInClear: collectorStatus.tokenInClear(),
+    exposed: collectorStatus.exposed(),
+    droppedLines: collectorStatus.droppedLines(),
+    keyDiesWithDisk: collectorStatus.keyDiesWithDisk(),
+    keyGone: collectorStatus.keyGone(),
   };
 }
 

@@ -71,7 +71,7 @@ export interface RunState {
 }
 
 /** Asked again each time, on the thread that speaks HTTP. No call waits for anything or touches a disk that may hang. */
-export interface Vitals {
+export interface CollectorStatus {
   readonly version: string;
   /** How `collector` is typed on its host, without a path. */
   readonly command: string;
@@ -288,16 +288,16 @@ export class Watch {
   /** The newest one. */
   clockStep: ClockStep | undefined;
   clockSteps = 0;
-  readonly #vitals: Vitals;
+  readonly #collectorStatus: CollectorStatus;
   readonly #growth = new GrowthWatch();
   #timer: NodeJS.Timeout | undefined;
   #looking = false;
   #lookedAt = -Infinity;
   #clocksApart: number;
 
-  constructor(vitals: Vitals) {
-    this.#vitals = vitals;
-    this.samples = new Samples(vitals.ingest.counters, performance.now());
+  constructor(collectorStatus: CollectorStatus) {
+    this.#collectorStatus = collectorStatus;
+    this.samples = new Samples(collectorStatus.ingest.counters, performance.now());
     this.#clocksApart = Date.now() - performance.now();
   }
 
@@ -320,9 +320,9 @@ export class Watch {
     const now = performance.now();
     this.samples.take(wall, now);
     // What is read while the ledger is being opened is nothing, and everything after it would look like growth.
-    if (this.#vitals.phase() === 'running') {
+    if (this.#collectorStatus.phase() === 'running') {
       this.#growth.note(this.#ledger(now));
-      this.#vitals.askLedger();
+      this.#collectorStatus.askLedger();
     }
     if (now - this.#lookedAt >= DISK_EVERY_MS) this.#lookAtDisk(now);
     const by = wall - now - this.#clocksApart;
@@ -338,7 +338,7 @@ export class Watch {
     if (this.#looking) return;
     this.#looking = true;
     this.#lookedAt = now;
-    this.#vitals
+    this.#collectorStatus
       .lookAtDisk()
       .then((space) => (this.disk = space))
       .catch(() => undefined)
@@ -346,7 +346,7 @@ export class Watch {
   }
 
   #ledger(at: number): { at: number; events: number; bytes: number } {
-    const { events, bytes } = this.#vitals.ledger();
+    const { events, bytes } = this.#collectorStatus.ledger();
     return { at, events, bytes };
   }
 }

@@ -20,9 +20,9 @@ test('what one side counts the other reads, without a number lost to its size', 
   written.flushed(0.2);
   written.flushed(1.5);
   written.flushed(60_000);
-  const { events, entries, bytes, fates, batches, flushes } = read.read();
+  const { events, entries, bytes, outcomes, batches, flushes } = read.read();
   expect({ events, entries, bytes }).toEqual({ events: 2 ** 40, entries: 2 ** 40 + 3, bytes: 2 ** 50 + 1 });
-  expect(fates).toEqual({
+  expect(outcomes).toEqual({
     ...{ accepted: 2, duplicate: 1, conflict: 1, unreadable: 1, faulty: 24, notCommitted: 5, unknown: 6 },
   });
   expect(batches.sum).toBe(1025);

@@ -147,8 +147,8 @@ describe('the ledger', () => {
     ]);
     await bench.stop();
     expect(bench.closed).toBe(true);
-    const { fates, batches } = bench.counters.read();
-    expect(fates).toEqual({
+    const { outcomes, batches } = bench.counters.read();
+    expect(outcomes).toEqual({
       ...{ accepted: 2, duplicate: 1, conflict: 1, unreadable: 1, faulty: 2, notCommitted: 0, unknown: 0 },
     });
     expect(batches.sum).toBe(7);
@@ -164,7 +164,7 @@ describe('the ledger', () => {
     expect(await bench.ask('c')).toEqual(['unknown']);
     // After that the store is not asked any more.
     expect(await bench.ask('d', 'e')).toEqual(['unknown', 'unknown']);
-    expect(bench.counters.read().fates).toMatchObject({ accepted: 0, notCommitted: 2, unknown: 3 });
+    expect(bench.counters.read().outcomes).toMatchObject({ accepted: 0, notCommitted: 2, unknown: 3 });
     await bench.stop();
   });
 
@@ -243,8 +243,8 @@ describe('the ledger', () => {
     await bench.ledger.append(entry);
     await bench.answered();
     expect(bench.batches.filter((batch) => batch.includes(entry))).toEqual([[entry]]);
-    const { fates, batches } = bench.counters.read();
-    expect([fates.accepted, batches.sum]).toEqual([2, 2]);
+    const { outcomes, batches } = bench.counters.read();
+    expect([outcomes.accepted, batches.sum]).toEqual([2, 2]);
     // Also while nothing else comes.
     await bench.ledger.append(ownEntry(ENTRY_KINDS.accessLogHead, 'accesslog000', { lines: 2 }));
     expect(bench.batches.at(-1)).toHaveLength(1);

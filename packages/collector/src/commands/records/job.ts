@@ -32,7 +32,7 @@ export interface Job {
 }
 
 /** To the thread: something to do, or where the events are that it asked for. */
-export type Told =
+export type ThreadMessage =
   | { readonly job: Job }
   /** In the order of the question; undefined for an event that the log does not have. */
   | { readonly runs: readonly (string | null | undefined)[] };

@@ -13,7 +13,7 @@ import {
   type Linked,
   type Question,
   type ThreadSettings,
-  type Told,
+  type ThreadMessage,
   PieceMaker,
 } from './job.js';
 
@@ -117,10 +117,10 @@ async function make(job: Job): Promise<void> {
 
 let last = Promise.resolve();
 
-port.on('message', (told: Told) => {
-  if ('runs' in told) answered.shift()?.(told.runs);
+port.on('message', (message: ThreadMessage) => {
+  if ('runs' in message) answered.shift()?.(message.runs);
   else {
-    last = last.then(() => make(told.job));
+    last = last.then(() => make(message.job));
     last.catch((error: unknown) => {
       // An uncaught error of a thread reaches whoever started it.
       setImmediate(() => {

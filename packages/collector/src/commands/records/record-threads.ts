@@ -8,7 +8,7 @@ import { setImmediate as breath } from 'node:timers/promises';
 import { logBytesIn, type PlacedRecord, type RecordSelection } from '../../catalogue/catalogue.js';
 import { StoreDamaged } from '../../store/contract.js';
 import { FORMATS } from '../../records/exports/formats.js';
-import type { Answer, Job, Linked, Question, ThreadSettings, Told, PlacedPiece } from './job.js';
+import type { Answer, Job, Linked, Question, ThreadSettings, ThreadMessage, PlacedPiece } from './job.js';
 import { runOfEvent, type RecordSource } from '../catalogue.js';
 
 /** Records to a job, and bytes of log where the format does not ask for more: what is in memory at once. */
@@ -158,7 +158,7 @@ class RecordThread {
       if (this.#failure === undefined) this.#waiting.push({ resolve, reject });
       else reject(this.#failure);
     });
-    this.#worker.postMessage({ job } satisfies Told, [job.entries.buffer]);
+    this.#worker.postMessage({ job } satisfies ThreadMessage, [job.entries.buffer]);
     return made;
   }
 
@@ -182,7 +182,7 @@ class RecordThread {
     for (const { organisation, eventId } of questions) {
       runs.push(await runOfEvent(this.source, organisation, eventId));
     }
-    this.#worker.postMessage({ runs } satisfies Told);
+    this.#worker.postMessage({ runs } satisfies ThreadMessage);
   }
 
   #fail(error: Error): void {

@@ -5,7 +5,7 @@ import type { Credentials } from '../../ingest/credentials.js';
 import type { Ingest } from '../../ingest/ingest.js';
 import { isLoopback } from '../../loopback.js';
 import type { OperatorToken } from '../../operate/gate.js';
-import type { Vitals } from '../../operate/status.js';
+import type { CollectorStatus } from '../../operate/status.js';
 import { telemetrySettings } from '../../operate/telemetry/settings.js';
 import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
@@ -36,7 +36,7 @@ export async function telemetryWarnings(): Promise<ConfigFault[]> {
 }
 
 /** On return telemetry is exported, if it is wanted and can be: a collector never fails to start for it. */
-export async function openTelemetry(vitals: Vitals, log: Logger): Promise<OpenTelemetry> {
+export async function openTelemetry(collectorStatus: CollectorStatus, log: Logger): Promise<OpenTelemetry> {
   const none = { observer: undefined, [Symbol.asyncDispose]: () => Promise.resolve() };
   const variables = openTelemetryVariables();
   const settings = telemetrySettings(variables);
@@ -44,7 +44,7 @@ export async function openTelemetry(vitals: Vitals, log: Logger): Promise<OpenTe
   if (!settings.traces && !settings.metrics) return none;
   try {
     const { Telemetry } = await import('../../operate/telemetry/telemetry.js');
-    const telemetry = new Telemetry(settings, variables, vitals, log);
+    const telemetry = new Telemetry(settings, variables, collectorStatus, log);
     return { observer: telemetry.observer, [Symbol.asyncDispose]: () => telemetry.close() };
   } catch (error) {
     log.error(
@@ -111,7 +111,7 @@ export async function openManagement(
   { management, managementHost: host, managementPort }: Config,
   token: OperatorToken | undefined,
   credentials: Credentials | undefined,
-  vitals: Vitals,
+  collectorStatus: CollectorStatus,
   log: Logger,
 ): Promise<OpenManagement> {
   if (management === 'off') {
@@ -123,7 +123,7 @@ export async function openManagement(
   }
   // Half of what a start loads, for which whoever does not want it should not wait.
   const { Management } = await import('../../operate/management.js');
-  const listener = new Management({ host, port: managementPort, token, credentials, vitals, log });
+  const listener = new Management({ host, port: managementPort, token, credentials, collectorStatus, log });
   let port: number;
   try {
     port = await listener.listen();

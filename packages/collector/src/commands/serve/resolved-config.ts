@@ -3,7 +3,7 @@
  * token, as the options name them. All that is wrong with them is told at once, with that of the options themselves.
  */
 import fs from 'node:fs';
-import { type Config, ConfigError, type ConfigFault, type Reading } from '../../config.js';
+import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../../config.js';
 import { AllowedOrigins, OriginsInvalid } from '../../ingest/answers.js';
 import { CredentialsUnusable, readCredentials } from '../../ingest/credentials.js';
 import type { TlsOptions } from '../../ingest/tls.js';
@@ -11,7 +11,7 @@ import { ProxiesInvalid, TrustedProxies } from '../../ingest/trusted-proxies.js'
 import { OperatorToken, OperatorTokenUnfit } from '../../operate/gate.js';
 import { parseSinks, type SinkSpec, SinkSpecInvalid } from '../../transparency/sink.js';
 
-export interface Provisions {
+export interface ResolvedConfig {
   /** Undefined for plain HTTP. */
   readonly tls: Omit<TlsOptions, 'log'> | undefined;
   readonly trustedProxies: TrustedProxies;
@@ -22,7 +22,7 @@ export interface Provisions {
 }
 
 /** Undefined are also those that cannot be used. */
-export type FoundProvisions = { readonly [Name in keyof Provisions]?: Provisions[Name] | undefined };
+export type FoundSettings = { readonly [Name in keyof ResolvedConfig]?: ResolvedConfig[Name] | undefined };
 
 type Sound = Partial<Config>;
 /** Takes note of what is wrong with an option, by its name. */
@@ -34,8 +34,8 @@ const OPTION_OF_FILE = { cert: 'tls-cert', key: 'tls-key', clientCa: 'tls-client
  * Reads what the sound options name. Never throws for what they say.
  * @returns what was found sound, and every fault, those of the reading first.
  */
-export async function findProvisions({ sound, faults: before, settings }: Reading): Promise<{
-  found: FoundProvisions;
+export async function findSettings({ sound, faults: before, settings }: ConfigReading): Promise<{
+  found: FoundSettings;
   faults: readonly ConfigFault[];
 }> {
   const faults = [...before];
@@ -78,16 +78,18 @@ export async function findProvisions({ sound, faults: before, settings }: Readin
  * The configuration and what it names, for a start.
  * @throws ConfigError with every fault.
  */
-export async function provisionsOf(reading: Reading): Promise<{ config: Config; provisions: Provisions }> {
-  const { found, faults } = await findProvisions(reading);
+export async function resolveConfig(
+  reading: ConfigReading,
+): Promise<{ config: Config; resolved: ResolvedConfig }> {
+  const { found, faults } = await findSettings(reading);
   if (reading.config === undefined || faults.length > 0) throw new ConfigError(faults);
-  return { config: reading.config, provisions: found as Provisions };
+  return { config: reading.config, resolved: found as ResolvedConfig };
 }
 
 async function tlsOf(
   { tlsCert: cert = '', tlsKey: key = '', tlsClientCa: clientCa, tlsClientAuth: clientAuth }: Sound,
   tell: Tell,
-): Promise<Provisions['tls']> {
+): Promise<ResolvedConfig['tls']> {
   if (cert === '' || key === '' || clientCa === undefined || clientAuth === undefined) return undefined;
   const files = { cert, key, clientCa: clientCa === '' ? undefined : clientCa };
   try {

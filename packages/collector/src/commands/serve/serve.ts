@@ -5,7 +5,7 @@ import { Command } from 'commander';
 import type { Logger } from 'pino';
 import { ensureFirstKey } from '../../access/issuing.js';
 import { KeyRing } from '../../access/key-ring.js';
-import { type Config, type Reading, serviceManagement } from '../../config.js';
+import { type Config, type ConfigReading, serviceManagement } from '../../config.js';
 import { type HeldFile } from '../../files.js';
 import { Ingest } from '../../ingest/ingest.js';
 import { Listener } from '../../ingest/listener.js';
@@ -15,7 +15,7 @@ import { Publisher } from '../../transparency/publisher.js';
 import { readHistory } from '../../transparency/key-history.js';
 import { exposureOf, KeyDatabase, openStore } from '../../store/open.js';
 import type { TreeReader } from '../../store/contract.js';
-import { CollectorVitals } from './status.js';
+import { RunningStatus } from './status.js';
 import { addConfigOptions, configOf, readingOf } from '../config-options.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { Follower } from './follower.js';
@@ -31,7 +31,7 @@ import {
   openTelemetry,
 } from './management.js';
 import { holdDirectory } from './open-ledger.js';
-import { type Provisions, provisionsOf } from './resolved-config.js';
+import { type ResolvedConfig, resolveConfig } from './resolved-config.js';
 import { Reload } from './reload.js';
 import { ServiceManager } from './service-manager.js';
 import { Trial } from './trial.js';
@@ -72,7 +72,7 @@ export function command(): Command {
 }
 
 /** What comes to a collector from its command line and its terminal. */
-interface Surroundings {
+interface Environment {
   /** Reads the configuration anew. */
   readonly read: () => Config;
   /** Standard output. */
@@ -81,18 +81,18 @@ interface Surroundings {
 }
 
 /** @returns the exit code. */
-async function serveUntilStopped(reading: Reading, surroundings: Surroundings): Promise<number> {
-  const { config, provisions } = await provisionsOf(reading);
-  const serveLog = openServeLog(config.logLevel, surroundings.trial !== undefined);
+async function serveUntilStopped(reading: ConfigReading, environment: Environment): Promise<number> {
+  const { config, resolved } = await resolveConfig(reading);
+  const serveLog = openServeLog(config.logLevel, environment.trial !== undefined);
   const { log } = serveLog;
   const held = holdDirectory(config.dataDir);
   const exposure = exposureOf(config.dataDir);
   if (exposure) log.warn(exposure);
-  const { exposure: forgeable } = provisions.trustedProxies;
+  const { exposure: forgeable } = resolved.trustedProxies;
   if (forgeable) log.warn(`--trusted-proxies ${forgeable}`);
   const keyDatabase = KeyDatabase.open(config.dataDir);
   try {
-    return await run(config, provisions, surroundings, serveLog, keyDatabase, held.file);
+    return await run(config, resolved, environment, serveLog, keyDatabase, held.file);
   } finally {
     await keyDatabase.close();
     held.release();
@@ -108,8 +108,8 @@ async function serveUntilStopped(reading: Reading, surroundings: Surroundings): 
 /** Opens each part in its order, waits until the collector has to end, and closes them again. @returns the exit code. */
 async function run(
   config: Config,
-  provisions: Provisions,
-  { read, out, trial }: Surroundings,
+  resolved: ResolvedConfig,
+  { read, out, trial }: Environment,
   { log, dropped }: ServeLog,
   keyDatabase: KeyDatabase,
   lock: HeldFile,
@@ -139,22 +139,28 @@ async function run(
   const keys = await openKeys(keyDatabase, log);
   const ring = createRingMemory(config.queueBytes, config.queueEvents, new SharedArrayBuffer(4));
   const answers = new MessageChannel();
-  const ingest = openIngest({ keys, ring, answers: answers.port1, reload, provisions, trial, log });
+  const ingest = openIngest({ keys, ring, answers: answers.port1, reload, resolved, trial, log });
   const tree = openStore(config.dataDir).tree;
-  const publisher = openPublisher(config.dataDir, provisions.sinks, tree, () => vitals.ledger().entries, log);
+  const publisher = openPublisher(
+    config.dataDir,
+    resolved.sinks,
+    tree,
+    () => collectorStatus.ledger().entries,
+    log,
+  );
   const counters = createCounterMemory();
-  const vitals = new CollectorVitals({
+  const collectorStatus = new RunningStatus({
     ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters },
     tokenInClear: isTokenInClear(config),
     droppedLines: dropped,
     backupMaxAgeMs: () => reload.config.backupMaxAgeMs,
   });
   // Before the ledger is opened, which may take long: a probe asks whether the collector lives.
-  const { token, tls } = provisions;
-  await using management = await openManagement(config, token, tls?.credentials, vitals, log);
+  const { token, tls } = resolved;
+  await using management = await openManagement(config, token, tls?.credentials, collectorStatus, log);
   if (management.address) log.info(management.address, 'management listening');
   // It flushes when it is disposed of, after the last answer and before the keys are closed.
-  await using telemetry = await openTelemetry(vitals, log);
+  await using telemetry = await openTelemetry(collectorStatus, log);
   ingest.observer = observerOf(telemetry.observer, trial);
   const thread = new LedgerWorker(
     { ...ledgerSettings(config), lock, ring, answers: answers.port2, counters },
@@ -162,17 +168,17 @@ async function run(
       ...{ log, ingest },
       onFailure: () => shutdown.begin(EXIT.unsafe, 'the ledger has failed'),
       onCheckpoint(note) {
-        vitals.noteCheckpoint(note);
+        collectorStatus.noteCheckpoint(note);
         publisher.publish(note);
       },
-      onCheckpointTrouble: (trouble) => vitals.noteCheckpointTrouble(trouble),
-      onAccessLogAltered: () => vitals.noteAccessLogAltered(),
+      onCheckpointTrouble: (trouble) => collectorStatus.noteCheckpointTrouble(trouble),
+      onAccessLogAltered: () => collectorStatus.noteAccessLogAltered(),
     },
   );
-  vitals.thread = thread;
+  collectorStatus.thread = thread;
   await openLedger(thread, keyDatabase, config.dataDir, log);
   await using follower = new Follower({ dataDir: config.dataDir, counters }, log);
-  vitals.follower = follower;
+  collectorStatus.follower = follower;
   // Before anyone can know that it listens: a signal from now on asks for an orderly end.
   signals.endInOrder();
   const listener = new Listener(
@@ -180,7 +186,7 @@ async function run(
     config,
     tls && { ...tls, log, onRenewed: (credentials) => management.present(credentials) },
   );
-  vitals.listener = listener;
+  collectorStatus.listener = listener;
   const listening = await listen(listener, config, tls, thread);
   trial?.announce();
   if (isatty(1)) out.write(listeningNotice(listening, management.address));
@@ -188,7 +194,7 @@ async function run(
   await handOutFirstKey(keyDatabase, out, log, listening, notices);
   await keys.refresh();
   keys.start();
-  vitals.entered('running');
+  collectorStatus.entered('running');
   noteListening(config.dataDir, listening);
   log.info(
     {
@@ -210,7 +216,7 @@ async function run(
 
   const { code, reason } = await shutdown.begun;
   log.info({ reason, pending: ingest.pending }, 'stopping');
-  vitals.entered('stopping');
+  collectorStatus.entered('stopping');
   const { shutdownTimeoutMs } = reload.config;
   const inOrder = code === EXIT.ok;
   const followerEnds = follower.end();
@@ -244,11 +250,11 @@ function openIngest(parts: {
   readonly ring: RingMemory;
   readonly answers: MessagePort;
   readonly reload: Reload;
-  readonly provisions: Provisions;
+  readonly resolved: ResolvedConfig;
   readonly trial: Trial | undefined;
   readonly log: Logger;
 }): Ingest {
-  const { keys, ring, answers, reload, provisions, trial, log } = parts;
+  const { keys, ring, answers, reload, resolved, trial, log } = parts;
   return new Ingest({
     ...{ keys, ring, answers, log },
     get profile() {
@@ -258,8 +264,8 @@ function openIngest(parts: {
     get logRequests() {
       return log.isLevelEnabled('debug');
     },
-    trustedProxies: provisions.trustedProxies,
-    allowedOrigins: provisions.allowedOrigins,
+    trustedProxies: resolved.trustedProxies,
+    allowedOrigins: resolved.allowedOrigins,
     keepsBodies: trial !== undefined,
   });
 }
@@ -274,7 +280,7 @@ function observerOf(observer: Ingest['observer'], trial: Trial | undefined): Ing
 
 function openPublisher(
   dataDir: string,
-  sinks: Provisions['sinks'],
+  sinks: ResolvedConfig['sinks'],
   tiles: TreeReader,
   entries: () => number,
   log: Logger,
@@ -330,7 +336,7 @@ async function openLedger(
 async function listen(
   listener: Listener,
   config: Config,
-  tls: Provisions['tls'],
+  tls: ResolvedConfig['tls'],
   thread: LedgerWorker,
 ): Promise<Listening> {
   const { host } = config;

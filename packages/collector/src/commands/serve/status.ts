@@ -14,7 +14,7 @@ import type {
   Phase,
   RunState,
   VerifyState,
-  Vitals,
+  CollectorStatus,
 } from '../../operate/status.js';
 import {
   type CheckpointTroubleState,
@@ -37,7 +37,7 @@ export interface CollectorParts {
   readonly ingest: Ingest;
   readonly publisher: Publisher;
   readonly tokenInClear: boolean;
-  readonly droppedLines: Vitals['droppedLines'];
+  readonly droppedLines: CollectorStatus['droppedLines'];
   /** As it is configured now. */
   readonly backupMaxAgeMs: () => number;
   /** What the ledger's thread counts in. */
@@ -47,7 +47,7 @@ export interface CollectorParts {
 /** Small files are looked at so often at most, in milliseconds, however often somebody asks. */
 const FILES_EVERY_MS = 1000;
 
-export class CollectorVitals implements Vitals {
+export class RunningStatus implements CollectorStatus {
   readonly version = version();
   readonly command = ownName();
   readonly typed = typedByName;
@@ -197,7 +197,7 @@ export class CollectorVitals implements Vitals {
     return this.#files.get().exposed;
   }
 
-  droppedLines(): ReturnType<Vitals['droppedLines']> {
+  droppedLines(): ReturnType<CollectorStatus['droppedLines']> {
     return this.#parts.droppedLines();
   }
 

@@ -41,7 +41,7 @@ import type { Ingest } from '../../ingest/ingest.js';
 import type { Log } from '../../ingest/refusal-log.js';
 import type { Exchange } from '../../ingest/request.js';
 import { Metrics } from '../metrics.js';
-import { type Vitals, Watch } from '../status.js';
+import { type CollectorStatus, Watch } from '../status.js';
 import { OtlpExporter, Trouble, metricDataOf } from './exporter.js';
 import type { Sampling, TelemetrySettings, Variables } from './settings.js';
 import { type Signal, type Target, targetOf } from './target.js';
@@ -164,20 +164,26 @@ export class Telemetry {
   readonly observer: Ingest['observer'];
   readonly #pipelines: Pipeline[] = [];
 
-  constructor({ traces, metrics }: TelemetrySettings, variables: Variables, vitals: Vitals, log: Log) {
+  constructor(
+    { traces, metrics }: TelemetrySettings,
+    variables: Variables,
+    collectorStatus: CollectorStatus,
+    log: Log,
+  ) {
     const target = (signal: Signal) => {
       const found = targetOf(signal, variables, (warning) => log.warn({ signal }, warning));
       // Without what a URL can hold of secrets.
       log.info({ signal, to: found.url.origin + found.url.pathname }, 'OpenTelemetry export begins');
       return found;
     };
-    const resource = resourceOf(vitals.version);
+    const resource = resourceOf(collectorStatus.version);
     if (traces) {
-      const tracing = openTracing(traces, target('traces'), resource, vitals.version, log);
+      const tracing = openTracing(traces, target('traces'), resource, collectorStatus.version, log);
       this.observer = tracing.observer;
       this.#pipelines.push(tracing);
     }
-    if (metrics) this.#pipelines.push(meter(metrics.intervalMs, target('metrics'), resource, vitals, log));
+    if (metrics)
+      this.#pipelines.push(meter(metrics.intervalMs, target('metrics'), resource, collectorStatus, log));
   }
 
   /** On return nothing is sent any more, and what could be sent in time was. */
@@ -213,15 +219,21 @@ function openTracing(
   };
 }
 
-function meter(intervalMs: number, target: Target, resource: Resource, vitals: Vitals, log: Log): Pipeline {
+function meter(
+  intervalMs: number,
+  target: Target,
+  resource: Resource,
+  collectorStatus: CollectorStatus,
+  log: Log,
+): Pipeline {
   const trouble = new Trouble('metrics', log);
   const exporter = new OtlpExporter(target, ProtobufMetricsSerializer, trouble);
-  const watch = new Watch(vitals);
-  const figures = new Metrics(vitals, watch);
-  const scope = { name: SCOPE, version: vitals.version };
+  const watch = new Watch(collectorStatus);
+  const figures = new Metrics(collectorStatus, watch);
+  const scope = { name: SCOPE, version: collectorStatus.version };
   const collect = async () => {
     try {
-      const metrics = metricDataOf(await figures.figures(), vitals.startedAt, Date.now());
+      const metrics = metricDataOf(await figures.figures(), collectorStatus.startedAt, Date.now());
       return { resourceMetrics: { resource, scopeMetrics: [{ scope, metrics }] }, errors: [] };
     } catch (error) {
       // Whoever asked would keep it to himself.

@@ -13,7 +13,7 @@ import {
   FEEDBACK_TYPES,
   OUTCOME_TYPES,
   RecordLookup,
-  type Said,
+  type Payload,
   TARGET_TYPES,
   addressIn,
   dateTimeIn,
@@ -202,7 +202,7 @@ function agentsOf(lookup: RecordLookup, event: RecordedEvent): { contained?: Par
 }
 
 /** The model: a Device within the AuditEvent, because an identifier alone has no place for the version that ran. */
-function deviceOf(model: Said | undefined): { resource: Part; agent: Part } | undefined {
+function deviceOf(model: Payload | undefined): { resource: Part; agent: Part } | undefined {
   const id = nameIn(model?.['model_id']);
   const version = nameIn(model?.['model_version']);
   if (id === undefined && version === undefined) return undefined;
@@ -223,7 +223,7 @@ function deviceOf(model: Said | undefined): { resource: Part; agent: Part } | un
   };
 }
 
-function userOf(user: Said | undefined, organisation: string): Part | undefined {
+function userOf(user: Payload | undefined, organisation: string): Part | undefined {
   const id = nameIn(user?.['caller_id']);
   const callerType = wordIn(CALLER_TYPES, user?.['caller_type']);
   if (id === undefined && callerType === undefined) return undefined;
@@ -266,7 +266,7 @@ function entitiesOf(lookup: RecordLookup, event: RecordedEvent): Part[] {
   ];
 }
 
-function targetEntity(target: Said | undefined, organisation: string): Part[] {
+function targetEntity(target: Payload | undefined, organisation: string): Part[] {
   const value = nameIn(target?.['target_id']);
   const targetType = wordIn(TARGET_TYPES, target?.['target_type']);
   const known = targetType === undefined ? undefined : TARGETS[targetType];

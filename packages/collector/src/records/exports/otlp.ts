@@ -42,7 +42,7 @@ interface KeyValue {
 }
 
 /** What may be said; undefined and an empty list say nothing. Whole numbers are bigint, all others doubles. */
-type Said = string | bigint | number | boolean | readonly string[] | undefined;
+type AttributeValue = string | bigint | number | boolean | readonly string[] | undefined;
 
 interface Link {
   readonly traceId: string;
@@ -72,7 +72,7 @@ interface Span {
 const SPAN_KIND = { internal: 1, client: 3 } as const;
 type SpanKind = (typeof SPAN_KIND)[keyof typeof SPAN_KIND];
 
-function attributes(said: Readonly<Record<string, Said>>): KeyValue[] {
+function attributes(said: Readonly<Record<string, AttributeValue>>): KeyValue[] {
   const list: KeyValue[] = [];
   for (const [key, value] of Object.entries(said)) {
     const any = anyValue(value);
@@ -81,7 +81,7 @@ function attributes(said: Readonly<Record<string, Said>>): KeyValue[] {
   return list;
 }
 
-function anyValue(said: Said): AnyValue | undefined {
+function anyValue(said: AttributeValue): AnyValue | undefined {
   switch (typeof said) {
     case 'undefined':
       return undefined;
@@ -366,7 +366,7 @@ class RunTrace {
     return spanIdOf(parent.event_id);
   }
 
-  #startAttributes(event: RecordedEvent): Readonly<Record<string, Said>> {
+  #startAttributes(event: RecordedEvent): Readonly<Record<string, AttributeValue>> {
     const { model_instance, user_identity, target_identity, inputs } = this.#lookup.startOf(event);
     const modelId = nameIn(model_instance?.model_id);
     const version = nameIn(model_instance?.model_version);
@@ -389,7 +389,7 @@ function operationOf({ metadata, inputs }: ClinicalRecord): string {
   return typeof inputs?.prompt === 'string' ? 'generate_content' : 'inference';
 }
 
-function eventAttributes(event: RecordedEvent): Readonly<Record<string, Said>> {
+function eventAttributes(event: RecordedEvent): Readonly<Record<string, AttributeValue>> {
   return {
     'clinical_events.event.id': event.event_id,
     'clinical_events.event.kind': event.kind,

@@ -16,7 +16,7 @@ import {
   OUTCOME_TYPES,
   OUTPUT_TYPES,
   RecordLookup,
-  type Said,
+  type Payload,
   TARGET_TYPES,
   addressIn,
   dateTimeIn,
@@ -313,7 +313,7 @@ function relateStart(
   }
 }
 
-function modelOf(document: ProvDocument, model: Said | undefined): string | undefined {
+function modelOf(document: ProvDocument, model: Payload | undefined): string | undefined {
   const modelId = nameIn(model?.['model_id']);
   const version = nameIn(model?.['model_version']);
   if (modelId === undefined && version === undefined) return undefined;
@@ -327,7 +327,7 @@ function modelOf(document: ProvDocument, model: Said | undefined): string | unde
   });
 }
 
-function userOf(document: ProvDocument, user: Said | undefined, organisation: string): string | undefined {
+function userOf(document: ProvDocument, user: Payload | undefined, organisation: string): string | undefined {
   const callerId = nameIn(user?.['caller_id']);
   if (callerId === undefined) return undefined;
   const callerType = wordIn(CALLER_TYPES, user?.['caller_type']);
@@ -345,7 +345,7 @@ function userOf(document: ProvDocument, user: Said | undefined, organisation: st
 
 function targetOf(
   document: ProvDocument,
-  target: Said | undefined,
+  target: Payload | undefined,
   organisation: string,
 ): string | undefined {
   const targetId = nameIn(target?.['target_id']);

@@ -148,14 +148,14 @@ function withoutLeap(instant: Instant): Instant {
 /* Finds things in a record by event id, in the same time however many events it has. */
 
 /** An object as it was sent; any member may be missing, or be something else than the protocol's profile `full` says. */
-export type Said = Readonly<Record<string, unknown>>;
+export type Payload = Readonly<Record<string, unknown>>;
 
-const NOTHING: Said = {};
+const NOTHING: Payload = {};
 
 export class RecordLookup {
   readonly record: ClinicalRecord;
   readonly #events: ReadonlyMap<string, RecordedEvent>;
-  readonly #payloads = new Map<string, Said>();
+  readonly #payloads = new Map<string, Payload>();
 
   constructor(record: ClinicalRecord) {
     this.record = record;
@@ -172,7 +172,7 @@ export class RecordLookup {
   }
 
   /** The artifact, output, outcome or feedback of the event; without members when it has none, or cannot be read. */
-  payload({ event_id }: RecordedEvent): Said {
+  payload({ event_id }: RecordedEvent): Payload {
     return this.#payloads.get(event_id) ?? NOTHING;
   }
 

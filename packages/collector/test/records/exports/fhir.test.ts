@@ -92,7 +92,7 @@ describe('a record in FHIR R4', () => {
           start({
             target_identity: { target_id: 'patient-30977', target_type: 'patient' },
             user_identity: { caller_id: 'clinician-8841', caller_type: 'clinician' },
-            inputs: { input_uri: 'https://example.org/vitals/1', prompt: PROSE },
+            inputs: { input_uri: 'https://example.org/collectorStatus/1', prompt: PROSE },
           }),
         ]),
       ),
@@ -113,7 +113,7 @@ describe('a record in FHIR R4', () => {
       [
         ['20', undefined, `urn:uuid:${RUN}`],
         ['1', 'Patient', 'patient-30977'],
-        ['4', undefined, 'https://example.org/vitals/1'],
+        ['4', undefined, 'https://example.org/collectorStatus/1'],
       ],
     );
   });
