@@ -1,41 +1,41 @@
 /** Every byte that the collector ever sends to a client is written here. */
-import { type IncomingMessage, STATUS_CODES, type ServerResponse } from 'node:http';
+import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ERRORS, type ErrorCode, errorBody } from '@clinical-events/protocol';
-import { type Exchange, REQUEST_ID } from './request.js';
+import { type Exchange, readHeaders, type Reply, type Request, REQUEST_ID } from './request.js';
 
 const ACCEPTED = '{"status":"accepted"}';
 const ACCEPTED_LENGTH = String(ACCEPTED.length);
 
 /** The event is durable. The same for a new event and for an exact repeat. */
-export function accept({ response, id }: Exchange): void {
-  response.writeHead(201, [
+export function accept({ reply, id }: Exchange): void {
+  reply.writeHead(201, [
     ...['Content-Type', 'application/json', 'Content-Length', ACCEPTED_LENGTH],
     ...[REQUEST_ID, id],
   ]);
-  response.end(ACCEPTED);
+  reply.end(ACCEPTED);
 }
 
 /** Lets a page of this origin read the answer that will be given. The headers of ours that it may not read anyway are named. */
-export function allowOrigin(response: ServerResponse, origin: string): void {
-  response.setHeader('Access-Control-Allow-Origin', origin);
-  response.setHeader('Vary', 'Origin');
-  response.setHeader('Access-Control-Expose-Headers', `Retry-After, ${REQUEST_ID}`);
+export function allowOrigin(reply: Reply, origin: string): void {
+  reply.setHeader('Access-Control-Allow-Origin', origin);
+  reply.setHeader('Vary', 'Origin');
+  reply.setHeader('Access-Control-Expose-Headers', `Retry-After, ${REQUEST_ID}`);
 }
 
 /** Seconds for which a browser need not ask again; and for which an origin that is taken from the list may go on. */
 const PREFLIGHT_AGE_SECONDS = '600';
 
 /** Tells a browser that a page of this origin may send events (Fetch standard, CORS-preflight request). */
-export function answerPreflight({ response, id }: Exchange, origin: string): void {
-  response.writeHead(204, [
+export function answerPreflight({ reply, id }: Exchange, origin: string): void {
+  reply.writeHead(204, [
     ...[REQUEST_ID, id],
     ...['Access-Control-Allow-Origin', origin, 'Vary', 'Origin'],
     ...['Access-Control-Allow-Methods', 'POST'],
     ...['Access-Control-Allow-Headers', 'content-type, x-api-key, content-encoding'],
     ...['Access-Control-Max-Age', PREFLIGHT_AGE_SECONDS],
   ]);
-  response.end();
+  reply.end();
 }
 
 /** On a connection that lives on, a body that was not read is read to its end and dropped when it is at most so large. */
@@ -54,7 +54,7 @@ const PLAIN_BODIES = Object.fromEntries(
  * @returns the status.
  */
 export function refuse(
-  { request, response, expectation, id }: Exchange,
+  { request, reply, expectation, id }: Exchange,
   code: ErrorCode,
   details: Record<string, unknown> | undefined,
   headers: readonly string[],
@@ -71,32 +71,32 @@ export function refuse(
     ...headers,
   ];
   if (retryAfter) all.push('Retry-After', String(waitSeconds));
-  const { 'content-length': length, 'transfer-encoding': transferEncoding } = request.headers;
-  const declared = Number(length ?? Infinity);
-  const bodyless = length === undefined && transferEncoding === undefined;
-  const small = declared <= DRAIN_BYTES && expectation === 'none' && response.shouldKeepAlive;
+  const { contentLength, transferEncoding } = readHeaders(request.rawHeaders);
+  const declared = contentLength ?? Infinity;
+  const bodyless = contentLength === undefined && transferEncoding === undefined;
+  const small = declared <= DRAIN_BYTES && expectation === 'none' && reply.shouldKeepAlive;
   const drains = request.complete || bodyless || small;
   // Who has sent two readings of one request may mean two things by the bytes behind it as well.
   if (drains && code !== 'shutting_down' && code !== 'malformed_request') {
-    response.writeHead(status, all);
-    response.end(body);
+    reply.writeHead(status, all);
+    reply.end(body);
     return status;
   }
   // Has Node write `Connection: close`, and tells the listener to take no further request from this connection.
-  response.shouldKeepAlive = false;
-  response.writeHead(status, all);
+  reply.shouldKeepAlive = false;
+  reply.writeHead(status, all);
   if (request.complete || bodyless) {
-    response.end(body);
+    reply.end(body);
     return status;
   }
   // Closing with unread bytes resets the connection, and a client that is still sending would lose the answer to
   // the reset. The answer is whole with its last byte, by Content-Length; the response object ends, and with it
   // the connection, when the rest was dropped or the client has had time to read.
-  response.write(body);
+  reply.write(body);
   let dropped = 0;
   const finish = (): void => {
     clearTimeout(timer);
-    response.end();
+    reply.end();
   };
   const timer = setTimeout(finish, LINGER_MS);
   request.on('data', (chunk: Buffer) => {
@@ -155,7 +155,7 @@ export class AllowedOrigins {
   }
 
   /** The origin that asks whether it may send an event, and may; undefined for any other request. */
-  preflightOf({ method, rawHeaders }: Pick<IncomingMessage, 'method' | 'rawHeaders'>): string | undefined {
+  preflightOf({ method, rawHeaders }: Pick<Request, 'method' | 'rawHeaders'>): string | undefined {
     if (method !== 'OPTIONS' || this.#origins.size === 0) return undefined;
     let asking: string | undefined;
     let asks = false;

@@ -10,11 +10,11 @@
  * A request on a connection that keeps its place costs the reading of one property. A newcomer costs a look at each
  * network, and only when all places are taken.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Principal } from '../access/principal.js';
 import { endSocket } from './answers.js';
+import type { Reply, Request } from './request.js';
 
 /*
  * What is used of Node's HTTP parser and not documented. Node is pinned, and the tests hold what is expected of it.
@@ -225,11 +225,11 @@ export class RestingConnections {
   }
 
   /** Call when a request was refused: its connection rests once all of it has come, unless it is to be closed. */
-  add(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
+  add(request: Request, reply: Reply, principal: Principal | undefined): void {
     if (this.#over) return;
     const { socket } = request;
     if (this.oneAtATime) this.hold(socket);
-    if (!response.shouldKeepAlive) return;
+    if (!reply.shouldKeepAlive) return;
     // At once and not at the end of the turn: a client that is quick is read again in the same one.
     const rest = (): void => this.#begin(socket, principal);
     if (request.readableEnded) rest();
@@ -240,13 +240,13 @@ export class RestingConnections {
    * Call before a request is refused by its head: of those that were sent without waiting for an answer, the last that
    * is refused ends the connection. Those behind it are dropped unanswered.
    */
-  limit(request: IncomingMessage, response: ServerResponse): void {
+  limit(request: Request, reply: Reply): void {
     const { socket } = request;
     if (this.#refused.size === 0) setImmediate(() => this.#refused.clear());
     const refused = (this.#refused.get(socket) ?? 0) + 1;
     this.#refused.set(socket, refused);
     if (refused < MOST_A_TURN) return;
-    response.shouldKeepAlive = false;
+    reply.shouldKeepAlive = false;
     new HeldParser(socket);
     // What the held parser were given next it would call faulty, and the answers before this one would be lost.
     request.once('end', () => socket.pause());

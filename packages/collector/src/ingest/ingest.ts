@@ -4,7 +4,6 @@
  * The order of the checks is a promise (docs/SPEC.md): route, method, key (and the client certificate it is bound to), permission, media type, size, body,
  * schema. Whoever has no key learns nothing of the schema and cannot make the collector read a large body.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { MessagePort } from 'node:worker_threads';
 import {
@@ -29,6 +28,8 @@ import {
   type Exchange,
   type Expectation,
   isJsonMediaType,
+  type Reply,
+  type Request,
   readHeaders,
   type RequestHeaders,
   newRequestId,
@@ -172,12 +173,12 @@ export class Ingest {
     return { state: this.#ledgerState };
   }
 
-  handle(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
+  handle(request: Request, reply: Reply, expectation: Expectation): void {
     const startedAt = performance.now();
     const exchange: Exchange = {
       id: newRequestId(),
       request,
-      response,
+      reply,
       startedAt,
       expectation,
       kind: undefined,
@@ -197,7 +198,7 @@ export class Ingest {
     }
     const headers = readHeaders(request.rawHeaders);
     const { origin } = headers;
-    if (origin !== undefined && this.#options.allowedOrigins.allows(origin)) allowOrigin(response, origin);
+    if (origin !== undefined && this.#options.allowedOrigins.allows(origin)) allowOrigin(reply, origin);
     const { httpVersion, socket } = request;
     const noHost = headers.host === 0 && httpVersion !== '1.0';
     const otherVersion = httpVersion !== '1.1' && httpVersion !== '1.0';
@@ -223,7 +224,7 @@ export class Ingest {
   /** A key that was made since the last look at the store is accepted. Nothing of the body is read meanwhile. */
   #lookUp(exchange: Exchange, headers: RequestHeaders): void {
     const { keys } = this.#options;
-    const { request, response } = exchange;
+    const { request, reply } = exchange;
     const { socket } = request;
     this.#lookingUp.add(socket);
     if (isUnproven(socket)) this.#unproven.hold(socket);
@@ -233,7 +234,7 @@ export class Ingest {
         // The client may have gone away, and then nothing would end what is begun here.
         if (request.destroyed) return;
         const principal = keys.authenticate(headers.apiKey, Date.now());
-        if (typeof principal !== 'string' && this.#unproven.letGo(socket)) response.shouldKeepAlive = false;
+        if (typeof principal !== 'string' && this.#unproven.letGo(socket)) reply.shouldKeepAlive = false;
         this.#admit(exchange, headers, principal);
       },
       () => socket.destroy(),
@@ -242,7 +243,7 @@ export class Ingest {
 
   /** The checks from the key on. */
   #admit(exchange: Exchange, headers: RequestHeaders, principal: Principal | KeyRefusal): void {
-    const { request, response, startedAt, expectation, kind } = exchange;
+    const { request, reply, startedAt, expectation, kind } = exchange;
     if (kind === undefined) throw new Error('a request without a kind came to its key');
     if (typeof principal === 'string')
       return this.#refuse(exchange, principal, undefined, [], headers.apiKey);
@@ -284,7 +285,7 @@ export class Ingest {
     if (!this.#backlog.admits(share, startedAt, late) || !this.#shares.reserve(share, reserved, startedAt)) {
       return this.#refuse(exchange, 'overloaded');
     }
-    if (expectation === 'continue') response.writeContinue();
+    if (expectation === 'continue') reply.writeContinue();
     this.#receive(exchange, share, reserved, encoding);
   }
 
@@ -399,9 +400,9 @@ export class Ingest {
   }
 
   /** Who shows no key gets one answer, and then its connection rests. */
-  #rest({ request, response }: Exchange): void {
+  #rest({ request, reply }: Exchange): void {
     const line = isUnproven(request.socket) ? this.#unproven : this.#resting;
-    line.add(request, response, undefined);
+    line.add(request, reply, undefined);
   }
 
   #refuse(
@@ -412,7 +413,7 @@ export class Ingest {
     presentedKey?: string,
     wait = 0,
   ): void {
-    const { request, response, kind, principal } = exchange;
+    const { request, reply, kind, principal } = exchange;
     this.counters.refused(kind, code);
     this.#refusals.note(
       {
@@ -427,11 +428,11 @@ export class Ingest {
       performance.now(),
     );
     // By its body, or after it, a request is refused in a later turn than it was parsed in.
-    if (!request.readableEnded) this.#resting.limit(request, response);
+    if (!request.readableEnded) this.#resting.limit(request, reply);
     const tooMany = code === 'overloaded' || code === 'rate_limited';
     const retryAfter = tooMany ? Math.max(wait, this.#resting.retryAfter) : 1;
     const status = refuse(exchange, code, details, headers, retryAfter);
-    if (tooMany) this.#resting.add(request, response, principal);
+    if (tooMany) this.#resting.add(request, reply, principal);
     else if (principal === undefined || isUnproven(request.socket)) this.#rest(exchange);
     if (this.#options.logRequests) this.#logRequest(exchange, status);
     this.observer?.(exchange, status, code);

@@ -1,5 +1,11 @@
 /** The HTTP or HTTPS listener: Node's with its limits set, and what happens to bytes that are not a proper request. */
-import { createServer, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http';
 import { Socket, type ServerOpts as TcpOptions } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ErrorCode } from '@clinical-events/protocol';
@@ -7,7 +13,7 @@ import { systemCode } from '../system-code.js';
 import { endSocket, refuseOnSocket } from './answers.js';
 import type { Ingest } from './ingest.js';
 import { Places } from './connections.js';
-import { newRequestId, REQUEST_ID } from './request.js';
+import { type Expectation, newRequestId, REQUEST_ID } from './request.js';
 import { Tls, type TlsOptions } from './tls.js';
 
 /** What a listener grants; may be changed while it listens. */
@@ -149,7 +155,7 @@ export class Listener {
     clearTimeout(deadline);
   }
 
-  #serve(...[request, response, expectation]: Parameters<Ingest['handle']>): void {
+  #serve(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
     const { socket } = request;
     // "Connection: close" was said: what comes behind it is not looked at (RFC 9112 section 9.6).
     if (latestOn(socket)?.shouldKeepAlive === false) return;

@@ -1,5 +1,5 @@
 import { randomFillSync } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import zlib from 'node:zlib';
 import type { EventKind } from '@clinical-events/protocol';
 import type { Principal } from '../access/principal.js';
@@ -23,7 +23,7 @@ export interface RequestHeaders {
 }
 
 /**
- * @param raw names and values in turn, as they came (`IncomingMessage.rawHeaders`). The parser has already
+ * @param raw names and values in turn, as they came ({@link Request.rawHeaders}). The parser has already
  *   refused a Content-Length that is no number, two different ones, and one beside Transfer-Encoding.
  */
 export function readHeaders(raw: readonly string[]): RequestHeaders {
@@ -99,12 +99,49 @@ export function isJsonMediaType(contentType: string | undefined): boolean {
  */
 export type Expectation = 'none' | 'continue' | 'unmet';
 
+/**
+ * A request as a server hands it over: its head is read, its body comes by `data` and `end`. That is all that is known
+ * of HTTP servers behind the listener; Node's IncomingMessage is one.
+ */
+export interface Request {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  /** `1.1` or `1.0`, or what else was written there. */
+  readonly httpVersion: string;
+  /** Names and values in turn, as they came. */
+  readonly rawHeaders: readonly string[];
+  readonly socket: Socket;
+  /** Its connection is gone. */
+  readonly destroyed: boolean;
+  /** All of it has come; and all of it was read. */
+  readonly complete: boolean;
+  readonly readableEnded: boolean;
+  on(event: 'data', take: (chunk: Buffer) => void): unknown;
+  on(event: 'end' | 'close', take: () => void): unknown;
+  once(event: 'end', take: () => void): unknown;
+  pause(): unknown;
+  resume(): unknown;
+}
+
+/** The answer to a request, to be given once; Node's ServerResponse is one. */
+export interface Reply {
+  /** False: the connection ends behind this answer, and takes no further request. */
+  shouldKeepAlive: boolean;
+  /** Has the client send the body that it holds back. */
+  writeContinue(): unknown;
+  /** Before `writeHead`; stands beside the headers that are given there. */
+  setHeader(name: string, value: string): unknown;
+  writeHead(status: number, headers: string[]): unknown;
+  write(body: string): unknown;
+  end(body?: string): unknown;
+}
+
 /** A request on its way through the collector, and what is known of it so far. */
 export interface Exchange {
   /** In the answer and in the log line of a refusal. */
   readonly id: string;
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly request: Request;
+  readonly reply: Reply;
   /** Monotonic clock, milliseconds. */
   readonly startedAt: number;
   readonly expectation: Expectation;

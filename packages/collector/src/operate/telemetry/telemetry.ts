@@ -5,7 +5,6 @@
  * most. What cannot be sent is dropped: spans wait in a queue of 2,048, metrics not at all.
  */
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
 import { EVENT_PATHS, type ErrorCode } from '@clinical-events/protocol';
 import {
   type Attributes,
@@ -39,7 +38,7 @@ import {
 } from '@opentelemetry/sdk-trace';
 import type { Ingest } from '../../ingest/ingest.js';
 import type { Log } from '../../ingest/refusal-log.js';
-import type { Exchange } from '../../ingest/request.js';
+import type { Exchange, Request } from '../../ingest/request.js';
 import { Metrics } from '../metrics.js';
 import { type CollectorStatus, Watch } from '../status.js';
 import { OtlpExporter, Trouble, metricDataOf } from './exporter.js';
@@ -126,7 +125,7 @@ class RequestSpans {
 }
 
 /** The sender's span as the parent, if it sent one that can be read. */
-function contextOf({ rawHeaders }: IncomingMessage): Context {
+function contextOf({ rawHeaders }: Request): Context {
   let sent: string | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
