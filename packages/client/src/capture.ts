@@ -12,7 +12,7 @@ import type { RefusedCapture } from './listeners.js';
 import { ClientClosed, ContentNotStored, EventInvalid } from './refusals.js';
 import type { SampledRun, Sampler } from './sampling/sampler.js';
 import type { JudgedEvent, NotCaptured } from './sampling/sampling.js';
-import { SpoolUnwritable, type LateEvent, type Spool } from './spool/spool.js';
+import { SpoolUnwritable, type UnspooledEvent, type Spool } from './spool/spool.js';
 
 type Payload = Readonly<Record<string, unknown>>;
 
@@ -38,7 +38,10 @@ export interface CaptureParts {
   /** Rejects when there will be none. */
   readonly spool: Promise<Spool>;
   /** Writes what the spool has not got, at the end of the process. @returns how many, from the first, are kept. */
-  readonly writeAtEnd: (events: readonly LateEvent[]) => { readonly kept: number; readonly error: unknown };
+  readonly writeAtEnd: (events: readonly UnspooledEvent[]) => {
+    readonly kept: number;
+    readonly error: unknown;
+  };
   readonly onRefused: (refused: RefusedCapture) => void;
   readonly onTrouble: (what: string, error: unknown) => void;
   readonly debug?:

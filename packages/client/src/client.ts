@@ -68,7 +68,7 @@ export class Client<P extends Profile = 'minimum'> {
     this.#opening = Spool.open(place);
     this.#capture = new Capture({
       ...{ maker, sampler, store, spool: this.#opening, onRefused, onTrouble, debug },
-      writeAtEnd: (events) => Spool.writeLate(place, events),
+      writeAtEnd: (events) => Spool.crashFlush(place, events),
     });
     this.#lastGasp = () => {
       ending();

@@ -1,9 +1,8 @@
 /** `collector-spool list` and `collector-spool quarantine`: events one by one; of what they say nothing unless asked. */
 import { isUtf8 } from 'node:buffer';
 import { nodeFiles } from '../spool/files.js';
-import { reasonOf } from '../spool/inspection.js';
-import { quarantinedLines, quarantineFiles } from '../spool/quarantined.js';
-import { eachWaiting } from '../spool/waiting-events.js';
+import { eachWaiting, reasonOf } from '../spool/inspection.js';
+import { quarantinedLines, quarantineFiles } from '../spool/quarantine.js';
 import type { Request } from './arguments.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import type { Output } from './output.js';

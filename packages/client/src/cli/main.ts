@@ -3,7 +3,7 @@
 import fs from 'node:fs';
 import { looksLikeSpool } from '../spool/inspection.js';
 import { SpoolKeyWrong } from '../spool/spool.js';
-import { readArguments, USAGE, type CommandName, type Request } from './arguments.js';
+import { type CommandName, readArguments, type Request, USAGE } from './arguments.js';
 import { drain } from './drain.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { list, quarantine } from './list.js';

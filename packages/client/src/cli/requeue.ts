@@ -1,5 +1,5 @@
 /** `collector-spool requeue`: events out of quarantine wait again, say because a key's profile was mended. */
-import { requeue as requeueIn } from '../spool/requeuing.js';
+import { requeue as requeueIn } from '../spool/quarantine.js';
 import { Spool } from '../spool/spool.js';
 import type { Request } from './arguments.js';
 import { EXIT, type ExitCode } from './exit-codes.js';

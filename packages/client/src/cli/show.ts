@@ -1,8 +1,8 @@
 /** `collector-spool show`: what a spool holds, in numbers. */
-import { inspectSpool, type InspectedSpool } from '../spool/inspection.js';
+import { type InspectedSpool, inspectSpool } from '../spool/inspection.js';
 import type { Request } from './arguments.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
-import { aligned, counted, size, type Output } from './output.js';
+import { aligned, counted, type Output, size } from './output.js';
 
 export async function show({ directory, key, json }: Request, output: Output): Promise<ExitCode> {
   const spool = await inspectSpool(directory, key);

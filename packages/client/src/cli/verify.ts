@@ -1,5 +1,5 @@
 /** `collector-spool verify`: every byte, and what is damaged. */
-import { verifySpool } from '../spool/verification.js';
+import { verifySpool } from '../spool/inspection.js';
 import type { Request } from './arguments.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { counted, type Output } from './output.js';
