@@ -8,9 +8,8 @@ import { type InspectedSpool, inspectSpool } from '../spool/inspection.js';
 import { type Holder, OLD_MS } from '../spool/process-directory.js';
 import { Spool } from '../spool/spool.js';
 import type { Request } from './arguments.js';
-import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
-import { counted, type Output, size } from './output.js';
-import { seenAt, sums } from './show.js';
+import { seenAt, sums } from './inspect.js';
+import { CommandFailure, counted, EXIT, type ExitCode, type Output, size } from './output.js';
 
 const TIMEOUT_MS = 60_000;
 /** A key that may not send one kind may send the others: they are waited for, but not for long. */

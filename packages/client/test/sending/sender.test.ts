@@ -1,6 +1,5 @@
-import net from 'node:net';
-import type { AddressInfo } from 'node:net';
-import { onTestFinished, expect, test } from 'vitest';
+import net, { type AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/client.js';
 import { Sender } from '../../src/sending/sender.js';
 import { WireEndpoint } from '../../src/sending/wire-endpoint.js';
