@@ -4,15 +4,11 @@
  * nothing that the caller does to its objects changes the event.
  */
 import type { EventKind, ModelInstance } from '@clinical-events/protocol';
-import { Captured, type Fate } from './captured.js';
-import { contentUri, copyOf, sha256Of, type ContentStore } from './content/content-store.js';
-import type { EventDetails, EventMaker } from './event.js';
-import { Front, type Content } from './front.js';
+import { type ContentStore, contentUri, copyOf, sha256Of } from './content/content-store.js';
+import { ClientClosed, ContentNotStored, type EventDetails, EventInvalid, type EventMaker } from './event.js';
 import type { RefusedCapture } from './listeners.js';
-import { ClientClosed, ContentNotStored, EventInvalid } from './refusals.js';
-import type { SampledRun, Sampler } from './sampling/sampler.js';
-import type { JudgedEvent, NotCaptured } from './sampling/sampling.js';
-import { SpoolUnwritable, type LateEvent, type Spool } from './spool/spool.js';
+import type { JudgedEvent, NotCaptured, SampledRun, Sampler } from './sampling.js';
+import { type Spool, SpoolFull, SpoolUnwritable, type UnspooledEvent } from './spool/spool.js';
 
 type Payload = Readonly<Record<string, unknown>>;
 
@@ -38,7 +34,10 @@ export interface CaptureParts {
   /** Rejects when there will be none. */
   readonly spool: Promise<Spool>;
   /** Writes what the spool has not got, at the end of the process. @returns how many, from the first, are kept. */
-  readonly writeAtEnd: (events: readonly LateEvent[]) => { readonly kept: number; readonly error: unknown };
+  readonly writeAtEnd: (events: readonly UnspooledEvent[]) => {
+    readonly kept: number;
+    readonly error: unknown;
+  };
   readonly onRefused: (refused: RefusedCapture) => void;
   readonly onTrouble: (what: string, error: unknown) => void;
   readonly debug?:
@@ -313,4 +312,105 @@ function contentOf({ content }: NewEvent): Content | undefined {
   const bytes = copyOf(content);
   if (!bytes) throw new ContentNotStored('content is a text or a Uint8Array, such as a Buffer');
   return { bytes, sha256: sha256Of(bytes) };
+}
+
+/**
+ * What became of an event. `durable`: it is in the spool, as durable as the spool is. `held`: sampling did not choose
+ * its run, and it waits in memory in case the run turns out to be risky. `left out`: sampling left it out.
+ */
+export type Fate = 'durable' | 'held' | 'left out';
+
+/**
+ * An event on its way into the spool. May be awaited, and need not be: what nobody awaits never ends the host
+ * application as an unhandled rejection, and a refusal is told to `onRefused` in either case.
+ */
+export class Captured implements PromiseLike<Fate> {
+  /** Known at once; never used again, whatever becomes of the event. */
+  readonly eventId: string;
+  readonly #fate: Promise<Fate>;
+
+  /** @param fate whose rejection somebody else takes notice of too; events may share one. */
+  constructor(eventId: string, fate: Promise<Fate>) {
+    this.eventId = eventId;
+    this.#fate = fate;
+  }
+
+  /**
+   * Resolves once the event is durable or sampling has decided about it.
+   * Rejects with EventInvalid, ContentNotStored, ClientClosed, SpoolFull or SpoolUnwritable; then it is not captured,
+   * unless the `uncertain` of SpoolUnwritable says that it may be.
+   */
+  then<Done = Fate, Failed = never>(
+    onDone?: ((fate: Fate) => Done | PromiseLike<Done>) | null,
+    onFailed?: ((error: unknown) => Failed | PromiseLike<Failed>) | null,
+  ): Promise<Done | Failed> {
+    return this.#fate.then(onDone, onFailed);
+  }
+}
+
+/*
+ * What is captured and not in the spool yet: it waits for its content to be stored, or for the spool to be opened.
+ * Bounded, as what waits for the disk is: a place that does not answer must not take the memory of the application.
+ */
+
+/** Of events and their content. More is refused, unless there is nothing else. */
+const MOST_BYTES = 32 << 20;
+
+export interface Content {
+  readonly bytes: Uint8Array;
+  readonly sha256: string;
+}
+
+interface FrontEvent {
+  readonly kind: EventKind;
+  readonly body: Uint8Array;
+  readonly content: Content | undefined;
+  /** Unix time in milliseconds. */
+  readonly capturedAt: number;
+}
+
+export class Front {
+  bytes = 0;
+  /** Oldest first. */
+  readonly #events = new Set<FrontEvent>();
+
+  get waiting(): number {
+    return this.#events.size;
+  }
+
+  /** When the first of those that wait was captured. */
+  get oldest(): number | undefined {
+    const [first] = this.#events;
+    return first?.capturedAt;
+  }
+
+  /** @throws SpoolFull */
+  add(kind: EventKind, body: Uint8Array, content: Content | undefined): FrontEvent {
+    const event = { kind, body, content, capturedAt: Date.now() };
+    const size = sizeOf(event);
+    if (this.bytes > 0 && this.bytes + size > MOST_BYTES) {
+      throw new SpoolFull(
+        `${MOST_BYTES} bytes wait for their content to be stored, or for the spool to open`,
+      );
+    }
+    this.bytes += size;
+    this.#events.add(event);
+    return event;
+  }
+
+  remove(event: FrontEvent): void {
+    if (this.#events.delete(event)) this.bytes -= sizeOf(event);
+  }
+
+  /** Oldest first; nothing waits then. */
+  takeAll(): FrontEvent[] {
+    const events = [...this.#events];
+    this.#events.clear();
+    this.bytes = 0;
+    return events;
+  }
+}
+
+function sizeOf({ body, content }: FrontEvent): number {
+  return body.length + (content?.bytes.length ?? 0);
 }

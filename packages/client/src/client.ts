@@ -1,19 +1,17 @@
 /** The client: one for a process, made once, closed at its end. */
-import type { Profile } from '@clinical-events/protocol';
-import { atExit, notAtExit } from './at-exit.js';
-import { Capture } from './capture.js';
-import { debugging, eventIdIn } from './debug.js';
+import type { EventKind, Profile } from '@clinical-events/protocol';
+import { Capture, type Fate } from './capture.js';
 import { EventMaker } from './event.js';
-import { unknownName } from './known-names.js';
-import { listening } from './listeners.js';
-import { checkChoices, contentStore, destinationOf, spoolOptions, type ClientOptions } from './options.js';
-import { Run, RunHandle, type RunDetails, type RunStart } from './run.js';
-import { Sampler } from './sampling/sampler.js';
-import type { Backoff } from './sending/backoff.js';
+import { unknownName } from './hostile-values.js';
+import { listening, withReason } from './listeners.js';
+import { checkChoices, type ClientOptions, contentStore, destinationOf, spoolOptions } from './options.js';
+import { Run, type RunDetails, RunHandle, type RunStart } from './run.js';
+import { Sampler } from './sampling.js';
 import { checkDestination, endpointFor } from './sending/endpoint-for.js';
-import { Sender } from './sending/sender.js';
-import { setbackOf, type Setback } from './sending/setback.js';
-import { Spool, type SpoolState } from './spool/spool.js';
+import { CannotSend } from './sending/endpoint.js';
+import { type Backoff, Sender, type Trace } from './sending/sender.js';
+import { type Setback, setbackOf, wordsOf } from './sending/setback.js';
+import { Spool, type SpooledEvent, type SpoolState } from './spool/spool.js';
 
 /** What tests have to hurry. */
 export interface SendingPace {
@@ -68,7 +66,7 @@ export class Client<P extends Profile = 'minimum'> {
     this.#opening = Spool.open(place);
     this.#capture = new Capture({
       ...{ maker, sampler, store, spool: this.#opening, onRefused, onTrouble, debug },
-      writeAtEnd: (events) => Spool.writeLate(place, events),
+      writeAtEnd: (events) => Spool.crashFlush(place, events),
     });
     this.#lastGasp = () => {
       ending();
@@ -224,4 +222,77 @@ async function within(milliseconds: number, done: Promise<unknown>): Promise<voi
   const passed = new Promise<void>((resolve) => (timer = setTimeout(resolve, longest || 0)));
   await Promise.race([done, passed]);
   clearTimeout(timer);
+}
+
+/* What `debug` prints: a line for each event that is captured, sent or answered, without contents. */
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+interface Debug extends Trace {
+  captured(event: { readonly kind: EventKind; readonly eventId: string }, fate: Promise<Fate>): void;
+}
+
+function debugging(): Debug {
+  return {
+    captured({ kind, eventId }, fate) {
+      fate.then(
+        (became) => print(`captured ${kind} ${eventId}: ${became}`),
+        (error: unknown) => print(withReason(`refused ${kind} ${eventId}`, error)),
+      );
+    },
+    sent: (event) => print(`sending ${named(event)}`),
+    answered: (event, answer) => {
+      const { requestId } = answer;
+      const request = requestId === undefined ? '' : `, request ${requestId}`;
+      print(`answered ${named(event)}: ${wordsOf(answer)}${request}`);
+    },
+    failed: (event, error) =>
+      print(
+        withReason(`${error instanceof CannotSend ? 'not sent' : 'no answer to'} ${named(event)}`, error),
+      ),
+  };
+}
+
+function named({ kind, body }: SpooledEvent): string {
+  return `${kind} ${eventIdIn(body) ?? 'without an id'}`;
+}
+
+/** Undefined for what another writer has left in the directory and is no event. */
+function eventIdIn(body: SpooledEvent['body']): string | undefined {
+  try {
+    const { event_id: id } = JSON.parse(Buffer.from(body).toString()) as { readonly event_id?: unknown };
+    return typeof id === 'string' && UUID.test(id) ? id : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** By the console, which survives a standard error that nobody reads. */
+function print(line: string): void {
+  console.error(`clinical-events: ${line}`);
+}
+
+/* Clients that are open when the process ends. One listener for all: Node warns of more than ten. */
+
+const open = new Set<() => void>();
+
+/** @param act called at the end of the process, however it ends in code; nothing can be awaited then. */
+function atExit(act: () => void): void {
+  if (open.size === 0) process.on('exit', actAll);
+  open.add(act);
+}
+
+function notAtExit(act: () => void): void {
+  open.delete(act);
+  if (open.size === 0) process.off('exit', actAll);
+}
+
+function actAll(): void {
+  for (const act of open) {
+    try {
+      act();
+    } catch {
+      // It tells by itself what it can tell. The others have their turn, and the exit code stays what it is.
+    }
+  }
 }

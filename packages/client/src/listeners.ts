@@ -1,7 +1,7 @@
 /** Those in the host application who are told what no call can report. */
 import fs from 'node:fs';
 import type { EventKind } from '@clinical-events/protocol';
-import { isDroppedPromise } from './dropped-promise.js';
+import { isDroppedPromise } from './hostile-values.js';
 import type { Refusal } from './spool/spool.js';
 
 export interface RefusedCapture {

@@ -5,13 +5,12 @@
  */
 import type { Agent } from 'node:http';
 import type { Profile } from '@clinical-events/protocol';
-import { ContentBucket, type BucketOptions } from './content/content-bucket.js';
-import { ContentDirectory } from './content/content-directory.js';
-import type { ContentStore } from './content/content-store.js';
+import { type BucketOptions, ContentBucket } from './content/content-bucket.js';
+import { ContentDirectory, type ContentStore } from './content/content-store.js';
 import type { EventSource } from './event.js';
-import { unknownName } from './known-names.js';
+import { unknownName } from './hostile-values.js';
 import type { Listeners } from './listeners.js';
-import type { Sampling } from './sampling/sampling.js';
+import type { Sampling } from './sampling.js';
 import type { Durability, SpoolOptions } from './spool/spool.js';
 
 export interface SpoolPlace {

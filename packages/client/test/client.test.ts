@@ -12,6 +12,7 @@ const MODEL = { model_id: 'triage', model_version: '2.1' };
 test('[R-861] a run becomes events that share its id and say where they come from', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: `${collector.url}/base/`, app: { app_name: 'ward-chat' } });
+  const before = Date.now();
   const run = log.startRun({
     model: MODEL,
     user: { caller_id: 'u1' },
@@ -36,7 +37,8 @@ test('[R-861] a run becomes events that share its id and say where they come fro
     expect(event.system_metadata).toMatchObject({
       ...{ hostname: os.hostname(), app_name: 'ward-chat', proc_id: String(process.pid) },
     });
-    expect(Math.abs(Date.parse(event.timestamp) - Date.now())).toBeLessThan(10_000);
+    expect(Date.parse(event.timestamp)).toBeGreaterThanOrEqual(before);
+    expect(Date.parse(event.timestamp)).toBeLessThanOrEqual(Date.now());
   }
   const byPath = new Map(collector.accepted.map(({ path, event }) => [path.slice(12), event]));
   expect(run.id).toBe(run.startEventId);
@@ -53,6 +55,7 @@ test('[R-861] a run becomes events that share its id and say where they come fro
 test('[R-861] an output says how long it took since its run began, and an event that was told late does not', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
+  const before = performance.now();
   const run = log.startRun({ model: MODEL });
   await new Promise((resolve) => setTimeout(resolve, 40));
   const ids = [
@@ -62,13 +65,14 @@ test('[R-861] an output says how long it took since its run began, and an event 
     log.run(run.id).output({ summary: 'by id' }),
     run.artifact({ artifact_type: 'other', artifact_uri: 'urn:x:1' }),
   ].map(({ eventId }) => eventId);
+  const longest = Math.ceil(performance.now() - before);
   await log.flush();
   const latency = new Map(
     collector.accepted.map(({ event }) => [event.event_id, event.system_metadata['latency_ms']]),
   );
   const [measured, ...others] = ids.map((id) => latency.get(id));
   expect(measured).toBeGreaterThanOrEqual(39);
-  expect(measured).toBeLessThan(5000);
+  expect(measured).toBeLessThanOrEqual(longest);
   expect(Number.isInteger(measured)).toBe(true);
   expect(others).toEqual([7, undefined, undefined, undefined]);
 });

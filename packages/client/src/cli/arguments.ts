@@ -1,7 +1,7 @@
 /** The command line of `collector-spool`: what may stand in it, and what it says. */
 import fs from 'node:fs';
 import { parseArgs } from 'node:util';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { CommandFailure, EXIT } from './output.js';
 
 export const USAGE = `Usage: collector-spool COMMAND DIRECTORY [options]
 

@@ -1,16 +1,15 @@
 /** `collector-spool drain`: sends what waits, where no application does: after a host was retired, say. */
 import { withReason } from '../listeners.js';
-import { checkDestination, endpointFor, type Destination } from '../sending/endpoint-for.js';
+import { checkDestination, type Destination, endpointFor } from '../sending/endpoint-for.js';
 import { Sender } from '../sending/sender.js';
 import type { Setback } from '../sending/setback.js';
 import type { Damage } from '../spool/contract.js';
-import { inspectSpool, type InspectedSpool } from '../spool/inspection.js';
-import { OLD_MS, type Holder } from '../spool/process-directory.js';
+import { type InspectedSpool, inspectSpool } from '../spool/inspection.js';
+import { type Holder, OLD_MS } from '../spool/process-directory.js';
 import { Spool } from '../spool/spool.js';
 import type { Request } from './arguments.js';
-import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
-import { counted, size, type Output } from './output.js';
-import { seenAt, sums } from './show.js';
+import { seenAt, sums } from './inspect.js';
+import { CommandFailure, counted, EXIT, type ExitCode, type Output, size } from './output.js';
 
 const TIMEOUT_MS = 60_000;
 /** A key that may not send one kind may send the others: they are waited for, but not for long. */

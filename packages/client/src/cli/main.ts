@@ -3,14 +3,14 @@
 import fs from 'node:fs';
 import { looksLikeSpool } from '../spool/inspection.js';
 import { SpoolKeyWrong } from '../spool/spool.js';
-import { readArguments, USAGE, type CommandName, type Request } from './arguments.js';
+import { type CommandName, readArguments, type Request, USAGE } from './arguments.js';
 import { drain } from './drain.js';
-import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
-import { list, quarantine } from './list.js';
+import { CommandFailure, EXIT, type ExitCode } from './output.js';
+import { list, quarantine } from './inspect.js';
 import { Output } from './output.js';
-import { requeue } from './requeue.js';
-import { show } from './show.js';
-import { verify } from './verify.js';
+import { requeue } from './inspect.js';
+import { show } from './inspect.js';
+import { verify } from './inspect.js';
 
 const COMMANDS: Readonly<Record<CommandName, (request: Request, output: Output) => Promise<ExitCode>>> = {
   ...{ show, list, quarantine, requeue, drain, verify },

@@ -103,3 +103,28 @@ export function size(bytes: number): string {
   const power = Math.min(4, Math.floor(Math.log2(bytes) / 10));
   return `${(bytes / 1024 ** power).toFixed(1)} ${['', 'K', 'M', 'G', 'T'][power] ?? ''}iB`;
 }
+
+/** How `collector-spool` ends. Scripts rely on these numbers, which are those of `collector`: add, never change one. */
+export const EXIT = {
+  ok: 0,
+  failure: 1,
+  usage: 2,
+  damaged: 3,
+  notFound: 6,
+  partly: 7,
+  interrupted: 130,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** A command could not do what it was asked to. One line, for people; without a key or anything of an event. */
+export class CommandFailure extends Error {
+  override name = 'CommandFailure';
+  constructor(
+    message: string,
+    readonly exitCode: ExitCode,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}

@@ -1,8 +1,8 @@
 /** Captures the calls of the AI SDK: a middleware around a language model. */
 import type { LanguageModelMiddleware } from 'ai';
 import { fields, GrowingAnswer, text } from './answer.js';
-import { checkOptions, ModelCall, quietly, type InstrumentationOptions, type RunsIn } from './model-call.js';
-import { watchedStream } from './watched-stream.js';
+import { checkOptions, type InstrumentationOptions, ModelCall, quietly, type RunsIn } from './model-call.js';
+import { watchedStream } from './streams.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';

@@ -1,6 +1,6 @@
 /** Captures the calls of the Anthropic SDK: messages, in one piece and in streams. */
-import { fields, list, text, type Fields, type GrowingAnswer } from './answer.js';
-import { capturedFetch, counts, type AnswerReader, type FetchOptions } from './captured-fetch.js';
+import { fields, type Fields, type GrowingAnswer, list, text } from './answer.js';
+import { type AnswerReader, capturedFetch, counts, type FetchOptions } from './captured-fetch.js';
 import type { RunsIn } from './model-call.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';

@@ -1,17 +1,16 @@
 /** The fetch of a library, with the calls of models that go through it captured. */
 import { createHash } from 'node:crypto';
-import { fields, GrowingAnswer, list, text, type Fields } from './answer.js';
-import { EventStream } from './event-stream.js';
+import { fields, type Fields, GrowingAnswer, list, text } from './answer.js';
 import {
+  type Begun,
   checkOptions,
+  type InstrumentationOptions,
   ModelCall,
   quietly,
-  startsRuns,
-  type Begun,
-  type InstrumentationOptions,
   type RunsIn,
+  startsRuns,
 } from './model-call.js';
-import { watchedStream, type Watcher } from './watched-stream.js';
+import { EventStream, watchedStream, type Watcher } from './streams.js';
 
 export interface FetchOptions extends InstrumentationOptions {
   /** What makes the requests; the global `fetch` when it is not given. */

@@ -1,16 +1,16 @@
 /** Captures what LangChain.js and LangGraph.js run: a callback handler. */
 import { BaseCallbackHandler } from '@langchain/core/callbacks/base';
-import { fields, GrowingAnswer, list, text, type Fields } from './answer.js';
+import { fields, type Fields, GrowingAnswer, list, text } from './answer.js';
 import {
-  checkOptions,
-  ModelCall,
-  quietly,
   type Begun,
+  checkOptions,
   type Ended,
   type InstrumentationOptions,
+  ModelCall,
+  OpenCalls,
+  quietly,
   type RunsIn,
 } from './model-call.js';
-import { OpenCalls } from './open-calls.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';

@@ -4,10 +4,9 @@
  * of what was asked or answered, for those are patient data: the application chooses by `describe` what goes into
  * events (docs/CLIENT_SPEC.md, "Instrumentation").
  */
-import { isDroppedPromise } from '../dropped-promise.js';
+import { isDroppedPromise, unknownName } from '../hostile-values.js';
 import type { Run, RunDetails, RunStart } from '../index.js';
-import { unknownName } from '../known-names.js';
-import { asksForTools, fields, word, type Answer } from './answer.js';
+import { type Answer, asksForTools, fields, word } from './answer.js';
 
 /** A client, or a run: then each call becomes a run nested in it. */
 export interface StartsRuns {
@@ -300,4 +299,41 @@ function statusOf(error: unknown): number | undefined {
 /** The name alone: messages of libraries repeat what was asked. */
 function nameOf(error: unknown): string {
   return (error instanceof Error && word(error.name)) || 'unknown';
+}
+
+/* What is under way, by the ids that a tracer gives to it, so that what begins within finds the run that it is in. */
+
+/** Beyond so many the oldest are forgotten: a library that never ends what it began must not fill the memory. */
+const MOST_OPEN = 10_000;
+
+export interface Open {
+  /** The innermost run that this is in, or is. */
+  readonly within: ModelCall | undefined;
+  /** When it becomes a run itself. */
+  readonly own?: ModelCall | undefined;
+  readonly isTool?: boolean;
+  /** The model that was called last directly in it. */
+  lastModel?: ModelCall;
+}
+
+export class OpenCalls {
+  readonly #open = new Map<string, Open>();
+
+  begin(id: string, open: Open): void {
+    this.#open.set(id, open);
+    for (const oldest of this.#open.keys()) {
+      if (this.#open.size <= MOST_OPEN) break;
+      this.#open.delete(oldest);
+    }
+  }
+
+  get(id: string | undefined): Open | undefined {
+    return id === undefined ? undefined : this.#open.get(id);
+  }
+
+  end(id: string): Open | undefined {
+    const open = this.#open.get(id);
+    this.#open.delete(id);
+    return open;
+  }
 }

@@ -1,9 +1,9 @@
 /** Captures the calls of the OpenAI SDK: chat completions and responses, in one piece and in streams. */
-import { fields, list, text, type Fields, type GrowingAnswer } from './answer.js';
+import { fields, type Fields, type GrowingAnswer, list, text } from './answer.js';
 import {
+  type AnswerReader,
   capturedFetch,
   counts,
-  type AnswerReader,
   type Dialect,
   type FetchOptions,
 } from './captured-fetch.js';

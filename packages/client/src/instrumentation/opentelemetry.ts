@@ -3,9 +3,15 @@
  * OpenTelemetry, which are not stable yet: names of version 1.45, and `gen_ai.system` of earlier ones.
  */
 import type { ReadableSpan, SpanProcessor } from '@opentelemetry/sdk-trace-base';
-import { fields, GrowingAnswer, list, text, word, type Fields } from './answer.js';
-import { checkOptions, ModelCall, quietly, type InstrumentationOptions, type RunsIn } from './model-call.js';
-import { OpenCalls } from './open-calls.js';
+import { fields, type Fields, GrowingAnswer, list, text, word } from './answer.js';
+import {
+  checkOptions,
+  type InstrumentationOptions,
+  ModelCall,
+  OpenCalls,
+  quietly,
+  type RunsIn,
+} from './model-call.js';
 
 export type { Answer, ToolCall, Usage } from './answer.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';

@@ -2,16 +2,15 @@
 import http from 'node:http';
 import https from 'node:https';
 import { EVENT_PATHS, type EventKind } from '@clinical-events/protocol';
-import { readRequestId } from './answer-head.js';
-import { readAccepted, readErrorBody, readRetryAfter, type Answer } from './answer.js';
+import { type Answer, readAccepted, readErrorBody, readRequestId, readRetryAfter } from './answer.js';
 import {
+  type AgentOptions,
+  type Endpoint,
   keyOf,
   LONGEST_ANSWER,
   PATIENCE_MS,
-  Sweeper,
-  type AgentOptions,
-  type Endpoint,
   type Requester,
+  Sweeper,
 } from './endpoint.js';
 
 interface Open {

@@ -2,8 +2,16 @@
  * Reads answers from the bytes of a connection as they come, in pieces of any size. Bounded in all that the other side
  * may send.
  */
-import { AnswerMalformed, readAnswerHead, readRequestId, type AnswerHead } from './answer-head.js';
-import { readAccepted, readErrorBody, readRetryAfter, type Answer } from './answer.js';
+import {
+  type Answer,
+  type AnswerHead,
+  AnswerMalformed,
+  readAccepted,
+  readAnswerHead,
+  readErrorBody,
+  readRequestId,
+  readRetryAfter,
+} from './answer.js';
 import { LONGEST_ANSWER } from './endpoint.js';
 
 /** All heads of an answer together: there may be some of status 1xx in front. */

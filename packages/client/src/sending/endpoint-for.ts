@@ -1,7 +1,7 @@
 /** Which endpoint the options of an application ask for. */
 import type { Agent } from 'node:http';
 import { AgentEndpoint } from './agent-endpoint.js';
-import { collectorUrl, keyOf, type Endpoint, type EndpointOptions, type Requester } from './endpoint.js';
+import { collectorUrl, type Endpoint, type EndpointOptions, keyOf, type Requester } from './endpoint.js';
 import { WireEndpoint } from './wire-endpoint.js';
 
 export interface Destination extends Omit<EndpointOptions, 'url'> {

@@ -1,7 +1,7 @@
 /** Where requests go: what a sender may know of it. Each request has one answer, or none. */
 import type http from 'node:http';
 import type { EventKind } from '@clinical-events/protocol';
-import { isDroppedPromise } from '../dropped-promise.js';
+import { isDroppedPromise } from '../hostile-values.js';
 import type { Answer } from './answer.js';
 
 export interface EndpointOptions {

@@ -10,11 +10,9 @@
  */
 import type { EventKind } from '@clinical-events/protocol';
 import type { Refusal, Spool, SpooledEvent } from '../spool/spool.js';
-import { verdictOn, type Answer } from './answer.js';
-import { BACKOFF, pauseAfter, type Backoff } from './backoff.js';
+import { type Answer, verdictOn } from './answer.js';
 import type { Endpoint, Requester } from './endpoint.js';
-import { Retries } from './retries.js';
-import { setbackBy, setbackOf, type Setback } from './setback.js';
+import { type Setback, setbackBy, setbackOf } from './setback.js';
 
 /** Told of each request, for whoever looks on. */
 export interface Trace {
@@ -295,4 +293,76 @@ class Delivery implements Requester {
   failed(error: unknown): void {
     this.#sender.failed(this, error);
   }
+}
+
+/* Events that were sent in vain and wait for their next turn, in memory. Few: the sender takes no new ones when full. */
+
+interface Retry {
+  readonly event: SpooledEvent;
+  /** How often it was sent in vain. */
+  readonly attempts: number;
+  /** Not before, by performance.now(). */
+  readonly dueAt: number;
+}
+
+const MOST_EVENTS = 1024;
+const MOST_BYTES = 8 << 20;
+
+class Retries {
+  readonly #waiting = new Set<Retry>();
+  #bytes = 0;
+  #earliest = Infinity;
+
+  get full(): boolean {
+    return this.#waiting.size >= MOST_EVENTS || this.#bytes >= MOST_BYTES;
+  }
+
+  /** When the next one is due; Infinity when there is none. */
+  get earliest(): number {
+    return this.#earliest;
+  }
+
+  add(retry: Retry): void {
+    this.#waiting.add(retry);
+    this.#bytes += retry.event.body.length;
+    this.#earliest = Math.min(this.#earliest, retry.dueAt);
+  }
+
+  /** Takes the one that has been due for longest. */
+  takeDue(now: number): Retry | undefined {
+    if (now < this.#earliest) return undefined;
+    let first: Retry | undefined;
+    let second = Infinity;
+    for (const retry of this.#waiting) {
+      if (!first || retry.dueAt < first.dueAt) {
+        second = first?.dueAt ?? Infinity;
+        first = retry;
+      } else second = Math.min(second, retry.dueAt);
+    }
+    this.#earliest = second;
+    if (!first) return undefined;
+    this.#waiting.delete(first);
+    this.#bytes -= first.event.body.length;
+    return first;
+  }
+
+  takeAll(): readonly Retry[] {
+    const all = [...this.#waiting];
+    this.#waiting.clear();
+    [this.#bytes, this.#earliest] = [0, Infinity];
+    return all;
+  }
+}
+
+/** How long to wait before the next try: by chance between nothing and a bound that doubles ("full jitter"). */
+export interface Backoff {
+  readonly firstMs: number;
+  readonly longestMs: number;
+}
+
+const BACKOFF: Backoff = { firstMs: 200, longestMs: 30_000 };
+
+/** @param attempt 1 after the first failure. */
+function pauseAfter(attempt: number, { firstMs, longestMs }: Backoff): number {
+  return Math.random() * Math.min(longestMs, firstMs * 2 ** (attempt - 1));
 }

@@ -1,8 +1,7 @@
 /** Taking over the segments of a spool that is no more. */
 import path from 'node:path';
-import { SpoolKeyWrong } from './contract.js';
-import { errorCode, isFull } from './error-code.js';
-import { moved, type SpoolFiles } from './files.js';
+import { type OnTrouble, SpoolKeyWrong } from './contract.js';
+import { errorCode, isFull, moved, namesIn, reading, type SpoolFiles } from './files.js';
 import {
   decodeFrame,
   eventsOf,
@@ -11,22 +10,21 @@ import {
   frameSize,
   LATEST,
   plausibleSize,
+  type Seal,
 } from './frame.js';
-import { loadMarks } from './marks-file.js';
 import { LOCK, OWNER, removeEmptied } from './process-directory.js';
-import type { Seal } from './sealing.js';
 import { SegmentReader } from './segment-reader.js';
 import {
   decodeSegmentHeader,
+  loadMarks,
   marksFile,
   MAX_SEGMENT_BYTES,
+  sealOf,
   SEGMENT_HEADER_BYTES,
   segmentFile,
   segmentNameOf,
-  sealOf,
+  WaitingSegment,
 } from './segment.js';
-import type { OnTrouble } from './trouble.js';
-import { WaitingSegment } from './waiting-segment.js';
 
 interface LeftSegment {
   readonly name: string;
@@ -207,13 +205,13 @@ export async function survey(files: SpoolFiles, segment: WaitingSegment): Promis
       return;
     }
     let whole = true;
-    const reader = new SegmentReader(files, fd, segment.context);
-    for (let step = reader.step(segment.end); step !== 'end'; step = reader.step(segment.end)) {
-      if (step === 'more') await reader.more(segment.end);
-      else if (!step.frame) whole = false;
-      else if (step.frame.kind !== undefined && !done.has(step.offset)) {
+    for await (const { frame, offset, size } of new SegmentReader(files, fd, segment.context).all(
+      segment.end,
+    )) {
+      if (!frame) whole = false;
+      else if (frame.kind !== undefined && !done.has(offset)) {
         segment.unread.events++;
-        segment.unread.bytes += step.size;
+        segment.unread.bytes += size;
       }
     }
     segment.readToEnd = segment.unread.events === 0 && whole;
@@ -251,29 +249,22 @@ async function firstCapturedAt(files: SpoolFiles, fd: number): Promise<number | 
  * @returns a text when it cannot be a segment, or not be read: why.
  */
 async function readHead(files: SpoolFiles, file: string): Promise<Buffer | string | undefined> {
-  let fd: number;
+  let opened = false;
   try {
-    fd = await files.open(file, 'read');
+    return await reading(files, file, async (fd) => {
+      opened = true;
+      if ((await files.size(fd)) > MAX_SEGMENT_BYTES)
+        return `has more than the ${MAX_SEGMENT_BYTES} bytes of a segment`;
+      const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
+      return bytes.subarray(0, await files.read(fd, bytes, 0));
+    });
   } catch (error) {
+    if (opened) throw error;
     const code = errorCode(error);
-    if (code === 'ENOENT') return undefined;
     return code === 'EFTYPE' ? 'is no regular file' : `cannot be opened (${code ?? 'unknown'})`;
-  }
-  try {
-    if ((await files.size(fd)) > MAX_SEGMENT_BYTES)
-      return `has more than the ${MAX_SEGMENT_BYTES} bytes of a segment`;
-    const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
-    return bytes.subarray(0, await files.read(fd, bytes, 0));
-  } finally {
-    await files.close(fd);
   }
 }
 
 async function listed(files: SpoolFiles, directory: string): Promise<string[]> {
-  try {
-    return (await files.list(directory)).filter((name) => name !== LOCK && name !== OWNER);
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return [];
-    throw error;
-  }
+  return (await namesIn(files, directory)).filter((name) => name !== LOCK && name !== OWNER);
 }

@@ -8,14 +8,11 @@
  */
 import type { EventKind } from '@clinical-events/protocol';
 import type { Backlog } from './backlog.js';
-import { SpoolClosed, SpoolFull, SpoolUnwritable, type Durability } from './contract.js';
-import { isFull } from './error-code.js';
-import type { SpoolFiles } from './files.js';
+import { type Durability, type OnTrouble, SpoolClosed, SpoolFull, SpoolUnwritable } from './contract.js';
+import { isFull, type SpoolFiles } from './files.js';
 import { encodeEnd, encodeFrame, frameSize } from './frame.js';
-import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, sealOf, segmentId } from './segment.js';
 import type { Quarantine } from './quarantine.js';
-import type { OnTrouble } from './trouble.js';
-import { WaitingSegment } from './waiting-segment.js';
+import { encodeSegmentHeader, sealOf, SEGMENT_HEADER_BYTES, segmentId, WaitingSegment } from './segment.js';
 
 const FIRST_BUFFER_BYTES = 64 << 10;
 /** A group that has so many bytes takes no more: what waits for its write should not wait for ever. */

@@ -4,7 +4,6 @@
  */
 import type { EventKind } from '@clinical-events/protocol';
 import type { SpoolFiles } from './files.js';
-import type { OnTrouble } from './trouble.js';
 
 /**
  * When an append resolves: with `fsync` once the event is on stable storage; with `os` once the operating system has
@@ -144,3 +143,6 @@ export class SpoolUnwritable extends Error {
 export class SpoolKeyWrong extends Error {
   override name = 'SpoolKeyWrong';
 }
+
+/** Told of what went wrong and that no call could report. Must not throw. */
+export type OnTrouble = (what: string, error: unknown) => void;

@@ -4,37 +4,33 @@
  */
 import path from 'node:path';
 import type { EventKind } from '@clinical-events/protocol';
-import { adopt, examine, readInPlace, type Abandoned } from './adoption.js';
+import { type Abandoned, adopt, examine, readInPlace } from './adoption.js';
 import { Appender } from './appender.js';
-import { Backlog } from './backlog.js';
+import { Backlog, type TakenEvent } from './backlog.js';
 import {
-  SpoolClosed,
-  SpoolFull,
-  SpoolKeyWrong,
-  SpoolUnwritable,
+  type OnTrouble,
   type Refusal,
   type Spool,
+  SpoolClosed,
   type SpooledEvent,
+  SpoolFull,
+  SpoolKeyWrong,
   type SpoolOptions,
   type SpoolState,
+  SpoolUnwritable,
 } from './contract.js';
-import { isFull } from './error-code.js';
-import { nodeFiles, type SpoolFiles } from './files.js';
-import { placeOf } from './place.js';
+import { isFull, nodeFiles, type SpoolFiles } from './files.js';
 import {
   HEARTBEAT_MS,
   Neighbours,
+  placeOf,
   preparePrivate,
   ProcessDirectory,
   removeEmptied,
 } from './process-directory.js';
-import { Quarantine } from './quarantine.js';
-import { quarantineBytes } from './quarantined.js';
-import { MAX_SEGMENT_BYTES, newSeries } from './segment.js';
-import { Takers } from './takers.js';
-import type { TakenEvent } from './taken-event.js';
-import type { OnTrouble } from './trouble.js';
-import type { WaitingSegment } from './waiting-segment.js';
+import { Quarantine, quarantineBytes } from './quarantine.js';
+import { MAX_SEGMENT_BYTES, newSeries, type WaitingSegment } from './segment.js';
+import { TakeQueue } from './take-queue.js';
 
 const SEGMENT_BYTES = 16 << 20;
 export const MAX_BYTES = 8 * 2 ** 30;
@@ -65,7 +61,7 @@ export class DiskSpool implements Spool {
   #home: Home | undefined;
   /** What is read where it lies, because there was no home to take it to: by directory. */
   readonly #inPlace = new Map<string, readonly WaitingSegment[]>();
-  readonly #takers: Takers<TakenEvent>;
+  readonly #queue: TakeQueue<TakenEvent>;
   readonly #quarantine: Quarantine;
   #quarantined = 0;
   readonly #timers: NodeJS.Timeout[];
@@ -77,7 +73,7 @@ export class DiskSpool implements Spool {
     const { files, root, key, onTrouble, options } = parts;
     this.#parts = parts;
     this.#backlog = new Backlog(files, root, onTrouble, options.onDamage, options.reading);
-    this.#takers = new Takers(this.#backlog);
+    this.#queue = new TakeQueue(this.#backlog);
     const durable = options.durability === 'fsync';
     const series = home?.series ?? newSeries();
     this.#quarantine = new Quarantine({ files, root, series, key, durable });
@@ -127,7 +123,7 @@ export class DiskSpool implements Spool {
   }
 
   take(count: number, bytes: number, signal?: AbortSignal): Promise<SpooledEvent[]> {
-    return this.#takers.take(count, bytes, signal);
+    return this.#queue.take(count, bytes, signal);
   }
 
   done(event: SpooledEvent): void {
@@ -137,7 +133,7 @@ export class DiskSpool implements Spool {
   giveBack(event: SpooledEvent): void {
     if (!this.#backlog.isOut(event)) return;
     this.#backlog.giveBack(event);
-    this.#takers.serve();
+    this.#queue.serve();
   }
 
   async quarantine(event: SpooledEvent, refusal: Refusal): Promise<void> {
@@ -172,7 +168,7 @@ export class DiskSpool implements Spool {
   async #close(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
     await this.#home?.appender.close();
-    await this.#takers.close();
+    await this.#queue.close();
     await this.#minding;
     await this.#backlog.close();
     process.off('exit', this.#lastGasp);
@@ -201,7 +197,7 @@ export class DiskSpool implements Spool {
       durability: options.durability,
       backlog: this.#backlog,
       quarantine: this.#quarantine,
-      onAppended: () => this.#takers.serve(),
+      onAppended: () => this.#queue.serve(),
     });
     return { directory, appender };
   }
@@ -280,7 +276,7 @@ export class DiskSpool implements Spool {
     }
     // By their names, and so by the time at which they were begun.
     this.#backlog.adopt(segments.sort((one, other) => (one.name < other.name ? -1 : 1)));
-    this.#takers.serve();
+    this.#queue.serve();
   }
 
   #writeNow(): void {

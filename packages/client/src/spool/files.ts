@@ -4,10 +4,10 @@
  * the host application. Those that end in `Now` are for the end of the process, when nothing can be awaited any more.
  */
 import fs from 'node:fs';
+import net from 'node:net';
+import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { errorCode } from './error-code.js';
-import { holdLock, HOST, lockState, type HeldLock, type LockState } from './lock.js';
 
 export interface SpoolFiles {
   /** On return the directory exists, mode 0700 if it was made, and the names of all that was made are durable. */
@@ -46,11 +46,22 @@ export interface SpoolFiles {
   openNow(file: string): number;
   writeNow(fd: number, source: Uint8Array, position: number): void;
   datasyncNow(fd: number): void;
-  /** See lock.ts. */
+  /** See `holdLock` and `lockState` below. */
   holdLock(file: string): Promise<HeldLock>;
   lockState(file: string): Promise<LockState>;
   /** Differs between hosts, and between two starts of one, where that can be told. */
   readonly host: string;
+}
+
+/** What tells this host from others with which it may share a directory: its boot, on Linux; elsewhere its name. */
+export const HOST = hostIdentity();
+
+function hostIdentity(): string {
+  try {
+    return fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch {
+    return os.hostname();
+  }
 }
 
 const promised = {
@@ -154,6 +165,36 @@ export const nodeFiles: SpoolFiles = {
   host: HOST,
 };
 
+/** Reads from the file while it is open. @returns undefined when it is not there. */
+export async function reading<T>(
+  files: SpoolFiles,
+  file: string,
+  read: (fd: number) => Promise<T>,
+): Promise<T | undefined> {
+  let fd: number;
+  try {
+    fd = await files.open(file, 'read');
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+  try {
+    return await read(fd);
+  } finally {
+    await files.close(fd);
+  }
+}
+
+/** The names in the directory; none when it is not there. */
+export async function namesIn(files: SpoolFiles, directory: string): Promise<string[]> {
+  try {
+    return await files.list(directory);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
 /** @returns false when it is not there. */
 export async function moved(files: SpoolFiles, from: string, to: string): Promise<boolean> {
   try {
@@ -163,4 +204,98 @@ export async function moved(files: SpoolFiles, from: string, to: string): Promis
     if (errorCode(error) === 'ENOENT') return false;
     throw error;
   }
+}
+
+/*
+ * A lock that goes when its holder goes, however that ends, without native code: the holder listens on a Unix socket
+ * in its directory, and whoever wants to know tries to connect. The kernel answers for it, also while the holder's
+ * event loop is busy, and refuses the connection once nobody listens.
+ *
+ * What lost. A file with a process id and the start time from /proc: a container does not see the processes of another
+ * one, takes its living neighbour for dead, and has never seen the process of which it is the restart. A file touched
+ * again and again: a holder that is stopped, or whose clock is set, seems dead. Node has no flock.
+ *
+ * The kernel answers for its own processes only. Of directories shared between hosts see process-directory.ts.
+ */
+
+/** `free`: nobody listens. `missing`: there is no such socket. Whatever else the system answers is `held`. */
+export type LockState = 'held' | 'free' | 'missing';
+
+export interface HeldLock {
+  release(): Promise<void>;
+}
+
+/** sun_path of the systems that Node runs on holds 103 bytes at least, with the zero that ends it. */
+const LONGEST_PATH = 103;
+
+/**
+ * A path of any length for the calls on sockets: through the descriptor of its directory, where there is a /proc.
+ * @throws RangeError where there is none.
+ */
+function reachable(file: string): { name: string; fd: number | undefined } {
+  if (Buffer.byteLength(file) <= LONGEST_PATH) return { name: file, fd: undefined };
+  if (process.platform !== 'linux') {
+    throw new RangeError(`the path of the spool is too long: ${LONGEST_PATH} bytes are left for ${file}`);
+  }
+  const fd = fs.openSync(path.dirname(file), 'r');
+  return { name: `/proc/self/fd/${fd}/${path.basename(file)}`, fd };
+}
+
+/** On return this thread holds the lock until `release` or its end. Does not keep the process running. */
+export async function holdLock(file: string): Promise<HeldLock> {
+  const { name, fd } = reachable(file);
+  // Only now: Node removes the socket by its name when it stops listening.
+  const closeDirectory = () => {
+    if (fd !== undefined) fs.closeSync(fd);
+  };
+  const server = net.createServer((socket) => socket.destroy());
+  try {
+    await new Promise<void>((resolve, reject) => {
+      // Exclusive, or in a worker of node:cluster the primary would listen, and outlive it.
+      server.once('error', reject).listen({ path: name, exclusive: true }, resolve);
+    });
+  } catch (error) {
+    closeDirectory();
+    throw error;
+  }
+  // Running out of descriptors while accepting does not end the listening.
+  server.on('error', () => undefined).unref();
+  return {
+    release: () =>
+      new Promise((resolve) => {
+        server.close(() => {
+          closeDirectory();
+          resolve();
+        });
+      }),
+  };
+}
+
+export async function lockState(file: string): Promise<LockState> {
+  const { name, fd } = reachable(file);
+  try {
+    return await new Promise<LockState>((resolve) => {
+      const socket = net.connect(name);
+      socket.once('connect', () => {
+        socket.destroy();
+        resolve('held');
+      });
+      socket.once('error', (error) => {
+        const code = errorCode(error);
+        resolve(code === 'ECONNREFUSED' ? 'free' : code === 'ENOENT' ? 'missing' : 'held');
+      });
+    });
+  } finally {
+    if (fd !== undefined) fs.closeSync(fd);
+  }
+}
+
+/** Whether it says that a disk or a quota has no room left. */
+export function isFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT', 'EFBIG'].includes(errorCode(error) ?? '');
+}
+
+/** The system's code of an error (ENOENT, ENOSPC, ...), if it has one. */
+export function errorCode(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }

@@ -1,13 +1,12 @@
 /** What a spool holds, for people to see: nothing is taken, moved or removed, and nobody is held up. */
 import path from 'node:path';
-import { examineBlind, survey } from './adoption.js';
-import { DamagedBytes, type KeptDamage } from './damaged-bytes.js';
-import { errorCode } from './error-code.js';
-import { nodeFiles, type SpoolFiles } from './files.js';
-import { Neighbours, type Holder } from './process-directory.js';
-import { quarantinedLines, quarantineFiles, type QuarantinedLine } from './quarantined.js';
-import { SERIES_NAME } from './segment.js';
-import { WaitingSegment } from './waiting-segment.js';
+import type { EventKind } from '@clinical-events/protocol';
+import { examine, examineBlind, survey, type UnfitSegment } from './adoption.js';
+import { errorCode, nodeFiles, type SpoolFiles } from './files.js';
+import { type Holder, Neighbours } from './process-directory.js';
+import { type QuarantinedLine, quarantinedLines, quarantineFiles } from './quarantine.js';
+import { DamagedBytes, FrameCount, type KeptDamage, missingWords, walk } from './segment-reader.js';
+import { SERIES_NAME, WaitingSegment } from './segment.js';
 
 const MOST_REASONS = 100;
 /** What codes look like in the protocol's table. */
@@ -57,7 +56,7 @@ export async function looksLikeSpool(directory: string, files: SpoolFiles = node
 }
 
 /** The paths of the parts, in the order in which they were begun. @throws the system's error. */
-export async function partsOf(directory: string, files: SpoolFiles = nodeFiles): Promise<string[]> {
+async function partsOf(directory: string, files: SpoolFiles = nodeFiles): Promise<string[]> {
   const root = path.resolve(directory);
   return (await files.list(root))
     .filter((name) => SERIES_NAME.test(name))
@@ -180,4 +179,140 @@ export function reasonOf(refusal: { readonly status: unknown; readonly code?: un
     status: Number.isInteger(status) && /^\d{3}$/.test(String(status)) ? String(status) : 'unknown',
     code: known ? code : code === undefined ? '' : 'an unknown code',
   };
+}
+
+/* Whether every byte of a spool is what was written; nothing is changed, and nobody is held up. */
+
+interface SpoolFinding {
+  /** Of the file or directory that it is about. */
+  readonly path: string;
+  readonly message: string;
+}
+
+export interface VerifiedSpool {
+  readonly segments: number;
+  /** Events whose frames hold, and how many of them are done. */
+  readonly events: number;
+  readonly done: number;
+  /** Events in quarantine, and how many of them the key does not open. */
+  readonly quarantined: number;
+  readonly sealed: number;
+  readonly findings: readonly SpoolFinding[];
+}
+
+type Sums = { -readonly [K in keyof VerifiedSpool]: VerifiedSpool[K] } & {
+  readonly findings: SpoolFinding[];
+};
+
+/**
+ * Reads all of it.
+ * @throws SpoolKeyWrong when the key does not open all segments; the errors of the file system, but for those of reading
+ * a segment, which are findings.
+ */
+export async function verifySpool(
+  directory: string,
+  key: Uint8Array | undefined,
+  files: SpoolFiles = nodeFiles,
+): Promise<VerifiedSpool> {
+  const root = path.resolve(directory);
+  const sums: Sums = { segments: 0, events: 0, done: 0, quarantined: 0, sealed: 0, findings: [] };
+  for (const part of await partsOf(root, files)) {
+    const examined = await examine(files, part, key);
+    for (const { path: at, why } of examined.unfit) sums.findings.push({ path: at, message: `it ${why}` });
+    for (const { name, id, seal, damagedHeader } of examined.segments) {
+      const segment = new WaitingSegment(part, id, seal, name);
+      if (damagedHeader) sums.findings.push({ path: segment.path, message: 'its header is damaged' });
+      await verifySegment(files, root, part, segment, sums);
+    }
+  }
+  for (const file of await quarantineFiles(files, root)) {
+    for await (const { event, offset, size } of quarantinedLines(files, file, key)) {
+      if (event === undefined) {
+        const message = `${size} bytes at ${offset} are no line of a quarantine`;
+        sums.findings.push({ path: file, message });
+      } else sums.quarantined++;
+      if (event === 'sealed') sums.sealed++;
+    }
+  }
+  for (const { path: at, bytes, missing } of await new DamagedBytes(files, root).all()) {
+    const message =
+      missing === undefined
+        ? `${bytes} bytes that were no event when they were read, and are kept here`
+        : `events were missing when their segment was read: ${missing}`;
+    sums.findings.push({ path: at, message });
+  }
+  return sums;
+}
+
+async function verifySegment(
+  files: SpoolFiles,
+  root: string,
+  part: string,
+  segment: WaitingSegment,
+  sums: Sums,
+): Promise<void> {
+  const count = new FrameCount();
+  const lost: { message: string; atEnd: boolean }[] = [];
+  const walked = await walk(files, segment, (found, done) => {
+    if (!found.frame) {
+      const message = `${found.size} bytes at ${found.offset} are no whole frame`;
+      const torn = ', nor is what is behind them: damage, or what a crash in the middle of a write leaves';
+      lost.push({ message: message + (found.atEnd ? torn : ''), atEnd: found.atEnd });
+      return;
+    }
+    count.meet(found, done);
+  });
+  if (!walked) return;
+  sums.segments++;
+  sums.events += count.events;
+  sums.done += count.done;
+  const tell = (message: string) => sums.findings.push({ path: segment.path, message });
+  // The end of a segment that is being written may be half of a frame.
+  const held = lost.at(-1)?.atEnd === true && (await isHeld(files, root, part));
+  for (const { message, atEnd } of lost) if (!(atEnd && held)) tell(message);
+  if (count.missing > 0) tell(missingWords(count.missing, count.promised));
+  if (walked.unreadable !== undefined) tell('some of it cannot be read');
+}
+
+async function isHeld(files: SpoolFiles, root: string, part: string): Promise<boolean> {
+  return !(await new Neighbours(files, root, () => undefined).abandoned()).includes(part);
+}
+
+/* The events that wait in a spool, one by one, for people to see; nobody is held up. */
+
+export interface WaitingEvent {
+  /** The path of the segment, and where its frame begins there. */
+  readonly segment: string;
+  readonly offset: number;
+  readonly kind: EventKind;
+  /** Unix time in milliseconds. */
+  readonly capturedAt: number;
+  readonly body: Uint8Array;
+}
+
+/**
+ * Visits them part by part. What a living process does meanwhile may or may not be seen.
+ * @returns what bears the name of a segment and cannot be read, with the reason.
+ * @throws SpoolKeyWrong as `Spool.open` does; the errors of the file system.
+ */
+export async function eachWaiting(
+  directory: string,
+  key: Uint8Array | undefined,
+  visit: (event: WaitingEvent) => void | Promise<void>,
+  files: SpoolFiles = nodeFiles,
+): Promise<UnfitSegment[]> {
+  const left: UnfitSegment[] = [];
+  for (const part of await partsOf(directory, files)) {
+    const { segments, unfit } = await examine(files, part, key);
+    left.push(...unfit);
+    for (const { name, id, seal } of segments) {
+      const segment = new WaitingSegment(part, id, seal, name);
+      await walk(files, segment, ({ frame, offset }, done) => {
+        if (frame?.kind === undefined || done.has(offset)) return undefined;
+        const { kind, capturedAt, body } = frame;
+        return visit({ segment: segment.path, offset, kind, capturedAt, body });
+      });
+    }
+  }
+  return left;
 }

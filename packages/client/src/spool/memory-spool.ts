@@ -4,16 +4,16 @@
  */
 import type { EventKind } from '@clinical-events/protocol';
 import {
-  SpoolClosed,
-  SpoolFull,
+  type OnTrouble,
   type Refusal,
   type Spool,
+  SpoolClosed,
   type SpooledEvent,
+  SpoolFull,
   type SpoolOptions,
   type SpoolState,
 } from './contract.js';
-import { Takers } from './takers.js';
-import type { OnTrouble } from './trouble.js';
+import { TakeQueue } from './take-queue.js';
 
 const MAX_BYTES = 64 << 20;
 /** What an event takes beside its body, about. */
@@ -31,12 +31,12 @@ export class MemorySpool implements Spool {
   #quarantined = 0;
   #appended = 0;
   #closed = false;
-  readonly #takers: Takers<SpooledEvent>;
+  readonly #queue: TakeQueue<SpooledEvent>;
 
   constructor(options: SpoolOptions) {
     this.#maxBytes = options.maxBytes ?? MAX_BYTES;
     this.#onTrouble = options.onTrouble ?? (() => undefined);
-    this.#takers = new Takers({
+    this.#queue = new TakeQueue({
       collect: (count, bytes) => Promise.resolve(this.#collect(count, bytes)),
       giveBack: (event) => this.giveBack(event),
     });
@@ -51,12 +51,12 @@ export class MemorySpool implements Spool {
     this.#bytes += bytes;
     const position = { segment: 'memory', offset: this.#appended++ };
     this.#events.push({ position, kind, body: Buffer.from(body), capturedAt: Date.now() });
-    this.#takers.serve();
+    this.#queue.serve();
     return Promise.resolve('durable');
   }
 
   take(count: number, bytes: number, signal?: AbortSignal): Promise<SpooledEvent[]> {
-    return this.#takers.take(count, bytes, signal);
+    return this.#queue.take(count, bytes, signal);
   }
 
   done(event: SpooledEvent): void {
@@ -66,7 +66,7 @@ export class MemorySpool implements Spool {
   giveBack(event: SpooledEvent): void {
     if (!this.#out.delete(event)) return;
     this.#back.push(event);
-    this.#takers.serve();
+    this.#queue.serve();
   }
 
   quarantine(event: SpooledEvent, refusal: Refusal): Promise<void> {
@@ -99,7 +99,7 @@ export class MemorySpool implements Spool {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await this.#takers.close();
+    await this.#queue.close();
     const { waiting } = this.state;
     if (waiting > 0) this.#onTrouble(`${waiting} events are lost: the spool was in memory only`, undefined);
   }

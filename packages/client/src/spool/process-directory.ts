@@ -1,7 +1,7 @@
 /**
  * Each opened spool writes in a sub-directory of its own, so that no two processes ever write to one file:
  *
- *   <spool>/<series>/lock       the socket that its holder listens on (lock.ts)
+ *   <spool>/<series>/lock       the socket that its holder listens on (files.ts)
  *   <spool>/<series>/owner      the host of the holder, and for people its process id; touched every 10 seconds; removed
  *                               when the spool is closed
  *   <spool>/<series>/*.segment, *.done
@@ -17,12 +17,11 @@
  * clocks of its hosts are less than a quarter of an hour apart.
  */
 import path from 'node:path';
-import { SpoolUnwritable } from './contract.js';
-import { errorCode } from './error-code.js';
-import type { SpoolFiles } from './files.js';
-import type { HeldLock } from './lock.js';
+import { types } from 'node:util';
+import { type OnTrouble, SpoolKeyWrong, type SpoolOptions, SpoolUnwritable } from './contract.js';
+import { errorCode, type HeldLock, reading, type SpoolFiles } from './files.js';
+import { KEY_BYTES } from './frame.js';
 import { newSeries, SERIES_NAME } from './segment.js';
-import type { OnTrouble } from './trouble.js';
 
 export const HEARTBEAT_MS = 10_000;
 /** Longer than a client of NFS keeps the times of a file by itself (acregmax, 60 seconds). */
@@ -223,21 +222,30 @@ async function readOwner(
   files: SpoolFiles,
   directory: string,
 ): Promise<{ host: string; pid: number | undefined } | undefined> {
-  let fd: number;
-  try {
-    fd = await files.open(path.join(directory, OWNER), 'read');
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined;
-    throw error;
-  }
-  try {
+  return reading(files, path.join(directory, OWNER), async (fd) => {
     const bytes = Buffer.alloc(256);
-    const [host = '', pid = ''] = bytes
-      .subarray(0, await files.read(fd, bytes, 0))
-      .toString()
-      .split('\n');
+    const read = await files.read(fd, bytes, 0);
+    const [host = '', pid = ''] = bytes.subarray(0, read).toString().split('\n');
     return { host, pid: /^\d{1,10}$/.test(pid) ? Number(pid) : undefined };
-  } finally {
-    await files.close(fd);
+  });
+}
+
+/* Where a spool on the disk is, and by what it is sealed, as the host has said it. */
+
+/**
+ * @throws SpoolUnwritable without the name of a directory: never the working directory by a slip. SpoolKeyWrong for a
+ * key that is none: where one is meant, nothing is ever written in the clear.
+ */
+export function placeOf({ directory, key }: Pick<SpoolOptions, 'directory' | 'key'>): {
+  readonly root: string;
+  readonly key: Uint8Array | undefined;
+} {
+  if (typeof directory !== 'string' || directory === '') {
+    throw new SpoolUnwritable('the directory of the spool has no name');
   }
+  const given: unknown = key;
+  if (given !== undefined && !(types.isUint8Array(given) && given.length === KEY_BYTES)) {
+    throw new SpoolKeyWrong(`the key of a spool has ${KEY_BYTES} bytes, in a Uint8Array`);
+  }
+  return { root: path.resolve(directory), key };
 }

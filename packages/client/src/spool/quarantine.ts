@@ -5,17 +5,25 @@
  *   {"at": …, "kind": …, "captured_at": …, "refusal": {"status": …, …}, "event": "…"}
  *
  * `event` is the exact text of the body; a body that is no UTF-8 stands in `event_base64` instead. With a key the line
- * is {"at": …, "sealed": base64 of sealing.ts's sealed text, which is the object above}, because a reason may tell of
+ * is {"at": …, "sealed": base64 of frame.ts's sealed text, which is the object above}, because a reason may tell of
  * the event too. The file is opened for each line: a line that could not be written whole is cut off again, and one that
- * went into a file that somebody has moved away meanwhile (requeuing.ts) is written again.
+ * went into a file that somebody has moved away meanwhile (`requeue`) is written again.
  */
 import { isUtf8 } from 'node:buffer';
+import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import { SpoolFull, SpoolKeyWrong, SpoolUnwritable, type Refusal, type SpooledEvent } from './contract.js';
-import { errorCode, isFull } from './error-code.js';
-import type { SpoolFiles } from './files.js';
-import { openText, sealText } from './sealing.js';
+import {
+  type Refusal,
+  type Spool,
+  type SpooledEvent,
+  SpoolFull,
+  SpoolKeyWrong,
+  SpoolUnwritable,
+} from './contract.js';
+import { errorCode, isFull, moved, namesIn, nodeFiles, reading, type SpoolFiles } from './files.js';
+import { openText, sealText } from './frame.js';
+import { DamagedBytes } from './segment-reader.js';
 
 export interface QuarantineOptions {
   readonly files: SpoolFiles;
@@ -85,19 +93,11 @@ export class Quarantine {
 
   async #stands(line: Buffer, offset: number): Promise<boolean> {
     const { files } = this.#options;
-    let fd: number;
-    try {
-      fd = await files.open(this.path, 'read');
-    } catch (error) {
-      if (errorCode(error) === 'ENOENT') return false;
-      throw error;
-    }
-    try {
+    const stands = await reading(files, this.path, async (fd) => {
       const found = Buffer.alloc(line.length);
       return (await files.read(fd, found, offset)) === line.length && found.equals(line);
-    } finally {
-      await files.close(fd);
-    }
+    });
+    return stands === true;
   }
 }
 
@@ -163,4 +163,192 @@ function quarantinedEvent(written: Record<string, unknown>): QuarantinedEvent | 
 
 function isRefusal(value: unknown): value is Refusal {
   return typeof value === 'object' && value !== null && 'status' in value && 'at' in value;
+}
+
+/* What stands in the quarantine of a spool, file by file and line by line. */
+
+/** A file that `requeue` has moved away and not come to the end of. */
+const TAKEN = '.requeue';
+
+export interface QuarantinedLine extends Line {
+  /** `sealed`: not opened by the key. Undefined for a line that is none of the quarantine's. */
+  readonly event: QuarantinedEvent | 'sealed' | undefined;
+}
+
+/** The paths of the files, in the order of their names. */
+export async function quarantineFiles(files: SpoolFiles, root: string): Promise<string[]> {
+  const directory = path.join(root, 'quarantine');
+  return (await namesIn(files, directory))
+    .filter((name) => name.endsWith('.ndjson') || name.endsWith(TAKEN))
+    .map((name) => path.join(directory, name));
+}
+
+/** What they take together; what cannot be looked at counts as nothing. @throws the system's error. */
+export async function quarantineBytes(files: SpoolFiles, root: string): Promise<number> {
+  let bytes = 0;
+  for (const file of await quarantineFiles(files, root)) {
+    bytes += (await reading(files, file, (fd) => files.size(fd)).catch(() => 0)) ?? 0;
+  }
+  return bytes;
+}
+
+/** Empty lines are left out. Gives nothing when the file is not there any more. */
+export async function* quarantinedLines(
+  files: SpoolFiles,
+  file: string,
+  key: Uint8Array | undefined,
+): AsyncGenerator<QuarantinedLine, void, undefined> {
+  let fd: number;
+  try {
+    fd = await files.open(file, 'read');
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return;
+    throw error;
+  }
+  try {
+    for await (const line of linesOf(files, fd)) {
+      if (line.text?.trim() !== '') yield { ...line, event: eventIn(line, key) };
+    }
+  } finally {
+    await files.close(fd);
+  }
+}
+
+function eventIn({ text }: Line, key: Uint8Array | undefined): QuarantinedLine['event'] {
+  try {
+    return text === undefined ? undefined : readQuarantineLine(text, key);
+  } catch (error) {
+    if (error instanceof SpoolKeyWrong) return 'sealed';
+    throw error;
+  }
+}
+
+/* The lines of a file, one after the other, in bounded memory whatever is in it. */
+
+const PIECE_BYTES = 1 << 20;
+const NEWLINE = 10;
+/** More than the longest event takes, escaped and sealed. */
+const LONGEST_BYTES = 32 << 20;
+
+export interface Line {
+  readonly offset: number;
+  /** With the line break, if it has one. */
+  readonly size: number;
+  /** Undefined when it is longer than 32 MiB. */
+  readonly text: string | undefined;
+}
+
+/** @param fd of a file that may be growing: what stands behind the last line break is a line too. */
+export async function* linesOf(files: SpoolFiles, fd: number): AsyncGenerator<Line, void, undefined> {
+  const buffer = Buffer.alloc(PIECE_BYTES);
+  let [offset, position] = [0, 0];
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  const hold = (bytes: Buffer) => {
+    heldBytes += bytes.length;
+    // A copy: the buffer is read into again.
+    if (heldBytes <= LONGEST_BYTES) held.push(Buffer.from(bytes));
+    else held = [];
+  };
+  const line = (end: number): Line => {
+    const text = heldBytes <= LONGEST_BYTES ? Buffer.concat(held).toString() : undefined;
+    const found = { offset, size: end - offset, text };
+    [held, heldBytes, offset] = [[], 0, end];
+    return found;
+  };
+  for (;;) {
+    const piece = buffer.subarray(0, await files.read(fd, buffer, position));
+    if (piece.length === 0) break;
+    let from = 0;
+    for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, from)) {
+      hold(piece.subarray(from, at));
+      yield line(position + at + 1);
+      from = at + 1;
+    }
+    hold(piece.subarray(from));
+    position += piece.length;
+  }
+  if (position > offset) yield line(position);
+}
+
+/*
+ * Puts events out of quarantine back among those that wait. Each file is moved away, so that its writer goes on in a new
+ * one; its events are appended to a spool; then it is removed. Wherever that is stopped, each event is in one of the two
+ * or in both, and the collector takes a repeat for what it is.
+ */
+
+/** So many events, or bytes of them, are appended at a time. */
+const GROUP_EVENTS = 256;
+const GROUP_BYTES = 1 << 20;
+
+export interface Requeued {
+  readonly events: number;
+  /** The paths to which lines were moved that are none of the quarantine's. */
+  readonly unreadable: readonly string[];
+}
+
+/**
+ * On return what stood in quarantine waits, as durable as the spool is, and stands there no more.
+ * @param spool opened on the same directory.
+ * @throws SpoolKeyWrong for a line that the key does not open, and then nothing was touched; the errors of
+ * `Spool.append` and of the file system, and then what was not come to is in quarantine, and perhaps what was.
+ */
+export async function requeue(
+  directory: string,
+  key: Uint8Array | undefined,
+  spool: Pick<Spool, 'append'>,
+  files: SpoolFiles = nodeFiles,
+): Promise<Requeued> {
+  const root = path.resolve(directory);
+  const found = await quarantineFiles(files, root);
+  for (const file of found) {
+    for await (const { event } of quarantinedLines(files, file, key)) {
+      if (event === 'sealed') {
+        throw new SpoolKeyWrong(
+          `the quarantine is sealed${key ? ' by another key than the one given' : ', and no key was given'}`,
+        );
+      }
+    }
+  }
+  const requeued = { events: 0, unreadable: [] as string[] };
+  for (const file of found) {
+    const taken = file.endsWith(TAKEN) ? file : `${file}.${randomUUID()}${TAKEN}`;
+    // Unless somebody else was faster.
+    if (taken !== file && !(await moved(files, file, taken))) continue;
+    let group: QuarantinedEvent[] = [];
+    let bytes = 0;
+    const append = async () => {
+      await Promise.all(group.map(({ kind, body }) => spool.append(kind, body)));
+      requeued.events += group.length;
+      [group, bytes] = [[], 0];
+    };
+    for await (const { event, offset, size } of quarantinedLines(files, taken, key)) {
+      // A writer may have begun a line meanwhile: it will find that its file was moved, and write it again.
+      if (event === undefined || event === 'sealed') {
+        requeued.unreadable.push(...(await keptAside(files, root, taken, { offset, size })));
+        continue;
+      }
+      group.push(event);
+      bytes += event.body.length;
+      if (group.length >= GROUP_EVENTS || bytes >= GROUP_BYTES) await append();
+    }
+    await append();
+    await files.remove(taken);
+  }
+  return requeued;
+}
+
+async function keptAside(
+  files: SpoolFiles,
+  root: string,
+  file: string,
+  lost: { readonly offset: number; readonly size: number },
+): Promise<string[]> {
+  const fd = await files.open(file, 'read');
+  try {
+    const kept = await new DamagedBytes(files, root).keep(path.basename(file), fd, lost);
+    return kept === undefined ? [] : [kept];
+  } finally {
+    await files.close(fd);
+  }
 }

@@ -2,17 +2,19 @@
  * Reads the frames of one segment in order, in large pieces. Where no frame can be read it looks for the next one, and
  * tells which bytes lie between: damage never hides what is behind it.
  */
-import type { SpoolFiles } from './files.js';
+import path from 'node:path';
+import { namesIn, reading, type SpoolFiles } from './files.js';
 import {
   decodeFrame,
+  eventsOf,
+  type Frame,
   FRAME_HEADER_BYTES,
+  type FrameContext,
   MARKER,
   MARKER_OFFSET,
   plausibleSize,
-  type Frame,
-  type FrameContext,
 } from './frame.js';
-import { SEGMENT_HEADER_BYTES } from './segment.js';
+import { loadMarks, SEGMENT_HEADER_BYTES, type WaitingSegment } from './segment.js';
 
 const PIECE_BYTES = 256 << 10;
 /** What is tried when a piece cannot be read: a bad sector takes no more than this with it. */
@@ -81,6 +83,14 @@ export class SegmentReader {
     }
   }
 
+  /** All frames and lost stretches in front of `end`, in order. */
+  async *all(end: number): AsyncGenerator<FoundFrame | LostBytes, void, undefined> {
+    for (let step = this.step(end); step !== 'end'; step = this.step(end)) {
+      if (step === 'more') await this.more(end);
+      else yield step;
+    }
+  }
+
   /** Reads the next piece in front of `end`. */
   async more(end: number): Promise<void> {
     const limit = Math.min(end, this.#fileEnd);
@@ -133,5 +143,182 @@ export class SegmentReader {
     const found = filled.indexOf(MARKER, at + MARKER_OFFSET + 1);
     if (found >= 0) return this.#from + found - MARKER_OFFSET;
     return this.#from + Math.max(at + 1, this.#filled - MARKER.length - MARKER_OFFSET + 1);
+  }
+}
+
+/* All of a segment, for people who look at a spool: nothing is taken, and nothing changed. */
+
+/**
+ * Visits each frame, the one that ends the segment among them, and each stretch that is none, in order.
+ * @param visit is given what is done as it was noted when the walk began.
+ * @returns the error of the last read that failed, whose bytes were taken for zeros; undefined when the segment is gone:
+ * finished meanwhile, or taken over.
+ */
+export async function walk(
+  files: SpoolFiles,
+  segment: WaitingSegment,
+  visit: (found: FoundFrame | LostBytes, done: ReadonlyMap<number, number>) => void | Promise<void>,
+): Promise<{ readonly unreadable: unknown } | undefined> {
+  return reading(files, segment.path, async (fd) => {
+    const done = await loadMarks(files, segment);
+    // What is written meanwhile is not looked at: it may be half of a frame.
+    const end = Math.max(SEGMENT_HEADER_BYTES, await files.size(fd));
+    const reader = new SegmentReader(files, fd, segment.context);
+    for await (const found of reader.all(end)) await visit(found, done);
+    return { unreadable: reader.unreadable };
+  });
+}
+
+/* What the frames of a segment tell of events that are not there any more. */
+
+export class FrameCount {
+  /** Events met, and how many of them are done. */
+  events = 0;
+  done = 0;
+  /** By the frame that ends the segment. */
+  #promised: number | undefined;
+  #next: number | undefined;
+  #leftOut = 0;
+
+  /** How many marks of events that are done there are. */
+  #marks = 0;
+
+  /**
+   * Given each frame, in the order in which they stand.
+   * @param done what is marked, by offset.
+   */
+  meet({ frame, offset }: FoundFrame, done: ReadonlyMap<number, number>): void {
+    this.#marks = done.size;
+    if (frame.kind === undefined) this.#promised = eventsOf(frame);
+    else {
+      this.events++;
+      if (done.has(offset)) this.done++;
+      if (this.#next !== undefined) this.#leftOut += Math.max(0, frame.number - this.#next);
+      this.#next = frame.number + 1;
+    }
+  }
+
+  /** How many events the segment had, by the frame that ends it; undefined when there is none. */
+  get promised(): number | undefined {
+    return this.#promised;
+  }
+
+  /**
+   * How many events that are not done are not there. Exact where the segment has its end. Else it is the numbers left
+   * out between the first frame and the last: of events that are missing, or that were never acknowledged, because a disk
+   * failed or a crash cut them.
+   */
+  get missing(): number {
+    const lost = this.#promised === undefined ? this.#leftOut : this.#promised - this.events;
+    return Math.max(0, lost - (this.#marks - this.done));
+  }
+}
+
+/** For people. @param promised see FrameCount. */
+export function missingWords(missing: number, promised: number | undefined): string {
+  return promised === undefined
+    ? `between its frames ${missing} numbers are left out: so many events are missing, or were never acknowledged`
+    : `${missing} of its ${promised} events are missing`;
+}
+
+/*
+ * What could not be read as frames is not thrown away: it goes to files of its own in `damaged/`, as it is. Of events that
+ * are missing a note is left there. Both stay until somebody takes them away.
+ */
+
+const CHUNK_BYTES = 1 << 20;
+const ZEROS = Buffer.alloc(CHUNK_BYTES);
+const BYTES = '.bytes';
+const MISSING = '.missing';
+
+/** A file in `damaged/`. */
+export interface KeptDamage {
+  readonly path: string;
+  readonly bytes: number;
+  /** For a note: how many events a segment had lost when it was read. */
+  readonly missing: number | undefined;
+}
+
+export class DamagedBytes {
+  readonly directory: string;
+  readonly #files: SpoolFiles;
+
+  constructor(files: SpoolFiles, root: string) {
+    this.#files = files;
+    this.directory = path.join(root, 'damaged');
+  }
+
+  /**
+   * On return the bytes are durable in a file named by where they were, unless they are all zeros.
+   * @param name of the segment, or of the file, in which they are.
+   * @returns its path.
+   */
+  async keep(
+    name: string,
+    fd: number,
+    lost: Pick<LostBytes, 'offset' | 'size'>,
+  ): Promise<string | undefined> {
+    const file = path.join(this.directory, `${name}-${lost.offset}${BYTES}`);
+    let copy: number | undefined;
+    try {
+      for (let done = 0; done < lost.size; done += CHUNK_BYTES) {
+        const chunk = Buffer.alloc(Math.min(CHUNK_BYTES, lost.size - done));
+        const got = await this.#files.read(fd, chunk, lost.offset + done);
+        if (copy === undefined && chunk.equals(ZEROS.subarray(0, chunk.length))) continue;
+        if (copy === undefined) {
+          await this.#files.makeInside(this.directory);
+          copy = await this.#files.open(file, 'write');
+        }
+        await this.#files.write(copy, chunk.subarray(0, got), done);
+      }
+      if (copy === undefined) return undefined;
+      await this.#files.datasync(copy);
+      await this.#files.syncDirectory(this.directory);
+      return file;
+    } finally {
+      if (copy !== undefined) await this.#files.close(copy);
+    }
+  }
+
+  /**
+   * On return it is durable that so many events of the segment were missing when it was read, of which no byte is left.
+   * @returns the path of the note.
+   */
+  async note(segment: string, missing: number): Promise<string> {
+    const file = path.join(this.directory, `${segment}${MISSING}`);
+    await this.#files.makeInside(this.directory);
+    const fd = await this.#files.open(file, 'write');
+    try {
+      const text = Buffer.from(`${JSON.stringify({ segment, missing_events: missing })}\n`);
+      await this.#files.write(fd, text, 0);
+      await this.#files.truncate(fd, text.length);
+      await this.#files.datasync(fd);
+      await this.#files.syncDirectory(this.directory);
+      return file;
+    } finally {
+      await this.#files.close(fd);
+    }
+  }
+
+  /** What was kept and noted so far. @throws the system's error. */
+  async all(): Promise<KeptDamage[]> {
+    const kept: KeptDamage[] = [];
+    for (const name of await namesIn(this.#files, this.directory))
+      kept.push(await this.#kept(path.join(this.directory, name)));
+    return kept;
+  }
+
+  async #kept(file: string): Promise<KeptDamage> {
+    const unknown = { path: file, bytes: 0, missing: undefined };
+    const kept = reading(this.#files, file, async (fd) => {
+      const bytes = await this.#files.size(fd);
+      if (!file.endsWith(MISSING)) return { ...unknown, bytes };
+      const note = Buffer.alloc(Math.min(bytes, 256));
+      const text = note.subarray(0, await this.#files.read(fd, note, 0)).toString();
+      const missing = /"missing_events":(\d{1,15})\}/.exec(text)?.[1];
+      return { path: file, bytes, missing: missing === undefined ? undefined : Number(missing) };
+    });
+    // What cannot be opened is none of the spool's, and must not hide the others.
+    return (await kept.catch(() => undefined)) ?? unknown;
   }
 }

@@ -8,7 +8,7 @@
  *       10     2  zero
  *       12     4  size of this header, 64
  *       16    16  segment id: 13 bytes of the series, 3 bytes (big-endian) the number of the segment in it
- *       32    16  key check (sealing.ts); zeros without a cipher
+ *       32    16  key check (frame.ts); zeros without a cipher
  *       48    12  zero
  *       60     4  CRC-32 of bytes 0 to 59
  *
@@ -17,8 +17,10 @@
  * that another spool began.
  */
 import { randomBytes } from 'node:crypto';
-import { crc32 } from './crc32.js';
-import { KEY_CHECK_BYTES, Seal } from './sealing.js';
+import path from 'node:path';
+import { crc32 } from 'node:zlib';
+import { reading, type SpoolFiles } from './files.js';
+import { FRAME_HEADER_BYTES, type FrameContext, KEY_CHECK_BYTES, Seal } from './frame.js';
 
 export const SEGMENT_HEADER_BYTES = 64;
 /** No segment is larger: what is, nobody has written as one, and reading it could take for ever. */
@@ -80,4 +82,132 @@ export function decodeSegmentHeader(header: Buffer): SegmentHeader {
     id: Buffer.from(header.subarray(16, 32)),
     keyCheck: header[9] === 1 ? Buffer.from(header.subarray(32, 32 + KEY_CHECK_BYTES)) : undefined,
   };
+}
+
+/* A segment whose events are not all done, as the spool knows it. */
+
+export class WaitingSegment {
+  /** Of its file. */
+  readonly name: string;
+  readonly id: Buffer;
+  readonly path: string;
+  readonly marksPath: string;
+  readonly context: FrameContext;
+  /** Begun by this spool, and so known to be whole. */
+  readonly own: boolean;
+  /** Behind the last byte that may be read. */
+  end = SEGMENT_HEADER_BYTES;
+  /** Nothing will be appended to it any more. */
+  complete: boolean;
+  /** How many events were appended to it. */
+  events = 0;
+  /** Events that the reader has not met, but for those that are done; and the bytes they take. */
+  unread = { events: 0, bytes: 0 };
+  /** Events that the reader has met and that are not done. */
+  left = 0;
+  readToEnd = false;
+  /** The number of the frame that ends it, once one was set aside for it. */
+  endNumber: number | undefined;
+  /** When the first of its events was captured. */
+  firstCapturedAt: number | undefined;
+  /** Not to be removed when it is finished: something in it could not be read, or put aside. */
+  keep = false;
+  /** How many events are missing in it, when that could not be noted yet. */
+  missing = 0;
+  /** Done and not written down. */
+  readonly marks: Mark[] = [];
+  /** How many of them, from the first, are being written down just now. */
+  marksInFlight = 0;
+  /** Where the next marks go in their file. */
+  marksEnd = 0;
+
+  /**
+   * @param leftAs the name under which another spool left it; undefined for one that this spool begins.
+   * @param blind see FrameContext.
+   */
+  constructor(directory: string, id: Buffer, seal: Seal | undefined, leftAs?: string, blind = false) {
+    this.name = leftAs ?? id.toString('hex');
+    this.id = id;
+    this.path = path.join(directory, segmentFile(this.name));
+    this.marksPath = path.join(directory, marksFile(this.name));
+    this.context = { checksumStart: crc32(id), seal, blind };
+    this.own = leftAs === undefined;
+    this.complete = !this.own;
+  }
+
+  /** Whether nothing in it is needed any more. */
+  get finished(): boolean {
+    if (!this.complete || this.left > 0) return false;
+    // One that was begun by another spool may hold damage, which is only known when all of it has been read.
+    return this.readToEnd || (this.own && this.unread.events === 0);
+  }
+}
+
+/*
+ * Which events of a segment are done: a file beside it, of batches; little-endian.
+ *
+ *   offset  size  field
+ *        0     4  CRC-32 of the segment's id followed by bytes 4 up to the end of the batch
+ *        4     4  N, how many events this batch marks
+ *        8   8 N  offset and size of the frame of each, 4 bytes each
+ *
+ * A reader stops at the first batch that does not hold: what is behind it will be sent again, and taken for the repeat
+ * that it is. Never flushed, for the same reason.
+ */
+
+const HEADER_BYTES = 8;
+const MARK_BYTES = 8;
+
+export interface Mark {
+  readonly offset: number;
+  readonly size: number;
+}
+
+/** @param checksumStart CRC-32 of the segment's id. */
+export function encodeMarks(marks: readonly Mark[], checksumStart: number): Buffer {
+  const batch = Buffer.alloc(HEADER_BYTES + MARK_BYTES * marks.length);
+  batch.writeUInt32LE(marks.length, 4);
+  let at = HEADER_BYTES;
+  for (const { offset, size } of marks) {
+    batch.writeUInt32LE(offset, at);
+    batch.writeUInt32LE(size, at + 4);
+    at += MARK_BYTES;
+  }
+  batch.writeUInt32LE(crc32(batch.subarray(4), checksumStart), 0);
+  return batch;
+}
+
+/**
+ * @returns the sizes of the frames that are done, by offset, and how many bytes of the file hold.
+ */
+function decodeMarks(file: Buffer, checksumStart: number): { done: Map<number, number>; end: number } {
+  const done = new Map<number, number>();
+  let end = 0;
+  while (end + HEADER_BYTES <= file.length) {
+    const next = end + HEADER_BYTES + MARK_BYTES * file.readUInt32LE(end + 4);
+    if (next > file.length) break;
+    if (crc32(file.subarray(end + 4, next), checksumStart) !== file.readUInt32LE(end)) break;
+    for (let at = end + HEADER_BYTES; at < next; at += MARK_BYTES) {
+      done.set(file.readUInt32LE(at), file.readUInt32LE(at + 4));
+    }
+    end = next;
+  }
+  return { done, end };
+}
+
+/** More than all events of a segment take, each marked by itself. */
+const MOST_BYTES = 16 * (MAX_SEGMENT_BYTES / FRAME_HEADER_BYTES);
+
+/** The sizes of the frames that are done, by offset; on return `marksEnd` stands behind the marks that hold. */
+export async function loadMarks(
+  files: SpoolFiles,
+  segment: WaitingSegment,
+): Promise<ReadonlyMap<number, number>> {
+  const marks = await reading(files, segment.marksPath, async (fd) => {
+    const bytes = Buffer.alloc(Math.min(MOST_BYTES, await files.size(fd)));
+    await files.read(fd, bytes, 0);
+    return decodeMarks(bytes, segment.context.checksumStart);
+  });
+  segment.marksEnd = marks?.end ?? 0;
+  return marks?.done ?? new Map();
 }

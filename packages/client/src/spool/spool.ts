@@ -1,17 +1,17 @@
 /** The way into the spool for the rest of the client. */
 import {
+  type Spool as SpoolContract,
   SpoolClosed,
   SpoolFull,
   SpoolKeyWrong,
-  SpoolUnwritable,
-  type Spool as SpoolContract,
   type SpoolOptions,
+  SpoolUnwritable,
 } from './contract.js';
+import { type UnspooledEvent, crashFlush } from './crash-flush.js';
 import { DiskSpool, MAX_BYTES } from './disk-spool.js';
-import { writeLate, type LateEvent } from './late-events.js';
 import { MemorySpool } from './memory-spool.js';
 
-export type { LateEvent };
+export type { UnspooledEvent };
 export { SpoolClosed, SpoolFull, SpoolKeyWrong, SpoolUnwritable };
 export type { Durability, Refusal, SpooledEvent, SpoolOptions, SpoolState } from './contract.js';
 
@@ -36,8 +36,8 @@ export const Spool = {
    * disk, and does not throw.
    * @returns how many, from the first, are kept, and why not all.
    */
-  writeLate({ maxBytes = MAX_BYTES, ...options }: SpoolOptions, events: readonly LateEvent[]) {
-    if (options.durability !== 'memory') return writeLate({ ...options, maxBytes }, events);
+  crashFlush({ maxBytes = MAX_BYTES, ...options }: SpoolOptions, events: readonly UnspooledEvent[]) {
+    if (options.durability !== 'memory') return crashFlush({ ...options, maxBytes }, events);
     return { kept: 0, error: new SpoolUnwritable('the spool is in memory only') };
   },
 };

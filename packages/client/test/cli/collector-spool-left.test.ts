@@ -3,7 +3,7 @@ import { execFile, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { crc32 } from '../../src/spool/crc32.js';
+import { crc32 } from 'node:zlib';
 import { Spool } from '../../src/spool/spool.js';
 import { fakeCollector } from '../running/fake-collector.js';
 import { temporaryDirectory } from '../running/hurried-client.js';

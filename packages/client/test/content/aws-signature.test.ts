@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { signForS3 } from '../../src/content/aws-signature.js';
+import { signForS3 } from '../../src/content/content-bucket.js';
 
 // The examples of "Authenticating Requests (AWS Signature Version 4)" in the API reference of Amazon S3.
 const CREDENTIALS = {

@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto';
 import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { signForS3 } from '../../src/content/aws-signature.js';
-import { ContentBucket } from '../../src/content/content-bucket.js';
+import { ContentBucket, signForS3 } from '../../src/content/content-bucket.js';
 import { fakeCollector } from '../running/fake-collector.js';
 import { hurriedClient } from '../running/hurried-client.js';
 

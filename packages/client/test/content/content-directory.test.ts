@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { ContentDirectory } from '../../src/content/content-directory.js';
+import { ContentDirectory } from '../../src/content/content-store.js';
 import { fakeCollector } from '../running/fake-collector.js';
 import { hurriedClient, temporaryDirectory } from '../running/hurried-client.js';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { EventStream } from '../../src/instrumentation/event-stream.js';
+import { EventStream } from '../../src/instrumentation/streams.js';
 
 function read(pieces: readonly string[]): string[] {
   const events: string[] = [];

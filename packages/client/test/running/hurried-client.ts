@@ -5,8 +5,8 @@ import path from 'node:path';
 import type { Profile } from '@clinical-events/protocol';
 import { onTestFinished } from 'vitest';
 import { Client, type SendingPace } from '../../src/client.js';
-import type { ClientOptions } from '../../src/options.js';
 import type { QuarantinedEvent, RefusedCapture } from '../../src/listeners.js';
+import type { ClientOptions } from '../../src/options.js';
 
 const PACE: SendingPace = { backoff: { firstMs: 5, longestMs: 100 }, slowMs: 200, patienceMs: 500 };
 

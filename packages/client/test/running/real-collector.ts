@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { onTestFinished } from 'vitest';
 
 const MAIN = path.resolve(import.meta.dirname, '../../../collector/dist/main.js');
-/** It needs Node.js 24; the client's tests may run on 20. */
+/** It needs Node.js 24; the client's tests may run on 22. */
 const NODE = path.resolve(import.meta.dirname, '../../../../node_modules/.bin/node');
 const run = promisify(execFile);
 

@@ -1,8 +1,7 @@
 import type { EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Sampler, type SampledRun } from '../../src/sampling/sampler.js';
-import type { JudgedEvent, Sampling } from '../../src/sampling/sampling.js';
+import { type JudgedEvent, type SampledRun, Sampler, type Sampling } from '../../src/sampling.js';
 
 const MODEL = { model_id: 'm', model_version: '1' };
 

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { AnswerMalformed } from '../../src/sending/answer-head.js';
 import { AnswerReader } from '../../src/sending/answer-reader.js';
-import type { Answer } from '../../src/sending/answer.js';
+import { type Answer, AnswerMalformed } from '../../src/sending/answer.js';
 
 /** What a reader makes of these bytes, when they come in pieces of such sizes, one after the other. */
 function read(text: string, sizes: readonly number[] = [], reader = new AnswerReader()): Answer | undefined {

@@ -1,6 +1,5 @@
-import net from 'node:net';
-import type { AddressInfo } from 'node:net';
-import { onTestFinished, expect, test } from 'vitest';
+import net, { type AddressInfo } from 'node:net';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Client } from '../../src/client.js';
 import { Sender } from '../../src/sending/sender.js';
 import { WireEndpoint } from '../../src/sending/wire-endpoint.js';
@@ -15,6 +14,9 @@ async function captureSome(log: Client, count = 20): Promise<Set<string>> {
   await Promise.all(outputs);
   return new Set([run.startEventId, ...outputs.map(({ eventId }) => eventId)]);
 }
+
+/** However long the machine takes for it, up to the limit of the test itself. */
+const eventually = (look: () => void) => vi.waitFor(look, { timeout: 60_000 });
 
 const idsOf = (collector: FakeCollector) => new Set(collector.accepted.map(({ event }) => event.event_id));
 
@@ -64,10 +66,10 @@ test('[R-862] while the collector fails one event at a time is tried, and ever m
   const collector = await fakeCollector((_event, response) => answer(response, 503));
   const { log } = hurriedClient({ url: collector.url, concurrency: 8 });
   await captureSome(log, 50);
-  await new Promise((resolve) => setTimeout(resolve, 1000));
-  // 8 at once, then about one in 50 ms.
-  expect(collector.requests.length).toBeGreaterThan(8);
-  expect(collector.requests.length).toBeLessThan(80);
+  // 8 at once, then about one in 50 ms: a slow machine only makes that more.
+  await eventually(() => expect(collector.requests.length).toBeGreaterThan(30));
+  const [from = 0, to = 0] = [collector.requests[10], collector.requests[30]];
+  expect(to - from).toBeGreaterThan(250);
   collector.behave = () => false;
   expect(await log.flush()).toEqual({ waiting: 0 });
   expect(collector.accepted).toHaveLength(50);
@@ -81,9 +83,8 @@ test('[R-862] an event that the collector fails on does not hold up the others',
   const { log } = hurriedClient({ url: collector.url, concurrency: 2 });
   poison = log.startRun({}).startEventId;
   const ids = await captureSome(log, 200);
-  await log.flush(2000);
-  expect(idsOf(collector)).toEqual(ids);
-  expect(log.state.waiting).toBe(1);
+  await eventually(() => expect(idsOf(collector)).toEqual(ids));
+  await eventually(() => expect(log.state.waiting).toBe(1));
   poison = '';
   expect(await log.flush()).toEqual({ waiting: 0 });
 });
@@ -115,9 +116,12 @@ test('[R-862] a key that is not valid loses nothing: events wait, the operator i
   let apiKey = 'old';
   const { log, quarantined, troubles } = hurriedClient({ url: collector.url, apiKey: () => apiKey });
   const ids = await captureSome(log);
-  await log.flush(300);
+  // Of 20 at once the rest is tried slowly, one at a time.
+  await eventually(() => expect(collector.requests.length).toBeGreaterThan(21));
+  expect(collector.requests.slice(21).every((at, i) => at - (collector.requests[20 + i] ?? 0) > 90)).toBe(
+    true,
+  );
   expect(log.state).toMatchObject({ waiting: 20, quarantined: 0 });
-  expect(collector.requests.length).toBeLessThan(40);
   expect(troubles).toEqual(['the collector does not take the API key (401 key_expired); events are kept']);
   apiKey = 'new';
   expect(await log.flush()).toEqual({ waiting: 0 });
@@ -135,9 +139,8 @@ test('[R-862] a key that lacks one permission sends all else', async () => {
   );
   const { log, quarantined, troubles } = hurriedClient({ url: collector.url });
   for (let run = 0; run < 5; run++) await captureSome(log, 10);
-  await log.flush(500);
-  expect(collector.accepted).toHaveLength(45);
-  expect(log.state.waiting).toBe(5);
+  await eventually(() => expect(collector.accepted).toHaveLength(45));
+  await eventually(() => expect(log.state.waiting).toBe(5));
   expect(troubles).toEqual([
     'the key may not send inference-start (403 permission_denied); such events are kept',
   ]);
@@ -155,7 +158,7 @@ test.each([200, 204, 301, 302, 307, 404])(
     );
     const { log, quarantined } = hurriedClient({ url: collector.url });
     await captureSome(log, 10);
-    await log.flush(300);
+    await eventually(() => expect(collector.requests.length).toBeGreaterThan(10));
     expect(log.state.waiting).toBe(10);
     expect(elsewhere.requests).toEqual([]);
     collector.behave = () => false;
@@ -193,9 +196,8 @@ test.each([
     const url = await rawServer(act);
     const { log, troubles, quarantined } = hurriedClient({ url, concurrency: 4 }, { patienceMs: 100 });
     await captureSome(log, 5);
-    await log.flush(400);
+    await eventually(() => expect(troubles).toEqual(['the collector did not answer']));
     expect(log.state).toMatchObject({ waiting: 5, quarantined: 0 });
-    expect(troubles).toEqual(['the collector did not answer']);
     expect(quarantined).toEqual([]);
     expect(await log.close({ timeoutMs: 0 })).toEqual({ waiting: 5 });
   },
@@ -208,8 +210,9 @@ test("[R-894] a 201 that is no collector's stores nothing: it is told, and the e
   );
   const { log, troubles } = hurriedClient({ url: collector.url, concurrency: 4 });
   const ids = await captureSome(log, 5);
-  expect(await log.flush(300)).toEqual({ waiting: 5 });
-  expect(troubles).toEqual(['what answers at this address is no collector (201); events are kept']);
+  const told = ['what answers at this address is no collector (201); events are kept'];
+  await eventually(() => expect(troubles).toEqual(told));
+  expect(log.state.waiting).toBe(5);
   portal = false;
   expect(await log.flush()).toEqual({ waiting: 0 });
   expect(idsOf(collector)).toEqual(ids);
@@ -278,9 +281,8 @@ test('[R-862] close gives the collector some time, and leaves the rest to the ne
   const collector = await fakeCollector((_event, response) => answer(response, 503));
   const first = hurriedClient({ url: collector.url, spool });
   const ids = await captureSome(first.log);
-  const before = performance.now();
+  // The collector takes none as long as this waits: close returns because its time is over.
   expect(await first.log.close({ timeoutMs: 200 })).toEqual({ waiting: 20 });
-  expect(performance.now() - before).toBeLessThan(1500);
   collector.behave = () => false;
   const second = hurriedClient({ url: collector.url, spool });
   await second.log.flush();
@@ -303,11 +305,10 @@ test('[R-862] an event that cannot be put into quarantine is kept, and tried aga
     onTrouble: (what) => told.push(what),
   });
   await spool.append('outcome', Buffer.from('{}'));
-  await sender.idle(AbortSignal.timeout(200));
+  await eventually(() => expect(collector.requests.length).toBeGreaterThan(1));
   expect(spool.state).toMatchObject({ waiting: 1, quarantined: 0 });
-  expect(collector.requests.length).toBeGreaterThan(1);
   full = false;
-  await sender.idle(AbortSignal.timeout(5000));
+  await sender.idle(new AbortController().signal);
   expect(spool.state).toMatchObject({ waiting: 0, quarantined: 1 });
   expect(new Set(told)).toEqual(
     new Set(['an event that was refused could not be put into quarantine; it is tried again', 'quarantine']),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { crc32 } from '../../src/spool/crc32.js';
-import { encodeMarks } from '../../src/spool/done-marks.js';
+import { crc32 } from 'node:zlib';
+import { encodeMarks } from '../../src/spool/segment.js';
 import { Spool } from '../../src/spool/spool.js';
 import { MemoryDisk } from './memory-disk.js';
 import { read, ROOT, segmentWith, textOf } from './spooled-segments.js';

@@ -5,16 +5,16 @@ import { readQuarantineLine } from '../../src/spool/quarantine.js';
 import {
   Spool,
   SpoolClosed,
+  type SpooledEvent,
   SpoolFull,
   SpoolKeyWrong,
-  SpoolUnwritable,
-  type SpooledEvent,
   type SpoolOptions,
+  SpoolUnwritable,
 } from '../../src/spool/spool.js';
-import { MemoryDisk, type DiskProcess } from './memory-disk.js';
+import { type DiskProcess, MemoryDisk } from './memory-disk.js';
+import { canMount, inSmallFileSystem } from './small-file-system.js';
 import { drain, scratchDirectory, startProcess } from './spool-processes.js';
 import { ROOT, textOf } from './spooled-segments.js';
-import { canMount, inSmallFileSystem } from './small-file-system.js';
 
 const REFUSAL = { status: 400, code: 'schema_violation', at: '2026-01-01T00:00:00Z' };
 const event = (text: string) => Buffer.from(`{"text":"${text}"}`);

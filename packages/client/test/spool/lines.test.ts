@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { linesOf, type Line } from '../../src/spool/lines.js';
+import { type Line, linesOf } from '../../src/spool/quarantine.js';
 import { MemoryDisk } from './memory-disk.js';
 
 const FILE = '/spool/file';

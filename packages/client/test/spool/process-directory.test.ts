@@ -1,8 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { nodeFiles, type SpoolFiles } from '../../src/spool/files.js';
-import { holdLock, lockState } from '../../src/spool/lock.js';
+import { holdLock, lockState, nodeFiles, type SpoolFiles } from '../../src/spool/files.js';
 import { Neighbours, ProcessDirectory } from '../../src/spool/process-directory.js';
 import { Spool, SpoolUnwritable } from '../../src/spool/spool.js';
 import { MemoryDisk } from './memory-disk.js';

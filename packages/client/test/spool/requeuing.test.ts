@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
-import { requeue } from '../../src/spool/requeuing.js';
+import { quarantinedLines, quarantineFiles, requeue } from '../../src/spool/quarantine.js';
 import { Spool, SpoolFull, SpoolKeyWrong, type SpoolOptions } from '../../src/spool/spool.js';
-import { quarantinedLines, quarantineFiles } from '../../src/spool/quarantined.js';
-import { MemoryDisk, type Manner } from './memory-disk.js';
+import { type Manner, MemoryDisk } from './memory-disk.js';
 import { ROOT, textOf } from './spooled-segments.js';
 
 const KEY = Buffer.alloc(32, 4);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { crc32 } from '../../src/spool/crc32.js';
-import { openText, sealText } from '../../src/spool/sealing.js';
+import { crc32 } from 'node:zlib';
+import { openText, sealText } from '../../src/spool/frame.js';
 import { Spool, SpoolKeyWrong } from '../../src/spool/spool.js';
 import { MemoryDisk } from './memory-disk.js';
 import { read, ROOT, segmentWith, textOf } from './spooled-segments.js';

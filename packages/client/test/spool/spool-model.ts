@@ -1,8 +1,8 @@
 /** What a spool must have promised, put beside what it does: see the property test. */
 import { expect } from 'vitest';
-import { SpoolUnwritable, type SpooledEvent } from '../../src/spool/contract.js';
-import { Spool, type Durability } from '../../src/spool/spool.js';
-import { MemoryDisk, type DiskProcess, type Manner, type Operation } from './memory-disk.js';
+import { type SpooledEvent, SpoolUnwritable } from '../../src/spool/contract.js';
+import { type Durability, Spool } from '../../src/spool/spool.js';
+import { type DiskProcess, type Manner, MemoryDisk, type Operation } from './memory-disk.js';
 
 export const ROOT = '/spool';
 const KIND = 'outcome';

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
+import { eachWaiting, verifySpool } from '../../src/spool/inspection.js';
 import { Spool, SpoolKeyWrong } from '../../src/spool/spool.js';
-import { verifySpool } from '../../src/spool/verification.js';
-import { eachWaiting } from '../../src/spool/waiting-events.js';
 import { MemoryDisk } from './memory-disk.js';
 import { ROOT, segmentWith, textOf } from './spooled-segments.js';
 

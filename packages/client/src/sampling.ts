@@ -3,11 +3,8 @@
  * decides at the start; a risk, an outcome or feedback may turn it later, and then what is held of the run follows.
  * Outcomes and feedback themselves are always captured: what became of a patient is never left to chance.
  */
-import type { ModelInstance } from '@clinical-events/protocol';
-import { isDroppedPromise } from '../dropped-promise.js';
-import { ModelChanges } from './model-changes.js';
-import { Omissions } from './omissions.js';
-import type { JudgedEvent, Sampling } from './sampling.js';
+import type { EventKind, EventOf, ModelInstance } from '@clinical-events/protocol';
+import { isDroppedPromise } from './hostile-values.js';
 
 const WINDOW = { runs: 1000, ms: 600_000, bytes: 16 << 20 };
 
@@ -200,4 +197,166 @@ function isObject(value: unknown): boolean {
 
 function isSize(value: unknown): boolean {
   return typeof value === 'number' && value >= 0;
+}
+
+/*
+ * Which runs are captured, when not all are. Whatever is left out is counted, and the counts go to the collector, so
+ * that rates can be computed from what is there (docs/CLIENT_SPEC.md, "Sampling on the record").
+ */
+
+interface Payloads {
+  'inference-start': Pick<
+    EventOf<'inference-start'>,
+    'model_instance' | 'user_identity' | 'target_identity' | 'inputs'
+  >;
+  'internal-artifact': Pick<EventOf<'internal-artifact'>, 'artifact'>;
+  'human-output': Pick<EventOf<'human-output'>, 'output'>;
+  outcome: Pick<EventOf<'outcome'>, 'outcome'>;
+  'user-feedback': Pick<EventOf<'user-feedback'>, 'feedback'>;
+}
+
+/** An event as a predicate sees it: before it has been checked. */
+export type JudgedEvent = {
+  [K in EventKind]: {
+    readonly kind: K;
+    readonly eventId: string;
+    readonly runId: string;
+    /** Of the run that it belongs to. */
+    readonly model: ModelInstance;
+    readonly payload: Readonly<Payloads[K]>;
+  };
+}[EventKind];
+
+export interface Sampling {
+  /** The share of runs that is captured, by chance: from 0 to 1. 1, which is all, when it is not given. */
+  readonly rate?: number;
+  /**
+   * Whether this event makes its run one that must be captured. The events before it follow out of the window. Asked
+   * once for each event until it says so; one that throws, or returns a promise, has said so.
+   */
+  readonly risk?: (event: JudgedEvent) => boolean;
+  /** What is held of runs that chance did not choose: the last 1,000 of them, for 10 minutes, in 16 MiB. */
+  readonly window?: { readonly runs?: number; readonly ms?: number; readonly bytes?: number };
+  /** For so long after a version of a model was first seen by this process, another share of its runs is captured: all. */
+  readonly afterModelChange?: { readonly ms: number; readonly rate?: number };
+}
+
+/** What is told of the runs that were left out, since that was last told. */
+export interface NotCaptured {
+  /** RFC 3339: when that was. */
+  readonly since: string;
+  /** Runs whose start was left out, and events of them and of others. */
+  readonly runs: number;
+  readonly events: number;
+  /** The same by model; models beyond the first 32 count in the sums only. */
+  readonly models: readonly {
+    readonly model_id?: string;
+    readonly model_version?: string;
+    readonly runs: number;
+    readonly events: number;
+  }[];
+}
+
+/* Counts what was left out, until it has been told. */
+
+const MOST_MODELS = 32;
+
+interface Count {
+  readonly model: { readonly model_id?: string; readonly model_version?: string };
+  runs: number;
+  events: number;
+}
+
+class Omissions {
+  #since = new Date();
+  #runs = 0;
+  #events = 0;
+  #models = new Map<string, Count>();
+
+  /** Whether there is anything to tell. */
+  get some(): boolean {
+    return this.#events > 0;
+  }
+
+  /** When it was last told. */
+  get since(): Date {
+    return this.#since;
+  }
+
+  add(kind: EventKind, { model_id, model_version }: ModelInstance): void {
+    const runs = kind === 'inference-start' ? 1 : 0;
+    const named = {
+      ...(typeof model_id === 'string' && { model_id }),
+      ...(typeof model_version === 'string' && { model_version }),
+    };
+    this.#add(named, runs, 1);
+    this.#runs += runs;
+    this.#events++;
+  }
+
+  /** All that was counted; from now on it counts as told. */
+  take(): NotCaptured {
+    const models = [...this.#models.values()].map(({ model, runs, events }) => ({ ...model, runs, events }));
+    const taken = { since: this.#since.toISOString(), runs: this.#runs, events: this.#events, models };
+    this.#since = new Date();
+    this.#runs = 0;
+    this.#events = 0;
+    this.#models = new Map();
+    return taken;
+  }
+
+  /** It could not be told after all. */
+  putBack({ since, runs, events, models }: NotCaptured): void {
+    this.#since = new Date(since);
+    this.#runs += runs;
+    this.#events += events;
+    for (const { runs: ofModel, events: eventsOfModel, ...model } of models) {
+      this.#add(model, ofModel, eventsOfModel);
+    }
+  }
+
+  #add(model: Count['model'], runs: number, events: number): void {
+    const name = JSON.stringify([model.model_id, model.model_version]);
+    let count = this.#models.get(name);
+    if (!count) {
+      if (this.#models.size === MOST_MODELS) return;
+      count = { model, runs: 0, events: 0 };
+      this.#models.set(name, count);
+    }
+    count.runs += runs;
+    count.events += events;
+  }
+}
+
+/* When each version of a model was first seen. A version that comes back has not changed again. */
+
+const MOST_VERSIONS = 1000;
+
+export class ModelChanges {
+  readonly #firstSeen = new Map<string, number>();
+  readonly #now: () => number;
+
+  /** @param now a clock that is never set, in milliseconds. */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** For how many milliseconds this version has been known. */
+  ageOf({ model_id, model_version }: ModelInstance): number {
+    const name = JSON.stringify([nameOf(model_id), nameOf(model_version)]);
+    const now = this.#now();
+    const seen = this.#firstSeen.get(name);
+    if (seen !== undefined) return now - seen;
+    for (const oldest of this.#firstSeen.keys()) {
+      if (this.#firstSeen.size < MOST_VERSIONS) break;
+      this.#firstSeen.delete(oldest);
+    }
+    this.#firstSeen.set(name, now);
+    return 0;
+  }
+}
+
+/** Anything else may have a toJSON that throws, and makes an event that is refused. */
+function nameOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
 }

@@ -5,12 +5,12 @@ import { expect, test } from 'vitest';
 import { Spool } from '../../src/spool/spool.js';
 import { temporaryDirectory } from '../running/hurried-client.js';
 
-test('[R-851] late events of several segments are given out by the next spool, each once and in order', async () => {
+test('[R-851] what a crash flush wrote in several segments is given out by the next spool, each once and in order', async () => {
   const options = { directory: temporaryDirectory(), durability: 'fsync' as const, key: randomBytes(32) };
   // More than a segment takes.
   const bodies = Array.from({ length: 20 }, (_, at) => Buffer.alloc(1 << 20, at));
   const events = bodies.map((body) => ({ kind: 'outcome' as const, body, capturedAt: Date.now() }));
-  expect(Spool.writeLate(options, events)).toEqual({ kept: 20, error: undefined });
+  expect(Spool.crashFlush(options, events)).toEqual({ kept: 20, error: undefined });
   const [series = ''] = fs.readdirSync(options.directory);
   expect(fs.readdirSync(path.join(options.directory, series))).toHaveLength(2);
   const troubles: string[] = [];
@@ -23,14 +23,14 @@ test('[R-851] late events of several segments are given out by the next spool, e
   expect(troubles).toEqual([]);
 });
 
-test('[R-852] late events that find no room are told, and those before them are kept', () => {
+test('[R-852] crash-flushed events that find no room are told, and those before them are kept', () => {
   const options = { directory: temporaryDirectory(), durability: 'os' as const, maxBytes: 17 << 20 };
   const event = { kind: 'outcome' as const, body: Buffer.alloc(1 << 20), capturedAt: Date.now() };
-  const { kept, error } = Spool.writeLate(
+  const { kept, error } = Spool.crashFlush(
     options,
     Array.from({ length: 20 }, () => event),
   );
   expect(kept).toBe(15);
   expect(error).toMatchObject({ name: 'SpoolFull' });
-  expect(Spool.writeLate(options, [event, event])).toMatchObject({ kept: 0 });
+  expect(Spool.crashFlush(options, [event, event])).toMatchObject({ kept: 0 });
 });

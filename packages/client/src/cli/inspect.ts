@@ -1,8 +1,17 @@
 /** `collector-spool show`: what a spool holds, in numbers. */
-import { inspectSpool, type InspectedSpool } from '../spool/inspection.js';
+import { isUtf8 } from 'node:buffer';
+import { nodeFiles } from '../spool/files.js';
+import {
+  eachWaiting,
+  type InspectedSpool,
+  inspectSpool,
+  reasonOf,
+  verifySpool,
+} from '../spool/inspection.js';
+import { quarantinedLines, quarantineFiles, requeue as requeueIn } from '../spool/quarantine.js';
+import { Spool } from '../spool/spool.js';
 import type { Request } from './arguments.js';
-import { EXIT, type ExitCode } from './exit-codes.js';
-import { aligned, counted, size, type Output } from './output.js';
+import { aligned, counted, EXIT, type ExitCode, type Output, size } from './output.js';
 
 export async function show({ directory, key, json }: Request, output: Output): Promise<ExitCode> {
   const spool = await inspectSpool(directory, key);
@@ -126,4 +135,108 @@ function holderOf({ holder }: InspectedSpool['parts'][number]): string {
   if (!holder) return 'nobody';
   if (!holder.here) return `unknown, seen ${seenAt(holder)}`;
   return holder.pid === undefined ? 'a process' : `process ${holder.pid}`;
+}
+
+/* `collector-spool list` and `collector-spool quarantine`: events one by one; of what they say nothing unless asked. */
+
+/** The longest name of a kind. */
+const KIND_WIDTH = 17;
+
+export async function list({ directory, key, json, contents }: Request, output: Output): Promise<ExitCode> {
+  const left = await eachWaiting(directory, key, async ({ segment, offset, kind, capturedAt, body }) => {
+    const at = new Date(capturedAt).toISOString();
+    const shown = contents ? bodyOf(body) : {};
+    if (json) {
+      const event = { captured_at: at, kind, bytes: body.length, segment, offset, ...shown };
+      await output.say(JSON.stringify(event));
+    } else {
+      await output.say(`${at}  ${kind.padEnd(KIND_WIDTH)}  ${body.length} B`);
+      await sayBody(shown, output);
+    }
+  });
+  for (const { path, why } of left) output.tell(`${path} ${why}`);
+  return left.length > 0 ? EXIT.partly : EXIT.ok;
+}
+
+export async function quarantine(
+  { directory, key, json, contents }: Request,
+  output: Output,
+): Promise<ExitCode> {
+  for (const file of await quarantineFiles(nodeFiles, directory)) {
+    for await (const { event, offset, size } of quarantinedLines(nodeFiles, file, key)) {
+      if (event === undefined || event === 'sealed') {
+        const what = event ?? 'unreadable';
+        if (json) await output.say(JSON.stringify({ file, offset, bytes: size, [what]: true }));
+        else await output.say(`${size} bytes at ${offset} of ${file}: ${what}`);
+        continue;
+      }
+      const { kind, capturedAt, refusal, body } = event;
+      const reason = reasonOf(refusal);
+      const shown = contents ? bodyOf(body) : {};
+      if (json) {
+        const told = { captured_at: capturedAt, kind, bytes: body.length, file, offset, ...reason };
+        await output.say(JSON.stringify({ ...told, ...(contents && { refusal }), ...shown }));
+      } else {
+        const code = reason.code === '' ? '' : ` ${reason.code}`;
+        await output.say(
+          `${capturedAt}  ${kind.padEnd(KIND_WIDTH)}  ${body.length} B  ${reason.status}${code}`,
+        );
+        if (contents) await output.say(`    ${JSON.stringify(refusal)}`);
+        await sayBody(shown, output);
+      }
+    }
+  }
+  return EXIT.ok;
+}
+
+type Body = { readonly event?: string; readonly event_base64?: string };
+
+function bodyOf(body: Uint8Array): Body {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.length);
+  return isUtf8(bytes) ? { event: bytes.toString() } : { event_base64: bytes.toString('base64') };
+}
+
+async function sayBody({ event, event_base64: base64 }: Body, output: Output): Promise<void> {
+  if (event !== undefined) await output.say(`    ${event}`);
+  if (base64 !== undefined) await output.say(`    in base64: ${base64}`);
+}
+
+/* `collector-spool verify`: every byte, and what is damaged. */
+
+export async function verify({ directory, key, json }: Request, output: Output): Promise<ExitCode> {
+  const { segments, events, done, quarantined, sealed, findings } = await verifySpool(directory, key);
+  if (json) {
+    const figures = { segments, events, done, quarantined, quarantine_not_opened: sealed };
+    await output.sayJson({ intact: findings.length === 0, ...figures, findings });
+  } else {
+    const waiting = `${counted(events, 'event')} in ${counted(segments, 'segment')}, ${done} of them done`;
+    await output.say(`${waiting}; ${counted(quarantined, 'event')} in quarantine.`);
+    if (sealed > 0) await output.say(`${counted(sealed, 'event')} in quarantine not opened: see --key-file.`);
+    for (const { path, message } of findings) await output.say(`DAMAGED: ${path}: ${message}`);
+    if (findings.length === 0) await output.say('Every byte is as it was written.');
+  }
+  return findings.length === 0 ? EXIT.ok : EXIT.damaged;
+}
+
+/* `collector-spool requeue`: events out of quarantine wait again, say because a key's profile was mended. */
+
+export async function requeue({ directory, key, json }: Request, output: Output): Promise<ExitCode> {
+  const onTrouble = (what: string) => output.tell(what);
+  const spool = await Spool.open({ directory, durability: 'fsync', onTrouble, ...(key && { key }) });
+  try {
+    const { events, unreadable } = await requeueIn(directory, key, spool);
+    if (json) await output.sayJson({ requeued: events, unreadable });
+    else {
+      await output.say(`${counted(events, 'event')} put back.`);
+      for (const file of unreadable) await output.say(`A line that cannot be read is kept in ${file}.`);
+      if (events > 0) {
+        await output.say(
+          'A client that runs on this spool sends them within seconds; so does: collector-spool drain',
+        );
+      }
+    }
+    return EXIT.ok;
+  } finally {
+    await spool.close();
+  }
 }

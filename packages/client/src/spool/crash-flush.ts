@@ -7,25 +7,24 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { EventKind } from '@clinical-events/protocol';
 import { SpoolFull, SpoolKeyWrong, type SpoolOptions } from './contract.js';
+import { HOST } from './files.js';
 import { encodeEnd, encodeFrame, frameSize } from './frame.js';
-import { HOST } from './lock.js';
-import { placeOf } from './place.js';
-import { DRAFT, OWNER, refuseShared } from './process-directory.js';
+import { DRAFT, OWNER, placeOf, refuseShared } from './process-directory.js';
 import {
   decodeSegmentHeader,
   encodeSegmentHeader,
   newSeries,
-  SEGMENT_HEADER_BYTES,
   sealOf,
+  SEGMENT_HEADER_BYTES,
   segmentId,
   segmentNameOf,
   SERIES_NAME,
+  WaitingSegment,
 } from './segment.js';
-import { WaitingSegment } from './waiting-segment.js';
 
 const SEGMENT_BYTES = 16 << 20;
 
-export interface LateEvent {
+export interface UnspooledEvent {
   readonly kind: EventKind;
   readonly body: Uint8Array;
   /** Unix time in milliseconds. */
@@ -38,7 +37,10 @@ type Place = Pick<SpoolOptions, 'directory' | 'durability' | 'key'> & { readonly
  * Writes the events, durable as the mode says, for the next spool on the directory. Does not throw.
  * @returns how many, from the first, are kept, and why not all.
  */
-export function writeLate(place: Place, events: readonly LateEvent[]): { kept: number; error: unknown } {
+export function crashFlush(
+  place: Place,
+  events: readonly UnspooledEvent[],
+): { kept: number; error: unknown } {
   let kept = 0;
   try {
     const { root, key } = placeOf(place);
@@ -132,7 +134,7 @@ function makeHome(root: string, series: string): string {
  */
 function encodeSegment(
   segment: WaitingSegment,
-  events: readonly LateEvent[],
+  events: readonly UnspooledEvent[],
   from: number,
   firstNumber: number,
 ): { bytes: Buffer; count: number } {
@@ -149,7 +151,7 @@ function encodeSegment(
   encodeSegmentHeader(id, context.seal).copy(frames);
   let at = SEGMENT_HEADER_BYTES;
   for (let next = 0; next < count; next++) {
-    const { kind, capturedAt, body } = events[from + next] as LateEvent;
+    const { kind, capturedAt, body } = events[from + next] as UnspooledEvent;
     encodeFrame(frames, at, context, kind, capturedAt, firstNumber + next, body);
     at += frameSize(body.length, context);
   }

@@ -13,7 +13,7 @@ export interface Source<Event extends SpooledEvent> {
   giveBack(event: Event): void;
 }
 
-export class Takers<Event extends SpooledEvent> {
+export class TakeQueue<Event extends SpooledEvent> {
   readonly #source: Source<Event>;
   readonly #waiting: Taker[] = [];
   #serving: Promise<void> | undefined;
