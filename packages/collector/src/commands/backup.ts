@@ -35,9 +35,8 @@ import { type GivenOut, noteReading } from './access-log.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { usage } from './keys.js';
-import { ProgressBar } from './progress-bar.js';
+import { ProgressBar, printable, printableJson, wrappedFor } from './terminal.js';
 import { checkRegular } from './regular-files.js';
-import { printable, printableJson, wrappedFor } from './terminal.js';
 import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
 
 /*

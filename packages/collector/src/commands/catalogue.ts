@@ -20,9 +20,8 @@ import { BEGINNING, type Cursor, type EventLog, StoreDamaged } from '../store/co
 import { openStore } from '../store/open.js';
 import { type GivenOut, type Reading, noteReading } from './access-log.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { ProgressBar } from './progress-bar.js';
+import { ProgressBar, printable } from './terminal.js';
 import { assertReadable } from './regular-files.js';
-import { printable } from './terminal.js';
 import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
 
 export interface CatalogueRequest {

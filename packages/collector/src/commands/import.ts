@@ -26,7 +26,7 @@ import {
   type LedgerSettings,
   type OpenLedger,
 } from './serve/open-ledger.js';
-import { ProgressBar } from './progress-bar.js';
+import { ProgressBar } from './terminal.js';
 
 const EXAMPLES = `
 Each line of a file is one of

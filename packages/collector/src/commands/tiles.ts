@@ -18,9 +18,8 @@ import { noteReading } from './access-log.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { usage } from './keys.js';
-import { ProgressBar } from './progress-bar.js';
+import { ProgressBar, printable } from './terminal.js';
 import { LOG_DIRECTORIES, assertReadable } from './regular-files.js';
-import { printable } from './terminal.js';
 import { NotATileDirectory, TileDirectory } from './tile-directory.js';
 import { type LogCheckpoints, newestCheckpoint } from './verify/log-checkpoints.js';
 

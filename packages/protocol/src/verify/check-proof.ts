@@ -10,17 +10,22 @@
  * they hold, the answer is a verdict.
  */
 import { isUuid } from '../formats/uuid.js';
-import { decodeEnvelope, encodeLeaf, LEAF_BYTES, SALT_BYTES } from '../leaf.js';
-import type { Envelope } from '../leaf.js';
-import { CheckpointMalformed, parseCheckpoint } from './checkpoint.js';
-import type { Checkpoint } from './checkpoint.js';
-import { followRotations, RotationRefused } from './follow-rotations.js';
-import { hashLeaf, rootFromInclusion } from './merkle.js';
-import { KeyMalformed, keyIdText, NoteMalformed, parseNote, parseVerifierKey } from './signed-note.js';
-import { parseProof, ProofMalformed } from './tlog-proof.js';
-import type { TlogProof } from './tlog-proof.js';
-import { checkedKey, NoteForged, NoteUnsigned, verifyNote } from './verify-note.js';
-import { sha256 } from './webcrypto.js';
+import { decodeEnvelope, encodeLeaf, LEAF_BYTES, SALT_BYTES, type Envelope } from '../leaf.js';
+import { CheckpointMalformed, parseCheckpoint, type Checkpoint } from './checkpoint.js';
+import { followRotations, RotationRefused } from './rotation.js';
+import { hashLeaf, rootFromInclusion, sha256 } from './hashing.js';
+import {
+  KeyMalformed,
+  keyIdText,
+  NoteMalformed,
+  parseNote,
+  parseVerifierKey,
+  checkedKey,
+  NoteForged,
+  NoteUnsigned,
+  verifyNote,
+} from './signed-note.js';
+import { parseProof, ProofMalformed, type TlogProof } from './tlog-proof.js';
 
 /** Why a proof does not hold. Closed; a reason never changes its meaning. */
 export type ProofFault =

@@ -2,8 +2,7 @@
  * The text of a checkpoint (C2SP tlog-checkpoint): which log, how many leaves, and the root of the Merkle tree
  * over them. It is the text of a signed note, and worth nothing before the note is verified.
  */
-import { decodeBase64, encodeBase64 } from './base64.js';
-import { parseDecimal } from './decimal.js';
+import { decodeBase64, encodeBase64, parseDecimal } from './encoding.js';
 import { ROTATION_HEADER } from './rotation.js';
 
 const HASH_BYTES = 32;

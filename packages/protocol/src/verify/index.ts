@@ -5,13 +5,13 @@
 export { ENVELOPE_FIXED_BYTES, LEAF_BYTES, SALT_BYTES } from '../leaf.js';
 export { decodeEnvelope, encodeEnvelope, encodeLeaf, envelopeSize } from '../leaf.js';
 export type { Envelope } from '../leaf.js';
-export { decodeBase64, encodeBase64 } from './base64.js';
+export { decodeBase64, encodeBase64 } from './encoding.js';
 export { checkProof } from './check-proof.js';
 export type { ProofCheck, ProofFault, ProofVerdict } from './check-proof.js';
 export { CheckpointMalformed, formatCheckpoint, parseCheckpoint } from './checkpoint.js';
 export type { Checkpoint } from './checkpoint.js';
-export { followRotations, RotationRefused } from './follow-rotations.js';
-export { hashLeaf, rootFromInclusion } from './merkle.js';
+export { followRotations, RotationRefused } from './rotation.js';
+export { hashLeaf, rootFromInclusion } from './hashing.js';
 export { formatRotation, parseRotation, RotationMalformed } from './rotation.js';
 export type { Rotation } from './rotation.js';
 export {
@@ -27,5 +27,5 @@ export {
 export type { NoteSignature, SignedNote, VerifierKey } from './signed-note.js';
 export { formatProof, parseProof, ProofMalformed } from './tlog-proof.js';
 export type { TlogProof } from './tlog-proof.js';
-export { NoteForged, NoteUnsigned, verifyNote } from './verify-note.js';
-export { CryptographyMissing } from './webcrypto.js';
+export { NoteForged, NoteUnsigned, verifyNote } from './signed-note.js';
+export { CryptographyMissing } from './hashing.js';

@@ -5,8 +5,7 @@
  * `extra` carries what a leaf cannot be computed without and the event's body does not have: the encoded
  * envelope, and the salt behind it. Nothing authenticates it but that the computed leaf is in the tree.
  */
-import { decodeBase64, encodeBase64 } from './base64.js';
-import { parseDecimal } from './decimal.js';
+import { decodeBase64, encodeBase64, parseDecimal } from './encoding.js';
 
 const HEADER = 'c2sp.org/tlog-proof@v1';
 const EXTRA = 'extra ';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeBase64, encodeBase64 } from '../../src/verify/base64.js';
+import { decodeBase64, encodeBase64 } from '../../src/verify/encoding.js';
 
 describe('base64', () => {
   it.each([

@@ -17,7 +17,7 @@ import { filedSummary, mixtureTable, sentSummary, type Sent } from './demo-summa
 import { instantFrom, organisationFrom } from '../events.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { usage } from '../keys.js';
-import { ProgressBar } from '../progress-bar.js';
+import { ProgressBar } from '../terminal.js';
 import { shownRun } from './shown-run.js';
 
 const EXAMPLES = `

@@ -18,10 +18,9 @@ import type { TreeReader } from '../../store/contract.js';
 import { RunningStatus } from './status.js';
 import { addConfigOptions, configOf, readingOf } from '../config-options.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
-import { Follower } from './follower.js';
+import { Follower, LedgerWorker } from './threads.js';
 import { keysLost, type Listening, newKeyNotice, requiresCertificate, noteListening } from './listening.js';
 import { escrowNotice } from '../signing-key.js';
-import { LedgerWorker } from './ledger-worker.js';
 import { LineWriter, openServeLog, type ServeLog } from './log.js';
 import {
   consoleNotice,

@@ -12,8 +12,7 @@ import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { addConfigOptions, configOf } from '../config-options.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { collect, keysFrom, rotationsIn } from './given-keys.js';
-import { printable, printableJson, alignedTable, wrappedFor } from '../terminal.js';
-import { ProgressBar } from '../progress-bar.js';
+import { printable, printableJson, alignedTable, wrappedFor, ProgressBar } from '../terminal.js';
 import { logKey } from './trusted-keys.js';
 import { verifyLog, type Verification } from './verification.js';
 
