@@ -12,6 +12,7 @@ export { reloaded } from './config/reloaded.js';
 export {
   journalStream,
   openTelemetryVariables,
+  senderVariables,
   serviceManagement,
   showsStacks,
   sudoUser,

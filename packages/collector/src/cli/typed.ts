@@ -11,6 +11,7 @@ const NAMES = [
     'records',
     'report',
     'import',
+    'validate',
     'config',
     'signing-key',
     'doctor',
@@ -27,7 +28,7 @@ const COMMAND = new RegExp(
   'g',
 );
 /** Those that are about no data directory. */
-const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore'];
+const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore', 'import', 'validate'];
 
 /**
  * Each `collector COMMAND` in the text, as it is to be typed here.

@@ -9,7 +9,7 @@ export type CommandName =
   | 'records'
   | 'runs'
   | 'report'
-  | 'import'
+  | 'validate'
   | 'doctor'
   | 'signing-key'
   | 'verify'

@@ -55,3 +55,11 @@ export function sudoUser(env: NodeJS.ProcessEnv = process.env): string | undefin
 export function showsStacks(logLevelOption: string | undefined, env = process.env): boolean {
   return ['debug', 'trace'].includes(logLevelOption ?? env[variable('log-level')] ?? '');
 }
+
+/** What COLLECTOR_URL and COLLECTOR_KEY say to whoever sends to a collector. */
+export function senderVariables(env: NodeJS.ProcessEnv = process.env): {
+  readonly url: string | undefined;
+  readonly key: string | undefined;
+} {
+  return { url: env['COLLECTOR_URL'], key: env['COLLECTOR_KEY'] };
+}

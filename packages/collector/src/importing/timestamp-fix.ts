@@ -8,7 +8,6 @@
  */
 import type { EventKind } from '@clinical-events/protocol';
 import { membersOf, type Place } from './json-members.js';
-import type { LineFault } from './line-fault.js';
 import type { Zone } from './zone.js';
 
 /** A date-time of RFC 3339 without its offset; with a space, as databases write it. */
@@ -24,31 +23,21 @@ interface Fix {
 }
 
 /**
- * @param bytes an event that is JSON.
- * @param fault what the examination found.
- * @returns the text with its timestamps fixed; undefined when no timestamp that lacks nothing but an offset is at fault,
- * or when the event has an `import_fixes` of its own.
+ * @param body the text of an event.
+ * @returns the text with its timestamps fixed; undefined when none lacks nothing but an offset, when the event has an
+ * `import_fixes` of its own, or when it is no JSON object.
  */
-export function fixTimestamps(
-  bytes: Buffer,
-  kind: EventKind,
-  fault: LineFault,
-  zone: Zone,
-): Buffer | undefined {
-  const faulty = new Set(pointersOf(fault));
-  if (!faulty.has('/timestamp') && !faulty.has('/outcome/occurred_at')) return undefined;
-  const body = bytes.toString();
+export function fixTimestamps(body: string, kind: EventKind, zone: Zone): string | undefined {
+  if (!isJson(body)) return undefined;
   const event = membersOf(body);
   if (event === undefined || event.places.has(FIXES)) return undefined;
-  const outcome = event.places.get('outcome');
+  // In other kinds nobody has named such a field.
+  const outcome = kind === 'outcome' ? event.places.get('outcome') : undefined;
   const occurredAt = outcome && membersOf(body, outcome.start)?.places.get('occurred_at');
   const fixes = [
-    faulty.has('/timestamp') && fixAt(body, '/timestamp', event.places.get('timestamp'), zone),
-    // In other kinds nobody has named such a field.
-    kind === 'outcome' &&
-      faulty.has('/outcome/occurred_at') &&
-      fixAt(body, '/outcome/occurred_at', occurredAt, zone),
-  ].filter((fix) => fix !== undefined && fix !== false);
+    fixAt(body, '/timestamp', event.places.get('timestamp'), zone),
+    fixAt(body, '/outcome/occurred_at', occurredAt, zone),
+  ].filter((fix) => fix !== undefined);
   if (fixes.length === 0) return undefined;
   const told = fixes.map(({ pointer, original, clockChange }) => ({
     ...{ pointer, original, zone: zone.name },
@@ -59,13 +48,16 @@ export function fixTimestamps(
   for (const { place, fixed } of fixes.toSorted((a, b) => b.place.start - a.place.start)) {
     text = `${text.slice(0, place.start)}"${fixed}"${text.slice(place.end)}`;
   }
-  return Buffer.from(text);
+  return text;
 }
 
-function pointersOf({ code, details }: LineFault): string[] {
-  if (code !== 'validation_failed') return [];
-  const issues = details?.['issues'] as readonly { readonly pointer: string; readonly rule: string }[];
-  return issues.filter(({ rule }) => rule === 'format').map(({ pointer }) => pointer);
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function fixAt(body: string, pointer: string, place: Place | undefined, zone: Zone): Fix | undefined {
