@@ -132,9 +132,9 @@ async function write(options: DemoOptions, plan: DemoPlan, file: string, stop: A
   const script = new DemoScript(plan);
   const bar = barFor(options);
   const since = performance.now();
+  const organisation = organisationFrom(options.organisation ?? DEFAULT_ORGANISATION);
   let written;
   try {
-    const organisation = organisationFrom(options.organisation ?? DEFAULT_ORGANISATION);
     written = await writeEvents(file, organisation, shownOn(bar, script, plan.runs), stop);
   } catch (error) {
     const code = systemCode(error);
@@ -149,7 +149,7 @@ async function write(options: DemoOptions, plan: DemoPlan, file: string, stop: A
   if (written === undefined) throw new CommandFailure('interrupted; no file was written', EXIT.interrupted);
   const seconds = (performance.now() - since) / 1000;
   process.stdout.write(
-    filedSummary(plan, script.tally, { file, ...written, seconds }, options.json === true),
+    filedSummary(plan, script.tally, { file, organisation, ...written, seconds }, options.json === true),
   );
   return EXIT.ok;
 }

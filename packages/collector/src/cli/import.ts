@@ -180,12 +180,12 @@ class Import {
       .then((answer) => this.#count(line, offered, answer))
       .then(
         () => this.#ended(offered),
-        (error: unknown) => this.#ended(offered, error),
+        (error: Error) => this.#ended(offered, error),
       );
   }
 
-  #ended({ body }: Offered, error?: unknown): void {
-    if (error !== undefined) this.#failure ??= error instanceof Error ? error : new Error(String(error));
+  #ended({ body }: Offered, error?: Error): void {
+    this.#failure ??= error;
     this.#underWay--;
     this.#bytes -= body.length;
     this.#wake();
