@@ -180,7 +180,7 @@ class Import {
       .then((answer) => this.#count(line, offered, answer))
       .then(
         () => this.#ended(offered),
-        (error: Error) => this.#ended(offered, error),
+        (error: unknown) => this.#ended(offered, error instanceof Error ? error : new Error(String(error))),
       );
   }
 

@@ -13,6 +13,7 @@ import {
   type PrintedEvent,
   type Running,
 } from '../running/collector-process.js';
+import { Authority, writePair } from '../running/certificates.js';
 import { issueKey } from '../running/issued-keys.js';
 import { hasTerminal, runOnTerminal } from '../running/restricted-process.js';
 import { outcomeOfSize, outcomeText, sampleEvent } from '../running/sample-events.js';
@@ -426,6 +427,23 @@ describe('the collector that is imported into [R-1121]', () => {
     ]);
     expect(ended, ended.stderr).toMatchObject({ code: 0 });
     expect(byText(seen)).toEqual(byText(lines));
+  });
+
+  test('speaks HTTPS: nothing is sent unless its certificate is trusted', async () => {
+    const authority = new Authority();
+    const tls = writePair(scratch, authority.issue({ commonName: 'localhost', names: ['localhost'] }));
+    const ca = path.join(scratch, 'ca.crt');
+    fs.writeFileSync(ca, authority.certificate);
+    await collector.stop();
+    collector = await start(dataDir, tls);
+    const url = `https://localhost:${collector.port}`;
+    const words = ['import', file(outcomes(300)), '--kind', 'outcome', '--url', url, '--key', `@${keyFile}`];
+    const untrusted = await run(words);
+    expect(untrusted).toMatchObject({ code: 6, stdout: '' });
+    expect(untrusted.stderr).toContain(`no collector answers at ${url}/ (UNABLE_TO_`);
+    const { code, stderr } = await run(words, { env: { NODE_EXTRA_CA_CERTS: ca } });
+    expect([code, stderr]).toEqual([0, '']);
+    expect(await storedEvents(dataDir)).toHaveLength(300);
   });
 
   test('fails at one event again and again: that one is refused, and the others are stored', async () => {
