@@ -1,7 +1,9 @@
 /**
- * Fills a ledger up to a number of events, through the collector's own store and sequencer and not over HTTP.
+ * Fills a ledger up to a number of events, or with those of a file of lines for `collector import`, through the
+ * collector's own store and sequencer and not over HTTP.
  *
  *   node bench/fill.mjs <data directory> <events> <key id>
+ *   node bench/fill.mjs <data directory> <file> <key id> [organisation]
  *
  * Prints what it did as one line of JSON; an interrupted fill goes on where it stopped.
  */
@@ -24,6 +26,9 @@ const RETRY_AFTER_MS = 100;
 
 const load = (file) => import(pathToFileURL(path.join(DIST, file)));
 const { loadConfig } = await load('config.js');
+const { LineInput } = await load('importing/lines.js');
+const { readLine } = await load('importing/offered-line.js');
+const { examine } = await load('ledger/examine.js');
 const { commitmentOf } = await load('integrity/merkle.js');
 const { fillSalt } = await load('ledger/salt.js');
 const { Sequencer } = await load('ledger/sequencer.js');
@@ -34,8 +39,8 @@ const { nodeFiles } = await load('files.js');
 const { frameSize } = await load('store/embedded/frame.js');
 const { TreeFiles } = await load('store/embedded/tree-files.js');
 
-const [directory, wanted, keyId] = process.argv.slice(2);
-const total = Number(wanted);
+const [directory, wanted, keyId, organisation = 'default'] = process.argv.slice(2);
+const total = /^\d+$/.test(wanted) ? Number(wanted) : undefined;
 const config = loadConfig({ 'data-dir': directory }, {});
 const lock = lockDirectory(directory);
 const onTrouble = (what, error) => console.error(`fill: ${what}: ${error}`);
@@ -89,6 +94,33 @@ function renew(event, now) {
   event.commitment = commitmentOf(salted);
 }
 
+function* newEvents(count) {
+  for (let left = count; left > 0; left -= BATCH) {
+    randomFillSync(random);
+    const now = Date.now();
+    const candidates = batch.slice(0, left);
+    for (const event of candidates) renew(event, now);
+    yield candidates;
+  }
+}
+
+function candidateOf({ bytes, number }) {
+  const { kind, body } = readLine(bytes, { kind: undefined, organisation });
+  const ids = body && examine(body, kind, config.profile, config.maxNestingDepth);
+  if (ids?.eventId === undefined) throw new Error(`line ${number} holds no event`);
+  const salted = Buffer.concat([Buffer.alloc(SALT_BYTES), body]);
+  fillSalt(salted);
+  const { profile } = config;
+  const envelope = { kind, profile, organisation, keyId, receivedAt: Date.now(), ...ids };
+  return { ...envelope, salted, commitment: commitmentOf(salted) };
+}
+
+async function* eventsIn(file) {
+  for await (const lines of new LineInput(file).lines()) {
+    for (let at = 0; at < lines.length; at += BATCH) yield lines.slice(at, at + BATCH).map(candidateOf);
+  }
+}
+
 async function append(candidates) {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -106,18 +138,17 @@ let told = since;
 let events = before;
 let stopped = false;
 process.on('SIGTERM', () => (stopped = true)).on('SIGINT', () => (stopped = true));
-while (events < total && !stopped) {
-  randomFillSync(random);
-  const now = Date.now();
-  const candidates = total - events >= BATCH ? batch : batch.slice(0, total - events);
-  for (const event of candidates) renew(event, now);
+for await (const candidates of total === undefined ? eventsIn(wanted) : newEvents(total - before)) {
+  if (stopped) break;
   const outcomes = await append(candidates);
-  if (outcomes.some((outcome) => outcome !== 'accepted')) throw new Error('an event was not new');
-  events += candidates.length;
+  const stored = outcomes.filter((outcome) => outcome === 'accepted').length;
+  if (total !== undefined && stored < outcomes.length) throw new Error('an event was not new');
+  events += stored;
   if (performance.now() - told >= TELL_EVERY_MS) {
     told = performance.now();
     const rate = (events - before) / ((told - since) / 1000);
-    console.error(`fill: ${whole(events)} of ${whole(total)} events, ${whole(rate)} a second`);
+    const of = total === undefined ? '' : ` of ${whole(total)}`;
+    console.error(`fill: ${whole(events)}${of} events, ${whole(rate)} a second`);
   }
   // Lets signals, the sequencer and the index's own work have their turn.
   await new Promise(setImmediate);

@@ -8,7 +8,8 @@ import { FATE, Fates } from '../bench/soak/fates.mjs';
 import { checkLedger } from '../bench/soak/ledger-check.mjs';
 import { SoakEvents } from '../bench/soak/soak-events.mjs';
 
-const MAIN = path.resolve(import.meta.dirname, '../packages/collector/dist/main.js');
+const FILL = path.resolve(import.meta.dirname, '../bench/fill.mjs');
+const KEY_ID = 'soakcheck234';
 
 test('[R-847] the soak finds what is lost, changed, refused or never sent', async () => {
   const directory = mkdtempSync(path.join(tmpdir(), 'soak-check-'));
@@ -23,7 +24,7 @@ test('[R-847] the soak finds what is lost, changed, refused or never sent', asyn
   const file = path.join(directory, 'events.ndjson');
   writeFileSync(file, lines.join(''));
   const data = path.join(directory, 'data');
-  const { stderr, status } = spawnSync(process.execPath, [MAIN, 'import', file, '--data-dir', data]);
+  const { stderr, status } = spawnSync(process.execPath, [FILL, data, file, KEY_ID]);
   expect(status, String(stderr)).toBe(0);
   const fates = new Fates();
   for (const [number, fate] of [
@@ -35,7 +36,7 @@ test('[R-847] the soak finds what is lost, changed, refused or never sent', asyn
     [7, FATE.unanswered],
   ] as const)
     fates.note(number, fate);
-  const senders = [{ keyId: 'import000000', organisation: 'default' }];
+  const senders = [{ keyId: KEY_ID, organisation: 'default' }];
   const found = await checkLedger(data, events, senders, [fates.bytes]);
   expect(found).toMatchObject({
     ...{ stored: 6, acknowledged: 3, unanswered: 1 },

@@ -7,7 +7,7 @@ import { bytesOnDisk, requireRoom } from './disk.mjs';
 import { EVENT_BYTES } from './event.mjs';
 import { gibibytes, whole } from './numbers.mjs';
 
-const FILLER = path.resolve(import.meta.dirname, '../fill.mjs');
+export const FILLER = path.resolve(import.meta.dirname, '../fill.mjs');
 /** Frame and index entry. */
 const BYTES_BESIDE = 200;
 /** For what the measurements add. */

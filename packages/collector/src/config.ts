@@ -12,6 +12,7 @@ export { reloaded } from './config/reference.js';
 export {
   journalStream,
   openTelemetryVariables,
+  senderVariables,
   serviceManagement,
   showsStacks,
   sudoUser,

@@ -15,7 +15,6 @@ import { sudoUser } from '../config.js';
 import { accessLogPath, isLocked, openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import type { ImportedFile, MoreImported } from './noted-files.js';
 
 export interface Reading {
   /** The command that reads. */
@@ -34,13 +33,10 @@ class ReadOnly extends Error {
 
 /** How a reading ended. */
 export interface ReadingEnd {
-  /** How many events it gave out, or stored. */
+  /** How many events it gave out. */
   readonly events: number;
-  /** False when it ended before it had given out, or stored, all that it was asked for. */
+  /** False when it ended before it had given out all that it was asked for. */
   readonly complete: boolean;
-  /** What became of the files of an import (noted-files.ts). */
-  readonly files?: readonly ImportedFile[];
-  readonly more_files?: MoreImported;
 }
 
 /**

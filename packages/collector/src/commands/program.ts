@@ -21,7 +21,8 @@ const COMMANDS: Readonly<
   runs: { summary: 'list runs, the newest first', load: () => import('./runs.js') },
   records: { summary: 'put runs together and export them', load: () => import('./records/records.js') },
   report: { summary: 'count the runs of a period on a page', load: () => import('./report.js') },
-  import: { summary: 'store events from NDJSON files', load: () => import('./import.js') },
+  import: { summary: 'send events from NDJSON files to a collector', load: () => import('./import.js') },
+  validate: { summary: 'check NDJSON files as a collector would', load: () => import('./validate.js') },
   config: { summary: 'check the configuration before a start', load: () => import('./config.js') },
   'signing-key': {
     summary: 'show and rotate the key that signs checkpoints',

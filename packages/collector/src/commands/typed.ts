@@ -12,6 +12,7 @@ const NAMES = [
     'records',
     'report',
     'import',
+    'validate',
     'config',
     'signing-key',
     'doctor',
@@ -28,7 +29,7 @@ const COMMAND = new RegExp(
   'g',
 );
 /** Those that are about no data directory. */
-const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore'];
+const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore', 'import', 'validate'];
 
 /**
  * Each `collector COMMAND` in the text, as it is to be typed here.

@@ -117,3 +117,11 @@ function thisProcess(): Started {
   const [node = process.execPath, script = ''] = process.argv;
   return { env: process.env, script, node, directory: process.cwd() };
 }
+
+/** What COLLECTOR_URL and COLLECTOR_KEY name, for a command that sends to a collector. */
+export function senderVariables(env: NodeJS.ProcessEnv = process.env): {
+  readonly url: string | undefined;
+  readonly key: string | undefined;
+} {
+  return { url: env['COLLECTOR_URL'], key: env['COLLECTOR_KEY'] };
+}

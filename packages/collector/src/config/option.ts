@@ -23,7 +23,7 @@ export type CommandName =
   | 'records'
   | 'runs'
   | 'report'
-  | 'import'
+  | 'validate'
   | 'doctor'
   | 'signing-key'
   | 'verify'

@@ -12,10 +12,10 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const DAY = 24 * 60 * MINUTE;
 const SERVE: readonly CommandName[] = ['serve'];
-/** The commands that store events. */
-const STORING: readonly CommandName[] = ['serve', 'import'];
+/** The commands that examine events. */
+const EXAMINING: readonly CommandName[] = ['serve', 'validate'];
 const ADDRESS: readonly CommandName[] = ['serve', 'issuing'];
-const SIGNING: readonly CommandName[] = [...STORING, 'doctor', 'signing-key'];
+const SIGNING: readonly CommandName[] = ['serve', 'doctor', 'signing-key'];
 const EVERY: readonly CommandName[] = [
   'serve',
   'keys',
@@ -24,7 +24,6 @@ const EVERY: readonly CommandName[] = [
   'records',
   'runs',
   'report',
-  'import',
   'doctor',
   'signing-key',
   'verify',
@@ -62,7 +61,7 @@ const OPTIONS = {
     default: 'minimum',
     choices: PROFILES,
     help: 'what an event must hold, unless its key says otherwise',
-    appliesTo: STORING,
+    appliesTo: EXAMINING,
     reloadable: true,
   },
   'max-body-bytes': {
@@ -71,7 +70,7 @@ const OPTIONS = {
     min: KIB,
     max: 64 * MIB,
     help: 'largest event, before and after decompression',
-    appliesTo: STORING,
+    appliesTo: EXAMINING,
   },
   'queue-bytes': {
     type: 'bytes',
@@ -141,7 +140,7 @@ const OPTIONS = {
     min: 8,
     max: 1024,
     help: 'objects and arrays within each other in an event',
-    appliesTo: STORING,
+    appliesTo: EXAMINING,
   },
   'segment-bytes': {
     type: 'bytes',
@@ -149,7 +148,7 @@ const OPTIONS = {
     min: 64 * KIB,
     max: GIB,
     help: 'size at which the log goes on in a new file',
-    appliesTo: STORING,
+    appliesTo: SERVE,
   },
   'signing-keys': {
     type: 'path',
@@ -170,7 +169,7 @@ const OPTIONS = {
     default: '',
     otherwise: '`collector/` and the ledger id',
     help: 'name of the log in its checkpoints; the first start decides for ever',
-    appliesTo: STORING,
+    appliesTo: SERVE,
   },
   'checkpoint-interval-ms': {
     type: 'duration',
@@ -178,7 +177,7 @@ const OPTIONS = {
     min: 100,
     max: 60 * MINUTE,
     help: 'time between two checkpoints while events arrive',
-    appliesTo: STORING,
+    appliesTo: SERVE,
   },
   'checkpoint-sink': {
     type: 'list',

@@ -1,45 +1,47 @@
 /**
- * What one line of an import offers: an event and what belongs in its envelope. Three forms are known:
+ * What one line of an import offers: an event and its kind. Three forms are known:
  *
  *   the event itself                              its kind has to be stated for the whole import
  *   {"kind": …, "event": {…}}                     the text of `event` is the body, as it stands in the line
  *   {"kind": …, "body": "…"}                      a line of `collector events`: `body` holds the text of the event
  *
- * A wrapper may name `organisation` and `profile`, and `sha256` or at least `event_id`, which then has to be that of the
- * event. Its `sequence`, `received_at` and `key_id` are what another log says of itself, and are not taken over.
- *
- * Nothing is asked of the event here but what tells it from a wrapper: that is the examination's (ledger/examine.ts).
+ * A wrapper may name `organisation`, which has to be the one that is sent for, and `sha256` or at least `event_id`, which
+ * then has to be that of the event. Its `profile`, `sequence`, `received_at` and `key_id` are what another log says of
+ * itself, and are not taken over. Nothing else is asked of the event here: that is the examination's (ledger/examine.ts).
  */
 import { hash } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
-import { EVENT_KINDS, PROFILES, type EventKind, type Profile } from '@clinical-events/protocol';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { isOrganisation } from '../access/issuing.js';
 import { readJson } from '../ledger/json.js';
 import { membersOf } from './json-members.js';
-import type { LineFault } from './line-fault.js';
 
-/** What the operator has stated; `undefined` leaves it to the line. */
-export interface Stated {
-  readonly kind: EventKind | undefined;
-  readonly organisation: string | undefined;
-  readonly profile: Profile | undefined;
+/**
+ * Why a line is not stored: a code that HTTP answers with, or what can be wrong with a line alone:
+ *   `kind_missing`     the line is an event, and nobody has said of which kind
+ *   `wrapper_invalid`  a member of the line around the event is faulty; `details.issues` names it
+ *   `sha256_mismatch`  the body is not the one that was hashed when the line was written
+ */
+export interface LineFault {
+  readonly code: string;
+  /** Never holds a value of the event. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
+  /** When it is known and a UUID. */
+  readonly eventId?: string | undefined;
 }
 
 export interface LineRules {
-  readonly stated: Stated;
-  /** For lines that name none, when the operator has stated none. */
-  readonly organisation: string;
-  readonly profile: Profile;
-  readonly maxDepth: number;
+  /** Of all lines, whatever they say. */
+  readonly kind: EventKind | undefined;
+  /** The only one that a line may name; any when undefined. */
+  readonly organisation: string | undefined;
 }
 
 export interface Offered {
   readonly kind: EventKind;
-  readonly organisation: string;
-  readonly profile: Profile;
   /** A view of the line, or bytes of its own. */
   readonly body: Buffer;
-  /** What the wrapper says it is, where no SHA-256 shows that the body is the one that was meant; in lower case. */
+  /** Of the event, in lower case; undefined when it has none that is a UUID. */
   readonly eventId: string | undefined;
 }
 
@@ -49,24 +51,36 @@ const SIGN_BYTES = SIGNS.map((name) => Buffer.from(`"${name}"`));
 /** Every event has all of these, so none is taken for a wrapper, whatever else it has. */
 const OF_EVERY_EVENT = ['timestamp', 'protocol_version', 'system_metadata'];
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const ID_MEMBER = /"event_id"\s*:\s*"([^"\\]{36})"/y;
+/** The deepest that a collector can be set up to take (--max-nesting-depth), in a wrapper. */
+const DEEPEST = 1024 + 1;
 
 /** @param line without its ending. */
 export function readLine(line: Buffer, rules: LineRules): Offered | LineFault {
-  const wrapper = SIGN_BYTES.some((sign) => line.includes(sign)) ? wrapperIn(line, rules) : undefined;
+  const wrapper = SIGN_BYTES.some((sign) => line.includes(sign)) ? wrapperIn(line) : undefined;
   if (wrapper !== undefined) return unwrap(wrapper, rules);
-  const { stated, organisation, profile, maxDepth } = rules;
-  if (stated.kind === undefined) return faultWithoutKind(line, maxDepth);
-  return {
-    kind: stated.kind,
-    organisation: stated.organisation ?? organisation,
-    profile: stated.profile ?? profile,
-    body: line,
-    eventId: undefined,
-  };
+  if (rules.kind === undefined) return faultWithoutKind(line);
+  return { kind: rules.kind, body: line, eventId: eventIdOf(line.toString()) };
+}
+
+/** Of an event's text, whatever else is wrong with it. */
+function eventIdOf(text: string): string | undefined {
+  const at = text.indexOf('"event_id"');
+  // Where the name stands once it is the event's own, or else the event has none.
+  if (at >= 0 && text.indexOf('"event_id"', at + 1) < 0) {
+    ID_MEMBER.lastIndex = at;
+    const id = ID_MEMBER.exec(text)?.[1] ?? '';
+    return UUID.test(id) ? id.toLowerCase() : undefined;
+  }
+  try {
+    return uuidIn(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
 }
 
 /** The id, when it is one; nothing else of a faulty event is shown outside its text. */
-export function uuidIn(value: unknown): string | undefined {
+function uuidIn(value: unknown): string | undefined {
   const id = isObject(value) ? value['event_id'] : undefined;
   return typeof id === 'string' && UUID.test(id) ? id.toLowerCase() : undefined;
 }
@@ -83,10 +97,10 @@ interface Wrapper {
 }
 
 /** Undefined for whatever is no wrapper, a faulty text too: the examination says what is wrong with that. */
-function wrapperIn(line: Buffer, { maxDepth }: LineRules): Wrapper | undefined {
+function wrapperIn(line: Buffer): Wrapper | undefined {
   if (!isUtf8(line)) return undefined;
   const text = line.toString();
-  const members = printedMembers(text) ?? (readJson(text, maxDepth + 1) as { value?: unknown }).value;
+  const members = printedMembers(text) ?? (readJson(text, DEEPEST) as { value?: unknown }).value;
   if (!isObject(members) || !SIGNS.some((name) => Object.hasOwn(members, name))) return undefined;
   if (OF_EVERY_EVENT.every((name) => Object.hasOwn(members, name))) return undefined;
   return { text, members };
@@ -114,9 +128,9 @@ function printedMembers(text: string): JsonObject | undefined {
   }
 }
 
-function faultWithoutKind(line: Buffer, maxDepth: number): LineFault {
+function faultWithoutKind(line: Buffer): LineFault {
   if (!isUtf8(line)) return { code: 'invalid_encoding' };
-  const reading = readJson(line.toString(), maxDepth);
+  const reading = readJson(line.toString(), DEEPEST);
   if (reading.fault === undefined) return { code: 'kind_missing', eventId: uuidIn(reading.value) };
   const { code, ...details } = reading.fault;
   return Object.keys(details).length > 0 ? { code, details } : { code };
@@ -136,19 +150,18 @@ class WrapperFault extends Error {
 
 function unwrap({ text, members }: Wrapper, rules: LineRules): Offered | LineFault {
   try {
-    const { stated } = rules;
-    const kind = stated.kind ?? kindIn(members);
-    const organisation = stated.organisation ?? organisationIn(members) ?? rules.organisation;
-    const profile = stated.profile ?? profileIn(members) ?? rules.profile;
+    const kind = rules.kind ?? kindIn(members);
+    assertOrganisation(members, rules.organisation);
     const written = bodyIn(text, members);
     if (!written.isWellFormed()) return { code: 'invalid_encoding', eventId: uuidIn(members) };
     const body = Buffer.from(written);
     const sha256 = textIn(members, 'sha256');
-    if (sha256 === undefined) return { kind, organisation, profile, body, eventId: eventIdIn(members) };
-    if (sha256.toLowerCase() !== hash('sha256', body, 'hex')) {
+    if (sha256 !== undefined && sha256.toLowerCase() !== hash('sha256', body, 'hex')) {
       return { code: 'sha256_mismatch', eventId: uuidIn(members) };
     }
-    return { kind, organisation, profile, body, eventId: undefined };
+    const eventId = eventIdOf(written);
+    if (sha256 === undefined) assertEventId(members, eventId);
+    return { kind, body, eventId };
   } catch (error) {
     if (!(error instanceof WrapperFault)) throw error;
     const { member, rule, message } = error;
@@ -157,10 +170,13 @@ function unwrap({ text, members }: Wrapper, rules: LineRules): Offered | LineFau
   }
 }
 
-function eventIdIn(members: JsonObject): string | undefined {
-  const eventId = uuidIn(members);
-  if (eventId !== undefined || textIn(members, 'event_id') === undefined) return eventId;
-  throw new WrapperFault('event_id', 'format', 'must be a UUID');
+/** @param eventId of the event. */
+function assertEventId(members: JsonObject, eventId: string | undefined): void {
+  const stated = textIn(members, 'event_id');
+  if (stated === undefined) return;
+  if (!UUID.test(stated)) throw new WrapperFault('event_id', 'format', 'must be a UUID');
+  if (eventId === stated.toLowerCase()) return;
+  throw new WrapperFault('event_id', 'const', 'must be the event_id of the event');
 }
 
 /** A member that may be absent or null, and else is a string. */
@@ -181,17 +197,14 @@ function kindIn(members: JsonObject): EventKind {
   throw new WrapperFault('kind', 'enum', `must be one of ${EVENT_KINDS.join(', ')}`);
 }
 
-function organisationIn(members: JsonObject): string | undefined {
+/** To whom an event belongs says the key that it is sent with, so none may be sent for another. */
+function assertOrganisation(members: JsonObject, only: string | undefined): void {
   const name = textIn(members, 'organisation');
-  if (name === undefined || isOrganisation(name)) return name;
+  if (name === undefined || name === only || (only === undefined && isOrganisation(name))) return;
+  if (isOrganisation(name)) {
+    throw new WrapperFault('organisation', 'const', 'must be the one that --organisation names');
+  }
   throw new WrapperFault('organisation', 'pattern', 'must be 1 to 64 characters of A-Z a-z 0-9 . _ -');
-}
-
-function profileIn(members: JsonObject): Profile | undefined {
-  const name = textIn(members, 'profile');
-  const profile = PROFILES.find((each) => each === name);
-  if (name === undefined || profile !== undefined) return profile;
-  throw new WrapperFault('profile', 'enum', `must be one of ${PROFILES.join(', ')}`);
 }
 
 /** The text of the event. */

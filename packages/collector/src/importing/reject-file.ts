@@ -10,7 +10,19 @@
 import fs from 'node:fs';
 import { isUtf8 } from 'node:buffer';
 import path from 'node:path';
-import type { Refusal } from './line-fault.js';
+import type { LineFault } from './offered-line.js';
+
+/** A line that was not stored. */
+export interface Refusal extends LineFault {
+  readonly line: number;
+  /**
+   * `rejected`: it is faulty. `conflict`: another event with its id is stored, and stands. `unreadable`: the collector
+   * failed at it again and again; an event with its id may be stored in a place that cannot be read.
+   */
+  readonly outcome: 'rejected' | 'conflict' | 'unreadable';
+  /** The exact line without its ending; undefined when it was too long to be held. */
+  readonly bytes: Uint8Array | undefined;
+}
 
 /** There is such a file, with something in it that must not be lost. */
 export class RejectsExist extends Error {
@@ -25,8 +37,6 @@ export class RejectsUnsafe extends Error {
 /** Six times as many characters, at worst, still make a string. */
 const TEXT_BYTES = 16 << 20;
 const { O_WRONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
-/** Lines are written in pieces of about so many characters. */
-const PIECE = 1 << 20;
 
 export class RejectFile {
   readonly path: string;
@@ -66,16 +76,9 @@ export class RejectFile {
   }
 
   /** On return it is written, but not yet on stable storage. */
-  write(input: string, refusals: readonly Refusal[]): void {
-    let piece = '';
-    for (const refusal of refusals) {
-      piece += `${lineOf(input, refusal)}\n`;
-      this.#lines++;
-      if (piece.length < PIECE) continue;
-      fs.writeFileSync(this.#fd, piece);
-      piece = '';
-    }
-    fs.writeFileSync(this.#fd, piece);
+  write(input: string, refusal: Refusal): void {
+    fs.writeFileSync(this.#fd, `${lineOf(input, refusal)}\n`);
+    this.#lines++;
   }
 
   /** On return all of it is on stable storage, or the file is gone if it is empty. */

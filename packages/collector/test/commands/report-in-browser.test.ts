@@ -4,7 +4,8 @@ import { pathToFileURL } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { launchBrowser } from '../../../../test/chromium.js';
-import { run, temporaryDirectory } from '../running/collector-process.js';
+import { run, start, temporaryDirectory } from '../running/collector-process.js';
+import { issueKey } from '../running/issued-keys.js';
 
 const scratch = temporaryDirectory();
 const report = path.join(scratch, 'report.html');
@@ -39,10 +40,16 @@ describe('a report in a browser [R-715]', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    const data = ['--data-dir', path.join(scratch, 'data')];
     const until = ['--until', '2026-06-01'];
     await run(['demo', '--runs', '600', '--days', '60', ...until, '--to-file', events]);
-    await run(['import', events, '--organisation', 'demo', ...data]);
+    const dataDir = path.join(scratch, 'data');
+    const data = ['--data-dir', dataDir];
+    fs.mkdirSync(dataDir, { mode: 0o700 });
+    const { text } = await issueKey(dataDir, { organisation: 'demo' });
+    const collector = await start(dataDir);
+    const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: text };
+    await run(['import', events, '--organisation', 'demo'], { env });
+    await collector.stop();
     const made = await run([
       'report',
       '--clock',

@@ -2,9 +2,10 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { DemoScript } from '../../src/demo/demo-script.js';
-import { EventEndpoint } from '../../src/demo/event-endpoint.js';
-import { EventSender, SendingFailed, type SendOptions } from '../../src/demo/event-sender.js';
+import { EventSender, type DemoSendOptions } from '../../src/demo/event-sender.js';
 import type { OddEvent } from '../../src/demo/oddities.js';
+import { EventEndpoint } from '../../src/sending/event-endpoint.js';
+import { SendingFailed } from '../../src/sending/sender.js';
 
 const UNTIL = Date.parse('2026-11-20T16:00:00Z');
 
@@ -56,8 +57,8 @@ async function server(reply: (asked: Asked, times: number) => Reply | Promise<Re
   return { asked, url: new URL(`http://127.0.0.1:${port}/log/`) };
 }
 
-function senderTo(url: URL, options: Partial<SendOptions> = {}): EventSender {
-  const endpoint = new EventEndpoint(url, 'cek_key', options.connections ?? 4);
+function senderTo(url: URL, options: Partial<DemoSendOptions> = {}): EventSender {
+  const endpoint = new EventEndpoint(url, 'cek_key');
   onTestFinished(() => endpoint.close());
   return new EventSender(endpoint, { connections: 4, stop: new AbortController().signal, ...options });
 }

@@ -2,6 +2,7 @@
 import type { Config } from '../../config.js';
 import { callable, urlOfHolder } from '../serve/listening.js';
 import { usage } from '../keys.js';
+import { collectorUrl } from '../remote-collector.js';
 
 const DAY = 86_400_000;
 
@@ -42,10 +43,5 @@ export function urlFrom(
     return new URL(`http://${callable(config.host)}:${at}/`);
   }
   if (port !== undefined) throw usage('--port: --url says already where');
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const plain =
-    url !== undefined && url.search === '' && url.hash === '' && url.username + url.password === '';
-  // The text is not repeated: it may hold a password.
-  if (!plain || !/^https?:$/.test(url.protocol)) throw usage('--url: not of the form http://127.0.0.1:8080');
-  return url;
+  return collectorUrl('--url', text);
 }

@@ -3,18 +3,14 @@
  * data directory of the collector on this host. Asks the collector before anything is sent, so that nothing is left
  * half done in a log from which nothing can be removed.
  */
-import fs from 'node:fs';
-import readline from 'node:readline/promises';
-import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createKey } from '../../access/issuing.js';
-import { keyIdOf } from '../../access/key-ring.js';
-import { EventEndpoint } from '../../demo/event-endpoint.js';
 import { exists } from '../../files.js';
+import { EventEndpoint } from '../../sending/event-endpoint.js';
 import { isLocked, KeyDatabase } from '../../store/open.js';
-import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { usage } from '../keys.js';
+import { assertAnswers, isThisHost, keyFrom, warnOfPlainText } from '../remote-collector.js';
 
 /** A key that was left behind, by a kill -9, is of no use after this. */
 const KEY_LIVES_MS = 24 * 3_600_000;
@@ -49,74 +45,13 @@ export async function keyFor(needs: KeyNeeds): Promise<DemoKey> {
   if (text === undefined) return await temporaryKey(needs, asked);
   const refusal = await refusalOf(url, text, asked);
   if (refusal !== undefined) throw new CommandFailure(refusal, EXIT.failure);
-  if (url.protocol === 'http:' && !isThisHost(url)) {
-    process.stderr.write(`collector: warning: the key goes to ${url.host} without encryption\n`);
-  }
+  warnOfPlainText(url);
   return { text, asked, release: () => Promise.resolve() };
-}
-
-/** @param where @FILE, or - for standard input. Never repeats what it was given: it may be the key itself. */
-async function keyFrom(where: string): Promise<string> {
-  let text: string;
-  if (where === '-') text = await fromStandardInput();
-  else if (where.startsWith('@')) text = await fs.promises.readFile(where.slice(1), 'utf8').catch(noSuchFile);
-  else {
-    throw usage(
-      '--key: give @FILE or - for standard input, and not the key itself: ' +
-        'other users of this host can read it in the process list',
-    );
-  }
-  const key = text.trim();
-  if (keyIdOf(key) === undefined) throw usage('--key: what was read is not an API key');
-  return key;
-}
-
-function noSuchFile(error: unknown): never {
-  const code = systemCode(error) ?? String(error);
-  throw usage(`--key: the file cannot be read (${code})`);
-}
-
-/** One line; on a terminal it is asked for, and not shown. */
-async function fromStandardInput(): Promise<string> {
-  const { stdin, stderr } = process;
-  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const lines = readline.createInterface({ input: stdin, output: silent, terminal: stdin.isTTY });
-  if (stdin.isTTY) stderr.write('API key: ');
-  try {
-    for await (const line of lines) return line;
-    return '';
-  } finally {
-    lines.close();
-    if (stdin.isTTY) stderr.write('\n');
-  }
-}
-
-async function assertAnswers(url: URL, asked: Map<string, number>): Promise<void> {
-  const endpoint = new EventEndpoint(url, undefined, 1);
-  try {
-    const { status } = await endpoint.ask('outcome');
-    // Without a key, that is what a collector says.
-    if (status === 401 || status === 503) return;
-    throw new CommandFailure(`what answers at ${url.href} is no collector (status ${status})`, EXIT.notFound);
-  } catch (error) {
-    if (error instanceof CommandFailure) throw error;
-    const code = systemCode(error) ?? String(error);
-    const port = url.port === '' ? '' : ` --port ${url.port}`;
-    throw new CommandFailure(
-      `no collector answers at ${url.href} (${code})` +
-        (isThisHost(url) ? `; start one with: collector serve${port}` : ''),
-      EXIT.notFound,
-      { cause: error },
-    );
-  } finally {
-    for (const [name, number] of endpoint.asked) asked.set(name, (asked.get(name) ?? 0) + number);
-    endpoint.close();
-  }
 }
 
 /** Why the key may not send everything, in words, or undefined. */
 async function refusalOf(url: URL, key: string, asked: Map<string, number>): Promise<string | undefined> {
-  const endpoint = new EventEndpoint(url, key, 1);
+  const endpoint = new EventEndpoint(url, key);
   try {
     const refusal = await endpoint.firstRefusal();
     if (refusal === undefined) return undefined;
@@ -173,8 +108,4 @@ async function temporaryKey(
   throw usage(
     `the collector at ${url.href} does not run on ${dataDir}: say with --data-dir on which, or give a --key for it`,
   );
-}
-
-function isThisHost({ hostname }: URL): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname);
 }

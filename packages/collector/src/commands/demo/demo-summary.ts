@@ -15,6 +15,8 @@ const NAMES = Object.keys(ODDITIES) as Oddity[];
 
 export interface Filed {
   readonly file: string;
+  /** That the lines name. */
+  readonly organisation: string;
   readonly lines: number;
   readonly bytes: number;
   readonly seconds: number;
@@ -118,7 +120,7 @@ ${alignedTable([['MIXED IN', '', ''], ...odd])}`;
 
 /** What `collector demo --to-file` prints. */
 export function filedSummary(plan: DemoPlan, tally: Tally, filed: Filed, json: boolean): string {
-  const { file, lines, bytes, seconds } = filed;
+  const { file, organisation, lines, bytes, seconds } = filed;
   const rate = perSecond(lines, seconds);
   if (json) {
     const written = { ...filed, seconds: Number(seconds.toFixed(3)), lines_per_second: rate };
@@ -127,7 +129,7 @@ export function filedSummary(plan: DemoPlan, tally: Tally, filed: Filed, json: b
   return `${story(plan, tally)}
 Wrote ${count(lines)} lines, ${count(bytes)} bytes to ${file} in ${seconds.toFixed(1)} s, ${count(rate)}/s.
 The ${tally.oddities.repeat + tally.oddities.respelt} repeats are lines of their own, and so are the ${tally.oddities.conflict} conflicts, which an import refuses (exit code 7).
-Import it with: ${ownCommand()} import ${inQuotes(file)}
+Import it with: ${ownCommand()} import ${inQuotes(file)} --organisation ${organisation} --key @FILE
 The same again: ${again(plan)} --to-file …
 `;
 }

@@ -4,11 +4,12 @@ import path from 'node:path';
 import { Command } from 'commander';
 import type { Config } from '../../config.js';
 import { DEFAULT_SEED, DemoScript, type DemoPlan } from '../../demo/demo-script.js';
-import { EventEndpoint } from '../../demo/event-endpoint.js';
 import { writeEvents } from '../../demo/event-file.js';
-import { EventSender, SendingFailed } from '../../demo/event-sender.js';
+import { EventSender } from '../../demo/event-sender.js';
 import type { OddEvent } from '../../demo/oddities.js';
 import { SCENARIOS } from '../../demo/scenarios.js';
+import { EventEndpoint } from '../../sending/event-endpoint.js';
+import { SendingFailed } from '../../sending/sender.js';
 import { systemCode } from '../../system-code.js';
 import { addConfigOptions, configOf } from '../config-options.js';
 import { countFrom, daysFrom, rateFrom, seedFrom, urlFrom } from './demo-arguments.js';
@@ -24,7 +25,8 @@ const EXAMPLES = `
 Examples:
   $ collector demo                                      # to the collector that runs on ./data, for organisation "demo"
   $ collector demo --url https://collector.test.example --key @demo.key --runs 5000 --rate 200/s
-  $ collector demo --runs 2000000 --days 90 --to-file demo.ndjson && collector import demo.ndjson
+  $ collector demo --runs 2000000 --days 90 --to-file demo.ndjson
+  $ collector import demo.ndjson --organisation demo --key @demo.key
 
 What is sent is made up, and stays: nothing can be taken out of the log again. So it goes to an organisation of its own,
 unless a key says otherwise, and each event has "environment": "demo" in its system_metadata. Without --key, a key for
@@ -130,9 +132,9 @@ async function write(options: DemoOptions, plan: DemoPlan, file: string, stop: A
   const script = new DemoScript(plan);
   const bar = barFor(options);
   const since = performance.now();
+  const organisation = organisationFrom(options.organisation ?? DEFAULT_ORGANISATION);
   let written;
   try {
-    const organisation = organisationFrom(options.organisation ?? DEFAULT_ORGANISATION);
     written = await writeEvents(file, organisation, shownOn(bar, script, plan.runs), stop);
   } catch (error) {
     const code = systemCode(error);
@@ -147,7 +149,7 @@ async function write(options: DemoOptions, plan: DemoPlan, file: string, stop: A
   if (written === undefined) throw new CommandFailure('interrupted; no file was written', EXIT.interrupted);
   const seconds = (performance.now() - since) / 1000;
   process.stdout.write(
-    filedSummary(plan, script.tally, { file, ...written, seconds }, options.json === true),
+    filedSummary(plan, script.tally, { file, organisation, ...written, seconds }, options.json === true),
   );
   return EXIT.ok;
 }
@@ -170,7 +172,7 @@ async function send(
   }
   const organisation = organisationFrom(options.organisation ?? DEFAULT_ORGANISATION);
   const key = await keyFor({ url, given: options.key, dataDir: config.dataDir, organisation, stop });
-  const endpoint = new EventEndpoint(url, key.text, connections);
+  const endpoint = new EventEndpoint(url, key.text);
   const sender = new EventSender(endpoint, { connections, perSecond, stop });
   const script = new DemoScript(plan);
   const bar = barFor(options);

@@ -1,0 +1,254 @@
+/** What `collector import` and `collector validate` have in common: files of lines, what became of each, rejects. */
+import fs from 'node:fs';
+import { didYouMean, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import type { Command } from 'commander';
+import { isBlank, LineInput, STANDARD_INPUT, type Line } from '../importing/lines.js';
+import { readLine, type LineFault, type LineRules, type Offered } from '../importing/offered-line.js';
+import { RejectFile, RejectsExist, RejectsUnsafe, type Refusal } from '../importing/reject-file.js';
+import { fixTimestamps, Zone } from '../importing/timestamp-fix.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import { usage } from './keys.js';
+import { ProgressBar } from './terminal.js';
+
+/** The forms that a line may have, for the help. */
+export const FORMS = `Each line of a file is one of
+  the event itself                            --kind says of which kind it is
+  {"kind": "outcome", "event": {…}}           the text of "event" is taken as it stands there
+  {"kind": "outcome", "body": "…"}            such as a line of "collector events": "body" is the exact text
+A wrapped line's sha256, or else its event_id, has to be that of the event. "-" is standard input.`;
+
+export interface LineOptions {
+  readonly kind?: string;
+  readonly rejects?: string;
+  readonly fix?: string;
+  readonly json?: true;
+}
+
+export function addLineOptions(command: Command): Command {
+  return command
+    .argument('<file...>', 'NDJSON files; - for standard input')
+    .option('--kind <kind>', `the kind of all events: ${EVENT_KINDS.join(', ')}`)
+    .option('--fix <what>', 'timestamps=ZONE: the offset for timestamps that have none')
+    .option('--json', 'print the result as one JSON object');
+}
+
+/** What became of the lines of one file, so far. */
+interface FileTally {
+  readonly file: string;
+  lines: number;
+  /** Nothing but white space: no events and no faults. */
+  empty: number;
+  passed: number;
+  fixed: number;
+  refused: number;
+  /** Of the whole of it; null unless it was read to its end. */
+  bytes: number | null;
+  sha256: string | null;
+}
+
+/** An event of a line, or why there is none. */
+export interface ReadLine extends Line {
+  readonly tally: FileTally;
+  readonly offered: Offered | LineFault;
+  /** Timestamps of the event were fixed. */
+  readonly fixed: boolean;
+}
+
+/** Fewer are read before anybody wonders. */
+const BAR_FROM_MEBIBYTES = 32;
+const UNREADABLE = /\.(gz|zst|br)$/i;
+
+export class LineFiles {
+  readonly tallies: readonly FileTally[];
+  /** How many lines were refused, by code. */
+  readonly refused = new Map<string, number>();
+  readonly rejects: RejectFile | undefined;
+  readonly #rules: LineRules;
+  readonly #zone: Zone | undefined;
+  readonly #bar: ProgressBar;
+  /** Undefined when nobody can know. */
+  readonly #totalBytes: number | undefined;
+
+  /**
+   * On return the reject file is made, which `close` has to be called for.
+   * @param rejects where it is to be, if at all.
+   * @throws CommandFailure when a file is not there or is none, or when an option cannot be meant.
+   */
+  constructor(
+    files: readonly string[],
+    { kind, fix, json }: LineOptions,
+    { organisation, rejects }: { organisation?: string; rejects: string | undefined },
+  ) {
+    this.#rules = { kind: kind === undefined ? undefined : kindFrom(kind), organisation };
+    this.#zone = fix === undefined ? undefined : zoneFrom(fix);
+    this.#totalBytes = bytesOf(files);
+    this.tallies = files.map((file) => ({
+      ...{ file, lines: 0, empty: 0, passed: 0, fixed: 0, refused: 0, bytes: null, sha256: null },
+    }));
+    this.#bar = new ProgressBar({
+      ...{ wanted: json !== true && process.stderr.isTTY, unit: 'MiB', per: 1 << 20 },
+      ...{ from: BAR_FROM_MEBIBYTES, rate: true },
+    });
+    this.rejects = rejects === undefined ? undefined : openRejects(rejects);
+  }
+
+  /** All lines of all files that are not blank, as many at a time as have come; ends early when `stop` is aborted. */
+  async *read(stop?: AbortSignal): AsyncGenerator<ReadLine[], void> {
+    let before = 0;
+    for (const tally of this.tallies) {
+      const input = new LineInput(tally.file);
+      for await (const lines of input.lines(stop)) {
+        yield lines.flatMap((line) => this.#read(line, tally) ?? []);
+        if (this.#totalBytes !== undefined) this.#bar.show(before + input.bytes, this.#totalBytes);
+      }
+      if (stop?.aborted === true) return;
+      before += input.bytes;
+      Object.assign(tally, { bytes: input.bytes, sha256: input.sha256 });
+    }
+  }
+
+  passed({ tally, fixed }: ReadLine): void {
+    tally.passed++;
+    if (fixed) tally.fixed++;
+  }
+
+  /** On return the reject file, if there is one, has the line. */
+  refuse(
+    { tally, number, bytes }: ReadLine,
+    fault: LineFault,
+    outcome: Refusal['outcome'] = 'rejected',
+  ): void {
+    tally.refused++;
+    this.refused.set(fault.code, (this.refused.get(fault.code) ?? 0) + 1);
+    this.rejects?.write(tally.file, { ...fault, outcome, line: number, bytes });
+  }
+
+  sum(count: 'lines' | 'empty' | 'passed' | 'fixed' | 'refused'): number {
+    return this.tallies.reduce((total, tally) => total + tally[count], 0);
+  }
+
+  /** A few lines for a person. @param passed what is true of the others, such as "stored". */
+  asText(passed: string): string {
+    const [lines, events, fixed, refused] = (['lines', 'passed', 'fixed', 'refused'] as const).map((count) =>
+      this.sum(count),
+    ) as [number, number, number, number];
+    const read = `${counted(lines, 'line')} of ${counted(this.tallies.length, 'file')} read`;
+    const text = [`${read}: ${counted(events, 'event')} ${passed}, ${spelt(refused) || 'none'} refused.`];
+    if (fixed > 0) text.push(`Timestamps fixed in ${counted(fixed, 'event')}.`);
+    if (refused > 0) {
+      const byCode = [...this.refused].map(([code, count]) => `${spelt(count)} ${code}`).join(', ');
+      const where =
+        this.rejects === undefined
+          ? 'name a file by --rejects for all of them.'
+          : `see ${this.rejects.path}. It holds patient data: delete it when it is dealt with.`;
+      text.push(`Refused: ${byCode}; ${where}`);
+    }
+    return text.map((line) => `${line}\n`).join('');
+  }
+
+  /** For scripts; the names are a promise. @param passed the name for what is true of the others. */
+  asJson(passed: 'stored' | 'passed', more: object): string {
+    const told = {
+      ...{ ...more, lines: this.sum('lines'), empty: this.sum('empty'), [passed]: this.sum('passed') },
+      ...{ fixed: this.sum('fixed'), refused: this.sum('refused') },
+      refused_by_code: Object.fromEntries(this.refused),
+      rejects: this.rejects !== undefined && this.rejects.lines > 0 ? this.rejects.path : null,
+      files: this.tallies.map(({ file, lines, passed: count, refused, bytes, sha256 }) => ({
+        ...{ file, lines, [passed]: count, refused, bytes, sha256 },
+      })),
+    };
+    return `${JSON.stringify(told, undefined, 2)}\n`;
+  }
+
+  /** On return the rejects are on stable storage, or their file is gone if it is empty. */
+  close(): void {
+    this.#bar.clear();
+    this.rejects?.close();
+  }
+
+  #read(line: Line, tally: FileTally): ReadLine | undefined {
+    const { bytes, number, length, offset } = line;
+    tally.lines = number;
+    if (bytes === undefined) {
+      // Not held, and so not in the reject file: where it stands instead.
+      const offered = { code: 'body_too_large', details: { bytes: length, offset } };
+      return { ...line, tally, offered, fixed: false };
+    }
+    if (isBlank(bytes)) {
+      tally.empty++;
+      return undefined;
+    }
+    const offered = readLine(bytes, this.#rules);
+    if (this.#zone === undefined || 'code' in offered) return { ...line, tally, offered, fixed: false };
+    const fixed = fixTimestamps(offered.body.toString(), offered.kind, this.#zone);
+    if (fixed === undefined) return { ...line, tally, offered, fixed: false };
+    return { ...line, tally, offered: { ...offered, body: Buffer.from(fixed) }, fixed: true };
+  }
+}
+
+/** 1,234: such numbers are long, and nobody counts digits. Empty for none. */
+function spelt(number: number): string {
+  return number === 0 ? '' : number.toLocaleString('en-US');
+}
+
+function counted(number: number, thing: string): string {
+  return `${spelt(number) || '0'} ${thing}${number === 1 ? '' : 's'}`;
+}
+
+function kindFrom(text: string): EventKind {
+  const kind = EVENT_KINDS.find((each) => each === text);
+  if (kind !== undefined) return kind;
+  throw usage(
+    `--kind: ${JSON.stringify(text)} is none of ${EVENT_KINDS.join(', ')}${didYouMean(text, EVENT_KINDS)}`,
+  );
+}
+
+function zoneFrom(text: string): Zone {
+  const zone = /^timestamps=(.+)$/.exec(text)?.[1];
+  if (zone === undefined) throw usage(`--fix: ${JSON.stringify(text)} is not timestamps=ZONE`);
+  try {
+    return new Zone(zone);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw usage(
+      `--fix: ${JSON.stringify(zone)} is neither an offset such as +01:00 nor a zone such as Europe/Berlin`,
+    );
+  }
+}
+
+/**
+ * How much there is to read; undefined when nobody can know.
+ * @throws CommandFailure when a file is not there or is none, before anything is done.
+ */
+function bytesOf(files: readonly string[]): number | undefined {
+  if (files.filter((file) => file === STANDARD_INPUT).length > 1) {
+    throw usage('- stands for standard input, which can be read only once');
+  }
+  let bytes: number | undefined = 0;
+  for (const file of files) {
+    const found = file === STANDARD_INPUT ? undefined : checkedFile(file);
+    bytes = bytes !== undefined && found?.isFile() === true ? bytes + found.size : undefined;
+  }
+  return bytes;
+}
+
+function checkedFile(file: string): fs.Stats {
+  const found = fs.statSync(file, { throwIfNoEntry: false });
+  if (found === undefined) throw new CommandFailure(`there is no file ${file}`, EXIT.notFound);
+  if (found.isDirectory()) throw usage(`${file} is a directory`);
+  if (UNREADABLE.test(file)) throw usage(`${file} is compressed: decompress it into -`);
+  fs.accessSync(file, fs.constants.R_OK);
+  return found;
+}
+
+function openRejects(file: string): RejectFile {
+  try {
+    return RejectFile.open(file);
+  } catch (error) {
+    if (error instanceof RejectsUnsafe) throw usage(`${error.message}. Name another by --rejects`);
+    if (!(error instanceof RejectsExist)) throw error;
+    throw usage(
+      `${error.message}: it may hold what an earlier run refused. Move it, or name another by --rejects`,
+    );
+  }
+}

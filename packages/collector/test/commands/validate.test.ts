@@ -1,0 +1,81 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { launch, run, temporaryDirectory } from '../running/collector-process.js';
+import { outcomeOfSize, outcomeText, sampleEvent } from '../running/sample-events.js';
+
+let scratch: string;
+
+beforeEach(() => {
+  scratch = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
+});
+
+function file(lines: readonly string[]): string {
+  const made = path.join(scratch, 'events.ndjson');
+  fs.writeFileSync(made, lines.map((line) => `${line}\n`).join(''));
+  return made;
+}
+
+describe('collector validate [R-1122]', () => {
+  test('counts what passes, tells the first faults without a value of them, and leaves nothing', async () => {
+    const sparse = outcomeText('"MRN 4711"');
+    const input = file([
+      sparse,
+      '',
+      '{"4711"',
+      sparse.replace('2026-03-04T05:06:07Z', 'MRN 4711'),
+      sparse.slice(1),
+    ]);
+    const words = ['validate', input, '--kind', 'outcome'];
+    const { code, stdout, stderr } = await run(words);
+    expect([code, stderr]).toEqual([1, '']);
+    expect(stdout).toMatch(
+      /^5 lines of 1 file read: 1 event valid under profile minimum, 3 refused\.\nRefused: .*; name a file by --rejects for all of them\.\n/,
+    );
+    expect(stdout).toContain(`${input}:3: invalid_json\n${input}:4: validation_failed: /timestamp `);
+    expect(stdout).not.toContain('4711');
+    expect(fs.readdirSync(scratch)).toEqual(['events.ndjson']);
+
+    const rejects = path.join(scratch, 'faults');
+    const json = await run([...words, '--rejects', rejects, '--json']);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      ...{ profile: 'minimum', lines: 5, empty: 1, passed: 1, refused: 3, rejects },
+      refused_by_code: { invalid_json: 2, validation_failed: 1 },
+    });
+    const lines = fs.readFileSync(rejects, 'utf8').trimEnd().split('\n');
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { file: input, line: 3, text: '{"4711"', outcome: 'rejected' },
+      { line: 4, code: 'validation_failed', details: { issues: [{ pointer: '/timestamp' }] } },
+      { line: 5, text: sparse.slice(1) },
+    ]);
+  });
+
+  test('examines by the profile and the limits of a collector with the same settings', async () => {
+    const whole = JSON.stringify({ kind: 'outcome', organisation: 'any', event: sampleEvent('outcome') });
+    const sparse = JSON.stringify({ kind: 'outcome', profile: 'minimum', body: outcomeText('1') });
+    const input = file([whole, sparse]);
+    expect((await run(['validate', input])).code).toBe(0);
+    const full = await run(['validate', input, '--profile', 'full']);
+    expect(full.code).toBe(1);
+    expect(full.stdout).toContain('1 event valid under profile full, 1 refused.');
+    const env = { COLLECTOR_PROFILE: 'full' };
+    expect((await run(['validate', input], { env })).code).toBe(1);
+    const large = file([outcomeOfSize(3000)]);
+    const limits = ['--kind', 'outcome', '--max-body-bytes'];
+    expect((await run(['validate', large, ...limits, '3000'])).code).toBe(0);
+    expect((await run(['validate', large, ...limits, '2999'])).stdout).toContain(':1: body_too_large\n');
+  });
+
+  test('reads standard input, and fixes timestamps as an import would', async () => {
+    const text = outcomeText('1').replace('05:06:07Z', '05:06:07');
+    for (const [args, code] of [
+      [[], 1],
+      [['--fix', 'timestamps=Europe/Berlin'], 0],
+    ] as const) {
+      const validating = launch(['validate', '-', '--kind', 'outcome', ...args]);
+      validating.process.stdin?.end(text);
+      expect(await validating.exited).toBe(code);
+    }
+  });
+});
