@@ -32,7 +32,7 @@ test.each(['aborted', 'closed'] as const)(
   async (how) => {
     const back: SpooledEvent[] = [];
     let answer!: (events: SpooledEvent[]) => void;
-    const queue = new TakeQueue<SpooledEvent>({
+    const queue = new TakeQueue({
       collect: () => new Promise((resolve) => (answer = resolve)),
       giveBack: (given) => back.push(given),
     });
