@@ -2,8 +2,7 @@
  * All that waits: the segments in the order in which they are read, the events that were given out, and what is done.
  * Of events that nobody has taken it holds nothing but their number, so a million of them take no memory.
  */
-import type { EventKind } from '@clinical-events/protocol';
-import type { OnDamage, OnTrouble, Position, SpooledEvent } from './contract.js';
+import type { OnDamage, OnTrouble, SpooledEvent } from './contract.js';
 import { isFull, type SpoolFiles } from './files.js';
 import {
   DamagedBytes,
