@@ -47,7 +47,7 @@ export interface SpoolOptions {
 }
 
 /** Where an event stands. Opaque; within one segment, later events have higher offsets. */
-export interface Position {
+interface Position {
   readonly segment: string;
   readonly offset: number;
 }
