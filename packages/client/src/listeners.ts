@@ -33,7 +33,7 @@ export interface Listeners {
 const SILENCE_MS = 60_000;
 const WARNING = 'ClinicalEventsWarning';
 
-interface Told {
+interface SafeListeners {
   readonly onRefused: NonNullable<Listeners['onRefused']>;
   readonly onQuarantine: NonNullable<Listeners['onQuarantine']>;
   readonly onTrouble: NonNullable<Listeners['onTrouble']>;
@@ -42,7 +42,7 @@ interface Told {
 }
 
 /** The listeners as the client calls them: each is there, and none throws. */
-export function listening({ onRefused, onQuarantine, onTrouble }: Listeners): Told {
+export function listening({ onRefused, onQuarantine, onTrouble }: Listeners): SafeListeners {
   let tell: (what: string, error: unknown) => unknown = onTrouble ?? warn;
   const told = new Map<string, number>();
   const trouble = (what: string, error: unknown): unknown => {
@@ -68,7 +68,9 @@ export function listening({ onRefused, onQuarantine, onTrouble }: Listeners): To
   };
 }
 
-function silent<Told extends readonly unknown[]>(tell: (...told: Told) => unknown): (...told: Told) => void {
+function silent<Arguments extends readonly unknown[]>(
+  tell: (...told: Arguments) => unknown,
+): (...told: Arguments) => void {
   return (...told) => {
     try {
       isDroppedPromise(tell(...told));

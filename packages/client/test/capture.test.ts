@@ -1,9 +1,11 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { Capture } from '../src/capture.js';
 import { EventMaker } from '../src/event.js';
 import type { RefusedCapture } from '../src/listeners.js';
 import { Run } from '../src/run.js';
 import { Spool, SpoolFull } from '../src/spool/spool.js';
+import { fakeCollector } from './running/fake-collector.js';
+import { hurriedClient, temporaryDirectory } from './running/hurried-client.js';
 
 test('[R-861] events that share a fate are each told of it, and each is counted', async () => {
   const spool = await Spool.open({ directory: undefined, durability: 'memory' });
@@ -30,4 +32,72 @@ test('[R-861] events that share a fate are each told of it, and each is counted'
   );
   expect(capture.refused).toBe(4);
   await spool.close();
+});
+
+/* What waits in front of the spool: for a place of content that does not answer, or for the spool to open. */
+
+const AWAY = 'http://127.0.0.1:9';
+
+test('[R-852] what waits for its content is bounded and counted, and more is refused', async () => {
+  const never = { put: () => new Promise<void>(() => undefined) };
+  const { log, refusals } = hurriedClient({ url: AWAY, content: never }, { settleMs: 20 });
+  await log.ready();
+  for (let i = 0; i < 40; i++) log.startRun({}, { content: Buffer.alloc(1 << 20, i) });
+  await log.startRun({}).started;
+  expect(log.state).toMatchObject({ waiting: 32, refused: 9 });
+  expect(log.state.waitingBytes).toBeGreaterThan(31 << 20);
+  expect(log.state.waitingBytes).toBeLessThan(33 << 20);
+  expect(log.state.oldest).toBeDefined();
+  expect(refusals[0]).toMatchObject({ error: { name: 'SpoolFull' } });
+});
+
+test('[R-852] what waits for a spool that does not open is bounded, and close gives it up in time', async () => {
+  let open: (spool: Spool) => void = () => undefined;
+  const opening = vi.spyOn(Spool, 'open').mockReturnValue(new Promise((resolve) => (open = resolve)));
+  const { log, refusals } = hurriedClient({ url: AWAY }, { settleMs: 20 });
+  opening.mockRestore();
+  const summary = 'x'.repeat(1_000_000);
+  const run = log.startRun({});
+  for (let i = 0; i < 40; i++) run.output({ summary });
+  expect(await Promise.race([log.ready(), new Promise((resolve) => setTimeout(resolve, 10, 'late'))])).toBe(
+    'late',
+  );
+  expect(log.state.waiting).toBe(34);
+  expect(await log.close({ timeoutMs: 10 })).toEqual({ waiting: 0 });
+  expect(new Set(refusals.map(({ error }) => (error as Error).name))).toEqual(
+    new Set(['SpoolFull', 'SpoolUnwritable']),
+  );
+  expect(refusals).toHaveLength(41);
+  const spool = await Spool.open({ directory: undefined, durability: 'memory' });
+  open(spool);
+  await log.ready();
+  await expect(spool.append('outcome', Buffer.from('{}'))).rejects.toMatchObject({ name: 'SpoolClosed' });
+});
+
+test.each([
+  ['no key', { apiKey: '' }],
+  ['an unusable URL', { url: 'ftp://x' }],
+  ['a key that the collector does not take', {}],
+])('[R-862] with %s close does not wait: all is durable, and nothing can be sent', async (_what, wrong) => {
+  const collector = await fakeCollector((_event, response) => {
+    response.writeHead(401).end();
+    return true;
+  });
+  const options = { url: collector.url, spool: temporaryDirectory(), ...wrong };
+  const { log } = hurriedClient(options);
+  log.startRun({});
+  // Far beyond the time limit of the test.
+  expect(await log.close({ timeoutMs: 600_000 })).toEqual({ waiting: 1 });
+});
+
+test('[R-862] close goes on waiting while a collector is away, and stops when it is back and all is sent', async () => {
+  let answers = 0;
+  const collector = await fakeCollector((_event, response) => {
+    if (++answers > 3) return false;
+    response.destroy();
+    return true;
+  });
+  const { log } = hurriedClient({ url: collector.url });
+  log.startRun({});
+  expect(await log.close({ timeoutMs: 600_000 })).toEqual({ waiting: 0 });
 });

@@ -22,7 +22,7 @@ interface AskedModel extends Fields {
 }
 
 /** What LangChain tells of a beginning beside what begins. */
-type Told = [tags?: string[], metadata?: Record<string, unknown>, runName?: string];
+type CallDetails = [tags?: string[], metadata?: Record<string, unknown>, runName?: string];
 
 /**
  * For the `callbacks` of a call, so that all within it inherits them. A call of a model becomes a run; so does the
@@ -52,7 +52,7 @@ export class RunCallbackHandler extends BaseCallbackHandler {
     id: string,
     parent?: string,
     extra?: Record<string, unknown>,
-    ...told: Told
+    ...told: CallDetails
   ): void {
     this.#beginModel({ model, messages, extra, count: messages[0]?.length ?? 0 }, id, parent, told);
   }
@@ -63,7 +63,7 @@ export class RunCallbackHandler extends BaseCallbackHandler {
     id: string,
     parent?: string,
     extra?: Record<string, unknown>,
-    ...told: Told
+    ...told: CallDetails
   ): void {
     this.#beginModel({ model, prompts, extra, count: prompts.length }, id, parent, told);
   }
@@ -140,7 +140,7 @@ export class RunCallbackHandler extends BaseCallbackHandler {
     { count, ...request }: AskedModel,
     id: string,
     parent: string | undefined,
-    [tags, metadata]: Told,
+    [tags, metadata]: CallDetails,
   ): void {
     const { ls_provider, ls_model_name } = metadata ?? {};
     const asked = fields(fields(request.extra)['invocation_params']);

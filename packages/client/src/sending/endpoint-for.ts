@@ -1,7 +1,7 @@
 /** Which endpoint the options of an application ask for. */
 import type { Agent } from 'node:http';
 import { AgentEndpoint } from './agent-endpoint.js';
-import { collectorUrl, type Endpoint, type EndpointOptions, keyOf, type Requester } from './endpoint.js';
+import { collectorUrl, type Endpoint, type EndpointOptions, keyOf } from './endpoint.js';
 import { WireEndpoint } from './wire-endpoint.js';
 
 export interface Destination extends Omit<EndpointOptions, 'url'> {
@@ -15,7 +15,10 @@ export function endpointFor({ url, agent, ...more }: Destination): Endpoint {
   try {
     address = collectorUrl(url);
   } catch (error) {
-    return new NoEndpoint(error);
+    return {
+      post: (_kind, _body, requester) => void setImmediate(() => requester.failed(error)),
+      close: () => undefined,
+    };
   }
   const options = { ...more, url: address };
   return agent ? new AgentEndpoint({ ...options, agent }) : new WireEndpoint(options);
@@ -25,18 +28,4 @@ export function endpointFor({ url, agent, ...more }: Destination): Endpoint {
 export function checkDestination({ url, apiKey }: Pick<Destination, 'url' | 'apiKey'>): void {
   collectorUrl(url);
   if (typeof apiKey !== 'function') keyOf({ apiKey });
-}
-
-class NoEndpoint implements Endpoint {
-  readonly #error: unknown;
-
-  constructor(error: unknown) {
-    this.#error = error;
-  }
-
-  post(...[, , requester]: [unknown, unknown, Requester]): void {
-    setImmediate(() => requester.failed(this.#error));
-  }
-
-  close(): void {}
 }

@@ -11,7 +11,7 @@
 import type { EventKind } from '@clinical-events/protocol';
 import type { Refusal, Spool, SpooledEvent } from '../spool/spool.js';
 import { type Answer, verdictOn } from './answer.js';
-import type { Endpoint, Requester } from './endpoint.js';
+import type { Endpoint } from './endpoint.js';
 import { type Setback, setbackBy, setbackOf } from './setback.js';
 
 /** Told of each request, for whoever looks on. */
@@ -43,6 +43,15 @@ const BATCH_BYTES = 1 << 20;
 const SLOW_MS = 60_000;
 /** A Retry-After beyond this is not believed. */
 const LONGEST_RETRY_AFTER_MS = 600_000;
+
+/** An event on its way. */
+interface Delivery {
+  readonly event: SpooledEvent;
+  /** How often it was sent in vain before. */
+  readonly attempts: number;
+  /** Of the gate, when it was sent. */
+  readonly round: number;
+}
 
 export class Sender {
   /** Events that the collector has taken. */
@@ -128,8 +137,11 @@ export class Sender {
       else {
         this.#underWay++;
         this.#options.trace?.sent(event);
-        const delivery = new Delivery(this, event, attempts, this.#round);
-        this.#options.endpoint.post(event.kind, event.body, delivery);
+        const delivery = { event, attempts, round: this.#round };
+        this.#options.endpoint.post(event.kind, event.body, {
+          answered: (answer) => this.#answered(delivery, answer),
+          failed: (error) => this.#failed(delivery, error),
+        });
       }
     }
     if (this.#retries.earliest !== Infinity) this.#wakeAt(this.#retries.earliest);
@@ -160,8 +172,7 @@ export class Sender {
     }
   }
 
-  /** @internal Of a delivery. */
-  answered(delivery: Delivery, answer: Answer): void {
+  #answered(delivery: Delivery, answer: Answer): void {
     this.#options.trace?.answered(delivery.event, answer);
     const verdict = verdictOn(answer);
     this.#heldUp = verdict === 'unwelcome';
@@ -179,8 +190,7 @@ export class Sender {
     }
   }
 
-  /** @internal Of a delivery. */
-  failed({ event, attempts, round }: Delivery, error: unknown): void {
+  #failed({ event, attempts, round }: Delivery, error: unknown): void {
     this.#options.trace?.failed(event, error);
     if (this.#stopping.signal.aborted) this.#options.spool.giveBack(event);
     else {
@@ -267,31 +277,6 @@ export class Sender {
       this.#timerAt = Infinity;
       this.#go();
     }, wait).unref();
-  }
-}
-
-/** An event on its way. */
-class Delivery implements Requester {
-  readonly #sender: Sender;
-  readonly event: SpooledEvent;
-  /** How often it was sent in vain before. */
-  readonly attempts: number;
-  /** Of the gate, when it was sent. */
-  readonly round: number;
-
-  constructor(sender: Sender, event: SpooledEvent, attempts: number, round: number) {
-    this.#sender = sender;
-    this.event = event;
-    this.attempts = attempts;
-    this.round = round;
-  }
-
-  answered(answer: Answer): void {
-    this.#sender.answered(this, answer);
-  }
-
-  failed(error: unknown): void {
-    this.#sender.failed(this, error);
   }
 }
 

@@ -249,19 +249,16 @@ async function firstCapturedAt(files: SpoolFiles, fd: number): Promise<number | 
  * @returns a text when it cannot be a segment, or not be read: why.
  */
 async function readHead(files: SpoolFiles, file: string): Promise<Buffer | string | undefined> {
-  let opened = false;
   try {
     return await reading(files, file, async (fd) => {
-      opened = true;
       if ((await files.size(fd)) > MAX_SEGMENT_BYTES)
         return `has more than the ${MAX_SEGMENT_BYTES} bytes of a segment`;
       const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
       return bytes.subarray(0, await files.read(fd, bytes, 0));
     });
   } catch (error) {
-    if (opened) throw error;
     const code = errorCode(error);
-    return code === 'EFTYPE' ? 'is no regular file' : `cannot be opened (${code ?? 'unknown'})`;
+    return code === 'EFTYPE' ? 'is no regular file' : `cannot be read (${code ?? 'unknown'})`;
   }
 }
 

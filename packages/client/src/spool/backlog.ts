@@ -2,8 +2,7 @@
  * All that waits: the segments in the order in which they are read, the events that were given out, and what is done.
  * Of events that nobody has taken it holds nothing but their number, so a million of them take no memory.
  */
-import type { EventKind } from '@clinical-events/protocol';
-import type { OnDamage, OnTrouble, Position, SpooledEvent } from './contract.js';
+import type { OnDamage, OnTrouble, SpooledEvent } from './contract.js';
 import { isFull, type SpoolFiles } from './files.js';
 import {
   DamagedBytes,
@@ -14,6 +13,13 @@ import {
   SegmentReader,
 } from './segment-reader.js';
 import { encodeMarks, loadMarks, type Mark, type WaitingSegment } from './segment.js';
+
+/** An event that was given out, with what the spool has to remember of it. */
+interface TakenEvent extends SpooledEvent {
+  readonly segment: WaitingSegment;
+  /** Of its frame, in bytes. */
+  readonly size: number;
+}
 
 interface Reading {
   readonly segment: WaitingSegment;
@@ -131,26 +137,26 @@ export class Backlog {
     return batch.events;
   }
 
-  /** @returns false when the event was not out: done, or given back, before. */
-  done(event: TakenEvent): boolean {
-    if (!this.#taken.delete(event)) return false;
+  /** Nothing happens when the event is not out: done, or given back, before. */
+  done(event: SpooledEvent): void {
+    if (!this.isOut(event)) return;
+    this.#taken.delete(event);
     const { segment, size } = event;
     this.waiting--;
     this.waitingBytes -= size;
     segment.left--;
     this.notes.add(segment, { offset: event.position.offset, size });
     this.#finish(segment);
-    return true;
   }
 
-  giveBack(event: TakenEvent): boolean {
-    if (!this.#taken.delete(event)) return false;
+  giveBack(event: SpooledEvent): void {
+    if (!this.isOut(event)) return;
+    this.#taken.delete(event);
     this.#back.push(event);
-    return true;
   }
 
   isOut(event: SpooledEvent): event is TakenEvent {
-    return event instanceof TakenEvent && this.#taken.has(event);
+    return this.#taken.has(event as TakenEvent);
   }
 
   /** Takes no more notice of anything. On return all files are closed, and what is done is noted. */
@@ -218,7 +224,8 @@ export class Backlog {
     segment.unread.events--;
     segment.unread.bytes -= size;
     segment.left++;
-    return new TakenEvent(segment, offset, size, frame.kind, frame.body, frame.capturedAt);
+    const { kind, body, capturedAt } = frame;
+    return { position: { segment: segment.name, offset }, kind, body, capturedAt, segment, size };
   }
 
   async #setAside({ segment, fd }: Reading, lost: LostBytes): Promise<void> {
@@ -316,47 +323,11 @@ export class Backlog {
   }
 }
 
-/** An event that the reader has met and that is not done, with what the spool has to remember of it. */
-export class TakenEvent implements SpooledEvent {
-  readonly position: Position;
-  readonly kind: EventKind;
-  readonly body: Uint8Array;
-  readonly capturedAt: number;
-  readonly #segment: WaitingSegment;
-  readonly #size: number;
-
-  /** @param size of its frame, in bytes. */
-  constructor(
-    segment: WaitingSegment,
-    offset: number,
-    size: number,
-    kind: EventKind,
-    body: Uint8Array,
-    capturedAt: number,
-  ) {
-    this.position = { segment: segment.name, offset };
-    this.kind = kind;
-    this.body = body;
-    this.capturedAt = capturedAt;
-    this.#segment = segment;
-    this.#size = size;
-  }
-
-  get segment(): WaitingSegment {
-    return this.#segment;
-  }
-
-  /** Of its frame, in bytes. */
-  get size(): number {
-    return this.#size;
-  }
-}
-
 /* Writes down what is done, a little at a time, and one thing after the other. */
 
 /**
  * Marks that may wait for a disk that takes none, some MiB. What is done beyond that is not noted: the next spool on the
- * directory sends it again, and the collector takes it for the repeat that it is.
+ * directory sends it again, and the collector knows it for a duplicate.
  */
 const MOST_MARKS = 1 << 17;
 

@@ -47,7 +47,7 @@ export interface SpoolOptions {
 }
 
 /** Where an event stands. Opaque; within one segment, later events have higher offsets. */
-export interface Position {
+interface Position {
   readonly segment: string;
   readonly offset: number;
 }
@@ -100,7 +100,7 @@ export interface Spool {
   take(count: number, bytes: number, signal?: AbortSignal): Promise<SpooledEvent[]>;
   /**
    * The collector has it: it is never given out again once this has been noted, which happens within a second. After a
-   * crash before that it is, and the collector takes it for the repeat that it is.
+   * crash before that it is, and the collector knows it for a duplicate.
    */
   done(event: SpooledEvent): void;
   /** It was not sent after all: `take` gives it out again. */

@@ -6,7 +6,7 @@ import path from 'node:path';
 import type { EventKind } from '@clinical-events/protocol';
 import { type Abandoned, adopt, examine, readInPlace } from './adoption.js';
 import { Appender } from './appender.js';
-import { Backlog, type TakenEvent } from './backlog.js';
+import { Backlog } from './backlog.js';
 import {
   type OnTrouble,
   type Refusal,
@@ -61,7 +61,7 @@ export class DiskSpool implements Spool {
   #home: Home | undefined;
   /** What is read where it lies, because there was no home to take it to: by directory. */
   readonly #inPlace = new Map<string, readonly WaitingSegment[]>();
-  readonly #queue: TakeQueue<TakenEvent>;
+  readonly #queue: TakeQueue;
   readonly #quarantine: Quarantine;
   #quarantined = 0;
   readonly #timers: NodeJS.Timeout[];
@@ -127,11 +127,10 @@ export class DiskSpool implements Spool {
   }
 
   done(event: SpooledEvent): void {
-    if (this.#backlog.isOut(event)) this.#backlog.done(event);
+    this.#backlog.done(event);
   }
 
   giveBack(event: SpooledEvent): void {
-    if (!this.#backlog.isOut(event)) return;
     this.#backlog.giveBack(event);
     this.#queue.serve();
   }

@@ -31,7 +31,7 @@ export class MemorySpool implements Spool {
   #quarantined = 0;
   #appended = 0;
   #closed = false;
-  readonly #queue: TakeQueue<SpooledEvent>;
+  readonly #queue: TakeQueue;
 
   constructor(options: SpoolOptions) {
     this.#maxBytes = options.maxBytes ?? MAX_BYTES;

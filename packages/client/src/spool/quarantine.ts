@@ -274,7 +274,7 @@ export async function* linesOf(files: SpoolFiles, fd: number): AsyncGenerator<Li
 /*
  * Puts events out of quarantine back among those that wait. Each file is moved away, so that its writer goes on in a new
  * one; its events are appended to a spool; then it is removed. Wherever that is stopped, each event is in one of the two
- * or in both, and the collector takes a repeat for what it is.
+ * or in both, and the collector knows a duplicate.
  */
 
 /** So many events, or bytes of them, are appended at a time. */

@@ -151,8 +151,7 @@ export class WaitingSegment {
  *        4     4  N, how many events this batch marks
  *        8   8 N  offset and size of the frame of each, 4 bytes each
  *
- * A reader stops at the first batch that does not hold: what is behind it will be sent again, and taken for the repeat
- * that it is. Never flushed, for the same reason.
+ * A reader stops at the first batch that does not hold: what is behind it will be sent again, and known for a duplicate. Never flushed, for the same reason.
  */
 
 const HEADER_BYTES = 8;

@@ -7,21 +7,21 @@ interface Taker {
   readonly resolve: (events: SpooledEvent[]) => void;
 }
 
-export interface Source<Event extends SpooledEvent> {
+interface Source {
   /** The next events, as many as there are now. One call at a time; does not throw. */
-  collect(count: number, bytes: number): Promise<Event[]>;
-  giveBack(event: Event): void;
+  collect(count: number, bytes: number): Promise<SpooledEvent[]>;
+  giveBack(event: SpooledEvent): void;
 }
 
-export class TakeQueue<Event extends SpooledEvent> {
-  readonly #source: Source<Event>;
+export class TakeQueue {
+  readonly #source: Source;
   readonly #waiting: Taker[] = [];
   #serving: Promise<void> | undefined;
   /** How often `serve` was called: between an empty answer and its arrival something may have come. */
   #calls = 0;
   #closed = false;
 
-  constructor(source: Source<Event>) {
+  constructor(source: Source) {
     this.#source = source;
   }
 

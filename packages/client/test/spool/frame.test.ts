@@ -1,8 +1,18 @@
+import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { crc32 } from 'node:zlib';
-import { decodeFrame, encodeFrame, frameSize, plausibleSize } from '../../src/spool/frame.js';
+import {
+  decodeFrame,
+  encodeFrame,
+  frameSize,
+  openText,
+  plausibleSize,
+  sealText,
+} from '../../src/spool/frame.js';
 import { decodeSegmentHeader, encodeSegmentHeader, sealOf, segmentId } from '../../src/spool/segment.js';
+import { Spool, SpoolKeyWrong } from '../../src/spool/spool.js';
+import { MemoryDisk } from './memory-disk.js';
+import { read, ROOT, segmentWith, textOf } from './spooled-segments.js';
 
 const KEY = Buffer.from(Array.from({ length: 32 }, (_, index) => index));
 const ID = segmentId('0190aabbccdd01020304050607', 5);
@@ -64,4 +74,105 @@ test('a header is read as it was written, told from damage, and from one of a la
   later[8] = 2;
   later.writeUInt32LE(crc32(later.subarray(0, 60)), 60);
   expect(decodeSegmentHeader(later)).toBe('later');
+});
+
+const OTHER = Buffer.alloc(32, 1);
+const TEXTS = ['{"patient":"first"}', '{"patient":"second"}'];
+
+test('[R-855] nothing of an event stands on the disk in the clear', async () => {
+  const { name, bytes } = await segmentWith(TEXTS, 'closed', { key: KEY });
+  expect(bytes.includes('patient')).toBe(false);
+  expect(bytes.includes(KEY.subarray(0, 8))).toBe(false);
+  expect((await read({ [`${name}.segment`]: bytes }, { key: KEY })).texts).toEqual(TEXTS);
+});
+
+test.each([
+  ['another key', OTHER, /sealed by another key/],
+  ['no key', undefined, /no key was given/],
+] as const)('[R-855] with %s the spool is refused, and nothing is touched', async (_what, key, message) => {
+  const { name, bytes } = await segmentWith(TEXTS, 'closed', { key: KEY });
+  const disk = new MemoryDisk();
+  const series = 'a'.repeat(26);
+  for (const at of [ROOT, `${ROOT}/${series}`]) disk.directories.add(at);
+  const file = `${ROOT}/${series}/${name}.segment`;
+  disk.put(file, bytes);
+  const opened = Spool.open({
+    ...{ directory: ROOT, durability: 'os', files: disk.process().files },
+    ...(key && { key }),
+  });
+  await expect(opened).rejects.toThrow(SpoolKeyWrong);
+  await expect(opened).rejects.toThrow(message);
+  expect(disk.files(ROOT)).toEqual([file]);
+  expect(disk.bytesOf(file)).toEqual(bytes);
+  expect([...disk.directories]).toEqual(['/', ROOT, `${ROOT}/${series}`]);
+});
+
+test('[R-855] what was written in the clear before there was a key is still given out', async () => {
+  const { name, bytes } = await segmentWith(TEXTS, 'closed');
+  expect((await read({ [`${name}.segment`]: bytes }, { key: KEY })).texts).toEqual(TEXTS);
+});
+
+test('[R-855] a frame that was changed and given a new checksum is found out', async () => {
+  const { name, bytes } = await segmentWith(TEXTS, 'killed', { key: KEY });
+  const size = bytes.readUInt32LE(64 + 8);
+  const checksumStart = crc32(Buffer.from(name, 'hex'));
+  // The kind, the time, the number, the ciphertext, the tag.
+  for (const at of [12, 16, 24, 40, size - 1]) {
+    const forged = Buffer.from(bytes);
+    forged[64 + at] = (forged[64 + at] as number) ^ 1;
+    forged.writeUInt32LE(crc32(forged.subarray(64 + 4, 64 + size), checksumStart), 64);
+    const { texts, damaged } = await read({ [`${name}.segment`]: forged }, { key: KEY });
+    expect(texts).toEqual([TEXTS[1]]);
+    expect([...damaged.values()]).toEqual([forged.subarray(64, 64 + size)]);
+  }
+});
+
+test('[R-855] no nonce is used twice under one key, not even after a write that failed', async () => {
+  const disk = new MemoryDisk();
+  const process = disk.process();
+  const options = { directory: ROOT, durability: 'os', files: process.files, key: KEY } as const;
+  const nonces = new Set<string>();
+  let frames = 0;
+  process.fate = (operation, file) => {
+    if (operation !== 'write' || !file.endsWith('.segment')) return undefined;
+    return frames++ % 2 === 1 ? 'after' : undefined;
+  };
+  // Everything that ever was on the disk, by watching the file after each append.
+  const spool = await Spool.open({ ...options, segmentBytes: 400 });
+  const seen = new Set<string>();
+  for (let i = 0; i < 20; i++) {
+    await spool.append('outcome', Buffer.from(`event ${i}`)).catch(() => undefined);
+    for (const file of disk.files(ROOT, '.segment')) {
+      const bytes = disk.bytesOf(file);
+      for (let at = 64; at + 32 <= bytes.length; at += bytes.readUInt32LE(at + 8)) {
+        const frame = bytes.subarray(at, at + bytes.readUInt32LE(at + 8)).toString('hex');
+        if (seen.has(frame)) continue;
+        seen.add(frame);
+        const nonce = `${file.slice(-40)} ${bytes.toString('hex', at + 24, at + 32)}`;
+        expect(nonces.has(nonce)).toBe(false);
+        nonces.add(nonce);
+      }
+    }
+  }
+  await spool.close();
+  expect(nonces.size).toBeGreaterThan(8);
+});
+
+test('a key of another length is refused', async () => {
+  const opened = Spool.open({ directory: ROOT, durability: 'os', key: Buffer.alloc(16) });
+  await expect(opened).rejects.toThrow('the key of a spool has 32 bytes');
+});
+
+test('a sealed text opens with its key, and with no other, and not when it was changed', () => {
+  const sealed = sealText(KEY, 'a line of text');
+  expect(sealed.includes('line')).toBe(false);
+  expect(openText(KEY, sealed)).toBe('a line of text');
+  expect(openText(OTHER, sealed)).toBeUndefined();
+  for (let at = 0; at < sealed.length; at++) {
+    const changed = Buffer.from(sealed);
+    changed[at] = (changed[at] as number) ^ 1;
+    expect(openText(KEY, changed)).toBeUndefined();
+  }
+  expect(openText(KEY, sealed.subarray(0, 20))).toBeUndefined();
+  expect(textOf({ body: sealText(KEY, '') })).not.toBe('');
 });

@@ -1,9 +1,114 @@
+/** Sampling as the ledger gets to see it. */
 import type { EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type JudgedEvent, type SampledRun, Sampler, type Sampling } from '../../src/sampling.js';
+import { type JudgedEvent, type SampledRun, Sampler, type Sampling } from '../src/sampling.js';
+import { fakeCollector } from './running/fake-collector.js';
+import { hurriedClient } from './running/hurried-client.js';
 
-const MODEL = { model_id: 'm', model_version: '1' };
+const MODEL = { model_id: 'triage', model_version: '2.1' };
+
+interface Counts {
+  readonly runs: number;
+  readonly events: number;
+}
+
+test('[R-863] from what is in the ledger the number of all runs and events can be told', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url, sampling: { rate: 0.2 } });
+  for (let i = 0; i < 500; i++) {
+    const run = log.startRun({ model: MODEL });
+    run.output({ summary: 's' });
+  }
+  await log.close();
+  const { accepted } = collector;
+  const starts = accepted.filter(({ path }) => path.endsWith('inference-start'));
+  const summaries = accepted.filter(({ event }) => event.run_id === undefined);
+  const counts = accepted.flatMap(
+    ({ event }) => (event.system_metadata['not_captured'] as Counts | undefined) ?? [],
+  );
+  const sum = (of: (counts: Counts) => number) => counts.map(of).reduce((a, b) => a + b, 0);
+  expect(starts.length + sum(({ runs }) => runs)).toBe(500);
+  expect(accepted.length - summaries.length + sum(({ events }) => events)).toBe(1000);
+  expect(starts.length).toBeGreaterThan(50);
+  expect(starts.length).toBeLessThan(200);
+  for (const { event } of starts) {
+    expect(event.system_metadata['sampling']).toEqual({ rate: 0.2, selected: true });
+  }
+});
+
+test('[R-863] the client that closes tells what nothing else has told, in an artifact of no run', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url, sampling: { rate: 0, risk: () => false } });
+  const run = log.startRun({ model: MODEL });
+  expect(await run.output({ summary: 's' })).toBe('held');
+  await log.close();
+  expect(collector.accepted).toHaveLength(1);
+  const [summary] = collector.accepted;
+  expect(summary?.path).toBe('/event/internal-artifact');
+  expect(summary?.event).toMatchObject({
+    artifact: { artifact_type: 'other', artifact_uri: `urn:uuid:${summary?.event.event_id}` },
+    system_metadata: { not_captured: { runs: 1, events: 2, models: [{ ...MODEL, runs: 1, events: 2 }] } },
+  });
+});
+
+test('[R-863] a run that turns out risky is there with its own times and ids, and in full', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({
+    url: collector.url,
+    sampling: {
+      rate: 0,
+      risk: ({ kind, payload }) => kind === 'human-output' && payload.output['alarm'] === true,
+    },
+    content: { put: () => Promise.resolve() },
+  });
+  const quiet = log.startRun({ model: MODEL });
+  quiet.output({ summary: 'nothing' });
+  const run = log.startRun({ model: MODEL });
+  const tool = run.artifact({ artifact_type: 'tool_call' }, { content: 'args' });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const before = Date.now();
+  run.output({ alarm: true });
+  await log.flush();
+  const events = collector.accepted.map(({ event }) => event);
+  expect(new Set(events.map((event) => event.run_id))).toEqual(new Set([run.id]));
+  const start = events.find((event) => event.event_id === run.startEventId);
+  expect(Date.parse(start?.timestamp ?? '')).toBeLessThan(before);
+  expect(start?.system_metadata['sampling']).toEqual({ rate: 0, selected: false });
+  expect(events.find((event) => event.event_id === tool.eventId)).toBeDefined();
+  expect(events.find((event) => 'output' in event)?.system_metadata['sampling']).toEqual({ trigger: 'risk' });
+});
+
+test('[R-863] counts that an event could not carry into the spool are carried by the next', async () => {
+  const collector = await fakeCollector();
+  let rate = 0;
+  const { log } = hurriedClient({
+    url: collector.url,
+    sampling: {
+      risk: ({ payload }) => 'model_instance' in payload && rate === 1,
+      rate: 0,
+      window: { runs: 0 },
+    },
+  });
+  log.startRun({ model: MODEL });
+  rate = 1;
+  const refused = log.startRun({ model: MODEL, inputs: { prompt: 5 } as unknown as { prompt: string } });
+  await expect(refused.started).rejects.toThrow('not valid');
+  log.startRun({ model: MODEL });
+  await log.flush();
+  expect(collector.accepted).toHaveLength(1);
+  expect(collector.accepted[0]?.event.system_metadata['not_captured']).toMatchObject({ runs: 1, events: 1 });
+});
+
+test('[R-863] without sampling nothing is said of it', async () => {
+  const collector = await fakeCollector();
+  const { log } = hurriedClient({ url: collector.url });
+  log.startRun({ model: MODEL });
+  await log.close();
+  expect(Object.keys(collector.accepted[0]?.event.system_metadata ?? {})).toEqual(['hostname', 'proc_id']);
+});
+
+const SAMPLED_MODEL = { model_id: 'm', model_version: '1' };
 
 /** A sampler in a world that stands still. */
 function sampled(sampling: Sampling) {
@@ -17,7 +122,13 @@ function sampled(sampling: Sampling) {
   let count = 0;
   const captured: string[] = [];
   /** Offers an event as `Capture` does. */
-  const offer = (run: SampledRun | undefined, kind: EventKind, payload = {}, bytes = 100, model = MODEL) => {
+  const offer = (
+    run: SampledRun | undefined,
+    kind: EventKind,
+    payload = {},
+    bytes = 100,
+    model = SAMPLED_MODEL,
+  ) => {
     const eventId = `${kind}-${++count}`;
     const event = { kind, eventId, runId: 'r', model, payload } as JudgedEvent;
     const decision = sampler.judge(run, event);
@@ -32,14 +143,14 @@ function sampled(sampling: Sampling) {
 test('[R-863] chance decides for a whole run, and for those nested in it', () => {
   const { sampler, offer, world } = sampled({ rate: 0.3 });
   world.chance = 0.29;
-  const chosen = sampler.begin('a', MODEL);
+  const chosen = sampler.begin('a', SAMPLED_MODEL);
   expect(offer(chosen, 'inference-start')).toEqual({
     fate: 'captured',
     marks: { rate: 0.3, selected: true },
   });
   world.chance = 0.3;
-  const other = sampler.begin('b', MODEL);
-  expect(sampler.begin('c', MODEL, chosen)).toBe(chosen);
+  const other = sampler.begin('b', SAMPLED_MODEL);
+  expect(sampler.begin('c', SAMPLED_MODEL, chosen)).toBe(chosen);
   expect(offer(other, 'inference-start').fate).toBe('left out');
   expect(offer(other, 'human-output').fate).toBe('left out');
   expect(sampler.omissions.take()).toMatchObject({
@@ -53,7 +164,7 @@ test('[R-863] a risk brings the whole run, with what came before it, and says th
     rate: 0,
     risk: ({ payload }) => 'dose' in payload && payload.dose === 'high',
   });
-  const run = sampler.begin('a', MODEL);
+  const run = sampler.begin('a', SAMPLED_MODEL);
   expect(offer(run, 'inference-start')).toEqual({ fate: 'held', marks: { rate: 0, selected: false } });
   offer(run, 'internal-artifact');
   expect(captured).toEqual([]);
@@ -70,7 +181,7 @@ test('[R-863] a risk brings the whole run, with what came before it, and says th
 
 test('[R-863] a risk is also marked in a run that chance has chosen, so that its weight is known', () => {
   const { sampler, offer } = sampled({ rate: 0.6, risk: () => true });
-  expect(offer(sampler.begin('a', MODEL), 'inference-start').marks).toEqual({
+  expect(offer(sampler.begin('a', SAMPLED_MODEL), 'inference-start').marks).toEqual({
     ...{ rate: 0.6, selected: true },
     trigger: 'risk',
   });
@@ -78,11 +189,11 @@ test('[R-863] a risk is also marked in a run that chance has chosen, so that its
 
 test('[R-863] a trigger is marked for as long as it would have brought in a run that was not selected', () => {
   const { sampler, offer, world } = sampled({ rate: 0.6, risk: () => false, window: { ms: 1000 } });
-  const selected = sampler.begin('a', MODEL);
+  const selected = sampler.begin('a', SAMPLED_MODEL);
   offer(selected, 'inference-start');
   expect(offer(sampler.runInWindow('a'), 'outcome').marks).toEqual({ trigger: 'outcome' });
   expect(offer(selected, 'outcome').marks, 'once').toBeUndefined();
-  const late = sampler.begin('b', MODEL);
+  const late = sampler.begin('b', SAMPLED_MODEL);
   world.now = 1000;
   expect(offer(late, 'user-feedback')).toEqual({ fate: 'captured', marks: undefined });
 });
@@ -94,7 +205,7 @@ test('[R-863] a predicate that throws has seen a risk, and what it threw goes no
       throw new Error('patient 4711');
     },
   });
-  expect(offer(sampler.begin('a', MODEL), 'inference-start').fate).toBe('captured');
+  expect(offer(sampler.begin('a', SAMPLED_MODEL), 'inference-start').fate).toBe('captured');
   expect(troubles).toEqual(['the predicate of risk has thrown; the run is captured']);
 });
 
@@ -103,8 +214,8 @@ test('[R-863] outcomes and feedback are never left out, and bring a run that is 
     ...{ rate: 0, risk: () => false },
     window: { ms: 1000 },
   });
-  offer(sampler.begin('a', MODEL), 'inference-start');
-  offer(sampler.begin('b', MODEL), 'inference-start');
+  offer(sampler.begin('a', SAMPLED_MODEL), 'inference-start');
+  offer(sampler.begin('b', SAMPLED_MODEL), 'inference-start');
   offer(sampler.runInWindow('a'), 'user-feedback');
   expect(captured).toEqual(['inference-start-1', 'user-feedback-3']);
   world.now = 1000;
@@ -135,18 +246,18 @@ test.each([
   ['bytes', { bytes: 1500 }],
 ])('[R-863] the window is bounded in %s, and the oldest run goes first', (_what, window) => {
   const { sampler, offer } = sampled({ rate: 0, risk: () => false, window });
-  for (const id of ['a', 'b', 'c']) offer(sampler.begin(id, MODEL), 'inference-start', {}, 100);
+  for (const id of ['a', 'b', 'c']) offer(sampler.begin(id, SAMPLED_MODEL), 'inference-start', {}, 100);
   expect(['a', 'b', 'c'].map((id) => sampler.runInWindow(id) !== undefined)).toEqual([false, true, true]);
   expect(sampler.omissions.take()).toMatchObject({ runs: 1, events: 1 });
 });
 
 test('[R-863] what could not be told is told later, with the time since when', () => {
   const { sampler, offer } = sampled({ rate: 0 });
-  offer(sampler.begin('a', MODEL), 'inference-start');
+  offer(sampler.begin('a', SAMPLED_MODEL), 'inference-start');
   const { omissions } = sampler;
   const first = omissions.take();
   expect(omissions.some).toBe(false);
-  offer(sampler.begin('b', MODEL), 'inference-start');
+  offer(sampler.begin('b', SAMPLED_MODEL), 'inference-start');
   omissions.putBack(first);
   expect(omissions.take()).toMatchObject({
     ...{ since: first.since, runs: 2, events: 2 },
@@ -186,7 +297,7 @@ test('[R-863] whatever happens, every event is captured or counted, once', () =>
         world.chance = chance;
         let known = runs.get(run);
         if (!known) {
-          known = sampler.begin(`run ${run}`, MODEL, runs.get(run - 1));
+          known = sampler.begin(`run ${run}`, SAMPLED_MODEL, runs.get(run - 1));
           runs.set(run, known);
           offer(known, 'inference-start', {}, bytes);
           offered++;
@@ -213,7 +324,7 @@ test('[R-863] what is estimated from the captured runs is what was true of all o
   for (let i = 0; i < 20_000; i++) {
     world.now += 100;
     world.chance = chance();
-    const run = sampler.begin(`run ${i}`, MODEL);
+    const run = sampler.begin(`run ${i}`, SAMPLED_MODEL);
     const id = `inference-start-${i * 2 + 1}`;
     const isHarmed = chance() < 0.3;
     harmed += Number(isHarmed);
