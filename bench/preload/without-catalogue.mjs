@@ -2,7 +2,7 @@
 import { putShells } from './shells.mjs';
 
 putShells({
-  'cli/follower.js': `
+  'commands/serve/follower.js': `
     export class Follower {
       end() {
         return Promise.resolve();

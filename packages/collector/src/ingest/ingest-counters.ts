@@ -1,6 +1,6 @@
 /** What the HTTP thread counts, as plain numbers: a call for an answer costs some ten nanoseconds and allocates nothing. */
 import { ERRORS, EVENT_KINDS, type ErrorCode, type EventKind } from '@clinical-events/protocol';
-import { bucketOf, TIME_BOUNDS_MS } from '../ledger/ledger-counters.js';
+import { bucketOf, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import type { LostPlace } from './connections.js';
 
 /** What a request can be answered with: 201, or one of the closed table of errors. */

@@ -12,7 +12,7 @@
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { AccessChain, headFields, headIn, type AccessHead } from '../integrity/access-chain.js';
 import { AccessLogAltered, AccessLogUnfit, type AccessLogStore, type Candidate } from '../store/contract.js';
-import { ownEntry } from './sequencer.js';
+import { ownEntry } from './own-entry.js';
 
 export interface AccessLogHeadsOptions {
   readonly store: AccessLogStore;

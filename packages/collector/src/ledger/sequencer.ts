@@ -14,41 +14,11 @@
  * A checkpoint that was signed and not swapped was given to no one; the next start signs one over at least as many
  * entries. No batch of events waits for any of it longer than for a few milliseconds of reading.
  */
-import { randomUUID } from 'node:crypto';
-import { type ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { formatCheckpoint } from '@clinical-events/protocol/verify';
 import type { GrowingTree } from '../integrity/growing-tree.js';
-import { commitmentOf } from '../integrity/merkle.js';
 import type { CheckpointSigner } from '../integrity/signer.js';
-import type { Candidate, Committed, Cursor, TreeStore } from '../store/contract.js';
-import { uuidBytes } from '../store/text.js';
-import { fillSalt } from './ledger.js';
+import type { Committed, Cursor, TreeStore } from '../store/contract.js';
 import { LeafReader, type SignedTree, signedTree } from './signed-tree.js';
-
-/* Entries of the log's own: leaves like events, which no sender can make. */
-
-const NO_ID = new Uint8Array(16);
-
-/**
- * An entry with a new id, received now, of no organisation and no run.
- * @param writer stands where events have the id of their API key: twelve characters with a zero among them, as no key has.
- * @param fields of its JSON body, which has its id as `event_id` in front, as every body of the log has.
- */
-export function ownEntry(
-  kind: (typeof ENTRY_KINDS)[keyof typeof ENTRY_KINDS],
-  writer: string,
-  fields: object,
-): Candidate {
-  const id = randomUUID();
-  const body = Buffer.from(JSON.stringify({ event_id: id, ...fields }));
-  const salted = Buffer.concat([Buffer.alloc(SALT_BYTES), body]);
-  fillSalt(salted);
-  return {
-    ...{ kind, profile: 'minimum', organisation: '', keyId: writer, receivedAt: Date.now() },
-    ...{ eventId: uuidBytes(id), runId: NO_ID, parentId: NO_ID },
-    ...{ salted, commitment: commitmentOf(salted) },
-  };
-}
 
 export interface SequencerOptions {
   readonly store: TreeStore;

@@ -11,7 +11,8 @@ import {
   Registry,
   collectDefaultMetrics,
 } from 'prom-client';
-import { EVENT_OUTCOMES, type LedgerCounts, SIZE_BOUNDS, TIME_BOUNDS_MS } from '../ledger/ledger-counters.js';
+import { SIZE_BOUNDS, TIME_BOUNDS_MS } from '../ledger/buckets.js';
+import { EVENT_OUTCOMES, type LedgerCounts } from '../ledger/ledger-counters.js';
 import { factsOf, healthOf, isReady } from './state.js';
 import type { CollectorStatus, Watch } from './status.js';
 import { type Facts, WARNING_IDS, shownKeys, warningsOf } from './warnings.js';

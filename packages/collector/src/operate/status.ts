@@ -2,7 +2,8 @@
 import type { KeyUse } from '../access/key-ring.js';
 import type { IngestCounters } from '../ingest/ingest-counters.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
-import { type LedgerCounts, TIME_BOUNDS_MS, quantile } from '../ledger/ledger-counters.js';
+import { TIME_BOUNDS_MS, quantile } from '../ledger/buckets.js';
+import { type LedgerCounts } from '../ledger/ledger-counters.js';
 import type { SinkView } from '../transparency/publisher.js';
 import type { CheckpointTroubleState } from '../transparency/state-files.js';
 

@@ -1,7 +1,7 @@
 import { ERRORS, EVENT_KINDS } from '@clinical-events/protocol';
 import { expect, test } from 'vitest';
 import { IngestCounters } from '../../src/ingest/ingest-counters.js';
-import { TIME_BOUNDS_MS } from '../../src/ledger/ledger-counters.js';
+import { TIME_BOUNDS_MS } from '../../src/ledger/buckets.js';
 
 test('every answer is counted under its kind and code, and no pair is missing or told twice', () => {
   const counters = new IngestCounters();

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { bucketOf, quantile, SIZE_BOUNDS, TIME_BOUNDS_MS } from '../../src/ledger/ledger-counters.js';
+import { bucketOf, quantile, SIZE_BOUNDS, TIME_BOUNDS_MS } from '../../src/ledger/buckets.js';
 
 test('the bounds of times rise by a seventh at most, and have the round numbers among them exactly', () => {
   expect(TIME_BOUNDS_MS[0]).toBe(0.1);

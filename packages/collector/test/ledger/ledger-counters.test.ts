@@ -1,10 +1,6 @@
 import { expect, test } from 'vitest';
-import {
-  SIZE_BOUNDS,
-  TIME_BOUNDS_MS,
-  createCounterMemory,
-  LedgerCounters,
-} from '../../src/ledger/ledger-counters.js';
+import { SIZE_BOUNDS, TIME_BOUNDS_MS } from '../../src/ledger/buckets.js';
+import { createCounterMemory, LedgerCounters } from '../../src/ledger/ledger-counters.js';
 
 test('what one side counts the other reads, without a number lost to its size', () => {
   const memory = createCounterMemory();

@@ -4,7 +4,7 @@ import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Ledger, MAX_BATCH_BYTES, MAX_BATCH_EVENTS, type LedgerState } from '../../src/ledger/ledger.js';
 import { createCounterMemory, LedgerCounters } from '../../src/ledger/ledger-counters.js';
-import { ownEntry } from '../../src/ledger/sequencer.js';
+import { ownEntry } from '../../src/ledger/own-entry.js';
 import { createRingMemory, RingReader, RingWriter, type Answer } from '../../src/ledger/ring.js';
 import {
   CommitUnknown,

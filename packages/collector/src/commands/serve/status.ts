@@ -25,7 +25,8 @@ import {
 import { checkpointOf } from '../../transparency/log-view.js';
 import type { Publisher, SinkView } from '../../transparency/publisher.js';
 import { exposureOf } from '../../store/open.js';
-import type { Follower, LedgerWorker } from './threads.js';
+import type { Follower } from './follower.js';
+import type { LedgerWorker } from './ledger-worker.js';
 import { isCopied, isGone, liesElsewhere, type KeyPlace } from '../signing-key.js';
 import { ownName, typedByName, version } from '../typed.js';
 
