@@ -7,12 +7,11 @@ import type { Files } from '../files.js';
 
 /** A promise to scripts. */
 type VerifyKind =
-  /** An event, its frame or the header of a segment is not what was written. */
+  /** Entries, a frame or the header of a segment are not what was written, and those behind them are. */
   | 'altered'
+  /** The log is shorter than it was signed, or numbers of it are not there. */
   | 'missing'
-  | 'inserted'
-  | 'reordered'
-  /** The log is not the one that a checkpoint was signed over, and nothing tells which of its events are not. */
+  /** The log is not the history that was signed: entries were put in, removed or reordered, or it was rebuilt. */
   | 'forked'
   /** The hashes beside the log are not its hashes. */
   | 'tile_altered'
