@@ -7,7 +7,7 @@
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
 import { counted } from '../counted.js';
-import type { AuditOptions, FindingList, VerifyFinding, Waiting } from '../store/log-audit.js';
+import type { AuditedLog, AuditOptions, FindingList, VerifyFinding, Waiting } from '../store/log-audit.js';
 import { LogAudit, openStore } from '../store/open.js';
 import { readSinkStates } from '../transparency/state-files.js';
 import { rotationMissing, unknownSigner } from '../integrity/note-signing.js';
@@ -71,14 +71,8 @@ export interface VerificationOptions extends AuditOptions {
   readonly ownReadings?: number;
 }
 
-export interface Verification {
+export interface Verification extends AuditedLog {
   readonly findings: VerifyFindings;
-  /** How many events stand in the log. */
-  readonly events: number;
-  /** With the log's own entries. */
-  readonly entries: number;
-  /** How many of these lie behind the largest checkpoint. */
-  readonly unsigned: number;
   readonly keys: LogKeys;
   readonly checkpoints: SignedCheckpoints;
   /** Undefined when no reading was ever noted. */
@@ -112,7 +106,8 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     }
     const accessLog = new AccessLogCheck(dataDir, options.ownReadings);
     const reading = new LogAudit(options, tree, checkpoints, accessLog);
-    const { events, entries, unsigned, waiting } = await reading.tell(findings);
+    const log = await reading.tell(findings);
+    const { entries, unsigned, waiting } = log;
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
     else if (checkpoints.newest !== undefined) {
       for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
@@ -120,7 +115,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     }
     const readings = await accessLog.finish();
     for (const finding of readings?.findings ?? []) findings.add(finding);
-    return { findings, events, entries, unsigned, keys, checkpoints, readings };
+    return { ...log, findings, keys, checkpoints, readings };
   } finally {
     await tree.close();
   }

@@ -97,4 +97,8 @@ export interface AuditedLog {
   /** How many of them lie behind the largest checkpoint. */
   readonly unsigned: number;
   readonly waiting: Waiting | undefined;
+  /** How many bytes of events there are. */
+  readonly bytes: number;
+  /** What is said of a torn tail, which is a note. */
+  readonly torn: string | undefined;
 }

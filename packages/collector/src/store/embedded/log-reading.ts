@@ -116,8 +116,12 @@ export class LogReading {
     if (isWhole && verdict.roots.every(({ log }) => log === 'agrees')) findings.confirm();
     else if (!known) findings.add(DOUBT);
     if (findings.faults === 0) this.#tellAddresses(findings);
-    const [entries, events] = [this.#entries, this.#entries - this.#own];
-    return { entries, events, unsigned: this.#unsigned, waiting: this.#waiting };
+    const entries = this.#entries;
+    const [events, unsigned, waiting] = [entries - this.#own, this.#unsigned, this.#waiting];
+    const bytes = this.#ends.reduce((sum, end) => sum + end - SEGMENT_HEADER_BYTES, 0);
+    const torn = this.#rests.find(({ rest: { kind } }) => kind === 'torn')?.rest;
+    const message = torn && restFinding(torn, this.#placeOf(torn.segment, torn.position)).message;
+    return { entries, events, unsigned, waiting, bytes, torn: message };
   }
 
   async #read(): Promise<void> {
@@ -133,6 +137,7 @@ export class LogReading {
       }
     }
     await this.#flush();
+    onProgress(this.#entries, Math.max(total, this.#entries));
   }
 
   async #flush(): Promise<void> {
