@@ -103,6 +103,14 @@ export class GrowingTree {
     return this.#size;
   }
 
+  /** A tree of the same leaves that grows by itself, with nothing to drain. */
+  copy(): GrowingTree {
+    const tree = new GrowingTree(this.#size);
+    this.#peaks.copy(tree.#peaks);
+    tree.#widths.splice(0, LEVELS, ...this.#widths);
+    return tree;
+  }
+
   /** Bytes that the tree holds: a few kilobytes, and what was not drained. */
   get heldBytes(): number {
     return this.#gained.reduce((bytes, { held }) => bytes + held, this.#peaks.length);

@@ -1,6 +1,6 @@
 /**
- * Grows one tree over leaves as they come, and on the way holds it against every signed root, and its higher levels
- * against those that are stored. Pure, and in flat memory.
+ * Grows one tree over leaves as they come, and on the way compares it with every signed root, and its higher levels
+ * with those that are stored. Pure, and in flat memory.
  */
 import { GrowingTree } from './growing-tree.js';
 import { HASH_BYTES, TILE_HASHES, type HashSource } from './merkle.js';
@@ -12,37 +12,60 @@ export interface SignedRoot {
   readonly root: Buffer;
 }
 
-/** A hash of a tile level that is not the one of the leaves below it. */
+/** Neighbouring hashes of a tile level that are not those of the leaves below them. */
 export interface HashFault {
   readonly level: number;
   readonly index: number;
+  readonly count: number;
 }
 
 /** So many of them are told one by one. */
 const MOST_FAULTS = 1000;
 
-/** How many leaves lie below the hashes of a level up to number `count`. */
+/** How many leaves lie below the first `count` hashes of a level. */
 export function leavesBelow(level: number, count: number): number {
   return count * TILE_HASHES ** level;
+}
+
+/** Where two rows of hashes differ, as far as both go. */
+export function* differences(one: Buffer, other: Buffer): Generator<{ at: number; count: number }> {
+  const hashes = Math.min(one.length, other.length) / HASH_BYTES;
+  if (one.compare(other, 0, hashes * HASH_BYTES, 0, hashes * HASH_BYTES) === 0) return;
+  const same = (i: number) => {
+    const [start, end] = [i * HASH_BYTES, (i + 1) * HASH_BYTES];
+    return one.compare(other, start, end, start, end) === 0;
+  };
+  for (let at = 0; at < hashes; at++) {
+    const start = at;
+    while (at < hashes && !same(at)) at++;
+    if (at > start) yield { at: start, count: at - start };
+  }
 }
 
 export class RootedTree<Root extends SignedRoot> {
   /** The roots that were come to. */
   readonly agreeing = new Set<Root>();
+  /** The tree as it was at the largest of them. */
+  signed: GrowingTree;
   /** Hashes above level 0, as far as they are complete and `covered` leaves lie below them. */
   readonly faults: HashFault[] = [];
   unlistedFaults = 0;
-  readonly #tree = GrowingTree.empty();
+  readonly #tree: GrowingTree;
   readonly #stored: HashSource;
   readonly #covered: number;
   readonly #roots: readonly Root[];
   #next = 0;
 
-  /** @param roots by their size. */
-  constructor(stored: HashSource, covered: number, roots: readonly Root[]) {
+  /**
+   * @param roots by their size; those below the size of the tree that is begun with are passed over.
+   * @param begun is not changed.
+   */
+  constructor(stored: HashSource, covered: number, roots: readonly Root[], begun = GrowingTree.empty()) {
     this.#stored = stored;
     this.#covered = covered;
-    this.#roots = roots;
+    this.#roots = roots.filter(({ size }) => size >= begun.size);
+    this.signed = begun;
+    this.#tree = begun.copy();
     this.#meet();
   }
 
@@ -69,7 +92,9 @@ export class RootedTree<Root extends SignedRoot> {
     const root = this.#tree.root();
     for (; this.#roots[this.#next]?.size === this.size; this.#next++) {
       const signed = this.#roots[this.#next];
-      if (signed !== undefined && root.equals(signed.root)) this.agreeing.add(signed);
+      if (signed === undefined || !root.equals(signed.root)) continue;
+      this.agreeing.add(signed);
+      this.signed = this.#tree.copy();
     }
   }
 
@@ -79,12 +104,9 @@ export class RootedTree<Root extends SignedRoot> {
     const count = Math.min(grown.length / HASH_BYTES, complete - first);
     if (count <= 0) return;
     const stored = await this.#stored.hashes(level, first, count);
-    if (stored.equals(grown.subarray(0, stored.length))) return;
-    for (let i = 0; i < stored.length / HASH_BYTES; i++) {
-      const [from, to] = [i * HASH_BYTES, (i + 1) * HASH_BYTES];
-      if (stored.compare(grown, from, to, from, to) === 0) continue;
-      if (this.faults.length < MOST_FAULTS) this.faults.push({ level, index: first + i });
-      else this.unlistedFaults++;
+    for (const { at, count: some } of differences(stored, grown)) {
+      if (this.faults.length < MOST_FAULTS) this.faults.push({ level, index: first + at, count: some });
+      else this.unlistedFaults += some;
     }
   }
 }

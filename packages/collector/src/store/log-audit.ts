@@ -7,12 +7,11 @@ import type { Files } from '../files.js';
 
 /** A promise to scripts. */
 type VerifyKind =
-  /** An event, its frame or the header of a segment is not what was written. */
+  /** Entries, a frame or the header of a segment are not what was written, and those behind them are. */
   | 'altered'
+  /** The log is shorter than it was signed, or numbers of it are not there. */
   | 'missing'
-  | 'inserted'
-  | 'reordered'
-  /** The log is not the one that a checkpoint was signed over, and nothing tells which of its events are not. */
+  /** The log is not the history that was signed: entries were put in, removed or reordered, or it was rebuilt. */
   | 'forked'
   /** The hashes beside the log are not its hashes. */
   | 'tile_altered'
@@ -98,4 +97,8 @@ export interface AuditedLog {
   /** How many of them lie behind the largest checkpoint. */
   readonly unsigned: number;
   readonly waiting: Waiting | undefined;
+  /** How many bytes of events there are. */
+  readonly bytes: number;
+  /** What is said of a torn tail, which is a note. */
+  readonly torn: string | undefined;
 }

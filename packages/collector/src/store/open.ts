@@ -69,6 +69,6 @@ export function copiedAccessLog(dataDir: string): ReturnType<AccessLogFile['copy
 }
 
 /** For `doctor`, `verify` and back-ups. */
-export { inspectLedger, type Finding } from './embedded/inspection.js';
+export { indexState, type IndexState } from './embedded/id-index/index-state.js';
 export { LogReading as LogAudit } from './embedded/log-reading.js';
 export { copiedLog } from './embedded/log-copy.js';

@@ -26,10 +26,11 @@ async function said(...options: string[]): Promise<{ code: number | null; lines:
   const { findings } = JSON.parse(stdout) as {
     findings: { severity: string; subject: string; message: string }[];
   };
-  const subjects = ['signing key', 'checkpoint', 'tree', 'sink'];
+  const subjects = ['events', 'signing key', 'checkpoint', 'tree', 'sink'];
   const lines = findings
     // Of the key's disk: signing-key.test.ts.
     .filter(({ subject, message }) => subjects.includes(subject) && !message.startsWith('is stored only'))
+    .filter(({ subject, severity }) => subject !== 'events' || severity !== 'ok')
     .map(({ severity, subject, message }) => `${subject}: ${severity}: ${message}`);
   return { code, lines };
 }
@@ -53,7 +54,7 @@ describe('collector doctor on the proof', () => {
       lines: [
         `signing key: ok: ${signingKeyFile()}, for its owner alone`,
         `checkpoint: ok: over 300 entries, signed as ${ORIGIN}`,
-        'tree: ok: comes to the root that was signed; see collector verify',
+        'tree: ok: comes to the root that was signed',
         'sink: warning: checkpoints stay on this host, which could rewrite its log unseen: give them away by --checkpoint-sink',
       ],
     });
@@ -168,11 +169,9 @@ describe('collector doctor on the proof', () => {
     fs.rmSync(latest);
     expect(await said()).toMatchObject({
       code: 3,
-      lines: [
-        expect.anything(),
-        'checkpoint: damage: checkpoints/latest is missing; without it a collector with events does not start',
-        expect.anything(),
-      ],
+      lines: expect.arrayContaining([
+        'checkpoint: damage: checkpoints/latest is missing, although the log holds 300 entries',
+      ]) as string[],
     });
     expect(await refusal()).toContain('the ledger holds 300 entries, but its newest checkpoint is missing');
     fs.writeFileSync(latest, note.replace('\n300\n', '\n299\n'));
@@ -195,9 +194,7 @@ describe('collector doctor on the proof', () => {
     fs.writeFileSync(last, bytes.fill(0, end - 100));
     const { code, lines } = await said();
     expect(code).toBe(3);
-    expect(lines).toContain(
-      'checkpoint: damage: over 300 entries, and the log holds 299: the others are missing from its end',
-    );
+    expect(lines[0]).toMatch(/^events: damage: .*event 300 .*/);
     // What can be read is given out, and not passed off as all.
     const events = await run(['events', '--data-dir', dataDir]);
     expect([events.code, events.stdout.split('\n').length]).toEqual([3, 300]);
@@ -232,13 +229,12 @@ describe('collector doctor on the proof', () => {
     const { code, lines } = await said();
     expect(code).toBe(0);
     expect(lines).toContain(
-      'tree: warning: does not come to the root that was signed; the next start makes it anew from the events',
+      'tree: warning: does not come to the root that was signed: remove tree/ while no collector runs, and the next ' +
+        'start makes it anew',
     );
     const collector = await start(dataDir);
     expect(collector.output.stderr).toContain('they are rebuilt from the events');
-    expect((await said()).lines).toContain(
-      'tree: ok: comes to the root that was signed; see collector verify',
-    );
+    expect((await said()).lines).toContain('tree: ok: comes to the root that was signed');
     expect(await collector.stop()).toBe(0);
   });
 

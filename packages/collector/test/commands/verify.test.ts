@@ -2,6 +2,7 @@ import { generateKeyPairSync, hash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { VerifyFindings } from '../../src/commands/verify/verification.js';
 import { SigningKeys } from '../../src/transparency/signing-keys.js';
 import { createKey, run, temporaryDirectory } from '../running/collector-process.js';
 import { contents } from '../running/directory-contents.js';
@@ -173,6 +174,19 @@ No checkpoint from elsewhere was compared (--against): a log that was rebuilt as
       },
       { kind: 'note', message: expect.stringContaining('under no checkpoint yet') as string },
     ]);
+  });
+
+  test('[R-907] finds a log intact when it was seen to be, and not because nothing was found', () => {
+    const findings = new VerifyFindings();
+    expect(findings.intact).toBe(false);
+    findings.confirm();
+    findings.add({ kind: 'note', message: 'something of no weight' });
+    expect(findings.intact).toBe(true);
+    findings.unlisted = 1;
+    expect(findings.intact).toBe(false);
+    findings.unlisted = 0;
+    findings.add({ kind: 'altered', message: 'something' });
+    expect(findings.intact).toBe(false);
   });
 
   test('[R-907] finds nothing wrong before the first event', async () => {

@@ -3,7 +3,6 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { styleText } from 'node:util';
-import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import { KeyRing } from '../../access/key-ring.js';
 import type { Config } from '../../config.js';
@@ -11,32 +10,31 @@ import { counted } from '../../quantity.js';
 import { exists, nodeFiles } from '../../files.js';
 import {
   exposureOf,
-  type Finding,
-  inspectLedger,
+  indexState,
   isLocked,
   KeyDatabase,
   keyDatabasePath,
   lockFault,
   openStore,
+  type IndexState,
 } from '../../store/open.js';
 import { KeyStoreDamaged, StoreDamaged } from '../../store/contract.js';
 import { checkCatalogue, type CatalogueCheck } from '../../catalogue/check.js';
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
-import { AccessLogCheck } from './access-log-check.js';
 import { addConfigOptions, configOf } from '../config-options.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { keysLost } from '../serve/listening.js';
-import { legible, printableJson, alignedTable, ProgressBar } from '../terminal.js';
-import { claimedSize } from './log-checkpoints.js';
-import { proofFindings } from './proof-findings.js';
+import { legible, printableJson, ProgressBar, alignedTable } from '../terminal.js';
+import { about, proofFindings, type Finding } from './proof-findings.js';
 import { checkDataDirectory } from '../regular-files.js';
 import { typed } from '../typed.js';
+import { verifyLog, type Verification } from './verification.js';
 import { holds, holdsLog } from './verify.js';
 
 const EXAMPLES = `
-Reads every event and checks its checksum, its hash and its place in the order; looks at what lies behind the last
-one, at the id index, the keys, the access log, the disk and the rights on the directory. Rebuilds the catalogue in the
+Reads every event and checks all that collector verify checks, by the checkpoints and keys in the directory; looks at
+what lies behind the last one, at the id index, the keys, the access log, the disk and the rights on the directory. Rebuilds the catalogue in the
 directory for temporary files and compares it with the one that is there. It writes nothing to the data directory, runs
 beside a collector, and reads a read-only snapshot as well.
 
@@ -54,6 +52,7 @@ const MARKS = { ok: 'ok', warning: 'WARNING', damage: 'DAMAGED' } as const;
 const COLOURS = { ok: 'green', WARNING: 'yellow', DAMAGED: 'red' } as const;
 /** Fewer than this are read before anybody wonders. */
 const BAR_FROM_MEBIBYTES = 64;
+const BAR_FROM_EVENTS = 200_000;
 
 export function command(): Command {
   const doctor = new Command('doctor')
@@ -78,22 +77,30 @@ async function examine(config: Config, json: boolean): Promise<number> {
   }
   checkDataDirectory(dataDir);
   const running = isLocked(dataDir);
+  const wanted = !json && process.stderr.isTTY;
   const findings: Finding[] = [
     directoryFinding(dataDir),
     lockFinding(dataDir, running),
     diskFinding(dataDir),
   ];
-  findings.push(await keysFinding(dataDir, async () => hasLedger && (await holdsEvents(dataDir))));
-  if (hasLedger) {
-    const wanted = !json && process.stderr.isTTY;
-    const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });
-    try {
-      for await (const finding of ledgerFindings(config, running, bar)) findings.push(finding);
-    } finally {
-      bar.clear();
-    }
-  } else {
-    findings.push({ severity: 'ok', subject: 'events', message: 'none yet: no collector has run here' });
+  let index: IndexState | undefined;
+  let log: Verification | undefined;
+  const read = async () => {
+    // Before the events: a running collector's index would otherwise speak of some that came after those read here.
+    index = indexState(dataDir);
+    return (log = await readLog(dataDir, wanted));
+  };
+  const hasEvents = async () => {
+    if (!hasLedger) return false;
+    const { events, findings: found } = await read();
+    return events > 0 || found.faults > 0;
+  };
+  findings.push(await keysFinding(dataDir, hasEvents));
+  if (hasLedger) log ??= await read();
+  if (log === undefined) findings.push(about('ok', 'events', 'none yet: no collector has run here'));
+  else {
+    findings.push(...logFindings(log), indexFinding(index, log.bytes, running), ...tornFindings(dataDir));
+    findings.push(await catalogueFinding(dataDir, wanted), ...proofFindings(config, log, running));
   }
   const damaged = findings.some((finding) => finding.severity === 'damage');
   if (json)
@@ -110,23 +117,58 @@ async function examine(config: Config, json: boolean): Promise<number> {
   return damaged ? EXIT.damaged : EXIT.ok;
 }
 
-async function* ledgerFindings(config: Config, running: boolean, bar: ProgressBar): AsyncGenerator<Finding> {
-  const { dataDir } = config;
-  const claimed = await claimedSize(openStore(dataDir).tree);
-  const accessLog = new AccessLogCheck(dataDir);
-  const entries = yield* inspectLedger(dataDir, nodeFiles, bar.show, running, ({ kind, sequence, body }) => {
-    if (kind === ENTRY_KINDS.accessLogHead) accessLog.head(sequence, body);
-  });
-  yield* tornFindings(dataDir);
-  yield await catalogueFinding(dataDir, bar);
-  yield* proofFindings(config, entries, await accessLog.finish(), claimed, running);
+async function readLog(dataDir: string, wanted: boolean): Promise<Verification> {
+  const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS });
+  try {
+    return await verifyLog({ dataDir, files: nodeFiles, against: [], keys: [], onProgress: bar.show });
+  } finally {
+    bar.clear();
+  }
+}
+
+const ABOUT_EVENTS: ReadonlySet<string> = new Set(['altered', 'missing', 'forked', 'unreadable']);
+
+/** What of the log is not as it was written and signed, and how it ends. */
+function* logFindings({ findings, events, torn }: Verification): Generator<Finding> {
+  const subject = 'events';
+  const faults = findings.listed.filter(({ kind, file }) => ABOUT_EVENTS.has(kind) && file !== 'access.log');
+  for (const { message } of faults) yield about('damage', subject, message);
+  if (faults.length > 0) {
+    if (findings.unlisted > 0)
+      yield about('damage', subject, `${findings.unlisted} more findings: see collector verify`);
+    return;
+  }
+  yield about('ok', subject, `${counted(events, 'event')}, each checked`);
+  yield torn === undefined
+    ? about('ok', 'tail', 'ends behind a whole event')
+    : about('warning', 'tail', torn);
+}
+
+/** @param bytes of events in the log. */
+function indexFinding(index: IndexState | undefined, bytes: number, running: boolean): Finding {
+  const subject = 'id index';
+  if (index === undefined)
+    return about('warning', subject, 'missing; the next start rebuilds it from the events');
+  const behind = bytes - index.coveredTo;
+  if (behind < 0) {
+    const message =
+      `it covers ${index.coveredTo} bytes of events, and the log has ${bytes}: events that were durable are missing ` +
+      'from its end (unless the index is of another copy of this ledger: then delete index/)';
+    return about('damage', subject, message);
+  }
+  if (index.damaged) return about('warning', subject, 'damaged in part; the next start rebuilds that part');
+  if (behind > 0 && running)
+    return about('ok', subject, `in step: the newest ${behind} bytes are in the collector's memory`);
+  const rest = behind > 0 ? `; the next start adds the events of the last ${behind} bytes` : '';
+  return about('ok', subject, `covers ${index.coveredTo} of ${bytes} bytes${rest}`);
 }
 
 /**
  * It is derived, so nothing about it is damage of what is stored. What it is compared with is made in the directory for
  * temporary files, for the owner alone, and is gone on return, also after a signal.
  */
-async function catalogueFinding(dataDir: string, bar: ProgressBar): Promise<Finding> {
+async function catalogueFinding(dataDir: string, wanted: boolean): Promise<Finding> {
+  const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-catalogue-'));
   const remove = () => fs.rmSync(scratch, { recursive: true, force: true });
   const stop = () => process.exit(EXIT.failure);
@@ -139,10 +181,11 @@ async function catalogueFinding(dataDir: string, bar: ProgressBar): Promise<Find
     return findingOf(await checkCatalogue(log, { directory, scratch, onProgress }), directory);
   } catch (error) {
     const cannot = 'it was not compared with the log';
-    if (error instanceof StoreDamaged) return aboutCatalogue('ok', `${cannot}, which is damaged`);
+    if (error instanceof StoreDamaged) return about('ok', 'catalogue', `${cannot}, which is damaged`);
     if (!(error instanceof CatalogueFault)) throw error;
-    return aboutCatalogue('ok', `${cannot}: ${error.message}`);
+    return about('ok', 'catalogue', `${cannot}: ${error.message}`);
   } finally {
+    bar.clear();
     await log.close();
     for (const signal of STOPPING) process.off(signal, stop);
     process.off('exit', remove);
@@ -154,47 +197,32 @@ function findingOf(check: CatalogueCheck, directory: string): Finding {
   const rebuild = 'the next command that needs it, or the collector, rebuilds it';
   switch (check.state) {
     case 'none':
-      return aboutCatalogue('ok', `none yet; ${rebuild}`);
+      return about('ok', 'catalogue', `none yet; ${rebuild}`);
     case 'stale':
-      return aboutCatalogue('ok', `of another version or another log; ${rebuild}`);
+      return about('ok', 'catalogue', `of another version or another log; ${rebuild}`);
     case 'damaged':
-      return aboutCatalogue(
+      return about(
         'warning',
+        'catalogue',
         `damaged; delete ${directory}, also while a collector runs: it is rebuilt`,
       );
     case 'changed':
-      return aboutCatalogue('ok', 'a command wrote it meanwhile, so it was not compared with the log');
+      return about('ok', 'catalogue', 'a command wrote it meanwhile, so it was not compared with the log');
     case 'compared': {
       const { through, records, differing } = check;
       if (differing === 0)
-        return aboutCatalogue(
+        return about(
           'ok',
+          'catalogue',
           `${counted(records, 'record')} up to entry ${through}, each as the log has it`,
         );
       const what = `${differing} of ${counted(records, 'record')} are not as the log has them`;
-      return aboutCatalogue(
+      return about(
         'warning',
+        'catalogue',
         `${what}; delete ${directory}, also while a collector runs: it is rebuilt`,
       );
     }
-  }
-}
-
-function aboutCatalogue(severity: Finding['severity'], message: string): Finding {
-  return { severity, subject: 'catalogue', message };
-}
-
-/** Of a log that is damaged in front of its first event that cannot be said, and it is told as damaged. */
-async function holdsEvents(dataDir: string): Promise<boolean> {
-  const log = openStore(dataDir).events;
-  try {
-    for await (const batch of log.pass()) for (const { isOwn } of batch) if (!isOwn) return true;
-    return false;
-  } catch (error) {
-    if (error instanceof StoreDamaged) return true;
-    throw error;
-  } finally {
-    await log.close();
   }
 }
 
@@ -249,7 +277,7 @@ function isReadOnly(dataDir: string): boolean {
   }
 }
 
-/** @param hasEvents asked whether events were stored, which somebody had keys for, when there are no keys. */
+/** @param hasEvents whether events were stored, or may have been, which somebody had keys for; asked once at most. */
 async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): Promise<Finding> {
   const subject = 'keys';
   const lost: Finding = {

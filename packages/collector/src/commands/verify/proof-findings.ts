@@ -1,10 +1,8 @@
 /** What `doctor` says of the tree, its newest checkpoint, the key that signs, the access log, and the sinks. */
 import fs from 'node:fs';
-import type { Checkpoint } from '@clinical-events/protocol/verify';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { exists } from '../../files.js';
-import { rootAt, TilesIncomplete } from '../../integrity/merkle.js';
 import type { NoteKey } from '../../integrity/note-signing.js';
 import {
   StateFileDamaged,
@@ -15,47 +13,41 @@ import {
 import { programFault } from '../../transparency/command-signer.js';
 import { readHistory, type KeyHistory } from '../../transparency/key-history.js';
 import { PrivateKeys, SigningKeyFault } from '../../transparency/private-keys.js';
-import { type Finding, openStore } from '../../store/open.js';
-import { cursorAt, type TreeReader } from '../../store/contract.js';
+import type { CheckedRoot } from '../../store/log-audit.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { diesWithDisk } from '../signing-key.js';
-import { checkpointIn } from './log-checkpoints.js';
 import { deniedPath } from '../exit-codes.js';
+import type { Verification, VerifyFindings } from './verification.js';
 
 /** A running collector signs about once a second; an event that waits longer than this is a warning. */
 const LATE_MS = 60_000;
 
-/**
- * @param entries how many the log holds, when it could be read to its end.
- * @param accessLog what was found of it when it was held against the heads that could be read.
- * @param claimed what `claimedSize` said before they were counted: a running collector goes on meanwhile.
- * @param running whether a collector runs on the directory.
- */
-export async function* proofFindings(
-  config: Config,
-  entries: number | undefined,
-  accessLog: AccessLogState | undefined,
-  claimed: number,
-  running: boolean,
-): AsyncGenerator<Finding> {
+export interface Finding {
+  readonly severity: 'ok' | 'warning' | 'damage';
+  /** What was checked, one word or two. */
+  readonly subject: string;
+  readonly message: string;
+}
+
+export function about(severity: Finding['severity'], subject: string, message: string): Finding {
+  return { severity, subject, message };
+}
+
+/** @param running whether a collector runs on the directory. */
+export function* proofFindings(config: Config, log: Verification, running: boolean): Generator<Finding> {
   const { dataDir } = config;
-  // Before the keys: a rotation is noted before its key signs.
-  const note = await openStore(dataDir).tree.head();
   let history: KeyHistory;
   try {
     history = readHistory(dataDir);
   } catch (error) {
     if (!(error instanceof SigningKeyFault)) throw error;
-    const severity = error.reason === 'no-log' && entries === 0 ? 'ok' : 'damage';
-    yield { severity, subject: 'signing key', message: error.message };
+    const severity = error.reason === 'no-log' && log.entries === 0 ? 'ok' : 'damage';
+    yield about(severity, 'signing key', error.message);
     return;
   }
   yield* keyFindings(config, history);
-  if (entries !== undefined && entries < claimed) {
-    const message = `over ${counted(claimed, 'entry', 'entries')}, and the log holds ${entries}: the others are missing from its end`;
-    yield { severity: 'damage', subject: 'checkpoint', message };
-  } else yield* checkpointFindings(dataDir, note, history, entries, running);
-  yield* accessLogFindings(accessLog);
+  yield* checkpointFindings(dataDir, log, running);
+  yield* accessLogFindings(log.readings);
   yield* sinkFindings(dataDir, Date.now());
 }
 
@@ -107,75 +99,39 @@ function unusable(keys: PrivateKeys, current: NoteKey): Omit<Finding, 'subject'>
   }
 }
 
-async function* checkpointFindings(
-  dataDir: string,
-  note: string | undefined,
-  history: KeyHistory,
-  entries: number | undefined,
-  running: boolean,
-): AsyncGenerator<Finding> {
+function* checkpointFindings(dataDir: string, log: Verification, running: boolean): Generator<Finding> {
   const subject = 'checkpoint';
-  const tree = openStore(dataDir).tree;
-  try {
-    if (note === undefined) {
-      // As a first start leaves it that was killed.
-      const begun = entries !== 0;
-      const message = begun
-        ? 'checkpoints/latest is missing; without it a collector with events does not start'
-        : 'none yet, as of an empty log; the next start signs the first one';
-      yield { severity: begun ? 'damage' : 'ok', subject, message };
-      return;
-    }
-    let checkpoint: Checkpoint;
-    try {
-      checkpoint = checkpointIn(note, history);
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      const message = `checkpoints/latest is not a checkpoint of this log: ${reason}`;
-      yield { severity: 'damage', subject, message };
-      return;
-    }
-    yield await waitingFinding(dataDir, checkpoint, entries ?? 0, running);
-    yield* troubleFindings(dataDir);
-    yield await treeFinding(tree, checkpoint);
-  } finally {
-    await tree.close();
+  const { findings, checkpoints, entries } = log;
+  // Entries that wait for one are told of below.
+  const faults = findings.listed.filter(
+    ({ kind, sequence }) => kind.startsWith('checkpoint') && sequence === undefined,
+  );
+  for (const { message } of faults) yield about('damage', subject, message);
+  if (checkpoints.newest !== undefined) yield waitingFinding(dataDir, checkpoints.newest, log, running);
+  else if (faults.length === 0 && entries === 0) {
+    // As a first start leaves it that was killed.
+    yield about('ok', subject, 'none yet, as of an empty log; the next start signs the first one');
   }
+  yield* troubleFindings(dataDir);
+  if (checkpoints.newest !== undefined) yield treeFinding(findings);
 }
 
 /** Whether entries wait for a checkpoint that should have come. */
-async function waitingFinding(
+function waitingFinding(
   dataDir: string,
-  { origin, size }: Checkpoint,
-  entries: number,
+  { origin, size }: CheckedRoot,
+  { entries, waiting }: Verification,
   running: boolean,
-): Promise<Finding> {
+): Finding {
   const subject = 'checkpoint';
   const said = `over ${counted(size, 'entry', 'entries')}, signed as ${origin}`;
-  if (entries <= size) return { severity: 'ok', subject, message: said };
-  const waiting = `${counted(entries - size, 'entry', 'entries')} after them`;
-  if (!running) return { severity: 'ok', subject, message: `${said}; the next start signs ${waiting}` };
-  const since = (await receivedAt(dataDir, size + 1)) ?? Date.now();
-  if (Date.now() - since < LATE_MS) {
-    return { severity: 'ok', subject, message: `${said}; the next one is due for ${waiting}` };
-  }
-  return {
-    severity: 'warning',
-    subject,
-    message: `${said}; ${waiting} wait since ${new Date(since).toISOString()}: ${whyUnsigned(freeBytes(dataDir))}`,
-  };
-}
-
-/** When an entry was received; undefined when the log ends before it. */
-async function receivedAt(dataDir: string, sequence: number): Promise<number | undefined> {
-  const log = openStore(dataDir).events;
-  try {
-    for await (const batch of log.pass(cursorAt(sequence)))
-      for (const entry of batch) return entry.receivedAt;
-    return undefined;
-  } finally {
-    await log.close();
-  }
+  if (entries <= size) return about('ok', subject, said);
+  const after = `${counted(entries - size, 'entry', 'entries')} after them`;
+  if (!running) return about('ok', subject, `${said}; the next start signs ${after}`);
+  const since = waiting?.oldest ?? Date.now();
+  if (Date.now() - since < LATE_MS) return about('ok', subject, `${said}; the next one is due for ${after}`);
+  const why = whyUnsigned(freeBytes(dataDir));
+  return about('warning', subject, `${said}; ${after} wait since ${new Date(since).toISOString()}: ${why}`);
 }
 
 /** Less than this is no room for a checkpoint, nor for the note of why there is none. */
@@ -206,21 +162,16 @@ function* troubleFindings(dataDir: string): Generator<Finding> {
   }
 }
 
-/** Looks at the right edge only; every hash is for `collector verify`. */
-async function treeFinding(tree: TreeReader, { size, root }: Checkpoint): Promise<Finding> {
+/** The hashes are derived from the events, so nothing about them is damage of what is stored. */
+function treeFinding({ listed }: VerifyFindings): Finding {
   const subject = 'tree';
-  try {
-    if ((await rootAt(tree, size)).equals(root)) {
-      return { severity: 'ok', subject, message: 'comes to the root that was signed; see collector verify' };
-    }
-  } catch (error) {
-    if (!(error instanceof TilesIncomplete)) throw error;
-  }
-  return {
-    severity: 'warning',
+  if (!listed.some(({ kind, file }) => kind === 'tile_altered' || file === 'tree'))
+    return about('ok', subject, 'comes to the root that was signed');
+  return about(
+    'warning',
     subject,
-    message: 'does not come to the root that was signed; the next start makes it anew from the events',
-  };
+    'does not come to the root that was signed: remove tree/ while no collector runs, and the next start makes it anew',
+  );
 }
 
 function* accessLogFindings(state: AccessLogState | undefined): Generator<Finding> {

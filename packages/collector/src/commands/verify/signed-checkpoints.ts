@@ -2,11 +2,10 @@
 import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
 import { counted } from '../../quantity.js';
 import { verifyNote } from '../../integrity/note-signing.js';
-import type { CheckedRoot } from '../../store/log-audit.js';
+import type { CheckedRoot, FindingList } from '../../store/log-audit.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import type { GivenNote } from './given-checkpoints.js';
 import type { LogKeys } from './trusted-keys.js';
-import type { VerifyFindings } from './verify-findings.js';
 
 /** What stands in one place, and is no checkpoint of this log. */
 interface PassedOver {
@@ -51,7 +50,7 @@ export class SignedCheckpoints {
 
   constructor(
     private readonly keys: LogKeys,
-    private readonly findings: VerifyFindings,
+    private readonly findings: FindingList,
   ) {}
 
   /**

@@ -5,9 +5,9 @@ import { keyChain } from '../../integrity/key-chain.js';
 import { NOTE_ED25519, noteKey, type NoteKey } from '../../integrity/note-signing.js';
 import { hasHistory, originKeyPath, readHistory, rotationPaths } from '../../transparency/key-history.js';
 import { SigningKeyFault } from '../../transparency/private-keys.js';
+import type { FindingList } from '../../store/log-audit.js';
 import { usage } from '../keys.js';
 import { printable } from '../terminal.js';
-import type { VerifyFindings } from './verify-findings.js';
 
 /** The keys by which checkpoints are believed. */
 export interface LogKeys {
@@ -41,7 +41,7 @@ export function keysOf(
   dataDir: string,
   newest: string | undefined,
   { keys: given, rotations: givenNotes = [] }: GivenKeys,
-  findings: VerifyFindings,
+  findings: FindingList,
 ): LogKeys {
   const ofDirectory = directoryKeys(dataDir, findings);
   const trusted = ofThisLog(given.map(logKey), [ofDirectory[0]?.name, originIn(newest)], findings);
@@ -60,7 +60,7 @@ export function keysOf(
 function ofThisLog(
   given: readonly NoteKey[],
   origins: readonly (string | undefined)[],
-  findings: VerifyFindings,
+  findings: FindingList,
 ): readonly NoteKey[] {
   const known = origins.filter((origin) => origin !== undefined);
   const [origin] = known;
@@ -91,7 +91,7 @@ function originIn(note: string | undefined): string | undefined {
 }
 
 /** As far as each follows from the one before. */
-function directoryKeys(dataDir: string, findings: VerifyFindings): readonly NoteKey[] {
+function directoryKeys(dataDir: string, findings: FindingList): readonly NoteKey[] {
   try {
     return readHistory(dataDir).keys;
   } catch (error) {
@@ -127,7 +127,7 @@ function followed(from: readonly NoteKey[], rotations: readonly string[]): reado
 }
 
 /** Notes that were given and are none, or hand a key over that is believed without the signatures of both. */
-function tellRefused(given: readonly string[], keys: readonly NoteKey[], findings: VerifyFindings): void {
+function tellRefused(given: readonly string[], keys: readonly NoteKey[], findings: FindingList): void {
   for (const [i, note] of given.entries()) {
     const from = oldKeyIn(note);
     const known = keys.find(({ vkey }) => vkey === from);

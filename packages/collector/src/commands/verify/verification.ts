@@ -7,18 +7,58 @@
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
 import { counted } from '../../quantity.js';
-import type { AuditOptions, VerifyFinding } from '../../store/log-audit.js';
+import type { AuditedLog, AuditOptions, FindingList, VerifyFinding, Waiting } from '../../store/log-audit.js';
 import { LogAudit, openStore } from '../../store/open.js';
 import { readSinkStates } from '../../transparency/state-files.js';
 import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js';
 import { readHistory } from '../../transparency/key-history.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory } from './given-checkpoints.js';
+import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
 import { SignedCheckpoints } from './signed-checkpoints.js';
 import { keysOf, type LogKeys } from './trusted-keys.js';
-import { VerifyFindings } from './verify-findings.js';
-import { givenOutFindings, waitingFindings } from './waiting-events.js';
+
+/** So many faults, and so many notes, are listed. */
+const MOST_LISTED = 100;
+/** A collector signs about once a second: far longer than any trouble in signing should last. */
+const LONGEST_WAIT_MS = 3_600_000;
+/** What a Date can hold. */
+const LAST_INSTANT_MS = 8.64e15;
+const LATEST = 'checkpoints/latest';
+
+/** What `collector verify` has found. */
+export class VerifyFindings implements FindingList {
+  readonly #faults: VerifyFinding[] = [];
+  readonly #notes: VerifyFinding[] = [];
+  /** Faults that are only counted. */
+  unlisted = 0;
+  #confirmed = false;
+
+  add(finding: VerifyFinding): void {
+    const list = finding.kind === 'note' ? this.#notes : this.#faults;
+    if (list.length < MOST_LISTED) list.push({ ...finding, message: printable(finding.message) });
+    else if (finding.kind !== 'note') this.unlisted++;
+  }
+
+  confirm(): void {
+    this.#confirmed = true;
+  }
+
+  get intact(): boolean {
+    return this.#confirmed && this.faults === 0;
+  }
+
+  get faults(): number {
+    return this.#faults.length + this.unlisted;
+  }
+
+  /** By the events that they are about, what is about none first; notes last. */
+  get listed(): readonly VerifyFinding[] {
+    const bySequence = (a: VerifyFinding, b: VerifyFinding) => (a.sequence ?? 0) - (b.sequence ?? 0);
+    return [...this.#faults.toSorted(bySequence), ...this.#notes.toSorted(bySequence)];
+  }
+}
 
 export interface VerificationOptions extends AuditOptions {
   /** Files and directories with checkpoints that were kept elsewhere. */
@@ -31,14 +71,8 @@ export interface VerificationOptions extends AuditOptions {
   readonly ownReadings?: number;
 }
 
-export interface Verification {
+export interface Verification extends AuditedLog {
   readonly findings: VerifyFindings;
-  /** How many events stand in the log. */
-  readonly events: number;
-  /** With the log's own entries. */
-  readonly entries: number;
-  /** How many of these lie behind the largest checkpoint. */
-  readonly unsigned: number;
   readonly keys: LogKeys;
   readonly checkpoints: SignedCheckpoints;
   /** Undefined when no reading was ever noted. */
@@ -72,7 +106,8 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     }
     const accessLog = new AccessLogCheck(dataDir, options.ownReadings);
     const reading = new LogAudit(options, tree, checkpoints, accessLog);
-    const { events, entries, unsigned, waiting } = await reading.tell(findings);
+    const log = await reading.tell(findings);
+    const { entries, unsigned, waiting } = log;
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
     else if (checkpoints.newest !== undefined) {
       for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
@@ -80,7 +115,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     }
     const readings = await accessLog.finish();
     for (const finding of readings?.findings ?? []) findings.add(finding);
-    return { findings, events, entries, unsigned, keys, checkpoints, readings };
+    return { ...log, findings, keys, checkpoints, readings };
   } finally {
     await tree.close();
   }
@@ -96,13 +131,13 @@ function* rotationFindings(dataDir: string, newest: string | undefined): Generat
     return;
   }
   if (!unknown) return;
-  const file = 'checkpoints/latest';
+  const file = LATEST;
   yield { kind: 'checkpoint_invalid', file, message: `${file}: ${rotationMissing(unknown)}` };
 }
 
 /** The first checkpoint, of no events, is signed before the first event is taken. */
 function noNewest(entries: number): VerifyFinding {
-  const file = 'checkpoints/latest';
+  const file = LATEST;
   if (entries === 0) return { kind: 'note', file, message: 'nothing was stored and nothing signed yet' };
   const message = `${file} is missing, although the log holds ${counted(entries, 'entry', 'entries')}`;
   return { kind: 'checkpoint_missing', file, message };
@@ -118,4 +153,27 @@ function givenOut(dataDir: string, findings: VerifyFindings): number {
     findings.add({ kind: 'note', file, message: `${file} cannot be read, and was not compared: ${why}` });
     return 0;
   }
+}
+
+/** Up to an hour it is no fault: events wait for a moment, and a signer can be down. */
+function waitingFindings(count: number, waiting: Waiting | undefined): VerifyFinding[] {
+  if (count === 0 || waiting === undefined) return [];
+  const { sequence, oldest, newest } = waiting;
+  const since = oldest <= LAST_INSTANT_MS ? new Date(oldest).toISOString() : 'a time that is none';
+  const are = count === 1 ? 'is' : 'are';
+  const message = `${counted(count, 'entry', 'entries')}, from number ${sequence} on, ${are} under no checkpoint yet; the oldest was received at ${since}`;
+  if (newest - oldest <= LONGEST_WAIT_MS) return [{ kind: 'note', sequence, message }];
+  const why =
+    'more than an hour before the newest: nothing was signed for so long, or newer checkpoints were removed';
+  return [{ kind: 'checkpoint_missing', sequence, file: LATEST, message: `${message}, ${why}` }];
+}
+
+/**
+ * @param size of the newest checkpoint of the data directory.
+ * @param givenOut the largest size that a sink took before that checkpoint was read.
+ */
+function givenOutFindings(size: number, givenOut: number): VerifyFinding[] {
+  if (givenOut <= size) return [];
+  const message = `checkpoints over more entries than ${size} were given out (sinks.json says ${givenOut})`;
+  return [{ kind: 'checkpoint_missing', file: LATEST, message }];
 }

@@ -1,11 +1,25 @@
-/** In words, what became of an event or of a stretch of the log: for `collector verify`. */
-import type { EventFault } from '../../integrity/audit.js';
-import { commitmentOf, HASH_BYTES, leafHash, type HashSource } from '../../integrity/merkle.js';
-import type { Rest } from './forensic-reader.js';
-import { checksumHolds, plausibleSize } from './frame.js';
-import { alteredFields, eventIdText, partsOf } from './frame-parts.js';
+/** In words, what became of an entry or of a stretch of the log: for `collector verify`. It takes nothing on trust. */
+import { SALT_BYTES } from '@clinical-events/protocol';
 import { counted } from '../../quantity.js';
+import { commitmentOf, HASH_BYTES, leafHash } from '../../integrity/merkle.js';
 import { eventRange, type VerifyFinding } from '../log-audit.js';
+import { uuidText } from '../text.js';
+import type { Rest } from './forensic-reader.js';
+import {
+  checksumHolds,
+  envelopeEnd,
+  frameCommitment,
+  frameDurableBefore,
+  frameEnvelope,
+  frameEventId,
+  framePayloadLength,
+  framePayloadState,
+  frameSalted,
+  frameSaltLength,
+  frameSequence,
+  HEADER_BYTES,
+  plausibleSize,
+} from './frame.js';
 
 /** Where something lies in the log. */
 export interface Place {
@@ -88,97 +102,15 @@ function leafOf(envelope: Buffer, commitment: Buffer): Buffer {
   return leaf;
 }
 
-/** An event that is not where it was, or was not there. */
-export function misplacedFinding(
-  fault: Extract<EventFault, { kind: 'inserted' | 'reordered' }>,
-  bytes: FrameBytes,
-): VerifyFinding {
-  const { file, offset } = bytes;
-  const sequence = fault.logIndex + 1;
-  const id = eventIdText(bytes.frame) ?? '';
-  const event = `event ${sequence} (${id})`;
-  const was = fault.proven ? 'was signed' : 'is in the tree';
-  const message =
-    fault.kind === 'inserted'
-      ? `${event} was slipped in: no such event ${was}`
-      : `${event} stands in another place: it ${fault.proven ? 'was signed' : 'is in the tree'} as event ${fault.index + 1}`;
-  return { kind: fault.kind, sequence, event_id: id, file, offset, message: `${message}; ${at(bytes)}` };
-}
-
-export interface LogEnd {
-  /** The checkpoint that says that there were more. */
-  readonly source: string;
-  readonly size: number;
-  /** How many the log holds. */
-  readonly entries: number;
-  /** The largest checkpoint that the log agrees with, and that the others agree with too. */
-  readonly agreesTo: number;
-  /** The smallest checkpoint of another history, when this log has signed its own behind `agreesTo`. */
-  readonly partsBy: number | undefined;
-}
-
-/** @param goesOn the event behind the missing ones; undefined when there is none. */
-export function missingFinding(
-  { index, count, proven }: Extract<EventFault, { kind: 'missing' }>,
-  goesOn: FrameBytes | undefined,
-  end: LogEnd,
-): VerifyFinding {
-  const { source, size, entries, agreesTo } = end;
-  const sequence = index + 1;
-  const [range, are, were] = [
-    eventRange(sequence, count),
-    count === 1 ? 'is' : 'are',
-    count === 1 ? 'was' : 'were',
-  ];
-  if (goesOn !== undefined) {
-    const { file, offset, frame } = goesOn;
-    const known = proven ? `${were} signed` : `${are} in the tree`;
-    const message =
-      `${range} ${are} missing: ${count === 1 ? 'it' : 'they'} ${known}, and the log goes on with ` +
-      `event ${eventIdText(frame) ?? ''} instead; ${at(goesOn)}`;
-    return { kind: 'missing', sequence, file, offset, message };
-  }
-  const signed = `${source} was signed over ${counted(size, 'entry', 'entries')}`;
-  if (!proven && end.partsBy !== undefined) return forkedEnd(signed, end, end.partsBy);
-  const message = proven
-    ? `${range} ${are} missing from the end of the log, or this is an older copy of it: ${signed}`
-    : `${signed}, and the log holds ${entries}: ${counted(count, 'entry', 'entries')} ${are} missing from its end or, if the others ` +
-      `were numbered anew, from anywhere${agreesTo === 0 ? '' : ` behind event ${agreesTo}`}; or this is an older copy of it`;
-  return { kind: 'missing', sequence, message };
-}
-
-/** What this log lacks of the other history: what it has in the place of these events is none of them. */
-function forkedEnd(signed: string, { size, entries, agreesTo }: LogEnd, partsBy: number): VerifyFinding {
-  const sequence = agreesTo + 1;
-  const lost = eventRange(sequence, size - agreesTo);
-  const missing =
-    partsBy === sequence
-      ? `${lost} of it ${size === sequence ? 'is' : 'are'} missing`
-      : `${lost} of it are missing, save those before event ${partsBy} that both have`;
-  const message = `${signed}, and this log, of ${counted(entries, 'entry', 'entries')}, has others in their place: ${missing}`;
-  return { kind: 'missing', sequence, message };
-}
-
-/**
- * A stretch of the log that holds no events that can be read.
- * @param count the events that it stands for.
- */
-export function restFinding(
-  { kind, bytes, sequence, count: said }: Rest,
-  count: number,
-  place: Place,
-): VerifyFinding | undefined {
+/** A stretch of the log that holds no events that can be read. */
+export function restFinding(rest: Rest, place: Place): VerifyFinding {
+  const { kind, bytes, sequence, count } = rest;
   const range = eventRange(sequence, count);
-  const are = count === 1 ? 'is' : 'are';
   const these = counted(bytes, 'byte');
+  const { file } = place;
   switch (kind) {
     case 'missing': {
-      if (count === 0) {
-        const numbers =
-          said === 1 ? `number ${sequence} was` : `numbers ${sequence} to ${sequence + said - 1} were`;
-        const message = `${numbers} skipped: no event is missing, and those from here on were numbered anew; ${at(place)}`;
-        return { kind: 'altered', sequence, ...place, message };
-      }
+      const are = count === 1 ? 'is' : 'are';
       const where = sequence === 1 ? 'the log begins with' : `event ${sequence - 1} is followed by`;
       const message = `${range} ${are} missing: ${where} event ${sequence + count}; ${at(place)}`;
       return { kind, sequence, ...place, message };
@@ -190,7 +122,7 @@ export function restFinding(
         return { kind: 'unreadable', sequence, ...place, message };
       }
       const message = `${these} that are no event were slipped in before event ${sequence}; ${at(place)}`;
-      return { kind: 'inserted', sequence, ...place, message };
+      return { kind: 'altered', sequence, ...place, message };
     }
     case 'torn': {
       const message =
@@ -198,29 +130,21 @@ export function restFinding(
         `just writing them, the next start moves them to ledger/torn; ${at(place)}`;
       return { kind: 'note', ...place, message };
     }
-    case 'spare':
-      return {
-        kind: 'note',
-        ...place,
-        message: `${these} that are no event, and that nothing reads; ${at(place)}`,
-      };
-    case 'empty':
-    case 'overlap':
-      return undefined;
+    case 'spare': {
+      const message = `${these} that are no event, and that nothing reads; ${at(place)}`;
+      return { kind: 'note', ...place, message };
+    }
+    case 'empty': {
+      const message = `${file} holds no event, and others follow it: it was slipped in, or emptied`;
+      return { kind: 'forked', sequence, file, message };
+    }
+    case 'overlap': {
+      const message =
+        `${file} begins at event ${sequence - count}, and the segment in front of it ends with event ${sequence - 1}: ` +
+        'one of them was slipped in, or numbered anew';
+      return { kind: 'forked', sequence, file, message };
+    }
   }
-}
-
-/** A segment that cannot have been written where it is; undefined for all else. */
-export function placeFinding({ kind, sequence, count }: Rest, { file }: Place): VerifyFinding | undefined {
-  if (kind === 'empty') {
-    const message = `${file} holds no event, and others follow it: it was slipped in, or emptied`;
-    return { kind: 'inserted', sequence, file, message };
-  }
-  if (kind !== 'overlap') return undefined;
-  const message =
-    `${file} begins at event ${sequence}, and the segment in front of it ends with event ${sequence + count - 1}: one of ` +
-    'them was slipped in, or numbered anew';
-  return { kind: 'inserted', sequence, file, message };
 }
 
 /** The leaf of an event as its frame says it; undefined when that cannot be read. */
@@ -229,13 +153,88 @@ export function ownLeaf(frame: Buffer): Buffer | undefined {
   return parts && leafOf(parts.envelope, parts.commitment);
 }
 
-/** The leaf that is stored for an event, if a signed root speaks of it. */
-export async function storedLeaf(
-  stored: HashSource,
-  index: number,
-  covered: number,
-): Promise<Buffer | undefined> {
-  if (index >= covered) return undefined;
-  const leaf = await stored.hashes(0, index, 1);
-  return leaf.length === HASH_BYTES ? leaf : undefined;
+/** The payload state of every frame that this version writes. */
+const PLAIN = 0;
+
+interface FrameParts {
+  readonly envelope: Buffer;
+  readonly commitment: Buffer;
+  /** The salt and the payload behind it. */
+  readonly salted: Buffer;
+}
+
+/** The parts of all the bytes of a frame; undefined when the lengths in its envelope leave no room for a salt. */
+function partsOf(frame: Buffer): FrameParts | undefined {
+  if (frame.length < HEADER_BYTES || envelopeEnd(frame, 0) + SALT_BYTES > frame.length) return undefined;
+  return {
+    envelope: frameEnvelope(frame, 0),
+    commitment: frameCommitment(frame, 0),
+    salted: frameSalted(frame, 0, frame.length),
+  };
+}
+
+/** The id in the frame, in its text form (RFC 9562); undefined when the frame is cut short before it ends. */
+function eventIdText(frame: Buffer): string | undefined {
+  if (frame.length < HEADER_BYTES) return undefined;
+  return uuidText(frameEventId(frame, 0));
+}
+
+/**
+ * Whether the header of a frame, whose size is plausible, says what a collector of this version writes in this place.
+ * @param before durable-before of the frame in front of it; undefined when that is not known.
+ */
+export function headerHolds(
+  source: Buffer,
+  offset: number,
+  sequence: number,
+  before: number | undefined,
+): boolean {
+  return (
+    framePayloadState(source, offset) === PLAIN &&
+    frameSaltLength(source, offset) === SALT_BYTES &&
+    frameSequence(source, offset) === sequence &&
+    durableBeforeHolds(frameDurableBefore(source, offset), sequence, before)
+  );
+}
+
+/** The frames of a batch share one, which is the sequence of the first of them. */
+function durableBeforeHolds(durableBefore: number, sequence: number, before: number | undefined): boolean {
+  if (durableBefore === sequence) return true;
+  return before === undefined ? durableBefore < sequence : durableBefore === before;
+}
+
+/**
+ * The fields in the header of a frame, given whole, that no collector of this version has written so, by name. When the
+ * checksum does not hold, at least one.
+ * @param before durable-before of the frame in front of it; undefined when that is not known.
+ */
+function alteredFields(frame: Buffer, sequence: number, before: number | undefined): string[] {
+  const payloadAt = envelopeEnd(frame, 0) + SALT_BYTES;
+  const holds: readonly (readonly [string, boolean])[] = [
+    ['size', frame.readUInt32LE(4) === frame.length],
+    ['format version', hasVersion(frame)],
+    ['payload state', framePayloadState(frame, 0) === PLAIN],
+    ['salt length', frameSaltLength(frame, 0) === SALT_BYTES],
+    ['payload length', framePayloadLength(frame, 0) === frame.length - payloadAt],
+    ['sequence', frameSequence(frame, 0) === sequence],
+    // One that is wrongly said to begin a batch is noticed at the next one.
+    [
+      'durable-before, or that of the frame in front of it',
+      durableBeforeHolds(frameDurableBefore(frame, 0), sequence, before),
+    ],
+  ];
+  const altered = holds.filter(([, does]) => !does).map(([name]) => name);
+  // What is left are values that could have been, and the checksum itself.
+  return altered.length > 0 || checksumHolds(frame, 0, frame.length)
+    ? altered
+    : ['checksum or durable-before'];
+}
+
+/** Asked of the one place that knows the version, with sizes that fit. */
+function hasVersion(frame: Buffer): boolean {
+  const header = Buffer.from(frame.subarray(0, HEADER_BYTES));
+  header.writeUInt16LE(0, 10);
+  header.writeUInt32LE(0, 12);
+  header.writeUInt32LE(envelopeEnd(header, 0), 4);
+  return plausibleSize(header, 0, header.length) > 0;
 }

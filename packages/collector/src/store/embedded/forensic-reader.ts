@@ -31,8 +31,8 @@ export interface Rest {
    * `damaged`: the bytes of one frame. `unreadable`: bytes in the place of `count` events, or of none when 0.
    * `missing`: not a byte in the place of `count` events. `torn`: behind the last frame of the log, most likely bytes of
    * a batch that was never acknowledged. `spare`: bytes behind the last frame of another segment. `empty`: a segment
-   * without a frame, that others follow. `overlap`: one that begins before the one in front of it ends; its `sequence`
-   * is the one that it begins with, and the bytes are none and stand for none, but `count` events stand in both.
+   * without a frame, that others follow. `overlap`: one that says that it begins `count` events before the one in front
+   * of it ends; it stands for none.
    */
   readonly kind: 'damaged' | 'unreadable' | 'missing' | 'torn' | 'spare' | 'empty' | 'overlap';
   readonly segment: number;
@@ -42,17 +42,7 @@ export interface Rest {
   readonly count: number;
 }
 
-/** Whether the frame is the event with this sequence: to be answered by `next`, false when nothing can tell. */
-export interface Question {
-  readonly kind: 'question';
-  readonly buffer: Buffer;
-  readonly offset: number;
-  readonly sequence: number;
-}
-
-type LogItem = WholeFrame | Rest | Question;
-/** Answers are of use to questions alone. */
-type Items<Returned = void> = Generator<LogItem, Returned, boolean | undefined>;
+type Items = Generator<WholeFrame | Rest, void>;
 
 export interface ForensicOptions {
   /** So many events a signed checkpoint covers: all of them were durable, and no torn tail begins among them. */
@@ -63,8 +53,6 @@ export interface ForensicOptions {
 const WINDOW_BYTES = 256 << 10;
 const ZEROS = Buffer.alloc(WINDOW_BYTES);
 const CLEAN: Tail = { state: 'clean' };
-/** Frames with other sequences than are due that may stand in a row and still be taken for moved or altered ones. */
-const LOOK_AHEAD = 64;
 /** Frames that are searched for lie so close behind the one that is due. */
 const MOST_SKIPPED = 2 ** 32;
 /**
@@ -108,8 +96,10 @@ export class ForensicReader {
   *items(): Items {
     const place = this.#place;
     for (const [i, segment] of this.segments.entries()) {
-      const missing = segment.firstSequence - this.#due;
-      if (missing > 0) yield this.#rest('missing', i, 0, 0, missing);
+      const ahead = segment.firstSequence - this.#due;
+      // Behind another segment they were told of at its end.
+      if (ahead > 0) yield this.#rest('missing', i, 0, 0, ahead);
+      this.#due += Math.max(0, ahead);
       this.#fd = this.#files.open(segment.path, 'r');
       try {
         this.#limit = this.#files.size(this.#fd);
@@ -119,12 +109,8 @@ export class ForensicReader {
         const isEmpty =
           this.#frameSize(SEGMENT_HEADER_BYTES) === 0 &&
           this.#lastByte(SEGMENT_HEADER_BYTES) === SEGMENT_HEADER_BYTES;
-        const overlap = Math.max(0, -missing);
         if (isEmpty && i < this.segments.length - 1) yield this.#rest('empty', i, 0, 0, 0);
-        else if (overlap > 0) {
-          yield { ...this.#rest('overlap', i, 0, 0, overlap), sequence: segment.firstSequence };
-        }
-        if (!isEmpty || missing > 0) this.#due = segment.firstSequence;
+        else if (ahead < 0) yield this.#rest('overlap', i, 0, 0, -ahead);
         place.segment = i;
         while (this.#position < this.#limit) {
           const size = this.#frameSize(this.#position);
@@ -133,7 +119,9 @@ export class ForensicReader {
             continue;
           }
           if (frameSequence(place.buffer, this.#position - this.#windowStart) !== this.#due) {
-            yield* this.#leap(i, size);
+            const skipped = this.#skipped(i, size);
+            if (skipped > 0) yield this.#rest('missing', i, this.#position, 0, skipped);
+            this.#due += skipped;
           }
           place.offset = this.#position - this.#windowStart;
           place.size = size;
@@ -197,8 +185,7 @@ export class ForensicReader {
     if (found === undefined) {
       const end = this.#lastByte(start);
       this.#position = this.#limit;
-      const next = this.segments[segment + 1]?.firstSequence ?? this.#options.covered + 1;
-      const count = Math.max(0, next - this.#due);
+      const count = Math.max(0, this.#firstBehind(segment) - this.#due);
       if (end > start) {
         const isSpare = count === 0 && this.#budget > 0;
         yield* this.#stretch(segment, start, end, count, isSpare ? 'spare' : 'unreadable');
@@ -251,40 +238,25 @@ export class ForensicReader {
     this.#due += missing;
   }
 
-  /** What is due changes at the frame here, unless only its header says so. */
-  *#leap(segment: number, size: number): Items {
-    const ahead = yield* this.#ahead(size);
-    if (ahead > 0) yield this.#rest('missing', segment, this.#position, 0, ahead);
-    this.#due += ahead;
+  /**
+   * How many events are missing in front of the frame here, which says that it is another one than is due: none when
+   * what follows does not go on from it, as then only its header says so, or it stands in the place of another one.
+   */
+  #skipped(segment: number, size: number): number {
+    const said = frameSequence(this.#place.buffer, this.#position - this.#windowStart);
+    const next = this.#position + size;
+    const follows =
+      this.#frameSize(next) > 0
+        ? frameSequence(this.#place.buffer, next - this.#windowStart)
+        : this.#firstBehind(segment);
     // The window may have moved for looking ahead.
     this.#frameSize(this.#position);
+    return follows > said ? Math.max(0, said - this.#due) : 0;
   }
 
-  /**
-   * How many events are missing in front of the frame here, whose header says that it is another one than is due. None
-   * when those behind it go on as if it were what is due, or it is known to be that. Less than none when something was
-   * put in front of it.
-   */
-  *#ahead(size: number): Items<number> {
-    const { buffer } = this.#place;
-    const at = this.#position - this.#windowStart;
-    const said = frameSequence(buffer, at);
-    const { covered } = this.#options;
-    const isEvent = (sequence: number): Question => ({ kind: 'question', buffer, offset: at, sequence });
-    if (yield isEvent(this.#due)) return 0;
-    const isSaid = yield isEvent(said);
-    let position = this.#position + size;
-    let goesOn = false;
-    for (let i = 1; i <= LOOK_AHEAD; i++) {
-      const next = this.#frameSize(position);
-      if (next === 0) break;
-      const sequence = frameSequence(this.#place.buffer, position - this.#windowStart);
-      // Those behind go on as if this were what is due, or what is due stands there: it is not missing, but moved.
-      if (sequence === this.#due + i || (sequence === this.#due && said > this.#due)) return 0;
-      goesOn ||= i === 1 && sequence === said + 1;
-      position += next;
-    }
-    return isSaid || goesOn || (said > this.#due && said <= covered) ? said - this.#due : 0;
+  /** The event that the next segment begins with; behind the last one, the first that no checkpoint covers. */
+  #firstBehind(segment: number): number {
+    return this.segments[segment + 1]?.firstSequence ?? this.#options.covered + 1;
   }
 
   /** The size of the frame at this position of the file if it holds, else 0; on return the window has all of it. */

@@ -6,8 +6,23 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { hash } from 'node:crypto';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
-import { Audit, type EventFault, type Verdict } from '../../integrity/audit.js';
+import { exists } from '../../files.js';
+import { Audit, Stretches, type Stretch, type Verdict } from '../../integrity/audit.js';
 import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
+import {
+  eventRange,
+  type AuditedLog,
+  type AuditedRoots,
+  type AuditOptions,
+  type CheckedRoot,
+  type FindingList,
+  type HeadListener,
+  type VerifyFinding,
+  type Waiting,
+} from '../log-audit.js';
+import type { TreeReader } from '../contract.js';
+import { alteredFinding, headerHolds, ownLeaf, restFinding, type Place } from './event-findings.js';
+import { ForensicReader, type Rest, type WholeFrame } from './forensic-reader.js';
 import {
   frameCommitment,
   frameDurableBefore,
@@ -18,47 +33,15 @@ import {
   frameReceivedAt,
   frameSalted,
 } from './frame.js';
-import { headerHolds } from './frame-parts.js';
-import { exists } from '../../files.js';
-import { ForensicReader, type Question, type Rest, type WholeFrame } from './forensic-reader.js';
-import { counted } from '../../quantity.js';
 import { SEGMENT_HEADER_BYTES } from './segment.js';
 import { surveySegments } from './segment-survey.js';
-import type { TreeReader } from '../contract.js';
-import {
-  alteredFinding,
-  misplacedFinding,
-  missingFinding,
-  ownLeaf,
-  placeFinding,
-  restFinding,
-  storedLeaf,
-  type FrameBytes,
-  type LogEnd,
-} from './event-findings.js';
-import type {
-  AuditedLog,
-  AuditedRoots,
-  AuditOptions,
-  CheckedRoot,
-  FindingList,
-  HeadListener,
-  VerifyFinding,
-  Waiting,
-} from '../log-audit.js';
-import { rootFindings, tileFindings } from './tree-findings.js';
+import { missingFinding, rootFindings, tileFindings } from './tree-findings.js';
 
 const CHUNK = 4096;
 /** Places are numbers that hold both, the segment in front. */
 const MOST_IN_SEGMENT = 2 ** 33;
-/** So many events are looked at one by one; the rest is counted. */
-const MOST_SUSPECTS = 10_000;
-
-/** An event whose frame says what it should not, or whose payload does not fit it. */
-interface Suspect {
-  readonly sequence: number;
-  readonly before: number | undefined;
-}
+/** So many stretches that cannot be read are told one by one; the rest is counted. */
+const MOST_RESTS = 10_000;
 
 /** One reading of the log from its beginning to its end, against the tree and the checkpoints. */
 export class LogReading {
@@ -73,18 +56,19 @@ export class LogReading {
   /** How many of them are the log's own, and in each segment. */
   #own = 0;
   readonly #ownIn: number[] = [];
-  /** By place. */
-  readonly #suspects = new Map<number, Suspect>();
-  #unlisted = 0;
+  /** Entries whose frame says what it should not, or whose payload does not fit it. */
+  readonly #doubtful = new Stretches();
+  /** By the place of each stretch of those, durable-before of the frame in front of it. */
+  readonly #befores = new Map<number, number | undefined>();
   /** What is no frame that holds, and durable-before of the frame in front of it. */
   readonly #rests: { readonly rest: Rest; readonly before: number | undefined }[] = [];
+  #unlisted = 0;
   /** Durable-before of the frame that was read last; undefined when it is not known. */
   #before: number | undefined;
-  /** Frames and stretches of which something is to be told. */
-  #doubtful = 0;
-  /** Whether every frame so far stood where its number says, from 1 on. */
+  /** Whether every frame so far stood in its place, from 1 on. */
   #inOrder = true;
-  /** The first event behind the largest checkpoint, and the last one. */
+  /** Entries behind the largest checkpoint. */
+  #unsigned = 0;
   #waiting: Waiting | undefined;
   /** Segments that are no files. */
   readonly #irregular: string[] = [];
@@ -110,75 +94,50 @@ export class LogReading {
 
   /**
    * Reads the log, and tells all that is not as it was written and signed. That nothing was found is not what makes it
-   * the one that was signed: every frame has to stand in its place, from the first event to the last, and every signed
+   * the one that was signed: every frame has to stand in its place, from the first entry to the last, and every signed
    * root has to come out of them.
    */
   async tell(findings: FindingList): Promise<AuditedLog> {
     await this.#read();
     const verdict = await this.#audit.finish();
     const found = findings.faults;
-    for (const { name, faults } of this.#reader.segments) {
-      const file = `ledger/${name}`;
-      if (faults.length === 0) continue;
-      findings.add({ kind: 'altered', file, message: `the header of ${file} ${faults.join(', ')}` });
-    }
-    for (const name of this.#irregular) {
-      const file = `ledger/${name}`;
-      findings.add({ kind: 'unreadable', file, message: `${file} is no regular file, and was not opened` });
-    }
-    await this.#tellRests(verdict, findings);
-    await this.#tellEvents(verdict, findings);
-    for (const finding of rootFindings(verdict)) findings.add(finding);
-    if (findings.faults === found) this.#tellPlaces(findings);
-    const { altered, missing, inserted, hashes } = verdict.unlisted;
-    findings.unlisted += this.#unlisted + altered + missing + inserted;
+    this.#tellSegments(findings);
+    for (const { rest, before } of this.#rests) findings.add(await this.#restFinding(rest, before, verdict));
+    await this.#tellEntries(verdict, findings);
+    const isUnread = (size: number) =>
+      this.#rests.some(({ rest: { count, sequence } }) => {
+        return count > 0 && sequence > verdict.provenTo && sequence <= size;
+      });
+    for (const finding of rootFindings(verdict, isUnread)) findings.add(finding);
+    findings.unlisted += this.#unlisted + this.#doubtful.unlisted + verdict.unlisted;
     const known = findings.faults > found;
     for (const finding of tileFindings(verdict, this.#hasTree())) findings.add(finding);
-    findings.unlisted += hashes;
-    const doubt = this.#doubt(verdict);
-    if (doubt === undefined) findings.confirm();
-    else if (!known) findings.add(doubt);
+    const isWhole = this.#inOrder && this.#doubtful.list.length === 0 && this.#entries >= this.#audit.covered;
+    if (isWhole && verdict.roots.every(({ log }) => log === 'agrees')) findings.confirm();
+    else if (!known) findings.add(DOUBT);
     if (findings.faults === 0) this.#tellAddresses(findings);
-    const [entries, events] = [this.#entries, this.#entries - this.#own];
-    return { entries, events, unsigned: verdict.unsigned, waiting: this.#waiting };
-  }
-
-  /** Why the log cannot be said to be the one that was signed; undefined when it is. */
-  #doubt({ roots, events, unsigned }: Verdict<CheckedRoot>): VerifyFinding | undefined {
-    const against = roots.find(({ log }) => log !== 'agrees')?.root;
-    if (against !== undefined) {
-      const { source, file, size } = against;
-      const message = `the log does not come to the root of ${source}, of ${counted(size, 'entry', 'entries')}, and it cannot be told where`;
-      return { kind: 'forked', file, message };
-    }
-    if (!this.#inOrder) {
-      const message = 'the events do not stand in the order of their numbers, and it cannot be told where';
-      return { kind: 'altered', message };
-    }
-    const faults = this.#doubtful + events.length;
-    if (faults === 0 && this.#entries === this.#audit.covered + unsigned) return undefined;
-    const message =
-      `${counted(faults, 'place')} of the log ${faults === 1 ? 'is' : 'are'} not as a collector writes it, and it ` +
-      'cannot be told what became of them';
-    return { kind: 'altered', message };
+    const entries = this.#entries;
+    const [events, unsigned, waiting] = [entries - this.#own, this.#unsigned, this.#waiting];
+    const bytes = this.#ends.reduce((sum, end) => sum + end - SEGMENT_HEADER_BYTES, 0);
+    const torn = this.#rests.find(({ rest: { kind } }) => kind === 'torn')?.rest;
+    const message = torn && restFinding(torn, this.#placeOf(torn.segment, torn.position)).message;
+    return { entries, events, unsigned, waiting, bytes, torn: message };
   }
 
   async #read(): Promise<void> {
     const { onProgress } = this.#options;
     const total = this.#audit.covered;
-    const items = this.#reader.items();
-    let answer: boolean | undefined;
-    for (let next = items.next(); !next.done; next = items.next(answer)) {
-      const item = next.value;
-      if (item.kind === 'frame') {
+    for (const item of this.#reader.items()) {
+      if (item.kind !== 'frame') await this.#rest(item);
+      else {
         this.#frame(item);
         if (this.#count < CHUNK) continue;
         await this.#flush();
         onProgress(this.#entries, Math.max(total, this.#entries));
-      } else if (item.kind === 'question') answer = await this.#isEvent(item);
-      else await this.#rest(item);
+      }
     }
     await this.#flush();
+    onProgress(this.#entries, Math.max(total, this.#entries));
   }
 
   async #flush(): Promise<void> {
@@ -191,17 +150,12 @@ export class LogReading {
     const commitment = frameCommitment(buffer, offset);
     const place = segment * MOST_IN_SEGMENT + position;
     const holds = headerHolds(buffer, offset, sequence, this.#before);
-    // As text, a character a byte: half the time of a Buffer for each hash.
     if (sequence !== this.#entries + 1) this.#inOrder = false;
     if (sequence > this.#audit.covered) this.#wait(sequence, frameReceivedAt(buffer, offset));
-    if (
-      !holds ||
-      hash('sha256', frameSalted(buffer, offset, size), 'binary') !== commitment.toString('latin1')
-    ) {
-      this.#doubtful++;
-      if (this.#suspects.size < MOST_SUSPECTS) this.#suspects.set(place, { sequence, before: this.#before });
-      else this.#unlisted++;
-    }
+    // As text, a character a byte: half the time of a Buffer for each hash.
+    const fits =
+      hash('sha256', frameSalted(buffer, offset, size), 'binary') === commitment.toString('latin1');
+    if (!holds || !fits) this.#doubt({ index: sequence - 1, count: 1, place });
     if (frameIsOwn(buffer, offset)) {
       this.#ownIn[segment] = (this.#ownIn[segment] ?? 0) + 1;
       this.#ownEntry(buffer, offset, size, sequence);
@@ -213,6 +167,11 @@ export class LogReading {
     this.#entries++;
   }
 
+  #doubt(stretch: Stretch): void {
+    this.#doubtful.add(stretch);
+    if (this.#doubtful.list.at(-1) === stretch) this.#befores.set(stretch.place, this.#before);
+  }
+
   #ownEntry(buffer: Buffer, offset: number, size: number, sequence: number): void {
     this.#own++;
     if (frameKind(buffer, offset) !== ENTRY_KINDS.accessLogHead) return;
@@ -221,101 +180,117 @@ export class LogReading {
   }
 
   #wait(sequence: number, receivedAt: number): void {
+    this.#unsigned++;
     this.#waiting ??= { sequence, oldest: receivedAt, newest: receivedAt };
     this.#waiting.newest = Math.max(this.#waiting.newest, receivedAt);
   }
 
   async #rest(rest: Rest): Promise<void> {
     await this.#flush();
-    if (rest.kind !== 'torn' && rest.kind !== 'spare') this.#doubtful++;
-    if (rest.count > 0) await this.#audit.gap(rest.count, this.#rests.length);
-    if (this.#rests.length < MOST_SUSPECTS) this.#rests.push({ rest, before: this.#before });
+    if (rest.kind !== 'torn' && rest.kind !== 'spare') this.#inOrder = false;
+    if (rest.count > 0 && rest.kind !== 'overlap') await this.#audit.gap(rest.count);
+    if (this.#rests.length < MOST_RESTS) this.#rests.push({ rest, before: this.#before });
     else this.#unlisted++;
     this.#before = undefined;
-    if (rest.kind === 'damaged') this.#entries++;
+    if (rest.kind === 'damaged') {
+      this.#entries++;
+      if (rest.sequence > this.#audit.covered) this.#unsigned++;
+    }
     if (rest.kind === 'damaged' || rest.kind === 'unreadable')
       this.#ends[rest.segment] = rest.position + rest.bytes;
   }
 
-  async #isEvent({ buffer, offset, sequence }: Question): Promise<boolean> {
-    if (sequence < 1) return false;
-    const leaf = Buffer.alloc(HASH_BYTES);
-    leafHash(frameEnvelope(buffer, offset), frameCommitment(buffer, offset), leaf, 0);
-    const stored = await storedLeaf(this.#tree, sequence - 1, this.#audit.covered);
-    return stored?.equals(leaf) ?? false;
-  }
-
-  async #tellRests({ gaps }: Verdict<CheckedRoot>, findings: FindingList): Promise<void> {
-    const byRest = new Map(gaps.map((gap) => [gap.reference, gap]));
-    for (const [i, { rest, before }] of this.#rests.entries()) {
-      const gap = byRest.get(i);
-      const { segment, position, bytes, sequence } = rest;
-      if (rest.kind === 'empty' || rest.kind === 'overlap') continue;
-      let finding: VerifyFinding | undefined;
-      if (rest.kind === 'damaged' && gap?.count === 1) {
-        const frame = this.#reader.bytesAt(segment, position, bytes);
-        const { covered } = this.#audit;
-        const leaf = await storedLeaf(this.#tree, gap.index, covered);
-        finding = alteredFinding(
-          { frame, sequence, before, ...this.#fileOf(segment, position) },
-          { leaf, proven: gap.proven, covered: gap.index < covered },
-        );
-      }
-      finding ??= restFinding(rest, gap?.count ?? rest.count, this.#fileOf(segment, position));
-      if (finding !== undefined) findings.add(finding);
+  #tellSegments(findings: FindingList): void {
+    for (const { name, faults } of this.#reader.segments) {
+      const file = `ledger/${name}`;
+      if (faults.length === 0) continue;
+      findings.add({ kind: 'altered', file, message: `the header of ${file} ${faults.join(', ')}` });
+    }
+    for (const name of this.#irregular) {
+      const file = `ledger/${name}`;
+      findings.add({ kind: 'unreadable', file, message: `${file} is no regular file, and was not opened` });
     }
   }
 
-  /** Segments whose places fit no others. Where events are missing or were slipped in, that is the thing to tell. */
-  #tellPlaces(findings: FindingList): void {
-    for (const { rest } of this.#rests) {
-      const finding = placeFinding(rest, this.#fileOf(rest.segment, rest.position));
-      if (finding !== undefined) findings.add(finding);
-    }
+  async #restFinding(
+    rest: Rest,
+    before: number | undefined,
+    { provenTo }: Verdict<CheckedRoot>,
+  ): Promise<VerifyFinding> {
+    const { kind, segment, position, bytes, sequence } = rest;
+    const place = this.#placeOf(segment, position);
+    if (kind !== 'damaged') return restFinding(rest, place);
+    const frame = this.#reader.bytesAt(segment, position, bytes);
+    const expected = await this.#expected(sequence - 1, provenTo);
+    return alteredFinding({ frame, sequence, before, ...place }, expected) ?? restFinding(rest, place);
   }
 
-  async #tellEvents(verdict: Verdict<CheckedRoot>, findings: FindingList): Promise<void> {
-    const end = this.#logEnd(verdict);
-    for (const fault of verdict.events) {
-      const finding = await this.#eventFinding(fault, end);
-      if (finding !== undefined) findings.add(finding);
+  /** Each stretch of entries that are not those that were signed, and what the log is around the first of them. */
+  async #tellEntries(verdict: Verdict<CheckedRoot>, findings: FindingList): Promise<void> {
+    const { differing, provenTo, leaves } = verdict;
+    for (const stretch of differing) findings.add(await this.#differing(stretch, verdict));
+    const isTold = ({ index }: Stretch) =>
+      differing.some((each) => index >= each.index && index < each.index + each.count);
+    for (const stretch of this.#doubtful.list) {
+      if (isTold(stretch)) continue;
+      const bytes = this.#bytesOf(stretch);
+      // The leaf is the one of the tree, or there is none to compare.
+      const leaf = stretch.index < this.#audit.covered ? ownLeaf(bytes.frame) : undefined;
+      const finding = alteredFinding(bytes, { leaf, proven: stretch.index < provenTo });
+      if (finding !== undefined) findings.add(withMore(finding, stretch));
     }
-    // The leaves of these are those of the tree, or there are none to compare.
-    for (const [place, { sequence, before }] of this.#suspects) {
-      const bytes = this.#bytesOf(place, sequence, before);
-      const leaf = sequence <= this.#audit.covered ? ownLeaf(bytes.frame) : undefined;
-      const finding = alteredFinding(bytes, { leaf, proven: sequence <= verdict.provenTo });
-      if (finding !== undefined) findings.add(finding);
-    }
+    const goesToEnd = differing.some((stretch) => this.#isOtherHistory(stretch, leaves));
+    const missing = goesToEnd ? undefined : missingFinding(verdict, this.#audit.covered, this.#entries);
+    if (missing !== undefined) findings.add(missing);
+    const around = this.#around(verdict);
+    if (around !== undefined) findings.add(around);
   }
 
-  async #eventFinding(fault: EventFault, end: LogEnd): Promise<VerifyFinding | undefined> {
-    const bytesAt = (place: number) =>
-      this.#bytesOf(place, fault.logIndex + 1, this.#suspects.get(place)?.before);
-    if (fault.kind === 'missing') {
-      return missingFinding(fault, fault.place === undefined ? undefined : bytesAt(fault.place), end);
-    }
-    const bytes = bytesAt(fault.place);
-    this.#suspects.delete(fault.place);
-    if (fault.kind !== 'altered') return misplacedFinding(fault, bytes);
-    const leaf = await storedLeaf(this.#tree, fault.index, this.#audit.covered);
-    return alteredFinding(bytes, { leaf, proven: fault.proven });
+  async #differing(stretch: Stretch, { provenTo, leaves }: Verdict<CheckedRoot>): Promise<VerifyFinding> {
+    const bytes = this.#bytesOf(stretch);
+    const finding = alteredFinding(bytes, await this.#expected(stretch.index, provenTo)) ?? DOUBT;
+    if (!this.#isOtherHistory(stretch, leaves)) return withMore(finding, stretch);
+    const message =
+      `from event ${bytes.sequence} on the log is not the one that was signed: entries were removed, put in, put in ` +
+      `another order, or all of them altered; it holds ${leaves}, and ${this.#audit.covered} were signed; the first: `;
+    return { ...finding, kind: 'forked', message: message + finding.message };
   }
 
-  #logEnd({ roots }: Verdict<CheckedRoot>): LogEnd {
-    const largest = roots.findLast(({ root }) => root.size === this.#audit.covered)?.root;
-    const source = largest?.source ?? '';
-    const agreeing = roots.filter(({ log }) => log === 'agrees').map(({ root }) => root);
-    // Two histories were signed when the log agrees with a checkpoint as large as one that it does not agree with.
-    const other = roots.find(({ log }) => log === 'differs')?.root;
-    const partsBy = agreeing.some(({ size }) => size >= (other?.size ?? Infinity)) ? other?.size : undefined;
-    // Of another history that was kept elsewhere, the checkpoints of this directory say nothing.
-    const ofBoth =
-      partsBy === undefined
-        ? agreeing
-        : agreeing.filter(({ size, outside }) => size < partsBy && (outside || other?.outside === false));
-    const agreesTo = Math.max(0, ...ofBoth.map(({ size }) => size));
-    return { source, size: this.#audit.covered, entries: this.#entries, agreesTo, partsBy };
+  /** Whether nothing behind these, of as many as were signed, agrees again. */
+  #isOtherHistory({ index, count }: Stretch, leaves: number): boolean {
+    return count > 1 && index + count === Math.min(leaves, this.#audit.covered);
+  }
+
+  /** What is proved before the first entry that is not as it was signed, and whether what follows agrees again. */
+  #around({ differing, provenTo, leaves }: Verdict<CheckedRoot>): VerifyFinding | undefined {
+    const gaps = this.#rests
+      .map(({ rest: { sequence, count, kind } }) => ({ index: sequence - 1, count, kind }))
+      .filter(({ count, kind }) => count > 0 && kind !== 'overlap');
+    const faulty = [...differing, ...this.#doubtful.list, ...gaps];
+    const first = Math.min(...faulty.map(({ index }) => index));
+    if (faulty.length === 0 || first >= this.#audit.covered) return undefined;
+    const last = Math.max(...faulty.map(({ index, count }) => index + count));
+    const proven = Math.min(first, provenTo);
+    const before =
+      proven === 0
+        ? 'no entry before it is proved to be the one that was signed'
+        : `the entries up to event ${proven} are proved to be those that were signed`;
+    const end = Math.min(leaves, this.#audit.covered);
+    const behind =
+      last >= end
+        ? 'none behind it agrees again'
+        : provenTo >= end
+          ? `those from event ${last + 1} on are again`
+          : `nothing proves those from event ${last + 1} on`;
+    const message = `of what was not as signed, event ${first + 1} is the first: ${before}, and ${behind}`;
+    return { kind: 'note', sequence: first + 1, message };
+  }
+
+  async #expected(index: number, provenTo: number) {
+    const covered = index < this.#audit.covered;
+    const stored = covered ? await this.#tree.hashes(0, index, 1) : Buffer.alloc(0);
+    const leaf = stored.length === HASH_BYTES ? stored : undefined;
+    return { leaf, covered, proven: index < provenTo };
   }
 
   #hasTree(): boolean {
@@ -341,14 +316,29 @@ export class LogReading {
     }
   }
 
-  #bytesOf(place: number, sequence: number, before: number | undefined): FrameBytes {
+  #bytesOf({ index, place }: Stretch) {
     const segment = Math.floor(place / MOST_IN_SEGMENT);
     const position = place % MOST_IN_SEGMENT;
     const frame = this.#reader.frameAt(segment, position);
-    return { frame, sequence, before, ...this.#fileOf(segment, position) };
+    return {
+      ...{ frame, sequence: index + 1, before: this.#befores.get(place) },
+      ...this.#placeOf(segment, position),
+    };
   }
 
-  #fileOf(segment: number, offset: number): { file: string; offset: number } {
+  #placeOf(segment: number, offset: number): Place {
     return { file: `ledger/${this.#reader.segments[segment]?.name ?? ''}`, offset };
   }
+}
+
+const DOUBT: VerifyFinding = {
+  kind: 'forked',
+  message: 'the log is not the one that was signed, and it cannot be told where',
+};
+
+/** What is said of the first of several goes for all of them. */
+function withMore(finding: VerifyFinding, { index, count }: Stretch): VerifyFinding {
+  if (count === 1) return finding;
+  const more = `${eventRange(index + 2, count - 1)} ${count === 2 ? 'is' : 'are'} not as signed either`;
+  return { ...finding, message: `${finding.message}; ${more}` };
 }

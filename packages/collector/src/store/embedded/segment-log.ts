@@ -478,7 +478,7 @@ function assertComplete(files: Files, segments: readonly Segment[]): void {
 }
 
 /** What was durable is gone from the end of the log, with nothing behind it to show that. */
-export function endsTooEarly(file: string, offset: number, sequence: number): StoreDamaged {
+function endsTooEarly(file: string, offset: number, sequence: number): StoreDamaged {
   return damagedAt(
     file,
     offset,
