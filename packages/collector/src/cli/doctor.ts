@@ -80,16 +80,26 @@ async function examine(config: Config, json: boolean): Promise<number> {
   }
   checkDataDirectory(dataDir);
   const running = isLocked(dataDir);
-  // Before the events: a running collector's index would otherwise speak of some that came after those read here.
-  const index = indexState(dataDir);
   const wanted = !json && process.stderr.isTTY;
   const findings: Finding[] = [
     directoryFinding(dataDir),
     lockFinding(dataDir, running),
     diskFinding(dataDir),
   ];
-  const log = hasLedger ? await readLog(dataDir, wanted) : undefined;
-  findings.push(await keysFinding(dataDir, log !== undefined && (log.events > 0 || log.findings.faults > 0)));
+  let index: IndexState | undefined;
+  let log: Verification | undefined;
+  const read = async () => {
+    // Before the events: a running collector's index would otherwise speak of some that came after those read here.
+    index = indexState(dataDir);
+    return (log = await readLog(dataDir, wanted));
+  };
+  const hasEvents = async () => {
+    if (!hasLedger) return false;
+    const { events, findings: found } = await read();
+    return events > 0 || found.faults > 0;
+  };
+  findings.push(await keysFinding(dataDir, hasEvents));
+  if (hasLedger) log ??= await read();
   if (log === undefined) findings.push(about('ok', 'events', 'none yet: no collector has run here'));
   else {
     findings.push(...logFindings(log), indexFinding(index, log.bytes, running), ...tornFindings(dataDir));
@@ -270,8 +280,8 @@ function isReadOnly(dataDir: string): boolean {
   }
 }
 
-/** @param hasEvents whether events were stored, or may have been, which somebody had keys for. */
-async function keysFinding(dataDir: string, hasEvents: boolean): Promise<Finding> {
+/** @param hasEvents whether events were stored, or may have been, which somebody had keys for; asked once at most. */
+async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): Promise<Finding> {
   const subject = 'keys';
   const lost: Finding = {
     severity: 'warning',
@@ -279,7 +289,7 @@ async function keysFinding(dataDir: string, hasEvents: boolean): Promise<Finding
     message: `${keysLost(dataDir)}; no collector starts`,
   };
   if (!exists(keyDatabasePath(dataDir))) {
-    if (hasEvents) return lost;
+    if (await hasEvents()) return lost;
     return {
       ...{ severity: 'warning', subject },
       message:
@@ -291,7 +301,7 @@ async function keysFinding(dataDir: string, hasEvents: boolean): Promise<Finding
     try {
       await KeyRing.open(database);
       const { length } = await database.list();
-      if (length === 0 && hasEvents) return lost;
+      if (length === 0 && (await hasEvents())) return lost;
       return { severity: 'ok', subject, message: `${counted(length, 'key')} can be read` };
     } finally {
       await database.close();
