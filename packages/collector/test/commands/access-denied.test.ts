@@ -51,9 +51,9 @@ describe('in a directory that may be entered', () => {
   });
 
   test('doctor names the segment that it may not read', async () => {
-    fs.chmodSync(path.join(dataDir, 'ledger'), 0o755);
-    fs.chmodSync(path.join(dataDir, 'index'), 0o755);
-    fs.chmodSync(path.join(dataDir, 'keys.db'), 0o644);
+    for (const name of fs.readdirSync(dataDir, { recursive: true, encoding: 'utf8' })) {
+      fs.chmodSync(path.join(dataDir, name), 0o755);
+    }
     const [segment = ''] = segmentPaths(dataDir);
     fs.chmodSync(segment, 0);
     expect(await runWithoutPrivilege(['doctor', '--data-dir', dataDir])).toEqual({
