@@ -20,7 +20,7 @@ export default tseslint.config(
       },
     },
     rules: {
-      // A promise nobody waits for is an acknowledgement nobody can trust.
+      // A promise no one waits for is an acknowledgement no one can trust.
       '@typescript-eslint/no-floating-promises': ['error', { ignoreVoid: false }],
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
       '@typescript-eslint/no-confusing-void-expression': [

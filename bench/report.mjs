@@ -164,7 +164,7 @@ function starts() {
   const some = (cold) => runs.filter((run) => (run.options.cold ?? false) === cold);
   const part = (title, list) =>
     list.length === 0 ? [] : [`${title}\n\n${startsTable(list.flatMap((run) => run.starts))}`];
-  const warm = part('The files in the page cache, as they are when a service starts anew:', some(false));
+  const warm = part('The files in the page cache, as they are when a service starts again:', some(false));
   const cold = part('The files not in the page cache (`--cold`), as after a reboot:', some(true));
   return [...warm, ...cold].join('\n\n');
 }
@@ -198,7 +198,7 @@ function catalogueCost() {
 function questions() {
   const runs = of('questions');
   if (runs.length === 0) return notMeasured('questions');
-  const making = 'The catalogues that they are answered from, each made anew by one command:';
+  const making = 'The catalogues that they are answered from, each rebuilt by one command:';
   return `${questionsTable(titledRounds(runs))}\n\n${making}\n\n${madeTable(runs.flatMap(({ made }) => made))}`;
 }
 
@@ -227,7 +227,7 @@ function overloaded() {
 async function records() {
   const runs = of('records');
   if (runs.length === 0) return notMeasured('records');
-  // Only now: it needs the packages of the bench, which whoever reports on something else may not have.
+  // Only now: it needs the packages of the bench, which anyone who reports on something else may not have.
   const { recordsTable } = await import('./scenarios/records.mjs');
   return recordsTable(titledRounds(runs));
 }
@@ -236,10 +236,10 @@ function verifying() {
   const runs = of('verify');
   if (runs.length === 0) return notMeasured('verify');
   const pinned = pinnedLine(runs.every((measured) => measured.pinned));
-  const anew =
+  const again =
     'A start on the larger ledger, with the files of its tree as they were left and with them removed:';
   const startRows = treeStartsTable(runs.map((measured) => measured.starts));
-  return [verifyTable(titledRounds(runs)), pinned, anew, startRows].join('\n\n');
+  return [verifyTable(titledRounds(runs)), pinned, again, startRows].join('\n\n');
 }
 
 function client() {

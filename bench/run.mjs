@@ -17,7 +17,7 @@ const HELP = `npm run bench -- [options]
                       overload: three times the load that it can take, and a modest sender beside it
                       refused: a sender beside connections that show no key and send what is refused
                       hostile: the bodies that cost most, and a modest sender beside them
-                      verify: how fast a filled ledger is checked, memory, the tree made anew
+                      verify: how fast a filled ledger is checked, memory, the tree rebuilt
                       records: how fast events become records in a Parquet file, memory
                       questions: how long runs, records, proofs and the report take, of a large and a small log
                       client: what a capture costs, memory while events wait, how fast a backlog is sent

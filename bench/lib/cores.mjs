@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 
-/** @returns the cores that this process may run on; none when nobody can be bound to one (no `taskset`). */
+/** @returns the cores that this process may run on; none when no one can be bound to one (no `taskset`). */
 export function coresToBindTo() {
   if (spawnSync('taskset', ['--version']).error) return [];
   const status = fs.readFileSync('/proc/self/status', 'utf8');

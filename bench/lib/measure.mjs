@@ -1,4 +1,4 @@
-/** One measurement: warm up, then send for some seconds to whoever listens, and watch it meanwhile. */
+/** One measurement: warm up, then send for some seconds to anyone who listens, and watch it meanwhile. */
 import { usageOf } from './procfs.mjs';
 import { failuresIn, load } from './wrk.mjs';
 
@@ -56,7 +56,7 @@ export class Seeds {
     return this.#next++ % 2 ** 32;
   }
 
-  /** As many as the peers of a round need, for each of them anew. */
+  /** As many as the peers of a round need, for each of them again. */
   fork(round) {
     return new Seeds(this.#next + round * 16);
   }

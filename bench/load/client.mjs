@@ -4,13 +4,13 @@
  *
  *   cost      what a call costs its caller at a steady rate
  *   durable   how many events a second become durable in `fsync` mode
- *   backlog   captures as fast as it goes while nobody takes anything, and how much larger that makes the process
+ *   backlog   captures as fast as it goes while no one takes anything, and how much larger that makes the process
  *   drain     how fast a collector takes what waits in a spool
  */
 import { createClient } from '../../packages/client/dist/index.js';
 import { newEvent } from '../lib/event.mjs';
 
-/** Nobody listens there. */
+/** No one listens there. */
 const AWAY = 'http://127.0.0.1:9';
 /** In a turn of a program that awaits nothing. */
 const AT_ONCE = 500;

@@ -5,7 +5,7 @@
  *
  * Each sender's arrivals are random (Poisson) and each has its time. An arrival takes a connection that is free, and
  * its latency counts from its own time, not from when it was written. With no connection free it is `held`: such a
- * client still waits for an earlier answer. It is counted, and never sent later, so a slow answer hides nobody. Clients
+ * client still waits for an earlier answer. It is counted, and never sent later, so a slow answer hides no one. Clients
  * that are `patient` send nothing on a connection for as long as Retry-After said; the others go on at once.
  */
 import { connect } from 'node:net';

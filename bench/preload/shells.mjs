@@ -3,7 +3,7 @@ import { registerHooks } from 'node:module';
 
 /**
  * Puts shells in the place of modules of the collector. The product needs no switch for it.
- * @param sources by file below dist/. Whoever imports another name of a module finds out when it is linked.
+ * @param sources by file below dist/. Anyone who imports another name of a module finds out when it is linked.
  */
 export function putShells(sources) {
   const shells = new Map(

@@ -21,7 +21,7 @@ function summaryOf(sent) {
   return { rate: sent.rate, failures: failuresIn(sent), errors: sent.errors, latencyMs: sent.latencyMs };
 }
 
-/** Sends one event after another beside the slow ones, as somebody who means well. */
+/** Sends one event after another beside the slow ones, as someone who means well. */
 async function probe(port, key, untilMs) {
   const agent = new http.Agent({ keepAlive: true });
   const times = [];
@@ -108,7 +108,7 @@ export function slowClientsLine(phases) {
   const answered = ms === null ? 'never' : `in ${whole(ms.median)} ms (median; ${whole(ms.max)} ms at most)`;
   return (
     `Slow clients: ${whole(sockets.opened)} connections opened, ${whole(sockets.cutOff)} of them cut off, ` +
-    `${whole(sockets.requestsUnread)} requests whose answers nobody read; a sender beside them was answered ` +
+    `${whole(sockets.requestsUnread)} requests whose answers no one read; a sender beside them was answered ` +
     `${answered}.`
   );
 }

@@ -52,7 +52,7 @@ export function verifyTable(rounds) {
 /** One row a start: with the tree as it was left, and with its files removed. */
 export function treeStartsTable(starts) {
   const rows = starts.flatMap(({ kept, rebuilt }) =>
-    Object.entries({ 'as it was left': kept, 'made anew': rebuilt }).map(([what, start]) => [
+    Object.entries({ 'as it was left': kept, rebuilt: rebuilt }).map(([what, start]) => [
       what,
       whole(start.events),
       decimals(start.listeningMs / 1000),
@@ -92,7 +92,7 @@ export async function verify({ options, say, print }) {
   const kept = await startOnce(all);
   fs.rmSync(path.join(all.directory, 'tree'), { recursive: true });
   const rebuilt = await startOnce(all);
-  // What was made anew has to be what the checkpoints were signed over.
+  // What was rebuilt has to be what the checkpoints were signed over.
   await verifyOnce({ ...all, events: rebuilt.events + 1 }, core);
   removeDirectory(all.directory);
   const starts = { kept, rebuilt };

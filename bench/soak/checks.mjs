@@ -7,7 +7,7 @@ export class Checks {
     this.#say = say;
   }
 
-  /** @param detail what was seen, for whoever has to find out why not. */
+  /** @param detail what was seen, for anyone who has to find out why not. */
   that(what, ok, detail = '') {
     this.list.push({ what, ok, detail: String(detail) });
     if (!ok) this.#say(`NOT SO: ${what} ${detail}`);

@@ -100,7 +100,7 @@ export class ConsoleWatch {
     await this.#done;
   }
 
-  /** Compares once. Nothing is compared while the collector does not answer, or was started anew meanwhile. */
+  /** Compares once. Nothing is compared while the collector does not answer, or was started again meanwhile. */
   async compare() {
     const before = await this.#senders.counts();
     const since = Date.now();

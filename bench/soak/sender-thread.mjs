@@ -38,7 +38,7 @@ const ACTS = {
       senders[i].begin(fixedRate ?? (rate === null ? Infinity : rate * share));
   },
   enter: ({ phase }) => tally.enter(phase),
-  /** The collector is gone: whoever connects from now on reaches another start of it. */
+  /** The collector is gone: anyone who connects from now on reaches another start of it. */
   nextLife: () => tally.nextLife(),
   renewHalf() {
     for (const sender of senders) sender.renewHalf();

@@ -94,7 +94,7 @@ async function bestRate(setting, { connections, say }) {
   }
 }
 
-/** Resolves with all that was seen. Rejects when the collector ends as no start mends. */
+/** Resolves with all that was seen. Rejects when the collector ends as no start fixes. */
 async function run(course) {
   const { senders, collector, rate, options } = course;
   const { minutes, say } = options;

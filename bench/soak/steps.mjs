@@ -38,12 +38,12 @@ export async function kill(course) {
   const { lives, life } = await course.senders.counts();
   const acknowledged = sum(lives[life].accepted) - lives[life].repeats;
   const killedAt = Date.now();
-  // However slow the machine, the page has time to find that nobody answers.
+  // However slow the machine, the page has time to find that no one answers.
   const seen = Promise.withResolvers();
   const processes = await course.collector.kill(seen.promise);
   await course.senders.nextLife();
   await course.senders.enter('killed');
-  await course.pageShows('[role=status]', /^No answer since/, 'the page says that nobody answers');
+  await course.pageShows('[role=status]', /^No answer since/, 'the page says that no one answers');
   await course.picture('killed');
   seen.resolve();
   await course.collector.listening;

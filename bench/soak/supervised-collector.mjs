@@ -1,4 +1,4 @@
-/** A collector as a service manager runs it: started again some seconds after it ended, unless no start mends that. */
+/** A collector as a service manager runs it: started again some seconds after it ended, unless no start fixes that. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Child } from '../lib/children.mjs';
 import { MAIN } from '../lib/collector.mjs';
@@ -17,9 +17,9 @@ const REFUSALS = /^(refused|more refused)/;
 export class SupervisedCollector {
   /** Of each start: `{ at, pid, listeningMs, endedAt, code, last, rss: [{ at, rss }] }`. Wall clock, milliseconds. */
   starts = [];
-  /** What it logged that somebody should look at, refusals aside: `{ at, level, msg, reason }`. */
+  /** What it logged that someone should look at, refusals aside: `{ at, level, msg, reason }`. */
   complaints = [];
-  /** Resolves when it ends as no start mends, or cannot be started. */
+  /** Resolves when it ends as no start fixes, or cannot be started. */
   failed;
   #args;
   #child;

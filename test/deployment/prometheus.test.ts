@@ -61,7 +61,7 @@ describe('[R-844] the alerts', () => {
     expect(unknownIn(selectorsIn('collector_sink_state{state="down"} == 1'), measured)).toHaveLength(1);
   });
 
-  test('have a name each, a severity, and words for whoever is woken', () => {
+  test('have a name each, a severity, and words for anyone who is woken', () => {
     expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
     for (const { alert, labels, annotations } of rules) {
       expect(alert).toMatch(/^Collector[A-Z]\w+$/);

@@ -23,7 +23,7 @@ describe('[R-844] the systemd unit', () => {
     expect([one('Type'), one('NotifyAccess'), one('WatchdogSec')]).toEqual(['notify', 'all', '60']);
   });
 
-  test('starts it anew, but not when no start can mend what is wrong', () => {
+  test('starts it again, but not when no start can fix what is wrong', () => {
     expect(one('Restart')).toBe('on-failure');
     expect(one('RestartPreventExitStatus')).toBe(`${EXIT.usage} ${EXIT.damaged}`);
     expect(one('StartLimitIntervalSec')).toBe('0');
@@ -34,7 +34,7 @@ describe('[R-844] the systemd unit', () => {
     expect(Number(one('TimeoutStopSec'))).toBeGreaterThan(LONGEST_STOP_S);
   });
 
-  test('checks the configuration before it has it read anew', () => {
+  test('checks the configuration before it has it read again', () => {
     const [check, hangUp] = settings.get('ExecReload') ?? [];
     expect(check).toContain('config check');
     expect(hangUp).toBe('/bin/kill -HUP $MAINPID');

@@ -321,7 +321,7 @@ function contentOf({ content }: NewEvent): Content | undefined {
 export type Fate = 'durable' | 'held' | 'left out';
 
 /**
- * An event on its way into the spool. May be awaited, and need not be: what nobody awaits never ends the host
+ * An event on its way into the spool. May be awaited, and need not be: what no one awaits never ends the host
  * application as an unhandled rejection, and a refusal is told to `onRefused` in either case.
  */
 export class Captured implements PromiseLike<Fate> {
@@ -329,7 +329,7 @@ export class Captured implements PromiseLike<Fate> {
   readonly eventId: string;
   readonly #fate: Promise<Fate>;
 
-  /** @param fate whose rejection somebody else takes notice of too; events may share one. */
+  /** @param fate whose rejection someone else takes notice of too; events may share one. */
   constructor(eventId: string, fate: Promise<Fate>) {
     this.eventId = eventId;
     this.#fate = fate;

@@ -79,7 +79,7 @@ export class Client<P extends Profile = 'minimum'> {
     this.#opening.then(
       (spool) => {
         if (this.#gaveUpOpening) {
-          // Nobody waits for it any more: it has taken too long.
+          // No one waits for it any more: it has taken too long.
           spool.close().catch((error: unknown) => onTrouble('the spool could not be closed', error));
           return;
         }
@@ -130,7 +130,7 @@ export class Client<P extends Profile = 'minimum'> {
    * Refuses what comes from now on, and gives the collector so many milliseconds to take what waits. What still waits
    * then stays in the spool, for the next client on the directory. What was captured before is in the spool then, or was
    * refused: also for content that could not be stored, or a spool that could not be opened, within five seconds more.
-   * It does not wait for what waiting does not mend, such as a wrong key; nor longer than five seconds beside that for a
+   * It does not wait for what waiting does not fix, such as a wrong key; nor longer than five seconds beside that for a
    * disk that does not answer. Does not reject.
    * @returns how many events still wait.
    */
@@ -205,7 +205,7 @@ export class Client<P extends Profile = 'minimum'> {
  * A client that captures events into a spool and sends them from there. Close it before the process ends; when that
  * does not happen, what is in a spool on the disk is sent by the next client on the same directory.
  *
- * What a deployment sets and somebody can mend (address, key, directory, bucket) does not throw: it is told, and events
+ * What a deployment sets and someone can fix (address, key, directory, bucket) does not throw: it is told, and events
  * wait, or are refused where they have no place to wait.
  * @throws RangeError for what stands in the code and is none: options, spool, content, concurrency, durability, profile
  * or sampling. No other call throws.
@@ -218,7 +218,7 @@ export function createClient<P extends Profile = 'minimum'>(options: ClientOptio
 async function within(milliseconds: number, done: Promise<unknown>): Promise<void> {
   const longest = typeof milliseconds === 'number' ? Math.min(2 ** 31 - 1, Math.max(0, milliseconds)) : 0;
   let timer: NodeJS.Timeout | undefined;
-  // A timer that keeps the process alive: whoever waits here is not to see it end.
+  // A timer that keeps the process alive: anyone who waits here is not to see it end.
   const passed = new Promise<void>((resolve) => (timer = setTimeout(resolve, longest || 0)));
   await Promise.race([done, passed]);
   clearTimeout(timer);
@@ -267,7 +267,7 @@ function eventIdIn(body: SpooledEvent['body']): string | undefined {
   }
 }
 
-/** By the console, which survives a standard error that nobody reads. */
+/** By the console, which survives a standard error that no one reads. */
 function print(line: string): void {
   console.error(`clinical-events: ${line}`);
 }

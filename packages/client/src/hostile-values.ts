@@ -19,7 +19,7 @@ export function unknownName(what: string, fields: object, known: readonly string
 
 /*
  * Callbacks of the application are asked and told where nothing can be awaited. One that is async returns a promise all
- * the same, and ended the application when that was rejected and nobody looked. Every room may ask; it imports nothing.
+ * the same, and ended the application when that was rejected and no one looked. Every room may ask; it imports nothing.
  */
 
 /** Whether it is a promise. It is left alone then, and does no harm when it is rejected. */

@@ -17,15 +17,15 @@ export interface QuarantinedEvent {
   readonly refusal: Refusal;
 }
 
-/** What one of these throws, or a promise of it rejects with, goes nowhere: nobody could act on it. */
+/** What one of these throws, or a promise of it rejects with, goes nowhere: no one could act on it. */
 export interface Listeners {
-  /** An event was not captured, whether or not somebody awaits it. */
+  /** An event was not captured, whether or not someone awaits it. */
   readonly onRefused?: ((refused: RefusedCapture) => void) | undefined;
   /** The collector will never take an event; it stands in the quarantine of the spool. */
   readonly onQuarantine?: ((quarantined: QuarantinedEvent) => void) | undefined;
   /**
    * All else, as sentences without values of events, the same one once a minute at most. A warning of the process when
-   * it is not given. Refusals and quarantine are told here when nobody else is told of them.
+   * it is not given. Refusals and quarantine are told here when no one else is told of them.
    */
   readonly onTrouble?: ((what: string, error: unknown) => void) | undefined;
 }

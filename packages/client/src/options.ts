@@ -1,6 +1,6 @@
 /**
  * What the options mean. What stands in the code and is none is a RangeError, at the first start or never. What a
- * deployment sets and somebody can mend is not: an empty name of a directory, or a key of another length, is refused
+ * deployment sets and someone can fix is not: an empty name of a directory, or a key of another length, is refused
  * where it is used, and told.
  */
 import type { Agent } from 'node:http';
@@ -28,7 +28,7 @@ export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners 
   /** Where the collector is: http or https. COLLECTOR_URL in the environment when not given. */
   readonly url?: string | URL | undefined;
   /**
-   * A function is asked before every request, and answers at once: a key can be exchanged while the application runs.
+   * A function is asked before every request, and answers immediately: a key can be exchanged while the application runs.
    * COLLECTOR_KEY in the environment when not given.
    */
   readonly apiKey?: string | (() => string) | undefined;

@@ -1,4 +1,4 @@
-/** A run as the application sees it: what happens in it is told here, and every call returns at once. */
+/** A run as the application sees it: what happens in it is told here, and every call returns immediately. */
 import type { EventKind, EventOf, ModelInstance, Profile } from '@clinical-events/protocol';
 import type { Capture, Captured } from './capture.js';
 import { type EventDetails, EventInvalid, latencySince } from './event.js';
@@ -224,7 +224,7 @@ function readDetails(
   }
 }
 
-/** The fault of saying something under a name that nobody reads. */
+/** The fault of saying something under a name that no one reads. */
 function slip(what: string, fields: object, known: readonly string[]): EventInvalid | undefined {
   const sentence = unknownName(what, fields, known);
   return sentence === undefined ? undefined : new EventInvalid('unknown_name', sentence);

@@ -162,7 +162,7 @@ export class Sampler {
     try {
       const answer: unknown = this.#sampling.risk?.(event);
       if (!isDroppedPromise(answer)) return Boolean(answer);
-      failure = 'has returned a promise, and has to answer at once';
+      failure = 'has returned a promise, and has to answer immediately';
     } catch {
       // Not the error itself: it may name values of the event.
       failure = 'has thrown';

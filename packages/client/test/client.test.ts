@@ -276,7 +276,7 @@ test('[R-861] what was captured before close is in the spool, however little tim
   expect(next.log.state.waiting).toBe(2);
 });
 
-test('[R-864] content that nobody stores does not keep close waiting: its event is refused', async () => {
+test('[R-864] content that no one stores does not keep close waiting: its event is refused', async () => {
   const never = { put: () => new Promise<void>(() => undefined) };
   const { log, refusals } = hurriedClient(
     { url: 'http://127.0.0.1:9', spool: temporaryDirectory(), content: never },

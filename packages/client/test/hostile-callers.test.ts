@@ -47,7 +47,7 @@ test('[R-863] a predicate of risk that is async decides nothing: the run is capt
   await log.flush();
   expect(collector.accepted).toHaveLength(1);
   expect(troubles).toEqual([
-    'the predicate of risk has returned a promise, and has to answer at once; the run is captured',
+    'the predicate of risk has returned a promise, and has to answer immediately; the run is captured',
   ]);
   await turn();
   expect(unhandled).toEqual([]);
@@ -108,14 +108,17 @@ test.each([
   ['a symbol', Symbol('SECRET')],
   ['null', null],
   ['a view of something else', new Float64Array(2)],
-])('[R-864] %s is no content: the event is refused at once, and no value is told', async (_what, content) => {
-  const { log } = hurriedClient({ url: AWAY, content: temporaryDirectory() });
-  const { started } = log.startRun({}, { content: content as string });
-  const error: unknown = await started.then(undefined, (reason: unknown) => reason);
-  expect(error).toMatchObject({ name: 'ContentNotStored' });
-  expect(String(error)).toContain('content is a text or a Uint8Array');
-  expect(String(error)).not.toMatch(/SECRET|4711/);
-});
+])(
+  '[R-864] %s is no content: the event is refused immediately, and no value is told',
+  async (_what, content) => {
+    const { log } = hurriedClient({ url: AWAY, content: temporaryDirectory() });
+    const { started } = log.startRun({}, { content: content as string });
+    const error: unknown = await started.then(undefined, (reason: unknown) => reason);
+    expect(error).toMatchObject({ name: 'ContentNotStored' });
+    expect(String(error)).toContain('content is a text or a Uint8Array');
+    expect(String(error)).not.toMatch(/SECRET|4711/);
+  },
+);
 
 test('[R-864] the bytes of a Uint8Array are taken, whatever length it claims', async () => {
   const stored: number[] = [];

@@ -4,7 +4,7 @@ import { listening, withReason } from '../src/listeners.js';
 const refused = { kind: 'outcome', eventId: 'x', error: new RangeError('patient 4711') } as const;
 const quarantined = { kind: 'outcome', eventId: 'x', refusal: { status: 409, at: 'now' } } as const;
 
-test('what nobody listens to is told as trouble, the same once a minute', () => {
+test('what no one listens to is told as trouble, the same once a minute', () => {
   const troubles: string[] = [];
   const { onRefused, onQuarantine, onTrouble } = listening({ onTrouble: (what) => troubles.push(what) });
   for (let i = 0; i < 3; i++) {
@@ -19,7 +19,7 @@ test('what nobody listens to is told as trouble, the same once a minute', () => 
   ]);
 });
 
-test('trouble that nobody listens to is a warning of the process', async () => {
+test('trouble that no one listens to is a warning of the process', async () => {
   const warned = new Promise<Error>((resolve) => process.once('warning', resolve));
   listening({}).onTrouble('the collector did not answer', new Error('ECONNREFUSED'));
   expect(await warned).toMatchObject({

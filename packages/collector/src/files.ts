@@ -53,7 +53,7 @@ export interface Files {
 
 /**
  * Whether something of this name is there. `fs.existsSync` answers no as well when this user may not look, and that
- * made an all-clear of a directory that nobody had read.
+ * made an all-clear of a directory that no one had read.
  * @throws the system's error when it cannot be told.
  */
 export function exists(file: string): boolean {

@@ -1,6 +1,6 @@
 /**
  * What the log commits to of an event: the envelope, stored with it byte for byte, and the leaf of the Merkle
- * tree. Both are final: a proof made today is checked against these layouts for ever. Numbers are big-endian.
+ * tree. Both are final: a proof made today is checked against these layouts forever. Numbers are big-endian.
  *
  *   Envelope            offset  size  field
  *                            0     1  envelope version, 2

@@ -1,4 +1,4 @@
-/** Which known name somebody meant. */
+/** Which known name someone meant. */
 
 /** Levenshtein distance: how many letters to insert, remove or change. */
 function distance(a: string, b: string): number {

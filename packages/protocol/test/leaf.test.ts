@@ -44,7 +44,7 @@ const sample: Envelope = {
 };
 
 describe('the envelope', () => {
-  it('[R-902] has the layout that proofs are checked against for ever', () => {
+  it('[R-902] has the layout that proofs are checked against forever', () => {
     const expected = [
       '02 03 01 04 05',
       '0000010203040506',

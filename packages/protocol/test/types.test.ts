@@ -23,7 +23,7 @@ describe('the event types', () => {
     expectTypeOf<EventOf<'user-feedback'>>().toEqualTypeOf<UserFeedbackEvent>();
   });
 
-  it('take fields that nobody named', () => {
+  it('take fields that no one named', () => {
     const event: InferenceStartEvent = { ...base, own: 1, system_metadata: { region: 'north' } };
     expectTypeOf(event['own']).toBeUnknown();
   });

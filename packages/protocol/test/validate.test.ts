@@ -55,7 +55,7 @@ describe.each(cases)('$kind under the profile $profile', ({ kind, profile }) => 
     expect(validateEvent(kind, profile, {})).toEqual(missing);
   });
 
-  it('[R-112] keeps fields that nobody named, at every level', () => {
+  it('[R-112] keeps fields that no one named, at every level', () => {
     const event = smallestEvent(kind, profile);
     for (const [name, value] of Object.entries(event)) {
       if (typeof value === 'object') event[name] = { ...value, 'never/named~': [null, { deep: 1 }] };

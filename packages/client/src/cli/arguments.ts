@@ -25,7 +25,7 @@ Options:
   -h, --help           print this help
   --version            print the version
 
-drain stops at once when waiting does not help: the collector does not take the key, its certificate is not trusted
+drain stops immediately when waiting does not help: the collector does not take the key, its certificate is not trusted
 (NODE_EXTRA_CA_CERTS=FILE names an authority of your own), or the address is not a collector's. Nothing is lost by it.
 
 Exit codes:

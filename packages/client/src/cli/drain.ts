@@ -15,14 +15,14 @@ const TIMEOUT_MS = 60_000;
 /** A key that may not send one kind may send the others: they are waited for, but not for long. */
 const KIND_TIMEOUT_MS = 5000;
 const LOOK_MS = 200;
-/** Somebody waits, and one request at a time is made while it fails: shorter pauses than an application's. */
+/** Someone waits, and one request at a time is made while it fails: shorter pauses than an application's. */
 const BACKOFF = { firstMs: 200, longestMs: 5000 };
 
 export async function drain(request: Request, output: Output): Promise<ExitCode> {
   const { directory, key, json, timeoutMs = TIMEOUT_MS } = request;
   const destination = destinationOf(request);
   const onTrouble = (what: string, error: unknown) => output.tell(withReason(what, error));
-  // With what nobody holds taken over, or the error of a spool that cannot be used.
+  // With what no one holds taken over, or the error of a spool that cannot be used.
   const course = new Course(timeoutMs, output, !json && process.stderr.isTTY);
   const damages: Damage[] = [];
   const spool = await Spool.open({
@@ -56,7 +56,7 @@ export async function drain(request: Request, output: Output): Promise<ExitCode>
   const inspected = await inspectSpool(directory, key);
   const quarantined = inspected.quarantine.reduce((sum, { events }) => sum + events, 0);
   const { held, left, notTaken } = leftOf(inspected);
-  // Somebody else may have taken over by now what waited in the end, and send it.
+  // Someone else may have taken over by now what waited in the end, and send it.
   const still = left.uncounted > 0 ? undefined : Math.max(waiting, left.waiting);
   if (json) {
     await output.sayJson({
@@ -129,7 +129,7 @@ class Course {
   interrupted = false;
   readonly #timeoutMs: number;
   readonly #output: Output;
-  /** Whether somebody looks on, at a terminal. */
+  /** Whether someone looks on, at a terminal. */
   readonly #live: boolean;
   readonly #over = new AbortController();
   readonly #told = new Set<string>();

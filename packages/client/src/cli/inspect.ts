@@ -218,7 +218,7 @@ export async function verify({ directory, key, json }: Request, output: Output):
   return findings.length === 0 ? EXIT.ok : EXIT.damaged;
 }
 
-/* `collector-spool requeue`: events out of quarantine wait again, say because a key's profile was mended. */
+/* `collector-spool requeue`: events out of quarantine wait again, say because a key's profile was fixed. */
 
 export async function requeue({ directory, key, json }: Request, output: Output): Promise<ExitCode> {
   const onTrouble = (what: string) => output.tell(what);

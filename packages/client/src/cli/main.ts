@@ -49,7 +49,7 @@ function version(): string {
 
 /** Says what went wrong. @returns the exit code. */
 function report(error: unknown, output: Output): ExitCode {
-  // Whoever reads has seen enough.
+  // Anyone who reads has seen enough.
   if (codeOf(error) === 'EPIPE') return EXIT.ok;
   if (error instanceof SpoolKeyWrong) {
     output.tell(`${error.message}; see --key-file`);

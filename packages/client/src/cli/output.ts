@@ -1,6 +1,6 @@
 /**
  * What the command prints. All of it goes through here, line by line: bytes of a spool, names of files and answers of
- * servers are somebody else's, and must not move the cursor of a terminal, turn words around, or begin a line.
+ * servers are someone else's, and must not move the cursor of a terminal, turn words around, or begin a line.
  */
 import { writeSync } from 'node:fs';
 
@@ -26,7 +26,7 @@ export class Output {
     process.stdout.on('error', () => undefined);
   }
 
-  /** @throws the system's error when nobody reads any more. */
+  /** @throws the system's error when no one reads any more. */
   async say(line: string): Promise<void> {
     this.#text += `${printable(line)}\n`;
     if (this.#text.length >= CHUNK_CHARACTERS) await this.flush();
@@ -73,7 +73,7 @@ export class Output {
     try {
       if (text !== '') writeSync(2, text);
     } catch {
-      // Nobody is there to be told.
+      // No one is there to be told.
     }
   }
 }

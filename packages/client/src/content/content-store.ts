@@ -74,7 +74,7 @@ export class ContentDirectory implements ContentStore {
         throw error;
       }
     }
-    // Also for a file that was there: whoever renamed it may have ended before this.
+    // Also for a file that was there: anyone who renamed it may have ended before this.
     await syncDirectory(directory);
   }
 

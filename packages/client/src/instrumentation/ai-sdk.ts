@@ -21,7 +21,7 @@ export function captureMiddleware(
   options: InstrumentationOptions = {},
 ): LanguageModelMiddleware {
   checkOptions(options);
-  // A retry has the very prompt of the call that failed, where the library does not convert it anew (streamText does).
+  // A retry has the very prompt of the call that failed, where the library does not convert it again (streamText does).
   const made = new WeakMap<object, ModelCall>();
   const begin = ({ model, params }: Wrapped, startedAt: number, streamed: boolean) => {
     const begun = {

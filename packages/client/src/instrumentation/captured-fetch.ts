@@ -203,7 +203,7 @@ class BodyWatcher implements Watcher<Uint8Array> {
 
   #ending(how: 'read' | 'failed' | 'cancelled', error: unknown) {
     const { complete, failed } = this.#answer;
-    // Whoever stops reading after the last word has read it all.
+    // Anyone who stops reading after the last word has read it all.
     if (failed) return 'failed';
     if (complete) return 'complete';
     if (how === 'cancelled' || (how === 'failed' && wasAborted(this.#init, error))) return 'aborted';

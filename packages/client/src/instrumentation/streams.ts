@@ -13,7 +13,7 @@ export interface Watcher<T> {
  * would not pass a cancellation on. What a watcher throws goes nowhere.
  */
 export function watchedStream<T>(stream: ReadableStream<T>, watcher: Watcher<T>): ReadableStream<T> {
-  // Not locked before somebody reads: until then the stream can still be given to the application as it is.
+  // Not locked before someone reads: until then the stream can still be given to the application as it is.
   let locked: ReadableStreamDefaultReader<T> | undefined;
   const reader = () => (locked ??= stream.getReader());
   let cancelled = false;

@@ -98,7 +98,7 @@ export class AgentEndpoint implements Endpoint {
     request.on('response', (response) => {
       answered = true;
       const early = response.statusCode === 201 && !request.writableFinished;
-      // Whoever says it has stored what it has not got yet is no collector.
+      // Anyone who says it has stored what it has not got yet is no collector.
       if (early) return void request.destroy(new Error('201 came before the whole event was sent'));
       const pieces: Buffer[] = [];
       let length = 0;

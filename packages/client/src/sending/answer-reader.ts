@@ -81,7 +81,7 @@ export class AnswerReader {
     let at = 0;
     while (at < bytes.length && this.#phase !== 'whole')
       at += this.#step(at === 0 ? bytes : bytes.subarray(at));
-    // Nobody asked for more: what it belongs to cannot be told.
+    // No one asked for more: what it belongs to cannot be told.
     if (at < bytes.length) this.#keepsOpen = false;
     return this.#phase === 'whole';
   }
@@ -213,7 +213,7 @@ export class AnswerReader {
       this.#phase = this.#left === 0 ? 'trailer' : 'chunk';
     } else if (line === '') this.#phase = 'whole';
     else {
-      // A field behind the body: nobody reads it.
+      // A field behind the body: no one reads it.
       this.#headBytes += line.length;
       if (this.#headBytes > LONGEST_HEAD) throw new AnswerMalformed('the head of the answer is too long');
     }

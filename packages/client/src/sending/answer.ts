@@ -18,12 +18,12 @@ export interface Answer {
 
 /**
  * `stored`: done. `later`: the same again, after a pause that grows. `unwelcome`: the fault is the key's or the
- * address's, so that every event would be answered so; an operator can mend it, and the event is kept and tried again
+ * address's, so that every event would be answered so; an operator can fix it, and the event is kept and tried again
  * slowly. `not permitted`: the same for events of this kind alone. `refused`: this event will never be taken.
  */
 export type Verdict = 'stored' | 'later' | 'unwelcome' | 'not permitted' | 'refused';
 
-/** Failures of a request that speak of whoever sends it, or of where it went. */
+/** Failures of a request that speak of anyone who sends it, or of where it went. */
 const UNWELCOME: ReadonlySet<number> = new Set([401, 404, 405, 407, 421, 426]);
 
 export function verdictOn({ status, accepted }: Pick<Answer, 'status' | 'accepted'>): Verdict {

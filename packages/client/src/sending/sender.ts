@@ -14,7 +14,7 @@ import { type Answer, verdictOn } from './answer.js';
 import type { Endpoint } from './endpoint.js';
 import { type Setback, setbackBy, setbackOf } from './setback.js';
 
-/** Told of each request, for whoever looks on. */
+/** Told of each request, for anyone who looks on. */
 export interface Trace {
   sent(event: SpooledEvent): void;
   answered(event: SpooledEvent, answer: Answer): void;
@@ -65,7 +65,7 @@ export class Sender {
   /** Taken and not sent yet; those from #next on. */
   #fresh: readonly SpooledEvent[] = [];
   #next = 0;
-  /** Taken while those before are sent, so that nobody waits for the disk. */
+  /** Taken while those before are sent, so that no one waits for the disk. */
   #ahead: readonly SpooledEvent[] = [];
   #taking: Promise<void> | undefined;
   #underWay = 0;
@@ -74,7 +74,7 @@ export class Sender {
   /** How often the gate was shut: what was sent before that does not shut it again. */
   #round = 0;
   #shutUntil = 0;
-  /** The last answer, or none, was a setback that waiting does not mend. */
+  /** The last answer, or none, was a setback that waiting does not fix. */
   #heldUp = false;
   readonly #kindShutUntil = new Map<EventKind, number>();
   #timer: NodeJS.Timeout | undefined;
@@ -91,7 +91,7 @@ export class Sender {
 
   /**
    * Resolves when nothing waits in the spool, or with the signal.
-   * @param orHeldUp also when nothing can be sent until somebody mends what is wrong, such as the key.
+   * @param orHeldUp also when nothing can be sent until someone fixes what is wrong, such as the key.
    */
   idle(signal: AbortSignal, orHeldUp = false): Promise<void> {
     return new Promise((resolve) => {

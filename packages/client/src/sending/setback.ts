@@ -8,7 +8,7 @@ export interface Setback {
   readonly what: string;
   /** What the system or the client itself says of it; undefined for an answer. */
   readonly error: unknown;
-  /** Waiting does not mend it, only somebody can: for all events, or for those of a kind. */
+  /** Waiting does not fix it, only someone can: for all events, or for those of a kind. */
   readonly lasting?: 'all' | 'kind';
 }
 

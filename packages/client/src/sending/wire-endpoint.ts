@@ -152,7 +152,7 @@ function tlsDial(url: URL): Dial {
 
 /*
  * One connection to a collector: a request, its answer, and the next request. Never two requests at a time: of an
- * answer that nobody asked for, from a proxy that has lost count, nothing would tell that it belongs to another event.
+ * answer that no one asked for, from a proxy that has lost count, nothing would tell that it belongs to another event.
  */
 
 export interface Request {
@@ -227,7 +227,7 @@ export class Connection {
     this.#socket.write(this.#buffer.subarray(0, length));
   }
 
-  /** Closes it. Whoever waits for an answer is told why there is none. */
+  /** Closes it. Anyone who waits for an answer is told why there is none. */
   end(error: Error): void {
     this.#leave()?.requester.failed(error);
   }
@@ -252,7 +252,7 @@ export class Connection {
     } catch (error) {
       return this.end(error as Error);
     }
-    // Whoever says it has stored what it has not got yet is no collector.
+    // Anyone who says it has stored what it has not got yet is no collector.
     if (this.#reader.saysStored && this.#socket.writableLength > 0) {
       return this.end(new Error('201 came before the whole event was sent'));
     }

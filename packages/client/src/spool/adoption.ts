@@ -105,7 +105,7 @@ export async function examineBlind(
 }
 
 /**
- * On return the segments lie in `target`, and the directory that they came from is gone. Those that somebody else took
+ * On return the segments lie in `target`, and the directory that they came from is gone. Those that someone else took
  * meanwhile are left out; those for whose names the disk has no room lie where they lay.
  */
 export async function adopt(
@@ -115,7 +115,7 @@ export async function adopt(
   onTrouble: OnTrouble,
 ): Promise<WaitingSegment[]> {
   const adopted: WaitingSegment[] = [];
-  /** Whether nothing stays here, and nobody else is adopting from here, as far as that shows. */
+  /** Whether nothing stays here, and no one else is adopting from here, as far as that shows. */
   let alone = abandoned.unfit.length === 0;
   for (const left of abandoned.segments) {
     const { name } = left;
@@ -134,7 +134,7 @@ export async function adopt(
       } else onTrouble(`segment ${name} could not be taken over`, error);
       continue;
     }
-    // Only now: the marks are for whoever has won the segment.
+    // Only now: the marks are for anyone who has won the segment.
     const moveMarks = () => move(marksFile(name));
     adopted.push(await surveyed(files, target, left, onTrouble, moveMarks));
   }
@@ -153,7 +153,7 @@ export async function adopt(
 }
 
 /**
- * The segments where they lie, for a spool that has no directory of its own: that takes no room. Nobody is kept from
+ * The segments where they lie, for a spool that has no directory of its own: that takes no room. No one is kept from
  * adopting them meanwhile, and then their events are sent twice.
  */
 export async function readInPlace(

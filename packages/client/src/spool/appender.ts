@@ -15,7 +15,7 @@ import type { Quarantine } from './quarantine.js';
 import { encodeSegmentHeader, sealOf, SEGMENT_HEADER_BYTES, segmentId, WaitingSegment } from './segment.js';
 
 const FIRST_BUFFER_BYTES = 64 << 10;
-/** A group that has so many bytes takes no more: what waits for its write should not wait for ever. */
+/** A group that has so many bytes takes no more: what waits for its write should not wait forever. */
 const GROUP_BYTES = 1 << 20;
 /** What may wait for a disk that does not answer, in memory; more is refused. */
 const PENDING_BYTES = 32 << 20;

@@ -1,6 +1,6 @@
 /**
  * All that waits: the segments in the order in which they are read, the events that were given out, and what is done.
- * Of events that nobody has taken it holds nothing but their number, so a million of them take no memory.
+ * Of events that no one has taken it holds nothing but their number, so a million of them take no memory.
  */
 import type { OnDamage, OnTrouble, SpooledEvent } from './contract.js';
 import { isFull, type SpoolFiles } from './files.js';
@@ -126,7 +126,7 @@ export class Backlog {
 
   /**
    * The next events, as many as there are now: see `Spool.take`. Those given back come first every other time, so that
-   * neither they nor the new ones wait for ever. One call at a time.
+   * neither they nor the new ones wait forever. One call at a time.
    */
   async collect(count: number, bytes: number): Promise<TakenEvent[]> {
     const batch: Batch = { events: [], count, bytes };

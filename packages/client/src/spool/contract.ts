@@ -93,7 +93,7 @@ export interface Spool {
    */
   append(kind: EventKind, body: Uint8Array): Promise<'durable'>;
   /**
-   * The next events that are durable and nobody has taken, in order, and those that were given back: at most `count` and
+   * The next events that are durable and no one has taken, in order, and those that were given back: at most `count` and
    * about `bytes`, and at least one whatever its size. Waits until there is one.
    * @returns an empty array once the spool is closed or the signal aborted; nothing is lost by either.
    */
@@ -113,7 +113,7 @@ export interface Spool {
   readonly state: SpoolState;
   /** On return all that was appended before has been made durable or refused, and all that is done is noted. */
   flush(): Promise<void>;
-  /** Flushes, and leaves what waits to whoever opens the directory next. Later appends are refused. */
+  /** Flushes, and leaves what waits to anyone who opens the directory next. Later appends are refused. */
   close(): Promise<void>;
 }
 

@@ -1,7 +1,7 @@
 /**
  * What was captured when the process ends and the spool has not got: it is not open yet, say. Nothing can be awaited any
  * more, so it is written by calls that wait for the disk, into a part of its own, without a lock. An owner stands in it
- * until it is whole: whoever finds it before that, after a crash, takes it for one of another host and waits.
+ * until it is whole: anyone who finds it before that, after a crash, takes it for one of another host and waits.
  */
 import fs from 'node:fs';
 import path from 'node:path';

@@ -253,7 +253,7 @@ export class DiskSpool implements Spool {
     }
   }
 
-  /** Somebody has removed the directory, or has taken it over: what is written there now, nobody would find. */
+  /** Someone has removed the directory, or has taken it over: what is written there now, no one would find. */
   #loseHome(error: unknown): void {
     if (!this.#home) return;
     const { directory, appender } = this.#home;
@@ -305,7 +305,7 @@ function withoutWords({ status, code, at }: Refusal): Refusal {
 }
 
 /**
- * @param lenient whether the wrong key is only told as well: while running there is nobody to refuse.
+ * @param lenient whether the wrong key is only told as well: while running there is no one to refuse.
  * @throws SpoolKeyWrong
  */
 async function examineAll(

@@ -26,7 +26,7 @@ export interface SpoolFiles {
   remove(file: string): Promise<void>;
   /**
    * `new` fails with EEXIST, `read` with ENOENT; `write` makes it if need be. What is made has mode 0600. All fail for
-   * what is no regular file, links among it, and never wait for somebody at the other end of a pipe.
+   * what is no regular file, links among it, and never wait for someone at the other end of a pipe.
    */
   open(file: string, how: 'read' | 'write' | 'new'): Promise<number>;
   close(fd: number): Promise<void>;
@@ -122,7 +122,7 @@ export const nodeFiles: SpoolFiles = {
     try {
       fd = await promised.open(file, FLAGS[how], 0o600);
     } catch (error) {
-      // A link; a directory, opened for writing; a pipe or socket that nobody reads.
+      // A link; a directory, opened for writing; a pipe or socket that no one reads.
       if (['ELOOP', 'EISDIR', 'ENXIO'].includes(errorCode(error) ?? '')) throw notRegular(file);
       throw error;
     }
@@ -208,8 +208,8 @@ export async function moved(files: SpoolFiles, from: string, to: string): Promis
 
 /*
  * A lock that goes when its holder goes, however that ends, without native code: the holder listens on a Unix socket
- * in its directory, and whoever wants to know tries to connect. The kernel answers for it, also while the holder's
- * event loop is busy, and refuses the connection once nobody listens.
+ * in its directory, and anyone who wants to know tries to connect. The kernel answers for it, also while the holder's
+ * event loop is busy, and refuses the connection once no one listens.
  *
  * What lost. A file with a process id and the start time from /proc: a container does not see the processes of another
  * one, takes its living neighbour for dead, and has never seen the process of which it is the restart. A file touched
@@ -218,7 +218,7 @@ export async function moved(files: SpoolFiles, from: string, to: string): Promis
  * The kernel answers for its own processes only. Of directories shared between hosts see process-directory.ts.
  */
 
-/** `free`: nobody listens. `missing`: there is no such socket. Whatever else the system answers is `held`. */
+/** `free`: no one listens. `missing`: there is no such socket. Whatever else the system answers is `held`. */
 export type LockState = 'held' | 'free' | 'missing';
 
 export interface HeldLock {

@@ -1,4 +1,4 @@
-/** What a spool holds, for people to see: nothing is taken, moved or removed, and nobody is held up. */
+/** What a spool holds, for people to see: nothing is taken, moved or removed, and no one is held up. */
 import path from 'node:path';
 import type { EventKind } from '@clinical-events/protocol';
 import { examine, examineBlind, survey, type UnfitSegment } from './adoption.js';
@@ -15,7 +15,7 @@ const CODE = /^[a-z][a-z0-9_]{0,63}$/;
 /** The sub-directory of one process. */
 interface InspectedPart {
   readonly path: string;
-  /** The process that writes to it, or may: then the numbers are those of a moment ago. Undefined when nobody does. */
+  /** The process that writes to it, or may: then the numbers are those of a moment ago. Undefined when no one does. */
   readonly holder: Holder | undefined;
   readonly segments: number;
   /** Undefined when they cannot all be counted; then `problem` says why. */
@@ -146,7 +146,7 @@ async function inspectQuarantine(
     const name = JSON.stringify([status, code]);
     const reason = reasons.get(name);
     if (reason) reason.events++;
-    // Of a file that somebody has filled with reasons of his own, the first ones will do.
+    // Of a file that someone has filled with reasons of his own, the first ones will do.
     else if (reasons.size < MOST_REASONS) reasons.set(name, { status, code, events: 1 });
   }
   return { path: file, ...found, reasons: [...reasons.values()] };
@@ -181,7 +181,7 @@ export function reasonOf(refusal: { readonly status: unknown; readonly code?: un
   };
 }
 
-/* Whether every byte of a spool is what was written; nothing is changed, and nobody is held up. */
+/* Whether every byte of a spool is what was written; nothing is changed, and no one is held up. */
 
 interface SpoolFinding {
   /** Of the file or directory that it is about. */
@@ -278,7 +278,7 @@ async function isHeld(files: SpoolFiles, root: string, part: string): Promise<bo
   return !(await new Neighbours(files, root, () => undefined).abandoned()).includes(part);
 }
 
-/* The events that wait in a spool, one by one, for people to see; nobody is held up. */
+/* The events that wait in a spool, one by one, for people to see; no one is held up. */
 
 export interface WaitingEvent {
   /** The path of the segment, and where its frame begins there. */

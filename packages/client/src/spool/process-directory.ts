@@ -10,9 +10,9 @@
  * abandoned may be adopted by anybody: its segments are renamed into the directory of the adopter, one by one, and a
  * rename has one winner.
  *
- * Abandoned is one without an owner, or one of this host on whose lock nobody listens. About one of another host this
- * kernel cannot tell: it is abandoned when its owner has not been touched for three minutes while somebody looked on, or
- * is a quarter of an hour old by the clock, so that whoever comes later need not look on. That takes in another boot of
+ * Abandoned is one without an owner, or one of this host on whose lock no one listens. About one of another host this
+ * kernel cannot tell: it is abandoned when its owner has not been touched for three minutes while someone looked on, or
+ * is a quarter of an hour old by the clock, so that anyone who comes later need not look on. That takes in another boot of
  * this host and a copied spool, and it holds on NFS as long as no living process stands still for so long, and the
  * clocks of its hosts are less than a quarter of an hour apart.
  */
@@ -33,7 +33,7 @@ export const LOCK = 'lock';
 export const OWNER = 'owner';
 
 /**
- * On return the directory exists and nobody but its owner, who is the user of this process, can write to it.
+ * On return the directory exists and no one but its owner, who is the user of this process, can write to it.
  * @throws SpoolUnwritable
  */
 export async function preparePrivate(files: SpoolFiles, directory: string): Promise<void> {
@@ -47,7 +47,7 @@ export async function preparePrivate(files: SpoolFiles, directory: string): Prom
   refuseShared(directory, owner);
 }
 
-/** @throws SpoolUnwritable when the directory is somebody else's, or others can write to it. */
+/** @throws SpoolUnwritable when the directory is someone else's, or others can write to it. */
 export function refuseShared(directory: string, owner: { uid: number; mode: number }): void {
   const user = process.geteuid?.();
   if (user !== undefined && owner.uid !== user) {
@@ -125,7 +125,7 @@ export interface Holder {
   readonly touchedAt: number;
 }
 
-/** Looks for directories in the spool that nobody holds any more. */
+/** Looks for directories in the spool that no one holds any more. */
 export class Neighbours {
   readonly #files: SpoolFiles;
   readonly #root: string;
@@ -164,7 +164,7 @@ export class Neighbours {
           await removeEmptied(this.#files, directory);
         }
       } catch (error) {
-        // Somebody else was faster.
+        // Someone else was faster.
         if (errorCode(error) !== 'ENOENT') this.#onTrouble(`${directory} cannot be looked at`, error);
       }
     }
@@ -217,7 +217,7 @@ export async function removeEmptied(files: SpoolFiles, directory: string): Promi
   await files.removeDirectory(directory);
 }
 
-/** Who holds the directory, or held it last; undefined when nobody does. The process id is only a word of its host. */
+/** Who holds the directory, or held it last; undefined when no one does. The process id is only a word of its host. */
 async function readOwner(
   files: SpoolFiles,
   directory: string,

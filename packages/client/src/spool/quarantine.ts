@@ -7,7 +7,7 @@
  * `event` is the exact text of the body; a body that is no UTF-8 stands in `event_base64` instead. With a key the line
  * is {"at": …, "sealed": base64 of frame.ts's sealed text, which is the object above}, because a reason may tell of
  * the event too. The file is opened for each line: a line that could not be written whole is cut off again, and one that
- * went into a file that somebody has moved away meanwhile (`requeue`) is written again.
+ * went into a file that someone has moved away meanwhile (`requeue`) is written again.
  */
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
@@ -70,7 +70,7 @@ export class Quarantine {
     }
   }
 
-  /** @returns false when the file was moved away before the line was in it, so that whoever did may not have seen it. */
+  /** @returns false when the file was moved away before the line was in it, so that anyone who did may not have seen it. */
   async #append(line: Buffer): Promise<boolean> {
     const { files, durable } = this.#options;
     const fd = await files.open(this.path, 'write');
@@ -313,7 +313,7 @@ export async function requeue(
   const requeued = { events: 0, unreadable: [] as string[] };
   for (const file of found) {
     const taken = file.endsWith(TAKEN) ? file : `${file}.${randomUUID()}${TAKEN}`;
-    // Unless somebody else was faster.
+    // Unless someone else was faster.
     if (taken !== file && !(await moved(files, file, taken))) continue;
     let group: QuarantinedEvent[] = [];
     let bytes = 0;

@@ -223,7 +223,7 @@ export function missingWords(missing: number, promised: number | undefined): str
 
 /*
  * What could not be read as frames is not thrown away: it goes to files of its own in `damaged/`, as it is. Of events that
- * are missing a note is left there. Both stay until somebody takes them away.
+ * are missing a note is left there. Both stay until someone takes them away.
  */
 
 const CHUNK_BYTES = 1 << 20;

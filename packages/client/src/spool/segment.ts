@@ -13,7 +13,7 @@
  *       60     4  CRC-32 of bytes 0 to 59
  *
  * A series is the work of one opened spool: 6 bytes (big-endian) Unix time in milliseconds, 7 random bytes. A file is
- * named by the id of its segment in hex, so that a damaged header loses nothing. Nobody ever appends to a segment
+ * named by the id of its segment in hex, so that a damaged header loses nothing. No one ever appends to a segment
  * that another spool began.
  */
 import { randomBytes } from 'node:crypto';
@@ -23,7 +23,7 @@ import { reading, type SpoolFiles } from './files.js';
 import { FRAME_HEADER_BYTES, type FrameContext, KEY_CHECK_BYTES, Seal } from './frame.js';
 
 export const SEGMENT_HEADER_BYTES = 64;
-/** No segment is larger: what is, nobody has written as one, and reading it could take for ever. */
+/** No segment is larger: what is, no one has written as one, and reading it could take forever. */
 export const MAX_SEGMENT_BYTES = 256 << 20;
 const MAGIC = Buffer.from('CE-SPOOL');
 const VERSION = 1;

@@ -20,7 +20,7 @@ async function command(args: readonly string[], url = 'http://127.0.0.1:9') {
   });
 }
 
-/** A spool with ten events, that nobody holds unless it is left open, and its one part and segment. */
+/** A spool with ten events, that no one holds unless it is left open, and its one part and segment. */
 async function spoolWith({ close = true, key }: { close?: boolean; key?: Uint8Array } = {}) {
   const directory = temporaryDirectory();
   const spool = await Spool.open({ directory, durability: 'os', ...(key && { key }) });
@@ -87,7 +87,7 @@ test('[R-866] a segment of a later version is left, named, and never counted as 
 
 test('[R-854] what a process left before a restart of its host is taken when it is old, and else named', async () => {
   const { directory, spool, part } = await spoolWith({ close: false });
-  // As after kill -9 and a restart: another boot, and nobody listens.
+  // As after kill -9 and a restart: another boot, and no one listens.
   const owner = path.join(part, 'owner');
   const left = `${directory}-left`;
   fs.cpSync(directory, left, { recursive: true, filter: (file) => !file.endsWith('lock') });
@@ -112,7 +112,7 @@ test('[R-854] what a process left before a restart of its host is taken when it 
   expect(code).toBe(0);
 });
 
-test('[R-853] damage that drain comes upon is in its result, and is told until somebody takes it away', async () => {
+test('[R-853] damage that drain comes upon is in its result, and is told until someone takes it away', async () => {
   const { directory, segment } = await spoolWith();
   change(segment, (bytes) => {
     const at = 64 + 3 * FRAME + 40;
@@ -175,7 +175,7 @@ test('[R-866] events in the clear and sealed ones in one part are counted togeth
   expect(stdout).toContain('is sealed, and no key was given');
 });
 
-test('[R-866] what is no regular file, or too large for a segment, hides nothing and holds nobody up', async () => {
+test('[R-866] what is no regular file, or too large for a segment, hides nothing and holds no one up', async () => {
   const { directory, part } = await spoolWith();
   const named = (digit: string) => path.join(part, `${digit.repeat(32)}.segment`);
   fs.mkdirSync(named('a'));
@@ -196,7 +196,7 @@ test('[R-866] what is no regular file, or too large for a segment, hides nothing
   expect(fs.readdirSync(part).filter((file) => file.endsWith('.segment'))).toHaveLength(4);
 });
 
-test('[R-866] a quarantine or marks that are no regular files are told, and hold nobody up', async () => {
+test('[R-866] a quarantine or marks that are no regular files are told, and hold no one up', async () => {
   const { directory, segment } = await spoolWith();
   fs.mkdirSync(path.join(directory, 'quarantine'));
   execFileSync('mkfifo', [path.join(directory, 'quarantine/x.ndjson')]);

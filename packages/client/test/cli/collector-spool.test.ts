@@ -58,7 +58,7 @@ async function command(
 
 const event = (id: number) => Buffer.from(JSON.stringify({ event_id: `${id}`, words: SECRET + HOSTILE }));
 
-/** A spool that nobody holds, with three events that wait and two in quarantine. */
+/** A spool that no one holds, with three events that wait and two in quarantine. */
 async function leftSpool(options: Partial<SpoolOptions> = {}): Promise<string> {
   const directory = temporaryDirectory();
   const spool = await Spool.open({ directory, durability: 'os', ...options });

@@ -72,7 +72,7 @@ test('[R-865] clients and runs of every profile will do', () => {
   expectTypeOf<Client | Client<'full'> | Run<'full'>>().toExtend<RunsIn>();
 });
 
-test('[R-865] an answer that nobody is shown is no output', async () => {
+test('[R-865] an answer that no one is shown is no output', async () => {
   const { log, events } = await recording();
   const server = await answersSecret();
   const describe = () => ({ output: null });

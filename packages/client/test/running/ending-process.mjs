@@ -1,4 +1,4 @@
-// A process that captures and ends at once: node ending-process.mjs '{"how": …, "ready": …, "withContent": …, …options}'
+// A process that captures and ends immediately: node ending-process.mjs '{"how": …, "ready": …, "withContent": …, …options}'
 import { createClient } from '../../dist/index.js';
 
 const { how, ready, withContent, bucket, listens, ...options } = JSON.parse(process.argv[2]);

@@ -63,7 +63,7 @@ test('[R-862] a connection has one request at a time, and is used again for the 
   expect([most, sockets.length]).toEqual([1, 3]);
 });
 
-test('[R-862] an answer that nobody asked for is taken for no other event', async () => {
+test('[R-862] an answer that no one asked for is taken for no other event', async () => {
   const { url, sockets } = await rawServer((socket, _request, connection) => {
     if (connection > 1) socket.write('HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n');
     else {
@@ -155,7 +155,7 @@ test('[R-862] silence is given up, and is no reason to ask again at once', async
   expect(requests).toBe(2);
 });
 
-test('[R-862] a connection that nobody needs is closed after some seconds', async () => {
+test('[R-862] a connection that no one needs is closed after some seconds', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const { url, sockets } = await rawServer((socket) => socket.write(CREATED));
@@ -244,7 +244,7 @@ test('[R-862] a collector behind TLS is reached by its name, and by sessions tha
   expect(requests).toEqual([false, false, true].map((reused) => ({ servername, reused })));
 });
 
-test('[R-862] a collector whose certificate nobody vouches for, or is for another name, gets neither key nor event', async () => {
+test('[R-862] a collector whose certificate no one vouches for, or is for another name, gets neither key nor event', async () => {
   const { url, authority, requests } = await tlsServer();
   await expect(post(endpointAt(url))).rejects.toThrow(/certificate/);
   trust([authority.certificate]);

@@ -238,7 +238,7 @@ test('[R-893] on a full disk a restart sends what waits, and captures again when
   const taken = await spool.take(100, 1e6);
   expect(taken.map(textOf)).toEqual(names);
   const segments = disk.files(ROOT, '.segment').length;
-  // Nobody makes room: what is done frees it.
+  // No one makes room: what is done frees it.
   for (const one of taken.slice(0, 30)) spool.done(one);
   await spool.flush();
   expect(disk.files(ROOT, '.segment').length).toBeLessThan(segments);
@@ -259,7 +259,7 @@ async function drainOf(disk: MemoryDisk): Promise<readonly SpooledEvent[]> {
   return taken;
 }
 
-test('[R-893] a full disk without the directory of the spool keeps nobody from capturing later', async () => {
+test('[R-893] a full disk without the directory of the spool keeps no one from capturing later', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const disk = new MemoryDisk();
@@ -371,7 +371,7 @@ test('[R-895] what is in quarantine is within the size of the spool, also after 
   const options = { ...{ directory: ROOT, durability: 'os' as const }, maxBytes: 5000, segmentBytes: 300 };
   const next = await Spool.open({ ...options, files: disk.process().files });
   await expect(next.append('outcome', event('more'))).rejects.toThrow(SpoolFull);
-  // Somebody has put it back, or has taken it away.
+  // Someone has put it back, or has taken it away.
   disk.names.delete(file);
   await vi.advanceTimersByTimeAsync(10_001);
   await next.append('outcome', event('more'));
@@ -631,7 +631,7 @@ test('events given back and new ones take turns', async () => {
   expect(order.slice(0, 6).filter((text) => text < '5')).toHaveLength(3);
 });
 
-test('[R-853] a segment that somebody cuts off while it is written holds nothing up', async () => {
+test('[R-853] a segment that someone cuts off while it is written holds nothing up', async () => {
   const { disk, spool, troubles } = await onDisk();
   for (let index = 0; index < 4; index++) await spool.append('outcome', event(`${index}`));
   const [file = ''] = disk.files(ROOT, '.segment');
@@ -641,7 +641,7 @@ test('[R-853] a segment that somebody cuts off while it is written holds nothing
   expect(troubles[0]).toMatch(/are no whole frame/);
 });
 
-test('troubles are told each time: whoever listens decides how often is enough', async () => {
+test('troubles are told each time: anyone who listens decides how often is enough', async () => {
   const { process, spool, troubles } = await onDisk();
   await spool.append('outcome', event('one'));
   const [one] = await spool.take(1, 1e6);

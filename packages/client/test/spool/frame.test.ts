@@ -24,7 +24,7 @@ function encoded(body: Buffer, seal: ReturnType<typeof sealOf> | undefined): Buf
   return frame;
 }
 
-// The examples of docs/CLIENT_SPEC.md: whoever writes the format in another language can begin with them.
+// The examples of docs/CLIENT_SPEC.md: anyone who writes the format in another language can begin with them.
 test('a header and a frame in the clear are these bytes', () => {
   expect(encodeSegmentHeader(ID, undefined).toString('hex')).toBe(
     '43452d53504f4f4c01000000400000000190aabbccdd0102030405060700000500000000000000000000000000000000000000000000000000000000e57a0409',

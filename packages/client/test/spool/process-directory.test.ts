@@ -95,7 +95,7 @@ describe('a neighbour', () => {
     expect(disk.files(home.path)).not.toEqual([]);
   });
 
-  test('[R-854] that ended before its directory was made leaves nothing for ever', async () => {
+  test('[R-854] that ended before its directory was made leaves nothing forever', async () => {
     const { disk, home, others } = await onDisk();
     const draft = path.join(ROOT, 'new-0123');
     disk.directories.add(draft);
@@ -188,7 +188,7 @@ describe('the directory', () => {
     expect(fs.readdirSync(directory)).toEqual([]);
   });
 
-  test.runIf(process.geteuid?.() === 0)('is refused when it belongs to somebody else', async () => {
+  test.runIf(process.geteuid?.() === 0)('is refused when it belongs to someone else', async () => {
     const directory = scratchDirectory();
     fs.mkdirSync(directory, { mode: 0o700 });
     fs.chownSync(directory, 12_345, 12_345);

@@ -40,7 +40,7 @@ test.each(['os', 'fsync'] as const)(
 test.each([
   ['in the turn in which they were captured', { do: 'exit' }, 0],
   ['while they are being written', { do: 'exit', later: true }, 0],
-  ['by an exception that nobody catches', { do: 'throw' }, 1],
+  ['by an exception that no one catches', { do: 'throw' }, 1],
 ] as const)('[R-851] a process that ends %s writes them first', async (_when, wish, code) => {
   for (const durability of ['os', 'fsync'] as const) {
     const directory = scratchDirectory();

@@ -26,11 +26,11 @@ export class SpoolModel {
   /** Every event that was ever appended, by name. */
   readonly bodies = new Map<string, Buffer>();
   readonly acknowledged = new Set<string>();
-  /** Refused for certain: nobody may ever see it. */
+  /** Refused for certain: no one may ever see it. */
   readonly refused = new Set<string>();
   readonly done = new Set<string>();
   readonly quarantined = new Set<string>();
-  /** Noted as done in an orderly way: nobody may ever see it again. */
+  /** Noted as done in an orderly way: no one may ever see it again. */
   readonly gone = new Set<string>();
   readonly troubles: string[] = [];
 

@@ -6,7 +6,7 @@
  *   wrong secret gets the answer of an unknown key, even when that key has expired or was revoked.
  * - A reload replaces all rows or none. When the store cannot be read, the rows last read stay in force: a collector
  *   that refused everybody would lose events. The price is that a revocation is not seen until the store can be read
- *   again, which is why `onFailure` must reach somebody.
+ *   again, which is why `onFailure` must reach someone.
  */
 import { hash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -116,7 +116,7 @@ export class KeyRing {
   #entries = new Map<string, Entry>();
   /**
    * From the text of a proven key to its entry. Finding a text here takes a time that depends on it, but a prober
-   * learns nothing from that: V8 compares texts only when their hashes agree, and seeds the hash anew in each process.
+   * learns nothing from that: V8 compares texts only when their hashes agree, and seeds the hash again in each process.
    */
   readonly #proven = new Map<string, Entry>();
   /** The next look that {@link lookAgain} has waiting, until it begins. */
@@ -181,7 +181,7 @@ export class KeyRing {
 
   /**
    * Looks at the store for a key that was refused as `key_invalid`: it may have been made since the last look. All
-   * calls share the next look, which is at most {@link LOOK_AGAIN_MS} away, so that nobody can use looks up.
+   * calls share the next look, which is at most {@link LOOK_AGAIN_MS} away, so that no one can use looks up.
    * @returns once a look that began after this call has ended. Never rejects.
    */
   lookAgain(): Promise<void> {
@@ -213,7 +213,7 @@ export class KeyRing {
     await this.#refreshing;
   }
 
-  /** Whether the keys could be read the last time that somebody looked. */
+  /** Whether the keys could be read the last time that someone looked. */
   get current(): boolean {
     return !this.#failing;
   }

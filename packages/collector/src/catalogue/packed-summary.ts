@@ -272,7 +272,7 @@ export function unpackSummary(reader: PackedReader, marks: number, began: Moment
 
 /*
  * How many runs began in each hour, by how complete they are: kept with the rows, so that a question costs a row an hour.
- * Whoever writes rows notes what they add; it is written in the same transaction. Triggers would see to that by
+ * Anyone who writes rows notes what they add; it is written in the same transaction. Triggers would see to that by
  * themselves, but SQLite then keeps a journal of each statement in a file, which took a third of the time of an update.
  */
 

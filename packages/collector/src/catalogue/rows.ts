@@ -166,7 +166,7 @@ export class Rows {
     const run = assembleRun(events, {
       parentRunOf: (eventId) => located.get(eventId)?.run,
       children: [],
-      // Of a circle a summary says that there is one, whoever is in it.
+      // Of a circle a summary says that there is one, anyone who is in it.
       cycle: isCircle ? [''] : [],
     });
     for (const place of run.parentage.outside) {

@@ -65,7 +65,7 @@ function withoutPersons(filter: Reading['filter']): Reading['filter'] {
 }
 
 /**
- * The user of this process, and who asked as far as the system knows: the user that logged in, whoever the process has
+ * The user of this process, and who asked as far as the system knows: the user that logged in, anyone who the process has
  * become since, and the one who called sudo. A user that the system has no name for has a number all the same, as in a
  * container.
  */
@@ -187,7 +187,7 @@ export interface GivenOut {
 export function noteReading(dataDir: string, reading: Reading): GivenOut {
   const end = begin(dataDir, reading);
   const givenOut: GivenOut = { events: 0, complete: false };
-  // Also when nobody reads on (a closed pipe).
+  // Also when no one reads on (a closed pipe).
   process.once('exit', () => {
     try {
       end({ ...givenOut });

@@ -381,7 +381,7 @@ function report(job: Job, done: Round): string {
   const lines = [
     `${job.directory} holds ${held}. ${inBinary(bytes)} of the log copied now.`,
     holdsKeys(job)
-      ? 'It holds the private signing keys: whoever can read it can sign in the name of this log.'
+      ? 'It holds the private signing keys: anyone who can read it can sign in the name of this log.'
       : 'The private signing keys are not in it: a restored log goes on only with them, so keep a copy elsewhere, or ' +
         'give --with-signing-keys.',
   ];
@@ -411,7 +411,7 @@ function backupFailure(error: unknown, directory: string): unknown {
     );
   }
   if (!(error instanceof Error)) return error;
-  // Names in it may be somebody else's.
+  // Names in it may be someone else's.
   const message = printable(error.message);
   if (error instanceof DirectoryInUse) {
     return failure(`another back-up is being written to ${directory}`, EXIT.inUse);

@@ -153,7 +153,7 @@ export function configWarnings({ settings, file }: ConfigReading, found: FoundSe
         : '';
     warn(
       'checkpoint-sink',
-      `no checkpoint leaves this host${keyToo}: who owns it could rewrite the log and nobody could tell`,
+      `no checkpoint leaves this host${keyToo}: who owns it could rewrite the log and no one could tell`,
     );
   }
   for (const sink of sinks) {

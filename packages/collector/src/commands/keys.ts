@@ -398,7 +398,7 @@ With the key goes a curl line that sends a first event: --host and --port say to
     'rotate',
     'Replace a key by a new one with the same grants; both are accepted during the overlap.',
     `  $ collector keys rotate k3v7q2mzt5ab
-  $ collector keys rotate k3v7q2mzt5ab --overlap 0          # the old key is refused at once
+  $ collector keys rotate k3v7q2mzt5ab --overlap 0          # the old key is refused immediately
   $ collector keys rotate k3v7q2mzt5ab --overlap 7d --expires 90d
 
 With the key goes a curl line that sends a first event: --host and --port say to which collector.`,

@@ -66,7 +66,7 @@ export class LineFiles {
   readonly #rules: LineRules;
   readonly #zone: Zone | undefined;
   readonly #bar: ProgressBar;
-  /** Undefined when nobody can know. */
+  /** Undefined when no one can know. */
   readonly #totalBytes: number | undefined;
 
   /**
@@ -186,7 +186,7 @@ export class LineFiles {
   }
 }
 
-/** 1,234: such numbers are long, and nobody counts digits. Empty for none. */
+/** 1,234: such numbers are long, and no one counts digits. Empty for none. */
 function spelt(number: number): string {
   return number === 0 ? '' : number.toLocaleString('en-US');
 }
@@ -217,7 +217,7 @@ function zoneFrom(text: string): Zone {
 }
 
 /**
- * How much there is to read; undefined when nobody can know.
+ * How much there is to read; undefined when no one can know.
  * @throws CommandFailure when a file is not there or is none, before anything is done.
  */
 function bytesOf(files: readonly string[]): number | undefined {

@@ -163,7 +163,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     const code = report(error, given);
     process.exitCode = code;
     // What a failed command left open must not keep the process alive. What it has said before goes out first, unless
-    // somebody has ended it, who may be tired of a reader that does not read. A service waits for no reader.
+    // someone has ended it, who may be tired of a reader that does not read. A service waits for no reader.
     const leave = () => process.stderr.write('', () => process.exit(code));
     if (asked === 'serve') setTimeout(() => process.exit(code), LAST_WORDS_MS);
     if (code === EXIT.interrupted) leave();

@@ -1,5 +1,5 @@
 /**
- * What in a data directory is not of the kind that its name stands for: a pipe, on which a reader would wait for ever, or
+ * What in a data directory is not of the kind that its name stands for: a pipe, on which a reader would wait forever, or
  * a directory in the place of a file, of which the system's error would not say the name.
  */
 import fs from 'node:fs';

@@ -70,7 +70,7 @@ async function fromStandardInput(): Promise<string> {
 }
 
 /**
- * On return a collector is there. It is asked without a key, which is for nobody else.
+ * On return a collector is there. It is asked without a key, which is for no one else.
  * @param asked counts how it answered, by code: its console counts these as refusals.
  */
 export async function assertAnswers(url: URL, asked = new Map<string, number>()): Promise<void> {

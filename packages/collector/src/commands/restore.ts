@@ -128,7 +128,7 @@ async function lay(restoration: Restoration, { directory, json }: Job): Promise<
   }
 }
 
-/** Whoever restores it gets at all that it holds: that is noted in the access log of the copy. */
+/** Anyone who restores it gets at all that it holds: that is noted in the access log of the copy. */
 async function prove(copy: string, { directory, given, json }: Job): Promise<Verification> {
   const wanted = !json && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });

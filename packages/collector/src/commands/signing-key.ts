@@ -57,7 +57,7 @@ export function isGone({ dataDir, signingKeys }: KeyPlace): boolean {
   return found === undefined || !found.isFile() || found.size === 0;
 }
 
-/** For whoever has just got the first key; empty when there is nothing to say. Ends with a line break otherwise. */
+/** For anyone who has just got the first key; empty when there is nothing to say. Ends with a line break otherwise. */
 export function escrowNotice(place: KeyPlace): string {
   if (!diesWithDisk(place)) return '';
   return typed(
@@ -226,7 +226,7 @@ Verifier key:   ${key.vkey}
 Rotation note:  ${note}
 Private key:    ${keyFile}
 
-Give the rotation note to whoever checks this log; the first key and the notes lead to every later key.
+Give the rotation note to anyone who checks this log; the first key and the notes lead to every later key.
 ${escrowNotice(config)}`);
 }
 

@@ -10,7 +10,7 @@ export interface Output {
   readonly columns?: number;
 }
 
-/** The line, wrapped for a terminal; as it is where nobody looks on. @param indent of the lines below the first. */
+/** The line, wrapped for a terminal; as it is where no one looks on. @param indent of the lines below the first. */
 export function wrappedFor({ isTTY = false, columns = 0 }: Output, line: string, indent = INDENT): string {
   return isTTY && columns > 0 ? wrapped(line, columns, ' '.repeat(indent)) : line;
 }
@@ -31,7 +31,7 @@ export function wrapped(line: string, width: number, indent: string): string {
   return [...lines, current].join('\n');
 }
 
-/* Text of somebody else's on a terminal: it must not be able to move the cursor there, or to turn words around. */
+/* Text of someone else's on a terminal: it must not be able to move the cursor there, or to turn words around. */
 
 /** Control and direction characters that JSON lets stand as they are. */
 const UNPRINTABLE = /[\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
@@ -90,7 +90,7 @@ export function alignedTable(rows: readonly (readonly string[])[], output: Outpu
 /* How far a long check has come: on standard error, and gone before its result is printed. */
 
 export interface ProgressOptions {
-  /** Nobody looks on when standard error is not a terminal. */
+  /** No one looks on when standard error is not a terminal. */
   readonly wanted: boolean;
   /** What is counted. */
   readonly unit: string;

@@ -311,10 +311,10 @@ Examples:
 
 Writes what the newest checkpoint covers as a static directory in the layout of C2SP tlog-tiles: any web server can
 serve it, and independent tools can read and audit it. Run again it goes on from there, and the checkpoint is always
-the last to change: whoever reads meanwhile finds everything that the checkpoint they got needs.
+the last to change: anyone who reads meanwhile finds everything that the checkpoint they got needs.
 
 The entries are the leaves of the tree: when each event was received, and hashes. They hold nothing of what was sent or
-by whom, but tell how many events came and when; and whoever knows an event's id and who sent it can find its leaf.
+by whom, but tell how many events came and when; and anyone who knows an event's id and who sent it can find its leaf.
 
 That it ran is noted in access.log in the data directory, as a reading.
 

@@ -45,7 +45,7 @@ export function openTelemetryVariables(
   return variables;
 }
 
-/** The user who called sudo (sudo(8)), as it says; undefined when nobody did. */
+/** The user who called sudo (sudo(8)), as it says; undefined when no one did. */
 export function sudoUser(env: NodeJS.ProcessEnv = process.env): string | undefined {
   return env['SUDO_USER'] === '' ? undefined : env['SUDO_USER'];
 }

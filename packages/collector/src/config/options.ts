@@ -168,7 +168,7 @@ const OPTIONS = {
     type: 'text',
     default: '',
     otherwise: '`collector/` and the ledger id',
-    help: 'name of the log in its checkpoints; the first start decides for ever',
+    help: 'name of the log in its checkpoints; the first start decides forever',
     appliesTo: SERVE,
   },
   'checkpoint-interval-ms': {

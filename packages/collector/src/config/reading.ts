@@ -70,7 +70,7 @@ function fromFile(file: Given | undefined, faults: ConfigFault[]): Map<string, G
   if (file === undefined) return given;
   let text: string;
   try {
-    // Whoever opens a pipe that nobody writes to waits for ever; and what a device says is endless.
+    // Anyone who opens a pipe that no one writes to waits forever; and what a device says is endless.
     const stat = statSync(file.text);
     if (!stat.isFile() || stat.size > MOST_FILE_BYTES) {
       const why = stat.isFile() ? 'is too large for a configuration' : 'is not a regular file';

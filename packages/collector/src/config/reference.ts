@@ -52,9 +52,9 @@ export function configTable(): string {
   ].join('\n');
 }
 
-/* What a running collector takes of a configuration that was read anew. */
+/* What a running collector takes of a configuration that was read again. */
 
-/** What a running collector can take of a configuration that was read anew. */
+/** What a running collector can take of a configuration that was read again. */
 export interface Reloaded {
   /** The running one, with the new values of all options that can be reloaded. */
   readonly config: Config;

@@ -43,7 +43,7 @@ export async function writeEvents(
       bytes += encoded.length;
       await writing;
       writing = handle.writeFile(encoded);
-      // Its failure is told by whoever waits for it next, if anybody still does.
+      // Its failure is told by anyone who waits for it next, if anybody still does.
       writing.catch(() => undefined);
     };
     for (const event of events) {

@@ -13,7 +13,7 @@ export const ODDITIES = {
   clock_wrong: { rate: 0.015, of: 'runs', means: "the model's clock is hours off" },
   clock_set_back: { rate: 0.01, of: 'runs', means: "the model's clock is set back in the middle" },
   no_run_id: { rate: 0.03, of: 'events', means: 'names its parent and no run' },
-  stray: { rate: 0.04, of: 'feedback', means: 'names no run, and a parent that nobody sent' },
+  stray: { rate: 0.04, of: 'feedback', means: 'names no run, and a parent that no one sent' },
   late_outcome: { rate: 0.08, of: 'outcomes', means: 'reported one to six weeks late' },
   own_words: {
     rate: 0.03,
@@ -151,7 +151,7 @@ function firstSending(
   };
 }
 
-/** What programs add that nobody told them to. */
+/** What programs add that no one told them to. */
 function unknownFields(random: Random): object {
   switch (random.integer(0, 3)) {
     case 0:

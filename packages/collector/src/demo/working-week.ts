@@ -39,7 +39,7 @@ export function spread(
     starts.push(at);
     sums.push(sum);
     const end = Math.min(until, (Math.floor(at / HOUR) + 1) * HOUR);
-    // Nothing is quite impossible: a period may lie in a night on which nobody works.
+    // Nothing is quite impossible: a period may lie in a night on which no one works.
     sum += (end - at) * Math.max(1e-6, week[hourOfWeek(at)] ?? 0);
   }
   starts.push(until);
@@ -60,7 +60,7 @@ export function spread(
   };
 }
 
-/** The first instant from `at` on at which somebody works there, on a quarter of an hour: for appointments. */
+/** The first instant from `at` on at which someone works there, on a quarter of an hour: for appointments. */
 export function nextOfficeHour(at: number): number {
   const quarter = HOUR / 4;
   let instant = Math.ceil(at / quarter) * quarter;

@@ -29,7 +29,7 @@ export class RejectsExist extends Error {
   override name = 'RejectsExist';
 }
 
-/** There is such a file, and somebody else may read what is written into it. */
+/** There is such a file, and someone else may read what is written into it. */
 export class RejectsUnsafe extends Error {
   override name = 'RejectsUnsafe';
 }

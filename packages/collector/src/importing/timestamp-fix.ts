@@ -30,7 +30,7 @@ export function fixTimestamps(body: string, kind: EventKind, zone: Zone): string
   if (!isJson(body)) return undefined;
   const event = membersOf(body);
   if (event === undefined || event.places.has(FIXES)) return undefined;
-  // In other kinds nobody has named such a field.
+  // In other kinds no one has named such a field.
   const outcome = kind === 'outcome' ? event.places.get('outcome') : undefined;
   const occurredAt = outcome && membersOf(body, outcome.start)?.places.get('occurred_at');
   const fixes = [

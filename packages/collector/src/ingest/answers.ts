@@ -123,7 +123,7 @@ export function refuseOnSocket(socket: Duplex, code: ErrorCode, headers = ''): v
 /** Ends a connection after these last bytes, so that the client can read what it was sent. */
 export function endSocket(socket: Duplex, last = ''): void {
   socket.end(last);
-  // A client that never closes its side must not keep the socket for ever.
+  // A client that never closes its side must not keep the socket forever.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }
 

@@ -4,7 +4,7 @@
  *
  * A connection on which a request came with a valid key keeps its place until it is closed. Any other may lose it to a
  * newcomer: of the network that has the most of those the oldest. So a flood from elsewhere displaces its own
- * connections; and one from the sender's own network has to fill all the places anew before the sender has sent its
+ * connections; and one from the sender's own network has to fill all the places again before the sender has sent its
  * headers. Who has a key can take all places: it can be revoked.
  *
  * A request on a connection that keeps its place costs the reading of one property. A newcomer costs a look at each
@@ -166,7 +166,7 @@ export function networkOf(address: string): string {
  * Lets connections rest on which a request was refused. A refusal costs more than half of what an event does; clients
  * that send again at once, whatever Retry-After says, would have the HTTP thread do little but refuse. So nothing more
  * is read from such a connection until its turn has come: what it sends waits in the kernel, where it costs nothing.
- * Retry-After says when the turn is, so whoever keeps to it notices nothing.
+ * Retry-After says when the turn is, so anyone who keeps to it notices nothing.
  */
 
 const TICK_MS = 10;
@@ -198,14 +198,14 @@ export class RestingConnections {
     return this.#resting.size;
   }
 
-  /** In so many seconds whoever begins now may go on; at least 1. */
+  /** In so many seconds anyone who begins now may go on; at least 1. */
   get retryAfter(): number {
     return Math.ceil((this.size + 1) / PER_SECOND);
   }
 
   /**
    * Whether a request that was just read came while its connection rested, so that it has waited in the kernel. Only
-   * for whom the connection had to rest: behind a proxy somebody else may be next on it.
+   * for whom the connection had to rest: behind a proxy someone else may be next on it.
    */
   heldUp(socket: Socket, principal: Principal): boolean {
     return this.#ended.size > 0 && this.#ended.get(socket) === principal;
@@ -252,7 +252,7 @@ export class RestingConnections {
     request.once('end', () => socket.pause());
   }
 
-  /** All may go on, and nobody rests any more. */
+  /** All may go on, and no one rests any more. */
   stop(): void {
     this.#over = true;
     this.#release(this.size);

@@ -139,7 +139,7 @@ function privateKeyIn(pem: Buffer, file: string): KeyObject {
     return createPrivateKey(pem);
   } catch (error) {
     const why = ENCRYPTED.test(pem.toString('latin1'))
-      ? 'is protected by a passphrase, which nobody could type at a restart'
+      ? 'is protected by a passphrase, which no one could type at a restart'
       : 'holds no private key in PEM';
     throw new Unfit(`${file} ${why}`, { cause: error });
   }
@@ -225,7 +225,7 @@ export class CredentialWatch {
     const states = await fileStates(this.#options.files);
     const settled = states === this.#seen;
     this.#seen = states;
-    // Whoever renews writes one file after the other. What stays as it is from one look to the next is taken as whole.
+    // Anyone who renews writes one file after the other. What stays as it is from one look to the next is taken as whole.
     if (settled && (states !== this.#tried || Date.now() >= this.#notBefore)) await this.#load();
   }
 

@@ -2,7 +2,7 @@
  * One request from its headers to its answer.
  *
  * The order of the checks is a promise (docs/SPEC.md): route, method, key (and the client certificate it is bound to), permission, media type, size, body,
- * schema. Whoever has no key learns nothing of the schema and cannot make the collector read a large body.
+ * schema. Anyone who has no key learns nothing of the schema and cannot make the collector read a large body.
  */
 import type { Socket } from 'node:net';
 import type { MessagePort } from 'node:worker_threads';
@@ -106,7 +106,7 @@ const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode
 
 export class Ingest {
   readonly counters = new IngestCounters();
-  /** Told of each request once its answer is written, with the code of a refusal. Undefined: nobody wants to know. */
+  /** Told of each request once its answer is written, with the code of a refusal. Undefined: no one wants to know. */
   observer: ((exchange: Exchange, status: number, code: ErrorCode | undefined) => void) | undefined;
   readonly #options: IngestOptions;
   readonly #refusals: RefusalLog;
@@ -421,7 +421,7 @@ export class Ingest {
         requestId: exchange.id,
         kind,
         organisation: principal?.organisation,
-        // Of a key that was proven and is refused, whoever has to renew it wants to know which one it is.
+        // Of a key that was proven and is refused, anyone who has to renew it wants to know which one it is.
         keyId: principal?.keyId ?? (isProven(code) && presentedKey ? keyIdOf(presentedKey) : undefined),
       },
       () => this.#options.trustedProxies.clientOf(request),

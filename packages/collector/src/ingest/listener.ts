@@ -104,7 +104,7 @@ export class Listener {
     server.on('clientError', (error, socket) => this.#clientError(error, socket));
     // It asks for something else than HTTP on this connection; so does Upgrade, which a server may ignore.
     server.on('connect', (_request, socket) => {
-      // Node has let go of the socket: an error that nobody listens for would end the process.
+      // Node has let go of the socket: an error that no one listens for would end the process.
       socket.on('error', () => socket.destroy());
       if (this.#owesAnswer(socket)) socket.destroy();
       else this.#refuse(socket, 'method_not_allowed', 'Allow: POST\r\n');
@@ -172,7 +172,7 @@ export class Listener {
   /**
    * Bytes that cannot be read, or that do not come. An error must reach the request that earned it and no other:
    * one that is written while an earlier request waits would be taken for that request's answer. Where that could
-   * be, the connection ends without one: that tells nobody anything untrue, and a repeat is safe.
+   * be, the connection ends without one: that tells no one anything untrue, and a repeat is safe.
    */
   #clientError(error: Error, socket: Duplex): void {
     // It was ended below, and is being left to the client to close.
@@ -181,7 +181,7 @@ export class Listener {
     const latest = latestOn(socket);
     if (systemCode(error) === 'ECONNRESET' || !socket.writable) socket.destroy();
     else if (latest === undefined || latest.req.complete) {
-      // The fault is in a request that nobody has seen yet.
+      // The fault is in a request that no one has seen yet.
       if (latest === undefined || latest.writableFinished) this.#refuse(socket, faultOf(error));
       else {
         // The answers that are owed are given, and the connection ends behind them.
@@ -200,7 +200,7 @@ export class Listener {
   }
 
   #refuse(socket: Duplex, code: ErrorCode, headers = ''): void {
-    // On a spare connection, as browsers open them, nobody has asked for anything.
+    // On a spare connection, as browsers open them, no one has asked for anything.
     const unused = code === 'request_timeout' && socket instanceof Socket && socket.bytesRead === 0;
     const id = newRequestId();
     if (!unused)

@@ -19,7 +19,7 @@ export class ProxiesInvalid extends Error {
   override name = 'ProxiesInvalid';
 }
 
-/** Addresses that nobody has on the internet, or on this link alone: RFC 1918, 3927, 4193, 4291 and 6598. */
+/** Addresses that no one has on the internet, or on this link alone: RFC 1918, 3927, 4193, 4291 and 6598. */
 const NOT_PUBLIC = [
   ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '127.0.0.0/8', '169.254.0.0/16', '100.64.0.0/10'],
   ...['fc00::/7', 'fe80::/10', '::1/128'],
@@ -42,11 +42,11 @@ export class TrustedProxies {
     for (const item of text === '' ? [] : text.split(',').map((part) => part.trim())) this.#add(item);
   }
 
-  /** What is unwise: undefined unless so many public addresses are trusted that nobody can own them all. */
+  /** What is unwise: undefined unless so many public addresses are trusted that no one can own them all. */
   get exposure(): string | undefined {
     const { ipv4, ipv6 } = this.#open;
     if (ipv4 < 2 ** MOST_OPEN.ipv4 && ipv6 < 2 ** MOST_OPEN.ipv6) return undefined;
-    return 'holds very many public addresses: whoever has one of them can write any other into the log as the client';
+    return 'holds very many public addresses: anyone who has one of them can write any other into the log as the client';
   }
 
   /** The address of the client as far as it is sure; undefined when the connection is gone. */

@@ -1,6 +1,6 @@
 /**
  * The hash chain over the lines of the access log: h(0) is 32 zero bytes, and h(n) is SHA-256(h(n-1) ‖ line n), a line
- * being its bytes without the line feed. Nothing of it stands in the lines: whoever has them can compute it. Pure.
+ * being its bytes without the line feed. Nothing of it stands in the lines: anyone who has them can compute it. Pure.
  *
  * What the log says of it is a head: a number of lines, and h of that number, in hexadecimal.
  */

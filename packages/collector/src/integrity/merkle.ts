@@ -1,7 +1,7 @@
 /**
  * The hash tree of RFC 6962 section 2.1 over SHA-256: leaves, nodes, roots and proofs. Pure.
  *
- * Roots and proofs are read from hashes that somebody keeps by tile level (C2SP tlog-tiles): hash i of level L is
+ * Roots and proofs are read from hashes that someone keeps by tile level (C2SP tlog-tiles): hash i of level L is
  * the root of the leaves from i * 256^L up to (i + 1) * 256^L, and is there once all of those are. Any perfect
  * subtree of 2^h leaves is then a fold of at most 128 hashes of level floor(h / 8).
  *

@@ -1,5 +1,5 @@
 /**
- * What the ledger's thread counts, in memory that the main thread reads when somebody asks.
+ * What the ledger's thread counts, in memory that the main thread reads when someone asks.
  *
  * One writer, any number of readers. Each word is 64 bits wide and is written and read whole (Atomics), so that none is
  * ever seen half changed; two words may stand a batch apart. Every call is one for a batch, never one for an event.
@@ -65,7 +65,7 @@ export class LedgerCounters {
     this.#tally.forEach((count, place) => this.#add(FIRST_OUTCOME + place, count));
   }
 
-  /** So many events were not stored, or nobody knows. */
+  /** So many events were not stored, or no one knows. */
   failed(how: 'notCommitted' | 'unknown', events: number): void {
     this.#add(FIRST_OUTCOME + EVENT_OUTCOMES.indexOf(how), events);
   }

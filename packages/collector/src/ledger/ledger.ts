@@ -3,8 +3,8 @@
  * There is no timer. While a flush runs, the next batch gathers in the rings by itself.
  *
  * States. `open`: batches are stored. `refusing`: the last batch was not committed (a full disk, say); each batch
- * is still tried, and the store by itself where none comes; the first success ends it. `failed`: nobody can know what the last batch left behind;
- * nothing is tried again until the process has started anew and read the log.
+ * is still tried, and the store by itself where none comes; the first success ends it. `failed`: no one can know what the last batch left behind;
+ * nothing is tried again until the process has started again and read the log.
  */
 import { randomFillSync } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -236,7 +236,7 @@ export class Ledger {
         counters.failed('notCommitted', candidates.length);
         return candidates.map(() => 'notCommitted');
       }
-      // A CommitUnknown, or a fault of ours: in both cases nobody may be told that anything is stored or is not.
+      // A CommitUnknown, or a fault of ours: in both cases no one may be told that anything is stored or is not.
       this.#fail(error);
       counters.failed('unknown', candidates.length);
       return candidates.map(() => 'unknown');

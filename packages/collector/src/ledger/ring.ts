@@ -9,7 +9,7 @@
  * Slots. `SLOT_WORDS` 32-bit words an event, at its number modulo the capacity:
  *   0 offset  1 length of organisation | length of key id << 8  2 length of body  3 kind | profile << 8
  *   4-5 received_at as a double  6 answer  7 microseconds that it took
- *   Words 0 to 5 belong to the writer until it publishes, then nobody changes them; 6 and 7 belong to the reader.
+ *   Words 0 to 5 belong to the writer until it publishes, then no one changes them; 6 and 7 belong to the reader.
  * Control. Word 0: how many events were ever published, modulo 2^32; the writer's.
  * Doorbell. One word, shared by all rings of a ledger: rung at each publication; the reader sleeps on it.
  *

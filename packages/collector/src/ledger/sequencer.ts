@@ -28,7 +28,7 @@ export interface SequencerOptions {
   readonly intervalMs: number;
   /**
    * This is the newest checkpoint now: the one found at the start, in case the process before ended before it was
-   * given out everywhere, and each new one. Nobody waits for what this does.
+   * given out everywhere, and each new one. No one waits for what this does.
    */
   readonly onCheckpoint: (note: string) => void;
   /** No checkpoint could be made; it is tried again, and events are stored meanwhile. */
@@ -77,7 +77,7 @@ export class Sequencer {
 
   /**
    * On return the tree holds every entry of the log, and a checkpoint over all of them is signed, unless the signer
-   * cannot sign now. The very first checkpoint, of the empty tree, has to be signed: without it nobody could tell a
+   * cannot sign now. The very first checkpoint, of the empty tree, has to be signed: without it no one could tell a
    * ledger whose checkpoints were taken away from a new one.
    * @throws CheckpointContradicted when the log holds less or something else than the newest checkpoint says.
    */

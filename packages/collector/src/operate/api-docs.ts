@@ -31,7 +31,7 @@ const HTML = `<!doctype html>
 </html>
 `;
 
-/** Nothing is sent from here, so nobody is asked where to or with which key. */
+/** Nothing is sent from here, so no one is asked where to or with which key. */
 const START = `const dark = matchMedia('(prefers-color-scheme: dark)');
 const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
 dark.addEventListener('change', follow);

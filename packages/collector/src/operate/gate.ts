@@ -1,5 +1,5 @@
 /**
- * The server in front of the management routes. It shares a thread with ingest, so whoever floods it must not get more
+ * The server in front of the management routes. It shares a thread with ingest, so anyone who floods it must not get more
  * than a small part of that thread.
  *
  * A connection is for one request, and its headers are gathered here before Node's HTTP parser sees them: it would
@@ -7,7 +7,7 @@
  * not read. Beyond a steady rate nothing is refused, it waits: a refusal costs nearly what an answer does and invites
  * the next request, while a client that waits sends nothing. Connections beyond the limits, of which there is one for
  * each address, are held for a while and closed, the oldest of the address with the most when more come than can be held.
- * When all places are taken, the address with the most gives one up to whoever has fewer. Health needs no place: it is
+ * When all places are taken, the address with the most gives one up to anyone who has fewer. Health needs no place: it is
  * answered on a connection that is held, too, and waits less, so that a probe is answered in time in the middle of a flood
  * from its own address.
  *
@@ -288,7 +288,7 @@ function codeOf(error: Error): ErrorCode {
 /*
  * Who may see what the management listener shows, health aside.
  *
- * With a token: whoever presents it, as a bearer (RFC 6750) or, for browsers, as the password of HTTP Basic with any
+ * With a token: anyone who presents it, as a bearer (RFC 6750) or, for browsers, as the password of HTTP Basic with any
  * user name (RFC 7617). Without one the listener is on loopback, and everybody on the host may. Then the Host header
  * has to name the host itself: a page from elsewhere, whose name was pointed at 127.0.0.1 (DNS rebinding), cannot
  * make a browser send that.

@@ -1,5 +1,5 @@
 /**
- * `GET /metrics`. The hot path counts plain numbers; here they become metrics, when somebody asks.
+ * `GET /metrics`. The hot path counts plain numbers; here they become metrics, when someone asks.
  *
  * No label can come from a request: kinds, codes, states and outcomes are closed tables, sinks are told by number and
  * kind, and keys are those that the operator has made, so many of them at most (warnings.ts).
@@ -18,7 +18,7 @@ import type { CollectorStatus, Watch } from './status.js';
 import { type Facts, WARNING_IDS, shownKeys, warningsOf } from './warnings.js';
 
 /*
- * A metric whose numbers are counted elsewhere and read when somebody asks, in the form that prom-client's registry
+ * A metric whose numbers are counted elsewhere and read when someone asks, in the form that prom-client's registry
  * takes: its own classes count in themselves, and its histogram cannot be set from outside.
  */
 

@@ -9,7 +9,7 @@ import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } fro
 /*
  * Whether the collector lives, and whether it should be sent events.
  *
- * It lives as long as its threads answer: a start anew helps against nothing else, least of all a full disk. It is
+ * It lives as long as its threads answer: a start again helps against nothing else, least of all a full disk. It is
  * ready when an event sent now would most likely be stored.
  */
 
@@ -17,11 +17,11 @@ export interface HealthCheck {
   readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'storage';
   /** Why it fails; undefined when it does not. */
   readonly failure: { readonly reason: string; readonly code: ErrorCode } | undefined;
-  /** Whether a start anew would be the remedy. */
+  /** Whether a start again would be the remedy. */
   readonly fatal: boolean;
 }
 
-/** A thread that waits for a slow disk is no reason to start anew; one that says nothing for so long is. */
+/** A thread that waits for a slow disk is no reason to start again; one that says nothing for so long is. */
 const DEAD_AFTER_MS = 60_000;
 const STALLED_AFTER_MS = 10_000;
 
@@ -100,7 +100,7 @@ function* sink({ sinks }: Facts): Generator<Hint> {
     id: 'no_checkpoint_sink',
     title: 'Checkpoints stay on this host',
     what_to_do:
-      'Whoever owns it can rewrite the log and them together. Send them to somebody else: --checkpoint-sink.',
+      'Anyone who owns it can rewrite the log and them together. Send them to someone else: --checkpoint-sink.',
   };
 }
 
@@ -114,7 +114,7 @@ function* unescrowedKey({ keyDiesWithDisk }: Facts): Generator<Hint> {
   };
 }
 
-/** Until a warning takes its place, or somebody has said that back-ups are made otherwise. */
+/** Until a warning takes its place, or someone has said that back-ups are made otherwise. */
 function* missingBackup(facts: Facts): Generator<Hint> {
   if (facts.lastBackup !== undefined || facts.backupMaxAgeMs === 0 || isBackupOld(facts)) return;
   yield {

@@ -107,7 +107,7 @@ export interface CollectorStatus {
   certificates(): readonly CertificateState[];
   lastVerify(): VerifyState | undefined;
   lastBackup(): BackupState | undefined;
-  /** From which age of the last back-up on somebody should know, in milliseconds; 0: never. */
+  /** From which age of the last back-up on someone should know, in milliseconds; 0: never. */
   backupMaxAgeMs(): number;
   /** When the log began or was restored here, in milliseconds since 1970 UTC; undefined while that is not known. */
   logBeganAt(): number | undefined;

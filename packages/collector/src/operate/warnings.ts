@@ -19,7 +19,7 @@ import type {
 
 /* Which keys are told of, when there are too many for all. */
 
-/** More lines would help nobody, and would cost the monitoring system more than all other metrics. */
+/** More lines would help no one, and would cost the monitoring system more than all other metrics. */
 export const MOST_KEYS = 1000;
 
 /** Those that can be used before those that cannot, each in the order of creation; at most {@link MOST_KEYS}. */
@@ -34,7 +34,7 @@ export function shownKeys(uses: Iterable<KeyUse>, now: number): KeyUse[] {
 /** A sender that was given another key would have changed by now. */
 const IN_USE_MS = 60 * 60_000;
 
-/** Whether somebody sent with it within the last hour. */
+/** Whether someone sent with it within the last hour. */
 export function isInUse({ lastUsedAt }: KeyUse, now: number): boolean {
   return lastUsedAt !== undefined && now - lastUsedAt < IN_USE_MS;
 }
@@ -216,7 +216,7 @@ function* sinks({ now, sinks: views }: Facts): Generator<Warning> {
         severity: 'critical',
         title: `${name} holds a checkpoint that contradicts this ledger`,
         what_to_do:
-          'Somebody may have changed the log, or an old copy was started again. Keep everything as it is, and run collector verify --against what the sink holds; docs/guide/alerts.md, CollectorSinkForked, and after a restore "When events are lost".',
+          'Someone may have changed the log, or an old copy was started again. Keep everything as it is, and run collector verify --against what the sink holds; docs/guide/alerts.md, CollectorSinkForked, and after a restore "When events are lost".',
       };
     }
     if (state?.state === 'failing') {

@@ -1,7 +1,7 @@
 /**
  * The record of a run from its events: a pure function, the same whatever order the events are handed in (R-205).
  * Each event handed in stands once in `metadata.events`; what its sender wrote stands once more where it belongs, as
- * sent, and fields that nobody named go with it. docs/reference/records.md, "How a record is made", has the rules in words.
+ * sent, and fields that no one named go with it. docs/reference/records.md, "How a record is made", has the rules in words.
  */
 import {
   type Artifact,
@@ -206,7 +206,7 @@ function recordedEventOf(timed: TimedEvent<BaseEvent>, isStart: boolean, hasPare
   return { ...entry, second_start: startObjectsOf(body) };
 }
 
-/** Most events have no field that nobody named: they share this one. */
+/** Most events have no field that no one named: they share this one. */
 const NOTHING: ExtraFields = Object.freeze({});
 
 /** The fields that the protocol does not name. */

@@ -1,6 +1,6 @@
 /**
  * What a record lacks: the gaps that a safety officer has to close or explain. An inference whose outcome was never
- * reported, an event that hangs on one which never came, a run of which nobody knows the model.
+ * reported, an event that hangs on one which never came, a run of which no one knows the model.
  *
  * Only what is known to be missing is called missing. Of a payload that cannot be read, nothing is known but its kind:
  * an outcome that was encrypted is an outcome, and whether the model was named in a retired start is not known.
@@ -103,7 +103,7 @@ function countIn(value: unknown): number | null {
 
 type Missing = Completeness['missing'][number];
 
-/** Without these nobody can say what the run was, or the log itself says that a part of it is not there. */
+/** Without these no one can say what the run was, or the log itself says that a part of it is not there. */
 const BROKEN: ReadonlySet<Missing> = new Set<Missing>(['inference-start', 'parent', 'payload']);
 
 const OUTPUT_URI = new MemberName('output_uri');

@@ -80,7 +80,7 @@ export class Connection {
         this.#partial = Buffer.from(all);
         return;
       }
-      // Whoever says it has stored what it has not got yet is no collector.
+      // Anyone who says it has stored what it has not got yet is no collector.
       if (read.answer.status === 201 && this.#socket.writableLength > 0) {
         throw new Error('201 came before the whole event was sent');
       }

@@ -53,7 +53,7 @@ export class Sender {
   /** The last of each id. */
   readonly #underWay = new Map<string, Promise<unknown>>();
   #failure: SendingFailed | undefined;
-  /** Nobody sends before these instants, of the monotonic clock. */
+  /** No one sends before these instants, of the monotonic clock. */
   #pausedUntil = 0;
   #nextAt = 0;
   #progressAt = performance.now();
@@ -73,7 +73,7 @@ export class Sender {
     const before = eventId === undefined ? undefined : this.#underWay.get(eventId);
     const sending = before === undefined ? this.#one(event) : before.then(() => this.#one(event));
     if (eventId === undefined) return sending;
-    // Whoever waits for its turn wants to know that it has come, and not how.
+    // Anyone who waits for its turn wants to know that it has come, and not how.
     const turn = sending.catch(() => undefined);
     this.#underWay.set(eventId, turn);
     try {

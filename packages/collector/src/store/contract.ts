@@ -3,8 +3,8 @@
  * How events are read is in contract.ts.
  *
  * The contract is semantic, not transactional. A caller hands over a batch and learns, for each event, one of
- * three outcomes; or that nothing of the batch was stored ({@link NotCommitted}); or that nobody can know
- * ({@link CommitUnknown}), after which the store must be opened anew before it answers anybody.
+ * three outcomes; or that nothing of the batch was stored ({@link NotCommitted}); or that no one can know
+ * ({@link CommitUnknown}), after which the store must be opened again before it answers anybody.
  */
 import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
 
@@ -466,7 +466,7 @@ export interface KeyStore {
   /** Every key, in the order of creation. */
   list(): Promise<ApiKey[]>;
   /**
-   * A token that differs from the last one whenever the keys may have changed since, whoever changed them. Cheap
+   * A token that differs from the last one whenever the keys may have changed since, anyone who changed them. Cheap
    * enough to ask several times a second. Ask before `list`, not after: a change between the two is then seen as
    * a change next time instead of never.
    */

@@ -106,7 +106,7 @@ export function sameString(
 
 /** A prime so small that a product of two smaller numbers and one unit more are exact in a double. */
 const PRIME = 67_108_859;
-/** Secret, so that nobody can choose names that share a hash: of any two a part of length / PRIME of all bases does. */
+/** Secret, so that no one can choose names that share a hash: of any two a part of length / PRIME of all bases does. */
 const BASE = 65_537 + Math.floor(Math.random() * (PRIME - 65_538));
 
 /** A polynomial in BASE modulo PRIME of an object's number and the units of a name. */

@@ -11,9 +11,9 @@ import { TreeFiles } from './embedded/tree-files.js';
 
 /** What is stored in a data directory, for reading, beside a collector or without one. */
 export interface OpenStore {
-  /** To be closed by whoever has read events or looked for some. */
+  /** To be closed by anyone who has read events or looked for some. */
   readonly events: EventLog;
-  /** To be closed by whoever has read hashes. */
+  /** To be closed by anyone who has read hashes. */
   readonly tree: TreeReader;
   readonly accessLog: AccessLogStore;
 }

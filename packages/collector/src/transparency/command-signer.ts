@@ -61,7 +61,7 @@ export class CommandSigner implements CheckpointSigner {
 
   /**
    * Asks the program for its public key. At the very first start of a log that becomes the key which the log began
-   * with, durably; later it has to be the one that the log has, or, while nobody answers, is taken to be.
+   * with, durably; later it has to be the one that the log has, or, while no one answers, is taken to be.
    * @throws SigningCommandUnfit when there is no such program, or it gives something else than an Ed25519 public key,
    *   or another key than that of the log.
    * @throws SigningCommandFailed when the program gives nothing at the very first start, as it may when what it asks
@@ -125,7 +125,7 @@ export class CommandSigner implements CheckpointSigner {
  *   is one, which is not started.
  */
 export function programFault(program: string): string | undefined {
-  // Whoever gave it arguments may have given it a secret among them.
+  // Anyone who gave it arguments may have given it a secret among them.
   const [first = '', ...more] = program.split(/\s/);
   const shown = more.length === 0 ? first : `${first} ...`;
   try {

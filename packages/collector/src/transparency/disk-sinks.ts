@@ -6,7 +6,7 @@
  * goes to `<size>-2.checkpoint`.
  *
  * The directory is never made. If it is a mount point and nothing is mounted on it, checkpoints go to this host's
- * own disk and nobody can tell from here.
+ * own disk and no one can tell from here.
  */
 import path from 'node:path';
 import { type Checkpoint, NoteUnsigned, splitNotes } from '@clinical-events/protocol/verify';
@@ -54,7 +54,7 @@ export class DirectorySink implements Sink {
       }
       return batch.length;
     } catch (error) {
-      // The next try looks anew: by then the directory may be another one.
+      // The next try looks again: by then the directory may be another one.
       if (error instanceof SinkForked) this.#examined = false;
       throw diskTrouble(this.options.path, error);
     }
@@ -137,17 +137,17 @@ export class DirectorySink implements Sink {
  * `file:` appends each checkpoint to a file, with an empty line behind it.
  *
  * A crash may leave the last one cut short. What is missing is appended when this is the note that comes next, as
- * it most often is: a start begins with the newest. Otherwise it is ended as one that was cut short, so that whoever
+ * it most often is: a start begins with the newest. Otherwise it is ended as one that was cut short, so that anyone who
  * takes the file apart (splitNotes) does not take the next one for a part of it.
  *
- * The file is opened anew for each delivery, so it may be moved aside at any time (log rotation). That it holds less
- * than it was left with is reported all the same: whoever hides a fork cuts it.
+ * The file is opened again for each delivery, so it may be moved aside at any time (log rotation). That it holds less
+ * than it was left with is reported all the same: anyone who hides a fork cuts it.
  */
 
 /** Many notes: what begins where this does is the beginning of the file. */
 const TAIL_BYTES = 16 * 1024;
 const NOTES_AT_ONCE = 64;
-/** Ends a signature that was cut short; nobody takes it for a forged one then. */
+/** Ends a signature that was cut short; no one takes it for a forged one then. */
 const CUT_SIGNATURE = ' (cut short)\n\n';
 /** Ends a text that was cut short: it begins as a signature does. */
 const CUT_TEXT = '\u2014 the note above was cut short\n\n';

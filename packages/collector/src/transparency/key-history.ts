@@ -4,7 +4,7 @@
  *   checkpoints/origin.vkey             the verifier key that the log began with; its name is the log's origin
  *   checkpoints/rotations/0001.note …   each hands on from one key to the next, signed by both
  *
- * None of it is secret, none is ever changed or removed, and whoever holds the first key can follow to the last.
+ * None of it is secret, none is ever changed or removed, and anyone who holds the first key can follow to the last.
  */
 import fs from 'node:fs';
 import path from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * What a checkpoint that somebody else holds says about the ledger here. A sink is the one place that whoever
+ * What a checkpoint that someone else holds says about the ledger here. A sink is the one place that anyone who
  * changed this host could not change as well, so what lies there is believed, and the ledger is held against it.
  */
 import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
@@ -31,7 +31,7 @@ export function ownCheckpoint(note: string, origin: string, { logKeys }: LogView
     const { text, signedBy } = verifyNote(note, logKeys());
     return signedBy.some(({ name }) => name === origin) ? parseCheckpoint(text) : undefined;
   } catch {
-    // Cut short, of another log, or put there by somebody else: it says nothing about this ledger.
+    // Cut short, of another log, or put there by someone else: it says nothing about this ledger.
     return undefined;
   }
 }

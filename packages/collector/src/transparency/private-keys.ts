@@ -98,7 +98,7 @@ export class PrivateKeys {
     const file = this.pathOf(key);
     // The modes that Node tells on Windows are made up from one read-only bit.
     if (process.platform === 'win32' || (fs.statSync(file).mode & 0o077) === 0) return undefined;
-    return `${file} can be read by other users; whoever has it can sign in the name of this log: chmod 600`;
+    return `${file} can be read by other users; anyone who has it can sign in the name of this log: chmod 600`;
   }
 
   /**
@@ -180,7 +180,7 @@ export function syncDirectory(directory: string): void {
 
 /**
  * Gives what root makes to the owner of `model`: a key that was rotated with sudo has to be read by a collector that
- * runs as somebody else. Where the system does not let root do that, it stays root's. By descriptor, because who owns
+ * runs as someone else. Where the system does not let root do that, it stays root's. By descriptor, because who owns
  * the directory could put a link in the place of the name.
  */
 function handOver(fd: number, model: string | undefined): void {

@@ -162,7 +162,7 @@ export class Publisher {
   }
 }
 
-/** What cannot be read is written anew. */
+/** What cannot be read is written again. */
 function statesBefore(dataDir: string): SinkState[] {
   try {
     return readSinkStates(dataDir);

@@ -8,9 +8,9 @@
  *
  * What a crash leaves is always one of two states that work, because the private key is durable before the text that
  * names it is. A private key that no text names was never trusted by anybody. The next first start takes it. A rotation
- * leaves it alone: it must not use it, because whoever read the directory before may have it, and the new key may be
+ * leaves it alone: it must not use it, because anyone who read the directory before may have it, and the new key may be
  * there to shut them out; and must not remove it, because it may be the newest key of the log, and the data directory
- * an older copy that somebody has put back.
+ * an older copy that someone has put back.
  */
 import { formatRotation } from '@clinical-events/protocol/verify';
 import { type NoteKey, signNote } from '../integrity/note-signing.js';
@@ -122,7 +122,7 @@ export class SigningKeys implements CheckpointSigner {
   /**
    * Hands on to a new key, beside a running collector too, which follows at its next checkpoint. Durable on return.
    *
-   * While an earlier overlap lasts, only `overlapMs` 0 is allowed, for a key that must be replaced at once: it ends
+   * While an earlier overlap lasts, only `overlapMs` 0 is allowed, for a key that must be replaced immediately: it ends
    * that overlap with its own, because three keys that all sign would be one more state for every verifier to know.
    *
    * Of two rotations at once the note of one is there first; the other has changed nothing.
@@ -230,7 +230,7 @@ export class SigningKeys implements CheckpointSigner {
     if (followed.some(({ vkey }, at) => vkey !== history.keys[at]?.vkey)) {
       throw new SigningKeyFault('broken', 'a rotation that was followed is no longer there');
     }
-    // Whoever made the note may not have come to this yet, and a checkpoint must not outlive the key it was signed by.
+    // Anyone who made the note may not have come to this yet, and a checkpoint must not outlive the key it was signed by.
     if (history.rotations.length > 0) syncDirectory(rotationDirectory(dataDir));
     const current = this.#files.read(history.current);
     const previous = history.keys.at(-2);

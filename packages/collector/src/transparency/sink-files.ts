@@ -1,6 +1,6 @@
 /**
  * The calls by which directory and file sinks touch their disks. They run in a process of their own
- * (sink-process.ts), because any of them may hang for ever on a mount whose server has gone.
+ * (sink-process.ts), because any of them may hang forever on a mount whose server has gone.
  *
  * Nothing here removes, renames or writes over anything: a WORM mount allows none of it.
  */
@@ -57,9 +57,9 @@ export class SinkFilesError extends Error {
 /** No note is as long; what is longer is none. */
 const MOST_READ = 64 * 1024;
 const TELL_EVERY = 4096;
-/** A pipe would hold the opener until somebody reads it. */
+/** A pipe would hold the opener until someone reads it. */
 const { O_APPEND, O_CREAT, O_EXCL, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY } = constants;
-/** What checkpoints say is no secret, and whoever collects them may be another user. */
+/** What checkpoints say is no secret, and anyone who collects them may be another user. */
 const MODE = 0o644;
 
 export const nodeSinkFiles: SinkFiles = {
@@ -85,7 +85,7 @@ export const nodeSinkFiles: SinkFiles = {
       handle = await fs.open(file, O_WRONLY | O_CREAT | O_EXCL, MODE);
     } catch (error) {
       if (systemCode(error) !== 'EEXIST') throw error;
-      // Whoever wrote it may have crashed before it was flushed.
+      // Anyone who wrote it may have crashed before it was flushed.
       const there = await read(file, flush);
       await syncDirectory(path.dirname(file));
       return there;

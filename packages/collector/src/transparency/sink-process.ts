@@ -101,7 +101,7 @@ process.on('message', (message: Delivery | RootAnswer) => {
   sinks.set(message.sink.shown, sink);
   sink.take(message).catch(() => process.kill(process.pid, 'SIGKILL'));
 });
-// With the collector gone there is nobody to write for. Not `exit`, which waits for calls that hang.
+// With the collector gone there is no one to write for. Not `exit`, which waits for calls that hang.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
-// Whoever stops a service or a terminal signals every process of it; the last checkpoints come after that.
+// Anyone who stops a service or a terminal signals every process of it; the last checkpoints come after that.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);

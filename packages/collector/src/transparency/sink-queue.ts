@@ -14,7 +14,7 @@ export interface RetryPolicy {
 const MOST_WAITING = 1000;
 /** So many are handed to a sink at once. */
 const BATCH = 64;
-/** Anybody can write names of logs into a shared place; nobody needs more of them. */
+/** Anybody can write names of logs into a shared place; no one needs more of them. */
 const MOST_OTHERS = 8;
 
 export interface SinkQueueOptions {
@@ -121,7 +121,7 @@ export class SinkQueue {
   }
 
   async #run(): Promise<void> {
-    // Whoever publishes does not wait for a sink's first steps.
+    // Anyone who publishes does not wait for a sink's first steps.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#queue.length > 0 && this.#phase !== 'closed') {
       const begun = this.#phase;

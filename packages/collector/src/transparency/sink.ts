@@ -48,7 +48,7 @@ export interface Attempt {
   readonly newest: Checkpoint;
   /** Aborted when the time for the try is up. */
   readonly signal: AbortSignal;
-  /** To be called while a long task gets on: the time begins anew. */
+  /** To be called while a long task gets on: the time begins again. */
   progress(): void;
   /** To be called when checkpoints of another log lie in the same place: its origin, which a terminal may be shown. */
   readonly alsoHolds: (origin: string) => void;

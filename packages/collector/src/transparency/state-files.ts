@@ -3,7 +3,7 @@
  * and often after they have ended: to `doctor`, and to the console.
  *
  * Replaced by a rename and not flushed: after a power loss the file of the start before, or none, says as much as it
- * did, and it is written anew within seconds of the next start.
+ * did, and it is written again within seconds of the next start.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -56,7 +56,7 @@ export class StateFile<State> {
     fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
     const unfinished = `${file}.unfinished`;
     fs.rmSync(unfinished, { force: true });
-    // Never through a link that somebody has put there meanwhile.
+    // Never through a link that someone has put there meanwhile.
     fs.writeFileSync(unfinished, `${JSON.stringify(state, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' });
     fs.renameSync(unfinished, file);
   }
@@ -195,7 +195,7 @@ export class CheckpointTrouble {
       this.#since = this.#kept?.since;
       this.#reason = this.#kept?.reason ?? '';
     } catch {
-      // Written anew, or removed.
+      // Written again, or removed.
       this.#since = this.#instant();
     }
   }

@@ -134,7 +134,7 @@ export class Witness implements Sink {
         method: 'POST',
         body,
         signal,
-        // Another address is for whoever runs this collector to trust.
+        // Another address is for anyone who runs this collector to trust.
         redirect: 'manual',
       });
       return await answerOf(response);

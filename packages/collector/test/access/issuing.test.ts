@@ -73,7 +73,7 @@ describe('rotating', () => {
     expect(await rowOf(store, old.keyId)).toMatchObject({ expiresAt: GRANTS.expiresAt });
   });
 
-  test('without overlap ends the old key at once', async () => {
+  test('without overlap ends the old key immediately', async () => {
     const store = openKeys();
     const { key: old, text } = await createKey(store, { ...GRANTS, expiresAt: undefined }, NOW);
     await rotateKey(store, old.keyId, 0, NOW + 1);

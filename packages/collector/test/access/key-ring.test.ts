@@ -213,7 +213,7 @@ describe('a look for a key that is not known', () => {
     accepted(ring.authenticate(text, NOW));
   });
 
-  test('[R-411] is shared by all who wait, at most 50 times a second, and nobody waits for a second one', async () => {
+  test('[R-411] is shared by all who wait, at most 50 times a second, and no one waits for a second one', async () => {
     const { store, ring } = await ringWith();
     const version = vi.spyOn(store, 'version');
     const began = performance.now();

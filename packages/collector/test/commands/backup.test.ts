@@ -179,7 +179,7 @@ describe('[R-811] a back-up', () => {
     await fillSigned(dataDir, batches(3));
     const { stdout } = await backUp('--with-signing-keys');
     expect(stdout).toContain(
-      'It holds the private signing keys: whoever can read it can sign in the name of this log.',
+      'It holds the private signing keys: anyone who can read it can sign in the name of this log.',
     );
     const entries = fs.readdirSync(backups, { recursive: true, withFileTypes: true });
     const modes = entries.map((entry) => {
@@ -314,7 +314,7 @@ describe('[R-811] a back-up', () => {
     const lock = lockDirectory(backups);
     const { code, stderr } = await backUp();
     expect([code, stderr]).toEqual([5, `collector: another back-up is being written to ${backups}\n`]);
-    // Not before: whoever closes a file gives up what its process has locked of it.
+    // Not before: anyone who closes a file gives up what its process has locked of it.
     lock.release();
     expect(contents(backups)).toEqual(before);
     await backedUp();
@@ -355,7 +355,7 @@ describe('[R-811] a back-up', () => {
     await expectIntact();
   });
 
-  test('shows names that somebody else has written without what would move the cursor', async () => {
+  test('shows names that someone else has written without what would move the cursor', async () => {
     await fillSigned(dataDir, batches(3));
     await backedUp();
     const marker = path.join(backups, 'backup.json');

@@ -60,7 +60,7 @@ describe('collector doctor on the proof', () => {
     });
   });
 
-  test('[R-903] waits for nobody at a pipe among the checkpoints', async () => {
+  test('[R-903] waits for no one at a pipe among the checkpoints', async () => {
     execFileSync('mkfifo', [inData('checkpoints', 'cosigned-0a1b2c3d')]);
     const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir]);
     expect([code, stdout]).toEqual([1, '']);
@@ -73,7 +73,7 @@ describe('collector doctor on the proof', () => {
     const file = signingKeyFile();
     fs.chmodSync(file, 0o644);
     expect((await said()).lines[0]).toBe(
-      `signing key: warning: ${file} can be read by other users; whoever has it can sign in the name of this log: chmod 600`,
+      `signing key: warning: ${file} can be read by other users; anyone who has it can sign in the name of this log: chmod 600`,
     );
     fs.rmSync(file);
     const { code, lines } = await said();
@@ -219,18 +219,18 @@ describe('collector doctor on the proof', () => {
     );
   });
 
-  test('[R-903] says that a full disk keeps checkpoints from being made, which nobody else could write down', () => {
+  test('[R-903] says that a full disk keeps checkpoints from being made, which no one else could write down', () => {
     expect(whyUnsigned(4096)).toMatch(/^the disk is full/);
     expect(whyUnsigned(1 << 30)).toBe('the collector cannot sign, and its log says why');
   });
 
-  test('[R-901] warns of a damaged tree, and the start of a collector makes it anew', async () => {
+  test('[R-901] warns of a damaged tree, and the start of a collector rebuilds it', async () => {
     flipBit(inData('tree', 'level-0'), 299 * 32);
     const { code, lines } = await said();
     expect(code).toBe(0);
     expect(lines).toContain(
       'tree: warning: does not come to the root that was signed: remove tree/ while no collector runs, and the next ' +
-        'start makes it anew',
+        'start rebuilds it',
     );
     const collector = await start(dataDir);
     expect(collector.output.stderr).toContain('they are rebuilt from the events');

@@ -221,7 +221,7 @@ describe('collector events', () => {
     },
   );
 
-  test('that nobody reads to the end is noted as not complete', async () => {
+  test('that no one reads to the end is noted as not complete', async () => {
     const many = Array.from({ length: 3000 }, () => candidate({ body: { filler: 'x'.repeat(1000) } }));
     await fillDirectory(dataDir, [many.slice(0, 1000), many.slice(1000, 2000), many.slice(2000)], 4 << 20);
     const reader = launch(['events', '--data-dir', dataDir]);
@@ -344,7 +344,7 @@ describe('collector events', () => {
   });
 });
 
-test('control and direction characters in an event do not reach the terminal of whoever reads it', async () => {
+test('control and direction characters in an event do not reach the terminal of anyone who reads it', async () => {
   const body = '{"text":"\u009b31m \u007f \u202e \u2066 \u00e9"}';
   await fillDirectory(dataDir, [[candidate({ body })]]);
   const { stdout } = await run(['events', '--data-dir', dataDir]);

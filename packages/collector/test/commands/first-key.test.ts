@@ -1,4 +1,4 @@
-/** The key that the first start makes: never one that nobody has seen. */
+/** The key that the first start makes: never one that no one has seen. */
 import net from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { launch, outcomeEvent, run, start } from '../running/collector-process.js';
@@ -32,7 +32,7 @@ test.each(['--port', '--management-port'])(
   },
 );
 
-test('[R-505] a first start whose standard output nobody takes makes no key, says so, and goes on', async () => {
+test('[R-505] a first start whose standard output no one takes makes no key, says so, and goes on', async () => {
   const dataDir = scratch();
   const { process: child, output, exited } = launch(['serve', '--port', '0', '--data-dir', dataDir]);
   onTestFinished(() => void child.kill('SIGKILL'));

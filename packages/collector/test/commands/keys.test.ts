@@ -263,7 +263,7 @@ describe('rotate', () => {
     ]);
   });
 
-  test('with overlap 0 ends the old key at once, and says so', async () => {
+  test('with overlap 0 ends the old key immediately, and says so', async () => {
     const dataDir = scratchDirectory();
     const old = await create(dataDir, '--permissions', 'all');
     const { stdout } = await collector([

@@ -146,6 +146,6 @@ test('a damaged keys.db is told of in one line with exit code 3, and with a stac
   expect(debugging.stderr).toMatch(/^collector: .*\nKeyStoreDamaged: .*\n +at /);
 });
 
-test('output that nobody reads ends the command quietly with 0', async () => {
+test('output that no one reads ends the command quietly with 0', async () => {
   expect(await collector(['--help'], { closeStdout: true })).toMatchObject({ code: 0, stderr: '' });
 });

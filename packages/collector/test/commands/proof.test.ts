@@ -101,7 +101,7 @@ describe('[R-908] the proof of an event', () => {
     expect(() => verifyIndependently(stdout, event.body, firstKey(another))).toThrow('signature');
   });
 
-  test('stays true when more events come, and is made anew over all of them', async () => {
+  test('stays true when more events come, and is rebuilt over all of them', async () => {
     const [event, ...rest] = events(300) as [Made, ...Made[]];
     await fillSigned(dataDir, [[event]]);
     const before = await prove(event);
@@ -233,7 +233,7 @@ describe('[R-908] the checkpoint of a proof', () => {
     expect(verifyIndependently(stdout, Buffer.from(body), firstKey(dataDir))).toEqual({ index: 0, size: 1 });
   });
 
-  test('is not waited for longer than five seconds, nor at all when nobody would sign it', async () => {
+  test('is not waited for longer than five seconds, nor at all when no one would sign it', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, ['--checkpoint-interval-ms', '60m']);
     onTestFinished(() => collector.kill());

@@ -265,7 +265,7 @@ describe('collector records [R-711]', () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining('behind the end of the log, which is 6')]);
   });
 
-  test('notes what somebody had who did not read to the end [R-716]', async () => {
+  test('notes what someone had who did not read to the end [R-716]', async () => {
     await fill(Array.from({ length: 3000 }, (_, n) => odd(n + 1, 'outcome', { run: 501 + n })));
     const reader = launch(['records', '--data-dir', dataDir]);
     await once(reader.process.stdout ?? process.stdin, 'data');
@@ -275,7 +275,7 @@ describe('collector records [R-711]', () => {
     expect((JSON.parse(lines.at(-1) ?? '') as { events: number }).events).toBeGreaterThan(0);
   });
 
-  test('can be stopped while nobody reads', async () => {
+  test('can be stopped while no one reads', async () => {
     await fill(Array.from({ length: 3000 }, (_, n) => odd(n + 1, 'outcome', { run: 501 + n })));
     const reader = launch(['records', '--data-dir', dataDir]);
     reader.process.stdout?.pause();

@@ -198,16 +198,16 @@ describe('a reload', () => {
     return { reload, steps };
   }
 
-  test('reads the other sources anew also when the configuration is faulty or another source fails', async () => {
-    const anew: string[] = [];
+  test('reads the other sources again also when the configuration is faulty or another source fails', async () => {
+    const again: string[] = [];
     const lines: string[] = [];
     const log = pino({ base: null }, { write: (line: string) => lines.push(line) });
     const first = () => Promise.reject(new Error('no such file'));
-    const second = () => Promise.resolve(anew.push('second') > 0);
+    const second = () => Promise.resolve(again.push('second') > 0);
     const { reload, steps } = reloadOf(() => loadConfig({ port: 'x' }, {}), { first, second }, log);
     reload.ask();
     await reload.done;
-    expect(anew).toEqual(['second']);
+    expect(again).toEqual(['second']);
     // What came of it stands last.
     expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ level: 50, faults: [{ source: '--port' }] });
     expect(steps).toEqual(['begin', 'end']);

@@ -46,7 +46,7 @@ function report(...args: readonly string[]) {
 const CLOCKS_APART =
   /^collector: warning: in .* more than a day from the time of receipt.*--clock sender.*\n/;
 
-/** Of a report that is made anew. */
+/** Of a report that is rebuilt. */
 async function numbers(...args: readonly string[]): Promise<ReportNumbers> {
   fs.rmSync(out, { force: true });
   const { code, stdout, stderr } = await report('--json', ...args);

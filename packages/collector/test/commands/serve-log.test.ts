@@ -1,4 +1,4 @@
-/** What `collector serve` writes, for whom, and that nothing waits for whoever reads it. */
+/** What `collector serve` writes, for whom, and that nothing waits for anyone who reads it. */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';

@@ -192,7 +192,7 @@ test('[R-607] a second collector on the same directory ends with 5 and says so, 
   }
   expect((await post(first.port, key, JSON.stringify(outcomeEvent()))).status).toBe(201);
   expect((await post(first.port, key, body)).status).toBe(201);
-  // A lock that nobody holds any more does not keep the next one out.
+  // A lock that no one holds any more does not keep the next one out.
   await first.kill();
   expect(statSync(path.join(dataDir, 'lock')).isFile()).toBe(true);
   const next = await running(dataDir);

@@ -51,7 +51,7 @@ describe('[R-843] a collector that a service manager started', () => {
     ]);
   });
 
-  test('runs nothing when nobody listens', async () => {
+  test('runs nothing when no one listens', async () => {
     const { path: searched, said } = listener();
     const dataDir = temporaryDirectory();
     onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));

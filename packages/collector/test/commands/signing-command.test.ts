@@ -115,7 +115,7 @@ describe('a key behind a command', () => {
       '--log-level',
       'error',
     ]);
-    // No start mends it, so that a service manager is to try none.
+    // No start fixes it, so that a service manager is to try none.
     expect(code).toBe(2);
     expect(stderr).toMatch(
       /--with-signing-keys.*--signing-keys.*--signing-command.*"A signing key that is lost"\n$/,

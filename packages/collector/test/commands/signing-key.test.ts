@@ -31,7 +31,7 @@ class Log extends ScratchLog {
     return JSON.parse(stdout) as KeyJson;
   }
 
-  /** The lines of every private key, which nobody may ever see. */
+  /** The lines of every private key, which no one may ever see. */
   secrets(): string[] {
     return this.keyFiles().map(
       (name) => fs.readFileSync(path.join(this.directory, name), 'utf8').split('\n')[1] ?? '',
@@ -184,7 +184,7 @@ Verifier key:   ${vkey}
 Rotation note:  ${log.noteFile(1)}
 Private key:    ${path.join(log.directory, keyFile(vkey))}
 
-Give the rotation note to whoever checks this log; the first key and the notes lead to every later key.
+Give the rotation note to anyone who checks this log; the first key and the notes lead to every later key.
 
 The key that signs the log is stored only on this disk, in ${log.directory}. Without it the log cannot be continued.
 Copy it to a safe place, then confirm the copy:
@@ -204,7 +204,7 @@ collector signing-key copied --data-dir ${log.dataDir}
     const lost = ended.filter(({ code }) => code !== 0);
     expect(lost).toHaveLength(3);
     for (const { code, stderr } of lost) {
-      // Whoever came after the note was there meets its overlap.
+      // Anyone who came after the note was there meets its overlap.
       if (code === 2)
         expect(stderr).toMatch(/^collector: the overlap of the rotation before lasts until .*\n$/);
       else

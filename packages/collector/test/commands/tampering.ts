@@ -1,4 +1,4 @@
-/** What somebody with access to the host can do to a log, made with as much care as such a person would take. */
+/** What someone with access to the host can do to a log, made with as much care as such a person would take. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
@@ -81,7 +81,7 @@ export function tamper(dataDir: string, change: (frames: Buffer[]) => readonly B
   putFrames(segment, change(framesIn(segment)));
 }
 
-/** Makes the tree anew from the frames. @returns its size and root. */
+/** Makes the tree again from the frames. @returns its size and root. */
 export function rebuildTree(dataDir: string): { size: number; root: Buffer } {
   const tree = GrowingTree.empty();
   for (const frame of segmentPaths(dataDir).flatMap(framesIn)) {
@@ -108,7 +108,7 @@ export function sign(dataDir: string, size: number, root: Buffer): Promise<strin
   return keys.sign(formatCheckpoint({ origin: keys.origin, size, root }));
 }
 
-/** Makes the tree anew and signs it with the true key, as if there had never been another. */
+/** Makes the tree again and signs it with the true key, as if there had never been another. */
 export async function rebuild(dataDir: string): Promise<void> {
   const { size, root } = rebuildTree(dataDir);
   const directory = path.join(dataDir, 'checkpoints');

@@ -71,7 +71,7 @@ function tiles(...args: readonly string[]) {
 const SIZES = [0, 1, 2, 255, 256, 257, 511, 512, 1000, 1024];
 
 describe('[R-909] an exported directory', () => {
-  test(`is read by an independent reader, at ${SIZES.join(', ')} events, made anew or gone on from the size before`, async () => {
+  test(`is read by an independent reader, at ${SIZES.join(', ')} events, rebuilt or gone on from the size before`, async () => {
     const grown = `${target}-grown`;
     let size = 0;
     for (const next of SIZES) {
@@ -166,7 +166,7 @@ describe('[R-909] an export that goes on', () => {
     expect([[...seen], readWhole()]).toEqual([[1500], 4500]);
   });
 
-  test('goes on after it was interrupted, anew or above an earlier one, and leaves no half-written file', async () => {
+  test('goes on after it was interrupted, again or above an earlier one, and leaves no half-written file', async () => {
     const stop = (at: number) => (exportedSoFar: number) => {
       if (exportedSoFar >= at) throw new Error('interrupted');
     };

@@ -1,4 +1,4 @@
-/** What `collector verify` says of each thing that somebody could do to a log (docs/INTEGRITY.md). */
+/** What `collector verify` says of each thing that someone could do to a log (docs/INTEGRITY.md). */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -265,7 +265,7 @@ describe('collector verify catches a byte that was changed', () => {
     const tree = path.join(dataDir, 'tree');
     fs.rmSync(tree, { recursive: true });
     const notes = async () => (await verified(dataDir)).filter(({ kind }) => kind === 'note');
-    const note = { kind: 'note', file: 'tree', message: 'tree/ is not there; the next start makes it anew' };
+    const note = { kind: 'note', file: 'tree', message: 'tree/ is not there; the next start rebuilds it' };
     expect([await found(dataDir), await notes()]).toEqual([{ code: 0, faults: [] }, [note]]);
     fs.mkdirSync(tree);
     expect([await faultsIn(dataDir), await notes()]).toEqual([[], [note]]);
@@ -411,7 +411,7 @@ describe('[R-907] no byte of a log can be changed unseen', () => {
 });
 
 describe('collector verify catches an event', () => {
-  test('[R-907] that was removed from the middle, as it is or with all others numbered anew', async () => {
+  test('[R-907] that was removed from the middle, as it is or with all others numbered again', async () => {
     dataDir = copyOf(signed);
     tamper(dataDir, (frames) => frames.toSpliced(16, 1));
     expect(await found(dataDir)).toEqual({
@@ -433,17 +433,17 @@ describe('collector verify catches an event', () => {
     ]);
   });
 
-  test('[R-907] that was removed from the middle, with the tree made anew', async () => {
+  test('[R-907] that was removed from the middle, with the tree rebuilt', async () => {
     dataDir = copyOf(signed);
     tamper(dataDir, (frames) => renumbered(frames.toSpliced(16, 1)));
     rebuildTree(dataDir);
     const message =
       'checkpoints/latest was signed over 300 entries, and the log holds 299: 1 entry is missing from its end or, if ' +
-      'the others were numbered anew, from anywhere; or this is an older copy of it';
+      'the others were numbered again, from anywhere; or this is an older copy of it';
     expect(await found(dataDir)).toEqual({ code: 3, faults: [{ kind: 'missing', sequence: 300, message }] });
   });
 
-  test('[R-907] that was removed and made up for by another one at the end, with the tree made anew', async () => {
+  test('[R-907] that was removed and made up for by another one at the end, with the tree rebuilt', async () => {
     dataDir = copyOf(signed);
     tamper(dataDir, (frames) => renumbered([...frames.toSpliced(16, 1), Buffer.from(frames[0] ?? [])]));
     rebuildTree(dataDir);
@@ -474,7 +474,7 @@ describe('collector verify catches an event', () => {
     expect(await found(older)).toEqual({ code: 0, faults: [] });
     const gone =
       `${outside} was signed over 300 entries, and the log holds 200: 100 entries are missing from its end or, if the ` +
-      'others were numbered anew, from anywhere behind event 200; or this is an older copy of it';
+      'others were numbered again, from anywhere behind event 200; or this is an older copy of it';
     expect(await found(older, '--against', outside)).toEqual({
       code: 3,
       faults: [{ kind: 'missing', sequence: 201, message: gone }],
@@ -482,7 +482,7 @@ describe('collector verify catches an event', () => {
     expect(await found(newer, '--against', outside)).toEqual({ code: 0, faults: [] });
   });
 
-  test('[R-907] that changed places with another, as they are or numbered anew', async () => {
+  test('[R-907] that changed places with another, as they are or numbered again', async () => {
     for (const number of [(frames: Buffer[]) => frames, renumbered]) {
       for (const [one, other] of [
         [17, 18],
@@ -510,7 +510,7 @@ describe('collector verify catches an event', () => {
     }
   });
 
-  test('[R-907] that was slipped in, as it is or with all others numbered anew', async () => {
+  test('[R-907] that was slipped in, as it is or with all others numbered again', async () => {
     const stranger = '00000000-0000-4000-8000-000000000000';
     for (const number of [(frames: Buffer[]) => frames, renumbered]) {
       dataDir = copyOf(signed);
@@ -549,7 +549,7 @@ describe('collector verify catches an event', () => {
       `event 17 (${id(17)}) is not the one that the tree holds: more than one of its envelope, its payload and the ` +
       'commitment to it has changed';
     const message =
-      'checkpoints/latest: its root over 300 entries does not come out, and with events that cannot be read nobody can ' +
+      'checkpoints/latest: its root over 300 entries does not come out, and with events that cannot be read no one can ' +
       'tell whether the others are those that were signed; in question: events 1 to 300';
     expect(await found(dataDir)).toEqual({
       code: 3,
@@ -973,7 +973,7 @@ describe('collector verify does not take for intact', () => {
     dataDir = copyOf(signed);
     const overlaps = (first: number) =>
       `forked: ledger/${segmentName(first)} begins at event ${first}, and the segment in front of it ends with ` +
-      'event 300: one of them was slipped in, or numbered anew';
+      'event 300: one of them was slipped in, or numbered again';
     putSegment(dataDir, { first: 0 });
     expect(messages(await faultsIn(dataDir))).toEqual([
       `forked: ledger/${segmentName(0)} holds no event, and others follow it: it was slipped in, or emptied`,
@@ -1017,7 +1017,7 @@ describe('collector verify does not take for intact', () => {
     expect(messages(await faultsIn(dataDir, [held]))).toEqual([
       expect.stringMatching(/^tile_altered: hashes 16 to 298 of level 0 /),
       `missing: ${held} was signed over 300 entries, and the log holds 299: 1 entry is missing from its end or, if the ` +
-        'others were numbered anew, from anywhere behind event 299; or this is an older copy of it',
+        'others were numbered again, from anywhere behind event 299; or this is an older copy of it',
     ]);
     fs.writeFileSync(level, rebuilt);
     await fillSigned(dataDir, [Array.from({ length: 10 }, (_, i) => loggedEvent(`more ${i}`))], {

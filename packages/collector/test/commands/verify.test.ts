@@ -285,7 +285,7 @@ No checkpoint from elsewhere was compared (--against): a log that was rebuilt as
     );
   });
 
-  test.runIf(canMount)('[R-907] reads a snapshot that nobody can write to', async () => {
+  test.runIf(canMount)('[R-907] reads a snapshot that no one can write to', async () => {
     const { code, stdout } = await runReadOnly(dataDir, ['verify', '--data-dir', dataDir]);
     expect([code, stdout.slice(0, 7)]).toEqual([0, 'INTACT:']);
   });

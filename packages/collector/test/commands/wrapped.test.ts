@@ -19,7 +19,7 @@ test('a line is wrapped at spaces for a terminal, with the lines below the first
   expect(wrappedFor({ isTTY: true, columns: 200 }, LINE)).toBe(LINE);
 });
 
-test('where nobody looks on, or the width is not known, a line stays one', () => {
+test('where no one looks on, or the width is not known, a line stays one', () => {
   expect(wrappedFor({ isTTY: false, columns: 40 }, LINE)).toBe(LINE);
   expect(wrappedFor({ isTTY: true, columns: 0 }, LINE)).toBe(LINE);
   expect(wrappedFor({}, LINE)).toBe(LINE);

@@ -68,7 +68,7 @@ const DEFAULTS: Config = {
 };
 
 describe('a value', () => {
-  test('[R-113] is the default when nobody gives one', () => {
+  test('[R-113] is the default when no one gives one', () => {
     expect(loadConfig({}, { PATH: '/bin' })).toEqual(DEFAULTS);
   });
 
@@ -149,7 +149,7 @@ test('[R-801] every fault is told at once, each with its source', () => {
   ]);
 });
 
-test('[R-801] the variables of the client are no settings, and nobody is told of them', () => {
+test('[R-801] the variables of the client are no settings, and no one is told of them', () => {
   expect(faultsOf({}, { COLLECTOR_URL: 'http://127.0.0.1:8080', COLLECTOR_KEY: 'cek_x' })).toEqual([]);
   expect(faultsOf({}, { COLLECTOR_KEYS: 'cek_x' })).toEqual([expect.stringContaining('no such setting')]);
 });

@@ -171,14 +171,14 @@ test('an event made again after it has waited is the same', () => {
     return sending === 'first' && parent !== undefined && at - parent.at > 7 * DAY;
   });
   expect(late.length).toBeGreaterThan(500);
-  let anew = 0;
+  let again = 0;
   for (const { run, planned } of late) {
     const cause = run.events.find(({ eventId }) => eventId === planned.parentEventId);
     const then = parents.get(planned.parentEventId ?? '');
     expect(cause).toEqual(then);
-    if (cause !== then) anew++;
+    if (cause !== then) again++;
   }
-  expect(anew).toBeGreaterThan(500);
+  expect(again).toBeGreaterThan(500);
 });
 
 test('the example of a scenario has nothing odd, and is whole', () => {

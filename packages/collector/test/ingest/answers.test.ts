@@ -203,7 +203,7 @@ test.each(['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH'])(
   },
 );
 
-describe('what nobody named', () => {
+describe('what no one named', () => {
   const KEPT: readonly (readonly [what: string, text: string])[] = [
     ['a number beyond doubles', '1e400'],
     ['an integer beyond doubles', '12345678901234567890'],
@@ -259,7 +259,7 @@ describe('nothing is refused', () => {
     },
   );
 
-  test('[R-202] for coming before the start of its run, or for naming a run and a parent that nobody knows', async () => {
+  test('[R-202] for coming before the start of its run, or for naming a run and a parent that no one knows', async () => {
     const runId = randomUUID();
     const late = sampleEvent('inference-start', { run_id: runId });
     const kinds = ['outcome', 'user-feedback', 'human-output', 'internal-artifact'] as const;

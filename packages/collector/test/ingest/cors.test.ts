@@ -104,7 +104,7 @@ describe('is told nothing [R-824]', () => {
   });
 });
 
-test('without the option nobody is told anything [R-824]', async () => {
+test('without the option no one is told anything [R-824]', async () => {
   const asked = await send(closed.port, preflight(PAGE));
   expect([asked.status, asked.header('Allow'), told(asked)]).toEqual([405, 'POST', {}]);
   const body = JSON.stringify(sampleEvent());

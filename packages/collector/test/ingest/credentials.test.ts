@@ -92,7 +92,7 @@ describe('what cannot be used is told with the name of the file and nothing of w
     expect(reason).not.toMatch(/BEGIN|secret/);
   });
 
-  test('authorities without a certificate, which would let nobody in [R-822]', async () => {
+  test('authorities without a certificate, which would let no one in [R-822]', async () => {
     const files = pairOnDisk();
     expect(await reasonOf({ ...files, clientCa: files.key })).toBe(
       `${files.key} holds no certificate in PEM`,

@@ -89,7 +89,7 @@ describe('the issues of an invalid event', () => {
     );
   });
 
-  test('are at most 20, and say nothing of fields that nobody named [R-402] [R-403]', async () => {
+  test('are at most 20, and say nothing of fields that no one named [R-402] [R-403]', async () => {
     const event: Record<string, unknown> = {};
     for (const name of ['event_id', 'run_id', 'parent_event_id', 'timestamp', 'protocol_version'])
       event[name] = 1;
@@ -175,7 +175,7 @@ const PLACES: Readonly<Record<string, (value: Secret) => RequestParts | string>>
       artifact: { artifact_type: word, artifact_uri: `${word} ${word}` },
     }),
   }),
-  'a field that nobody named': ({ word, digits }) => ({
+  'a field that no one named': ({ word, digits }) => ({
     body: `{"${word}":${digits},"run_id":0,"system_metadata":{"${word}":"${word}"}}`,
   }),
 };

@@ -129,7 +129,7 @@ function mutatedText(random: Random, text: string): string {
 interface Fuzzed {
   readonly bytes: Buffer;
   readonly requests: number;
-  /** What the bodies say, or undefined where nobody can tell any more. */
+  /** What the bodies say, or undefined where no one can tell any more. */
   readonly text: string | undefined;
 }
 
@@ -277,7 +277,7 @@ test(`${REQUESTS} fuzzed requests never harm the collector nor an event [R-410] 
         ([, id]) => id ?? '',
       );
       const successes = answers.filter(({ status }) => status === 201).length;
-      // Of two ids and one success nobody can tell which was accepted.
+      // Of two ids and one success no one can tell which was accepted.
       if (request.text !== undefined && successes === ids.length)
         accepted.push(...ids.map((id) => id.toLowerCase()));
       else unknown += successes;

@@ -125,7 +125,7 @@ describe('the length of a body', () => {
     expect(answer.status).toBe(201);
   });
 
-  test('that is shorter than said leaves nobody with an event [R-410]', async () => {
+  test('that is shorter than said leaves no one with an event [R-410]', async () => {
     const event = sampleEvent();
     const connection = await open();
     connection.write(post({ body: JSON.stringify(event) }).subarray(0, -1));
@@ -353,7 +353,7 @@ describe('Expect', () => {
     },
   );
 
-  test('cannot be met, but without a valid key nobody learns of it', async () => {
+  test('cannot be met, but without a valid key no one learns of it', async () => {
     expectError(await sendBytes(collector.port, expecting('json', { key: 'nonsense' }).head), 'key_invalid');
   });
 });

@@ -17,7 +17,7 @@ const DNS = 'dns:triage.example.org';
 
 const authority = new Authority();
 const clients = new Authority('Client CA');
-/** Nobody has told the collector of these, though the second bears the name of one that it knows. */
+/** No one has told the collector of these, though the second bears the name of one that it knows. */
 const strangers = new Authority('Stranger CA');
 const forgers = new Authority('Client CA');
 

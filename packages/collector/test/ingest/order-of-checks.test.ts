@@ -181,7 +181,7 @@ describe('a path or method that is none', () => {
     'ftp://collector.test/event/outcome',
     'http://collector.test',
   ];
-  test.each(PATHS)('%s is 404, whoever asks [R-308]', async (target) => {
+  test.each(PATHS)('%s is 404, anyone who asks [R-308]', async (target) => {
     const body = JSON.stringify(sampleEvent('outcome'));
     expectError(await send(collector.port, { target, key: collector.key, body }), 'not_found');
     expectError(await send(collector.port, { target, method: 'OPTIONS' }), 'not_found');

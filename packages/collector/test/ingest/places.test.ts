@@ -163,7 +163,7 @@ describe('[R-803] places', () => {
   const survivors = (sockets: readonly FakeSocket[]) =>
     sockets.flatMap(({ destroyed }, i) => (destroyed ? [] : [i]));
 
-  test('go from whoever has the most without a key, the oldest first', () => {
+  test('go from anyone who has the most without a key, the oldest first', () => {
     const { enter, lost, held } = fill(10, (i) => (i < 3 ? ONE : OTHER));
     enter('127.0.0.3');
     enter(OTHER);
@@ -178,7 +178,7 @@ describe('[R-803] places', () => {
     expect(newcomer.destroyed).toBe(false);
   });
 
-  test('are never more than the limit, and one with a key keeps its own, whoever comes and goes', () => {
+  test('are never more than the limit, and one with a key keeps its own, anyone who comes and goes', () => {
     const action = fc.record({
       what: fc.constantFrom('enter', 'enter', 'enter', 'key', 'close'),
       which: fc.nat(30),

@@ -36,7 +36,7 @@ describe('the log names [R-823]', () => {
     );
   });
 
-  test('the connection when nobody is trusted', async () => {
+  test('the connection when no one is trusted', async () => {
     expect(await remoteOf(byItself, { 'X-Forwarded-For': '203.0.113.9' })).toBe('127.0.0.1');
   });
 });

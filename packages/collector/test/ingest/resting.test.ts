@@ -110,7 +110,7 @@ describe('[R-845] connections on which too much was sent', () => {
     expect([new Set(pausedOf(all)), resting.size]).toEqual([new Set([false]), 0]);
   });
 
-  test('are known to have held up what is read first when they go on, but not what somebody else sends', async () => {
+  test('are known to have held up what is read first when they go on, but not what someone else sends', async () => {
     const resting = new RestingConnections();
     const { request } = new Refused(resting);
     const heldUp = (principal = PRINCIPAL) => resting.heldUp(request.socket, principal);

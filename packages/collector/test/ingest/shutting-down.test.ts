@@ -46,7 +46,7 @@ describe('told to stop [R-609]', () => {
         return { event, connection, rest: bytes.subarray(cut), begun: cut > bytes.indexOf('\r\n\r\n') };
       }),
     );
-    // Whoever is answered came behind them: all that was begun has been read.
+    // Anyone who is answered came behind them: all that was begun has been read.
     for (let i = 0; i < 2; i++) {
       const whole = await open();
       whole.write(bytesOf(sampleEvent('outcome')));
@@ -122,7 +122,7 @@ describe('told to stop [R-609]', () => {
     expect(await running.stop()).toBe(0);
   });
 
-  test('it does not wait for ever for a body that does not come', async () => {
+  test('it does not wait forever for a body that does not come', async () => {
     expect(await running.stop()).toBe(0);
     running = await start(dataDir, ['--shutdown-timeout-ms', `${SHUTDOWN_MS}ms`]);
     const connection = await open();

@@ -148,7 +148,7 @@ describe('a client that is no good [R-821]', () => {
     socket.setEncoding('utf8').on('data', (piece: string) => (text += piece));
     await new Promise((resolve) => socket.once('close', resolve));
     expect(text).toMatch(/^HTTP\/1\.1 408 /);
-    // Nobody has asked for anything: browsers open spare connections.
+    // No one has asked for anything: browsers open spare connections.
     expect(logged('refused').filter(({ code }) => code === 'request_timeout')).toEqual([]);
   });
 

@@ -48,7 +48,7 @@ describe('the address of a client [R-823]', () => {
     expect(clientOf([[name, value]])).toBe(PROXY);
   });
 
-  test('is that of the connection when it comes from nobody who is trusted', () => {
+  test('is that of the connection when it comes from no one who is trusted', () => {
     expect(clientOf([['X-Forwarded-For', '1.1.1.1']], '203.0.113.9')).toBe('203.0.113.9');
     expect(clientOf([['X-Forwarded-For', '1.1.1.1']], PROXY, new TrustedProxies(''))).toBe(PROXY);
   });

@@ -84,7 +84,7 @@ describe('verifyNote', () => {
     expect(verifyNote(note, [ours.key, other.key]).signedBy).toEqual([ours.key, other.key]);
   });
 
-  test('a signature of nobody known is passed over, also when it does not hold', () => {
+  test('a signature of no one known is passed over, also when it does not hold', () => {
     const note = spoilt(signNote(TEXT, [stranger, ours]));
     expect(verifyNote(note, [ours.key]).signedBy).toEqual([ours.key]);
     expect(() => verifyNote(note, [other.key])).toThrow(NoteUnsigned);

@@ -154,7 +154,7 @@ describe('the ledger', () => {
     expect(batches.sum).toBe(7);
   });
 
-  test('counts what was not stored, and what nobody knows of', async () => {
+  test('counts what was not stored, and what no one knows of', async () => {
     let error: Error = new NotCommitted('full');
     const bench = new Bench(() => {
       throw error;
@@ -265,7 +265,7 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
-  test('has failed for good when nobody knows whether an entry of the log’s own was stored', async () => {
+  test('has failed for good when no one knows whether an entry of the log’s own was stored', async () => {
     const cause = new CommitUnknown('a flush failed');
     const bench = new Bench(() => {
       throw cause;
@@ -313,7 +313,7 @@ describe('the ledger', () => {
     ['throws anything else', () => new TypeError('a fault of ours'), false],
     ['rejects', () => new Error('later'), true],
   ])(
-    'has failed for good once the store %s, and tells nobody that anything is stored',
+    'has failed for good once the store %s, and tells no one that anything is stored',
     async (_, failureOf, later) => {
       const failure = failureOf();
       let failing = false;

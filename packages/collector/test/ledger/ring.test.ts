@@ -143,7 +143,7 @@ describe('a ring', () => {
               ...{ kind: EVENT_KINDS[event % 5], profile: PROFILES[event % 2] },
               ...{ organisation: `org-${event % 7}`, keyId: `key-${event % 11}`, receivedAt: 1000.5 + event },
             });
-            // What the reader writes into the room for the salt disturbs nobody.
+            // What the reader writes into the room for the salt disturbs no one.
             queued.salted.fill(0xff, 0, SALT_BYTES);
             held.push(queued.salted.subarray(SALT_BYTES));
             return true;

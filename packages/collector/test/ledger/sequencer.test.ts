@@ -332,7 +332,7 @@ describe('a crash or a failing disk', () => {
           next.add(events(10));
           await next.tree?.close();
           expect(next.latest().size).toBe(crashed ? 210 : 360);
-          // Made anew or not, the hashes are right: the next start believes them.
+          // Made again or not, the hashes are right: the next start believes them.
           next.troubles.length = 0;
           await next.open();
           expect(next.troubles).toEqual([]);
@@ -428,7 +428,7 @@ describe('[R-904] a start refuses', () => {
     expect(world.disk.bytesOf(level).equals(before)).toBe(true);
   });
 
-  test('nothing when only the hashes were damaged or lost: they are made anew', async () => {
+  test('nothing when only the hashes were damaged or lost: they are rebuilt', async () => {
     for (const harm of [
       (disk: MemoryDisk) => disk.remove('/data/tree/level-0'),
       (disk: MemoryDisk) => disk.remove('/data/tree/level-1'),

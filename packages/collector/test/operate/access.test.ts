@@ -67,7 +67,7 @@ describe('[R-831] an operator token', () => {
     for (const authorization of wrong) {
       expect((await get(port, '/metrics', { headers: { authorization } })).status, authorization).toBe(401);
     }
-    // With a token the name does not matter: whoever has it may come through a proxy.
+    // With a token the name does not matter: anyone who has it may come through a proxy.
     const named = { headers: { authorization: `Bearer ${TOKEN}`, host: 'collector.hospital.test' } };
     expect((await get(port, '/metrics', named)).status).toBe(200);
     // Guessing is slowed down, logged without what was guessed, and does not lock out who has the right one.

@@ -97,7 +97,7 @@ test('[R-832] told to stop it is not ready at once, while what was begun is fini
   sending.write(bytes.subarray(0, -1));
   await expect.poll(async () => (await Scrape.of(port)).value('collector_queue_events')).toBe(1);
   collector.process.kill('SIGTERM');
-  // Also for a probe that keeps its connection, and for one that comes anew.
+  // Also for a probe that keeps its connection, and for one that comes again.
   await expect.poll(() => notReady(port)).toEqual(['shutdown']);
   expect((await get(port, '/readyz', { agent: probe })).status).toBe(503);
   expect(await live(port)).toBe(true);

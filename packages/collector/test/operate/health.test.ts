@@ -58,7 +58,7 @@ test('[R-832] a thread that says nothing for a minute wants a new start', () => 
   const checks = health({ silent: 60_001 });
   expect(isLive(checks)).toBe(false);
   expect(healthText('livez', checks)).toContain('[-]ledger_thread failed');
-  // While it is being opened, or closes, nobody asks it.
+  // While it is being opened, or closes, no one asks it.
   expect(isLive(health({ phase: 'stopping', silent: 60_001 }))).toBe(true);
   expect(isLive(health({ phase: 'starting', silent: 60_001 }))).toBe(true);
 });

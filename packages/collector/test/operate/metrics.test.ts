@@ -123,7 +123,7 @@ describe('[R-833] metrics', () => {
     expect(named).toEqual([]);
   });
 
-  test('come as OpenMetrics to whoever asks for that, with the same numbers, and as text to others', async () => {
+  test('come as OpenMetrics to anyone who asks for that, with the same numbers, and as text to others', async () => {
     const open = await get(port(), '/metrics', {
       headers: { Accept: 'application/openmetrics-text;version=1.0.0,text/plain;q=0.5' },
     });

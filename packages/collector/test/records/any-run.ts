@@ -1,6 +1,6 @@
 /**
  * Runs of all sorts, as texts: starts missing or repeated, parents anywhere, clocks apart, events that name no run,
- * fields that nobody named anywhere, and numbers of every spelling.
+ * fields that no one named anywhere, and numbers of every spelling.
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';

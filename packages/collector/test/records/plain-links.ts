@@ -119,7 +119,7 @@ export class PlainNesting {
     };
   }
 
-  /** Every run has at most one parent, so who walks up ends at the top, where somebody has been, or in a new circle. */
+  /** Every run has at most one parent, so who walks up ends at the top, where someone has been, or in a new circle. */
   #findCycles(parents: ReadonlyMap<RecordKey, RecordKey>): void {
     const walkOf = new Map<RecordKey, number>();
     let walk = 0;

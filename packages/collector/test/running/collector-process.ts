@@ -15,7 +15,7 @@ fs.symlinkSync(path.resolve(import.meta.dirname, '../../dist/main.js'), MAIN);
 process.once('exit', () => fs.rmSync(BIN, { recursive: true, force: true }));
 
 /**
- * The environment without the settings, and what decides on colours, of whoever runs the tests. Tests run side by side, so
+ * The environment without the settings, and what decides on colours, of anyone who runs the tests. Tests run side by side, so
  * that no two collectors may want the same management port.
  */
 export const ENVIRONMENT: NodeJS.ProcessEnv = {
@@ -69,7 +69,7 @@ export function launch(
   return { process: child, output, exited };
 }
 
-/** Runs one `collector` command to its end. With `closeStdout` nobody reads what it prints: the pipe is broken at once. */
+/** Runs one `collector` command to its end. With `closeStdout` no one reads what it prints: the pipe is broken at once. */
 export function run(
   args: readonly string[],
   { env = {}, closeStdout = false }: { env?: NodeJS.ProcessEnv; closeStdout?: boolean } = {},

@@ -62,7 +62,7 @@ export class Load {
     private readonly options: LoadOptions,
   ) {}
 
-  /** Sends until `stopped`, or until the collector is gone. On return nobody waits for an answer any more. */
+  /** Sends until `stopped`, or until the collector is gone. On return no one waits for an answer any more. */
   async run(port: number, stopped: () => boolean): Promise<void> {
     const agent = new http.Agent({ keepAlive: true, maxSockets: this.options.connections });
     const senders = Array.from({ length: this.options.connections }, async () => {

@@ -1,4 +1,4 @@
-/** The `collector` command where it may do less than whoever runs the tests, or where somebody looks on. */
+/** The `collector` command where it may do less than anyone who runs the tests, or where someone looks on. */
 import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';

@@ -359,7 +359,7 @@ export function storeConformance(driver: Driver): void {
 
       async function expectFound(events: readonly Made[], from = 1): Promise<void> {
         for (const [i, event] of events.entries()) {
-          // Whoever asks for what stands before a sequence gets that; whoever gives none gets anything.
+          // Anyone who asks for what stands before a sequence gets that; anyone who gives none gets anything.
           for (const before of [from + i + 1, undefined]) {
             const found = await log.find(event.organisation, event.eventId, before);
             expect(found).toMatchObject({ sequence: from + i, runId: Buffer.from(event.runId) });
@@ -476,7 +476,7 @@ export function storeConformance(driver: Driver): void {
         await fill(150);
         const [all] = await passed(log);
         await store.close();
-        const mend = place.spoil(40);
+        const fix = place.spoil(40);
         const found: number[] = [];
         const damage = await (async () => {
           for await (const batch of log.pass()) for (const { sequence } of batch) found.push(sequence);
@@ -489,7 +489,7 @@ export function storeConformance(driver: Driver): void {
         await expect(log.read(all.slice(39, 40))).rejects.toThrow(StoreDamaged);
         const before = await log.read(all.slice(38, 39));
         expect(before.facts(0).sequence).toBe(39);
-        mend();
+        fix();
         store = await place.open();
       });
     });

@@ -77,7 +77,7 @@ test('[R-905] a command that is away at a later start keeps no events out, and s
   await expect(signer.sign(TEXT)).rejects.toThrow(SigningCommandFailed);
   signing.behave({});
   expect(verifyNote(await signer.sign(TEXT), signer.keys)).toMatchObject({ text: TEXT });
-  // With another key it is not believed, though nobody asked for its key.
+  // With another key it is not believed, though no one asked for its key.
   signing.behave({ key: generateKeyPairSync('ed25519').privateKey });
   await expect(signer.sign(TEXT)).rejects.toThrow(SigningCommandUnfit);
 });
@@ -157,7 +157,7 @@ describe('a command', () => {
     );
     if (how === 'hangs') return;
     const pid = Number(fs.readFileSync(`${signing.path}.pid`, 'utf8'));
-    // Without a parent it may stay in the process table, dead, until somebody asks for it.
+    // Without a parent it may stay in the process table, dead, until someone asks for it.
     await expect.poll(() => stateOf(pid)).toMatch(/^[ZX]?$/);
   });
 

@@ -144,7 +144,7 @@ describe('a file sink', () => {
     }
   });
 
-  test('is made anew when it was moved aside', async () => {
+  test('is rebuilt when it was moved aside', async () => {
     const file = scratchFile();
     const sink = sinkOn(file);
     await give(sink, 1);

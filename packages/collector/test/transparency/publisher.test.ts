@@ -160,7 +160,7 @@ describe('a publisher', () => {
     publisher.publish(log.note(150));
     await until(() => readSinkStates(dataDir).filter(({ state }) => state === 'forked').length === 2);
     await publisher.close(1000);
-    // Not as trouble, which most often is somebody else's and passes.
+    // Not as trouble, which most often is someone else's and passes.
     expect(onForked.mock.calls.map(([sink]) => sink).sort()).toEqual([`dir:${worm}`, `file:${file}`]);
     expect(onTrouble).not.toHaveBeenCalled();
     expect(fs.readdirSync(worm)).toHaveLength(1);

@@ -62,7 +62,7 @@ export function keyFile(vkey: string): string {
   return `${keyIdText(noteKey(vkey).keyId)}.pem`;
 }
 
-/** The keys by which the signer signs, as somebody learns who knows them all; in the order of the chain. */
+/** The keys by which the signer signs, as someone learns who knows them all; in the order of the chain. */
 export async function signersOf(keys: SigningKeys): Promise<string[]> {
   const { text, signedBy } = verifyNote(await keys.sign(TEXT), keys.keys);
   if (text !== TEXT) throw new Error('the signer changed the text');

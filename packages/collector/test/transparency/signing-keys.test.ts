@@ -32,7 +32,7 @@ describe('the first start', () => {
     expect(log.troubles).toEqual([]);
   });
 
-  test('is the only one: every later start has the same key, and asks nobody for a name', async () => {
+  test('is the only one: every later start has the same key, and asks no one for a name', async () => {
     const log = new ScratchLog();
     const [first] = log.start().keys;
     const again = log.start('other.example/log');
@@ -151,7 +151,7 @@ describe('a start', () => {
       log.troubles.length = 0;
       await signersOf(log.open());
       expect(log.troubles).toEqual([
-        `a signing key is open to other users: Error: ${file} can be read by other users; whoever has it can sign in the name of this log: chmod 600`,
+        `a signing key is open to other users: Error: ${file} can be read by other users; anyone who has it can sign in the name of this log: chmod 600`,
       ]);
     }
   });
@@ -206,7 +206,7 @@ describe('a rotation', () => {
     expect(log.troubles).toEqual([]);
   });
 
-  test('[R-905] leaves a note by which whoever holds the first key comes to the newest', () => {
+  test('[R-905] leaves a note by which anyone who holds the first key comes to the newest', () => {
     const log = new ScratchLog();
     const [first] = log.start().keys;
     const { key, before, until, note } = log.rotate(DAY);
@@ -231,7 +231,7 @@ describe('a rotation', () => {
     expect(log.keyFiles()).toEqual([keyFile(key.vkey)]);
   });
 
-  test('with overlap 0 retires the old key at once', async () => {
+  test('with overlap 0 retires the old key immediately', async () => {
     const log = new ScratchLog();
     const keys = log.start();
     const { key } = log.rotate(0);

@@ -120,7 +120,7 @@ describe('a queue', () => {
     expect(sink.tries).toEqual([[1], [3], [5]]);
   });
 
-  test('[R-906] tries a sink that is down again after 1, 2, 4 and up to 60 seconds, and starts anew when it was up', async () => {
+  test('[R-906] tries a sink that is down again after 1, 2, 4 and up to 60 seconds, and starts again when it was up', async () => {
     const sink = new ScriptedSink();
     const { queue, onTrouble, onRecovered } = queueOf(sink);
     sink.act = () => fails();
@@ -273,7 +273,7 @@ test('[R-906] a place that another log uses is told of once, and stays in the st
     expect(queue.state).toMatchObject({ state: 'ok', size, also_holds: 'log.example/b' });
   }
   sink.act = (_, { alsoHolds }) => {
-    // Whoever may write there could make up any number of them.
+    // Anyone who may write there could make up any number of them.
     for (let i = 0; i < 1000; i++) alsoHolds(`log.example/${i}`);
     return fails();
   };

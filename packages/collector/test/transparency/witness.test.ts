@@ -321,7 +321,7 @@ describe('an answer', () => {
 });
 
 describe('a witness that cannot be asked', () => {
-  test("because nobody listens, it hangs up, or its name is unknown, is named by the system's code", async () => {
+  test("because no one listens, it hangs up, or its name is unknown, is named by the system's code", async () => {
     const { witness, directory, sink } = await meet();
     witness.instead = (response) => {
       response.destroy();

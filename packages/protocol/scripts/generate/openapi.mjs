@@ -39,7 +39,7 @@ The service is write-once. It answers whether an event was accepted and never re
 
 **Repeats.** Sending an event again with the same JSON content is safe: it is stored once and the answer is the same. Retry after 408, 429, 500 and 503, or when no answer came, with the same body; wait for as long as \`Retry-After\` says if it is there.
 
-**Fields nobody named** are allowed everywhere in an event and are kept.
+**Fields no one named** are allowed everywhere in an event and are kept.
 
 **Profiles.** Schemas here are those of the profile \`minimum\`. A collector, or an API key, may be set to the profile \`full\`, which asks for more; each operation says what.
 

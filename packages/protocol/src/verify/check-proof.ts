@@ -1,9 +1,9 @@
 /**
  * Whether an event is in the log, by a proof file, the event's body and the log's verifier key alone.
  *
- * What is proved: whoever holds the key has signed a tree that has, at this index, a leaf for exactly this
+ * What is proved: anyone who holds the key has signed a tree that has, at this index, a leaf for exactly this
  * body, received at the time and under the organisation, API key, kind and profile that the envelope tells.
- * What is not: that the log has no other tree to show to somebody else. Checkpoints held off the host are for
+ * What is not: that the log has no other tree to show to someone else. Checkpoints held off the host are for
  * that.
  *
  * The proof and the rotations come from the party that is being checked, and the body from anywhere. Whatever

@@ -134,7 +134,7 @@ export function formatNote(text: string, signatures: readonly NoteSignature[]): 
 
 /**
  * Reads a verifier key, `name+key id+base64 of type and key`. Syntax only: that the key id is the one of this
- * key takes a hash, and whoever verifies with the key checks it.
+ * key takes a hash, and anyone who verifies with the key checks it.
  * @throws KeyMalformed
  */
 export function parseVerifierKey(vkey: string): VerifierKey {
@@ -177,7 +177,7 @@ const SIGNATURE_BLOCK = new RegExp(`^\\n?(?:${SIGNATURE_MARK}[^\\n]*(?:\\n|$))+$
  * Takes apart a file of notes that stand one after another, each followed by an empty line. A note ends with
  * the first paragraph behind its text of which every line begins as a signature does.
  *
- * Never throws. What is left at the end and is no whole note comes last, as it stands, so that whoever reads
+ * Never throws. What is left at the end and is no whole note comes last, as it stands, so that anyone who reads
  * the notes learns that one was cut short.
  */
 export function splitNotes(text: string): string[] {
@@ -203,7 +203,7 @@ export function splitNotes(text: string): string[] {
 
 /*
  * Who signed a note (C2SP signed-note, Ed25519). A signature by a key that is not known says nothing and is
- * passed over, whoever's name it has; one by a known key that does not hold condemns the note.
+ * passed over, anyone who's name it has; one by a known key that does not hold condemns the note.
  */
 
 /** None of the known keys has signed the note. */

@@ -154,7 +154,7 @@ describe('checkProof', () => {
     expect(await checkProof({ proof: swapped, body, keys })).toMatchObject({ reason: 'not-in-tree' });
   });
 
-  it('[R-908] refuses the tree of a log that was written anew, with the same key', async () => {
+  it('[R-908] refuses the tree of a log that was written again, with the same key', async () => {
     const others = [...sampleEvents(INDEX), sampleEvent(77), ...events.slice(INDEX + 1)];
     const rewritten = formatProof({
       ...parseProof(proof),

@@ -230,7 +230,7 @@ describe('splitNotes', () => {
     expect(splitNotes(`${long}\n\n\n${good}\n`)).toEqual([long, good]);
   });
 
-  it('gives a note that was cut short as the last one, for whoever reads it to refuse', () => {
+  it('gives a note that was cut short as the last one, for anyone who reads it to refuse', () => {
     for (let length = 1; length < good.length; length++) {
       const [first, rest, ...more] = splitNotes(`${good}\n${good.slice(0, length)}`);
       expect(first).toBe(good);

@@ -1,6 +1,6 @@
 /**
  * Where records go. A file, or a directory of files by day, appears under its name once it is whole and on stable
- * storage; until then it has a name that begins with a point and ends in .tmp, and whoever is killed leaves that.
+ * storage; until then it has a name that begins with a point and ends in .tmp, and anyone who is killed leaves that.
  */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

@@ -122,7 +122,7 @@ port.on('message', (message: ThreadMessage) => {
   else {
     last = last.then(() => make(message.job));
     last.catch((error: unknown) => {
-      // An uncaught error of a thread reaches whoever started it.
+      // An uncaught error of a thread reaches anyone who started it.
       setImmediate(() => {
         throw error;
       });

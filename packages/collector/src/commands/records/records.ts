@@ -1,4 +1,4 @@
-/** `collector records`: what is known of each run, put together from its events, in the format of whoever asks. */
+/** `collector records`: what is known of each run, put together from its events, in the format of anyone who asks. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
@@ -162,7 +162,7 @@ Examples:
 Records come in the order of their first event in the log. --since and --until are about when the collector had an event:
 a record is there whole when one of its events was received then. With --clock sender they are about when it began by its
 sender's clock, and --partition day goes by the same: so it is for past events that were imported. --after takes the sequence that an earlier call told,
-and gives each record that has a newer event, whole and anew: what it gives replaces the record of the same organisation
+and gives each record that has a newer event, whole: what it gives replaces the record of the same organisation
 and record_id. A record without a run is to be dropped once its event stands in another (docs/reference/records.md).
 
 A file or directory appears once it is whole, and never takes the place of another. Records are found in the catalogue,
@@ -293,7 +293,7 @@ class Export {
     try {
       for await (const { pieces, sequence } of threads.pieces(selection, signal)) {
         for (const piece of pieces) {
-          // Noted before: whoever stops reading has had it.
+          // Noted before: anyone who stops reading has had it.
           givenOut.events += piece.events;
           await output.write(piece);
           this.#done.records += piece.records;

@@ -1,7 +1,7 @@
 /**
  * The thread that keeps the catalogue up to date. It reads the log behind the ledger's thread, which does nothing for it
  * and never waits for it, and rests while many events come (follower-thread.ts). Whatever goes wrong here is reported and tried
- * again: the catalogue is derived, and whoever asks it brings it up to date as well.
+ * again: the catalogue is derived, and anyone who asks it brings it up to date as well.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';

@@ -78,7 +78,7 @@ function addressOf({ host, port, tls }: Listening): string {
 
 /**
  * What curl is to believe, and to show. Taken as an authority, the collector's own certificate vouches for itself,
- * whoever has issued it. The client's files are not known here.
+ * anyone who has issued it. The client's files are not known here.
  */
 function tlsOptions({ file, clientShowsOne }: ListeningTls): string[] {
   const own = clientShowsOne ? ['  --cert client.crt --key client.key \\'] : [];
@@ -126,7 +126,7 @@ ${firstEventCurl(listening, keyText, kind)}
 `;
 }
 
-/** What to tell where events are stored and nobody has a key: to make one with all permissions would hide that. */
+/** What to tell where events are stored and no one has a key: to make one with all permissions would hide that. */
 export function keysLost(dataDir: string): string {
   return (
     `${keyDatabasePath(dataDir)} holds no API key, but the ledger holds events: put the file back from the back-up, or ` +

@@ -112,7 +112,7 @@ export class LineWriter {
 /**
  * A descriptor on which a write does not wait for a reader. Node has made a pipe or a socket such a one by the time
  * that process.stdout and process.stderr were used (program.ts), but a terminal, which Ctrl-S stops, one that waits:
- * it is opened anew, so that nobody else's is changed. A hole: a file on a mount that hangs holds the process up.
+ * it is opened again, so that no one else's is changed. A hole: a file on a mount that hangs holds the process up.
  */
 function withoutWaiting(descriptor: 1 | 2): number {
   if (!isatty(descriptor)) return descriptor;
@@ -150,7 +150,7 @@ export interface ServeLog {
 }
 
 /**
- * No line waits for whoever reads standard error, nor fails (log.ts).
+ * No line waits for anyone who reads standard error, nor fails (log.ts).
  * @param readable for people whatever standard error is; otherwise only on a terminal.
  */
 export function openServeLog(level: string, readable: boolean): ServeLog {
@@ -171,7 +171,7 @@ export function openServeLog(level: string, readable: boolean): ServeLog {
   return { log, dropped: () => lines.dropped };
 }
 
-/** Whether standard error is what systemd has connected to its journal, and not what somebody put in its place. */
+/** Whether standard error is what systemd has connected to its journal, and not what someone put in its place. */
 function isJournal(): boolean {
   const stream = journalStream();
   if (stream === undefined) return false;

@@ -121,7 +121,7 @@ export async function openManagement(
       [Symbol.asyncDispose]: () => Promise.resolve(),
     };
   }
-  // Half of what a start loads, for which whoever does not want it should not wait.
+  // Half of what a start loads, for which anyone who does not want it should not wait.
   const { Management } = await import('../../operate/management.js');
   const listener = new Management({ host, port: managementPort, token, credentials, collectorStatus, log });
   let port: number;

@@ -44,7 +44,7 @@ export interface LedgerSettings {
 export interface LedgerEars {
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, reason: string) => void;
-  /** Somebody has to look after it: what was signed is not what is there. Events are stored all the same. */
+  /** Someone has to look after it: what was signed is not what is there. Events are stored all the same. */
   readonly onAlarm: (what: string, reason: string) => void;
   readonly onNotice: (message: string) => void;
   /** A checkpoint was signed and stands on the disk. */
@@ -140,8 +140,8 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
 }
 
 /**
- * Why the ledger cannot be opened. `damaged`: what is stored contradicts itself, and no start can succeed until somebody
- * has looked at it. `usage`: the configuration does not fit the log, or does not lead to its key; no start mends that.
+ * Why the ledger cannot be opened. `damaged`: what is stored contradicts itself, and no start can succeed until someone
+ * has looked at it. `usage`: the configuration does not fit the log, or does not lead to its key; no start fixes that.
  */
 export type Refusal = 'damaged' | 'usage' | 'failure';
 

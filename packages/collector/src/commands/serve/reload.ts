@@ -1,7 +1,7 @@
 /**
- * What SIGHUP does: reads the configuration anew and takes what a running collector can take; says what needs a restart.
+ * What SIGHUP does: reads the configuration again and takes what a running collector can take; says what needs a restart.
  * A configuration with a fault changes nothing. What is read from other places than the configuration, such as keys and
- * certificates, is read anew in any case. The last line in the log says what has come of it all.
+ * certificates, is read again in any case. The last line in the log says what has come of it all.
  */
 import type { Logger } from 'pino';
 import { type Config, ConfigError, reloaded } from '../../config.js';
@@ -12,7 +12,7 @@ export interface ReloadOptions {
   /** Puts the new values to use. Called only when some option that can be reloaded has changed. */
   readonly apply: (config: Config) => void;
   /**
-   * What else is read anew, by what it is called in the log. One that throws, or resolves with false and has said why,
+   * What else is read again, by what it is called in the log. One that throws, or resolves with false and has said why,
    * leaves what was there.
    */
   readonly sources: Readonly<Record<string, () => Promise<boolean>>>;
@@ -38,7 +38,7 @@ export class Reload {
     this.#last = started;
   }
 
-  /** Has everything read anew, after what was asked for before. */
+  /** Has everything read again, after what was asked for before. */
   ask(): void {
     this.#last = this.#last.then(() => (this.#ended ? undefined : this.#once()));
   }
@@ -85,7 +85,7 @@ export class Reload {
     onEnd();
   }
 
-  /** @returns what tells of it, given what else could not be read anew. */
+  /** @returns what tells of it, given what else could not be read again. */
   #readConfig(): (kept: readonly string[]) => void {
     const { read, apply, log } = this.options;
     let found: Config;

@@ -54,7 +54,7 @@ Examples:
 The first start on an empty data directory makes an API key and prints it once.
 With --trial nothing is kept, and each accepted event is listed with what profile full would have refused.
 SIGTERM and SIGINT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read its
-configuration, keys and certificates anew; on a terminal, where it means that the terminal is gone, it stops it too.
+configuration, keys and certificates again; on a terminal, where it means that the terminal is gone, it stops it too.
 Logs go to standard error: one JSON object a line, with priorities when systemd reads it, or lines for people on a
 terminal. A reader that hangs or is gone holds nothing up: lines are dropped and counted.`;
 
@@ -73,7 +73,7 @@ export function command(): Command {
 
 /** What comes to a collector from its command line and its terminal. */
 interface Environment {
-  /** Reads the configuration anew. */
+  /** Reads the configuration again. */
   readonly read: () => Config;
   /** Standard output. */
   readonly out: LineWriter;
@@ -96,7 +96,7 @@ async function serveUntilStopped(reading: ConfigReading, environment: Environmen
   } finally {
     await keyDatabase.close();
     held.release();
-    // Nothing is left to be done. A file that is being read from a mount that is gone would keep the process for ever, and
+    // Nothing is left to be done. A file that is being read from a mount that is gone would keep the process forever, and
     // process.exit() would wait for it as well.
     setTimeout(() => {
       log.error('something hangs that cannot be ended, most likely a file system: killed by itself');
@@ -356,7 +356,7 @@ async function listen(
 
 /**
  * Makes the first key of an empty data directory, once its text was taken by standard output. That and the storing are
- * done in one turn of the event loop unless the reader is behind: nobody can be refused with a key that was just shown.
+ * done in one turn of the event loop unless the reader is behind: no one can be refused with a key that was just shown.
  */
 async function handOutFirstKey(
   keys: KeyDatabase,

@@ -3,7 +3,7 @@
  *
  * What is said goes through the program systemd-notify. The socket takes datagrams, which Node cannot send to it, and
  * every package that can brings native code to be built. The program comes with systemd, so that it is there wherever
- * somebody listens. The unit has to say NotifyAccess=all, because it is not the main process that speaks.
+ * someone listens. The unit has to say NotifyAccess=all, because it is not the main process that speaks.
  *
  * One shell, started before anything else, runs it again and again: to start a process from this one would hold up all
  * requests, by 60 ms on a busy machine with 400 MiB in memory, while a line in a pipe holds up nothing.
@@ -51,7 +51,7 @@ export class ServiceManager {
     this.#say('READY=1', `STATUS=${status}`);
   }
 
-  /** The configuration is read anew; {@link ready} must follow. */
+  /** The configuration is read again; {@link ready} must follow. */
   reloading(): void {
     this.#say('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
   }
@@ -62,7 +62,7 @@ export class ServiceManager {
 
   /**
    * From now on shows that the collector lives, if the manager wants to know, as long as the event loop turns and
-   * `livesSince` agrees: else the manager ends the process and starts it anew.
+   * `livesSince` agrees: else the manager ends the process and starts it again.
    * @param livesSince whether all threads have shown to live within so many milliseconds.
    */
   watch(livesSince: (milliseconds: number) => boolean): void {

@@ -44,7 +44,7 @@ export interface CollectorParts {
   readonly counters: SharedArrayBuffer;
 }
 
-/** Small files are looked at so often at most, in milliseconds, however often somebody asks. */
+/** Small files are looked at so often at most, in milliseconds, however often someone asks. */
 const FILES_EVERY_MS = 1000;
 
 export class RunningStatus implements CollectorStatus {

@@ -277,7 +277,7 @@ function isReadOnly(dataDir: string): boolean {
   }
 }
 
-/** @param hasEvents whether events were stored, or may have been, which somebody had keys for; asked once at most. */
+/** @param hasEvents whether events were stored, or may have been, which someone had keys for; asked once at most. */
 async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): Promise<Finding> {
   const subject = 'keys';
   const lost: Finding = {
@@ -290,7 +290,7 @@ async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): 
     return {
       ...{ severity: 'warning', subject },
       message:
-        'there are none: nobody can send an event, and the next start makes a new key with all permissions',
+        'there are none: no one can send an event, and the next start makes a new key with all permissions',
     };
   }
   try {

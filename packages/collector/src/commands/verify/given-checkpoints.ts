@@ -1,6 +1,6 @@
 /**
  * The signed notes that `collector verify` is to hold against the log: those of the data directory, and those that
- * somebody else kept. Only read here; who signed them is seen in signed-checkpoints.ts.
+ * someone else kept. Only read here; who signed them is seen in signed-checkpoints.ts.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -86,7 +86,7 @@ type PassedOver = (file: string, why: string) => void;
  * The notes in a file, or in the files of a directory. What is there is settled on return; it is read as it is asked
  * for, so that it can be much.
  * @param passedOver is told of what in a directory is no file, or holds no signed note.
- * @throws CommandFailure when there is no such file, or it is a pipe or the like, on which a reader might wait for ever.
+ * @throws CommandFailure when there is no such file, or it is a pipe or the like, on which a reader might wait forever.
  */
 export function notesElsewhere(given: string, passedOver: PassedOver): Iterable<GivenNote> {
   const stat = fs.statSync(given, { throwIfNoEntry: false });

@@ -170,7 +170,7 @@ function treeFinding({ listed }: VerifyFindings): Finding {
   return about(
     'warning',
     subject,
-    'does not come to the root that was signed: remove tree/ while no collector runs, and the next start makes it anew',
+    'does not come to the root that was signed: remove tree/ while no collector runs, and the next start rebuilds it',
   );
 }
 

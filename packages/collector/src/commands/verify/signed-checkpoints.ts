@@ -54,7 +54,7 @@ export class SignedCheckpoints {
   ) {}
 
   /**
-   * Takes the notes of the data directory, or those that were found at a path that somebody gave. Two logs may share
+   * Takes the notes of the data directory, or those that were found at a path that someone gave. Two logs may share
    * such a place: checkpoints of another one are no fault there, if there are any of this one.
    * @throws CommandFailure when there is none at all at that path.
    */

@@ -121,7 +121,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   }
 }
 
-/** Against the keys of the directory alone: whoever holds only an older key may leave out what it hands on to. */
+/** Against the keys of the directory alone: anyone who holds only an older key may leave out what it hands on to. */
 function* rotationFindings(dataDir: string, newest: string | undefined): Generator<VerifyFinding> {
   let unknown: string | undefined;
   try {

@@ -27,7 +27,7 @@ against the tree, the tree against every checkpoint, every checkpoint's signatur
 in the log. With --note it leaves its verdict in checkpoints/verify.json, where a running collector finds it; run it as
 the collector's user then.
 
-What lies in the data directory alone proves little against whoever can write there. Give checkpoints that were kept
+What lies in the data directory alone proves little against anyone who can write there. Give checkpoints that were kept
 elsewhere by --against (a file with one or more, or a directory of such files), and by --key the log's verifier key as
 you got it, from which rotation notes are followed: those in the data directory, and those given by --rotations.
 

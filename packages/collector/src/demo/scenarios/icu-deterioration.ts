@@ -1,6 +1,6 @@
 /**
  * A model that scores every patient of an intensive care unit once an hour. Each score is a run: an explanation, a
- * tile on the board of the unit or, above the threshold, an alert, on which somebody may put a thumb; a day or more
+ * tile on the board of the unit or, above the threshold, an alert, on which someone may put a thumb; a day or more
  * later it is known what became of the patient. The newer version alerts more often and is right less often.
  */
 import { DAY, HOUR, MINUTE, type Period } from '../period.js';

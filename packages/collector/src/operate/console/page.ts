@@ -126,7 +126,7 @@ function footer(view: View): Element {
 
 /* The document around the page: its style and script come from beside it, and from nowhere else. */
 
-/** Without the script the page is loaded anew so often: not so often that a screen reader never gets to its end. */
+/** Without the script the page is loaded again so often: not so often that a screen reader never gets to its end. */
 const REFRESH_SECONDS = 30;
 
 /**

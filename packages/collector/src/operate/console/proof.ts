@@ -159,7 +159,7 @@ export function attention({ state: { warnings } }: View): Child {
   );
 }
 
-/** What is not set up yet. May be folded away by whoever has decided otherwise. */
+/** What is not set up yet. May be folded away by anyone who has decided otherwise. */
 export function hints({ state: { hints: list } }: View): Child {
   if (list.length === 0) return false;
   return h(

@@ -90,7 +90,7 @@ export function keys(view: View): Element {
       ? h(
           'p',
           { class: 'empty' },
-          `There is no key, so nobody can send: ${view.state.command} keys create makes one.`,
+          `There is no key, so no one can send: ${view.state.command} keys create makes one.`,
         )
       : h(
           'div',
@@ -133,7 +133,7 @@ function row(key: Key, now: number): Child[] {
   const { key_id, organisation, note, state, expires_at: expires, last_used_at: used } = key;
   return [
     h('code', {}, key_id),
-    // Whoever wrote it may have written it from right to left.
+    // Anyone who wrote it may have written it from right to left.
     h('bdi', {}, organisation),
     note === '' ? '' : h('bdi', { title: note }, note),
     stateOf(key),

@@ -51,7 +51,7 @@ import { type Signal, type Target, targetOf } from './target.js';
  *
  * A span holds what the log may hold of a request, and of the sender's own words nothing but the trace it belongs to:
  * the two hexadecimal ids of `traceparent` (W3C Trace Context). Not `tracestate`, whose text is free; not the path,
- * unless it is one of ours. And only of a sender who has shown a key: nobody else decides what is sampled.
+ * unless it is one of ours. And only of a sender who has shown a key: no one else decides what is sampled.
  */
 
 interface Answered {
@@ -235,7 +235,7 @@ function meter(
       const metrics = metricDataOf(await figures.figures(), collectorStatus.startedAt, Date.now());
       return { resourceMetrics: { resource, scopeMetrics: [{ scope, metrics }] }, errors: [] };
     } catch (error) {
-      // Whoever asked would keep it to himself.
+      // Anyone who asked would keep it to himself.
       trouble.failed('the figures could not be read', performance.now());
       throw error;
     }

@@ -32,9 +32,9 @@ interface Coding {
 }
 
 /**
- * The systems that nobody else defines. A UUID is a namespace that is registered, is nobody's brand and needs no
- * domain that somebody has to go on paying for; `urn:` with a word of our own would not be a URN (RFC 8141). Each is
- * fixed for ever: changing one breaks every query that was saved.
+ * The systems that no one else defines. A UUID is a namespace that is registered, is nobody's brand and needs no
+ * domain that someone has to go on paying for; `urn:` with a word of our own would not be a URN (RFC 8141). Each is
+ * fixed forever: changing one breaks every query that was saved.
  */
 const SYSTEMS = {
   /** CodeSystem: the kinds of events. */
@@ -132,7 +132,7 @@ export const fhir: RecordFormat = {
   document: (record) => JSON.stringify(bundleOf(record)),
 };
 
-/** A collection: what a server should do with the entries, if anything, is for whoever loads them to say. */
+/** A collection: what a server should do with the entries, if anything, is for anyone who loads them to say. */
 function bundleOf(record: ClinicalRecord): Part {
   const { record_id, last_received_at, events } = record.metadata;
   const lookup = new RecordLookup(record);

@@ -3,7 +3,7 @@
  * feedback, which may come months later and would make the run a speck in its own trace. Links lead from one to the
  * other, and from a nested run to where it was started. docs/reference/records.md, "OTLP/JSON", is the mapping as a table.
  *
- * Every event is a span, so that whoever knows an event's id can name its span. Content and identities of people stay
+ * Every event is a span, so that anyone who knows an event's id can name its span. Content and identities of people stay
  * out: the conventions make content opt-in, and a tracing backend is not a place to look after it (values.ts).
  */
 import { createHash } from 'node:crypto';

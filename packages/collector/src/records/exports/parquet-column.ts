@@ -110,7 +110,7 @@ export abstract class Column {
     this.#definitions.byte(0);
   }
 
-  /** @returns what was put since the last time, and begins anew. */
+  /** @returns what was put since the last time, and begins again. */
   take(): Chunk {
     this.#endPage(this.slots.rows);
     const dictionary = this.dictionary();

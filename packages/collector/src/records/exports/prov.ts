@@ -115,7 +115,7 @@ function said(attributes: Attributes): object {
   );
 }
 
-/** Whatever has no URI of its own; a UUID, because it is nobody's brand and needs no domain. Fixed for ever. */
+/** Whatever has no URI of its own; a UUID, because it is nobody's brand and needs no domain. Fixed forever. */
 const NAMESPACE = 'urn:uuid:1eb246a6-45fc-4297-82bb-9e8a02fe0386#';
 
 export const prov: RecordFormat = {

@@ -1,4 +1,4 @@
-/** How a record is written in somebody else's format: one file a format, each a mapping that docs/reference/records.md has as a table. */
+/** How a record is written in someone else's format: one file a format, each a mapping that docs/reference/records.md has as a table. */
 import type { ClinicalRecord } from '@clinical-events/protocol';
 
 export interface RecordFormat {

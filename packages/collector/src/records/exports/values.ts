@@ -1,7 +1,7 @@
 /**
  * What the exports for audit repositories, tracing backends and provenance stores take from a payload: identifiers,
  * addresses and words of the protocol's vocabularies, and nothing else. Prompts, summaries, comments, descriptions and
- * fields that nobody named are read by more people there than the log is by, so they do not leave it this way.
+ * fields that no one named are read by more people there than the log is by, so they do not leave it this way.
  *
  * The profile `minimum` lets a sender write anything where `full` has a vocabulary, prose included: a word that is not
  * of the vocabulary is no word here. In the same way an address has to be one.

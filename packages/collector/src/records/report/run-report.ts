@@ -1,7 +1,7 @@
 /**
  * The records of a period, counted: by kind and step, by organisation, by model and version. A run is counted once, in
  * the period in which it began; an event on the day on which it came, whenever its run began. Events that belong to no
- * run are counted by themselves: they are no run, and nobody can tell of which model they are.
+ * run are counted by themselves: they are no run, and no one can tell of which model they are.
  *
  * Memory is bounded: the first 500 pairs of model and version are told apart, and the first 200 organisations; what
  * comes after them is summed, and said to be. Of a name, the first 120 characters are looked at.

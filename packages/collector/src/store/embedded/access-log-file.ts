@@ -16,7 +16,7 @@ import { nodeFiles } from '../../files.js';
 const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_CREAT, O_EXCL } = fs.constants;
 const APPENDING = O_RDWR | O_APPEND | O_NOFOLLOW;
 const LINE_FEED = 0x0a;
-/** About a millisecond's work for whoever hashes it. */
+/** About a millisecond's work for anyone who hashes it. */
 const PIECE_BYTES = 64 << 10;
 const BEGINNING: LineCursor = { lines: 0, at: 0 };
 

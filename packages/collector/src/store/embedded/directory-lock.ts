@@ -5,7 +5,7 @@
  * that ends, and that holds between containers sharing a volume. Node has no flock; a file with a process id in
  * it lies after a kill -9 or across process namespaces, and a native addon would be one for this line alone.
  *
- * A lock belongs to a file, not to its name. Whoever removes the name lets a second collector lock a new file. So the
+ * A lock belongs to a file, not to its name. Anyone who removes the name lets a second collector lock a new file. So the
  * first one looks at the name once a second and stops (SegmentLog), and the second one waits for that.
  */
 import fs from 'node:fs';

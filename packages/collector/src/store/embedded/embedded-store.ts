@@ -114,7 +114,7 @@ export class EmbeddedStore implements Store {
       });
     let index = openIndex();
     if (!isIndexOf(log, index)) {
-      // Believed, it would let events in twice. It is derived: made anew from the log, it is right.
+      // Believed, it would let events in twice. It is derived: rebuilt from the log, it is right.
       onTrouble(
         'the id index belonged to another ledger, or to a copy of this one that went on differently',
         undefined,

@@ -141,7 +141,7 @@ export function restFinding(rest: Rest, place: Place): VerifyFinding {
     case 'overlap': {
       const message =
         `${file} begins at event ${sequence - count}, and the segment in front of it ends with event ${sequence - 1}: ` +
-        'one of them was slipped in, or numbered anew';
+        'one of them was slipped in, or numbered again';
       return { kind: 'forked', sequence, file, message };
     }
   }

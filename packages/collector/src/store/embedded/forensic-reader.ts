@@ -57,7 +57,7 @@ const CLEAN: Tail = { state: 'clean' };
 const MOST_SKIPPED = 2 ** 32;
 /**
  * So many times the bytes of a segment are read for checksums in searching it. Nobody's damage asks for more than one;
- * headers that somebody has laid one inside the other would ask for thousands.
+ * headers that someone has laid one inside the other would ask for thousands.
  */
 const MOST_CHECKED = 8;
 

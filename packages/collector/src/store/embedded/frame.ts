@@ -15,7 +15,7 @@
  *              X  extension
  *              P  payload
  *
- * Nothing here is a hash of the payload alone, so when payload and salt are gone nobody can try guesses against what
+ * Nothing here is a hash of the payload alone, so when payload and salt are gone no one can try guesses against what
  * is left. Salt and payload stand side by side, so that one call hashes both.
  *
  * `durable-before` is what lets recovery tell a torn tail from damage: a frame that cannot be read was never

@@ -39,7 +39,7 @@ const MIGRATIONS = [
 ];
 
 /**
- * How long a call waits for another process. Readers wait for nobody in WAL mode, except for the moment in which
+ * How long a call waits for another process. Readers wait for no one in WAL mode, except for the moment in which
  * a process recovers the log after a crash, so a collector's polling never really waits this long.
  */
 const BUSY_TIMEOUT_MS = 5_000;
@@ -164,7 +164,7 @@ export class KeyDatabase implements KeyStore {
 
   version(): Promise<string> {
     return this.#settle(() => {
-      // Whoever restores a back-up over a running collector leaves it with the old file, on which no change is
+      // Anyone who restores a back-up over a running collector leaves it with the old file, on which no change is
       // ever seen again. Better that the collector says so than that a revocation is missed in silence.
       if (statSync(this.#file).ino !== this.#inode) {
         throw new Error('the file was replaced while it was open; restart the collector to read the new one');
@@ -215,7 +215,7 @@ export class KeyDatabase implements KeyStore {
   }
 
   /**
-   * Writes all keys as they are at one moment to a new file, beside whoever is writing; its last bytes may not be on
+   * Writes all keys as they are at one moment to a new file, beside anyone who is writing; its last bytes may not be on
    * stable storage on return. The same keys make the same bytes.
    * @throws KeyStoreDamaged when the copy is not sound, because this file is not.
    */

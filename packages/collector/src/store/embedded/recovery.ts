@@ -21,11 +21,11 @@ const MOST_CHECKED = 8;
  * can forge such a frame inside an event: a header has zero bytes, and JSON text has none (RFC 8259).
  *
  * Frames that hold do not overlap, so what a collector has written asks for little more than one reading. Headers laid
- * one inside the other, which only somebody with access to the disk can do, would ask for thousands: they count as damage.
+ * one inside the other, which only someone with access to the disk can do, would ask for thousands: they count as damage.
  *
  * The hole: when the end of the log is damaged after it was acknowledged, no frame behind it is left to say so,
  * and it looks torn, or, zeroed, clean. The id index vouches for what its runs cover (segment-log.ts); behind that
- * nobody does. The bytes are kept aside, so that nothing is thrown away.
+ * no one does. The bytes are kept aside, so that nothing is thrown away.
  */
 export function judgeTail(files: Files, fd: number, offset: number, sequence: number): Tail {
   const size = files.size(fd);

@@ -351,7 +351,7 @@ export class SegmentLog {
   /** On return an empty segment is the current one, and `bytes` of frames fit into it, whatever the segment size. */
   async #roll(ledgerId: string, bytes: number): Promise<void> {
     const { files, directory, segmentBytes } = this.#options;
-    // A rename into a directory that is not ours any more would make a log that nobody looks for.
+    // A rename into a directory that is not ours any more would make a log that no one looks for.
     if (this.#fd >= 0) this.look();
     const size = Math.max(segmentBytes, SEGMENT_HEADER_BYTES + bytes);
     const end = this.#offset;
@@ -589,7 +589,7 @@ function keepTornTail(
     files.write(fd, bytes, bytes.length, 0);
     files.datasync(fd);
   } catch (error) {
-    // The start fails, and is likely to be tried again and again: half a copy each time would help nobody.
+    // The start fails, and is likely to be tried again and again: half a copy each time would help no one.
     files.remove(file);
     throw error;
   } finally {

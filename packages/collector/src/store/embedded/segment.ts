@@ -12,7 +12,7 @@
  *       40    16  ledger id, random, the same in every segment of a ledger
  *       56     8  how many of all entries before are the log's own
  *
- * An address counts bytes of frames since the ledger began, so it names a place for ever, whatever the
+ * An address counts bytes of frames since the ledger began, so it names a place forever, whatever the
  * segment size was then. A segment ends where the next one's first address says; only the last one ends
  * where its frames do.
  */

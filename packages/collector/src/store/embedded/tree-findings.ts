@@ -78,7 +78,7 @@ function forkFinding(roots: Roots, isUnread: (size: number) => boolean): VerifyF
   const about = { sequence: agreesTo + 1, file };
   if (later === undefined && isUnread(size)) {
     const message =
-      `${source}: its root over ${size} entries does not come out, and with events that cannot be read nobody can ` +
+      `${source}: its root over ${size} entries does not come out, and with events that cannot be read no one can ` +
       `tell whether the others are those that were signed; in question: ${range}`;
     return { kind: 'unreadable', ...about, message };
   }
@@ -124,7 +124,7 @@ export function missingFinding(
     provenTo === covered
       ? `${eventRange(leaves + 1, count)} ${are} missing from the end of the log, or this is an older copy of it: ${signed}`
       : `${signed}, and the log holds ${entries}: ${counted(count, 'entry', 'entries')} ${are} missing from its end or, if the ` +
-        `others were numbered anew, from anywhere${agreesTo === 0 ? '' : ` behind event ${agreesTo}`}; or this is an ` +
+        `others were numbered again, from anywhere${agreesTo === 0 ? '' : ` behind event ${agreesTo}`}; or this is an ` +
         'older copy of it';
   return { kind: 'missing', sequence: leaves + 1, message };
 }
@@ -138,7 +138,7 @@ export function tileFindings(
   if (!hasTree) {
     if (shortages.length === 0) return [];
     const then = eventsStand
-      ? 'the next start makes it anew'
+      ? 'the next start rebuilds it'
       : 'with it more could be told of which events are not those that were signed';
     return [{ kind: 'note', file: 'tree', message: `tree/ is not there; ${then}` }];
   }
@@ -152,7 +152,7 @@ export function tileFindings(
   if (findings.length > 0 && eventsStand) {
     const message =
       'the events are those that were signed, and the hashes in tree/ are derived from them: remove tree/ while no ' +
-      'collector runs, and the next start makes it anew';
+      'collector runs, and the next start rebuilds it';
     findings.push({ kind: 'note', message });
   }
   return findings;

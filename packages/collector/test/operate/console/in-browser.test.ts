@@ -135,7 +135,7 @@ test('[R-835] the page is held to its own files by a strict policy', async () =>
   }
 });
 
-test('[R-835] without scripts the numbers are there, and the page is loaded anew', async () => {
+test('[R-835] without scripts the numbers are there, and the page is loaded again', async () => {
   await post(collector.port, collector.key, JSON.stringify(sampleEvent('human-output')), {
     kind: 'human-output',
   });
@@ -190,7 +190,7 @@ test('[R-835] a browser that was given the operator token sees the console, anot
     expect((await get(port, at)).status, at).toBe(401);
 });
 
-test('[R-835] a tab that nobody sees asks for nothing, and asks at once when it is seen', async () => {
+test('[R-835] a tab that no one sees asks for nothing, and asks at once when it is seen', async () => {
   const { page } = await open(origin());
   await isLive(page);
   let asked = 0;
@@ -211,7 +211,7 @@ test('[R-835] a tab that nobody sees asks for nothing, and asks at once when it 
   expect(asked).toBeLessThanOrEqual(4);
 });
 
-describe('[R-835] what is made anew every second', () => {
+describe('[R-835] what is rebuilt every second', () => {
   test('leaves the focus, what is folded open, and what is scrolled as they were', async () => {
     let events = 1000;
     const page = await openWith(() => ({ ...wrong(), ledger: { ...wrong().ledger, events: ++events } }));

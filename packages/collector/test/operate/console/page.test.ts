@@ -89,7 +89,7 @@ test('[R-835] a collector that has just started shows what it does not know yet 
   const text = textOf(shown(fresh()));
   expect(text).toContain('No event has come yet');
   expect(text).toContain('Events are counted here by kind');
-  expect(text).toContain('There is no key, so nobody can send');
+  expect(text).toContain('There is no key, so no one can send');
   expect(text).toContain('Disk No answer');
   expect(text).toContain('once ten minutes were watched');
   expect(text).not.toMatch(/NaN|Infinity|undefined|null/);

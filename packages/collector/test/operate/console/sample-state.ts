@@ -190,7 +190,7 @@ export function fresh(): ConsoleState {
     certificates: [],
     hints: ['no_checkpoint_sink', 'no_backup_yet', 'not_verified_yet'].map((id) => ({
       ...{ id, title: 'Something is not set up yet' },
-      what_to_do: 'Have a timer run a command that mends this every hour, best to another machine.',
+      what_to_do: 'Have a timer run a command that fixes this every hour, best to another machine.',
     })),
   };
 }

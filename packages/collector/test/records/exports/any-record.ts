@@ -1,6 +1,6 @@
 /**
  * Records of all sorts for the exports: those of any-run.ts, and such as hostile or careless senders make. Whatever is
- * prose in them, or stands where nobody looks, has {@link PROSE} in it.
+ * prose in them, or stands where no one looks, has {@link PROSE} in it.
  */
 import { type ClinicalRecord, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';

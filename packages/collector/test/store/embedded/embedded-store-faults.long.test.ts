@@ -46,7 +46,7 @@ const SCRIPT: readonly (readonly Wish[])[] = [
 async function play(world: StoreModel, from: number, to: number): Promise<void> {
   for (const batch of SCRIPT.slice(from, to)) {
     await world.append(batch.map(wished));
-    // After a commit of which nobody knows, the collector ends and is started again.
+    // After a commit of which no one knows, the collector ends and is started again.
     if (!world.store) await world.restart('kill', 'current');
   }
 }

@@ -120,7 +120,7 @@ describe('the id index of an embedded store', () => {
     expect(await newest()).toEqual(['{"a":4}', 6, 10, 3]);
   });
 
-  test('is made anew when it is of another ledger, or of a copy that went on differently [R-606]', async () => {
+  test('is rebuilt when it is of another ledger, or of a copy that went on differently [R-606]', async () => {
     const mine = events(50);
     const store = await open();
     await store.append(mine);
@@ -214,7 +214,7 @@ describe('the id index of an embedded store', () => {
     expect(storedIds()).toEqual(stored.map(idOf));
   });
 
-  test('of another ledger is not trusted: it is made anew, and repeats are known', async () => {
+  test('of another ledger is not trusted: it is rebuilt, and repeats are known', async () => {
     const stored = events(5);
     const store = await open();
     await store.append(stored);

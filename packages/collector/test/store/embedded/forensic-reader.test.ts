@@ -147,7 +147,7 @@ describe('the reader that goes on behind damage', () => {
     expect(told(directory)).toEqual([...ALL, 'torn 61+0']);
     expect(told(directory, 61)).toEqual([...ALL, 'damaged 61+1']);
     expect(told(directory, 70)).toEqual([...ALL, 'unreadable 61+10']);
-    // The last event itself: torn when nobody vouches for it.
+    // The last event itself: torn when no one vouches for it.
     fs.truncateSync(last, end);
     flipBit(last, frameOffset(last, EVENTS, 60) + 200);
     expect(told(directory, 59)).toEqual([...ALL.slice(0, 59), 'torn 60+0']);

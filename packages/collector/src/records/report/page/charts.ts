@@ -424,7 +424,7 @@ function feedbackFigure(groups: readonly NamedGroup[]): Html {
     return figure(
       'Feedback',
       'thumbs and ratings',
-      html`<p class="none">Nobody put a thumb up or down or gave a rating.</p>`,
+      html`<p class="none">No one put a thumb up or down or gave a rating.</p>`,
     );
   }
   return figure('Feedback', 'of those who gave it', [

@@ -37,7 +37,7 @@ export const FEEDBACK_TEXT: Readonly<Record<FeedbackWord, string>> = {
 };
 
 export const MISSING_TEXT: Readonly<Record<Missing, string>> = {
-  'inference-start': 'the start: nobody said which model ran',
+  'inference-start': 'the start: no one said which model ran',
   model: 'model',
   user: 'who called it',
   target: 'whom it is about',

@@ -140,7 +140,7 @@ export type IdIndexReaderOptions = Partial<ReadOptions> & Pick<ReadOptions, 'dir
  * from its origin to `coveredTo`.
  *
  * A reader sees the runs published when it was opened. Later events it does not know: the caller scans the log
- * from `coveredTo` on, or opens anew.
+ * from `coveredTo` on, or opens again.
  */
 export class IdIndexReader {
   protected readonly runs: Run[];

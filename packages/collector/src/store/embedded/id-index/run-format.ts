@@ -82,7 +82,7 @@ const CACHED_ORGANISATIONS = 4096;
  * HalfSipHash-2-4 with 64 bits out, of an id under its organisation's key, which is HalfSipHash-2-4 of the
  * organisation's name under the index's key.
  *
- * A keyed pseudo-random function and not a faster mixer, because senders choose the ids: whoever can predict
+ * A keyed pseudo-random function and not a faster mixer, because senders choose the ids: anyone who can predict
  * fingerprints can pile events into one probe sequence, and every collision costs the ledger a read of its log.
  * HalfSipHash because it needs nothing but 32-bit additions, rotations and exclusive ors (150 ns an id); SipHash
  * itself wants 64-bit words, which JavaScript has only as BigInt, an allocation a step.
@@ -177,7 +177,7 @@ function littleEndian(bytes: Uint8Array, at: number, count: number): number {
  * trusted without the others: what a lookup reads is checked every time it is read.
  *
  * Words in pages and page table are in the machine's byte order: an index that is carried to a machine of the
- * other order fails its checksums there and is made anew.
+ * other order fails its checksums there and is rebuilt.
  *
  * Header, little-endian: magic (8), version, level, k0, k1 (32 bits each), count, from, to (64), CRC of the page table
  * (32), the newest entry (fingerprint high, low, 32 bits each; address, 64), CRC of the header so far (32). A run answers for all addresses from `from` (inclusive) to `to` (exclusive).

@@ -36,7 +36,7 @@ const SYNC_PAGES = 2048;
  *
  * Crash order: pages, page table and header under an unfinished name; sync; rename; sync of the directory. Only
  * then may the caller speak of the run or delete what it replaces. A crash before the rename leaves a name that
- * nobody reads; a crash after it leaves a complete run beside the ones that it was made from.
+ * no one reads; a crash after it leaves a complete run beside the ones that it was made from.
  */
 export class RunWriter {
   readonly name: string;

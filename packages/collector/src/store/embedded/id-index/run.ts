@@ -30,7 +30,7 @@ const IN_USE = 0x8000_0000;
  * sorted, and freezing needs no sort of its own (`sorted`), and the memory is shared, so that freezing copies
  * nothing: the writer's thread takes the very same table while look-ups go on in it.
  *
- * One thread writes. Once frozen nobody writes until `clear`.
+ * One thread writes. Once frozen no one writes until `clear`.
  */
 export class RecentTable {
   readonly #words: Uint32Array;
@@ -126,7 +126,7 @@ export interface RunImage {
   readonly filter: ArrayBuffer | null;
 }
 
-/** Pages are read into here. One thread, synchronous calls: nobody else can need it before its reader is done. */
+/** Pages are read into here. One thread, synchronous calls: no one else can need it before its reader is done. */
 const page = new Uint8Array(PAGE_BYTES);
 const pageWords = new Uint32Array(page.buffer);
 

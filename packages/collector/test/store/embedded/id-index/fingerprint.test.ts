@@ -67,7 +67,7 @@ describe('the fingerprint', () => {
     expect(new Set(seen.values()).size).toBe(5000);
   });
 
-  test('differs under another key, so nobody who lacks it can aim', () => {
+  test('differs under another key, so no one who lacks it can aim', () => {
     const [a, b] = [new Fingerprint(randomKey()), new Fingerprint(randomKey())];
     a.of('organisation', idOf(1), 0);
     b.of('organisation', idOf(1), 0);
