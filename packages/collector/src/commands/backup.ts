@@ -28,8 +28,7 @@ import {
   openStore,
 } from '../store/open.js';
 import { systemCode } from '../system-code.js';
-import type { KeyHistory } from '../transparency/key-history.js';
-import { PrivateKeys, SigningKeyFault } from '../transparency/private-keys.js';
+import { type KeyHistory, PrivateKeys, SigningKeyFault } from '../transparency/key-files.js';
 import { writeBackupNote } from '../transparency/state-files.js';
 import { type GivenOut, noteReading } from './access-log.js';
 import { addConfigOptions, configOf } from './config-options.js';

@@ -29,7 +29,7 @@ import { uuidText } from '../store/text.js';
 import { EXIT } from './exit-codes.js';
 import { usage } from './keys.js';
 import { printable, printableJson, wrappedFor } from './terminal.js';
-import { collect, keysFrom, reading, rotationsIn } from './verify/given-keys.js';
+import { collect, keysFrom, reading, rotationsIn } from './verify/trusted-keys.js';
 
 /* What `check-proof` says of a proof that holds: to scripts, and to people. */
 

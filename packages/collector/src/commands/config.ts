@@ -7,8 +7,7 @@ import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '
 import { isLoopback } from '../loopback.js';
 import { exposureOf } from '../store/open.js';
 import { programFault } from '../transparency/command-signer.js';
-import { checkOrigin, hasHistory, readHistory } from '../transparency/key-history.js';
-import { PrivateKeys } from '../transparency/private-keys.js';
+import { checkOrigin, hasHistory, readHistory, PrivateKeys } from '../transparency/key-files.js';
 import { type SinkSpec, SinkSpecInvalid, parseSinks } from '../transparency/sink.js';
 import { addConfigOptions, readingOf } from './config-options.js';
 import { EXIT } from './exit-codes.js';

@@ -4,7 +4,7 @@ import { DEFAULT_ORGANISATION } from '../access/issuing.js';
 import { senderVariables } from '../config.js';
 import { STANDARD_INPUT } from '../importing/lines.js';
 import type { Offered } from '../importing/offered-line.js';
-import { nameOf, type Answer } from '../sending/answer.js';
+import { nameOf, type Answer } from '../sending/connection.js';
 import { EventEndpoint } from '../sending/event-endpoint.js';
 import { Sender, SendingFailed } from '../sending/sender.js';
 import { organisationFrom } from './events.js';

@@ -17,7 +17,7 @@ import {
 } from '../store/contract.js';
 import { KeyDatabase, isLocked, keyDatabasePath, openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
-import { createDurably } from '../transparency/private-keys.js';
+import { createDurably } from '../transparency/key-files.js';
 import { noteReading } from './access-log.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { idFrom, notThere, organisationFrom } from './events.js';

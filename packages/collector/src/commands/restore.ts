@@ -10,10 +10,9 @@ import { systemCode } from '../system-code.js';
 import { beginReading } from './access-log.js';
 import { assertApart, isNoRoom, real, copyKeys } from './backup.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
-import { collect, keysFrom, rotationsIn } from './verify/given-keys.js';
+import { collect, keysFrom, rotationsIn, logKey } from './verify/trusted-keys.js';
 import { usage } from './keys.js';
 import { printable, printableJson, wrappedFor, ProgressBar } from './terminal.js';
-import { logKey } from './verify/trusted-keys.js';
 import { verifyLog, type Verification } from './verify/verification.js';
 import { holdsLog, verificationFields, verificationReport } from './verify/verify.js';
 

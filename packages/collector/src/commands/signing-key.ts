@@ -5,8 +5,14 @@ import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
 import type { NoteKey } from '../integrity/note-signing.js';
-import { type KeyHistory, originKeyPath, readHistory, rotationPath } from '../transparency/key-history.js';
-import { PrivateKeys, SigningKeyFault } from '../transparency/private-keys.js';
+import {
+  type KeyHistory,
+  originKeyPath,
+  readHistory,
+  rotationPath,
+  PrivateKeys,
+  SigningKeyFault,
+} from '../transparency/key-files.js';
 import { SigningKeys } from '../transparency/signing-keys.js';
 import { StateFileDamaged, readCopiedKey, writeCopiedKey } from '../transparency/state-files.js';
 import { addConfigOptions, configOf } from './config-options.js';

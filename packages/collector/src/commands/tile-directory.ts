@@ -13,8 +13,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { TILE_HASHES } from '../integrity/merkle.js';
-import { tilePath } from '../integrity/tile-path.js';
+import { TILE_HASHES, tilePath } from '../integrity/merkle.js';
 import { systemCode } from '../system-code.js';
 
 const CHECKPOINT = 'checkpoint';

@@ -6,14 +6,22 @@ import { type Checkpoint, parseCheckpoint } from '@clinical-events/protocol/veri
 import { Command } from 'commander';
 import type { Config } from '../config.js';
 import { GrowingTree } from '../integrity/growing-tree.js';
-import { HASH_BYTES, TILE_HASHES, TilesIncomplete, completeHashes, rootAt } from '../integrity/merkle.js';
+import {
+  HASH_BYTES,
+  TILE_HASHES,
+  TilesIncomplete,
+  completeHashes,
+  rootAt,
+  type Tile,
+  tilePath,
+  tilesOf,
+} from '../integrity/merkle.js';
 import { verifyNote } from '../integrity/note-signing.js';
-import { type Tile, tilePath, tilesOf } from '../integrity/tile-path.js';
 import { counted } from '../quantity.js';
 import { StoreDamaged, type StoredEntry, type TreeReader, cursorAt } from '../store/contract.js';
 import { openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
-import type { KeyHistory } from '../transparency/key-history.js';
+import type { KeyHistory } from '../transparency/key-files.js';
 import { noteReading } from './access-log.js';
 import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';

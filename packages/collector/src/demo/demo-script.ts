@@ -6,13 +6,88 @@
  * when its time has come, its episode is made again. Memory hardly grows with the number of runs: sixteen bytes for an
  * event that waits.
  */
-import { withOddities, type OddEvent, type OddRun } from './oddities.js';
-import type { Period } from './period.js';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { ANOMALIES, type SentEvent, type SentRun, type Anomaly, withAnomalies } from './anomalies.js';
+import type { Period, PlannedRun } from './planned-run.js';
 import { Random } from './random.js';
 import type { Scenario } from './scenario.js';
 import { SCENARIOS } from './scenarios.js';
-import { Tally } from './tally.js';
-import { WaitingEvents } from './waiting-events.js';
+
+/**
+ * Events whose time has not come, the earliest first: a binary heap of numbers. An event that waits takes sixteen
+ * bytes, because it is not kept but made again from its number.
+ */
+export class WaitingEvents {
+  #times = new Float64Array(1024);
+  #numbers = new Float64Array(1024);
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** When the earliest is due; Infinity when none waits. */
+  get due(): number {
+    return this.#size === 0 ? Infinity : (this.#times[0] as number);
+  }
+
+  /** @param number is whole and tells the event. Of events of the same time, the lower number comes first. */
+  add(time: number, number: number): void {
+    if (this.#size === this.#times.length) this.#grow();
+    let place = this.#size++;
+    while (place > 0) {
+      const above = (place - 1) >> 1;
+      if (!this.#isBefore(time, number, above)) break;
+      this.#move(above, place);
+      place = above;
+    }
+    this.#times[place] = time;
+    this.#numbers[place] = number;
+  }
+
+  /** Takes the earliest out. @returns its number. There has to be one. */
+  take(): number {
+    const taken = this.#numbers[0] as number;
+    const last = --this.#size;
+    const [time, number] = [this.#times[last] as number, this.#numbers[last] as number];
+    let place = 0;
+    for (;;) {
+      let below = 2 * place + 1;
+      if (below >= last) break;
+      const other = below + 1;
+      if (
+        other < last &&
+        this.#isBefore(this.#times[other] as number, this.#numbers[other] as number, below)
+      ) {
+        below = other;
+      }
+      if (this.#isBefore(time, number, below)) break;
+      this.#move(below, place);
+      place = below;
+    }
+    this.#times[place] = time;
+    this.#numbers[place] = number;
+    return taken;
+  }
+
+  #isBefore(time: number, number: number, place: number): boolean {
+    const there = this.#times[place] as number;
+    return time < there || (time === there && number < (this.#numbers[place] as number));
+  }
+
+  #move(from: number, to: number): void {
+    this.#times[to] = this.#times[from] as number;
+    this.#numbers[to] = this.#numbers[from] as number;
+  }
+
+  #grow(): void {
+    const [times, numbers] = [this.#times, this.#numbers];
+    this.#times = new Float64Array(2 * times.length);
+    this.#numbers = new Float64Array(2 * numbers.length);
+    this.#times.set(times);
+    this.#numbers.set(numbers);
+  }
+}
 
 /** All that a demonstration depends on: the same plan gives the same events, to the byte. */
 export interface DemoPlan {
@@ -21,7 +96,7 @@ export interface DemoPlan {
   readonly period: Period;
 }
 
-/** With this one, 200 runs over 30 days show every oddity and every kind of event, whatever day it is. */
+/** With this one, 200 runs over 30 days show every anomaly and every kind of event, whatever day it is. */
 export const DEFAULT_SEED = '35';
 /** Episodes that are kept as they are, because most of their events are due within minutes. */
 const KEPT = 2048;
@@ -54,7 +129,7 @@ export class DemoScript {
   /** Ids depend on all of the plan: other events under the same ids would be conflicts. */
   readonly #ids: (stream: number, number: number) => Random;
   readonly #waiting = new WaitingEvents();
-  readonly #kept = new Map<number, readonly OddEvent[]>();
+  readonly #kept = new Map<number, readonly SentEvent[]>();
 
   constructor(plan: DemoPlan) {
     const { seed, runs, period } = plan;
@@ -68,7 +143,7 @@ export class DemoScript {
   }
 
   /** The events in the order of time. Ends with the period; what would happen later never does. Once only. */
-  *events(): Generator<OddEvent, void> {
+  *events(): Generator<SentEvent, void> {
     for (;;) {
       const [lane, place] = this.#earliest();
       while (this.#waiting.due < (lane?.nextAt ?? Infinity)) {
@@ -104,17 +179,17 @@ export class DemoScript {
     this.#look(lane, place);
   }
 
-  #take(): OddEvent {
+  #take(): SentEvent {
     const number = this.#waiting.take();
     const [key, at] = [Math.floor(number / PLACES), number % PLACES];
     const place = key % LANES;
     const events =
       this.#kept.get(key) ??
       this.#keep(key, this.#episode(this.#lanes[place] as Lane, place, Math.floor(key / LANES)));
-    return events[at] as OddEvent;
+    return events[at] as SentEvent;
   }
 
-  #keep(key: number, runs: readonly OddRun[]): readonly OddEvent[] {
+  #keep(key: number, runs: readonly SentRun[]): readonly SentEvent[] {
     const events = runs.flatMap((run) => run.events);
     if (events.length > PLACES) throw new Error('an episode has too many events to number');
     this.#kept.set(key, events);
@@ -128,7 +203,7 @@ export class DemoScript {
   }
 
   /** The runs of an episode, made from nothing. */
-  #episode({ scenario, episodes, startOf }: Lane, place: number, number: number): readonly OddRun[] {
+  #episode({ scenario, episodes, startOf }: Lane, place: number, number: number): readonly SentRun[] {
     const { period, runs } = this.#plan;
     const random = this.#sources(2 * place, number);
     const ids = this.#ids(place, number);
@@ -145,7 +220,7 @@ export class DemoScript {
       newVersion: random.chance((progress - CHANGE.at) / CHANGE.takes + 0.5),
       patients: Math.max(FEWEST_PATIENTS, Math.ceil(runs / RUNS_A_PATIENT)),
     };
-    return scenario.plan(scene).map((run) => withOddities(run, random));
+    return scenario.plan(scene).map((run) => withAnomalies(run, random));
   }
 
   #look(lane: Lane, place: number): void {
@@ -173,4 +248,76 @@ function episodesOf(runs: number): readonly (readonly [Scenario, number])[] {
   return SCENARIOS.map((scenario, at) => [scenario, counts[at] ?? 0] as const).filter(
     ([, count]) => count > 0,
   );
+}
+
+/* What a demonstration did: counted as it happens, in memory that does not grow. */
+
+export interface ScenarioTally {
+  runs: number;
+  /** Each event once, however often it is sent. */
+  events: number;
+  /** A run that has much to show and nothing wrong with it, or undefined when there is none. */
+  example: { readonly runId: string; readonly events: number } | undefined;
+}
+
+export class Tally {
+  readonly scenarios = new Map<string, ScenarioTally>(
+    SCENARIOS.map(({ name }) => [name, { runs: 0, events: 0, example: undefined }]),
+  );
+  readonly kinds = Object.fromEntries(EVENT_KINDS.map((kind) => [kind, 0])) as Record<EventKind, number>;
+  readonly anomalies = Object.fromEntries(Object.keys(ANOMALIES).map((name) => [name, 0])) as Record<
+    Anomaly,
+    number
+  >;
+  /** How often anything was sent, repeats and conflicts included. */
+  sendings = 0;
+  /** Events that would happen after the end of the period. */
+  later = 0;
+  runs = 0;
+  readonly #interest = new Map<string, number>();
+
+  /** Events, each once. */
+  get events(): number {
+    return EVENT_KINDS.reduce((sum, kind) => sum + this.kinds[kind], 0);
+  }
+
+  /** The runs of an episode have been planned. */
+  began(scenario: string, runs: readonly SentRun[], until: number): void {
+    const tally = this.#scenario(scenario);
+    tally.runs += runs.length;
+    this.runs += runs.length;
+    for (const { anomalies } of runs) for (const anomaly of anomalies) this.anomalies[anomaly]++;
+    // Of runs within each other the first is the one that was asked for.
+    const [first] = runs;
+    if (first !== undefined) this.#consider(scenario, tally, first, until);
+  }
+
+  sent({ run, planned, sending, anomalies }: SentEvent): void {
+    this.sendings++;
+    for (const anomaly of anomalies) this.anomalies[anomaly]++;
+    if (sending !== 'first') return;
+    this.kinds[planned.kind]++;
+    this.#scenario(run.scenario).events++;
+  }
+
+  notYet({ sending }: SentEvent): void {
+    if (sending === 'first') this.later++;
+  }
+
+  /** All five kinds come before anything else; then the more events, the better; nothing odd. */
+  #consider(scenario: string, tally: ScenarioTally, { anomalies, events }: SentRun, until: number): void {
+    if (anomalies.length > 0 || events.some(({ at, anomalies: odd }) => at >= until || odd.length > 0))
+      return;
+    const interest = 1000 * new Set(events.map(({ planned }) => planned.kind)).size + events.length;
+    if (interest <= (this.#interest.get(scenario) ?? 0)) return;
+    this.#interest.set(scenario, interest);
+    const { runId } = (events[0] as SentEvent).run satisfies PlannedRun;
+    tally.example = { runId, events: events.length };
+  }
+
+  #scenario(name: string): ScenarioTally {
+    const tally = this.scenarios.get(name);
+    if (tally === undefined) throw new Error(`there is no scenario ${name}`);
+    return tally;
+  }
 }

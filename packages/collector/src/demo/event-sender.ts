@@ -1,9 +1,9 @@
 /** Sends the events of a demonstration, some at a time, and remembers how each was answered. */
-import { nameOf, type Answer } from '../sending/answer.js';
+import { nameOf, type Answer } from '../sending/connection.js';
 import type { EventEndpoint } from '../sending/event-endpoint.js';
 import { Sender, type SendOptions } from '../sending/sender.js';
-import { textOf } from './event-text.js';
-import type { OddEvent } from './oddities.js';
+import { textOf } from './event-file.js';
+import type { SentEvent } from './anomalies.js';
 
 export interface DemoSendOptions extends SendOptions {
   /** Events under way at once at most. */
@@ -47,7 +47,7 @@ export class EventSender {
    * when the last is answered, or sooner when stopped.
    * @throws SendingFailed when the collector has gone, or answers like none.
    */
-  async send(events: Iterable<OddEvent, void>): Promise<void> {
+  async send(events: Iterable<SentEvent, void>): Promise<void> {
     const rest = events[Symbol.iterator]();
     const worker = async () => {
       while (!this.#options.stop.aborted) {
@@ -65,7 +65,7 @@ export class EventSender {
     await Promise.all(workers);
   }
 
-  #count({ sending, inOwnWords }: OddEvent, answer: Answer): void {
+  #count({ sending, inOwnWords }: SentEvent, answer: Answer): void {
     const { answers } = this;
     const { status } = answer;
     if (status === 201) {

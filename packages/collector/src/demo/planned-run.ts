@@ -1,6 +1,19 @@
 /** A run as its sender lived it, before anything goes wrong on the way to the collector. */
 import type { EventKind } from '@clinical-events/protocol';
 
+/* The stretch of time in which the runs of a demonstration happen. Instants are milliseconds since 1970 UTC. */
+
+export const SECOND = 1000;
+export const MINUTE = 60 * SECOND;
+export const HOUR = 60 * MINUTE;
+export const DAY = 24 * HOUR;
+
+export interface Period {
+  readonly since: number;
+  /** Nothing happens at this instant or later. */
+  readonly until: number;
+}
+
 /** How a program writes the time. */
 export type Clock = 'milliseconds' | 'microseconds' | 'wall seconds';
 

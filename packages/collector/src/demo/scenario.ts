@@ -1,6 +1,5 @@
 /** What a kind of clinical AI does all day, told as runs. One file a scenario, in `scenarios/`. */
-import type { Period } from './period.js';
-import type { ModelInstance, PlannedRun } from './planned-run.js';
+import type { Period, ModelInstance, PlannedRun } from './planned-run.js';
 import type { Random } from './random.js';
 
 /** Where one episode of a scenario stands: all that its events may depend on. */

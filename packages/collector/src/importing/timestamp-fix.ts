@@ -7,7 +7,7 @@
  * stays as it was.
  */
 import type { EventKind } from '@clinical-events/protocol';
-import { membersOf, type Place } from './json-members.js';
+import { membersOf, type Place } from './offered-line.js';
 
 /** A date-time of RFC 3339 without its offset; with a space, as databases write it. */
 const LOCAL = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2}(?:\.\d+)?)$/;

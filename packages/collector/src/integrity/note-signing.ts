@@ -5,20 +5,35 @@
  * A signature by a key that is not known says nothing and is passed over; one that names a known key and is not that
  * key's condemns the note.
  */
-import { createPublicKey, hash, sign, verify, type KeyObject } from 'node:crypto';
+import { type KeyObject, createPublicKey, hash, sign, verify } from 'node:crypto';
 import {
+  type Checkpoint,
+  KeyMalformed,
+  NoteForged,
+  type NoteSignature,
+  NoteUnsigned,
   formatNote,
   formatVerifierKey,
-  KeyMalformed,
   keyIdText,
-  NoteForged,
-  NoteUnsigned,
   parseCheckpoint,
   parseNote,
+  parseRotation,
   parseVerifierKey,
-  type Checkpoint,
-  type NoteSignature,
 } from '@clinical-events/protocol/verify';
+
+/* The seam to whatever holds the log's signing key: a file, a command, a KMS. */
+
+export interface CheckpointSigner {
+  /** The name of the log and of each of its keys. */
+  readonly origin: string;
+  /** Every key that may have signed for this log, in the order in which they took over. May grow at a rotation. */
+  readonly keys: readonly NoteKey[];
+  /**
+   * The text as a signed note, by the current key and, while an overlap lasts, by the one before.
+   * Rejects when there is no signature to be had now; it may be asked again.
+   */
+  sign(text: string): Promise<string>;
+}
 
 /** Signature types that the specification assigns. */
 export const NOTE_ED25519 = 0x01;
@@ -222,4 +237,73 @@ export function verifyCosignature(note: string, witnessKey: NoteKey): { text: st
   }
   if (latest === 0n) throw new NoteUnsigned('the witness has not cosigned the checkpoint');
   return { text, time: Number(latest) };
+}
+
+/*
+ * The keys of a log, from the one that it began with to the one that signs now: each handed over to the next by a
+ * note that both have signed (rotation.ts in the protocol says what stands in it). Pure.
+ *
+ * Stricter than the verifier that is given a proof, which may hold a later key and passes over what came before: here
+ * all of it is there, and whatever does not fit is a fault.
+ */
+
+/** The rotation notes do not lead from key to key; the message tells which note, counted from 1, and why. */
+export class ChainBroken extends Error {
+  override readonly name = 'ChainBroken';
+}
+
+export interface KeyChain {
+  /** In the order in which they took over; at least one. */
+  readonly keys: NoteKey[];
+  /** The last of them. */
+  readonly current: NoteKey;
+  /** Until when the key before the current one signs too: milliseconds since 1970 UTC. Absent without a rotation. */
+  readonly overlapUntil?: number;
+}
+
+/** One step of the chain. */
+interface Handover {
+  readonly to: NoteKey;
+  readonly until: number;
+}
+
+/**
+ * @param first verifier key that the log began with; its name is the log's origin.
+ * @param rotations every rotation note of the log, in order.
+ * @throws KeyMalformed when the first key is none, ChainBroken.
+ */
+export function keyChain(first: string, rotations: readonly string[]): KeyChain {
+  let current = noteKey(first);
+  if (current.type !== NOTE_ED25519) throw new KeyMalformed('the first key of a log does not sign notes');
+  let overlapUntil: number | undefined;
+  const keys = [current];
+  for (const [at, note] of rotations.entries()) {
+    try {
+      const { to, until } = handover(note, current);
+      if (keys.some(({ vkey }) => vkey === to.vkey))
+        throw new Error('it hands over to a key that the log had before');
+      keys.push(to);
+      current = to;
+      overlapUntil = until;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new ChainBroken(`rotation note ${at + 1}: ${reason}`, { cause: error });
+    }
+  }
+  return { keys, current, ...(overlapUntil === undefined ? {} : { overlapUntil }) };
+}
+
+/** What the note says, once it is sure that it follows on from this key and that both keys have signed it. */
+function handover(note: string, from: NoteKey): Handover {
+  const { origin, oldKey, newKey, until } = parseRotation(parseNote(note).text);
+  if (origin !== from.name) throw new Error('it is of another log');
+  if (oldKey !== from.vkey) throw new Error(`it is not from the key that the log had by then, ${from.vkey}`);
+  const to = noteKey(newKey);
+  const { signedBy } = verifyNote(note, [from, to]);
+  if (!signedBy.includes(from)) throw new Error('the old key has not signed it');
+  if (!signedBy.includes(to)) throw new Error('the new key has not signed it');
+  const instant = Date.parse(until);
+  // A leap second is an instant to RFC 3339 and none to JavaScript.
+  if (Number.isNaN(instant)) throw new Error('the end of its overlap cannot be read');
+  return { to, until: instant };
 }

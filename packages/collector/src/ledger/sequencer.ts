@@ -16,7 +16,7 @@
  */
 import { formatCheckpoint } from '@clinical-events/protocol/verify';
 import type { GrowingTree } from '../integrity/growing-tree.js';
-import type { CheckpointSigner } from '../integrity/signer.js';
+import type { CheckpointSigner } from '../integrity/note-signing.js';
 import type { Committed, Cursor, TreeStore } from '../store/contract.js';
 import { LeafReader, type SignedTree, signedTree } from './signed-tree.js';
 

@@ -7,8 +7,12 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
 import { GrowingTree } from '../integrity/growing-tree.js';
 import { HASH_BYTES, leafHash, TilesIncomplete } from '../integrity/merkle.js';
-import { rotationMissing, unknownSigner, verifyNote } from '../integrity/note-signing.js';
-import type { CheckpointSigner } from '../integrity/signer.js';
+import {
+  rotationMissing,
+  unknownSigner,
+  verifyNote,
+  type CheckpointSigner,
+} from '../integrity/note-signing.js';
 import { BEGINNING, type Committed, type Cursor, type TreeReader } from '../store/contract.js';
 
 /** The log does not agree with a checkpoint that was signed over it. */

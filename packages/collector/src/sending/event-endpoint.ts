@@ -1,7 +1,6 @@
 /** The five endpoints of a collector, as a sender sees them: one request, one answer. */
 import { EVENT_KINDS, EVENT_PATHS, type EventKind } from '@clinical-events/protocol';
-import { nameOf, type Answer } from './answer.js';
-import { Connection } from './connection.js';
+import { nameOf, type Answer, Connection } from './connection.js';
 
 export class EventEndpoint {
   readonly #base: URL;

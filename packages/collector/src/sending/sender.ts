@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, type EventKind } from '@clinical-events/protocol';
 import { systemCode } from '../system-code.js';
-import { nameOf, type Answer } from './answer.js';
+import { nameOf, type Answer } from './connection.js';
 import type { EventEndpoint } from './event-endpoint.js';
 
 const FIRST_PAUSE_MS = 250;

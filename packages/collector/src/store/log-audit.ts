@@ -2,7 +2,7 @@
  * The audit of a whole log for `collector verify`, as a driver makes it: what goes in and what comes out. It goes on
  * behind damage, and says in words what became of each event.
  */
-import type { SignedRoot } from '../integrity/rooted-tree.js';
+import type { SignedRoot } from '../integrity/audit.js';
 import type { Files } from '../files.js';
 
 /** A promise to scripts. */

@@ -57,7 +57,7 @@ export {
   LockUnfit,
   type DirectoryLock,
 } from './embedded/directory-lock.js';
-export { exposureOf } from './embedded/exposure.js';
+export { exposureOf } from './embedded/directory-lock.js';
 export { KeyDatabase, keyDatabasePath } from './embedded/key-database.js';
 /** Where commands append their lines, and where checkpoints lie. */
 export { accessLogPath } from './embedded/access-log-file.js';

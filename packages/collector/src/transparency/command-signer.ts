@@ -12,10 +12,9 @@ import { spawn } from 'node:child_process';
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import fs from 'node:fs';
 import { formatNote } from '@clinical-events/protocol/verify';
-import { type NoteKey, verifierKeyOf } from '../integrity/note-signing.js';
-import type { CheckpointSigner } from '../integrity/signer.js';
+import { type NoteKey, verifierKeyOf, type CheckpointSigner } from '../integrity/note-signing.js';
 import { systemCode } from '../system-code.js';
-import { assertNotBegun, beginHistory, checkOrigin, hasHistory, readHistory } from './key-history.js';
+import { assertNotBegun, beginHistory, checkOrigin, hasHistory, readHistory } from './key-files.js';
 
 const TIME_LIMIT_MS = 10_000;
 const MOST_OUTPUT_BYTES = 64 << 10;

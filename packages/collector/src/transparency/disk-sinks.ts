@@ -12,7 +12,7 @@ import path from 'node:path';
 import { type Checkpoint, NoteUnsigned, splitNotes } from '@clinical-events/protocol/verify';
 import { systemCode } from '../system-code.js';
 import { type SinkFiles, diskTrouble } from './sink-files.js';
-import { assertGoesOnFrom, otherLog, ownCheckpoint, type LogView } from './log-view.js';
+import { assertGoesOnFrom, otherLog, ownCheckpoint, type LogView } from './sink-queue.js';
 import { type Attempt, type Published, type Sink, SinkForked, SinkTrouble } from './sink.js';
 import { verifyNote, type NoteKey } from '../integrity/note-signing.js';
 
@@ -133,7 +133,7 @@ export class DirectorySink implements Sink {
   }
 }
 
-/**
+/*
  * `file:` appends each checkpoint to a file, with an empty line behind it.
  *
  * A crash may leave the last one cut short. What is missing is appended when this is the note that comes next, as

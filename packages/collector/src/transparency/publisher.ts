@@ -7,8 +7,7 @@
 import path from 'node:path';
 import type { HashSource } from '../integrity/merkle.js';
 import type { NoteKey } from '../integrity/note-signing.js';
-import { checkpointOf, type LogView, rootIn } from './log-view.js';
-import { SinkQueue, type RetryPolicy } from './sink-queue.js';
+import { checkpointOf, type LogView, rootIn, SinkQueue, type RetryPolicy } from './sink-queue.js';
 import { SinkWorker } from './sink-worker.js';
 import { LESS, readSinkStates, sharedPlace, writeSinkStates, type SinkState } from './state-files.js';
 import type { Published, Sink, SinkSpec } from './sink.js';

@@ -13,8 +13,7 @@
  * an older copy that someone has put back.
  */
 import { formatRotation } from '@clinical-events/protocol/verify';
-import { type NoteKey, signNote } from '../integrity/note-signing.js';
-import type { CheckpointSigner } from '../integrity/signer.js';
+import { type NoteKey, signNote, type CheckpointSigner } from '../integrity/note-signing.js';
 import { systemCode } from '../system-code.js';
 import {
   PrivateKeys,
@@ -23,8 +22,6 @@ import {
   createDurably,
   makeDirectory,
   syncDirectory,
-} from './private-keys.js';
-import {
   assertNotBegun,
   beginHistory,
   checkOrigin,
@@ -36,7 +33,7 @@ import {
   rotationDirectory,
   rotationPath,
   rotationPaths,
-} from './key-history.js';
+} from './key-files.js';
 
 export interface SigningKeysOptions {
   readonly dataDir: string;

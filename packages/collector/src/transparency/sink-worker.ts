@@ -1,5 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process';
-import type { LogView } from './log-view.js';
+import type { LogView } from './sink-queue.js';
 import type { Delivery, RootAnswer, SinkReport } from './sink-process.js';
 import {
   type Attempt,

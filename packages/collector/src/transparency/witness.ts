@@ -24,7 +24,7 @@ import {
 import { consistencyProof, type HashSource } from '../integrity/merkle.js';
 import { verifyCosignature, type NoteKey } from '../integrity/note-signing.js';
 import { systemCode } from '../system-code.js';
-import { type LogView, assertGoesOnFrom, ownCheckpoint, sizeOf, treeTrouble } from './log-view.js';
+import { type LogView, assertGoesOnFrom, ownCheckpoint, sizeOf, treeTrouble } from './sink-queue.js';
 import { SinkForked, SinkTrouble, type Attempt, type Published, type Sink } from './sink.js';
 import fs from 'node:fs/promises';
 import path from 'node:path';
@@ -238,7 +238,7 @@ function fileTrouble(file: string, error: unknown): SinkTrouble {
   return new SinkTrouble(`${file} cannot be read or written (${code})`, { cause: error });
 }
 
-/**
+/*
  * `checkpoints/cosigned-<key id>` in the data directory: the newest checkpoint that a witness has cosigned, with the
  * log's signatures and the witness's. It is what an auditor asks for, and says from where the witness wants a
  * consistency proof the next time.

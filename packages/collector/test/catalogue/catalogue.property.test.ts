@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import { type OddEvent, stored } from '../records/odd-log.js';
+import { type SentEvent, stored } from '../records/odd-log.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';
 import {
@@ -22,7 +22,7 @@ beforeEach(() => {
   onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
 });
 
-async function directoryOf(events: readonly OddEvent[]): Promise<string> {
+async function directoryOf(events: readonly SentEvent[]): Promise<string> {
   const directory = fs.mkdtempSync(path.join(scratch, 'data-'));
   await fillDirectory(directory, [events.map(stored)], 8 << 10);
   return directory;

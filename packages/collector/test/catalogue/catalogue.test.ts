@@ -15,7 +15,7 @@ import {
 } from '../../src/catalogue/catalogue.js';
 import type { EventLog } from '../../src/store/contract.js';
 import { Tables } from '../../src/catalogue/tables.js';
-import { stored, type OddEvent } from '../records/odd-log.js';
+import { stored, type SentEvent } from '../records/odd-log.js';
 import { id } from '../records/run-events.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';
@@ -39,11 +39,11 @@ beforeEach(() => {
 /** The same log each time. */
 const EVENTS =
   fc.sample(twinLog(120), { numRuns: 40, seed: 14 }).sort((a, b) => b.length - a.length)[0] ?? [];
-const STANDARD: OddEvent = {
+const STANDARD: SentEvent = {
   ...{ kind: 'outcome', n: 0, organisation: 'default', run: null, parent: undefined, second: 1, day: 0 },
 };
 
-async function directoryOf(events: readonly OddEvent[]): Promise<string> {
+async function directoryOf(events: readonly SentEvent[]): Promise<string> {
   const directory = fs.mkdtempSync(path.join(scratch, 'data-'));
   await fillDirectory(directory, [events.map(stored)], 64 << 10);
   return directory;
@@ -361,7 +361,7 @@ test('no question is answered from a row that does not say what its events say',
 
 test('[R-1020] a circle that an earlier start opens is in no row, also of a run that has grown meanwhile', async () => {
   const start = { ...STANDARD, kind: 'inference-start', second: 3 } as const;
-  const events: OddEvent[] = [
+  const events: SentEvent[] = [
     { ...start, n: 1, run: 501, parent: 2 },
     { ...start, n: 2, run: 502, parent: 1 },
     { ...start, n: 3, run: 501, second: 1 },
@@ -384,7 +384,7 @@ interface Work {
 }
 
 /** What it costs to take in a log, so many entries to an update. */
-async function workOf(events: readonly OddEvent[], each: number, isLazy: boolean): Promise<Work> {
+async function workOf(events: readonly SentEvent[], each: number, isLazy: boolean): Promise<Work> {
   const dataDir = await directoryOf(events);
   const directory = emptyDirectory(scratch, 'work');
   const catalogue = catalogueIn(directory);
@@ -411,14 +411,14 @@ async function workOf(events: readonly OddEvent[], each: number, isLazy: boolean
   return work;
 }
 
-const shuffled = (events: readonly OddEvent[]) =>
+const shuffled = (events: readonly SentEvent[]) =>
   events
     .map((event, i) => ({ event, key: (i * 7919) % 10007 }))
     .sort((a, b) => a.key - b.key)
     .map(({ event }) => event);
 
-const chain = (length: number, more: Partial<OddEvent>) =>
-  Array.from({ length }, (_, i): OddEvent => ({
+const chain = (length: number, more: Partial<SentEvent>) =>
+  Array.from({ length }, (_, i): SentEvent => ({
     ...STANDARD,
     n: i + 1,
     ...(i > 0 && { parent: i }),
@@ -438,7 +438,7 @@ test.each([
   [
     'orphans of one parent',
     (n: number) =>
-      Array.from({ length: n }, (_, i): OddEvent => ({
+      Array.from({ length: n }, (_, i): SentEvent => ({
         ...STANDARD,
         n: i + 1,
         parent: i + 1 === n ? null : n,
@@ -453,14 +453,14 @@ test.each([
 });
 
 test('[R-1027] a run of many events that is followed is read about as often as it has doubled', async () => {
-  const events = Array.from({ length: 3000 }, (_, i): OddEvent => ({ ...STANDARD, n: i + 1, run: 501 }));
+  const events = Array.from({ length: 3000 }, (_, i): SentEvent => ({ ...STANDARD, n: i + 1, run: 501 }));
   const { read } = await workOf(events, 60, true);
   // Below 1,024 events it is read with each update, then with each eighth.
   expect(read).toBeLessThan(9000 + 9 * 3000 + 3000);
 });
 
 test('[R-1027] parents that are not in the log do not have it passed again for each', async () => {
-  const events = Array.from({ length: 200 }, (_, i): OddEvent => ({
+  const events = Array.from({ length: 200 }, (_, i): SentEvent => ({
     ...STANDARD,
     n: i + 1,
     parent: 1001 + i,

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { CatalogueDamaged, type Catalogue, type EventEntry } from '../../src/catalogue/catalogue.js';
-import { stored, type OddEvent } from '../records/odd-log.js';
+import { stored, type SentEvent } from '../records/odd-log.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';
 import { catalogueIn, twinLog, withLog } from './made-catalogue.js';
@@ -19,12 +19,12 @@ beforeEach(() => {
 /** Of all kinds and in two organisations. */
 const ODD = fc.sample(twinLog(120), { numRuns: 10, seed: 14 }).sort((a, b) => b.length - a.length)[0] ?? [];
 /** Runs of more events than stand in a row, and, on another page, runs of one. */
-const MANY = Array.from({ length: 17_000 }, (_, i): OddEvent => ({
+const MANY = Array.from({ length: 17_000 }, (_, i): SentEvent => ({
   ...{ kind: 'outcome', n: 1000 + i, organisation: 'default', parent: undefined, second: i % 60, day: 0 },
   run: i < 16_000 ? 70_000 + (i % 50) : 80_000 + i,
 }));
 
-async function catalogueOf(events: readonly OddEvent[]): Promise<Catalogue> {
+async function catalogueOf(events: readonly SentEvent[]): Promise<Catalogue> {
   const dataDir = path.join(scratch, 'data');
   const batches = Array.from({ length: Math.ceil(events.length / 1000) }, (_, i) =>
     events.slice(1000 * i, 1000 * (i + 1)).map(stored),

@@ -9,12 +9,12 @@ import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
 import { nodeFiles } from '../../src/files.js';
 import { LogReader } from '../../src/store/embedded/log-reader.js';
 import type { EventLog } from '../../src/store/contract.js';
-import { groupsOf, oddLog, type OddEvent } from '../records/odd-log.js';
+import { groupsOf, oddLog, type SentEvent } from '../records/odd-log.js';
 
 export const LEDGER = 'ab'.repeat(16);
 
 /** Logs of two organisations whose events have the same ids. */
-export function twinLog(most: number): fc.Arbitrary<OddEvent[]> {
+export function twinLog(most: number): fc.Arbitrary<SentEvent[]> {
   return oddLog(most, 'max').map((events) => {
     const counts = new Map<string, number>();
     return events.map((event) => {

@@ -8,7 +8,7 @@ import { recordsIn } from '../../src/commands/catalogue.js';
 import { toJson } from '../../src/records/raw-json.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory } from '../store/embedded/filled-directory.js';
-import { naiveRecords, oddLog, stored, type OddEvent } from '../records/odd-log.js';
+import { naiveRecords, oddLog, stored, type SentEvent } from '../records/odd-log.js';
 import { id } from '../records/run-events.js';
 import { catalogueIn, emptyDirectory, withLog } from './made-catalogue.js';
 
@@ -20,7 +20,7 @@ beforeEach(() => {
 });
 
 /** A new data directory with these events, some to a batch. */
-async function directoryOf(events: readonly OddEvent[], batch = 3): Promise<string> {
+async function directoryOf(events: readonly SentEvent[], batch = 3): Promise<string> {
   const directory = fs.mkdtempSync(path.join(scratch, 'data-'));
   const batches = [];
   for (let i = 0; i < events.length; i += batch) batches.push(events.slice(i, i + batch).map(stored));
@@ -91,7 +91,7 @@ test('the catalogue makes the records that grouping in memory makes, oldest firs
 });
 
 /** A start of the odd log. */
-function oddStart(event: Pick<OddEvent, 'n' | 'run' | 'parent'>): OddEvent {
+function oddStart(event: Pick<SentEvent, 'n' | 'run' | 'parent'>): SentEvent {
   return { kind: 'inference-start', organisation: 'default', second: 1, day: 0, ...event };
 }
 

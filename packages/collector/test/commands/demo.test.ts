@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { expect, onTestFinished, test } from 'vitest';
-import { ODDITIES } from '../../src/demo/oddities.js';
+import { ANOMALIES } from '../../src/demo/anomalies.js';
 import { KeyDatabase } from '../../src/store/embedded/key-database.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import {
@@ -67,7 +67,7 @@ test('[R-717] what is sent by default is accepted but for the conflicts, and sto
     refused: {},
     retries: 0,
   });
-  for (const name of Object.keys(ODDITIES)) expect(mixed[name], name).toBeGreaterThan(0);
+  for (const name of Object.keys(ANOMALIES)) expect(mixed[name], name).toBeGreaterThan(0);
   for (const { example } of summary.scenarios) {
     expect(stored.some(({ run_id: runId }) => runId === example.run_id)).toBe(true);
     expect(example.look_with).toBe(`collector records --run ${example.run_id} --data-dir ${one.dataDir}`);
@@ -322,6 +322,6 @@ test('the help says where the data goes, what the times mean and what is mixed i
   expect([code, stderr]).toEqual([0, '']);
   expect(stdout).toContain('nothing can be taken out of the log again');
   expect(stdout).toContain("received_at, which is the collector's, is now");
-  for (const name of Object.keys(ODDITIES))
+  for (const name of Object.keys(ANOMALIES))
     expect(stdout).toMatch(new RegExp(`^  ${name} +[\\d.]+ % of `, 'm'));
 });

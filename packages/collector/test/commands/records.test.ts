@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { toJson } from '../../src/records/raw-json.js';
 import { id } from '../records/run-events.js';
-import { naiveRecords, oddLog, stored, type OddEvent } from '../records/odd-log.js';
+import { naiveRecords, oddLog, stored, type SentEvent } from '../records/odd-log.js';
 import { schemaFaults } from '../records/record-schema.js';
 import { launch, run, temporaryDirectory } from '../running/collector-process.js';
 import { hasTerminal, runOnTerminal } from '../running/restricted-process.js';
@@ -23,12 +23,12 @@ beforeEach(() => {
   onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
 });
 
-const odd = (n: number, kind: EventKind, more: Partial<OddEvent> = {}): OddEvent => ({
+const odd = (n: number, kind: EventKind, more: Partial<SentEvent> = {}): SentEvent => ({
   ...{ n, kind, organisation: 'default', run: 501, parent: null, second: 1, day: 0, ...more },
 });
 
 /** A run with an outcome a day later, one nested in it, one without a start, and an event of no run. */
-const LOG: readonly OddEvent[] = [
+const LOG: readonly SentEvent[] = [
   odd(1, 'inference-start'),
   odd(2, 'human-output', { run: null, parent: 1, second: 3 }),
   odd(3, 'inference-start', { run: 502, parent: 2 }),
@@ -37,7 +37,7 @@ const LOG: readonly OddEvent[] = [
   odd(6, 'outcome', { parent: 2, day: 1 }),
 ];
 
-async function fill(events: readonly OddEvent[] = LOG): Promise<void> {
+async function fill(events: readonly SentEvent[] = LOG): Promise<void> {
   const batches = [];
   for (let i = 0; i < events.length; i += 100) batches.push(events.slice(i, i + 100).map(stored));
   await fillDirectory(dataDir, batches);

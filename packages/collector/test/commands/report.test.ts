@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventKind } from '@clinical-events/protocol';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { ReportNumbers } from '../../src/records/report/report-numbers.js';
-import { stored, type OddEvent } from '../records/odd-log.js';
+import { stored, type SentEvent } from '../records/odd-log.js';
 import { launch, run, temporaryDirectory } from '../running/collector-process.js';
 import { fillDirectory, flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
 
@@ -21,11 +21,11 @@ beforeEach(() => {
 });
 
 /** Received on 2 March 2026 and `day` days later; by its sender's clock, of 2 March. */
-const odd = (n: number, kind: EventKind, more: Partial<OddEvent> = {}): OddEvent => ({
+const odd = (n: number, kind: EventKind, more: Partial<SentEvent> = {}): SentEvent => ({
   ...{ n, kind, organisation: 'default', run: 501, parent: null, second: 1, day: 0, ...more },
 });
 
-const LOG: readonly OddEvent[] = [
+const LOG: readonly SentEvent[] = [
   odd(1, 'inference-start'),
   odd(2, 'human-output', { second: 3 }),
   odd(3, 'inference-start', { run: 502, organisation: 'ward-7' }),
@@ -33,7 +33,7 @@ const LOG: readonly OddEvent[] = [
   odd(5, 'user-feedback', { day: 2 }),
 ];
 
-async function fill(events: readonly OddEvent[] = LOG): Promise<void> {
+async function fill(events: readonly SentEvent[] = LOG): Promise<void> {
   const batches = [];
   for (let i = 0; i < events.length; i += 100) batches.push(events.slice(i, i + 100).map(stored));
   await fillDirectory(dataDir, batches);

@@ -2,10 +2,10 @@ import { EVENT_KINDS, validateEvent } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DEFAULT_SEED, DemoScript, type DemoPlan } from '../../src/demo/demo-script.js';
-import { textOf } from '../../src/demo/event-text.js';
-import { ODDITIES, type OddEvent, type Oddity } from '../../src/demo/oddities.js';
+import { textOf } from '../../src/demo/event-file.js';
+import { ANOMALIES, type SentEvent, type Anomaly } from '../../src/demo/anomalies.js';
 import { SCENARIOS } from '../../src/demo/scenarios.js';
-import { hourOfWeek } from '../../src/demo/working-week.js';
+import { hourOfWeek } from '../../src/demo/random.js';
 
 const DAY = 86_400_000;
 const UNTIL = Date.parse('2026-11-20T16:00:00Z');
@@ -21,12 +21,12 @@ function planOf(runs: number, days = 30, seed = DEFAULT_SEED, until = UNTIL): De
   return { seed, runs, period: { since: until - days * DAY, until } };
 }
 
-function played(plan: DemoPlan): { script: DemoScript; events: OddEvent[] } {
+function played(plan: DemoPlan): { script: DemoScript; events: SentEvent[] } {
   const script = new DemoScript(plan);
   return { script, events: [...script.events()] };
 }
 
-function parsed(event: OddEvent): Event {
+function parsed(event: SentEvent): Event {
   return JSON.parse(textOf(event)) as Event;
 }
 
@@ -74,7 +74,7 @@ test('[R-717] whatever the plan: as many runs as asked for, in the period, in or
         expect(event.at).toBeGreaterThanOrEqual(before);
         expect(event.at).toBeLessThan(until);
         before = event.at;
-        // The one oddity that profile full does not take.
+        // The one anomaly that profile full does not take.
         const profile = event.inOwnWords ? 'minimum' : 'full';
         expect(validateEvent(event.planned.kind, profile, parsed(event))).toBeUndefined();
       }
@@ -83,26 +83,29 @@ test('[R-717] whatever the plan: as many runs as asked for, in the period, in or
   );
 });
 
-test('[R-717] every oddity is what its name says, and is counted', () => {
+test('[R-717] every anomaly is what its name says, and is counted', () => {
   const { script, events } = played(planOf(3000, 90));
   const sent = new Set(events.map(({ planned }) => planned.eventId));
-  const firsts = new Map<string, OddEvent>();
-  const counts = Object.fromEntries(Object.keys(ODDITIES).map((name) => [name, 0])) as Record<Oddity, number>;
+  const firsts = new Map<string, SentEvent>();
+  const counts = Object.fromEntries(Object.keys(ANOMALIES).map((name) => [name, 0])) as Record<
+    Anomaly,
+    number
+  >;
   for (const event of events) {
-    const { planned, sending, oddities } = event;
+    const { planned, sending, anomalies } = event;
     const body = parsed(event);
-    for (const oddity of oddities) counts[oddity]++;
+    for (const anomaly of anomalies) counts[anomaly]++;
     const first = firsts.get(planned.eventId);
     if (sending === 'first') {
       expect(first).toBeUndefined();
       firsts.set(planned.eventId, event);
-      const unnamed = oddities.includes('no_run_id') || oddities.includes('stray');
+      const unnamed = anomalies.includes('no_run_id') || anomalies.includes('stray');
       if (unnamed) expect(body.run_id).toBeUndefined();
       else expect(body.run_id ?? body.event_id).toBe(event.run.runId);
-      if (oddities.includes('no_run_id')) expect(sent).toContain(body.parent_event_id);
-      if (oddities.includes('stray')) expect(sent).not.toContain(body.parent_event_id);
-      if (oddities.includes('late_outcome')) expect(event.at - planned.at).toBeGreaterThanOrEqual(7 * DAY);
-      if (oddities.includes('own_words')) expect(validateEvent('outcome', 'full', body)).toBeDefined();
+      if (anomalies.includes('no_run_id')) expect(sent).toContain(body.parent_event_id);
+      if (anomalies.includes('stray')) expect(sent).not.toContain(body.parent_event_id);
+      if (anomalies.includes('late_outcome')) expect(event.at - planned.at).toBeGreaterThanOrEqual(7 * DAY);
+      if (anomalies.includes('own_words')) expect(validateEvent('outcome', 'full', body)).toBeDefined();
       continue;
     }
     // Nothing is sent again before it was sent.
@@ -117,24 +120,24 @@ test('[R-717] every oddity is what its name says, and is counted', () => {
       expect(body.timestamp).not.toBe(parsed(first).timestamp);
     }
   }
-  for (const [name, { of }] of Object.entries(ODDITIES)) {
-    const oddity = name as Oddity;
-    if (of !== 'runs') expect(script.tally.oddities[oddity], name).toBe(counts[oddity]);
-    expect(script.tally.oddities[oddity], name).toBeGreaterThan(0);
+  for (const [name, { of }] of Object.entries(ANOMALIES)) {
+    const anomaly = name as Anomaly;
+    if (of !== 'runs') expect(script.tally.anomalies[anomaly], name).toBe(counts[anomaly]);
+    expect(script.tally.anomalies[anomaly], name).toBeGreaterThan(0);
   }
-  const { oddities } = script.tally;
+  const { anomalies } = script.tally;
   const runs = new Map(events.map(({ run }) => [run.runId, run]));
-  for (const [kind, oddity] of [
+  for (const [kind, anomaly] of [
     ['inference-start', 'no_start'],
     ['human-output', 'no_output'],
   ] as const) {
     const lacking = [...runs.values()].filter(({ events: planned }) =>
       planned.some((event) => event.kind === kind && event.at < UNTIL && !sent.has(event.eventId)),
     );
-    expect(lacking, oddity).toHaveLength(oddities[oddity]);
+    expect(lacking, anomaly).toHaveLength(anomalies[anomaly]);
   }
   expect(script.tally.sendings - script.tally.events).toBe(
-    oddities.repeat + oddities.respelt + oddities.conflict,
+    anomalies.repeat + anomalies.respelt + anomalies.conflict,
   );
 });
 
@@ -146,17 +149,17 @@ test('clocks that are wrong or set back put events of the model before others th
     return parent !== undefined && stampedAt < parent;
   });
   const off = events.filter(({ at, stampedAt, sending }) => sending === 'first' && at !== stampedAt);
-  expect(script.tally.oddities.clock_set_back).toBeGreaterThan(0);
-  expect(script.tally.oddities.clock_wrong).toBeGreaterThan(0);
-  expect(disordered.length).toBeGreaterThanOrEqual(script.tally.oddities.clock_set_back);
+  expect(script.tally.anomalies.clock_set_back).toBeGreaterThan(0);
+  expect(script.tally.anomalies.clock_wrong).toBeGreaterThan(0);
+  expect(disordered.length).toBeGreaterThanOrEqual(script.tally.anomalies.clock_set_back);
   for (const { planned } of off) expect(['outcome', 'user-feedback']).not.toContain(planned.kind);
 });
 
-test('[R-717] the demonstration that is made by default shows every oddity, kind and scenario on any day', () => {
+test('[R-717] the demonstration that is made by default shows every anomaly, kind and scenario on any day', () => {
   for (let hour = 0; hour < 7 * 24; hour += 11) {
     const { script } = played(planOf(200, 30, DEFAULT_SEED, UNTIL + hour * 3_600_000));
-    const { oddities, kinds, scenarios } = script.tally;
-    for (const [name, count] of Object.entries(oddities)) expect(count, name).toBeGreaterThan(0);
+    const { anomalies, kinds, scenarios } = script.tally;
+    for (const [name, count] of Object.entries(anomalies)) expect(count, name).toBeGreaterThan(0);
     for (const kind of EVENT_KINDS) expect(kinds[kind]).toBeGreaterThan(0);
     for (const { name } of SCENARIOS) expect(scenarios.get(name)?.example, name).toBeDefined();
   }
@@ -187,7 +190,7 @@ test('the example of a scenario has nothing odd, and is whole', () => {
     const example = script.tally.scenarios.get(name)?.example;
     const ofRun = events.filter(({ run }) => run.runId === example?.runId);
     expect(ofRun).toHaveLength(example?.events ?? -1);
-    expect(ofRun.flatMap(({ oddities }) => oddities)).toEqual([]);
+    expect(ofRun.flatMap(({ anomalies }) => anomalies)).toEqual([]);
     const kinds = new Set(ofRun.map(({ planned }) => planned.kind));
     for (const kind of ['inference-start', 'human-output', 'outcome'] as const) expect(kinds).toContain(kind);
   }

@@ -2,9 +2,8 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { DemoScript } from '../../src/demo/demo-script.js';
-import { writeEvents } from '../../src/demo/event-file.js';
-import { textOf } from '../../src/demo/event-text.js';
-import type { OddEvent } from '../../src/demo/oddities.js';
+import { writeEvents, textOf } from '../../src/demo/event-file.js';
+import type { SentEvent } from '../../src/demo/anomalies.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 
 const UNTIL = Date.parse('2026-11-20T16:00:00Z');
@@ -24,7 +23,7 @@ test('[R-717] every sending is a line with its kind, from which its exact text c
   expect(lines.pop()).toBe('');
   expect(lines).toHaveLength(expected.length);
   for (const [place, line] of lines.entries()) {
-    const event = expected[place] as OddEvent;
+    const event = expected[place] as SentEvent;
     const { kind, body } = JSON.parse(line) as { kind: string; body?: string };
     expect(kind).toBe(event.planned.kind);
     // Without a line break the text stands in the line as it is.

@@ -3,13 +3,13 @@ import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { DemoScript } from '../../src/demo/demo-script.js';
 import { EventSender, type DemoSendOptions } from '../../src/demo/event-sender.js';
-import type { OddEvent } from '../../src/demo/oddities.js';
+import type { SentEvent } from '../../src/demo/anomalies.js';
 import { EventEndpoint } from '../../src/sending/event-endpoint.js';
 import { SendingFailed } from '../../src/sending/sender.js';
 
 const UNTIL = Date.parse('2026-11-20T16:00:00Z');
 
-function events(runs = 20): OddEvent[] {
+function events(runs = 20): SentEvent[] {
   const plan = { seed: 'send', runs, period: { since: UNTIL - 30 * 86_400_000, until: UNTIL } };
   return [...new DemoScript(plan).events()];
 }

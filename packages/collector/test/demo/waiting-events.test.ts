@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { WaitingEvents } from '../../src/demo/waiting-events.js';
+import { WaitingEvents } from '../../src/demo/demo-script.js';
 
 test('what is taken is always the earliest, and of equal times the lowest number', () => {
   const step = fc.option(fc.tuple(fc.nat(50), fc.nat(1e6)));

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { hourOfWeek, nextOfficeHour, spread, workingWeek } from '../../src/demo/working-week.js';
+import { hourOfWeek, nextOfficeHour, spread, workingWeek } from '../../src/demo/random.js';
 
 const HOUR = 3_600_000;
 const OFFICE = workingWeek((hour) => (hour >= 8 && hour < 17 ? 10 : 0), 0);

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Audit, type StoredTree, type Verdict } from '../../src/integrity/audit.js';
-import type { SignedRoot } from '../../src/integrity/rooted-tree.js';
+import { Audit, type StoredTree, type Verdict, type SignedRoot } from '../../src/integrity/audit.js';
 import { leaves, levelsOf, mth, sha256 } from './rfc-tree.js';
 
 const SIZE = 1_000;

@@ -1,8 +1,7 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { formatNote, formatRotation, KeyMalformed, parseNote } from '@clinical-events/protocol/verify';
 import { expect, test } from 'vitest';
-import { ChainBroken, keyChain } from '../../src/integrity/key-chain.js';
-import { signNote, verifierKeyOf } from '../../src/integrity/note-signing.js';
+import { ChainBroken, keyChain, signNote, verifierKeyOf } from '../../src/integrity/note-signing.js';
 
 const ORIGIN = 'ledger.example/ward-7';
 const UNTIL = '2030-06-01T12:00:00Z';

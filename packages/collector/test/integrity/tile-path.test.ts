@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { tilePath, tilesOf, type Tile } from '../../src/integrity/tile-path.js';
+import { tilePath, tilesOf, type Tile } from '../../src/integrity/merkle.js';
 
 test('[R-910] the paths of the specification (C2SP tlog-tiles)', () => {
   expect(tilePath(0, 1_234_067, 256)).toBe('tile/0/x001/x234/067');

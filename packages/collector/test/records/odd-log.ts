@@ -27,7 +27,7 @@ const PAYLOADS: Readonly<Record<EventKind, object>> = {
 
 const DAY = 86_400_000;
 
-export interface OddEvent {
+export interface SentEvent {
   readonly kind: EventKind;
   readonly n: number;
   readonly organisation: string;
@@ -41,7 +41,7 @@ export interface OddEvent {
 }
 
 /** An event of the log as a candidate for the store. */
-export function stored({ kind, n, organisation, run, parent, second, sentAt, day }: OddEvent): Made {
+export function stored({ kind, n, organisation, run, parent, second, sentAt, day }: SentEvent): Made {
   const opened = run ?? (kind === 'inference-start' ? n : null);
   const body = {
     event_id: id(n),
@@ -66,7 +66,7 @@ export function stored({ kind, n, organisation, run, parent, second, sentAt, day
 }
 
 /** @param most how many events there are at most. @param size `max` for logs of any length up to that. */
-export function oddLog(most: number, size?: 'max'): fc.Arbitrary<OddEvent[]> {
+export function oddLog(most: number, size?: 'max'): fc.Arbitrary<SentEvent[]> {
   const event = fc.record({
     kind: fc.constantFrom(...EVENT_KINDS),
     organisation: fc.constantFrom(...ORGANISATIONS),

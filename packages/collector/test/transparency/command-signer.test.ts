@@ -10,7 +10,7 @@ import {
   SigningCommandFailed,
   SigningCommandUnfit,
 } from '../../src/transparency/command-signer.js';
-import { SigningKeyFault } from '../../src/transparency/private-keys.js';
+import { SigningKeyFault } from '../../src/transparency/key-files.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import { keyFile, ORIGIN, ScratchLog, TEXT } from './scratch-log.js';
 import { ScratchProgram } from './scratch-program.js';

@@ -4,7 +4,7 @@ import { parseNote } from '@clinical-events/protocol/verify';
 import { describe, expect, test, vi } from 'vitest';
 import { signNote } from '../../src/integrity/note-signing.js';
 import { DirectorySink } from '../../src/transparency/disk-sinks.js';
-import { rootIn } from '../../src/transparency/log-view.js';
+import { rootIn } from '../../src/transparency/sink-queue.js';
 import { nodeSinkFiles, SinkFilesError, type SinkFiles } from '../../src/transparency/sink-files.js';
 import { SinkForked, SinkTrouble } from '../../src/transparency/sink.js';
 import { attemptFor, newKey, ORIGIN, rejection, SampleLog, scratchDirectory } from './sample-log.js';

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { createDurably, makeDirectory } from '../../src/transparency/private-keys.js';
+import { createDurably, makeDirectory } from '../../src/transparency/key-files.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 
 test('a file is flushed before it has its name, and its name after', () => {

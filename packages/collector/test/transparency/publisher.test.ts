@@ -5,7 +5,7 @@ import { splitNotes } from '@clinical-events/protocol/verify';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Publisher, type PublisherOptions } from '../../src/transparency/publisher.js';
 import { DirectorySink, FileSink } from '../../src/transparency/disk-sinks.js';
-import type { LogView } from '../../src/transparency/log-view.js';
+import type { LogView } from '../../src/transparency/sink-queue.js';
 import { nodeSinkFiles, type SinkFiles } from '../../src/transparency/sink-files.js';
 import { SinkWorker } from '../../src/transparency/sink-worker.js';
 import { readSinkStates, type SinkState } from '../../src/transparency/state-files.js';

@@ -7,7 +7,7 @@ import { formatCheckpoint } from '@clinical-events/protocol/verify';
 import { onTestFinished } from 'vitest';
 import type { HashSource } from '../../src/integrity/merkle.js';
 import { noteKey, signNote, verifierKeyOf, type NoteKey } from '../../src/integrity/note-signing.js';
-import { checkpointOf, type LogView, rootIn } from '../../src/transparency/log-view.js';
+import { checkpointOf, type LogView, rootIn } from '../../src/transparency/sink-queue.js';
 import type { Attempt, Published } from '../../src/transparency/sink.js';
 import { leafOf, leaves, levelsOf, mth } from '../integrity/rfc-tree.js';
 

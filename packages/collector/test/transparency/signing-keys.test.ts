@@ -3,9 +3,8 @@ import path from 'node:path';
 import { inspect } from 'node:util';
 import { parseNote, parseRotation } from '@clinical-events/protocol/verify';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { keyChain } from '../../src/integrity/key-chain.js';
-import { noteKey, verifyNote } from '../../src/integrity/note-signing.js';
-import { SigningKeyFault } from '../../src/transparency/private-keys.js';
+import { keyChain, noteKey, verifyNote } from '../../src/integrity/note-signing.js';
+import { SigningKeyFault } from '../../src/transparency/key-files.js';
 import { crashAt, DAY, keyFile, ORIGIN, ScratchLog, signersOf, TEXT } from './scratch-log.js';
 
 function faultOf(work: () => unknown): SigningKeyFault {

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { LogView } from '../../src/transparency/log-view.js';
+import type { LogView } from '../../src/transparency/sink-queue.js';
 import { nodeSinkFiles } from '../../src/transparency/sink-files.js';
 import { SinkWorker } from '../../src/transparency/sink-worker.js';
 import { type Attempt, type DiskSinkSpec, SinkForked, SinkTrouble } from '../../src/transparency/sink.js';

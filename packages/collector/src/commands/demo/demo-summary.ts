@@ -1,17 +1,19 @@
 /** What `collector demo` did, for a person and for a script. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { inQuotes, ownCommand } from '../../config.js';
-import type { DemoPlan } from '../../demo/demo-script.js';
+import { ANOMALIES, type Anomaly } from '../../demo/anomalies.js';
+import type { DemoPlan, Tally } from '../../demo/demo-script.js';
 import type { Answers } from '../../demo/event-sender.js';
-import { ODDITIES, type Oddity } from '../../demo/oddities.js';
 import { SCENARIOS } from '../../demo/scenarios.js';
-import type { Tally } from '../../demo/tally.js';
+import { noteReading } from '../access-log.js';
+import { openCatalogue, recordsIn } from '../catalogue.js';
+import { outputColumns, timeline } from '../records/timeline.js';
 import { urlOfHolder } from '../serve/listening.js';
 import { alignedTable } from '../terminal.js';
 import { inDirectory } from '../typed.js';
 
 const DAY = 86_400_000;
-const NAMES = Object.keys(ODDITIES) as Oddity[];
+const NAMES = Object.keys(ANOMALIES) as Anomaly[];
 
 export interface Filed {
   readonly file: string;
@@ -38,7 +40,7 @@ export interface Sent {
 /** What goes wrong and how often, for the help. */
 export function mixtureTable(): string {
   return NAMES.map((name) => {
-    const { rate, of, means } = ODDITIES[name];
+    const { rate, of, means } = ANOMALIES[name];
     return `  ${name.padEnd(15)} ${`${Number((100 * rate).toFixed(1))} %`.padStart(5)} of ${of.padEnd(9)} ${means}\n`;
   }).join('');
 }
@@ -81,7 +83,7 @@ function facts(plan: DemoPlan, tally: Tally, dataDir: string | undefined): objec
     events_by_kind: tally.kinds,
     events_after_the_end: tally.later,
     sendings: tally.sendings,
-    mixed_in: tally.oddities,
+    mixed_in: tally.anomalies,
     scenarios: SCENARIOS.map(({ name, title, models }) => {
       const { runs, events, example } = tally.scenarios.get(name) ?? { runs: 0, events: 0 };
       return {
@@ -108,7 +110,7 @@ function story(plan: DemoPlan, tally: Tally): string {
     return [name, count(runs), count(events), model];
   });
   const kinds = EVENT_KINDS.map((kind) => [kind, count(tally.kinds[kind])]);
-  const odd = NAMES.map((name) => [name, count(tally.oddities[name]), ODDITIES[name].means]);
+  const odd = NAMES.map((name) => [name, count(tally.anomalies[name]), ANOMALIES[name].means]);
   const later =
     tally.later === 0 ? '' : `Not yet: ${count(tally.later)} more would come after the end of the period.\n`;
   return `${count(tally.runs)} runs, ${count(tally.events)} events from ${new Date(since).toISOString()} to ${new Date(until).toISOString()}
@@ -128,7 +130,7 @@ export function filedSummary(plan: DemoPlan, tally: Tally, filed: Filed, json: b
   }
   return `${story(plan, tally)}
 Wrote ${count(lines)} lines, ${count(bytes)} bytes to ${file} in ${seconds.toFixed(1)} s, ${count(rate)}/s.
-The ${tally.oddities.repeat + tally.oddities.respelt} repeats are lines of their own, and so are the ${tally.oddities.conflict} conflicts, which an import refuses (exit code 7).
+The ${tally.anomalies.repeat + tally.anomalies.respelt} repeats are lines of their own, and so are the ${tally.anomalies.conflict} conflicts, which an import refuses (exit code 7).
 Import it with: ${ownCommand()} import ${inQuotes(file)} --organisation ${organisation} --key @FILE
 The same again: ${again(plan)} --to-file …
 `;
@@ -146,7 +148,7 @@ export function sentSummary(plan: DemoPlan, tally: Tally, sent: Sent, json: bool
       complete: whole,
       accepted,
       repeats_accepted: repeats,
-      conflicts_expected: tally.oddities.conflict,
+      conflicts_expected: tally.anomalies.conflict,
       conflicts_met: conflicts,
       conflicts_missed: missedConflicts,
       own_words_refused: ownWords,
@@ -162,7 +164,7 @@ export function sentSummary(plan: DemoPlan, tally: Tally, sent: Sent, json: bool
     `Sent ${count(tally.sendings)} to ${url}${organisation === undefined ? '' : ` for organisation "${organisation}"`} in ${seconds.toFixed(1)} s, ${count(rate)}/s:`,
     `  ${count(accepted)} events accepted; the log keeps each of them once`,
     `  ${count(repeats)} repeats accepted, and not stored again`,
-    `  ${count(conflicts)} of ${count(tally.oddities.conflict)} conflicts refused (event_id_conflict), as is right`,
+    `  ${count(conflicts)} of ${count(tally.anomalies.conflict)} conflicts refused (event_id_conflict), as is right`,
     ...(ownWords > 0
       ? [`  ${count(ownWords)} outcomes in own words refused: the collector asks for profile full`]
       : []),
@@ -190,4 +192,34 @@ The timestamps are those of the made-up senders; received_at is when the collect
 ${look}
 ${whole ? 'The same events again' : 'The rest, and those that were sent again'}: ${again(plan)}${whither(sent)}
 `;
+}
+
+/* One run as a person reads it, for a command that has just had it stored. */
+
+export interface RunToShow {
+  readonly command: string;
+  readonly runId: string;
+  readonly organisation: string;
+}
+
+/**
+ * The reading is noted in the access log.
+ * @returns its record as text; empty when the log does not have the run.
+ * @throws CommandFailure when the log cannot be read, or the reading cannot be noted.
+ */
+export async function shownRun(dataDir: string, run: RunToShow): Promise<string> {
+  const { command, runId, organisation } = run;
+  const givenOut = noteReading(dataDir, { command, filter: { run: runId, organisation } });
+  const access = await openCatalogue({ dataDir, quiet: true, signal: new AbortController().signal });
+  try {
+    let text = '';
+    for await (const record of recordsIn(access, { recordId: runId, organisation })) {
+      text += timeline(record, outputColumns());
+      givenOut.events += record.metadata.events.length;
+    }
+    givenOut.complete = true;
+    return text;
+  } finally {
+    await access.close();
+  }
 }

@@ -3,14 +3,14 @@
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { type HeldFile } from '../../files.js';
-import type { CheckpointSigner } from '../../integrity/signer.js';
+import type { CheckpointSigner } from '../../integrity/note-signing.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../../ledger/access-log-heads.js';
 import { Sequencer } from '../../ledger/sequencer.js';
 import { CheckpointContradicted } from '../../ledger/signed-tree.js';
 import { CheckpointTrouble, type CheckpointTroubleState } from '../../transparency/state-files.js';
 import { CommandSigner, SigningCommandUnfit } from '../../transparency/command-signer.js';
 import { SigningKeys } from '../../transparency/signing-keys.js';
-import { SigningKeyFault } from '../../transparency/private-keys.js';
+import { SigningKeyFault } from '../../transparency/key-files.js';
 import {
   DirectoryInUse,
   type DirectoryLock,

@@ -12,7 +12,7 @@ import { Listener } from '../../ingest/listener.js';
 import { createCounterMemory } from '../../ledger/ledger-counters.js';
 import { createRingMemory, type RingMemory } from '../../ledger/ring.js';
 import { Publisher } from '../../transparency/publisher.js';
-import { readHistory } from '../../transparency/key-history.js';
+import { readHistory } from '../../transparency/key-files.js';
 import { exposureOf, KeyDatabase, openStore } from '../../store/open.js';
 import type { TreeReader } from '../../store/contract.js';
 import { RunningStatus } from './status.js';

@@ -22,7 +22,7 @@ import {
   readCheckpointTrouble,
   readVerifyResult,
 } from '../../transparency/state-files.js';
-import { checkpointOf } from '../../transparency/log-view.js';
+import { checkpointOf } from '../../transparency/sink-queue.js';
 import type { Publisher, SinkView } from '../../transparency/publisher.js';
 import { exposureOf } from '../../store/open.js';
 import type { Follower } from './follower.js';

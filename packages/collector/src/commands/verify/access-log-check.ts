@@ -40,7 +40,7 @@ interface Contradiction extends AccessHead {
 }
 
 const LOG = 'access.log';
-/** No line of a command is as long: noted-files.ts sees to that. */
+/** No line that a command appends is as long. */
 const LONGEST_LINE = 16 << 20;
 
 export class AccessLogCheck {

@@ -10,8 +10,7 @@ import {
   type NoteSignature,
 } from '@clinical-events/protocol/verify';
 import { rotationMissing, unknownSigner, verifyNote } from '../../integrity/note-signing.js';
-import { readHistory, type KeyHistory } from '../../transparency/key-history.js';
-import { SigningKeyFault } from '../../transparency/private-keys.js';
+import { readHistory, type KeyHistory, SigningKeyFault } from '../../transparency/key-files.js';
 import { checkpointDirectory } from '../../store/open.js';
 import type { TreeReader } from '../../store/contract.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';

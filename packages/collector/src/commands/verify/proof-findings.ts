@@ -11,8 +11,7 @@ import {
   readSinkStates,
 } from '../../transparency/state-files.js';
 import { programFault } from '../../transparency/command-signer.js';
-import { readHistory, type KeyHistory } from '../../transparency/key-history.js';
-import { PrivateKeys, SigningKeyFault } from '../../transparency/private-keys.js';
+import { readHistory, type KeyHistory, PrivateKeys, SigningKeyFault } from '../../transparency/key-files.js';
 import type { CheckedRoot } from '../../store/log-audit.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { diesWithDisk } from '../signing-key.js';

@@ -1,14 +1,201 @@
 /** Which of the notes that `collector verify` was given are checkpoints of this log. */
-import { parseCheckpoint, parseNote, type Checkpoint } from '@clinical-events/protocol/verify';
-import { counted } from '../../quantity.js';
+import fs from 'node:fs';
+import path from 'node:path';
+import { type Checkpoint, parseCheckpoint, parseNote, splitNotes } from '@clinical-events/protocol/verify';
 import { verifyNote } from '../../integrity/note-signing.js';
+import { counted } from '../../quantity.js';
 import type { CheckedRoot, FindingList } from '../../store/log-audit.js';
+import { checkpointDirectory } from '../../store/open.js';
+import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
-import type { GivenNote } from './given-checkpoints.js';
 import type { LogKeys } from './trusted-keys.js';
 
+/*
+ * The signed notes that `collector verify` is to hold against the log: those of the data directory, and those that
+ * someone else kept. Only read here; who signed them is seen in signed-checkpoints.ts.
+ */
+
+export interface GivenNote {
+  readonly note: string;
+  /** Where it was found, for messages. */
+  readonly source: string;
+  readonly file: string;
+  /** Whether it was kept outside of the data directory. */
+  readonly outside: boolean;
+  /** Why it is no fault that the note is cut short, if it is none. */
+  readonly cutBecause?: () => string | undefined;
+  /** The size that its name promises. */
+  readonly size?: number;
+}
+
+const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
+const KEPT = /^(\d{16})(-\d)?\.checkpoint$/;
+/** What a collector puts beside checkpoints that is none. */
+const NO_CHECKPOINT = /^\.|\.(vkey|json|draft|unfinished|tmp)$/;
+/** A line as it stands below a text that was signed. */
+const SIGNATURE = /^\u2014 /m;
+/** Ends of notes that a collector was stopped in writing, as it marks them at its next start (disk-sinks.ts). */
+const MARKED_AS_CUT = /(?: \(cut short\)|\u2014 the note above was cut short)\n*$/;
+/** Of the last one in a file or a directory that is written to. */
+const UNFINISHED = 'its writing was not finished';
+const PIECE_BYTES = 1 << 20;
+/** More text than this without the end of a note is none. */
+const MOST_NOTE = 1 << 20;
+
+/**
+ * The newest checkpoint first, if there is one. What there is is settled on return; those that were kept, which never
+ * change, are read as they are asked for.
+ */
+export function notesOfDirectory(dataDir: string, newest: string | undefined): Iterable<GivenNote> {
+  const directory = checkpointDirectory(dataDir);
+  const given = (name: string, note: string): GivenNote => {
+    const source = `checkpoints/${name}`;
+    return { note, source, file: source, outside: false, ...(KEPT.test(name) && promised(name)) };
+  };
+  const read = (name: string) => given(name, fs.readFileSync(path.join(directory, name), 'utf8'));
+  const names = namesIn(directory);
+  const changing = [
+    ...(newest === undefined ? [] : [given('latest', newest)]),
+    ...names.filter((name) => COSIGNED.test(name)).map(read),
+  ];
+  return (function* () {
+    yield* changing;
+    for (const name of names) if (KEPT.test(name)) yield read(name);
+  })();
+}
+
+function promised(name: string): { size?: number } {
+  const digits = KEPT.exec(name)?.[1];
+  return digits === undefined ? {} : { size: Number(digits) };
+}
+
+function namesIn(directory: string): string[] {
+  try {
+    return fs.readdirSync(directory).sort();
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+/** A file as it was when it was looked at: a sink may be writing behind that. */
+interface Snapshot {
+  readonly file: string;
+  readonly name: string;
+  readonly bytes: number;
+}
+
+/** Told of a file, and why, in words that go on from its name. */
+type PassedOver = (file: string, why: string) => void;
+
+/**
+ * The notes in a file, or in the files of a directory. What is there is settled on return; it is read as it is asked
+ * for, so that it can be much.
+ * @param passedOver is told of what in a directory is no file, or holds no signed note.
+ * @throws CommandFailure when there is no such file, or it is a pipe or the like, on which a reader might wait forever.
+ */
+export function notesElsewhere(given: string, passedOver: PassedOver): Iterable<GivenNote> {
+  const stat = fs.statSync(given, { throwIfNoEntry: false });
+  if (stat === undefined) throw new CommandFailure(`there is no file ${given}`, EXIT.notFound);
+  if (!stat.isDirectory() && !stat.isFile()) {
+    throw new CommandFailure(`${given} is no regular file: nothing was compared`, EXIT.notFound);
+  }
+  if (!stat.isDirectory()) return notesIn({ file: given, name: path.basename(given), bytes: stat.size });
+  const files = namesIn(given)
+    .filter((name) => !NO_CHECKPOINT.test(name))
+    .map((name) => ({ name, file: path.join(given, name) }))
+    .flatMap(({ name, file }): Snapshot[] => {
+      const found = fs.statSync(file, { throwIfNoEntry: false });
+      if (found?.isFile() === true) return [{ name, file, bytes: found.size }];
+      if (found?.isDirectory() !== true) passedOver(file, 'is no regular file');
+      return [];
+    });
+  return notesInDirectory(files, passedOver);
+}
+
+function* notesInDirectory(files: readonly Snapshot[], passedOver: PassedOver): Generator<GivenNote> {
+  const newest = files.findLast(({ name }) => KEPT.test(name));
+  for (const each of files) {
+    const { file, name } = each;
+    if (!KEPT.test(name)) {
+      if (holdsSignature(each)) yield* notesIn(each);
+      else passedOver(file, 'holds no signed note');
+      continue;
+    }
+    const note = textOf(each);
+    const cutBecause = () => (newest === each ? UNFINISHED : wholeBeside(each, note));
+    yield { note, source: file, file, outside: true, ...promised(name), cutBecause };
+  }
+}
+
+/** A directory that lets nothing be changed keeps a note that was cut short, and the whole one beside it. */
+function wholeBeside({ file, name }: Snapshot, note: string): string | undefined {
+  const directory = path.dirname(file);
+  const begins = KEPT.exec(name)?.[1] ?? '';
+  const whole = namesIn(directory)
+    .filter((other) => other !== name && other.startsWith(begins) && KEPT.test(other))
+    .find((other) => fs.readFileSync(path.join(directory, other), 'utf8').startsWith(note));
+  return whole && `${path.join(directory, whole)} is the whole of it`;
+}
+
+/** Of one note, and no more of it than a note can have. */
+function textOf({ bytes, ...snapshot }: Snapshot): string {
+  return [...piecesOf({ ...snapshot, bytes: Math.min(bytes, MOST_NOTE) })].join('');
+}
+
+function holdsSignature(snapshot: Snapshot): boolean {
+  for (const text of piecesOf(snapshot)) if (SIGNATURE.test(text)) return true;
+  return false;
+}
+
+/** The notes in a file, one after another. */
+function* notesIn(snapshot: Snapshot): Generator<GivenNote> {
+  const { file } = snapshot;
+  let [rest, number] = ['', 0];
+  const given = (note: string, isLast = false): GivenNote => {
+    number++;
+    // One alone was given for what it says.
+    const source = number === 1 ? file : `${file}, note ${number},`;
+    const cutBecause = () =>
+      MARKED_AS_CUT.test(note) ? 'its end says so' : isLast && number > 1 ? UNFINISHED : undefined;
+    return { note, source, file, outside: true, cutBecause };
+  };
+  for (const piece of piecesOf(snapshot)) {
+    rest += piece;
+    const notes = splitNotes(rest);
+    // The last one may go on in the next piece.
+    const last = notes.pop() ?? '';
+    for (const note of notes) yield given(note);
+    rest = rest.slice(rest.lastIndexOf(last));
+    if (rest.length <= MOST_NOTE) continue;
+    yield given(rest);
+    rest = '';
+  }
+  const notes = splitNotes(rest);
+  if (notes.length === 0 && number === 0) notes.push('');
+  for (const [i, note] of notes.entries()) yield given(note, i === notes.length - 1);
+}
+
+function* piecesOf({ file, bytes }: Snapshot): Generator<string> {
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  // What was a file a moment ago might be a pipe by now.
+  const fd = fs.openSync(file, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+  try {
+    const buffer = Buffer.alloc(Math.min(PIECE_BYTES, bytes));
+    for (let at = 0; at < bytes;) {
+      const got = fs.readSync(fd, buffer, 0, Math.min(buffer.length, bytes - at), at);
+      if (got === 0) break;
+      at += got;
+      yield decoder.decode(buffer.subarray(0, got), { stream: true });
+    }
+    yield decoder.decode();
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
 /** What stands in one place, and is no checkpoint of this log. */
-interface PassedOver {
+interface Ignored {
   /** By the log that they are of. */
   readonly others: Map<string, Refused>;
   /** By what is said of them. */
@@ -59,7 +246,7 @@ export class SignedCheckpoints {
    * @throws CommandFailure when there is none at all at that path.
    */
   take(notes: Iterable<GivenNote>, given?: string): void {
-    const passed: PassedOver = { others: new Map(), refused: new Map(), cut: 0 };
+    const passed: Ignored = { others: new Map(), refused: new Map(), cut: 0 };
     const before = this.checked;
     let found = 0;
     for (const note of notes) {
@@ -77,7 +264,7 @@ export class SignedCheckpoints {
     this.#tell(passed, given, this.checked - before);
   }
 
-  #tell({ others, refused, cut }: PassedOver, given: string | undefined, checked: number): void {
+  #tell({ others, refused, cut }: Ignored, given: string | undefined, checked: number): void {
     if (given === undefined || checked === 0) {
       for (const [origin, each] of others) addTo(refused, noCheckpoint(new OfAnotherLog(origin)), each);
     } else {
@@ -97,7 +284,7 @@ export class SignedCheckpoints {
     }
   }
 
-  #takeOne(given: GivenNote, passed: PassedOver): void {
+  #takeOne(given: GivenNote, passed: Ignored): void {
     const { note, source, file, outside } = given;
     let judged: { checkpoint: Checkpoint; earlier: boolean };
     try {

@@ -11,12 +11,11 @@ import type { AuditedLog, AuditOptions, FindingList, VerifyFinding, Waiting } fr
 import { LogAudit, openStore } from '../../store/open.js';
 import { readSinkStates } from '../../transparency/state-files.js';
 import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js';
-import { readHistory } from '../../transparency/key-history.js';
+import { readHistory } from '../../transparency/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
-import { notesElsewhere, notesOfDirectory } from './given-checkpoints.js';
+import { notesElsewhere, notesOfDirectory, SignedCheckpoints } from './signed-checkpoints.js';
 import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
-import { SignedCheckpoints } from './signed-checkpoints.js';
 import { keysOf, type LogKeys } from './trusted-keys.js';
 
 /** So many faults, and so many notes, are listed. */

@@ -11,9 +11,8 @@ import { checkpointDirectory } from '../../store/open.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { addConfigOptions, configOf } from '../config-options.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
-import { collect, keysFrom, rotationsIn } from './given-keys.js';
+import { collect, keysFrom, rotationsIn, logKey } from './trusted-keys.js';
 import { printable, printableJson, alignedTable, wrappedFor, ProgressBar } from '../terminal.js';
-import { logKey } from './trusted-keys.js';
 import { verifyLog, type Verification } from './verification.js';
 
 const EXAMPLES = `

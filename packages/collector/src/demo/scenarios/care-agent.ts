@@ -3,11 +3,9 @@
  * retriever and then the writer, and each of them starts a run of its own whose inference-start names, as its parent,
  * the tool call that caused it. Only the writer and the planner show something to a person.
  */
-import { HOUR, MINUTE } from '../period.js';
-import { PlannedRun, type Sender } from '../planned-run.js';
-import type { Random } from '../random.js';
+import { HOUR, MINUTE, PlannedRun, type Sender } from '../planned-run.js';
+import { type Random, spread, workingWeek } from '../random.js';
 import { dayPath, modelInstance, patientId, type Scenario, type Scene } from '../scenario.js';
-import { spread, workingWeek } from '../working-week.js';
 
 const NAME = 'care-agent';
 const MODELS = [

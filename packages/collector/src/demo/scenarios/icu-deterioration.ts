@@ -3,8 +3,7 @@
  * tile on the board of the unit or, above the threshold, an alert, on which someone may put a thumb; a day or more
  * later it is known what became of the patient. The newer version alerts more often and is right less often.
  */
-import { DAY, HOUR, MINUTE, type Period } from '../period.js';
-import { PlannedRun, type Sender } from '../planned-run.js';
+import { DAY, HOUR, MINUTE, type Period, PlannedRun, type Sender } from '../planned-run.js';
 import type { Random } from '../random.js';
 import { dayPath, modelInstance, patientId, type Scenario, type Scene } from '../scenario.js';
 

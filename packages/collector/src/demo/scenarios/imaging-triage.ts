@@ -3,10 +3,9 @@
  * radiologist reads it. The report of the radiologist bears it out, in part or not at all, within minutes at night and
  * by the next day at the latest.
  */
-import { HOUR, MINUTE } from '../period.js';
-import { PlannedRun, type Sender } from '../planned-run.js';
+import { HOUR, MINUTE, PlannedRun, type Sender } from '../planned-run.js';
 import { modelInstance, patientId, type Scenario, type Scene } from '../scenario.js';
-import { spread, workingWeek } from '../working-week.js';
+import { spread, workingWeek } from '../random.js';
 
 const NAME = 'imaging-triage';
 const MODELS = [modelInstance('ct-triage', '3.1'), modelInstance('ct-triage', '3.2')] as const;

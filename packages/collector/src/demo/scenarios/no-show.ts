@@ -3,10 +3,9 @@
  * each with a line for the clinic's staff. Whether it was right is known at the appointment. The newer version is
  * calibrated for another clinic, and is surer than it should be.
  */
-import { DAY, HOUR, MINUTE } from '../period.js';
-import { PlannedRun, type Sender } from '../planned-run.js';
+import { DAY, HOUR, MINUTE, PlannedRun, type Sender } from '../planned-run.js';
 import { dayPath, modelInstance, patientId, type Scenario, type Scene } from '../scenario.js';
-import { nextOfficeHour, spread, workingWeek } from '../working-week.js';
+import { nextOfficeHour, spread, workingWeek } from '../random.js';
 
 const NAME = 'no-show';
 const MODELS = [modelInstance('no-show', '1.9.2'), modelInstance('no-show', '2.0.0')] as const;

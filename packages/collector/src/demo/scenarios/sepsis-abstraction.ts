@@ -3,11 +3,9 @@
  * record, and writes a long summary with its sources. The abstractor who asked for it fills in a survey; of some
  * admissions a second abstractor's opinion comes days later. The newer version takes longer and is liked better.
  */
-import { DAY, HOUR, MINUTE } from '../period.js';
-import { PlannedRun, type Sender } from '../planned-run.js';
-import type { Random } from '../random.js';
+import { DAY, HOUR, MINUTE, PlannedRun, type Sender } from '../planned-run.js';
+import { type Random, spread, workingWeek } from '../random.js';
 import { dayPath, modelInstance, type Scenario, type Scene } from '../scenario.js';
-import { spread, workingWeek } from '../working-week.js';
 
 const NAME = 'sepsis-abstraction';
 const MODELS = [

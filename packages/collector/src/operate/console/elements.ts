@@ -1,7 +1,7 @@
 import type { ConsoleState } from './console-state.js';
 
 /*
- * The page as a value: made by one set of functions, written as HTML by the collector (`html.ts`) and kept up to date in
+ * The page as a value: made by one set of functions, written as HTML by the collector (`toHtml`) and kept up to date in
  * the browser (`live.ts`). Neither writer has a way to put markup into it: what is not an element is text.
  */
 

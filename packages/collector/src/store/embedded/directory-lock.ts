@@ -11,7 +11,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { exists, nodeFiles, type HeldFile } from '../../files.js';
+import { type HeldFile, exists, nodeFiles } from '../../files.js';
 
 /** `isLocked` shares the lock for an instant; a collector that starts just then must not take it for another. */
 const PATIENCE_MS = 250;
@@ -96,4 +96,17 @@ function lockPath(directory: string): string {
 
 function isLockedError(error: unknown): boolean {
   return error instanceof Error && error.message.includes('locked');
+}
+
+/* Whether a data directory is open to other users of the host than its owner. */
+
+/**
+ * Only told, never changed: a group that may read can be meant, for a back-up. What the collector itself makes in the
+ * directory is for its owner alone, whatever the umask.
+ * @returns what is wrong and how to fix it, or undefined when nothing is.
+ */
+export function exposureOf(dataDirectory: string): string | undefined {
+  // The modes that Node tells on Windows are made up from one read-only bit.
+  if (process.platform === 'win32' || (fs.statSync(dataDirectory).mode & 0o077) === 0) return undefined;
+  return `${dataDirectory} can be entered by other users; it holds patient data: chmod 700`;
 }

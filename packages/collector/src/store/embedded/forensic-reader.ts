@@ -8,8 +8,7 @@
  */
 import type { Files } from '../../files.js';
 import { checksumHolds, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
-import { judgeTail, type Tail } from './recovery.js';
-import { SEGMENT_HEADER_BYTES } from './segment.js';
+import { judgeTail, type Tail, SEGMENT_HEADER_BYTES } from './segment.js';
 import type { SurveyedSegment } from './segment-survey.js';
 
 /** A frame that holds. The same object for every one, valid until the next item is asked for. */

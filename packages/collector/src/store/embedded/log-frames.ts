@@ -1,8 +1,14 @@
 /** The frames of the log in order, across segments and in bounded memory, each with its checksum and sequence checked. */
 import type { Files } from '../../files.js';
 import { checksumHolds, frameSequence, HEADER_BYTES, plausibleSize } from './frame.js';
-import { judgeTail, type Tail } from './recovery.js';
-import { damagedAt, encodeSegmentHeader, SEGMENT_HEADER_BYTES, type Segment } from './segment.js';
+import {
+  judgeTail,
+  type Tail,
+  damagedAt,
+  encodeSegmentHeader,
+  SEGMENT_HEADER_BYTES,
+  type Segment,
+} from './segment.js';
 
 /** What is read with one call, unless a frame is larger. */
 const BLOCK_BYTES = 1 << 20;
@@ -45,7 +51,7 @@ export interface FrameStart {
 }
 
 /**
- * Every frame from the first of `segments` on; what lies behind the last one is for recovery.ts to judge.
+ * Every frame from the first of `segments` on; what lies behind the last one is for segment.ts to judge.
  * @param segments a run of neighbours that ends with the ledger's last segment.
  * @param from a frame in the first of them; frames before it are not read.
  * @returns where the last segment's readable frames end.

@@ -21,7 +21,16 @@ import {
   type Waiting,
 } from '../log-audit.js';
 import type { TreeReader } from '../contract.js';
-import { alteredFinding, headerHolds, ownLeaf, restFinding, type Place } from './event-findings.js';
+import {
+  alteredFinding,
+  headerHolds,
+  ownLeaf,
+  restFinding,
+  type Place,
+  missingFinding,
+  rootFindings,
+  tileFindings,
+} from './findings.js';
 import { ForensicReader, type Rest, type WholeFrame } from './forensic-reader.js';
 import {
   frameCommitment,
@@ -35,7 +44,6 @@ import {
 } from './frame.js';
 import { SEGMENT_HEADER_BYTES } from './segment.js';
 import { surveySegments } from './segment-survey.js';
-import { missingFinding, rootFindings, tileFindings } from './tree-findings.js';
 
 const CHUNK = 4096;
 /** Places are numbers that hold both, the segment in front. */

@@ -20,9 +20,8 @@ import {
   frameSequence,
   HEADER_BYTES,
 } from './frame.js';
-import { judgeTail } from './recovery.js';
-import { readFrames, type FramePlace, type SegmentEnd } from './log-frames.js';
 import {
+  judgeTail,
   damagedAt,
   encodeSegmentHeader,
   listSegments,
@@ -30,6 +29,7 @@ import {
   segmentName,
   type Segment,
 } from './segment.js';
+import { readFrames, type FramePlace, type SegmentEnd } from './log-frames.js';
 
 /** What a start found behind the last readable frame and moved to a file of its own. */
 export interface TornTail {

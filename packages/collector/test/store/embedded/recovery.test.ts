@@ -3,7 +3,7 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { nodeFiles } from '../../../src/files.js';
 import { encodeFrame, frameSize, HEADER_BYTES } from '../../../src/store/embedded/frame.js';
-import { judgeTail, type Tail } from '../../../src/store/embedded/recovery.js';
+import { judgeTail, type Tail } from '../../../src/store/embedded/segment.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
 import { candidate } from '../candidate.js';
 import { growth, LINEAR } from '../../running/growth.js';

@@ -1,13 +1,12 @@
 /**
- * What goes wrong between a sender and the collector, mixed into planned runs at stated rates. Every oddity has a name
+ * What goes wrong between a sender and the collector, mixed into planned runs at stated rates. Every anomaly has a name
  * under which it is counted, so that a demonstration can tell what it did.
  */
-import { DAY, HOUR, MINUTE, SECOND } from './period.js';
-import type { PlannedEvent, PlannedRun } from './planned-run.js';
+import { DAY, HOUR, MINUTE, SECOND, type PlannedEvent, type PlannedRun } from './planned-run.js';
 import type { Random } from './random.js';
 
 /** How often, and in words. Rates are of the runs, or of the events that it can happen to. */
-export const ODDITIES = {
+export const ANOMALIES = {
   no_output: { rate: 0.015, of: 'runs', means: 'the output never came' },
   no_start: { rate: 0.01, of: 'runs', means: 'the inference-start never came' },
   clock_wrong: { rate: 0.015, of: 'runs', means: "the model's clock is hours off" },
@@ -28,20 +27,20 @@ export const ODDITIES = {
   Record<string, { readonly rate: number; readonly of: string; readonly means: string }>
 >;
 
-export type Oddity = keyof typeof ODDITIES;
+export type Anomaly = keyof typeof ANOMALIES;
 
 /** `first` is the event itself; the others are sendings of it that come later. */
 type Sending = 'first' | 'repeat' | 'respelt' | 'conflict';
 
 /** One thing to send, and all that went wrong with it. */
-export interface OddEvent {
+export interface SentEvent {
   readonly run: PlannedRun;
   readonly planned: PlannedEvent;
   /** When it is sent, in truth: milliseconds since 1970. */
   readonly at: number;
   readonly sending: Sending;
   /** What is odd about this sending; what is odd about its whole run is with the run. */
-  readonly oddities: readonly Oddity[];
+  readonly anomalies: readonly Anomaly[];
   /** What the sender's clock showed when the event was made: milliseconds since 1970. */
   readonly stampedAt: number;
   readonly namesRun: boolean;
@@ -54,24 +53,24 @@ export interface OddEvent {
 }
 
 /** A run with what went wrong with it as a whole. */
-export interface OddRun {
-  readonly oddities: readonly Oddity[];
-  readonly events: readonly OddEvent[];
+export interface SentRun {
+  readonly anomalies: readonly Anomaly[];
+  readonly events: readonly SentEvent[];
 }
 
-const NONE: readonly Oddity[] = [];
+const NONE: readonly Anomaly[] = [];
 /** Clocks that were set to the time of another zone, or of yesterday's battery. */
 const HOURS_OFF = [-5, -2, -1, 1, 1, 2, 6] as const;
 /** The kinds that the model itself sends, and its clock stamps. */
 const BY_MODEL: ReadonlySet<string> = new Set(['inference-start', 'internal-artifact', 'human-output']);
 
 /** The run as it reaches the collector. The same for the same run and source. */
-export function withOddities(run: PlannedRun, random: Random): OddRun {
+export function withAnomalies(run: PlannedRun, random: Random): SentRun {
   const missing = missingOf(run, random);
   const events = run.events.filter(({ kind }) => kind !== missing?.kind);
   const clock = clockOf(random);
   const sent = new Set(events.map(({ eventId }) => eventId));
-  const all: OddEvent[] = [];
+  const all: SentEvent[] = [];
   for (const [place, planned] of events.entries()) {
     const setBack = clock.setBack !== 0 && place > events.length / 3;
     const first = firstSending(run, planned, random, {
@@ -82,31 +81,31 @@ export function withOddities(run: PlannedRun, random: Random): OddRun {
     const again = againOf(first, random);
     if (again !== undefined) all.push(again);
   }
-  const oddities = [...(missing === undefined ? NONE : [missing.oddity]), ...clock.oddities];
-  return { oddities: oddities.length === 0 ? NONE : oddities, events: all };
+  const anomalies = [...(missing === undefined ? NONE : [missing.anomaly]), ...clock.anomalies];
+  return { anomalies: anomalies.length === 0 ? NONE : anomalies, events: all };
 }
 
-function missingOf(run: PlannedRun, random: Random): { kind: string; oddity: Oddity } | undefined {
+function missingOf(run: PlannedRun, random: Random): { kind: string; anomaly: Anomaly } | undefined {
   const drawn = random.fraction();
-  const { no_output: output, no_start: start } = ODDITIES;
+  const { no_output: output, no_start: start } = ANOMALIES;
   if (drawn < output.rate) {
     // Some runs show nothing to anybody.
     const has = run.events.some(({ kind }) => kind === 'human-output');
-    return has ? { kind: 'human-output', oddity: 'no_output' } : undefined;
+    return has ? { kind: 'human-output', anomaly: 'no_output' } : undefined;
   }
-  return drawn < output.rate + start.rate ? { kind: 'inference-start', oddity: 'no_start' } : undefined;
+  return drawn < output.rate + start.rate ? { kind: 'inference-start', anomaly: 'no_start' } : undefined;
 }
 
-function clockOf(random: Random): { ahead: number; setBack: number; oddities: readonly Oddity[] } {
+function clockOf(random: Random): { ahead: number; setBack: number; anomalies: readonly Anomaly[] } {
   const drawn = random.fraction();
-  const { clock_wrong: wrong, clock_set_back: back } = ODDITIES;
+  const { clock_wrong: wrong, clock_set_back: back } = ANOMALIES;
   if (drawn < wrong.rate) {
-    return { ahead: random.pick(HOURS_OFF) * HOUR, setBack: 0, oddities: ['clock_wrong'] };
+    return { ahead: random.pick(HOURS_OFF) * HOUR, setBack: 0, anomalies: ['clock_wrong'] };
   }
   if (drawn < wrong.rate + back.rate) {
-    return { ahead: 0, setBack: random.between(5, 90) * MINUTE, oddities: ['clock_set_back'] };
+    return { ahead: 0, setBack: random.between(5, 90) * MINUTE, anomalies: ['clock_set_back'] };
   }
-  return { ahead: 0, setBack: 0, oddities: NONE };
+  return { ahead: 0, setBack: 0, anomalies: NONE };
 }
 
 function firstSending(
@@ -114,27 +113,27 @@ function firstSending(
   planned: PlannedEvent,
   random: Random,
   { clockAhead, parentSent }: { clockAhead: number; parentSent: boolean },
-): OddEvent {
-  const oddities: Oddity[] = [];
+): SentEvent {
+  const anomalies: Anomaly[] = [];
   let { at } = planned;
   let strayParent: string | undefined;
   // A start names its run, or opens one: without a run id it would be another run.
-  if (planned.kind === 'user-feedback' && random.chance(ODDITIES.stray.rate)) {
-    oddities.push('stray');
+  if (planned.kind === 'user-feedback' && random.chance(ANOMALIES.stray.rate)) {
+    anomalies.push('stray');
     strayParent = random.uuid();
-  } else if (planned.kind !== 'inference-start' && parentSent && random.chance(ODDITIES.no_run_id.rate)) {
-    oddities.push('no_run_id');
+  } else if (planned.kind !== 'inference-start' && parentSent && random.chance(ANOMALIES.no_run_id.rate)) {
+    anomalies.push('no_run_id');
   }
   if (planned.kind === 'outcome') {
-    if (random.chance(ODDITIES.late_outcome.rate)) {
-      oddities.push('late_outcome');
+    if (random.chance(ANOMALIES.late_outcome.rate)) {
+      anomalies.push('late_outcome');
       at += Math.round(random.between(7, 42) * DAY);
     }
-    if (random.chance(ODDITIES.own_words.rate)) oddities.push('own_words');
+    if (random.chance(ANOMALIES.own_words.rate)) anomalies.push('own_words');
   }
   let more: object | undefined;
-  if (random.chance(ODDITIES.unknown_fields.rate)) {
-    oddities.push('unknown_fields');
+  if (random.chance(ANOMALIES.unknown_fields.rate)) {
+    anomalies.push('unknown_fields');
     more = unknownFields(random);
   }
   return {
@@ -142,11 +141,11 @@ function firstSending(
     planned,
     at,
     sending: 'first',
-    oddities: oddities.length === 0 ? NONE : oddities,
+    anomalies: anomalies.length === 0 ? NONE : anomalies,
     stampedAt: at + Math.round(clockAhead),
-    namesRun: !oddities.includes('no_run_id') && strayParent === undefined,
+    namesRun: !anomalies.includes('no_run_id') && strayParent === undefined,
     strayParent,
-    inOwnWords: oddities.includes('own_words'),
+    inOwnWords: anomalies.includes('own_words'),
     more,
   };
 }
@@ -168,13 +167,13 @@ function unknownFields(random: Random): object {
 }
 
 /** At most one further sending of an event. */
-function againOf(first: OddEvent, random: Random): OddEvent | undefined {
+function againOf(first: SentEvent, random: Random): SentEvent | undefined {
   const drawn = random.fraction();
-  const { repeat, respelt, conflict } = ODDITIES;
+  const { repeat, respelt, conflict } = ANOMALIES;
   if (drawn >= repeat.rate + respelt.rate + conflict.rate) return undefined;
   const sending: Sending =
     drawn < repeat.rate ? 'repeat' : drawn < repeat.rate + respelt.rate ? 'respelt' : 'conflict';
   // Most senders try again at once, and some empty a queue in the evening.
   const wait = random.chance(0.8) ? random.between(1, 40) * SECOND : random.between(0.5, 9) * HOUR;
-  return { ...first, at: first.at + Math.round(wait), sending, oddities: [sending] };
+  return { ...first, at: first.at + Math.round(wait), sending, anomalies: [sending] };
 }
