@@ -479,8 +479,10 @@ describe('pipelined requests', () => {
     async (behind) => {
       const connection = await open();
       connection.socket.end(Buffer.concat([post(), post({ method: 'GET', body: '' }), Buffer.from(behind)]));
-      const answers = await connection.answers();
-      expect(answers.map(({ status }) => status)).toEqual([201, 405]);
+      const [first, second, ...more] = (await connection.answers()).map(({ status }) => status);
+      expect([first, second]).toEqual([201, 405]);
+      // Where both were given before the end of the connection was seen, what is cut off there has an error of its own.
+      expect(more).toEqual(more.length === 0 ? [] : [400]);
     },
   );
 
