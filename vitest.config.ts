@@ -35,10 +35,10 @@ export default defineConfig({
     // Process tests mostly wait for a process, a timer or a disk.
     maxWorkers: 4,
     // To end what hangs, not to judge how fast a machine is.
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
     // By default a second, which a busy machine takes for less than what is waited for.
-    expect: { poll: { timeout: 60_000 } },
+    expect: { poll: { timeout: 300_000 } },
     projects: [
       { extends: true, test: { name: 'quick', include: quick } },
       { extends: true, test: { name: 'process', include: processes } },

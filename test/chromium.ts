@@ -63,13 +63,24 @@ async function extract(archive: string, to: string): Promise<void> {
  * is the Chrome that is installed.
  */
 export async function launchBrowser(): Promise<Browser> {
-  if (process.platform !== 'linux' || process.arch !== 'x64') return chromium.launch({ channel: 'chrome' });
+  const browser = await launched();
+  // A busy machine takes longer than Playwright waits; what hangs is ended by the test runner.
+  browser.on('context', (context) => context.setDefaultTimeout(0));
+  return browser;
+}
+
+async function launched(): Promise<Browser> {
+  const timeout = 0;
+  if (process.platform !== 'linux' || process.arch !== 'x64') {
+    return chromium.launch({ channel: 'chrome', timeout });
+  }
   const executablePath = await unpacked('chromium', decompress);
   try {
-    return await chromium.launch({ executablePath });
+    return await chromium.launch({ executablePath, timeout });
   } catch (error) {
     if (!String(error).includes('loading shared libraries')) throw error;
     const libraries = path.join(await unpacked('al2023', extract), 'lib');
-    return chromium.launch({ executablePath, env: { ...process.env, LD_LIBRARY_PATH: libraries } });
+    const env = { ...process.env, LD_LIBRARY_PATH: libraries };
+    return chromium.launch({ executablePath, env, timeout });
   }
 }

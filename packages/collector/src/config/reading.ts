@@ -5,7 +5,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
-import { jsonFaultAt, repeatedNames } from '../json-fault.js';
+import { jsonFaultAt, repeatedNames } from './json-fault.js';
 import { isLoopback } from '../loopback.js';
 import { formatByteSize, formatDuration } from '../quantity.js';
 import { CLIENT_VARIABLES, CONFIG_VARIABLE, PREFIX, parse, shown, variable } from './option.js';

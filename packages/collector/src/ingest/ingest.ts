@@ -1,8 +1,10 @@
 /**
  * One request from its headers to its answer.
  *
- * The order of the checks is a promise (docs/SPEC.md): route, method, key (and the client certificate it is bound to), permission, media type, size, body,
- * schema. Anyone who has no key learns nothing of the schema and cannot make the collector read a large body.
+ * The order of the checks is a promise (docs/SPEC.md, R-313): route, method, form of the headers, key and the client
+ * certificate that it is bound to, permission, rate, media type, expectation, coding, size, then whether there is room
+ * for it (shutting down, storage, overload), and behind the body what `ledger/examine.ts` asks of it. Anyone who has no
+ * key learns nothing of the schema and cannot make the collector read a large body.
  */
 import type { Socket } from 'node:net';
 import type { MessagePort } from 'node:worker_threads';
@@ -203,7 +205,7 @@ export class Ingest {
     const noHost = headers.host === 0 && httpVersion !== '1.0';
     const otherVersion = httpVersion !== '1.1' && httpVersion !== '1.0';
     const notHttp = otherVersion || (isUnproven(socket) && namesOtherProtocol(socket));
-    if (headers.repeated || headers.host > 1 || noHost || notHttp) {
+    if (headers.repeated || headers.host > 1 || noHost || notHttp || misframed(headers, httpVersion)) {
       return this.#refuse(exchange, 'malformed_request');
     }
     const principal = this.#options.keys.authenticate(headers.apiKey, Date.now());
@@ -260,15 +262,7 @@ export class Ingest {
     if (expectation === 'unmet') return this.#refuse(exchange, 'expectation_failed');
     const encoding = contentEncoding(headers.contentEncoding);
     if (encoding === undefined) return this.#refuse(exchange, 'unsupported_content_encoding');
-    const { transferEncoding } = headers;
-    // Chunked in HTTP/1.0 is faulty framing (RFC 9112 section 6.1): an old proxy would not have understood it.
-    if (
-      transferEncoding !== undefined &&
-      (transferEncoding.toLowerCase() !== 'chunked' || request.httpVersion === '1.0')
-    ) {
-      return this.#refuse(exchange, 'malformed_request');
-    }
-    const length = headers.contentLength;
+    const { transferEncoding, contentLength: length } = headers;
     if (length !== undefined && length > this.#options.maxBodyBytes)
       return this.#refuse(exchange, 'body_too_large');
     if (this.#stopping) return this.#refuse(exchange, 'shutting_down');
@@ -452,6 +446,15 @@ export class Ingest {
       'request',
     );
   }
+}
+
+/**
+ * Whether the body's length is given in a way that an old proxy would have taken for another: chunked in HTTP/1.0
+ * is faulty framing (RFC 9112 section 6.1).
+ */
+function misframed({ transferEncoding }: RequestHeaders, httpVersion: string): boolean {
+  if (transferEncoding === undefined) return false;
+  return transferEncoding.toLowerCase() !== 'chunked' || httpVersion === '1.0';
 }
 
 function isProven(code: ErrorCode): boolean {

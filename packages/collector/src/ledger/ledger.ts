@@ -6,7 +6,6 @@
  * is still tried, and the store by itself where none comes; the first success ends it. `failed`: no one can know what the last batch left behind;
  * nothing is tried again until the process has started again and read the log.
  */
-import { randomFillSync } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { commitmentOf } from '../integrity/merkle.js';
@@ -21,21 +20,7 @@ import {
 import { type Fault, examine, isFault } from './examine.js';
 import type { LedgerCounters } from './ledger-counters.js';
 import type { Answer, RingReader } from './ring.js';
-
-/* The random bytes in front of a body that keep its hash from being guessed. */
-
-/** Random bytes are made for so many events at a time: one call for each would cost more than its hash. */
-const POOL = Buffer.alloc(4096 * SALT_BYTES);
-let used = POOL.length;
-
-/** Writes SALT_BYTES random bytes to the beginning of `target`, never the same ones twice. */
-export function fillSalt(target: Buffer): void {
-  if (used === POOL.length) {
-    randomFillSync(POOL);
-    used = 0;
-  }
-  POOL.copy(target, 0, used, (used += SALT_BYTES));
-}
+import { fillSalt } from './salt.js';
 
 export type LedgerState = 'open' | 'refusing' | 'failed';
 

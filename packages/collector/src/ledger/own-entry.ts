@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { SALT_BYTES, type ENTRY_KINDS } from '@clinical-events/protocol';
 import { commitmentOf } from '../integrity/merkle.js';
 import type { Candidate } from '../store/contract.js';
-import { fillSalt } from './ledger.js';
+import { fillSalt } from './salt.js';
 import { uuidBytes } from '../store/text.js';
 
 const NO_ID = new Uint8Array(16);

@@ -70,5 +70,5 @@ export function copiedAccessLog(dataDir: string): ReturnType<AccessLogFile['copy
 
 /** For `doctor`, `verify` and back-ups. */
 export { indexState, type IndexState } from './embedded/id-index/index-state.js';
-export { LogReading as LogAudit } from './embedded/log-reading.js';
+export { LogReading as LogAudit } from './embedded/whole-log-audit.js';
 export { copiedLog } from './embedded/log-copy.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jsonFaultAt, repeatedNames } from '../../src/json-fault.js';
+import { jsonFaultAt, repeatedNames } from '../../src/config/json-fault.js';
 
 test.each([
   ['', 1, 1],

@@ -24,10 +24,12 @@ const MAX_BODY = 64 << 10;
 const CHECKS = [
   'route',
   'method',
+  'form',
   'key',
   'permission',
   'rate',
   'mediaType',
+  'expectation',
   'coding',
   'size',
   'body',
@@ -38,10 +40,12 @@ type Check = (typeof CHECKS)[number];
 const ANSWERS: Readonly<Record<Check, ErrorCode>> = {
   route: 'not_found',
   method: 'method_not_allowed',
+  form: 'malformed_request',
   key: 'key_expired',
   permission: 'permission_denied',
   rate: 'rate_limited',
   mediaType: 'unsupported_media_type',
+  expectation: 'expectation_failed',
   coding: 'unsupported_content_encoding',
   size: 'body_too_large',
   body: 'duplicate_key',
@@ -98,6 +102,9 @@ function faulty(faults: readonly Check[]): RequestParts {
     key: keys.get(keyName(faults)),
     body,
     headers: {
+      // A second one, beside that of every request.
+      ...(has('form') && { host: 'another.test' }),
+      ...(has('expectation') && { Expect: 'a miracle' }),
       ...(has('mediaType') && { 'Content-Type': 'text/plain' }),
       ...(has('coding') && { 'Content-Encoding': 'compress' }),
     },
@@ -137,7 +144,7 @@ describe('of two faults the earlier is answered [R-313]', () => {
     );
   });
 
-  test.each(CHECKS.slice(0, 7))('%s is answered before any of the body has come', async (check) => {
+  test.each(CHECKS.slice(0, 9))('%s is answered before any of the body has come', async (check) => {
     const parts = faulty([check]);
     const connection = await RawConnection.open(collector.port);
     connection.write(
@@ -146,6 +153,13 @@ describe('of two faults the earlier is answered [R-313]', () => {
     const answer = await connection.answer({ patienceMs: 1000 });
     expect(answer?.error().code).toBe(ANSWERS[check]);
     connection.close();
+  });
+
+  test.each(['gzip, chunked', 'chunked, chunked'])('framing by %s is of the form', async (coding) => {
+    const parts = faulty(['key']);
+    const headers = { ...parts.headers, 'Transfer-Encoding': coding };
+    const body = chunked(parts.body ?? '');
+    expectError(await send(collector.port, { ...parts, headers, body }), 'malformed_request');
   });
 
   test('a size that is announced too large is refused before any of the body has come', async () => {

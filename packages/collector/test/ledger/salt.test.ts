@@ -1,6 +1,6 @@
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { expect, test } from 'vitest';
-import { fillSalt } from '../../src/ledger/ledger.js';
+import { fillSalt } from '../../src/ledger/salt.js';
 
 test('[R-902] every event gets a salt of its own, and nothing but the salt is written', () => {
   const seen = new Set<string>();

@@ -1,7 +1,7 @@
 /** What the main thread and those that make records say to each other. Nothing of a payload but finished pieces. */
 import { beganBySender } from '../../catalogue/catalogue.js';
 import type { AssembledRun } from '../../records/assemble.js';
-import type { FileFormat, Piece, PieceBuilder } from '../../records/exports/record-encoder.js';
+import type { FileFormat, Piece, PieceBuilder } from '../../records/exports/file-format.js';
 import type { Clock } from '../../records/report/run-tally.js';
 import type { EventBody } from '../../records/run-event.js';
 

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
-import type { PieceJoiner } from '../../records/exports/record-encoder.js';
+import type { PieceJoiner } from '../../records/exports/file-format.js';
 import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { printableLines } from '../terminal.js';

@@ -17,7 +17,7 @@ import {
   type RecordColumn,
 } from './record-columns.js';
 import { numberIn } from '../raw-json.js';
-import { textFormat, type TextParts } from './record-encoder.js';
+import { textFormat, type TextParts } from './file-format.js';
 
 /** What a list has in a row: how many entries, and what the last of them says. */
 const LIST_COLUMNS: readonly RecordColumn<ClinicalRecord>[] = [

@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { ClinicalRecord, EventKind, RecordedEvent } from '@clinical-events/protocol';
-import type { RecordFormat } from './record-format.js';
+import type { RecordDocument } from './file-format.js';
 import {
   ARTIFACT_TYPES,
   CALLER_TYPES,
@@ -126,11 +126,7 @@ const CALLERS = {
 /** Members that are undefined are not written. */
 type Part = Readonly<Record<string, unknown>>;
 
-export const fhir: RecordFormat = {
-  name: 'fhir',
-  extension: '.ndjson',
-  document: (record) => JSON.stringify(bundleOf(record)),
-};
+export const fhir: RecordDocument = (record) => JSON.stringify(bundleOf(record));
 
 /** A collection: what a server should do with the entries, if anything, is for anyone who loads them to say. */
 function bundleOf(record: ClinicalRecord): Part {

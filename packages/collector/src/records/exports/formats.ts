@@ -1,6 +1,5 @@
 /** The formats of `collector records`: a name, a file in records/exports, and the table of its mapping in docs/reference/records.md. */
-import type { FileFormat } from './record-encoder.js';
-import type { RecordFormat } from './record-format.js';
+import type { FileFormat, RecordDocument } from './file-format.js';
 
 export interface ExportFormat {
   readonly summary: string;
@@ -15,8 +14,8 @@ export interface ExportFormat {
   readonly loadWithBom?: () => Promise<FileFormat>;
 }
 
-async function linesOf(format: Promise<RecordFormat>): Promise<FileFormat> {
-  const [{ lines }, loaded] = await Promise.all([import('./record-encoder.js'), format]);
+async function linesOf(document: Promise<RecordDocument>): Promise<FileFormat> {
+  const [{ lines }, loaded] = await Promise.all([import('./file-format.js'), document]);
   return lines(loaded);
 }
 
@@ -24,7 +23,7 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
   ndjson: {
     summary: 'one record a line, as docs/reference/records.md has it; nothing is left out',
     extension: '.ndjson',
-    load: () => linesOf(import('./ndjson.js').then(({ ndjson }) => ndjson)),
+    load: async () => (await import('./json.js')).ndjson,
   },
   json: {
     summary: 'the same in one array',

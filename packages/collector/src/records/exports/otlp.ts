@@ -10,7 +10,7 @@ import { createHash } from 'node:crypto';
 import type { ClinicalRecord, EventKind, RecordedEvent } from '@clinical-events/protocol';
 import { instantOf, readInstant } from '../instant.js';
 import { numberOf } from '../raw-json.js';
-import type { RecordFormat } from './record-format.js';
+import type { RecordDocument } from './file-format.js';
 import {
   ARTIFACT_TYPES,
   CALLER_TYPES,
@@ -150,11 +150,7 @@ function spanning(times: readonly SpanTime[]): SpanTime {
 /** The release of the conventions that the names are from. */
 const SCHEMA_URL = 'https://opentelemetry.io/schemas/1.41.0';
 
-export const otlp: RecordFormat = {
-  name: 'otlp',
-  extension: '.ndjson',
-  document: (record) => JSON.stringify(requestOf(record)),
-};
+export const otlp: RecordDocument = (record) => JSON.stringify(requestOf(record));
 
 /** What the span of an artifact is called by the conventions; they have no operation for the other types. */
 const ARTIFACT_OPERATIONS: Readonly<Record<string, { readonly operation: string; readonly kind: SpanKind }>> =

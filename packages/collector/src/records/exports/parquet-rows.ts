@@ -24,7 +24,7 @@ import {
   type Value,
   schemaOf,
 } from './parquet-table.js';
-import type { Piece, PieceJoiner } from './record-encoder.js';
+import type { Piece, PieceJoiner } from './file-format.js';
 
 /* The columns of numbers and of texts. */
 

@@ -26,7 +26,7 @@ import {
   timeIn,
   type RecordColumn,
 } from './record-columns.js';
-import type { FileFormat } from './record-encoder.js';
+import type { FileFormat } from './file-format.js';
 
 /** What is typed of the objects of a list. */
 interface Member {

@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto';
 import type { ClinicalRecord, EventKind, RecordedEvent } from '@clinical-events/protocol';
 import { timeOf } from './otlp.js';
-import type { RecordFormat } from './record-format.js';
+import type { RecordDocument } from './file-format.js';
 import {
   ARTIFACT_TYPES,
   CALLER_TYPES,
@@ -118,11 +118,7 @@ function said(attributes: Attributes): object {
 /** Whatever has no URI of its own; a UUID, because it is nobody's brand and needs no domain. Fixed forever. */
 const NAMESPACE = 'urn:uuid:1eb246a6-45fc-4297-82bb-9e8a02fe0386#';
 
-export const prov: RecordFormat = {
-  name: 'prov',
-  extension: '.ndjson',
-  document: (record) => JSON.stringify(documentOf(record)),
-};
+export const prov: RecordDocument = (record) => JSON.stringify(documentOf(record));
 
 const TYPES: Readonly<Record<EventKind, string>> = {
   'inference-start': 'ce:InferenceStart',

@@ -24,7 +24,7 @@ import {
   plausibleSize,
 } from './frame.js';
 import { IdIndex, type IdIndexStats } from './id-index/id-index.js';
-import { IdIndexReader } from './id-index/run-directory.js';
+import { IdIndexReader } from './id-index/sorted-runs.js';
 import { SegmentLog, type TornTail } from './segment-log.js';
 
 /* The events staged for one batch, by fingerprint: the part of the dedup that the index does not know yet. */

@@ -10,9 +10,9 @@ import path from 'node:path';
 import { BEGINNING, type Cursor, type EventLog, type FoundEvent } from '../contract.js';
 import { exists } from '../../files.js';
 import { frameEventId, frameOrganisation, frameRunId, frameSequence } from './frame.js';
-import { IdIndexError } from './id-index/run-format.js';
-import { IdIndexReader } from './id-index/run-directory.js';
-import { RecentTable } from './id-index/run.js';
+import { IdIndexError } from './id-index/sorted-run-format.js';
+import { IdIndexReader } from './id-index/sorted-runs.js';
+import { RecentTable } from './id-index/sorted-run.js';
 
 const TABLE_SLOTS = 1 << 18;
 

@@ -40,7 +40,7 @@ interface Bundle {
   readonly entry: readonly { readonly fullUrl: string; readonly resource: Resource }[];
 }
 
-const bundleOf = (record: ClinicalRecord) => JSON.parse(fhir.document(record)) as Bundle;
+const bundleOf = (record: ClinicalRecord) => JSON.parse(fhir(record)) as Bundle;
 const audits = (bundle: Bundle) =>
   bundle.entry.map(({ resource }) => resource).filter(({ resourceType }) => resourceType === 'AuditEvent');
 const start = (more: Readonly<Record<string, unknown>>) => event({ kind: 'inference-start', n: 1, more });
@@ -175,7 +175,7 @@ describe('a record in FHIR R4', () => {
         for (const audit of audits(bundle)) {
           expect(audit.agent.filter(({ requestor }) => requestor)).toHaveLength(1);
         }
-        for (const [, reference] of fhir.document(record).matchAll(/"reference":"(urn:uuid:[^"]+)"/g)) {
+        for (const [, reference] of fhir(record).matchAll(/"reference":"(urn:uuid:[^"]+)"/g)) {
           expect(urls).toContain(reference);
         }
       }),
@@ -186,7 +186,7 @@ describe('a record in FHIR R4', () => {
   test('has nothing of what anybody wrote in words [R-712]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
-        expect(says(fhir.document(record), PROSE)).toBe(false);
+        expect(says(fhir(record), PROSE)).toBe(false);
       }),
       { numRuns: 300 },
     );

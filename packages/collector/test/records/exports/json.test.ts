@@ -1,16 +1,14 @@
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { json } from '../../../src/records/exports/json.js';
-import { ndjson } from '../../../src/records/exports/ndjson.js';
-import { lines } from '../../../src/records/exports/record-encoder.js';
+import { json, ndjson } from '../../../src/records/exports/json.js';
 import { schemaFaults } from '../record-schema.js';
 import { anyRuns, fileOf } from './odd-runs.js';
 
 test('each line of NDJSON is one record as its schema has it, and JSON has the same in an array [R-712]', () => {
   fc.assert(
     fc.property(anyRuns, (runs) => {
-      const written = fileOf(lines(ndjson), runs).toString().split('\n');
+      const written = fileOf(ndjson, runs).toString().split('\n');
       expect(written.pop()).toBe('');
       expect(written.length).toBe(runs.length);
       for (const line of written) expect(schemaFaults(JSON.parse(line) as ClinicalRecord)).toEqual([]);

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import type { BaseEvent } from '@clinical-events/protocol';
 import { assembleRun, type AssembledRun } from '../../../src/records/assemble.js';
-import type { FileFormat } from '../../../src/records/exports/record-encoder.js';
+import type { FileFormat } from '../../../src/records/exports/file-format.js';
 import type { EventBody } from '../../../src/records/run-event.js';
 import { anyRun } from '../any-run.js';
 import { event, fullRun, id } from '../run-events.js';

@@ -30,7 +30,7 @@ interface Request {
   }[];
 }
 
-const requestOf = (record: ClinicalRecord) => JSON.parse(otlp.document(record)) as Request;
+const requestOf = (record: ClinicalRecord) => JSON.parse(otlp(record)) as Request;
 const spansOf = (record: ClinicalRecord) =>
   requestOf(record).resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap(({ spans }) => spans));
 const named = (attributes: readonly Attribute[] = []) =>
@@ -170,11 +170,11 @@ describe('a record in OTLP/JSON', () => {
   test('has nothing of what anybody wrote in words, and no identity of a person [R-712]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
-        expect(says(otlp.document(record), PROSE)).toBe(false);
+        expect(says(otlp(record), PROSE)).toBe(false);
       }),
       { numRuns: 300 },
     );
-    const text = otlp.document(assembleRecord(fullRun()));
+    const text = otlp(assembleRecord(fullRun()));
     for (const identity of ['clinician-8841', 'patient-30977']) expect(text).not.toContain(identity);
   });
 });

@@ -1,7 +1,7 @@
 /** Parquet files are read by DuckDB, which has nothing in common with what wrote them. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
+import { DuckDBInstance, DuckDBTimestampTZValue, type DuckDBConnection } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { assembleRun, recordOf, type AssembledRun } from '../../../src/records/assemble.js';
@@ -24,6 +24,7 @@ beforeAll(async () => {
   instance = await DuckDBInstance.create(':memory:');
   duckdb = await instance.connect();
   await duckdb.run("SET TimeZone = 'UTC'");
+  DuckDBTimestampTZValue.timezoneOffsetInMinutes = 0;
 });
 
 afterAll(() => {

@@ -7,7 +7,7 @@ import { event, fullRun, id, RUN } from '../run-events.js';
 import { anyRecord, PROSE, says } from './any-record.js';
 import { provFaults, type ProvJson } from './prov-json.js';
 
-const documentOf = (record: ClinicalRecord) => JSON.parse(prov.document(record)) as ProvJson;
+const documentOf = (record: ClinicalRecord) => JSON.parse(prov(record)) as ProvJson;
 const relations = (document: ProvJson, name: string) => Object.values(document[name] ?? {});
 const RUN_ID = `ce:run-${RUN}`;
 
@@ -114,7 +114,7 @@ describe('a record in PROV-JSON', () => {
   test('has nothing of what anybody wrote in words [R-712]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
-        expect(says(prov.document(record), PROSE)).toBe(false);
+        expect(says(prov(record), PROSE)).toBe(false);
       }),
       { numRuns: 300 },
     );

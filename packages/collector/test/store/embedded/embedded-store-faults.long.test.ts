@@ -5,7 +5,7 @@ import { OPERATIONS, type Manner, type Operation } from './memory-disk.js';
 import { SEGMENT_BYTES, StoreModel, wished, type IndexFate, type Restart, type Wish } from './store-model.js';
 
 vi.mock('../../../src/store/embedded/id-index/id-index.js', () => import('./fake-id-index.js'));
-vi.mock('../../../src/store/embedded/id-index/run-directory.js', () => import('./fake-id-index.js'));
+vi.mock('../../../src/store/embedded/id-index/sorted-runs.js', () => import('./fake-id-index.js'));
 
 const DIRECTORY = '/data';
 const INDEX = '/data/index';

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import path from 'node:path';
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads';
-import { IdIndexError } from './run-format.js';
+import { IdIndexError } from './sorted-run-format.js';
 import {
   IdIndexReader,
   withDefaults,
@@ -9,9 +9,9 @@ import {
   type ReadOptions,
   clearAway,
   openChain,
-} from './run-directory.js';
-import { RecentTable, Run } from './run.js';
-import type { RunAnswer, RunRequest, RunThreadData } from './run-thread.js';
+} from './sorted-runs.js';
+import { RecentTable, Run } from './sorted-run.js';
+import type { RunAnswer, RunRequest, RunThreadData } from './merge-thread.js';
 
 export interface IdIndexOptions extends IdIndexReaderOptions {
   /** Entries that make a table full, a power of two. Default 131,072: 4 MiB a table, three tables at most. */
@@ -43,7 +43,7 @@ const SILENCE = 10_000;
 
 /** The compiled thread, also when the sources are run as they are (Vitest): threads start from files, not from transforms. */
 const THREAD = new URL(
-  'run-thread.js',
+  'merge-thread.js',
   import.meta.url.replace(/\/src\/(?=store\/embedded\/id-index\/)/, '/dist/'),
 );
 

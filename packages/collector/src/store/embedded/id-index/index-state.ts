@@ -1,7 +1,7 @@
 /** How far the id index on the disk goes, for `collector doctor`. Changes nothing. */
 import path from 'node:path';
 import { exists } from '../../../files.js';
-import { IdIndexReader } from './run-directory.js';
+import { IdIndexReader } from './sorted-runs.js';
 
 export interface IndexState {
   /** So many bytes of events it covers: all of them were durable. */

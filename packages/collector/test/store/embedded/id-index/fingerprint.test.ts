@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Fingerprint, randomKey } from '../../../../src/store/embedded/id-index/run-format.js';
+import { Fingerprint, randomKey } from '../../../../src/store/embedded/id-index/sorted-run-format.js';
 import { idOf } from './sample-log.js';
 
 const SAMPLES = 1 << 18;

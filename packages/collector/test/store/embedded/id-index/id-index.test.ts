@@ -6,7 +6,7 @@ import { setTimeout } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { IdIndex, type IdIndexOptions } from '../../../../src/store/embedded/id-index/id-index.js';
-import { IdIndexReader } from '../../../../src/store/embedded/id-index/run-directory.js';
+import { IdIndexReader } from '../../../../src/store/embedded/id-index/sorted-runs.js';
 import { addEvents, candidates, FRAME, idOf, missing, scratchDirectory } from './sample-log.js';
 
 function open(directory: string, options: Partial<IdIndexOptions> = {}): IdIndex {

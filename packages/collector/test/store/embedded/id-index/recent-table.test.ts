@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { RecentTable, WORDS_PER_ENTRY } from '../../../../src/store/embedded/id-index/run.js';
+import { RecentTable, WORDS_PER_ENTRY } from '../../../../src/store/embedded/id-index/sorted-run.js';
 
 const word = fc.oneof(
   fc.nat({ max: 0xffff_ffff }),

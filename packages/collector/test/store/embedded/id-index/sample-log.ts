@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
-import { Fingerprint, nameOf } from '../../../../src/store/embedded/id-index/run-format.js';
-import type { IdIndexReader } from '../../../../src/store/embedded/id-index/run-directory.js';
+import { Fingerprint, nameOf } from '../../../../src/store/embedded/id-index/sorted-run-format.js';
+import type { IdIndexReader } from '../../../../src/store/embedded/id-index/sorted-runs.js';
 import type { IdIndex } from '../../../../src/store/embedded/id-index/id-index.js';
-import { RunWriter, type Files } from '../../../../src/store/embedded/id-index/run-writer.js';
+import { RunWriter, type Files } from '../../../../src/store/embedded/id-index/sorted-run-writer.js';
 
 /** A log in which event number n has id n and lies at address 10 n: anyone who knows n can ask for it. */
 export const FRAME = 10;

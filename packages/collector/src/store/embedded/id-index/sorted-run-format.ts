@@ -169,7 +169,7 @@ function littleEndian(bytes: Uint8Array, at: number, count: number): number {
  *
  *   page 0      header, below
  *   pages       entries: 256 a page, (fingerprint high, low, address low, high), 32 bits each
- *   pages       filter: 128 blocks a page, a block 256 bits (run-format.ts)
+ *   pages       filter: 128 blocks a page, a block 256 bits (above)
  *   the rest    page table: CRC-32 of every entry page and filter page, then the first fingerprint's high word
  *               of every entry page
  *
@@ -277,7 +277,7 @@ export function decodeHeader(
 const NAME = /^([0-9a-f]{14})-([0-9a-f]{14})\.run$/;
 export const UNFINISHED = '.unfinished';
 
-/** The name says the stretch of log, so that the set of names is the manifest (run-directory.ts). */
+/** The name says the stretch of log, so that the set of names is the manifest (sorted-runs.ts). */
 export function nameOf(header: Pick<RunHeader, 'from' | 'to'>): string {
   return `${address(header.from)}-${address(header.to)}.run`;
 }

@@ -1,9 +1,9 @@
 import * as fs from 'node:fs';
 import path from 'node:path';
 import { receiveMessageOnPort, workerData, type MessagePort } from 'node:worker_threads';
-import { Merge, nextMerge, RunWriter, type Files } from './run-writer.js';
-import { RecentTable, WORDS_PER_ENTRY, Run, type RunImage } from './run.js';
-import type { FingerprintKey } from './run-format.js';
+import { Merge, nextMerge, RunWriter, type Files } from './sorted-run-writer.js';
+import { RecentTable, WORDS_PER_ENTRY, Run, type RunImage } from './sorted-run.js';
+import type { FingerprintKey } from './sorted-run-format.js';
 
 /*
  * The thread that writes runs: frozen tables first, merges in between. It deletes nothing before the index has

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readEvent, readJson } from '../../src/ledger/json.js';
+import { readEvent, readJson } from '../../src/ledger/strict-json.js';
 import { growth, LINEAR } from '../running/growth.js';
 
 const DEPTH = 64;

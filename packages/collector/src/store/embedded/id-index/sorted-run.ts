@@ -15,7 +15,7 @@ import {
   decodeHeader,
   layoutOf,
   mayHold,
-} from './run-format.js';
+} from './sorted-run-format.js';
 
 /** Words of an entry, in a table as in a run: fingerprint high, fingerprint low, address low, address high. */
 export const WORDS_PER_ENTRY = 4;

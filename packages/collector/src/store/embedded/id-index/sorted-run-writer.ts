@@ -14,8 +14,8 @@ import {
   layoutOf,
   nameOf,
   setBits,
-} from './run-format.js';
-import { type Run, WORDS_PER_ENTRY } from './run.js';
+} from './sorted-run-format.js';
+import { type Run, WORDS_PER_ENTRY } from './sorted-run.js';
 
 /** What writing a run asks of the file system; tests hand in one that fails. */
 export type Files = Pick<

@@ -5,7 +5,6 @@
 import type { BaseEvent, ClinicalRecord } from '@clinical-events/protocol';
 import { recordOf, type AssembledRun } from '../assemble.js';
 import { type EventBody, ParsingReader, type EventReader } from '../run-event.js';
-import type { RecordFormat } from './record-format.js';
 
 /** A part of a file. It can be posted from one thread to another. */
 export interface Piece {
@@ -55,8 +54,14 @@ export function textFormat(parts: TextParts): FileFormat<BaseEvent> {
   };
 }
 
+/**
+ * How a record is written in someone else's format, as one line of JSON without its end: the same line for the same
+ * record. docs/reference/records.md has the mapping as a table.
+ */
+export type RecordDocument = (record: ClinicalRecord) => string;
+
 /** One document a line. */
-export function lines({ document }: Pick<RecordFormat, 'document'>): FileFormat<BaseEvent> {
+export function lines(document: RecordDocument): FileFormat<BaseEvent> {
   return textFormat({ head: '', between: '\n', tail: '\n', empty: '', text: document });
 }
 

@@ -3,10 +3,10 @@ import path from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { IdIndex } from '../../../../src/store/embedded/id-index/id-index.js';
-import { IdIndexReader } from '../../../../src/store/embedded/id-index/run-directory.js';
-import { Merge, RunWriter, type Files } from '../../../../src/store/embedded/id-index/run-writer.js';
-import { nameOf } from '../../../../src/store/embedded/id-index/run-format.js';
-import { Run } from '../../../../src/store/embedded/id-index/run.js';
+import { IdIndexReader } from '../../../../src/store/embedded/id-index/sorted-runs.js';
+import { Merge, RunWriter, type Files } from '../../../../src/store/embedded/id-index/sorted-run-writer.js';
+import { nameOf } from '../../../../src/store/embedded/id-index/sorted-run-format.js';
+import { Run } from '../../../../src/store/embedded/id-index/sorted-run.js';
 import { FRAME, KEY, missing, scratchDirectory, writeRun } from './sample-log.js';
 
 const PAGE = 4096;

@@ -1,9 +1,16 @@
 import * as fs from 'node:fs';
 import path from 'node:path';
 import { systemCode } from '../../../system-code.js';
-import { type Entry, Fingerprint, IdIndexError, UNFINISHED, parseName, randomKey } from './run-format.js';
-import { syncDirectory } from './run-writer.js';
-import { Run, damaged } from './run.js';
+import {
+  type Entry,
+  Fingerprint,
+  IdIndexError,
+  UNFINISHED,
+  parseName,
+  randomKey,
+} from './sorted-run-format.js';
+import { syncDirectory } from './sorted-run-writer.js';
+import { Run, damaged } from './sorted-run.js';
 
 export interface ReadOptions {
   readonly directory: string;
