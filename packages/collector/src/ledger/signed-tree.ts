@@ -6,7 +6,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
 import { GrowingTree } from '../integrity/growing-tree.js';
-import { HASH_BYTES, leafHash, TilesIncomplete } from '../integrity/merkle.js';
+import { HASH_BYTES, TilesIncomplete } from '../integrity/merkle.js';
 import {
   rotationMissing,
   unknownSigner,
@@ -123,9 +123,9 @@ export class LeafReader {
       const batch = await batches.next();
       if (batch.done === true) return batch.value;
       let count = 0;
-      for (const { envelope, commitment } of batch.value) {
+      for (const entry of batch.value) {
         if ((count + 1) * HASH_BYTES > this.#hashes.length) this.#grow();
-        leafHash(envelope, commitment, this.#hashes, count++ * HASH_BYTES);
+        entry.hashLeaf(this.#hashes, count++ * HASH_BYTES);
       }
       yield { hashes: this.#hashes, count };
       await turn();

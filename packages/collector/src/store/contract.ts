@@ -285,8 +285,12 @@ export interface EventLog {
   close(): Promise<void>;
 }
 
-/** What an entry's leaf is made of. Valid until the next entry is asked for. */
-export type CommittedEntry = Pick<StoredEntry, 'sequence' | 'envelope' | 'commitment'>;
+/** An entry as the tree needs it. Valid until the next entry is asked for. */
+export interface CommittedEntry {
+  readonly sequence: number;
+  /** Writes the 32 bytes of the hash of its leaf (RFC 6962 section 2.1) into `target`. */
+  hashLeaf(target: Buffer, at: number): void;
+}
 
 /** What a store has committed, as the sequencer reads it. */
 export interface Committed {

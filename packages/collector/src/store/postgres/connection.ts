@@ -48,6 +48,7 @@ export type Parameter = string | number | boolean | null | Buffer;
 /** A host that does not answer is passed over after so long, in milliseconds. */
 const CONNECT_MS = 2000;
 const STATEMENT_MS = 10_000;
+const READ_MS = 60_000;
 const TEXT = { getTypeParser: () => (value: unknown) => value };
 
 type Done<Result> = (error: Error | undefined, result?: Result) => void;
@@ -191,6 +192,48 @@ export class Connection {
     }
     this.destroy();
     return new Lost(error.message, { cause: error });
+  }
+}
+
+/** For what may be asked again: one question at a time on one connection, which is opened when it is needed. */
+export class ReadingConnection {
+  #connection: Connection | undefined;
+  #asked: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    private readonly address: Address,
+    private readonly purpose: string,
+  ) {}
+
+  query(sql: string, values: readonly Parameter[] = []): Promise<Answer> {
+    return this.#inTurn((connection) => connection.query(sql, values, READ_MS));
+  }
+
+  /** See Connection.copy. */
+  copy(sql: string): Promise<readonly BinaryRow[]> {
+    return this.#inTurn((connection) => connection.copy(sql, READ_MS));
+  }
+
+  /** See Connection.transaction. Nothing else is asked meanwhile. */
+  transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
+    return this.#inTurn((connection) => connection.transaction(() => work(connection)));
+  }
+
+  async close(): Promise<void> {
+    await this.#asked;
+    await this.#connection?.close();
+    this.#connection = undefined;
+  }
+
+  #inTurn<Result>(ask: (connection: Connection) => Promise<Result>): Promise<Result> {
+    const answer = this.#asked.then(async () => {
+      if (this.#connection?.isOpen !== true) {
+        this.#connection = await Connection.open(this.address, this.purpose);
+      }
+      return ask(this.#connection);
+    });
+    this.#asked = answer.catch(() => undefined);
+    return answer;
   }
 }
 

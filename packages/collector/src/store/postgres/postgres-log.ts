@@ -11,6 +11,8 @@ import {
 } from '@clinical-events/protocol';
 import {
   BEGINNING,
+  type Committed,
+  type CommittedEntry,
   type Cursor,
   type EventFacts,
   type EventFilter,
@@ -26,18 +28,17 @@ import {
   type StoredEntry,
   type StoredEvent,
 } from '../contract.js';
+import { encodedLeafHash } from '../../integrity/merkle.js';
 import { isNoId, uuidText } from '../text.js';
 import type { Address } from './address.js';
 import { bytesIn, numberIn } from './binary.js';
-import { type Answer, type BinaryRow, Connection, type Parameter } from './connection.js';
+import { type BinaryRow, ReadingConnection } from './connection.js';
 import { readLog } from './schema.js';
 
 /** Read with one query, at most. */
 const MOST_ENTRIES = 2048;
 const MOST_BYTES = 4 << 20;
 const MOST_SPANS = 512;
-/** For one query. */
-const READ_MS = 60_000;
 /** Where the ids stand in an envelope (protocol, leaf.ts). */
 const [EVENT_ID_AT, RUN_ID_AT, PARENT_ID_AT] = [13, 29, 45];
 /** In a leaf. */
@@ -96,25 +97,50 @@ interface Row {
   readonly salted: Buffer;
 }
 
+/** What has its place, as the tree needs it: of the leaves alone, whatever became of the payloads. */
+export class PostgresCommitted implements Committed {
+  /** As of the last {@link sequence} of this process. */
+  entries = 0;
+
+  constructor(private readonly connection: ReadingConnection) {}
+
+  async *pass(from: Cursor): AsyncGenerator<Iterable<CommittedEntry>, Cursor> {
+    const last = this.entries;
+    let next = from.sequence;
+    while (next <= last) {
+      const spans = (await this.connection.copy(spansOf(next, last))).map(spanIn);
+      for (const span of spans) {
+        if (span.first > next) throw damaged(next);
+        yield leavesOf(span, next, last);
+        next = span.first + span.entries;
+      }
+      if (spans.length === 0) throw damaged(next);
+    }
+    return next > from.sequence ? behind(last) : from;
+  }
+}
+
+function* leavesOf({ first, entries, leaves }: Span, from: number, last: number): Generator<CommittedEntry> {
+  for (let i = Math.max(0, from - first); i < entries && first + i <= last; i++) {
+    const leaf = leaves.subarray(i * LEAF_BYTES, (i + 1) * LEAF_BYTES);
+    yield { sequence: first + i, hashLeaf: (target, at) => encodedLeafHash(leaf, target, at) };
+  }
+}
+
 export class PostgresLog implements EventLog {
-  #connection: Connection | undefined;
-  #asked: Promise<unknown> = Promise.resolve();
+  /** Bytes of everything that has its place, as it was asked last. */
+  extent = 0;
 
   private constructor(
-    private readonly address: Address,
+    private readonly connection: ReadingConnection,
     readonly ledgerId: string,
-    /** Bytes of everything that has its place, as it was asked last. */
-    public extent: number,
-    /** How much has its place. */
-    public entriesSequenced: number,
   ) {}
 
   /** @throws Unreachable, SchemaUnfit. */
   static async open(address: Address): Promise<PostgresLog> {
-    const connection = await Connection.open(address, 'reading');
+    const connection = new ReadingConnection(address, 'reading');
     const { ledgerId } = await readLog(connection);
-    const log = new PostgresLog(address, ledgerId, 0, 0);
-    log.#connection = connection;
+    const log = new PostgresLog(connection, ledgerId);
     await log.#head();
     return log;
   }
@@ -145,7 +171,7 @@ export class PostgresLog implements EventLog {
   }
 
   async find(organisation: string, id: Uint8Array): Promise<FoundEvent | undefined> {
-    const [row] = (await this.#ask(FIND, [uuidText(id), organisation])).rows;
+    const [row] = (await this.connection.query(FIND, [uuidText(id), organisation])).rows;
     if (row === undefined) return undefined;
     const sequence = Number(row[0]);
     const entry = await this.#entry(sequence);
@@ -154,16 +180,14 @@ export class PostgresLog implements EventLog {
   }
 
   async withId({ eventId, organisation }: SoughtId): Promise<FoundEntries> {
-    const { rows } = await this.#ask(FIND, [eventId, organisation ?? null]);
+    const { rows } = await this.connection.query(FIND, [eventId, organisation ?? null]);
     const entries: StoredEntry[] = [];
     for (const [sequence] of rows) entries.push(storedEntry(await this.#entry(Number(sequence))));
     return { entries, nextSequence: (await this.#head()) + 1 };
   }
 
   async close(): Promise<void> {
-    await this.#asked.catch(() => undefined);
-    await this.#connection?.close();
-    this.#connection = undefined;
+    await this.connection.close();
   }
 
   async #entry(sequence: number): Promise<Row> {
@@ -171,7 +195,7 @@ export class PostgresLog implements EventLog {
   }
 
   async #single(sequences: readonly number[]): Promise<ReadonlyMap<number, Row>> {
-    const rows = await this.#copy(singleOf(new Set(sequences)));
+    const rows = await this.connection.copy(singleOf(new Set(sequences)));
     return new Map(
       rows.flatMap(([at, state, envelope, salted, leaf]) => {
         const row = rowOf(numberIn(at), state, envelope, salted, bytesIn(leaf));
@@ -195,10 +219,10 @@ export class PostgresLog implements EventLog {
   async *#rows(from: number, last: number): AsyncGenerator<readonly Row[], void> {
     let next = from;
     while (next <= last) {
-      const spans = (await this.#copy(spansOf(next, last))).map(spanIn);
+      const spans = (await this.connection.copy(spansOf(next, last))).map(spanIn);
       if (spans.length === 0) throw damaged(next);
       for (const group of groupsOf(spans)) {
-        const rows = await this.#copy(entriesOf(group));
+        const rows = await this.connection.copy(entriesOf(group));
         const checked = checkedRows(group, rows, from, last);
         if (checked.rows.length > 0) yield checked.rows;
         if (checked.damagedAt !== undefined) throw damaged(checked.damagedAt);
@@ -208,29 +232,9 @@ export class PostgresLog implements EventLog {
     }
   }
   async #head(): Promise<number> {
-    const [[size, bytes] = []] = (await this.#ask(HEAD, [])).rows;
+    const [[size, bytes] = []] = (await this.connection.query(HEAD, [])).rows;
     this.extent = Number(bytes);
-    this.entriesSequenced = Number(size);
-    return this.entriesSequenced;
-  }
-
-  #ask(sql: string, values: readonly Parameter[]): Promise<Answer> {
-    return this.#inTurn((connection) => connection.query(sql, values, READ_MS));
-  }
-
-  #copy(sql: string): Promise<readonly BinaryRow[]> {
-    return this.#inTurn((connection) => connection.copy(sql, READ_MS));
-  }
-
-  /** One question at a time on the one connection, which is opened again where it was lost. */
-  #inTurn<Result>(ask: (connection: Connection) => Promise<Result>): Promise<Result> {
-    const answer = this.#asked.then(async () => {
-      if (this.#connection?.isOpen !== true)
-        this.#connection = await Connection.open(this.address, 'reading');
-      return ask(this.#connection);
-    });
-    this.#asked = answer.catch(() => undefined);
-    return answer;
+    return Number(size);
   }
 }
 

@@ -180,7 +180,7 @@ export async function makePeriods(connection: Connection, now = new Date()): Pro
 }
 
 /** @throws SchemaUnfit when there is no log here, or one that this collector does not know. */
-export async function readLog(connection: Connection): Promise<LogRow> {
+export async function readLog(connection: Pick<Connection, 'query'>): Promise<LogRow> {
   const there = await connection.query("SELECT to_regclass('schema_migrations') IS NOT NULL");
   if (there.rows[0]?.[0] !== 't') {
     throw new SchemaUnfit('there is no log in this database; make one with collector store migrate');
@@ -206,7 +206,7 @@ export async function readLog(connection: Connection): Promise<LogRow> {
   return { ledgerId, systemId, durability: durability === 'local' ? 'local' : 'replicated' };
 }
 
-async function versionOf(connection: Connection): Promise<number> {
+async function versionOf(connection: Pick<Connection, 'query'>): Promise<number> {
   const { rows } = await connection.query('SELECT id, name, sha256 FROM schema_migrations ORDER BY id');
   for (const [id, name, digest] of rows) {
     const known = MIGRATIONS[Number(id) - 1];

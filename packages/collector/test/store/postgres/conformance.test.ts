@@ -1,13 +1,15 @@
 import { afterAll, beforeAll } from 'vitest';
 import { parseAddress, type Address } from '../../../src/store/postgres/address.js';
-import { Connection } from '../../../src/store/postgres/connection.js';
-import { PostgresLog } from '../../../src/store/postgres/postgres-log.js';
+import { Connection, ReadingConnection } from '../../../src/store/postgres/connection.js';
+import { PostgresCommitted, PostgresLog } from '../../../src/store/postgres/postgres-log.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
 import { migrate } from '../../../src/store/postgres/schema.js';
 import { sequence } from '../../../src/store/postgres/sequencing.js';
 import type { Candidate, Store } from '../../../src/store/contract.js';
 import { PostgresServer } from '../../running/postgres-server.js';
+import { PostgresTree } from '../../../src/store/postgres/postgres-tree.js';
 import { storeConformance } from '../store-conformance.js';
+import { committedConformance, treeConformance } from '../tree-conformance.js';
 
 let server: PostgresServer;
 let places = 0;
@@ -26,8 +28,15 @@ async function makeLog(): Promise<Address> {
   return address;
 }
 
+async function dropLog({ schema }: Address): Promise<void> {
+  await server.query(`DROP SCHEMA ${schema} CASCADE`);
+}
+
 /** As the suite wants it: what was appended has its place at once. */
-async function openStore(address: Address): Promise<Store> {
+async function openStore(
+  address: Address,
+  onSequenced: (entries: number) => void = () => undefined,
+): Promise<Store> {
   const store = await PostgresStore.open({
     ...{ address, lanes: 1, version: 'test' },
     onTrouble: (what, error) => {
@@ -38,7 +47,7 @@ async function openStore(address: Address): Promise<Store> {
   return {
     append: async (batch: readonly Candidate[]) => {
       const outcomes = await store.append(batch);
-      await sequence(connection);
+      onSequenced((await sequence(connection))?.entries ?? 0);
       return outcomes;
     },
     look: () => store.look(),
@@ -71,9 +80,37 @@ storeConformance({
       read: () => PostgresLog.open(address),
       spoil: (at) => spoil(address, at),
       loseIndex: () => undefined,
-      remove: async () => {
-        await server.query(`DROP SCHEMA ${address.schema} CASCADE`);
+      remove: () => dropLog(address),
+    };
+  },
+});
+
+committedConformance({
+  name: 'what the PostgreSQL store has committed',
+  async open() {
+    const address = await makeLog();
+    const connection = new ReadingConnection(address, 'test');
+    const committed = new PostgresCommitted(connection);
+    const store = await openStore(address, (entries) => (committed.entries = entries));
+    return {
+      ...{ store, committed },
+      async close() {
+        await store.close();
+        await connection.close();
+        await dropLog(address);
       },
+    };
+  },
+});
+
+treeConformance({
+  name: 'the tree in PostgreSQL',
+  async makePlace() {
+    const address = await makeLog();
+    return {
+      open: () => Promise.resolve(new PostgresTree(address)),
+      read: () => new PostgresTree(address),
+      remove: () => dropLog(address),
     };
   },
 });
