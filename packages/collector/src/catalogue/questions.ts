@@ -198,8 +198,8 @@ interface Terms {
 }
 
 /**
- * The rows of a selection, but for `since` and `until` as far as these are not about when a record began: what they ask
- * stands in the entries.
+ * The rows of a selection, but for `since` and `until` where they do not concern the beginning of a record: what they
+ * ask stands in the entries.
  * @param columns of `run`; `above` is the row that it is nested in.
  * @returns rows of which the first two columns are for the order, and the others those that were asked for.
  */

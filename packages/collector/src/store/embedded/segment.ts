@@ -146,11 +146,12 @@ const MOST_CHECKED = 8;
  * @param offset where the frame of `sequence` is due in the last segment's file and cannot be read.
  *
  * A batch reaches the disk in no particular order before its flush returns, so readable frames may stand
- * behind an unreadable one in a torn tail. What tells the two apart is durable-before (frame.ts). No sender
+ * behind an unreadable one in a torn tail. durable-before distinguishes the two (frame.ts). No sender
  * can forge such a frame inside an event: a header has zero bytes, and JSON text has none (RFC 8259).
  *
  * Frames that hold do not overlap, so what a collector has written asks for little more than one reading. Headers laid
- * one inside the other, which only someone with access to the disk can do, would ask for thousands: they count as damage.
+ * one inside the other, which only someone with access to the disk can do, would ask for thousands: they count as
+ * damage.
  *
  * The hole: when the end of the log is damaged after it was acknowledged, no frame behind it is left to say so,
  * and it looks torn, or, zeroed, clean. The id index vouches for what its runs cover (segment-log.ts); behind that

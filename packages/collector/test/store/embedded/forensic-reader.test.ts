@@ -130,8 +130,8 @@ describe('the reader that goes on behind damage', () => {
         });
         const expected = [...touched].sort((a, b) => a - b);
         expect(expected.slice(0, rest.length)).toEqual(rest);
-        const untold = expected.slice(rest.length);
-        expect(untold).toEqual(ALL.slice(ALL.length - untold.length));
+        const uncounted = expected.slice(rest.length);
+        expect(uncounted).toEqual(ALL.slice(ALL.length - uncounted.length));
       }),
       { numRuns: 150 },
     );
