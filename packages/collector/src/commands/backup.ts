@@ -31,12 +31,11 @@ import { systemCode } from '../system-code.js';
 import { type KeyHistory, PrivateKeys, SigningKeyFault } from '../transparency/key-files.js';
 import { writeBackupNote } from '../transparency/state-files.js';
 import { type GivenOut, noteReading } from './access-log.js';
-import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
-import { usage } from './keys.js';
 import { ProgressBar, printable, printableJson, wrappedFor } from './terminal.js';
 import { checkRegular } from './regular-files.js';
 import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
+import { addConfigOptions, configOf, usage } from './arguments.js';
 
 /*
  * A data directory as it is backed up, beside a running collector or without one. Nothing is changed in it.

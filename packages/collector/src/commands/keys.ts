@@ -11,17 +11,12 @@ import { exists } from '../files.js';
 import { parseDuration } from '../quantity.js';
 import type { ApiKey, Permissions, RateLimit, RotationRefusal } from '../store/contract.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open.js';
-import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { newKeyNotice, portOfHolder, requiresCertificate } from './serve/listening.js';
 import { alignedTable } from './terminal.js';
+import { addConfigOptions, configOf, usage } from './arguments.js';
 
 /* What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
-
-/** What the operator typed cannot be meant. */
-export function usage(message: string): CommandFailure {
-  return new CommandFailure(message, EXIT.usage);
-}
 
 /** `all`, or kinds with commas between them; the order and repeats do not matter. */
 export function permissionsFrom(text: string): Permissions {

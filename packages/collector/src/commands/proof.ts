@@ -19,10 +19,7 @@ import { KeyDatabase, isLocked, keyDatabasePath, openStore } from '../store/open
 import { systemCode } from '../system-code.js';
 import { createDurably } from '../transparency/key-files.js';
 import { noteReading } from './access-log.js';
-import { addConfigOptions, configOf } from './config-options.js';
-import { idFrom, notThere, organisationFrom } from './events.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { usage } from './keys.js';
 import { assertReadable } from './regular-files.js';
 import {
   type SignedCheckpoint,
@@ -30,6 +27,7 @@ import {
   newestCheckpoint,
   newestCosigned,
 } from './verify/log-checkpoints.js';
+import { addConfigOptions, configOf, idFrom, notThere, organisationFrom, usage } from './arguments.js';
 
 /*
  * Makes the proof of one event from what stands in a data directory, beside a running collector or without one.

@@ -11,10 +11,10 @@ import { beginReading } from './access-log.js';
 import { assertApart, isNoRoom, real, copyKeys } from './backup.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { collect, keysFrom, rotationsIn, logKey } from './verify/trusted-keys.js';
-import { usage } from './keys.js';
 import { printable, printableJson, wrappedFor, ProgressBar } from './terminal.js';
 import { verifyLog, type Verification } from './verify/verification.js';
 import { holdsLog, verificationFields, verificationReport } from './verify/verify.js';
+import { usage } from './arguments.js';
 
 const EXAMPLES = `
 Examples:

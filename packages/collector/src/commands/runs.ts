@@ -1,6 +1,5 @@
 /** `collector runs`: a list of runs, the newest first, by whom they are about, who called which model, and what became of it. */
 import { once } from 'node:events';
-import fs from 'node:fs';
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
 import { Command } from 'commander';
@@ -10,14 +9,21 @@ import { parseDuration } from '../quantity.js';
 import { type Clock, DAY_MS, OUTCOME_WORDS } from '../records/report/run-tally.js';
 import { type GivenOut, noteReading } from './access-log.js';
 import { BY_SENDERS, failureOf, openCatalogue, unknownNames } from './catalogue.js';
-import { addConfigOptions, configOf } from './config-options.js';
-import { clockFrom, instantFrom, organisationFrom, shortId } from './events.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { usage } from './keys.js';
 import { assertReadable } from './regular-files.js';
 import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
 import { printable, printableLines } from './terminal.js';
 import { typed } from './typed.js';
+import {
+  addConfigOptions,
+  clockFrom,
+  configOf,
+  instantFrom,
+  organisationFrom,
+  shortId,
+  tempDirFrom,
+  usage,
+} from './arguments.js';
 
 /* What an operator types to `collector runs`, read strictly before anything is done. */
 
@@ -89,7 +95,7 @@ export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest 
     filter,
     limit: limitFrom(options.limit),
     form: json ? 'json' : csv ? 'csv' : 'table',
-    tempDir: tempDir === undefined ? undefined : directoryFrom(tempDir),
+    tempDir: tempDirFrom(tempDir),
   };
 }
 
@@ -155,12 +161,6 @@ function limitFrom(text: string | undefined): number {
   if (text === 'all') return Infinity;
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw usage(`--limit: ${JSON.stringify(text)} is neither a number of runs nor all`);
-}
-
-function directoryFrom(text: string): string {
-  const directory = path.resolve(text);
-  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true) return directory;
-  throw usage(`--temp-dir: there is no directory ${directory}`);
 }
 
 const EXAMPLES = `

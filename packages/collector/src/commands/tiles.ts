@@ -23,13 +23,12 @@ import { openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import type { KeyHistory } from '../transparency/key-files.js';
 import { noteReading } from './access-log.js';
-import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { usage } from './keys.js';
 import { ProgressBar, printable } from './terminal.js';
 import { LOG_DIRECTORIES, assertReadable } from './regular-files.js';
 import { NotATileDirectory, TileDirectory } from './tile-directory.js';
 import { type LogCheckpoints, newestCheckpoint } from './verify/log-checkpoints.js';
+import { addConfigOptions, configOf, usage } from './arguments.js';
 
 /*
  * Exports the tree of a log as tiles, and its entries: the leaves, which tell when each event was received and hashes.

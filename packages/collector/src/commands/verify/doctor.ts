@@ -22,7 +22,6 @@ import { KeyStoreDamaged, StoreDamaged } from '../../store/contract.js';
 import { checkCatalogue, type CatalogueCheck } from '../../catalogue/check.js';
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
-import { addConfigOptions, configOf } from '../config-options.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { keysLost } from '../serve/listening.js';
 import { legible, printableJson, ProgressBar, alignedTable } from '../terminal.js';
@@ -31,6 +30,7 @@ import { checkDataDirectory } from '../regular-files.js';
 import { typed } from '../typed.js';
 import { verifyLog, type Verification } from './verification.js';
 import { holds, holdsLog } from './verify.js';
+import { addConfigOptions, configOf } from '../arguments.js';
 
 const EXAMPLES = `
 Reads every event and checks all that collector verify checks, by the checkpoints and keys in the directory; looks at

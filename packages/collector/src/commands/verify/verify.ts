@@ -9,11 +9,11 @@ import { exists, nodeFiles } from '../../files.js';
 import { writeVerifyResult } from '../../transparency/state-files.js';
 import { checkpointDirectory } from '../../store/open.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
-import { addConfigOptions, configOf } from '../config-options.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { collect, keysFrom, rotationsIn, logKey } from './trusted-keys.js';
 import { printable, printableJson, alignedTable, wrappedFor, ProgressBar } from '../terminal.js';
 import { verifyLog, type Verification } from './verification.js';
+import { addConfigOptions, configOf } from '../arguments.js';
 
 const EXAMPLES = `
 Examples:
