@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -307,6 +307,27 @@ describe('[R-811] a back-up', () => {
     expect((await idsIn(await restored())).size).toBe(420);
   });
 
+  test('with --follow a full disk is reported once, and it goes on when there is room', async () => {
+    await fillSigned(dataDir, batches(20), { segmentBytes: 1 << 20 });
+    await backedUp();
+    await fillSigned(dataDir, batches(400), { segmentBytes: 1 << 20 });
+    const following = launchWithFilesOf(100_000, ['backup', backups, '--data-dir', dataDir, '--follow']);
+    let stderr = '';
+    following.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    const ended = new Promise((resolve) => following.on('close', resolve));
+    await expect.poll(() => stderr, { timeout: 120_000 }).toContain('\n');
+    await expectIntact();
+    spawnSync('prlimit', ['--pid', String(following.pid), '--fsize=unlimited:']);
+    const held = () =>
+      (JSON.parse(fs.readFileSync(path.join(backups, 'backup.json'), 'utf8')) as { events: number }).events;
+    await expect.poll(held, { timeout: 120_000 }).toBe(420);
+    following.kill('SIGTERM');
+    expect(await ended).toBe(0);
+    expect(stderr).toMatch(/^collector: no room is left \(EFBIG\); .* is whole, and the next run goes on\n$/);
+    await expectIntact();
+    expect((await idsIn(await restored())).size).toBe(420);
+  });
+
   test('is refused while another one is being written there', async () => {
     await fillSigned(dataDir, batches(3));
     await backedUp();
@@ -427,13 +448,19 @@ describe('[R-811] a back-up', () => {
   });
 });
 
+function launchWithFilesOf(bytes: number, args: readonly string[]) {
+  const main = path.resolve(import.meta.dirname, '../../dist/main.js');
+  const child = spawn('prlimit', [`--fsize=${bytes}:`, process.execPath, main, ...args]);
+  onTestFinished(() => void child.kill('SIGKILL'));
+  return child;
+}
+
 /** Runs one command whose files may have so many bytes at most, as on a disk that has no more. */
 function withFilesOf(
   bytes: number,
   args: readonly string[],
 ): Promise<{ code: number | null; stderr: string }> {
-  const main = path.resolve(import.meta.dirname, '../../dist/main.js');
-  const child = spawn('prlimit', [`--fsize=${bytes}:`, process.execPath, main, ...args]);
+  const child = launchWithFilesOf(bytes, args);
   let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   return new Promise((resolve, reject) => {
