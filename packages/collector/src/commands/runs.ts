@@ -3,7 +3,13 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
 import { Command } from 'commander';
-import type { Catalogue, FeedbackAsked, RunFilter, RunSummary } from '../catalogue/catalogue.js';
+import {
+  type Catalogue,
+  type FeedbackAsked,
+  modelsNamed,
+  type RunFilter,
+  type RunSummary,
+} from '../catalogue/catalogue.js';
 import { type Config, inQuotes } from '../config.js';
 import { parseDuration } from '../quantity.js';
 import { type Clock, DAY_MS, OUTCOME_WORDS } from '../records/report/run-tally.js';
@@ -132,15 +138,6 @@ function outcomeFrom({ outcome, outcomeFor }: RunsOptions, now: number): Partial
 function nameFrom(option: string, text: string): string {
   if (text === '') throw usage(`${option}: "" names nothing`);
   return text;
-}
-
-/** Both an id and a version may have an @ in them, so that a text can be meant in several ways. */
-export function modelsNamed(text: string): NonNullable<RunFilter['models']> {
-  const parts = [...text.matchAll(/@/g)].map(({ index }) => ({
-    model: text.slice(0, index),
-    version: text.slice(index + 1),
-  }));
-  return [{ model: text }, ...parts.filter(({ model }) => model !== '')];
 }
 
 function wordFrom<Word extends string>(option: string, text: string, words: readonly Word[]): Word {
