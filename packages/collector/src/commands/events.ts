@@ -17,7 +17,7 @@ import {
 } from '../store/contract.js';
 import { openStore } from '../store/open.js';
 import { uuidBytes } from '../store/text.js';
-import { type GivenOut, noteReading } from './access-log.js';
+import { type GivenOut, logAccess } from './access-log.js';
 import { type CatalogueAccess, failureOf, openCatalogue, unknownNamesIn } from './catalogue.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { LOG_DIRECTORIES, assertReadable } from './regular-files.js';
@@ -46,7 +46,7 @@ Examples:
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10
   $ collector events --follow
 
-It can run beside a collector. That it ran, what it was asked for and how much it gave out is noted in access.log in
+It can run beside a collector. That it ran, what it was asked for and how much it gave out is logged in access.log in
 the data directory. Where that cannot be written nothing is printed, but for a read-only file system on which no
 collector runs: a snapshot is read with a warning.
 
@@ -97,7 +97,7 @@ async function print(config: Config, asked: Query, options: EventsOptions): Prom
   assertReadable(dataDir, run === undefined && event === undefined ? LOG_DIRECTORIES : undefined);
   // Asked first: a running collector goes on while the log is read.
   const claimed = await claimedSize(openStore(dataDir).tree);
-  const givenOut = noteReading(dataDir, {
+  const givenOut = logAccess(dataDir, {
     command: 'events',
     filter: { kind, run, event, organisation, since, until, follow },
   });

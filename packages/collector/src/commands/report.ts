@@ -169,7 +169,7 @@ class Making {
     await readRuns(
       {
         dataDir: this.config.dataDir,
-        reading: { command: 'report', filter: { organisation, model, since, until, clock, out } },
+        logAs: { command: 'report', filter: { organisation, model, since, until, clock, out } },
         tempDir: this.request.tempDir,
         quiet: json === true,
         interrupted: 'interrupted; no file was written',

@@ -13,7 +13,7 @@ import {
 import { type Config, inQuotes } from '../config.js';
 import { parseDuration } from '../quantity.js';
 import { type Clock, DAY_MS, OUTCOME_WORDS } from '../records/report/run-tally.js';
-import { type GivenOut, noteReading } from './access-log.js';
+import { type GivenOut, logAccess } from './access-log.js';
 import { BY_SENDERS, failureOf, openCatalogue, unknownNames } from './catalogue.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { assertReadable } from './regular-files.js';
@@ -182,7 +182,7 @@ the timestamp of its inference-start. After an import or a demo only the senders
 would be a formula there has an apostrophe before it.
 
 It can run beside a collector, and covers every event that was stored when it began. That it ran, what it was asked for and
-how many events the listed runs have is noted in access.log; of --target and --user only that they were given. sudo
+how many events the listed runs have is logged in access.log; of --target and --user only that they were given. sudo
 logs the command line, names and all.`;
 
 /** Rows that are laid out together: in a long list columns may grow from one to the next. */
@@ -225,7 +225,7 @@ export function command(): Command {
 }
 
 /** For the access log, under the names that were typed; that leaves persons out. */
-function notedFilter(options: RunsOptions): Readonly<Record<string, unknown>> {
+function loggedFilter(options: RunsOptions): Readonly<Record<string, unknown>> {
   const { target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed } = options;
   const { outcomeFor, since, until, clock, limit } = options;
   return {
@@ -253,7 +253,7 @@ class Listing {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       process.once(signal, () => this.#stop.abort(new CommandFailure('interrupted', EXIT.interrupted)));
     }
-    const givenOut = noteReading(dataDir, { command: 'runs', filter: notedFilter(this.options) });
+    const givenOut = logAccess(dataDir, { command: 'runs', filter: loggedFilter(this.options) });
     const { tempDir } = this.request;
     const { signal } = this.#stop;
     const access = await openCatalogue({ dataDir, tempDir, quiet: !process.stderr.isTTY, signal });
@@ -292,7 +292,7 @@ class Listing {
     if (block.length > 0 || this.#shown === 0) await this.#show(block, catalogue, givenOut);
   }
 
-  /** Noted before: the one who stops reading has had it. */
+  /** Logged before: the one who stops reading has had it. */
   async #show(block: readonly RunSummary[], catalogue: Catalogue, givenOut: GivenOut): Promise<void> {
     const text = this.#textOf(block, catalogue);
     this.#shown += block.length;

@@ -197,7 +197,7 @@ describe('[R-811] a back-up', () => {
     expect(key(backups)).toBe(key(dataDir));
   });
 
-  test('[R-837] is noted in the access log as a reading and for the console, and changes nothing else', async () => {
+  test('[R-837] is logged in the access log as a reading and for the console, and changes nothing else', async () => {
     await fillSigned(dataDir, batches(3));
     const before = contents(dataDir);
     const { events } = await backedUp();
@@ -219,7 +219,7 @@ describe('[R-811] a back-up', () => {
     await fillSigned(dataDir, batches(3));
     await issueKey(dataDir);
     const { code, stderr } = await runReadOnly(dataDir, ['backup', backups, '--data-dir', dataDir]);
-    expect([code, stderr]).toEqual([0, expect.stringContaining('this reading is not noted')]);
+    expect([code, stderr]).toEqual([0, expect.stringContaining('this access is not logged')]);
     expect((await idsIn(await restored())).size).toBe(3);
   });
 

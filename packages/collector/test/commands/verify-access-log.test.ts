@@ -3,14 +3,14 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { beginReading } from '../../src/commands/access-log.js';
+import { beginAccess } from '../../src/commands/access-log.js';
 import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { candidate } from '../store/candidate.js';
 import { copyOf, scratch } from '../running/scratch.js';
 import { independentHead, verifyIndependently } from './independent-verifier.js';
-import { fillSigned, firstKey, loggedEvent, signReadings } from './signed-directory.js';
+import { fillSigned, firstKey, loggedEvent, signAccesses } from './signed-directory.js';
 
 /** Two events, two readings, a head over their four lines (entry 3), two more readings, and a head over eight (entry 4). */
 let master: string;
@@ -22,7 +22,7 @@ beforeAll(async () => {
   await fillSigned(master, [[loggedEvent('one'), loggedEvent('two')]]);
   for (let i = 0; i < 4; i++) {
     await run(['events', '--data-dir', master, '--organisation', `ward-${i}`]);
-    if (i % 2 === 1) await signReadings(master);
+    if (i % 2 === 1) await signAccesses(master);
   }
 });
 afterAll(() => fs.rmSync(master, { recursive: true, force: true }));
@@ -159,7 +159,7 @@ describe('collector verify, of the access log', () => {
     fs.appendFileSync(logOf(dataDir), 'nobody was here\n');
     const message = 'line 9 of access.log is not one that the collector writes';
     for (const sign of [false, true]) {
-      if (sign) await signReadings(dataDir);
+      if (sign) await signAccesses(dataDir);
       expect(await verify()).toMatchObject({
         ...{ code: 3, intact: false, findings: [{ kind: 'access_log_altered', message }] },
       });
@@ -180,11 +180,11 @@ describe('collector verify, of the access log', () => {
     expect(backedUp.code).not.toBe(0);
   });
 
-  test('[R-716] counts the readings that were not noted to have ended', async () => {
-    beginReading(dataDir, { command: 'events', filter: {} });
+  test('[R-716] counts the accesses whose end was not logged', async () => {
+    beginAccess(dataDir, { command: 'events', filter: {} });
     expect(await verify()).toMatchObject({ code: 0, intact: true, access_log: { lines: 9, unended: 1 } });
     expect((await doctor()).told).toMatchObject([
-      { severity: 'ok', message: expect.stringContaining('; 1 reading not noted to have ended; ') as string },
+      { severity: 'ok', message: expect.stringContaining('; 1 access without a logged end; ') as string },
     ]);
   });
 
@@ -197,7 +197,7 @@ describe('collector verify, of the access log', () => {
     });
     await read(dataDir);
     for (const unsigned of [3, 0]) {
-      if (unsigned === 0) await signReadings(dataDir);
+      if (unsigned === 0) await signAccesses(dataDir);
       expect(await verify()).toMatchObject({
         ...{ code: 0, intact: true, access_log: { lines: 11, unsigned_lines: unsigned, torn: 1 } },
         findings: [{ kind: 'note', message: '1 line of access.log is torn, as by a crash or a full disk' }],
@@ -209,7 +209,7 @@ describe('collector verify, of the access log', () => {
   test('[R-718] a log put back to before the last readings is found by any later checkpoint from elsewhere', async () => {
     const older = copyOf(dataDir);
     await read(dataDir);
-    await signReadings(dataDir);
+    await signAccesses(dataDir);
     const kept = path.join(scratch(), 'kept');
     fs.copyFileSync(path.join(dataDir, 'checkpoints', 'latest'), kept);
     dataDir = older;
@@ -225,7 +225,7 @@ describe('the log’s own entries', () => {
     const body = sampleEvent('inference-start', { event_id: eventId, run_id: runId });
     await fillSigned(dataDir, [[candidate({ kind: 'inference-start', eventId, runId, body })]]);
     await read(dataDir);
-    await signReadings(dataDir);
+    await signAccesses(dataDir);
     const { event_id: id, lines, head } = await newestHead();
     const events = await run(['events', '--data-dir', dataDir]);
     expect(events.stdout.trimEnd().split('\n')).toHaveLength(1);

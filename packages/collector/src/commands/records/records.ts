@@ -236,7 +236,7 @@ class Export {
     await readRuns(
       {
         dataDir: this.#config.dataDir,
-        reading: { command: 'records', filter },
+        logAs: { command: 'records', filter },
         tempDir: this.#request.tempDir,
         quiet: json === true,
         interrupted: `interrupted${nothing}`,

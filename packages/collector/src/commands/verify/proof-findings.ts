@@ -46,7 +46,7 @@ export function* proofFindings(config: Config, log: Verification, running: boole
   }
   yield* keyFindings(config, history);
   yield* checkpointFindings(dataDir, log, running);
-  yield* accessLogFindings(log.readings);
+  yield* accessLogFindings(log.access);
   yield* sinkFindings(dataDir, Date.now());
 }
 
