@@ -1,7 +1,7 @@
 /** What an operator types: the options of the configuration, and what names events, runs, organisations and times. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { EVENT_KINDS, type EventKind, didYouMean } from '@clinical-events/protocol';
+import { didYouMean } from '@clinical-events/protocol';
 import type { Command } from 'commander';
 import { isOrganisation } from '../access/issuing.js';
 import type { Catalogue } from '../catalogue/catalogue.js';
@@ -55,25 +55,28 @@ export function usage(message: string): CommandFailure {
   return new CommandFailure(message, EXIT.usage);
 }
 
+/** @throws CommandFailure that names the words, and the one that was probably meant. */
+export function wordFrom<Word extends string>(option: string, text: string, words: readonly Word[]): Word {
+  const found = words.find((word) => word === text);
+  if (found !== undefined) return found;
+  throw usage(`${option}: ${JSON.stringify(text)} is none of ${words.join(', ')}${didYouMean(text, words)}`);
+}
+
+/** The same for several words with commas between them; the order and repeats do not matter. */
+export function wordsFrom<Word extends string>(
+  option: string,
+  text: string,
+  words: readonly Word[],
+): Set<Word> {
+  return new Set(text.split(',').map((word) => wordFrom(option, word.trim(), words)));
+}
+
 /* What an operator types to say which events are meant, read strictly. Each function throws a usage failure. */
 
 /** No key belongs to a name of another form. So a script's empty variable is a fault, and not an empty answer. */
 export function organisationFrom(text: string): string {
   if (isOrganisation(text)) return text;
   throw usage(`--organisation: ${JSON.stringify(text)} is not 1 to 64 characters of A-Z a-z 0-9 . _ -`);
-}
-
-/** Kinds with commas between them. */
-export function kindsFrom(text: string): ReadonlySet<EventKind> {
-  const known: readonly string[] = EVENT_KINDS;
-  const kinds = text.split(',').map((name) => name.trim());
-  const unknown = kinds.find((name) => !known.includes(name));
-  if (unknown !== undefined) {
-    throw usage(
-      `--kind: ${JSON.stringify(unknown)} is none of ${EVENT_KINDS.join(', ')}${didYouMean(unknown, EVENT_KINDS)}`,
-    );
-  }
-  return new Set(kinds as EventKind[]);
 }
 
 /**
@@ -112,9 +115,7 @@ export function tempDirFrom(text: string | undefined): string | undefined {
 
 /** Undefined when none was given. */
 export function clockFrom(text: string | undefined): Clock | undefined {
-  const clock = CLOCKS.find((each) => each === text);
-  if (clock !== undefined || text === undefined) return clock;
-  throw usage(`--clock: ${JSON.stringify(text)} is none of ${CLOCKS.join(', ')}${didYouMean(text, CLOCKS)}`);
+  return text === undefined ? undefined : wordFrom('--clock', text, CLOCKS);
 }
 
 /** Where a UUID has its dashes, in hexadecimal digits. */

@@ -28,12 +28,12 @@ import {
   configOf,
   idFrom,
   instantFrom,
-  kindsFrom,
   notThere,
   organisationFrom,
   recordMeant,
   runIdFrom,
   tempDirFrom,
+  wordsFrom,
 } from './arguments.js';
 
 const EXAMPLES = `
@@ -280,7 +280,7 @@ function lineOf(event: Printed): string {
 
 function filterFrom({ kind, event, organisation, since, until }: EventsOptions): EventFilter {
   const filter: EventFilter = {
-    ...(kind !== undefined && { kinds: kindsFrom(kind) }),
+    ...(kind !== undefined && { kinds: wordsFrom('--kind', kind, EVENT_KINDS) }),
     ...(event !== undefined && { eventId: idFrom('--event', event) }),
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
     ...(since !== undefined && { since: instantFrom('--since', since) }),

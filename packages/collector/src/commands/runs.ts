@@ -1,7 +1,6 @@
 /** `collector runs`: a list of runs, the newest first, by whom they are about, who called which model, and what became of it. */
 import { once } from 'node:events';
 import path from 'node:path';
-import { didYouMean } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import {
   type Catalogue,
@@ -29,6 +28,7 @@ import {
   shortId,
   tempDirFrom,
   usage,
+  wordFrom,
 } from './arguments.js';
 
 /* What an operator types to `collector runs`, read strictly before anything is done. */
@@ -138,12 +138,6 @@ function outcomeFrom({ outcome, outcomeFor }: RunsOptions, now: number): Partial
 function nameFrom(option: string, text: string): string {
   if (text === '') throw usage(`${option}: "" names nothing`);
   return text;
-}
-
-function wordFrom<Word extends string>(option: string, text: string, words: readonly Word[]): Word {
-  const found = words.find((word) => word === text);
-  if (found !== undefined) return found;
-  throw usage(`${option}: ${JSON.stringify(text)} is none of ${words.join(', ')}${didYouMean(text, words)}`);
 }
 
 /** With its unit: 30 would be 30 milliseconds, and was surely meant as days. */
