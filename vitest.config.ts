@@ -29,6 +29,7 @@ const files = DIRECTORIES.flatMap((directory) =>
 const long = files.filter((file) => file.endsWith(LONG));
 const quick = files.filter((file) => !file.endsWith(LONG) && !isSlow(file));
 const processes = files.filter((file) => !long.includes(file) && !quick.includes(file));
+const properties = files.filter((file) => readFileSync(file, 'utf8').includes('/property-runs.js'));
 
 export default defineConfig({
   test: {
@@ -40,9 +41,13 @@ export default defineConfig({
     // By default a second, which a busy machine takes for less than what is waited for.
     expect: { poll: { timeout: 300_000 } },
     projects: [
-      { extends: true, test: { name: 'quick', include: quick } },
+      // Each file by itself would load the same modules again.
+      { extends: true, test: { name: 'quick', include: quick, isolate: false } },
       { extends: true, test: { name: 'process', include: processes } },
-      { extends: true, test: { name: 'long', include: long } },
+      {
+        extends: true,
+        test: { name: 'long', include: [...long, ...properties], env: { PROPERTY_RUNS: 'all' } },
+      },
     ],
   },
 });

@@ -22,7 +22,7 @@ export async function createKey(dataDir) {
 export async function countByDoctor(dataDir) {
   const { damaged, findings } = JSON.parse(await command('doctor', '--data-dir', dataDir, '--json'));
   const found = findings.find(({ subject }) => subject === 'events')?.message;
-  const events = /^(\d+) events? in \d+ segment/.exec(found)?.[1];
+  const events = /^(\d+) events?, each checked$/.exec(found)?.[1];
   if (damaged || events === undefined) {
     throw new Error(`doctor did not count the events: ${JSON.stringify(findings)}`);
   }

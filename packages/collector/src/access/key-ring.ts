@@ -2,10 +2,10 @@
  * The keys as the hot path asks for them: all rows in memory, kept current by polling the key store.
  *
  * Invariants:
- * - A presented key is told apart from an unknown one only after its whole secret was proven. So a key id with a
+ * - A presented key is distinguished from an unknown one only after its whole secret was proven. So a key id with a
  *   wrong secret gets the answer of an unknown key, even when that key has expired or was revoked.
  * - A reload replaces all rows or none. When the store cannot be read, the rows last read stay in force: a collector
- *   that refused everybody would lose events. The price is that a revocation is not seen until the store can be read
+ *   that refused all senders would lose events. The price is that a revocation is not seen until the store can be read
  *   again, which is why `onFailure` must reach someone.
  */
 import { hash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
@@ -170,7 +170,7 @@ export class KeyRing {
 
   /**
    * Looks at the store, and reads the keys again when they may have changed. Calls during a look share its result.
-   * @returns whether the ring is current; when it is not, `onFailure` was told why. Never rejects.
+   * @returns whether the ring is current; when it is not, `onFailure` was called with the reason. Never rejects.
    */
   refresh(): Promise<boolean> {
     this.#refreshing ??= this.#look().finally(() => {

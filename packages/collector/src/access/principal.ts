@@ -1,4 +1,4 @@
-/** Who sends a request, as far as the key proves it, and what that key lets it do. */
+/** The sender that a key proves, and what that key lets it do. */
 import { EVENT_KINDS, type EventKind, type Profile } from '@clinical-events/protocol';
 import type { ApiKey, Permissions, RateLimit } from '../store/contract.js';
 

@@ -182,7 +182,9 @@ export class BatchRecords {
     return run && this.#runIn(run, 0, organisation, this.batch.sequences[index] ?? 0);
   }
 
-  /** The run that an event names or opens, if it does; undefined too where the event is behind the batch or not there. */
+  /**
+   * The run that an event names or opens, if it does; undefined too where the event is behind the batch or not there.
+   */
   async runOf(organisation: string, event: Uint8Array): Promise<Buffer | undefined> {
     const { batch } = this;
     const index = batch.find(organisation, event);
@@ -204,7 +206,7 @@ export class BatchRecords {
     tables.run(`${UNSETTLE} WHERE is_run = 1 AND id IN (${awaiting})`, id, organisation);
     for (const row of waiting) {
       const waits = this.#byId.get(row) ?? tables.rowById(row);
-      // A new run of the batch is looked at once all of the batch is in its place.
+      // A new run of the batch is looked at when all of the batch is in its place.
       if (waits?.isRun === false) this.#hang(this.#byRow(row), this.#recordOf(index), id);
     }
     if (this.#recordOf(index).isRun) {

@@ -21,6 +21,7 @@ import {
   type CountedRows,
   recordPages,
   type RecordSelection,
+  modelsNamed,
   queryOf,
   type FeedbackAsked,
   type RunFilter,
@@ -32,7 +33,15 @@ import { listing, Tables, type Row } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
 import { isNoId, uuidBytes, uuidText } from '../store/text.js';
 
-export { beganBySender, CatalogueBusy, CatalogueDamaged, CatalogueFault, logBytesIn, unpackEntries };
+export {
+  beganBySender,
+  CatalogueBusy,
+  CatalogueDamaged,
+  CatalogueFault,
+  logBytesIn,
+  modelsNamed,
+  unpackEntries,
+};
 export type {
   Cursor,
   EventEntry,

@@ -105,7 +105,7 @@ export class PackedReader {
     }
   }
 
-  /** Passes over so many counts. */
+  /** Skips that number of counts. */
   skip(counts: number): void {
     for (let left = counts; left > 0;) if (this.#byte() < 128) left--;
   }

@@ -68,57 +68,78 @@ const FAILED = 'marks & 64 <> 0';
 const INCOMPLETE = 'marks & 3 = 2';
 const ANY_FEEDBACK = FEEDBACK_WORDS.reduce((marks, word) => marks | feedbackMark(word), 0);
 
-/** @param nameId the number of a text; undefined when no row has it. @returns undefined when nothing can match. */
-export function queryOf(
-  filter: RunFilter,
-  nameId: (text: string) => number | undefined,
-): RunQuery | undefined {
-  const terms: string[] = [];
-  const values: SQLInputValue[] = [];
-  const add = (term: string, ...more: SQLInputValue[]) => {
-    terms.push(term);
-    values.push(...more);
-  };
-  if (filter.target !== undefined) add('target = ?', Buffer.from(filter.target));
-  for (const column of ['organisation', 'user', 'application'] as const) {
-    const text = filter[column];
-    if (text === undefined) continue;
-    const id = nameId(text);
-    if (id === undefined) return undefined;
-    add(`${column} = ?`, id);
+/** The number of a text; undefined when no row has it. */
+type NameId = (text: string) => number | undefined;
+
+/** What a statement asks for. */
+class Conditions {
+  readonly terms: string[] = [];
+  readonly values: SQLInputValue[] = [];
+
+  add(term: string, ...values: SQLInputValue[]): void {
+    this.terms.push(term);
+    this.values.push(...values);
   }
-  if (filter.models !== undefined) {
-    const known = filter.models.flatMap((asked) => modelTerm(asked, nameId) ?? []);
-    if (known.length === 0) return undefined;
+
+  /** @returns false when nothing can match. */
+  addNames({ organisation, user, application, models }: Partial<RunFilter>, nameId: NameId): boolean {
+    for (const [column, text] of Object.entries({ organisation, user, application })) {
+      if (text === undefined) continue;
+      const id = nameId(text);
+      if (id === undefined) return false;
+      this.add(`run.${column} = ?`, id);
+    }
+    if (models === undefined) return true;
+    const known = models.flatMap((asked) => modelTerm(asked, nameId) ?? []);
     // The first term is that of the index.
-    const ids = known.map(({ id }) => id);
-    if (ids.length > 1) add(`model IN (${ids.join(', ')})`);
-    add(known.length === 1 ? (known[0]?.term ?? '') : `(${known.map(({ term }) => term).join(' OR ')})`);
+    if (known.length > 1) this.add(`run.model IN (${known.map(({ id }) => id).join(', ')})`);
+    this.add(known.length === 1 ? (known[0]?.term ?? '') : `(${known.map(({ term }) => term).join(' OR ')})`);
+    return known.length > 0;
   }
+}
+
+/** @returns undefined when nothing can match. */
+export function queryOf(filter: RunFilter, nameId: NameId): RunQuery | undefined {
+  const asked = new Conditions();
+  if (filter.target !== undefined) asked.add('target = ?', Buffer.from(filter.target));
+  if (!asked.addNames(filter, nameId)) return undefined;
   const began = filter.clock === 'sender' ? 'began_sender' : 'began_received';
-  if (filter.since !== undefined) add(`${began} >= ?`, filter.since);
-  if (filter.until !== undefined) add(`${began} < ?`, filter.until);
+  if (filter.since !== undefined) asked.add(`${began} >= ?`, filter.since);
+  if (filter.until !== undefined) asked.add(`${began} < ?`, filter.until);
   if (filter.noOutcomeSince !== undefined) {
-    add(`marks & ${MARKS.outcome} = ${outcomeMark('none')} AND ${began} < ?`, filter.noOutcomeSince);
+    asked.add(`marks & ${MARKS.outcome} = ${outcomeMark('none')} AND ${began} < ?`, filter.noOutcomeSince);
   }
-  if (filter.afterSequence !== undefined) add('last_sequence > ?', filter.afterSequence);
-  if (filter.isRun !== undefined) add('is_run = ?', filter.isRun ? 1 : 0);
-  terms.push(...markTerms(filter));
+  if (filter.afterSequence !== undefined) asked.add('last_sequence > ?', filter.afterSequence);
+  if (filter.isRun !== undefined) asked.add('is_run = ?', filter.isRun ? 1 : 0);
+  const terms = [...asked.terms, ...markTerms(filter)];
   const where = `${indexFor(filter, began)} ${terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`}`;
-  return { where, order: orderOf(filter, began), values };
+  return { where, order: orderOf(filter, began), values: asked.values };
+}
+
+/** Both an id and a version may have an @ in them, so that MODEL_ID@VERSION can be meant in several ways. */
+export function modelsNamed(text: string): NonNullable<RunFilter['models']> {
+  const parts = [...text.matchAll(/@/g)].map(({ index }) => ({
+    model: text.slice(0, index),
+    version: text.slice(index + 1),
+  }));
+  return [{ model: text }, ...parts.filter(({ model }) => model !== '')];
 }
 
 /** The ids are numbers of our own. */
 function modelTerm(
   { model, version }: NonNullable<RunFilter['models']>[number],
-  nameId: (text: string) => number | undefined,
+  nameId: NameId,
 ): { readonly id: number; readonly term: string } | undefined {
   const id = nameId(model);
   if (id === undefined) return undefined;
-  if (version === undefined) return { id, term: `model = ${id}` };
-  if (version === '') return { id, term: `model = ${id} AND version IS NULL` };
+  const term = `run.model = ${id}`;
+  if (version === undefined) return { id, term };
   const versionId = nameId(version);
-  return versionId === undefined ? undefined : { id, term: `model = ${id} AND version = ${versionId}` };
+  if (version === '') {
+    const empty = versionId === undefined ? '' : ` OR run.version = ${versionId}`;
+    return { id, term: `${term} AND (run.version IS NULL${empty})` };
+  }
+  return versionId === undefined ? undefined : { id, term: `${term} AND run.version = ${versionId}` };
 }
 
 function markTerms({ outcome, feedback, level, hasConflict, failed }: RunFilter): string[] {
@@ -198,8 +219,8 @@ interface Terms {
 }
 
 /**
- * The rows of a selection, but for `since` and `until` as far as these are not about when a record began: what they ask
- * stands in the entries.
+ * The rows of a selection, but for `since` and `until` where they do not concern the beginning of a record: what they
+ * ask stands in the entries.
  * @param columns of `run`; `above` is the row that it is nested in.
  * @returns rows of which the first two columns are for the order, and the others those that were asked for.
  */
@@ -246,51 +267,18 @@ function oneIndex(source: RowSource, { recordId, after }: RecordSelection): stri
 /** @returns undefined when nothing can match. */
 function termsOf(source: RowSource, selection: RecordSelection): Terms | undefined {
   const { recordId, organisation, model, isIncomplete, after, since, until, clock } = selection;
-  const terms = ['1'];
-  const values: SQLInputValue[] = [];
-  const add = (term: string, ...more: SQLInputValue[]) => {
-    terms.push(term);
-    values.push(...more);
-  };
-  if (recordId !== undefined) add('run.record = ?', uuidBytes(recordId));
-  if (organisation !== undefined) {
-    const id = source.nameId(organisation);
-    if (id === undefined) return undefined;
-    add('run.organisation = ?', id);
-  }
-  if (model !== undefined) {
-    const { where, values: ids } = modelTerms(source, model);
-    if (where === '') return undefined;
-    add(`(${where})`, ...ids);
-  }
-  if (isIncomplete === true) add(`run.marks & ${MARKS.level} = ${LEVELS.indexOf('incomplete')}`);
-  if (after !== undefined) add('run.last_sequence > ?', after);
+  const asked = new Conditions();
+  asked.add('1');
+  if (recordId !== undefined) asked.add('run.record = ?', uuidBytes(recordId));
+  const models = model === undefined ? undefined : modelsNamed(model);
+  if (!asked.addNames({ organisation, models }, (text) => source.nameId(text))) return undefined;
+  if (isIncomplete === true) asked.add(`run.marks & ${MARKS.level} = ${LEVELS.indexOf('incomplete')}`);
+  if (after !== undefined) asked.add('run.last_sequence > ?', after);
   if (clock === 'sender') {
-    if (since !== undefined) add('run.began_sender >= ?', since);
-    if (until !== undefined) add('run.began_sender < ?', until);
-  } else if (until !== undefined) add('run.began_received < ?', until);
-  return { where: terms.join(' AND '), values };
-}
-
-function modelTerms(source: RowSource, model: string): Terms {
-  const terms: string[] = [];
-  const values: SQLInputValue[] = [];
-  const whole = source.nameId(model);
-  if (whole !== undefined) {
-    terms.push('run.model = ?');
-    values.push(whole);
-  }
-  for (let at = model.indexOf('@'); at >= 0; at = model.indexOf('@', at + 1)) {
-    const id = source.nameId(model.slice(0, at));
-    const text = model.slice(at + 1);
-    const version = source.nameId(text);
-    if (id === undefined || (text !== '' && version === undefined)) continue;
-    terms.push(
-      `run.model = ? AND ${text === '' ? '(run.version IS NULL OR run.version = ?)' : 'run.version = ?'}`,
-    );
-    values.push(id, version ?? null);
-  }
-  return { where: terms.join(' OR '), values };
+    if (since !== undefined) asked.add('run.began_sender >= ?', since);
+    if (until !== undefined) asked.add('run.began_sender < ?', until);
+  } else if (until !== undefined) asked.add('run.began_received < ?', until);
+  return { where: asked.terms.join(' AND '), values: asked.values };
 }
 
 /*

@@ -18,7 +18,9 @@ import type { Row, Tables } from './tables.js';
 
 /** Rows that are read together. */
 const MOST_ROWS = 512;
-/** Bytes of log that are read with one call; of a record that has more, what a summary asks for is kept of each event. */
+/**
+ * Bytes of log that are read with one call; of a record that has more, what a summary asks for is kept of each event.
+ */
 const READ_BYTES = 4 << 20;
 /** Bytes of log whose events are objects at a time (records/record-windows.ts). */
 const READER_BYTES = 512 << 10;
@@ -37,7 +39,7 @@ function entriesOf(tables: Tables, row: number, inline: Uint8Array): EventEntry[
   return unpackEntries([...parts.map(([entries]) => entries as Uint8Array), inline]);
 }
 
-/** A record of so many events is settled lazily: once it has grown by an eighth, so that all its readings are linear. */
+/** A record of more events is settled lazily: once it has grown by an eighth, so that all its readings are linear. */
 const MANY_EVENTS = 1024;
 const GROWN = `(events < ${MANY_EVENTS} OR events * 8 >= settled * 9)`;
 
@@ -148,7 +150,7 @@ class Settling {
   }
 }
 
-/** Some at a time, until they have so many bytes; one that has more is by itself. */
+/** Groups of at most that many bytes; one that is larger stands alone. */
 export function* partsOf<Sized extends { readonly bytes: number }>(
   all: readonly Sized[],
   most: number,

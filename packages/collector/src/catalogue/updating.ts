@@ -1,8 +1,8 @@
 /**
  * Takes in what the log holds behind the cursor. A batch is in memory whole; its events are put to their records
  * (batch-records.ts), new records are summed from the batch, those that were there before get their entries and are
- * settled at the end (settling.ts). Rows and cursor are written in one transaction, so that a crash leaves an older whole
- * state, and so that several processes can take turns: each begins where the cursor is once it has the lock.
+ * settled at the end (settling.ts). Rows and cursor are written in one transaction, so that a crash leaves an older
+ * whole state, and so that several processes can take turns: each begins where the cursor is once it has the lock.
  */
 import { ScanningReader } from '../records/run-event.js';
 import { BatchRecords, type TouchedRecord } from './batch-records.js';
@@ -21,7 +21,7 @@ const READER_BYTES = 512 << 10;
 const MOST_INLINE = 512;
 /** So many bytes to an entry of a batch have to be behind the cursor for indexes to be dropped: 128 MiB. */
 const FAR_BEHIND = 4096;
-/** A transaction ends with the batch with which it has taken so long: others wait for it. */
+/** A transaction ends with the first batch after this time: others wait for it. */
 const TRANSACTION_MS = 1000;
 /**
  * Where most of a log is to be taken in. Where a row goes in the index of records is as good as random: the longer the
@@ -40,7 +40,7 @@ export interface UpdateOptions {
   readonly signal?: AbortSignal | undefined;
   /** @param sequence the last that was taken in. @param of how much of the log is taken in, from 0 to 1, about. */
   readonly onProgress?: ((sequence: number, of: number) => void) | undefined;
-  /** The update ends with the batch with which it has taken so long. */
+  /** The update ends with the first batch after this time, in milliseconds. */
   readonly budgetMs?: number | undefined;
   /**
    * Leaves records of many events alone that have hardly grown, which are read whole else: for who follows a log. What
@@ -55,7 +55,7 @@ export interface Updated {
   readonly complete: boolean;
 }
 
-/** The newest event that is taken in: what tells the log from another one. */
+/** The newest event that is taken in: it distinguishes the log from another one. */
 interface Newest {
   readonly organisation: string;
   readonly eventId: Buffer;
@@ -68,7 +68,7 @@ export class Updating {
   readonly #batch: LogBatch;
   #passing: AsyncGenerator<Iterable<PassedEntry>, Cursor> | undefined;
   #rest: Iterator<PassedEntry> | undefined;
-  /** Where the next batch begins, as far as this update has passed the log. */
+  /** Where the next batch begins: behind what this update has passed of the log. */
   #passed: Cursor | undefined;
   #isEnd = false;
   #newestAt: number | undefined;
@@ -140,7 +140,10 @@ export class Updating {
     }
   }
 
-  /** Empties a catalogue whose newest event the log does not have where it was: it is of another log, or of a longer one. */
+  /**
+   * Empties a catalogue whose newest event the log does not have where it was: it is of another log, or of a longer
+   * one.
+   */
   async #checkLog(): Promise<void> {
     const newest = this.#newest();
     if (newest === undefined) return;
@@ -171,8 +174,9 @@ export class Updating {
   }
 
   /**
-   * Where most of a large log is still to be taken in, drops the indexes that cost most to keep, and makes transactions long. An update that may take
-   * but so long does not: to make one takes seconds, in which the process does nothing else.
+   * Where most of a large log is still to be taken in, drops the indexes that cost most to keep, and makes
+   * transactions long. An update with a budget of time does not: to make one takes seconds, in which the process does
+   * nothing else.
    */
   #expectMuch(): void {
     const { budgetMs, isLazy } = this.options;

@@ -1,9 +1,9 @@
 /**
  * Who read what: `<data directory>/access.log`, one JSON object a line, appended and flushed.
  *
- * Reading happens on the host and never over HTTP, so this is the one place where it shows. A reading has two
+ * Reading happens on the host and never over HTTP, so this is the one place where it shows. An access has two
  * lines with the same id: the first stands on the disk before anything is given out, so a reader that is killed
- * has been noted too; the second says how much it was. Without the second, it may have been anything.
+ * has been logged too; the second says how much it was. Without the second, it may have been anything.
  *
  * The log has heads of the chain over the lines (ledger/access-log-heads.ts), so none is ever changed or taken back, also
  * not one that a crash or a full disk has torn: the next begins behind it, on a line of its own.
@@ -16,23 +16,23 @@ import { accessLogPath, isLocked, openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
-export interface Reading {
+export interface Access {
   /** The command that reads. */
   readonly command: string;
-  /** What it was asked for: names of kinds, runs, times; never the contents of an event. Persons are left out of the note. */
+  /** What it was asked for: names of kinds, runs, times; never the contents of an event. Persons are left out of the line. */
   readonly filter: Readonly<Record<string, unknown>>;
 }
 
 /** Filters whose value is the id of a patient or a user. */
 const OF_PERSONS = ['target', 'user'];
 
-/** The reading cannot be noted, because the file system takes no writes. */
+/** The access cannot be logged, because the file system takes no writes. */
 class ReadOnly extends Error {
   override name = 'ReadOnly';
 }
 
-/** How a reading ended. */
-export interface ReadingEnd {
+/** How an access ended. */
+export interface AccessEnd {
   /** How many events it gave out. */
   readonly events: number;
   /** False when it ended before it had given out all that it was asked for. */
@@ -40,28 +40,28 @@ export interface ReadingEnd {
 }
 
 /**
- * On return the beginning is noted on stable storage.
- * @returns notes the end in the same way.
+ * On return the beginning is logged on stable storage.
+ * @returns logs the end in the same way.
  * @throws {@link CommandFailure} that names the file: then nothing may be given out.
  * @throws {@link ReadOnly} when nothing at all can be written there, because the file system is read-only.
  */
-export function beginReading(dataDirectory: string, { command, filter }: Reading): (end: ReadingEnd) => void {
-  const reading = randomUUID();
-  const note = (state: 'begun' | 'ended', more: object) => {
-    append(dataDirectory, { at: new Date().toISOString(), reading, state, ...user(), command, ...more });
+export function beginAccess(dataDirectory: string, { command, filter }: Access): (end: AccessEnd) => void {
+  const id = randomUUID();
+  const log = (state: 'begun' | 'ended', more: object) => {
+    append(dataDirectory, { at: new Date().toISOString(), reading: id, state, ...user(), command, ...more });
   };
-  note('begun', { filter: withoutPersons(filter) });
-  return (end) => note('ended', end);
+  log('begun', { filter: withoutPersons(filter) });
+  return (end) => log('ended', end);
 }
 
 /**
  * The same filter with `true` for the id of a person. A hash would name the person all the same: ids of patients are few
  * enough to try them all, and a salt would lie beside the log.
  */
-function withoutPersons(filter: Reading['filter']): Reading['filter'] {
-  const noted = { ...filter };
-  for (const name of OF_PERSONS) if (noted[name] !== undefined) noted[name] = true;
-  return noted;
+function withoutPersons(filter: Access['filter']): Access['filter'] {
+  const logged = { ...filter };
+  for (const name of OF_PERSONS) if (logged[name] !== undefined) logged[name] = true;
+  return logged;
 }
 
 /**
@@ -99,11 +99,11 @@ const NO_LOGIN = 0xffff_ffff;
 const LONGEST_NAME = 256;
 
 /** As much of a line as says that the collector has written it. */
-export interface NotedLine {
+export interface AccessLine {
   /** An instant, RFC 3339 in UTC. */
   readonly at: string;
   readonly state: 'begun' | 'ended';
-  /** The id that the two lines of a reading have. */
+  /** The id that the two lines of an access have. */
   readonly reading?: string;
   readonly command?: string;
 }
@@ -116,7 +116,7 @@ const BEGINNING = '{"at":"';
  * no command has written it.
  * @param bytes without the line feed; undefined for one that is too long.
  */
-export function lineIn(bytes: Buffer | undefined): NotedLine | 'torn' | 'foreign' {
+export function lineIn(bytes: Buffer | undefined): AccessLine | 'torn' | 'foreign' {
   if (bytes === undefined) return 'foreign';
   const text = bytes.toString();
   let read: unknown;
@@ -127,10 +127,10 @@ export function lineIn(bytes: Buffer | undefined): NotedLine | 'torn' | 'foreign
     const written = text.replaceAll('\0', '');
     return written.startsWith(BEGINNING.slice(0, written.length)) ? 'torn' : 'foreign';
   }
-  return isNote(read) ? read : 'foreign';
+  return isAccessLine(read) ? read : 'foreign';
 }
 
-function isNote(value: unknown): value is NotedLine {
+function isAccessLine(value: unknown): value is AccessLine {
   if (typeof value !== 'object' || value === null) return false;
   const { at, uid, user, state, ...more } = value as Record<string, unknown>;
   return (
@@ -139,11 +139,11 @@ function isNote(value: unknown): value is NotedLine {
     new Date(at).toISOString() === at &&
     Number.isSafeInteger(uid) &&
     (typeof user === 'string' || user === null) &&
-    isOfReading(state, more)
+    isOfAccess(state, more)
   );
 }
 
-function isOfReading(state: unknown, more: Readonly<Record<string, unknown>>): boolean {
+function isOfAccess(state: unknown, more: Readonly<Record<string, unknown>>): boolean {
   return (
     typeof more['reading'] === 'string' &&
     typeof more['command'] === 'string' &&
@@ -162,15 +162,15 @@ function append(dataDirectory: string, line: object): void {
     if (code === 'EROFS') throw new ReadOnly(`${file} cannot be written (${code})`, { cause: error });
     throw new CommandFailure(
       code === 'EACCES' || code === 'EPERM'
-        ? `permission denied: ${file}; nothing is read without a note of it there`
-        : `${file} cannot be written (${code}), and nothing is read without a note of it there`,
+        ? `permission denied: ${file}; nothing is read unless it is logged there`
+        : `${file} cannot be written (${code}), and nothing is read unless it is logged there`,
       EXIT.failure,
       { cause: error },
     );
   }
 }
 
-/* How a command notes in the access log that it reads events. */
+/* How a command logs that it reads events. */
 
 /** What has been given out so far. The command keeps it up to date. */
 export interface GivenOut {
@@ -180,19 +180,19 @@ export interface GivenOut {
 }
 
 /**
- * On return the beginning is noted, so that events may be given out. The end is noted when the process ends.
- * @throws CommandFailure when the reading cannot be noted; but a snapshot that cannot be written is read all the
+ * On return the beginning is logged, so that events may be given out. The end is logged when the process ends.
+ * @throws CommandFailure when the access cannot be logged; but a snapshot that cannot be written is read all the
  * same, with a warning. A directory that a collector holds is none, however this process has it mounted.
  */
-export function noteReading(dataDir: string, reading: Reading): GivenOut {
-  const end = begin(dataDir, reading);
+export function logAccess(dataDir: string, access: Access): GivenOut {
+  const end = begin(dataDir, access);
   const givenOut: GivenOut = { events: 0, complete: false };
   // Also when no one reads on (a closed pipe).
   process.once('exit', () => {
     try {
       end({ ...givenOut });
     } catch (error) {
-      // What was given out cannot be taken back; that it began has been noted.
+      // What was given out cannot be taken back; that it began has been logged.
       process.stderr.write(`collector: ${error instanceof Error ? error.message : String(error)}\n`);
       process.exitCode = EXIT.failure;
     }
@@ -200,21 +200,21 @@ export function noteReading(dataDir: string, reading: Reading): GivenOut {
   return givenOut;
 }
 
-function begin(dataDir: string, reading: Reading): (end: ReadingEnd) => void {
+function begin(dataDir: string, access: Access): (end: AccessEnd) => void {
   try {
-    return beginReading(dataDir, reading);
+    return beginAccess(dataDir, access);
   } catch (error) {
     if (!(error instanceof ReadOnly)) throw error;
     if (isLocked(dataDir)) {
       throw new CommandFailure(
-        `${error.message}, and nothing is read without a note of it there while a collector runs`,
+        `${error.message}, and nothing is read unless it is logged there while a collector runs`,
         EXIT.failure,
         { cause: error },
       );
     }
     process.stderr.write(
       `collector: warning: ${accessLogPath(dataDir)} cannot be written, because the file system is read-only: ` +
-        'this reading is not noted\n',
+        'this access is not logged\n',
     );
     return () => undefined;
   }

@@ -30,13 +30,12 @@ import {
 import { systemCode } from '../system-code.js';
 import { type KeyHistory, PrivateKeys, SigningKeyFault } from '../transparency/key-files.js';
 import { writeBackupNote } from '../transparency/state-files.js';
-import { type GivenOut, noteReading } from './access-log.js';
-import { addConfigOptions, configOf } from './config-options.js';
+import { type GivenOut, logAccess } from './access-log.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
-import { usage } from './keys.js';
 import { ProgressBar, printable, printableJson, wrappedFor } from './terminal.js';
 import { checkRegular } from './regular-files.js';
 import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
+import { addConfigOptions, configOf, usage } from './arguments.js';
 
 /*
  * A data directory as it is backed up, beside a running collector or without one. Nothing is changed in it.
@@ -194,7 +193,7 @@ acknowledged after the last completed round is lost; backup.json in the director
 The directory holds what the events hold, and the hashes of the API keys. The private signing keys are left out unless
 --with-signing-keys is given; a later run without it leaves those that are there.
 
-The back-up is noted in access.log in the data directory, and for the console, which warns when the last one is too old
+The back-up is logged in access.log in the data directory, and for the console, which warns when the last one is too old
 (--backup-max-age-ms of serve): run it as the collector's user.
 
 Exit codes: 0 the back-up is there; 3 the log is damaged, or it does not go on from the back-up; 2 the directory holds
@@ -287,7 +286,7 @@ async function round(job: Job, before: Round | undefined): Promise<Round> {
   const at = new Date().toISOString();
   if (job.givenOut === undefined) {
     const filter = { directory, ...(options.follow && { follow: true }) };
-    job.givenOut = noteReading(config.dataDir, { command: 'backup', filter });
+    job.givenOut = logAccess(config.dataDir, { command: 'backup', filter });
   }
   const bar = barFor(options);
   try {

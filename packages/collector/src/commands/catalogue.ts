@@ -18,7 +18,7 @@ import { outsideParents, recordsOf, windowsOf } from '../records/record-windows.
 import type { RunEvent } from '../records/run-event.js';
 import { BEGINNING, type Cursor, type EventLog, StoreDamaged } from '../store/contract.js';
 import { openStore } from '../store/open.js';
-import { type GivenOut, type Reading, noteReading } from './access-log.js';
+import { type GivenOut, type Access, logAccess } from './access-log.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { ProgressBar, printable } from './terminal.js';
 import { assertReadable } from './regular-files.js';
@@ -226,12 +226,12 @@ export function failureOf(error: unknown): unknown {
 }
 
 /*
- * A reading of records from the catalogue, for `records` and `report`: noted in the access log, and ended by a signal.
+ * A reading of records from the catalogue, for `records` and `report`: logged in the access log, and ended by a signal.
  */
 
-export interface RunReadingOptions {
+export interface RunAccessOptions {
   readonly dataDir: string;
-  readonly reading: Reading;
+  readonly logAs: Access;
   /** Where a catalogue is made that cannot be in the data directory. */
   readonly tempDir: string | undefined;
   /** Nothing is shown of how far it is. */
@@ -260,10 +260,10 @@ const BAR_FROM_EVENTS = 50_000;
 /**
  * The reading counts as complete once `use` has returned.
  * @throws CommandFailure when there is no log, when it is damaged or shorter than a checkpoint says, when there is no
- *   catalogue to be had, or when the reading cannot be noted.
+ *   catalogue to be had, or when the access cannot be logged.
  */
 export async function readRuns(
-  { dataDir, reading, tempDir, quiet, interrupted }: RunReadingOptions,
+  { dataDir, logAs, tempDir, quiet, interrupted }: RunAccessOptions,
   use: (reading: RunReading) => Promise<void>,
 ): Promise<void> {
   assertReadable(dataDir);
@@ -273,7 +273,7 @@ export async function readRuns(
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.once(signal, () => stop.abort(new CommandFailure(interrupted, EXIT.interrupted)));
   }
-  const givenOut = noteReading(dataDir, reading);
+  const givenOut = logAccess(dataDir, logAs);
   const { signal } = stop;
   const access = await openCatalogue({ dataDir, tempDir, quiet, signal });
   const wanted = !quiet && process.stderr.isTTY;

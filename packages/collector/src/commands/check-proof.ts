@@ -27,9 +27,9 @@ import {
 } from '../integrity/note-signing.js';
 import { uuidText } from '../store/text.js';
 import { EXIT } from './exit-codes.js';
-import { usage } from './keys.js';
 import { printable, printableJson, wrappedFor } from './terminal.js';
 import { collect, keysFrom, reading, rotationsIn } from './verify/trusted-keys.js';
+import { usage } from './arguments.js';
 
 /* What `check-proof` says of a proof that holds: to scripts, and to people. */
 

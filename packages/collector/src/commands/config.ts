@@ -9,11 +9,11 @@ import { exposureOf } from '../store/open.js';
 import { programFault } from '../transparency/command-signer.js';
 import { checkOrigin, hasHistory, readHistory, PrivateKeys } from '../transparency/key-files.js';
 import { type SinkSpec, SinkSpecInvalid, parseSinks } from '../transparency/sink.js';
-import { addConfigOptions, readingOf } from './config-options.js';
 import { EXIT } from './exit-codes.js';
 import { telemetryWarnings } from './serve/management.js';
 import { type FoundSettings, findSettings } from './serve/resolved-config.js';
 import { alignedTable, legible, printableJson } from './terminal.js';
+import { addConfigOptions, readingOf } from './arguments.js';
 
 /*
  * What a start would refuse although every option is sound: the log's name and keys, the program that signs, addresses.

@@ -2,12 +2,10 @@
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EVENT_KINDS, type EventKind, didYouMean } from '@clinical-events/protocol';
+import { EVENT_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
-import { isOrganisation } from '../access/issuing.js';
 import type { Catalogue } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
-import { CLOCKS, type Clock } from '../records/report/run-tally.js';
 import {
   BEGINNING,
   type Cursor,
@@ -19,156 +17,24 @@ import {
 } from '../store/contract.js';
 import { openStore } from '../store/open.js';
 import { uuidBytes } from '../store/text.js';
-import { type GivenOut, noteReading } from './access-log.js';
+import { type GivenOut, logAccess } from './access-log.js';
 import { type CatalogueAccess, failureOf, openCatalogue, unknownNamesIn } from './catalogue.js';
-import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { usage } from './keys.js';
 import { LOG_DIRECTORIES, assertReadable } from './regular-files.js';
 import { printableJson } from './terminal.js';
 import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
-
-/* What an operator types to say which events are meant, read strictly. Each function throws a usage failure. */
-
-/** No key belongs to a name of another form. So a script's empty variable is a fault, and not an empty answer. */
-export function organisationFrom(text: string): string {
-  if (isOrganisation(text)) return text;
-  throw usage(`--organisation: ${JSON.stringify(text)} is not 1 to 64 characters of A-Z a-z 0-9 . _ -`);
-}
-
-/** Kinds with commas between them. */
-export function kindsFrom(text: string): ReadonlySet<EventKind> {
-  const known: readonly string[] = EVENT_KINDS;
-  const kinds = text.split(',').map((name) => name.trim());
-  const unknown = kinds.find((name) => !known.includes(name));
-  if (unknown !== undefined) {
-    throw usage(
-      `--kind: ${JSON.stringify(unknown)} is none of ${EVENT_KINDS.join(', ')}${didYouMean(unknown, EVENT_KINDS)}`,
-    );
-  }
-  return new Set(kinds as EventKind[]);
-}
-
-/**
- * A UUID, in any case.
- * @param argument what it was given as, for the message.
- * @returns its lower-case form.
- */
-export function idFrom(argument: string, text: string): string {
-  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) {
-    throw usage(`${argument}: ${JSON.stringify(text)} is not a UUID`);
-  }
-  return text.toLowerCase();
-}
-
-/** A date stands for its beginning in UTC; anything longer has to say its offset. */
-export function instantFrom(option: string, text: string): number {
-  const shape = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/i;
-  const instant = shape.test(text) ? Date.parse(text) : Number.NaN;
-  // Date.parse takes 31 February for 3 March.
-  const day = Date.parse(text.slice(0, 10));
-  if (Number.isNaN(instant) || new Date(day).getUTCDate() !== Number(text.slice(8, 10))) {
-    throw usage(
-      `${option}: ${JSON.stringify(text)} is neither a date (2026-01-31) nor an instant (2026-01-31T12:00:00Z)`,
-    );
-  }
-  return instant;
-}
-
-/** Undefined when none was given. */
-export function clockFrom(text: string | undefined): Clock | undefined {
-  const clock = CLOCKS.find((each) => each === text);
-  if (clock !== undefined || text === undefined) return clock;
-  throw usage(`--clock: ${JSON.stringify(text)} is none of ${CLOCKS.join(', ')}${didYouMean(text, CLOCKS)}`);
-}
-
-/** Where a UUID has its dashes, in hexadecimal digits. */
-const DASHES = [8, 12, 16, 20];
-const FEWEST_DIGITS = 8;
-const ALL_DIGITS = 32;
-
-/**
- * The id of a run, or its beginning of 8 digits or more, as `collector runs` prints it. Dashes may be left out.
- * @returns in lower case and with dashes; `isWhole` when it is all of the id.
- */
-export function runIdFrom(option: string, text: string): { readonly id: string; readonly isWhole: boolean } {
-  const digits = text.replaceAll('-', '').toLowerCase();
-  const id = dashed(digits);
-  const isHex = /^[0-9a-f]+$/.test(digits) && digits.length >= FEWEST_DIGITS && digits.length <= ALL_DIGITS;
-  if (!isHex || (text.includes('-') && ![id, `${id}-`].includes(text.toLowerCase()))) {
-    throw usage(
-      `${option}: ${JSON.stringify(text)} is neither a UUID nor the first ${FEWEST_DIGITS} digits or more of one`,
-    );
-  }
-  return { id, isWhole: digits.length === ALL_DIGITS };
-}
-
-/** The first hexadecimal digits of a UUID, with its dashes. */
-function dashed(digits: string): string {
-  return Array.from(digits, (digit, i) => (DASHES.includes(i) ? `-${digit}` : digit)).join('');
-}
-
-/**
- * The beginning of a run's id that no other run has: 8 digits, or as many as it takes.
- * @param neighbours ids of other runs: in their order, the one before and the one behind are enough.
- */
-export function shortId(id: string, neighbours: readonly string[]): string {
-  const digits = id.replaceAll('-', '');
-  let shared = 0;
-  for (const other of neighbours) {
-    if (other === id) continue;
-    const others = other.replaceAll('-', '');
-    let same = 0;
-    while (same < digits.length && others[same] === digits[same]) same++;
-    shared = Math.max(shared, same);
-  }
-  return dashed(digits.slice(0, Math.max(FEWEST_DIGITS, shared + 1)));
-}
-
-const MOST_CANDIDATES = 8;
-
-/** For a short id that several runs begin with. @param ids of these runs, or the first of them. */
-export function severalRuns(option: string, beginning: string, ids: readonly string[]): CommandFailure {
-  const shown = ids.slice(0, MOST_CANDIDATES).join(', ');
-  const more = ids.length > MOST_CANDIDATES ? ', …' : '';
-  return usage(`${option}: several runs begin with ${beginning}; give one of ${shown}${more}`);
-}
-
-const MOST_LOOKED_AT = 64;
-
-/**
- * The record that is meant by its id or the beginning of it.
- * @param asked the option and what was typed, of one organisation when that is given.
- * @throws CommandFailure when there is none, or when several begin so.
- */
-export function recordMeant(
-  catalogue: Pick<Catalogue, 'run'>,
-  asked: { readonly option: string; readonly text: string; readonly organisation?: string | undefined },
-  dataDir: string,
-): string {
-  const { option, text, organisation } = asked;
-  const { id } = runIdFrom(option, text);
-  const found = catalogue.run(organisation, id, MOST_LOOKED_AT).map(({ recordId }) => recordId);
-  const [one, ...others] = new Set(found);
-  if (one === undefined) throw notThere({ what: 'run', id, dataDir, isNarrowed: organisation !== undefined });
-  if (others.length > 0) throw severalRuns(option, id, [one, ...others]);
-  return one;
-}
-
-/** What was asked for by its id. */
-export interface AskedFor {
-  readonly what: 'event' | 'run';
-  readonly id: string;
-  readonly dataDir: string;
-  /** Whether other options leave some of the log out, in which it may be. */
-  readonly isNarrowed?: boolean;
-}
-
-/** The one sentence of all commands for an id that is not there; with exit code 6. */
-export function notThere({ what, id, dataDir, isNarrowed = false }: AskedFor): CommandFailure {
-  const narrowed = isNarrowed ? ' with what the other options ask for' : '';
-  return new CommandFailure(`there is no ${what} ${id} in ${dataDir}${narrowed}`, EXIT.notFound);
-}
+import {
+  addConfigOptions,
+  configOf,
+  idFrom,
+  instantFrom,
+  notThere,
+  organisationFrom,
+  recordMeant,
+  runIdFrom,
+  tempDirFrom,
+  wordsFrom,
+} from './arguments.js';
 
 const EXAMPLES = `
 Each line holds sequence, received_at, kind, profile, organisation, key_id, event_id, run_id, sha256 and body.
@@ -180,7 +46,7 @@ Examples:
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10
   $ collector events --follow
 
-It can run beside a collector. That it ran, what it was asked for and how much it gave out is noted in access.log in
+It can run beside a collector. That it ran, what it was asked for and how much it gave out is logged in access.log in
 the data directory. Where that cannot be written nothing is printed, but for a read-only file system on which no
 collector runs: a snapshot is read with a warning.
 
@@ -193,6 +59,7 @@ interface EventsOptions {
   readonly organisation?: string;
   readonly since?: string;
   readonly until?: string;
+  readonly tempDir?: string;
   readonly follow?: true;
 }
 
@@ -212,13 +79,15 @@ export function command(): Command {
     .option('--organisation <name>', 'only events of this organisation')
     .option('--since <time>', 'only events received at this instant or later: a date or an RFC 3339 instant')
     .option('--until <time>', 'only events received before this instant')
+    .option('--temp-dir <directory>', 'where the catalogue is made when it cannot be in the data directory')
     .option('--follow', 'go on with new events as they arrive, until interrupted');
   return addConfigOptions(events, 'events')
     .addHelpText('after', EXAMPLES)
     .action(async (options: EventsOptions, self: Command) => {
       const filter = filterFrom(options);
       if (options.run !== undefined) runIdFrom('--run', options.run);
-      await print(configOf(self, 'events'), { filter, run: options.run }, options);
+      const tempDir = tempDirFrom(options.tempDir);
+      await print(configOf(self, 'events'), { filter, run: options.run, tempDir }, options);
     });
 }
 
@@ -228,7 +97,7 @@ async function print(config: Config, asked: Query, options: EventsOptions): Prom
   assertReadable(dataDir, run === undefined && event === undefined ? LOG_DIRECTORIES : undefined);
   // Asked first: a running collector goes on while the log is read.
   const claimed = await claimedSize(openStore(dataDir).tree);
-  const givenOut = noteReading(dataDir, {
+  const givenOut = logAccess(dataDir, {
     command: 'events',
     filter: { kind, run, event, organisation, since, until, follow },
   });
@@ -272,6 +141,8 @@ async function print(config: Config, asked: Query, options: EventsOptions): Prom
 interface Query {
   readonly filter: EventFilter;
   readonly run: string | undefined;
+  /** Where the catalogue is made that cannot be in the data directory. */
+  readonly tempDir: string | undefined;
 }
 
 interface Found {
@@ -289,14 +160,15 @@ class Printing {
   ) {}
 
   /** Prints the events of the run or the id that is asked for, as far as the catalogue covers the log. */
-  async byIndex(dataDir: string, { filter, run }: Query): Promise<Found> {
+  async byIndex(dataDir: string, { filter, run, tempDir }: Query): Promise<Found> {
     const { organisation, eventId } = filter;
     if (run === undefined && eventId === undefined) return { filter, cursor: BEGINNING };
     const whole = run === undefined ? undefined : runIdFrom('--run', run);
     const known = whole?.isWhole ? { ...filter, runId: whole.id } : filter;
     let access: CatalogueAccess;
     try {
-      access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal: this.signal });
+      const quiet = !process.stderr.isTTY;
+      access = await openCatalogue({ dataDir, tempDir, quiet, signal: this.signal });
     } catch (error) {
       // What stands before the damage is printed, and then what is damaged.
       const isDamaged = error instanceof CommandFailure && error.exitCode === EXIT.damaged;
@@ -408,7 +280,7 @@ function lineOf(event: Printed): string {
 
 function filterFrom({ kind, event, organisation, since, until }: EventsOptions): EventFilter {
   const filter: EventFilter = {
-    ...(kind !== undefined && { kinds: kindsFrom(kind) }),
+    ...(kind !== undefined && { kinds: wordsFrom('--kind', kind, EVENT_KINDS) }),
     ...(event !== undefined && { eventId: idFrom('--event', event) }),
     ...(organisation !== undefined && { organisation: organisationFrom(organisation) }),
     ...(since !== undefined && { since: instantFrom('--since', since) }),

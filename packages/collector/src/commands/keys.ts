@@ -1,7 +1,7 @@
 /** `collector keys`: create, list, rotate and revoke API keys, also while a collector runs on the same directory. */
 import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
-import { EVENT_KINDS, type EventKind, PROFILES, didYouMean } from '@clinical-events/protocol';
+import { EVENT_KINDS, type EventKind, PROFILES } from '@clinical-events/protocol';
 import { Command, Option } from 'commander';
 import { DEFAULT_ORGANISATION, type IssuedKey, createKey, keyState, rotateKey } from '../access/issuing.js';
 import { isKeyId, keyIdOf } from '../access/key-ring.js';
@@ -11,27 +11,16 @@ import { exists } from '../files.js';
 import { parseDuration } from '../quantity.js';
 import type { ApiKey, Permissions, RateLimit, RotationRefusal } from '../store/contract.js';
 import { KeyDatabase, keyDatabasePath } from '../store/open.js';
-import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { newKeyNotice, portOfHolder, requiresCertificate } from './serve/listening.js';
 import { alignedTable } from './terminal.js';
+import { addConfigOptions, configOf, usage, wordsFrom } from './arguments.js';
 
 /* What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
 
-/** What the operator typed cannot be meant. */
-export function usage(message: string): CommandFailure {
-  return new CommandFailure(message, EXIT.usage);
-}
-
-/** `all`, or kinds with commas between them; the order and repeats do not matter. */
+/** `all`, or kinds with commas between them. */
 export function permissionsFrom(text: string): Permissions {
-  const names = new Set(text.split(',').map((name) => name.trim()));
-  const known: readonly string[] = ['all', ...EVENT_KINDS];
-  const unknown = [...names].find((name) => !known.includes(name));
-  if (unknown !== undefined) {
-    const guess = didYouMean(unknown, known);
-    throw usage(`--permissions: ${JSON.stringify(unknown)} is none of ${known.join(', ')}${guess}`);
-  }
+  const names = wordsFrom('--permissions', text, ['all', ...EVENT_KINDS]);
   return names.has('all') ? 'all' : EVENT_KINDS.filter((kind) => names.has(kind));
 }
 

@@ -7,8 +7,8 @@ import { readLine, type LineFault, type LineRules, type Offered } from '../impor
 import { RejectFile, RejectsExist, RejectsUnsafe, type Refusal } from '../importing/reject-file.js';
 import { fixTimestamps, Zone } from '../importing/timestamp-fix.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { usage } from './keys.js';
 import { ProgressBar } from './terminal.js';
+import { usage } from './arguments.js';
 
 /** The forms that a line may have, for the help. */
 export const FORMS = `Each line of a file is one of

@@ -18,11 +18,8 @@ import {
 import { KeyDatabase, isLocked, keyDatabasePath, openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import { createDurably } from '../transparency/key-files.js';
-import { noteReading } from './access-log.js';
-import { addConfigOptions, configOf } from './config-options.js';
-import { idFrom, notThere, organisationFrom } from './events.js';
+import { logAccess } from './access-log.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { usage } from './keys.js';
 import { assertReadable } from './regular-files.js';
 import {
   type SignedCheckpoint,
@@ -30,6 +27,7 @@ import {
   newestCheckpoint,
   newestCosigned,
 } from './verify/log-checkpoints.js';
+import { addConfigOptions, configOf, idFrom, notThere, organisationFrom, usage } from './arguments.js';
 
 /*
  * Makes the proof of one event from what stands in a data directory, beside a running collector or without one.
@@ -257,7 +255,7 @@ a second or so; for that the command waits.
 
 Give a proof only to those who may have the body: with the salt one can try whether a guess at the body is right.
 
-That the proof was made is noted in access.log in the data directory, as a reading of the event.
+That the proof was made is logged in access.log in the data directory, as an access to the event.
 
 Exit codes: 6 there is no such event, 2 several organisations have one (say which by --organisation), 1 no checkpoint
 covers it yet, 3 what is stored is damaged, and no proof is given out.`;
@@ -288,7 +286,7 @@ async function prove({ dataDir }: Config, eventId: string, options: ProofOptions
   const out = options.out === undefined ? undefined : path.resolve(options.out);
   if (out !== undefined) assertRoom(out);
   assertReadable(dataDir);
-  const givenOut = noteReading(dataDir, { command: 'proof', filter: { event: eventId, organisation } });
+  const givenOut = logAccess(dataDir, { command: 'proof', filter: { event: eventId, organisation } });
   const proved = await proveEvent(dataDir, eventId, organisation);
   if (out !== undefined) writeNew(out, proved.proof);
   if (options.json) process.stdout.write(`${JSON.stringify(described(proved), undefined, 2)}\n`);
@@ -319,7 +317,7 @@ function alreadyThere(file: string): CommandFailure {
   return usage(`--out: ${file} is there already, and is not written over`);
 }
 
-/** Before anything is read and noted. */
+/** Before anything is read and logged. */
 function assertRoom(file: string): void {
   const directory = path.dirname(file);
   if (!exists(directory)) throw usage(`--out: there is no directory ${directory}`);

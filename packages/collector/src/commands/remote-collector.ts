@@ -6,7 +6,7 @@ import { keyIdOf } from '../access/key-ring.js';
 import { EventEndpoint } from '../sending/event-endpoint.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { usage } from './keys.js';
+import { usage } from './arguments.js';
 
 /** @param option that it was given by. @throws CommandFailure for what is no address of a collector. */
 export function collectorUrl(option: string, text: string): URL {

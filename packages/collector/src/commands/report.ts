@@ -12,11 +12,9 @@ import { type Clock, DAY_MS } from '../records/report/run-tally.js';
 import { type EventLog, cursorAt } from '../store/contract.js';
 import { openStore } from '../store/open.js';
 import { type RunReading, readRuns, unknownNames } from './catalogue.js';
-import { addConfigOptions, configOf } from './config-options.js';
-import { clockFrom, instantFrom, organisationFrom } from './events.js';
-import { usage } from './keys.js';
 import { OneFile } from './records/output.js';
 import { printableJson } from './terminal.js';
+import { addConfigOptions, clockFrom, configOf, instantFrom, organisationFrom, usage } from './arguments.js';
 
 /* What an operator types to `collector report`, read strictly before anything is done. */
 
@@ -171,7 +169,7 @@ class Making {
     await readRuns(
       {
         dataDir: this.config.dataDir,
-        reading: { command: 'report', filter: { organisation, model, since, until, clock, out } },
+        logAs: { command: 'report', filter: { organisation, model, since, until, clock, out } },
         tempDir: this.request.tempDir,
         quiet: json === true,
         interrupted: 'interrupted; no file was written',

@@ -7,14 +7,14 @@ import { counted } from '../quantity.js';
 import { exists, nodeFiles } from '../files.js';
 import { exposureOf, keyDatabasePath } from '../store/open.js';
 import { systemCode } from '../system-code.js';
-import { beginReading } from './access-log.js';
+import { beginAccess } from './access-log.js';
 import { assertApart, isNoRoom, real, copyKeys } from './backup.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { collect, keysFrom, rotationsIn, logKey } from './verify/trusted-keys.js';
-import { usage } from './keys.js';
 import { printable, printableJson, wrappedFor, ProgressBar } from './terminal.js';
 import { verifyLog, type Verification } from './verify/verification.js';
 import { holdsLog, verificationFields, verificationReport } from './verify/verify.js';
+import { usage } from './arguments.js';
 
 const EXAMPLES = `
 Examples:
@@ -127,14 +127,14 @@ async function lay(restoration: Restoration, { directory, json }: Job): Promise<
   }
 }
 
-/** Anyone who restores it gets at all that it holds: that is noted in the access log of the copy. */
+/** Anyone who restores it gets at all that it holds: that is logged in the access log of the copy. */
 async function prove(copy: string, { directory, given, json }: Job): Promise<Verification> {
   const wanted = !json && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
-  const end = beginReading(copy, { command: 'restore', filter: { directory } });
+  const end = beginAccess(copy, { command: 'restore', filter: { directory } });
   let verification: Verification | undefined;
   try {
-    const own = { ownReadings: 1, onProgress: bar.show };
+    const own = { ownAccesses: 1, onProgress: bar.show };
     verification = await verifyLog({ dataDir: copy, files: nodeFiles, ...given, ...own });
     return verification;
   } finally {

@@ -1,23 +1,35 @@
 /** `collector runs`: a list of runs, the newest first, by whom they are about, who called which model, and what became of it. */
 import { once } from 'node:events';
-import fs from 'node:fs';
 import path from 'node:path';
-import { didYouMean } from '@clinical-events/protocol';
 import { Command } from 'commander';
-import type { Catalogue, FeedbackAsked, RunFilter, RunSummary } from '../catalogue/catalogue.js';
+import {
+  type Catalogue,
+  type FeedbackAsked,
+  modelsNamed,
+  type RunFilter,
+  type RunSummary,
+} from '../catalogue/catalogue.js';
 import { type Config, inQuotes } from '../config.js';
 import { parseDuration } from '../quantity.js';
 import { type Clock, DAY_MS, OUTCOME_WORDS } from '../records/report/run-tally.js';
-import { type GivenOut, noteReading } from './access-log.js';
+import { type GivenOut, logAccess } from './access-log.js';
 import { BY_SENDERS, failureOf, openCatalogue, unknownNames } from './catalogue.js';
-import { addConfigOptions, configOf } from './config-options.js';
-import { clockFrom, instantFrom, organisationFrom, shortId } from './events.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { usage } from './keys.js';
 import { assertReadable } from './regular-files.js';
 import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
 import { printable, printableLines } from './terminal.js';
 import { typed } from './typed.js';
+import {
+  addConfigOptions,
+  clockFrom,
+  configOf,
+  instantFrom,
+  organisationFrom,
+  shortId,
+  tempDirFrom,
+  usage,
+  wordFrom,
+} from './arguments.js';
 
 /* What an operator types to `collector runs`, read strictly before anything is done. */
 
@@ -89,7 +101,7 @@ export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest 
     filter,
     limit: limitFrom(options.limit),
     form: json ? 'json' : csv ? 'csv' : 'table',
-    tempDir: tempDir === undefined ? undefined : directoryFrom(tempDir),
+    tempDir: tempDirFrom(tempDir),
   };
 }
 
@@ -128,21 +140,6 @@ function nameFrom(option: string, text: string): string {
   return text;
 }
 
-/** Both an id and a version may have an @ in them, so that a text can be meant in several ways. */
-export function modelsNamed(text: string): NonNullable<RunFilter['models']> {
-  const parts = [...text.matchAll(/@/g)].map(({ index }) => ({
-    model: text.slice(0, index),
-    version: text.slice(index + 1),
-  }));
-  return [{ model: text }, ...parts.filter(({ model }) => model !== '')];
-}
-
-function wordFrom<Word extends string>(option: string, text: string, words: readonly Word[]): Word {
-  const found = words.find((word) => word === text);
-  if (found !== undefined) return found;
-  throw usage(`${option}: ${JSON.stringify(text)} is none of ${words.join(', ')}${didYouMean(text, words)}`);
-}
-
 /** With its unit: 30 would be 30 milliseconds, and was surely meant as days. */
 function ageFrom(text: string): number {
   const age = /[a-z]$/.test(text) ? parseDuration(text) : undefined;
@@ -155,12 +152,6 @@ function limitFrom(text: string | undefined): number {
   if (text === 'all') return Infinity;
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw usage(`--limit: ${JSON.stringify(text)} is neither a number of runs nor all`);
-}
-
-function directoryFrom(text: string): string {
-  const directory = path.resolve(text);
-  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true) return directory;
-  throw usage(`--temp-dir: there is no directory ${directory}`);
 }
 
 const EXAMPLES = `
@@ -185,7 +176,7 @@ the timestamp of its inference-start. After an import or a demo only the senders
 would be a formula there has an apostrophe before it.
 
 It can run beside a collector, and covers every event that was stored when it began. That it ran, what it was asked for and
-how many events the listed runs have is noted in access.log; of --target and --user only that they were given. sudo
+how many events the listed runs have is logged in access.log; of --target and --user only that they were given. sudo
 logs the command line, names and all.`;
 
 /** Rows that are laid out together: in a long list columns may grow from one to the next. */
@@ -228,7 +219,7 @@ export function command(): Command {
 }
 
 /** For the access log, under the names that were typed; that leaves persons out. */
-function notedFilter(options: RunsOptions): Readonly<Record<string, unknown>> {
+function loggedFilter(options: RunsOptions): Readonly<Record<string, unknown>> {
   const { target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed } = options;
   const { outcomeFor, since, until, clock, limit } = options;
   return {
@@ -256,7 +247,7 @@ class Listing {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       process.once(signal, () => this.#stop.abort(new CommandFailure('interrupted', EXIT.interrupted)));
     }
-    const givenOut = noteReading(dataDir, { command: 'runs', filter: notedFilter(this.options) });
+    const givenOut = logAccess(dataDir, { command: 'runs', filter: loggedFilter(this.options) });
     const { tempDir } = this.request;
     const { signal } = this.#stop;
     const access = await openCatalogue({ dataDir, tempDir, quiet: !process.stderr.isTTY, signal });
@@ -295,7 +286,7 @@ class Listing {
     if (block.length > 0 || this.#shown === 0) await this.#show(block, catalogue, givenOut);
   }
 
-  /** Noted before: the one who stops reading has had it. */
+  /** Logged before: the one who stops reading has had it. */
   async #show(block: readonly RunSummary[], catalogue: Catalogue, givenOut: GivenOut): Promise<void> {
     const text = this.#textOf(block, catalogue);
     this.#shown += block.length;

@@ -15,10 +15,10 @@ import {
 } from '../transparency/key-files.js';
 import { SigningKeys } from '../transparency/signing-keys.js';
 import { StateFileDamaged, readCopiedKey, writeCopiedKey } from '../transparency/state-files.js';
-import { addConfigOptions, configOf } from './config-options.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
-import { overlapFrom, usage } from './keys.js';
+import { overlapFrom } from './keys.js';
 import { typed } from './typed.js';
+import { addConfigOptions, configOf, usage } from './arguments.js';
 
 /* Whether the key that signs the checkpoints outlives the disk of the data directory. */
 

@@ -22,14 +22,13 @@ import { StoreDamaged, type StoredEntry, type TreeReader, cursorAt } from '../st
 import { openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import type { KeyHistory } from '../transparency/key-files.js';
-import { noteReading } from './access-log.js';
-import { addConfigOptions, configOf } from './config-options.js';
+import { logAccess } from './access-log.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { usage } from './keys.js';
 import { ProgressBar, printable } from './terminal.js';
 import { LOG_DIRECTORIES, assertReadable } from './regular-files.js';
 import { NotATileDirectory, TileDirectory } from './tile-directory.js';
 import { type LogCheckpoints, newestCheckpoint } from './verify/log-checkpoints.js';
+import { addConfigOptions, configOf, usage } from './arguments.js';
 
 /*
  * Exports the tree of a log as tiles, and its entries: the leaves, which tell when each event was received and hashes.
@@ -324,7 +323,7 @@ the last to change: anyone who reads meanwhile finds everything that the checkpo
 The entries are the leaves of the tree: when each event was received, and hashes. They hold nothing of what was sent or
 by whom, but tell how many events came and when; and anyone who knows an event's id and who sent it can find its leaf.
 
-That it ran is noted in access.log in the data directory, as a reading.
+That it ran is logged in access.log in the data directory, as an access.
 
 Exit codes: 6 there is no ledger, 2 the directory holds something else or the tiles of another log, 1 nothing is signed
 yet, 3 what is stored is damaged, or the tiles are of a log that went on differently; then the checkpoint is not changed.`;
@@ -354,7 +353,7 @@ async function exportTo(
   { dataDir }: Config,
 ): Promise<void> {
   assertReadable(dataDir, LOG_DIRECTORIES);
-  const givenOut = noteReading(dataDir, { command: 'tiles export', filter: { directory } });
+  const givenOut = logAccess(dataDir, { command: 'tiles export', filter: { directory } });
   const wanted = options.json !== true && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'entries', per: 1, from: BAR_FROM_ENTRIES });
   let done: Exported;

@@ -3,9 +3,9 @@ import { Command } from 'commander';
 import type { Config } from '../config.js';
 import type { LineFault, Offered } from '../importing/offered-line.js';
 import { examine } from '../ledger/examine.js';
-import { addConfigOptions, configOf } from './config-options.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { addLineOptions, FORMS, LineFiles, type LineOptions, type ReadLine } from './line-files.js';
+import { addConfigOptions, configOf } from './arguments.js';
 
 const EXAMPLES = `
 ${FORMS}

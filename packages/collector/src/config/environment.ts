@@ -5,9 +5,9 @@ import { variable } from './option.js';
 
 /** What a service manager that started this process says in its environment (sd_notify(3), sd_watchdog_enabled(3)). */
 export interface ServiceManagement {
-  /** Whether it wants to be told how the service fares. */
+  /** Whether it wants reports of the service's state. */
   readonly listens: boolean;
-  /** It ends the service after so many milliseconds without a sign of life; undefined when it does not. */
+  /** Milliseconds without a sign of life after which it ends the service; undefined when it does not. */
   readonly watchdogMs: number | undefined;
 }
 
@@ -24,8 +24,8 @@ export function serviceManagement(
 }
 
 /**
- * Device and inode, as `8:12345`, of the stream that systemd has connected to its journal (systemd.exec(5), JOURNAL_STREAM);
- * undefined when it has connected none. The process may have been given another stream since.
+ * Device and inode, as `8:12345`, of the stream that systemd has connected to its journal (systemd.exec(5),
+ * JOURNAL_STREAM); undefined when it has connected none. The process may have been given another stream since.
  */
 export function journalStream(env: NodeJS.ProcessEnv = process.env): string | undefined {
   return env['JOURNAL_STREAM'];
@@ -60,7 +60,7 @@ export function showsStacks(logLevelOption: string | undefined, env = process.en
 
 /* How the `collector` command is typed in the shell that started this process. */
 
-/** As much of a process as tells how it was started. */
+/** What shows how a process was started. */
 export interface Started {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The program that was given to Node, as an absolute path and not yet followed through links. */

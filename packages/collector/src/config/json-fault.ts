@@ -1,7 +1,7 @@
 /**
- * What V8 does not say of a JSON text (RFC 8259). Where it stops being one: it is told for some faults only, and for the
- * others the text is quoted, which in a configuration file may be anything. And which names an object holds twice: of
- * those the last is taken in silence.
+ * What V8 does not say of a JSON text (RFC 8259). Where it stops being one: V8 names it for some faults only, and for
+ * the others the text is quoted, which in a configuration file may be anything. And which names an object holds
+ * twice: of those the last is taken in silence.
  */
 
 const SPACE = /[ \t\n\r]*/y;
@@ -80,7 +80,10 @@ export function jsonFaultAt(text: string): { line: number; column: number } | un
   }
 }
 
-/** @param text JSON. @returns the names that its outermost object holds more than once, each once; none when it is none. */
+/**
+ * @param text JSON. @returns the names that its outermost object holds more than once, each once; none when it is
+ * none.
+ */
 export function repeatedNames(text: string): string[] {
   const scanner = new Scanner(text);
   scanner.scan();

@@ -1,6 +1,6 @@
 /**
- * Reads the configuration. A value is taken from the command line, else from the environment, else from the file, else it
- * is the default.
+ * Reads the configuration. A value is taken from the command line, else from the environment, else from the file,
+ * else it is the default.
  */
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -11,7 +11,7 @@ import { formatByteSize, formatDuration } from '../quantity.js';
 import { CLIENT_VARIABLES, CONFIG_VARIABLE, PREFIX, parse, shown, variable } from './option.js';
 import { type Config, ENTRIES, type Names, camelCase } from './options.js';
 
-/* What is wrong with a configuration: every fault at once. */
+/* What is wrong with a configuration: all faults in one run. */
 
 /** What is wrong, and where it was said: an option, a variable, or a file with the name in it. */
 export interface ConfigFault {
@@ -33,10 +33,12 @@ interface Given {
   readonly text: string;
   readonly source: string;
 }
-/** The text is undefined when what stands there cannot be any, and that is told. */
+/** The text is undefined when what stands there cannot be any, and that is reported. */
 type GivenInFile = Given | { readonly text: undefined; readonly source: string };
 
-/** Values from the environment, by option name. Every variable with our prefix has to be one of ours, or the client's. */
+/**
+ * Values from the environment, by option name. Every variable with our prefix has to be one of ours, or the client's.
+ */
 function fromEnvironment(env: NodeJS.ProcessEnv, faults: ConfigFault[]): Map<string, Given> {
   const given = new Map<string, Given>();
   const names = new Map(ENTRIES.map(([name]) => [variable(name), name]));
@@ -64,7 +66,10 @@ function kubernetesHint(name: string): string {
 
 const MOST_FILE_BYTES = 1 << 20;
 
-/** Values from the configuration file, by option name; undefined when there is one and nothing is known of what it says. */
+/**
+ * Values from the configuration file, by option name; undefined when there is one and nothing is known of what it
+ * says.
+ */
 function fromFile(file: Given | undefined, faults: ConfigFault[]): Map<string, GivenInFile> | undefined {
   const given = new Map<string, GivenInFile>();
   if (file === undefined) return given;

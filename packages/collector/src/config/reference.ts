@@ -1,4 +1,4 @@
-/** What people are told of the options: the help of a command, and the table in docs/reference. */
+/** The texts about the options: the help of a command, and the table in docs/reference. */
 import { CONFIG_VARIABLE, type CommandName, domain, shown, variable } from './option.js';
 import { type Config, ENTRIES, camelCase } from './options.js';
 

@@ -1,23 +1,25 @@
 /**
  * Keeps the line in front of the ledger short while more comes than it can store, so that what is accepted is
- * accepted soon. Without it each connection may have an event in the line, and everybody waits for all of them.
+ * accepted soon. Without it each connection may have an event in the line, and every sender waits for all of them.
  *
  * The measure is how many events wait for their answer, and nothing that the processor does. The answers come once a
  * turn of the loop, so the line grows whichever of the two threads is the slower one. Its limit is what was lately
  * answered in {@link LINE_MS}. A burst goes beyond it and passes by itself; only when the line was long in most of some
- * periods is anybody refused, and until it was short in most of some seconds: those who were refused come back only
- * then. A key that has less than its part of the line, one of as many as there are keys in it, may make it longer, up to
- * twice its limit (docs/internals/adr/0013-overload.md).
+ * periods is a request refused, and until it was short in most of some seconds: those who were refused come back only
+ * then. A key that has less than its part of the line, one of as many as there are keys in it, may make it longer, up
+ * to twice its limit (docs/internals/adr/0013-overload.md).
  */
 import type { Principal } from '../access/principal.js';
 import type { RingWriter } from '../ledger/ring.js';
 
-/** What waits should be answered within so many milliseconds. */
+/** What waits should be answered within this time, in milliseconds. */
 export const LINE_MS = 16;
 /** So many may always wait: with smaller batches the ledger could do less. */
 export const SHORT_LINE = 320;
 export const PERIOD_MS = 100;
-/** A period was long when its events found, on average, more than so much of the limit; the second while in overload. */
+/**
+ * A period was long when its events found, on average, more than so much of the limit; the second while in overload.
+ */
 const LONG = 3 / 4;
 const STILL_LONG = 1 / 3;
 /** A long period raises the score by so much, a short one lowers it by one. */
@@ -109,8 +111,9 @@ export class Backlog {
  * Keeps one key from holding all of the queue, be it with bodies that it has announced and does not send, or with
  * events that come faster than the ledger can store them, or that take longer than others.
  *
- * What an event takes is known afterwards, so it is the key's next events that are refused. What is taken before that is
- * bounded by the bytes of a key that wait: a body of any content takes a few times what a plain one of its size does.
+ * What an event takes is known afterwards, so it is the key's next events that are refused. What is taken before that
+ * is bounded by the bytes of a key that wait: a body of any content takes a few times what a plain one of its size
+ * does.
  */
 
 /** What a key's events hold of the queue, from their promise to their answer. */
@@ -135,9 +138,12 @@ const PART = 0.25;
 const SHARED_PART = 1 / 32;
 /** So long after two keys have sent, they are taken to share the queue, in milliseconds. */
 const SHARED_MS = 60_000;
-/** An event may take so many milliseconds for nothing: it takes a tenth of that, on a thread that is not held up. */
+/** The milliseconds of an event that are not counted: it takes a tenth of that, on a thread that is not held up. */
 const FREE_MS = 0.1;
-/** While keys share, each may have so much of a thread's time in the long run, and owe so many milliseconds. */
+/**
+ * While keys share, the share of a thread's time that each may have in the long run, and the milliseconds that it may
+ * owe.
+ */
 const TIME_PART = 0.5;
 const MOST_OWED_MS = 100;
 /** From this on it has one event at a time in the queue: another key waits for no more than that one. */
@@ -193,7 +199,7 @@ export class FairShare {
     share.events--;
   }
 
-  /** An event of the key has taken so many milliseconds of a thread. */
+  /** Counts what an event of the key has taken of a thread, in milliseconds. */
   charge(share: Share, tookMs: number, now: number): void {
     share.owedMs = owedMs(share, now) + Math.max(0, tookMs - FREE_MS);
     share.chargedAt = Math.max(share.chargedAt, now);

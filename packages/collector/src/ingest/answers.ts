@@ -16,7 +16,10 @@ export function accept({ reply, id }: Exchange): void {
   reply.end(ACCEPTED);
 }
 
-/** Lets a page of this origin read the answer that will be given. The headers of ours that it may not read anyway are named. */
+/**
+ * Lets a page of this origin read the answer that will be given. The headers of ours that it may not read anyway are
+ * named.
+ */
 export function allowOrigin(reply: Reply, origin: string): void {
   reply.setHeader('Access-Control-Allow-Origin', origin);
   reply.setHeader('Vary', 'Origin');
@@ -38,9 +41,11 @@ export function answerPreflight({ reply, id }: Exchange, origin: string): void {
   reply.end();
 }
 
-/** On a connection that lives on, a body that was not read is read to its end and dropped when it is at most so large. */
+/**
+ * On a connection that lives on, a body that was not read is read to its end and dropped when it is at most so large.
+ */
 const DRAIN_BYTES = 64 << 10;
-/** Otherwise so much of it is read and dropped, the rest is left unread, and after so long the connection ends. */
+/** Otherwise at most this much of it is read and dropped, and the connection ends after this time. */
 const LINGER_BYTES = 256 << 10;
 const LINGER_MS = 1000;
 /** The bodies of refusals that have no details, made once: under overload there are thousands a second. */
@@ -82,7 +87,7 @@ export function refuse(
     reply.end(body);
     return status;
   }
-  // Has Node write `Connection: close`, and tells the listener to take no further request from this connection.
+  // Has Node write `Connection: close`, and has the listener take no further request from this connection.
   reply.shouldKeepAlive = false;
   reply.writeHead(status, all);
   if (request.complete || bodyless) {
@@ -130,7 +135,7 @@ export function endSocket(socket: Duplex, last = ''): void {
 /*
  * Cross-origin resource sharing (the Fetch standard): which pages' scripts may send events and see the answer.
  *
- * Off unless an origin is named. An API key in a page is in the hands of everybody who can open the page, so each
+ * Off unless an origin is named. An API key in a page is in the hands of all who can open the page, so each
  * origin is named in full: there is no `*`, and no pattern.
  */
 

@@ -1,6 +1,6 @@
 /**
- * The places for connections, and who gets one when all are taken. Node's own limit refuses the newcomer, whoever it is,
- * so that anybody could keep all senders out by connections on which next to nothing is sent: that needs no key.
+ * The places for connections, and who gets one when all are taken. Node's own limit refuses the newcomer, whoever it
+ * is, so that anyone could keep all senders out by connections on which next to nothing is sent: that needs no key.
  *
  * A connection on which a request came with a valid key keeps its place until it is closed. Any other may lose it to a
  * newcomer: of the network that has the most of those the oldest. So a flood from elsewhere displaces its own
@@ -99,11 +99,14 @@ export type LostPlace = 'displaced' | 'no_place';
 
 export class Places {
   readonly #taken = new Set<Socket>();
-  /** Of those the ones that may lose their places, by the network they come from, the oldest first. None of the sets is empty. */
+  /**
+   * Of those the ones that may lose their places, by the network they come from, the oldest first. None of the sets
+   * is empty.
+   */
   readonly #unproven = new Map<string, Set<Socket>>();
 
   /**
-   * @param limit so many connections at most; a lower one that is set later closes none of those there are.
+   * @param limit of connections; a lower one that is set later closes none of those there are.
    * @param onLost called for each connection that is closed here, with the address that it comes from.
    */
   constructor(
@@ -164,9 +167,9 @@ export function networkOf(address: string): string {
 
 /*
  * Lets connections rest on which a request was refused. A refusal costs more than half of what an event does; clients
- * that send again at once, whatever Retry-After says, would have the HTTP thread do little but refuse. So nothing more
- * is read from such a connection until its turn has come: what it sends waits in the kernel, where it costs nothing.
- * Retry-After says when the turn is, so anyone who keeps to it notices nothing.
+ * that send again immediately, whatever Retry-After says, would have the HTTP thread do little but refuse. So nothing
+ * more is read from such a connection until its turn has come: what it sends waits in the kernel, where it costs
+ * nothing. Retry-After says when the turn is, so anyone who keeps to it notices nothing.
  */
 
 const TICK_MS = 10;
@@ -198,7 +201,7 @@ export class RestingConnections {
     return this.#resting.size;
   }
 
-  /** In so many seconds anyone who begins now may go on; at least 1. */
+  /** Seconds until a client that begins now may go on; at least 1. */
   get retryAfter(): number {
     return Math.ceil((this.size + 1) / PER_SECOND);
   }

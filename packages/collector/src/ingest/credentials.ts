@@ -1,4 +1,7 @@
-/** The certificate and the key that the collector shows its clients, and what it checks theirs against: as they lie on the disk. */
+/**
+ * The certificate and the key that the collector shows its clients, and what it checks theirs against: as they lie on
+ * the disk.
+ */
 import { type KeyObject, X509Certificate, createPrivateKey } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
@@ -67,7 +70,7 @@ export async function readCredentials(files: CredentialFiles): Promise<Credentia
     const pem = await read(file);
     return { pem, certificate: firstCertificateIn(pem, file) };
   };
-  // One after the other, so that several faults are told in the same order each time.
+  // One after the other, so that several faults are reported in the same order each time.
   const shown = await attempt('cert', () => certificates(files.cert));
   const proof = await attempt('key', async () => {
     const pem = await read(files.key);
@@ -209,7 +212,8 @@ export class CredentialWatch {
 
   /**
    * Reads the files now, changed or not.
-   * @returns whether they are in use; when not, `onTrouble` was told why, or they are being changed and are read again.
+   * @returns whether they are in use; when not, `onTrouble` was called with the reason, or they are being changed and
+   *   are read again.
    */
   reload(): Promise<boolean> {
     return this.#queue(() => this.#load());
@@ -225,7 +229,8 @@ export class CredentialWatch {
     const states = await fileStates(this.#options.files);
     const settled = states === this.#seen;
     this.#seen = states;
-    // Anyone who renews writes one file after the other. What stays as it is from one look to the next is taken as whole.
+    // Anyone who renews writes one file after the other. What stays as it is from one look to the next is taken as
+    // whole.
     if (settled && (states !== this.#tried || Date.now() >= this.#notBefore)) await this.#load();
   }
 

@@ -1,4 +1,7 @@
-/** What the HTTP thread counts, as plain numbers: a call for an answer costs some ten nanoseconds and allocates nothing. */
+/**
+ * What the HTTP thread counts, as plain numbers: a call for an answer costs some ten nanoseconds and allocates
+ * nothing.
+ */
 import { ERRORS, EVENT_KINDS, type ErrorCode, type EventKind } from '@clinical-events/protocol';
 import { bucketOf, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import type { LostPlace } from './connections.js';
@@ -27,7 +30,7 @@ export class IngestCounters {
   readonly #latencies = new Float64Array(TIME_BOUNDS_MS.length + 1);
   #latencySum = 0;
 
-  /** An event was acknowledged, so many milliseconds after the last of its headers had come. */
+  /** An event was acknowledged. @param milliseconds since the last of its headers had come. */
   accepted(kind: EventKind, milliseconds: number): void {
     const place = KIND_ROWS[kind] * ANSWER_CODES.length;
     this.#answers[place] = (this.#answers[place] ?? 0) + 1;

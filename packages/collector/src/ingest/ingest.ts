@@ -108,7 +108,7 @@ const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode
 
 export class Ingest {
   readonly counters = new IngestCounters();
-  /** Told of each request once its answer is written, with the code of a refusal. Undefined: no one wants to know. */
+  /** Called for each request when its answer is written, with the code of a refusal. */
   observer: ((exchange: Exchange, status: number, code: ErrorCode | undefined) => void) | undefined;
   readonly #options: IngestOptions;
   readonly #refusals: RefusalLog;
@@ -216,7 +216,7 @@ export class Ingest {
   }
 
   /**
-   * Whether the key store is to be asked for the key. Also for the wrong secret of a known key, which must not be told
+   * Whether the key store is to be asked for the key. Also for the wrong secret of a known key, which must not be set
    * apart by its time (R-404). One request a connection waits: another one behind it has the answer of today.
    */
   #mayBeNew({ request: { socket } }: Exchange, { apiKey = '' }: RequestHeaders): boolean {
@@ -354,7 +354,7 @@ export class Ingest {
     this.#ring.push(exchange, reserved, kind, profile, principal, Date.now(), [body]);
   }
 
-  /** The ledger's answer to an event. Only here, and only for `accepted`, is anybody told 201. */
+  /** The ledger's answer to an event. Nothing else answers 201, and only `accepted` does. */
   #settle(exchange: Exchange, answer: Answer, fault: Fault | undefined): void {
     if (exchange.share !== undefined) {
       this.#backlog.left(exchange.share);

@@ -42,7 +42,10 @@ const PARSER_FAULTS: Readonly<Record<string, ErrorCode>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 };
 
-/** On a connection: the answer to its latest request, given or not. A property, because a WeakMap costs ten times that. */
+/**
+ * On a connection: the answer to its latest request, given or not. A property, because a WeakMap costs ten times
+ * that.
+ */
 const LATEST = Symbol('latest answer');
 type Answering = Duplex & { [LATEST]?: ServerResponse | undefined };
 
@@ -172,7 +175,7 @@ export class Listener {
   /**
    * Bytes that cannot be read, or that do not come. An error must reach the request that earned it and no other:
    * one that is written while an earlier request waits would be taken for that request's answer. Where that could
-   * be, the connection ends without one: that tells no one anything untrue, and a repeat is safe.
+   * be, the connection ends without one: that says nothing untrue, and a repeat is safe.
    */
   #clientError(error: Error, socket: Duplex): void {
     // It was ended below, and is being left to the client to close.

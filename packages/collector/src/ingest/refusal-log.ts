@@ -63,7 +63,7 @@ export interface Refusal {
   readonly keyId?: string | undefined;
 }
 
-/** Where no key was proven: one example of each sort and the number of the others, in so many milliseconds. */
+/** Where no key was proven: one example of each sort and the number of the others, each such period in milliseconds. */
 const [EXAMPLES, PERIOD_MS] = [1, 10_000];
 
 export class RefusalLog {
@@ -109,10 +109,12 @@ export class RefusalLog {
 
 /**
  * - `timeout`: not done in time.
- * - `closed`: the client went away, or others wanted its place; load balancers that look whether the port is open do so all day.
+ * - `closed`: the client went away, or others wanted its place; load balancers that look whether the port is open do
+ *   so all day.
  * - `plain_http`: the client does not know that it has to speak TLS.
  * - `client_certificate`: it has none, or one that no given authority vouches for.
- * - `refused_by_client`: it gave up with an alert, mostly because it does not know the authority of this collector's certificate.
+ * - `refused_by_client`: it gave up with an alert, mostly because it does not know the authority of this collector's
+ *   certificate.
  * - `protocol`: no version, cipher suite or application protocol in common, or bytes that are no TLS.
  */
 export type TlsFault =

@@ -95,7 +95,7 @@ export function isJsonMediaType(contentType: string | undefined): boolean {
 
 /**
  * What the client expects before it sends its body (RFC 9110 section 10.1.1): `continue` holds the body back
- * until it is told to go on, `unmet` is an expectation that the collector does not know.
+ * until it is asked to go on, `unmet` is an expectation that the collector does not know.
  */
 export type Expectation = 'none' | 'continue' | 'unmet';
 
@@ -199,8 +199,8 @@ type Decoder = (body: Uint8Array, limit: number) => Buffer;
  * for zstd (RFC 8878 asks every decoder for that much) and 16 MiB for brotli, while a whole event is 1 MiB.
  *
  * Bytes behind the end of a br or zstd body would be dropped in silence, a second zstd frame among them, and half an
- * event stored as if it were whole; so they are refused. Further gzip members are read (RFC 1952 section 2.2); behind a zero
- * byte zlib would stop without a word, so what it consumed is held against what came.
+ * event stored as if it were whole; so they are refused. Further gzip members are read (RFC 1952 section 2.2); behind
+ * a zero byte zlib would stop without a word, so what it consumed is held against what came.
  */
 const DECODERS: Readonly<Record<string, Decoder>> = {
   gzip(body, limit) {
@@ -257,7 +257,7 @@ export function decompress(
 export const REQUEST_ID = 'X-Request-Id';
 
 const ID_BYTES = 10;
-/** Filled for 1,024 ids at once: an id then costs a tenth of a microsecond. */
+/** Filled for 1,024 ids in one call: an id then costs a tenth of a microsecond. */
 const random = Buffer.allocUnsafeSlow(ID_BYTES * 1024);
 let used = random.length;
 

@@ -2,8 +2,8 @@
  * HTTPS as the collector speaks it: what it agrees to, whose certificate it shows, and how that is renewed.
  *
  * After RFC 9325 (BCP 195): TLS 1.2 and 1.3 only (section 3.1.1); of 1.2 the suites with forward secrecy and
- * authenticated encryption (4.2); no renegotiation (3.5), no compression (3.3, and OpenSSL has none by default); keys of session tickets
- * that change (3.4).
+ * authenticated encryption (4.2); no renegotiation (3.5), no compression (3.3, and OpenSSL has none by default); keys
+ * of session tickets that change (3.4).
  */
 import { type X509Certificate, constants, randomBytes } from 'node:crypto';
 import type { ServerOptions } from 'node:http';
@@ -51,7 +51,10 @@ function read(connection: Socket): Shown {
   };
 }
 
-/** One name: what stands before the colon, and a value in which Node quotes whatever could be mistaken for a separator. */
+/**
+ * One name: what stands before the colon, and a value in which Node quotes whatever could be mistaken for a
+ * separator.
+ */
 const NAME = /([^:,"]+):("(?:[^"\\]|\\.)*"|[^,"]*)(?:, |$)/y;
 
 /** @param text as `X509Certificate.subjectAltName` gives it. @returns DNS names in lower case, and URIs. */
@@ -86,7 +89,7 @@ export interface TlsOptions {
   /** Whether a client without a verified certificate is turned away. Counts only when `files` has authorities. */
   readonly clientAuth: 'required' | 'optional';
   readonly log: Log;
-  /** Told of each certificate that is taken into use after the first. */
+  /** Called with each certificate that is taken into use after the first. */
   readonly onRenewed?: (credentials: Credentials) => void;
 }
 
@@ -104,7 +107,7 @@ const CIPHERS = [
 ].join(':');
 
 const DAY_MS = 86_400_000;
-/** So long before its end an operator is told about it, every day. */
+/** How long before its end an operator is warned of it, every day. */
 const WARN_DAYS = 30;
 
 export function contextOf({ cert, key, clientCa }: Credentials): SecureContextOptions {
@@ -127,7 +130,10 @@ export class Tls {
   readonly #watch: CredentialWatch;
   readonly #log: Log;
   readonly #onRenewed: TlsOptions['onRenewed'];
-  /** Connections whose handshake is not done, by where they come from: Node does not say which of them has become which. */
+  /**
+   * Connections whose handshake is not done, by where they come from: Node does not say which of them has become
+   * which.
+   */
   readonly #handshakes = new Map<string, Socket>();
   #certificate: X509Certificate;
   #daily: NodeJS.Timeout | undefined;

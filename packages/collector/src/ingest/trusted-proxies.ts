@@ -24,7 +24,7 @@ const NOT_PUBLIC = [
   ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '127.0.0.0/8', '169.254.0.0/16', '100.64.0.0/10'],
   ...['fc00::/7', 'fe80::/10', '::1/128'],
 ].map((text) => ({ ...networkIn(text), list: listOf(networkIn(text)) }));
-/** So many bits of an address may be left open at most, by all public networks together: more are in nobody's hands. */
+/** The bits of an address that all public networks together may leave open: no one owns more. */
 const MOST_OPEN = { ipv4: 24, ipv6: 128 - 16 };
 /** Stands for all of IPv4 (RFC 4291 section 2.5.5.2): BlockList takes it so. */
 const MAPPED: Network = { address: '::ffff:0.0.0.0', length: 96, family: 'ipv6' };
@@ -42,14 +42,14 @@ export class TrustedProxies {
     for (const item of text === '' ? [] : text.split(',').map((part) => part.trim())) this.#add(item);
   }
 
-  /** What is unwise: undefined unless so many public addresses are trusted that no one can own them all. */
+  /** What is unwise: undefined unless more public addresses are trusted than one operator can own. */
   get exposure(): string | undefined {
     const { ipv4, ipv6 } = this.#open;
     if (ipv4 < 2 ** MOST_OPEN.ipv4 && ipv6 < 2 ** MOST_OPEN.ipv6) return undefined;
     return 'holds very many public addresses: anyone who has one of them can write any other into the log as the client';
   }
 
-  /** The address of the client as far as it is sure; undefined when the connection is gone. */
+  /** The address of the client, as proven; undefined when the connection is gone. */
   clientOf(request: Received): string | undefined {
     let client = request.socket.remoteAddress;
     if (client === undefined || !this.#trusts(client)) return client;
@@ -129,7 +129,7 @@ function reportedHops(rawHeaders: readonly string[]): (string | undefined)[] {
   return forwardedFor.length === 0 || standard[0] === usual[0] ? standard : [];
 }
 
-/** More proxies than that are in nobody's way; a header that claims so is not read to its end. */
+/** No deployment has more proxies than that; a header that claims so is not read to its end. */
 const MAX_HOPS = 16;
 
 /** A list may be cut over several fields of the same name (RFC 9110 section 5.3). */

@@ -257,8 +257,8 @@ export interface KeyChain {
   readonly keys: NoteKey[];
   /** The last of them. */
   readonly current: NoteKey;
-  /** Until when the key before the current one signs too: milliseconds since 1970 UTC. Absent without a rotation. */
-  readonly overlapUntil?: number;
+  /** Of each key but the last, the end of its overlap as its rotation note says it: milliseconds since 1970 UTC. */
+  readonly until: number[];
 }
 
 /** One step of the chain. */
@@ -275,7 +275,7 @@ interface Handover {
 export function keyChain(first: string, rotations: readonly string[]): KeyChain {
   let current = noteKey(first);
   if (current.type !== NOTE_ED25519) throw new KeyMalformed('the first key of a log does not sign notes');
-  let overlapUntil: number | undefined;
+  const ends: number[] = [];
   const keys = [current];
   for (const [at, note] of rotations.entries()) {
     try {
@@ -284,13 +284,13 @@ export function keyChain(first: string, rotations: readonly string[]): KeyChain 
         throw new Error('it hands over to a key that the log had before');
       keys.push(to);
       current = to;
-      overlapUntil = until;
+      ends.push(until);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       throw new ChainBroken(`rotation note ${at + 1}: ${reason}`, { cause: error });
     }
   }
-  return { keys, current, ...(overlapUntil === undefined ? {} : { overlapUntil }) };
+  return { keys, current, until: ends };
 }
 
 /** What the note says, once it is sure that it follows on from this key and that both keys have signed it. */

@@ -2,10 +2,11 @@
  * Puts the head of the access log's chain (integrity/access-chain.ts) into the ledger, as an entry of its own, so that
  * the ledger's checkpoints prove the lines of the access log as they prove the events.
  *
- * Commands append in processes of their own. Once an interval the lines that came are taken in and flushed, and when the
- * head has changed, an entry with it is stored. What was taken in is not read again: a line that is changed later does
- * not come to the heads that are in the log, which `verify` finds. Where the log itself shows that it was altered, that
- * is reported, and it is read from its beginning: the lines that come from then on are under heads again.
+ * Commands append in processes of their own. Once an interval the lines that came are taken in and flushed, and when
+ * the head has changed, an entry with it is stored. What was taken in is not read again: a line that is changed later
+ * does not come to the heads that are in the log, which `verify` finds. Where the log itself shows that it was
+ * altered, that is reported, and it is read from its beginning: the lines that come from then on are under heads
+ * again.
  *
  * Nothing waits for any of this, and no trouble with it is one of the ledger's.
  */
@@ -16,7 +17,7 @@ import { ownEntry } from './own-entry.js';
 
 export interface AccessLogHeadsOptions {
   readonly store: AccessLogStore;
-  /** The body of the newest entry of this kind in the log, as far as it is known. */
+  /** The body of the newest entry of this kind in the log, if it is known. */
   readonly newest: Buffer | undefined;
   /** Stores an entry, durably. Rejects when it is not stored; it is tried again. */
   readonly append: (entry: Candidate) => Promise<void>;
@@ -59,7 +60,9 @@ export class AccessLogHeads {
     look();
   }
 
-  /** On return the log has a head of all whole lines that there were, unless that is not possible now. Never rejects. */
+  /**
+   * On return the log has a head of all whole lines that there were, unless that is not possible now. Never rejects.
+   */
   look(): Promise<void> {
     return (this.#working ??= this.#try().finally(() => (this.#working = undefined)));
   }

@@ -21,7 +21,7 @@ const NO_ID = new Uint8Array(16);
 /**
  * Checks one body: UTF-8, depth, JSON, no repeated keys, then the schema of its kind in its profile.
  * @param body the exact bytes; not kept.
- * @returns the ids, or the fault that the sender is told.
+ * @returns the ids, or the fault that the sender is answered.
  */
 export function examine(body: Buffer, kind: EventKind, profile: Profile, maxDepth: number): Examined | Fault {
   if (!isUtf8(body)) return { code: 'invalid_encoding' };

@@ -34,7 +34,7 @@ export interface LedgerCounts {
   /** Bytes of frames in the log. */
   readonly bytes: number;
   readonly outcomes: Readonly<Record<EventOutcome, number>>;
-  /** Events taken from the queue at once: one count a bucket of {@link SIZE_BOUNDS}, and their sum. */
+  /** Events taken from the queue together: one count a bucket of {@link SIZE_BOUNDS}, and their sum. */
   readonly batches: { readonly counts: readonly number[]; readonly sum: number };
   /** Flushes of batches to the disk: one count a bucket of {@link TIME_BOUNDS_MS}, and their sum in milliseconds. */
   readonly flushes: { readonly counts: readonly number[]; readonly sum: number };
@@ -49,7 +49,7 @@ export class LedgerCounters {
     this.#words = new BigInt64Array(memory);
   }
 
-  /** A batch of so many events was taken from the queue, so many of them faulty. */
+  /** A batch was taken from the queue: how many events, and how many of them faulty. */
   taken(events: number, faulty: number): void {
     this.#add(FIRST_SIZE + bucketOf(SIZE_BOUNDS, events), 1);
     this.#add(BATCHES_EVENTS, events);

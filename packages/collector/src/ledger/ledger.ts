@@ -1,10 +1,10 @@
 /**
- * The group commit: takes whatever waits in the rings, examines it, stores it as one batch, answers everybody.
+ * The group commit: takes whatever waits in the rings, examines it, stores it as one batch, answers all.
  * There is no timer. While a flush runs, the next batch gathers in the rings by itself.
  *
  * States. `open`: batches are stored. `refusing`: the last batch was not committed (a full disk, say); each batch
- * is still tried, and the store by itself where none comes; the first success ends it. `failed`: no one can know what the last batch left behind;
- * nothing is tried again until the process has started again and read the log.
+ * is still tried, and the store by itself where none comes; the first success ends it. `failed`: no one can know what
+ * the last batch left behind; nothing is tried again until the process has started again and read the log.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
@@ -26,7 +26,7 @@ export type LedgerState = 'open' | 'refusing' | 'failed';
 
 export interface LedgerOptions {
   readonly store: Store;
-  /** On its `close`, what is durable is sequenced and signed, as far as that can be done (sequencer.ts). */
+  /** On its `close`, what is durable is sequenced and signed, if that can be done (sequencer.ts). */
   readonly sequencer: { close(): Promise<void> };
   readonly rings: readonly RingReader[];
   /** One word, shared with the writers of the rings: rung at each publication. */
@@ -43,9 +43,9 @@ export const MAX_BATCH_BYTES = 4 << 20;
 
 /** For the last checkpoint of a log that another hand has changed, in milliseconds. */
 const SEAL_MS = 2000;
-/** The store is looked at so often, in milliseconds. */
+/** Between two looks at the store, in milliseconds. */
 const LOOK_EVERY_MS = 1000;
-/** A store that refuses is tried without an event after so long: none may come before it is ready again. */
+/** A store that refuses is tried without an event after this time: none may come before it is ready again. */
 const PROVE_EVERY_MS = 3000;
 
 const OUTCOME_ANSWERS: Record<Outcome, Answer> = {
@@ -139,7 +139,7 @@ export class Ledger {
         throw new Error(`an entry of the log's own was ${outcomes[0] ?? 'lost'}`);
       resolve();
     } catch (error) {
-      // A full disk is met by the next event too, and told then.
+      // A full disk is met by the next event too, and reported then.
       if (error instanceof CommitUnknown) this.#fail(error);
       reject(error);
     }
@@ -221,7 +221,8 @@ export class Ledger {
         counters.failed('notCommitted', candidates.length);
         return candidates.map(() => 'notCommitted');
       }
-      // A CommitUnknown, or a fault of ours: in both cases no one may be told that anything is stored or is not.
+      // A CommitUnknown, or a fault of ours: in both cases no answer may say that anything is stored, or that it is
+      // not.
       this.#fail(error);
       counters.failed('unknown', candidates.length);
       return candidates.map(() => 'unknown');
@@ -261,7 +262,7 @@ export class Ledger {
 
   /**
    * Has signed what was acknowledged and can still be read, so that no start takes what is left of it for the whole,
-   * and tells then.
+   * and reports it then.
    */
   #seal(cause: LogChanged): void {
     this.#state = 'failed';

@@ -21,7 +21,7 @@ import { EVENT_KINDS, PROFILES, SALT_BYTES, type EventKind, type Profile } from 
 import type { Fault } from './examine.js';
 
 const SLOT_WORDS = 8;
-/** Publish at the latest when so many wait: the ledger starts on them while the rest of the tick is read. */
+/** Publish at the latest when this number waits: the ledger starts on them while the rest of the tick is read. */
 const PUBLISH_EVERY = 64;
 
 /** What becomes of an event in the ring, in word 6 of its slot. */
@@ -88,7 +88,7 @@ export class RingWriter<T> {
   readonly #waiting: (T | undefined)[];
   /** Bytes of ring that each waiting event holds, its share of a skipped end included. */
   readonly #held: Int32Array;
-  /** Where the largest event could have to be skipped to: never promised to anybody. */
+  /** Where the largest event could have to be skipped to: never promised. */
   readonly #spare: number;
   #head = 0;
   #usedBytes = 0;
@@ -103,8 +103,8 @@ export class RingWriter<T> {
     port: MessagePort,
     maxBodyBytes: number,
     /**
-     * `place`: how many answers came before it in the same message. `tookMs`: how long the ledger's thread was busy with
-     * this event alone, in milliseconds.
+     * `place`: how many answers came before it in the same message. `tookMs`: how long the ledger's thread was busy
+     * with this event alone, in milliseconds.
      */
     private readonly onAnswer: (
       waiting: T,
@@ -137,7 +137,7 @@ export class RingWriter<T> {
     return this.#usedBytes + this.#reservedBytes;
   }
 
-  /** Room for so many bytes, and so many events, in all. */
+  /** Room in all, in bytes and in events. */
   get capacity(): { readonly bytes: number; readonly events: number } {
     return { bytes: this.#data.length, events: this.#mask + 1 };
   }

@@ -2,7 +2,7 @@
 import { randomFillSync } from 'node:crypto';
 import { SALT_BYTES } from '@clinical-events/protocol';
 
-/** Random bytes are made for so many events at a time: one call for each would cost more than its hash. */
+/** Random bytes are made for 4,096 events at a time: one call for each would cost more than its hash. */
 const POOL = Buffer.alloc(4096 * SALT_BYTES);
 let used = POOL.length;
 

@@ -7,7 +7,7 @@
  *
  *   read      the entries behind the tree, none but durable ones, become its leaves
  *   stage     the hashes that came are written and flushed
- *   sign      the root over so many entries
+ *   sign      the root over that number of entries
  *   swap      the signed checkpoint takes the place of the one before, if that one is still there
  *   publish   it is given out
  *
@@ -33,7 +33,7 @@ export interface SequencerOptions {
   readonly onCheckpoint: (note: string) => void;
   /** No checkpoint could be made; it is tried again, and events are stored meanwhile. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** Told after each try to make a checkpoint: how it failed, or nothing when none is owed any more. */
+  /** Called after each try to make a checkpoint: how it failed, or nothing when none is owed any more. */
   readonly onTried?: (failure?: { readonly error: unknown }) => void;
   readonly now?: () => number;
 }
@@ -41,7 +41,7 @@ export interface SequencerOptions {
 const KEEP_EVERY_MS = 3_600_000;
 /** How long to wait at most before a signer that failed is asked again. */
 const MOST_REST_MS = 60_000;
-/** After so many leaves their hashes are brought to the disk: they are not kept in memory. */
+/** After this number of leaves their hashes are brought to the disk: they are not kept in memory. */
 const STAGE_EVERY = 65_536;
 
 export class Sequencer {

@@ -50,7 +50,7 @@ export function readEvent(text: string, maxDepth: number): JsonReading {
   return counts.values > MAX_PARSED_VALUES ? outlined(text) : parse(text, counts.members);
 }
 
-/** An event of the usual kind has some 30; up to so many, to parse is the faster way. */
+/** An event of the usual kind has some 30; up to this number, to parse is the faster way. */
 const MAX_PARSED_VALUES = 512;
 
 const TOO_DEEP: JsonReading = { fault: { code: 'nesting_too_deep' } };

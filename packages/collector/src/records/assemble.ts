@@ -1,7 +1,8 @@
 /**
  * The record of a run from its events: a pure function, the same whatever order the events are handed in (R-205).
  * Each event handed in stands once in `metadata.events`; what its sender wrote stands once more where it belongs, as
- * sent, and fields that no one named go with it. docs/reference/records.md, "How a record is made", has the rules in words.
+ * sent, and fields that no one named go with it. docs/reference/records.md, "How a record is made", has the rules in
+ * words.
  */
 import {
   type Artifact,
@@ -99,7 +100,10 @@ function oneRecord(events: readonly TimedEvent[]): { organisation: string; runId
   return { organisation, runId };
 }
 
-/** The event that the others of a record without a run hang on; in a circle, the smallest id (catalogue/batch-records.ts). */
+/**
+ * The event that the others of a record without a run hang on; in a circle, the smallest id
+ * (catalogue/batch-records.ts).
+ */
 function rootOf(events: readonly TimedEvent[], { parentAt, cyclic }: Parentage): string {
   const places = cyclic.length > 0 ? cyclic : [parentAt.indexOf(-1)];
   const [root] = places.map((place) => events[place]?.event.eventId ?? '').sort();
@@ -166,7 +170,7 @@ function latencyOf(events: readonly TimedEvent[], start: TimedEvent | undefined)
   const [first] = outputs;
   if (first === undefined || start?.body === undefined) return null;
   if (outputs.some(({ body }) => body === undefined)) return null;
-  // Where one clock tells whole seconds, both are taken so: half of all sub-second latencies would else be negative.
+  // Where one clock gives whole seconds, both are taken so: half of all sub-second latencies would else be negative.
   const isCoarse = [start, first].some(({ body }) => fractionDigits(body?.timestamp ?? '') === 0);
   const [from, to] = isCoarse ? [cutTo(start.at, 0), cutTo(first.at, 0)] : [start.at, first.at];
   const latency = millisecondsBetween(from, to);
@@ -253,8 +257,8 @@ export interface AssembledRun<Body extends EventBody = EventBody> {
 }
 
 /**
- * @param events all events of one record (catalogue/batch-records.ts), at least one, each once. Their bodies become part of the
- *   record; neither may be changed afterwards.
+ * @param events all events of one record (catalogue/batch-records.ts), at least one, each once. Their bodies become
+ *   part of the record; neither may be changed afterwards.
  * @throws RangeError when there are none, or they are of two runs or two organisations.
  */
 export function assembleRun<Body extends EventBody>(

@@ -1,7 +1,7 @@
 /**
  * The order of a record's events: by the sender's timestamp as an instant, then by kind (what was shown comes after the
- * start, where a clock tells whole seconds), then by event id. When they arrived does not count, so the same events make
- * the same record.
+ * start, where a clock gives whole seconds), then by event id. When they arrived does not count, so the same events
+ * make the same record.
  */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { type Instant, compareInstants, instantOf, readInstant } from './instant.js';

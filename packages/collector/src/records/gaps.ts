@@ -13,7 +13,7 @@ import { isNumberInText, numberIn } from './raw-json.js';
 import { type Sent, hasMember, memberIn, sentIn } from './run-event.js';
 
 /*
- * How the call of a model ended, as an instrumentation of its library told it: the form that docs/CLIENT_SPEC.md,
+ * How the call of a model ended, as an instrumentation of its library reported it: the form that docs/CLIENT_SPEC.md,
  * "Instrumentation", sets for clients in all languages. What an application says by itself is not taken for it.
  */
 
@@ -39,7 +39,9 @@ export interface FoundCall {
   readonly hasNumberInText: boolean;
 }
 
-/** @param events in canonical order. @returns the last of them that tells of an ending: with retries there are several. */
+/**
+ * @param events in canonical order. @returns the last of them that reports an ending: with retries there are several.
+ */
 export function callOf(events: readonly TimedEvent[]): FoundCall | undefined {
   for (let i = events.length - 1; i >= 0; i--) {
     const timed = events[i] as TimedEvent;

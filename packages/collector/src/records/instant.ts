@@ -52,7 +52,7 @@ export function fractionDigits(text: string): number {
   return end - 20;
 }
 
-/** The instant as a clock tells it that shows no more than so many digits of a second. */
+/** The instant as a clock gives it that shows no more than that number of digits of a second. */
 export function cutTo({ seconds, fraction }: Instant, digits: number): Instant {
   const kept = fraction.slice(0, fraction.startsWith(LEAP) ? digits + 1 : digits);
   return { seconds, fraction: kept.replace(/0+$/, '') };

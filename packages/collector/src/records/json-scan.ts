@@ -1,6 +1,6 @@
 /**
  * Where the members of a JSON object stand in its bytes, without making anything of them: for who copies most of it
- * from one place to another. Only of plain text it is told; the rest is for JSON.parse.
+ * from one place to another. It is known of plain text only; the rest is for JSON.parse.
  *
  * Plain is a text that JSON.stringify would write as it is, but for the spelling of its numbers: no white space
  * between its tokens, no name twice in an object, none that begins with a digit (those come first in JavaScript), no
@@ -264,7 +264,7 @@ export class JsonScan {
     const to = this.#to;
     this.#escaped = 0;
     for (let at = from + 1; at < to; at++) {
-      // Four bytes at once, which takes a fifth off the whole scan.
+      // Four bytes at a time, which takes a fifth off the whole scan.
       while (at + 4 <= to && !hasStop(view.getInt32(at, true))) at += 4;
       const byte = bytes[at];
       if (byte === QUOTE) return at + 1;

@@ -4,7 +4,7 @@ import type { EventLog, Place } from '../store/contract.js';
 import { assembleRecord, type RunLinks } from './assemble.js';
 import { type EventBody, ParsingReader, type EventReader, type RunEvent } from './run-event.js';
 
-/** A window is full with so many bytes of log; a run that is larger is one for itself. */
+/** The bytes of log that fill a window; a run that is larger is one for itself. */
 const WINDOW_BYTES = 4 << 20;
 /** A batch, likewise: few, because until its last record is made its objects survive every collection of garbage. */
 const BATCH_BYTES = 512 << 10;
@@ -14,12 +14,12 @@ interface PlacedRun {
   readonly places: readonly Place[];
 }
 
-/** Runs in their order, in parts whose events can be read at once. */
+/** Runs in their order, in parts whose events can be read together. */
 export function windowsOf<Run extends PlacedRun>(runs: Iterable<Run>): Generator<Run[]> {
   return partsOf(runs, WINDOW_BYTES);
 }
 
-/** The events of each run, in no order, some runs at once: only of these are there objects while the rest waits. */
+/** The events of each run, in no order, some runs at a time: only of these are there objects while the rest waits. */
 export async function* eventBatchesOf<Body extends EventBody>(
   log: Pick<EventLog, 'read'>,
   window: readonly PlacedRun[],

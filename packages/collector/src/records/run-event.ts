@@ -50,7 +50,7 @@ function runEvent(event: EventFacts, text: string | undefined): RunEvent {
 
 /*
  * What an event says, however it was read: parsed, or scanned for columns (run-event.ts), where an object of its
- * payload is told from where it stands in the bytes of the event.
+ * payload is taken from where it stands in the bytes of the event.
  */
 
 /** A text that stands in other bytes, in UTF-8. */
@@ -158,7 +158,7 @@ export function hasMember(sent: Sent | undefined, name: MemberName): boolean {
 }
 
 /*
- * Events read for columns: what a column takes as it was sent is told from where it stands in the bytes of the event,
+ * Events read for columns: what a column takes as it was sent is taken from where it stands in the bytes of the event,
  * and nothing is made of the rest. An event that is not plain (json-scan.ts) is parsed.
  */
 

@@ -4,7 +4,7 @@
  *
  * The contract is semantic, not transactional. A caller hands over a batch and learns, for each event, one of
  * three outcomes; or that nothing of the batch was stored ({@link NotCommitted}); or that no one can know
- * ({@link CommitUnknown}), after which the store must be opened again before it answers anybody.
+ * ({@link CommitUnknown}), after which the store must be opened again before it answers again.
  */
 import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
 
@@ -73,7 +73,7 @@ export interface Store {
    */
   append(batch: readonly Candidate[]): Outcome[] | Promise<Outcome[]>;
   /**
-   * To be called about once a second. On return what the store writes to is what it opened, as far as a look can tell.
+   * To be called about once a second. On return what the store writes to is what it opened, as a look can show.
    * @throws {@link CommitUnknown} as `append` does; events stored since the look before may be gone.
    */
   look(): void;
@@ -96,7 +96,9 @@ export class CommitUnknown extends Error {
   override name = 'CommitUnknown';
 }
 
-/** What was stored may be gone from the log, by another hand. The lock is held, so the directory is still this one's. */
+/**
+ * What was stored may be gone from the log, by another hand. The lock is held, so the directory is still this one's.
+ */
 export class LogChanged extends CommitUnknown {
   override name = 'LogChanged';
 }
@@ -123,7 +125,7 @@ export class StoreDamaged extends Error {
 
 export const ID_BYTES = 16;
 
-/** Where the driver finds an entry again: given out by it, given back to it, and of no meaning to anybody else. */
+/** Where the driver finds an entry again: given out by it, given back to it, and of no meaning to others. */
 export interface Place {
   /** Grows with the sequence, and stays the same as long as the ledger lives. */
   readonly at: number;
@@ -246,7 +248,9 @@ export interface FoundEntries {
 export interface EventLog {
   /** Of the ledger, in hexadecimal; empty while nothing is stored. */
   readonly ledgerId: string;
-  /** About how much there is to pass, in the unit of `Place.size`: for progress bars. A running collector adds to it. */
+  /**
+   * About how much there is to pass, in the unit of `Place.size`: for progress bars. A running collector adds to it.
+   */
   readonly extent: number;
   /**
    * Everything that has a sequence, from the cursor on and in its order, in batches that are valid until the next is
@@ -396,7 +400,7 @@ export interface Copied {
   readonly bytes: number;
 }
 
-/** A log as far as it can be read. */
+/** The part of a log that can be read. */
 export interface LogCopy {
   readonly ledgerId: string;
   readonly events: number;
@@ -412,7 +416,7 @@ export interface LogCopy {
   copyTo(directory: string, grewIn: string | undefined, onProgress: Progress): Copied;
 }
 
-/** Told how many bytes are done, and of how many. */
+/** Called with how many bytes are done, and of how many. */
 export type Progress = (bytes: number, of: number) => void;
 
 /*
@@ -462,9 +466,9 @@ export interface ApiKey {
 export type RotationRefusal = 'unknown' | 'revoked' | 'expired' | 'replaced';
 
 /**
- * Where API keys are kept. Any number of processes may have one store open at once; each call is one transaction.
+ * Where API keys are kept. Any number of processes may have one store open together; each call is one transaction.
  * Every promise is rejected with {@link KeyStoreError} when the store cannot be read or written. After a write was
- * rejected the change may or may not have happened: `list` tells.
+ * rejected the change may or may not have happened: `list` shows it.
  */
 export interface KeyStore {
   /** Every key, in the order of creation. */

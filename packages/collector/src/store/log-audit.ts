@@ -66,7 +66,7 @@ export interface AuditedRoots {
   readonly newest: CheckedRoot | undefined;
 }
 
-/** Is told of each head of the access log that stands in the log. */
+/** Is called with each head of the access log that stands in the log. */
 export interface HeadListener {
   head(sequence: number, body: Buffer): void;
   /** To be awaited now and then: what heads wait for is read. */

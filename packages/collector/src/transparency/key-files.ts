@@ -18,8 +18,6 @@ import {
   formatCheckpoint,
   formatVerifierKey,
   keyIdText,
-  parseNote,
-  parseRotation,
   parseVerifierKey,
 } from '@clinical-events/protocol/verify';
 import { NOTE_ED25519, type NoteKey, keyChain, noteKey, verifierKeyOf } from '../integrity/note-signing.js';
@@ -375,8 +373,12 @@ export function readHistory(dataDir: string): KeyHistory {
 /** @throws SigningKeyFault `broken` */
 export function followHistory(dataDir: string, first: string, rotations: readonly string[]): KeyHistory {
   try {
-    const { keys, current } = keyChain(first, rotations);
-    return { origin: current.name, keys, current, until: untilOf(rotations), first, rotations };
+    const { keys, current, until } = keyChain(first, rotations);
+    // Only the newest two keys ever sign: a rotation without an overlap also ends the overlap of the one before.
+    for (let at = until.length - 2; at >= 0; at--) {
+      until[at] = Math.min(until[at] ?? 0, until[at + 1] ?? 0);
+    }
+    return { origin: current.name, keys, current, until, first, rotations };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new SigningKeyFault(
@@ -384,13 +386,4 @@ export function followHistory(dataDir: string, first: string, rotations: readonl
       `the keys in ${path.join(dataDir, 'checkpoints')} do not follow from each other: ${reason}`,
     );
   }
-}
-
-/** Only the newest two keys ever sign: a rotation without an overlap also ends the overlap of the one before. */
-function untilOf(rotations: readonly string[]): number[] {
-  const until = rotations.map((note) => Date.parse(parseRotation(parseNote(note).text).until));
-  for (let at = until.length - 2; at >= 0; at--) {
-    until[at] = Math.min(until[at] ?? 0, until[at + 1] ?? 0);
-  }
-  return until;
 }

@@ -14,6 +14,7 @@ import {
   twinLog,
   withLog,
 } from './made-catalogue.js';
+import { runs } from '../../../../test/property-runs.js';
 
 let scratch: string;
 
@@ -75,6 +76,6 @@ test('[R-1020] [R-1021] any order of arrival and any cuts of the updates give th
       rebuilt.close();
       fs.rmSync(path.dirname(directory), { recursive: true });
     }),
-    { numRuns: 60 },
+    { numRuns: runs(60) },
   );
 });

@@ -11,6 +11,7 @@ import { fillDirectory } from '../store/embedded/filled-directory.js';
 import { naiveRecords, oddLog, stored, type SentEvent } from '../records/odd-log.js';
 import { id } from '../records/run-events.js';
 import { catalogueIn, emptyDirectory, withLog } from './made-catalogue.js';
+import { runs } from '../../../../test/property-runs.js';
 
 let scratch: string;
 
@@ -86,7 +87,7 @@ test('the catalogue makes the records that grouping in memory makes, oldest firs
       const order = records.map(firstSequence);
       expect(order).toEqual([...order].sort((a, b) => a - b));
     }),
-    { numRuns: 30 },
+    { numRuns: runs(30) },
   );
 });
 
@@ -108,7 +109,7 @@ test('an id index that is lost, or of another log, makes no difference [R-711]',
       expect(byKey((await made(dataDir)).records)).toEqual(expected);
     }),
     {
-      numRuns: 8,
+      numRuns: runs(8),
       // The other log begins with the same event, of which it says more: its index ends within our second one.
       examples: [
         [
@@ -134,7 +135,7 @@ test('the order in which events were stored makes no difference to the records [
       const other = await made(await directoryOf(shuffled, batch));
       expect(withoutSequences(other.records)).toEqual(withoutSequences(one.records));
     }),
-    { numRuns: 12 },
+    { numRuns: runs(12) },
   );
 });
 
@@ -180,7 +181,7 @@ test('what is asked for is what all records have that fit [R-711]', async () => 
         expect(byKey(found.all[i] ?? [])).toEqual(byKey(records.filter(fits)));
       }
     }),
-    { numRuns: 20 },
+    { numRuns: runs(20) },
   );
 });
 
@@ -199,7 +200,7 @@ test('each run that has changed comes once with what was told the last time [R-7
       expect(byKey(changed.records)).toEqual(byKey(expected));
       expect((await made(dataDir, { after: changed.next - 1 })).records).toEqual([]);
     }),
-    { numRuns: 12 },
+    { numRuns: runs(12) },
   );
 });
 
@@ -212,6 +213,6 @@ test('records come by the sender’s clock where that is asked for [R-1046]', as
       expect(began).toEqual([...began].sort());
       expect(byKey(records)).toEqual(byKey(inOrderOfLog));
     }),
-    { numRuns: 12 },
+    { numRuns: runs(12) },
   );
 });

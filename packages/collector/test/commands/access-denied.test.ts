@@ -69,7 +69,7 @@ describe('in a directory that may be entered', () => {
     const { code, stdout, stderr } = await runWithoutPrivilege(['events', '--data-dir', dataDir]);
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toBe(
-      `collector: permission denied: ${path.join(dataDir, 'access.log')}; nothing is read without a note of it there\n`,
+      `collector: permission denied: ${path.join(dataDir, 'access.log')}; nothing is read unless it is logged there\n`,
     );
   });
 });

@@ -5,7 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { beginReading, lineIn } from '../../src/commands/access-log.js';
+import { beginAccess, lineIn } from '../../src/commands/access-log.js';
 import { run, temporaryDirectory } from '../running/collector-process.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { candidate } from '../store/candidate.js';
@@ -37,7 +37,7 @@ function kindOf(line: string): unknown {
 
 describe('the access log', () => {
   test('[R-716] has a line for the beginning of a reading and one for its end, and knows them again', () => {
-    const end = beginReading(dataDir, { command: 'events', filter: { kind: 'outcome' } });
+    const end = beginAccess(dataDir, { command: 'events', filter: { kind: 'outcome' } });
     expect(lines().map(kindOf)).toEqual(['begun']);
     end({ events: 2, complete: true });
     expect(lines().map(kindOf)).toEqual(['begun', 'ended']);
@@ -46,32 +46,32 @@ describe('the access log', () => {
 
   test('[R-1050] says that a reading was by patient or by user, and not whose', () => {
     const filter = { target: 'patient-4711', user: 'dr-adler', model: 'sepsis-risk', since: undefined };
-    beginReading(dataDir, { command: 'runs', filter })({ events: 3, complete: true });
+    beginAccess(dataDir, { command: 'runs', filter })({ events: 3, complete: true });
     expect(JSON.parse(lines()[0] ?? '')).toMatchObject({
       filter: { target: true, user: true, model: 'sepsis-risk' },
     });
     expect(fs.readFileSync(file, 'latin1')).not.toMatch(/4711|adler/);
-    beginReading(dataDir, { command: 'runs', filter: { target: '' } });
+    beginAccess(dataDir, { command: 'runs', filter: { target: '' } });
     expect(lines().at(-1)).toContain('"filter":{"target":true}');
-    beginReading(dataDir, { command: 'runs', filter: { user: undefined } });
+    beginAccess(dataDir, { command: 'runs', filter: { user: undefined } });
     expect(lines().at(-1)).toContain('"filter":{}');
   });
 
   test('[R-718] begins a line of its own behind one that was cut short at any byte, which is then known for torn', () => {
-    beginReading(dataDir, { command: 'events', filter: {} });
+    beginAccess(dataDir, { command: 'events', filter: {} });
     const whole = fs.readFileSync(file);
     for (let length = 1; length < whole.length - 1; length++) {
       fs.writeFileSync(file, whole.subarray(0, length));
-      beginReading(dataDir, { command: 'events', filter: {} });
+      beginAccess(dataDir, { command: 'events', filter: {} });
       expect(lines().map(kindOf)).toEqual(['torn', 'begun']);
     }
     // With its line feed alone missing it is whole.
     fs.writeFileSync(file, whole.subarray(0, -1));
-    beginReading(dataDir, { command: 'events', filter: {} });
+    beginAccess(dataDir, { command: 'events', filter: {} });
     expect(lines().map(kindOf)).toEqual(['begun', 'begun']);
     // What a power loss may leave.
     fs.writeFileSync(file, Buffer.concat([whole.subarray(0, 40), Buffer.alloc(60)]));
-    beginReading(dataDir, { command: 'events', filter: {} });
+    beginAccess(dataDir, { command: 'events', filter: {} });
     expect(lines().map(kindOf)).toEqual(['torn', 'begun']);
   });
 
@@ -112,17 +112,17 @@ describe('the access log', () => {
 
   test('[R-718] is not a pipe, or anything else than a file', () => {
     execFileSync('mkfifo', [file]);
-    expect(() => beginReading(dataDir, { command: 'events', filter: {} })).toThrow('(ENOTREG)');
+    expect(() => beginAccess(dataDir, { command: 'events', filter: {} })).toThrow('(ENOTREG)');
   });
 
   test('[R-718] is never written through a link, to a file that is there or to one that is not', () => {
     const elsewhere = path.join(dataDir, 'elsewhere');
     fs.symlinkSync(elsewhere, file);
-    const message = `${file} cannot be written (ELOOP), and nothing is read without a note of it there`;
-    expect(() => beginReading(dataDir, { command: 'events', filter: {} })).toThrow(message);
+    const message = `${file} cannot be written (ELOOP), and nothing is read unless it is logged there`;
+    expect(() => beginAccess(dataDir, { command: 'events', filter: {} })).toThrow(message);
     expect(fs.existsSync(elsewhere)).toBe(false);
     fs.writeFileSync(elsewhere, 'of another');
-    expect(() => beginReading(dataDir, { command: 'events', filter: {} })).toThrow(message);
+    expect(() => beginAccess(dataDir, { command: 'events', filter: {} })).toThrow(message);
     expect(fs.readFileSync(elsewhere, 'utf8')).toBe('of another');
   });
 
@@ -164,7 +164,7 @@ describe('the access log', () => {
     '[R-718] that root begins belongs to the owner of the directory, whose collector has to read it',
     () => {
       fs.chownSync(dataDir, 65_534, 65_534);
-      beginReading(dataDir, { command: 'events', filter: {} });
+      beginAccess(dataDir, { command: 'events', filter: {} });
       expect(fs.statSync(file).uid).toBe(65_534);
     },
   );
@@ -176,15 +176,15 @@ describe('the access log', () => {
       const elsewhere = path.join(dataDir, 'elsewhere');
       fs.writeFileSync(elsewhere, 'of root');
       fs.linkSync(elsewhere, file);
-      expect(() => beginReading(dataDir, { command: 'events', filter: {} })).toThrow('(EMLINK)');
+      expect(() => beginAccess(dataDir, { command: 'events', filter: {} })).toThrow('(EMLINK)');
       expect(fs.readFileSync(elsewhere, 'utf8')).toBe('of root');
       // A copy of the directory that is made of links is its owner's own.
       fs.chownSync(elsewhere, 65_534, 65_534);
-      beginReading(dataDir, { command: 'events', filter: {} });
+      beginAccess(dataDir, { command: 'events', filter: {} });
       expect(lines()).toHaveLength(2);
       fs.rmSync(file);
       fs.writeFileSync(file, '');
-      beginReading(dataDir, { command: 'events', filter: {} });
+      beginAccess(dataDir, { command: 'events', filter: {} });
       expect(fs.statSync(file).uid).toBe(0);
     },
   );
@@ -269,7 +269,7 @@ describe('the access log', () => {
     const half = `--import data:text/javascript,${encodeURIComponent(preload)}`;
     expect(await run(['events', '--data-dir', dataDir], { env: { NODE_OPTIONS: half } })).toEqual({
       ...{ code: 1, stdout: '' },
-      stderr: `collector: ${file} cannot be written (ENOSPC), and nothing is read without a note of it there\n`,
+      stderr: `collector: ${file} cannot be written (ENOSPC), and nothing is read unless it is logged there\n`,
     });
     expect((await run(['events', '--data-dir', dataDir])).code).toBe(0);
     expect(lines().map(kindOf)).toEqual(['torn', 'begun', 'ended']);

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -197,7 +197,7 @@ describe('[R-811] a back-up', () => {
     expect(key(backups)).toBe(key(dataDir));
   });
 
-  test('[R-837] is noted in the access log as a reading and for the console, and changes nothing else', async () => {
+  test('[R-837] is logged in the access log as a reading and for the console, and changes nothing else', async () => {
     await fillSigned(dataDir, batches(3));
     const before = contents(dataDir);
     const { events } = await backedUp();
@@ -219,7 +219,7 @@ describe('[R-811] a back-up', () => {
     await fillSigned(dataDir, batches(3));
     await issueKey(dataDir);
     const { code, stderr } = await runReadOnly(dataDir, ['backup', backups, '--data-dir', dataDir]);
-    expect([code, stderr]).toEqual([0, expect.stringContaining('this reading is not noted')]);
+    expect([code, stderr]).toEqual([0, expect.stringContaining('this access is not logged')]);
     expect((await idsIn(await restored())).size).toBe(3);
   });
 
@@ -304,6 +304,27 @@ describe('[R-811] a back-up', () => {
     await expectIntact();
     expect((await idsIn(await restored())).size).toBeGreaterThanOrEqual(20);
     await backedUp();
+    expect((await idsIn(await restored())).size).toBe(420);
+  });
+
+  test('with --follow a full disk is reported once, and it goes on when there is room', async () => {
+    await fillSigned(dataDir, batches(20), { segmentBytes: 1 << 20 });
+    await backedUp();
+    await fillSigned(dataDir, batches(400), { segmentBytes: 1 << 20 });
+    const following = launchWithFilesOf(100_000, ['backup', backups, '--data-dir', dataDir, '--follow']);
+    let stderr = '';
+    following.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    const ended = new Promise((resolve) => following.on('close', resolve));
+    await expect.poll(() => stderr, { timeout: 120_000 }).toContain('\n');
+    await expectIntact();
+    spawnSync('prlimit', ['--pid', String(following.pid), '--fsize=unlimited:']);
+    const held = () =>
+      (JSON.parse(fs.readFileSync(path.join(backups, 'backup.json'), 'utf8')) as { events: number }).events;
+    await expect.poll(held, { timeout: 120_000 }).toBe(420);
+    following.kill('SIGTERM');
+    expect(await ended).toBe(0);
+    expect(stderr).toMatch(/^collector: no room is left \(EFBIG\); .* is whole, and the next run goes on\n$/);
+    await expectIntact();
     expect((await idsIn(await restored())).size).toBe(420);
   });
 
@@ -427,13 +448,19 @@ describe('[R-811] a back-up', () => {
   });
 });
 
+function launchWithFilesOf(bytes: number, args: readonly string[]) {
+  const main = path.resolve(import.meta.dirname, '../../dist/main.js');
+  const child = spawn('prlimit', [`--fsize=${bytes}:`, process.execPath, main, ...args]);
+  onTestFinished(() => void child.kill('SIGKILL'));
+  return child;
+}
+
 /** Runs one command whose files may have so many bytes at most, as on a disk that has no more. */
 function withFilesOf(
   bytes: number,
   args: readonly string[],
 ): Promise<{ code: number | null; stderr: string }> {
-  const main = path.resolve(import.meta.dirname, '../../dist/main.js');
-  const child = spawn('prlimit', [`--fsize=${bytes}:`, process.execPath, main, ...args]);
+  const child = launchWithFilesOf(bytes, args);
   let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   return new Promise((resolve, reject) => {

@@ -139,7 +139,7 @@ describe('collector events', () => {
     });
   });
 
-  test('[R-702] notes each reading before it gives anything out, and how much it was when it ends', async () => {
+  test('[R-702] logs each access before it gives anything out, and how much it was when it ends', async () => {
     await fillDirectory(dataDir, [EVENTS]);
     await storedEvents(dataDir, '--kind', 'outcome', '--since', '2026-01-01');
     await storedEvents(dataDir, '--organisation', 'ward');
@@ -157,14 +157,14 @@ describe('collector events', () => {
     expect(fs.statSync(path.join(dataDir, 'access.log')).mode & 0o777).toBe(0o600);
   });
 
-  test('gives nothing out when the reading cannot be noted', async () => {
+  test('gives nothing out when the access cannot be logged', async () => {
     await fillDirectory(dataDir, [EVENTS]);
     fs.mkdirSync(path.join(dataDir, 'access.log'));
     const { code, stdout, stderr } = await run(['events', '--data-dir', dataDir]);
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toBe(
       `collector: ${path.join(dataDir, 'access.log')} cannot be written (EISDIR), ` +
-        'and nothing is read without a note of it there\n',
+        'and nothing is read unless it is logged there\n',
     );
   });
 
@@ -210,13 +210,13 @@ describe('collector events', () => {
       expect([code, parsed(stdout).length]).toEqual([0, EVENTS.length]);
       const log = path.join(dataDir, 'access.log');
       expect(stderr).toBe(
-        `collector: warning: ${log} cannot be written, because the file system is read-only: this reading is not noted\n`,
+        `collector: warning: ${log} cannot be written, because the file system is read-only: this access is not logged\n`,
       );
       const collector = await start(dataDir);
       onTestFinished(() => collector.kill());
       expect(await read()).toEqual({
         ...{ code: 1, stdout: '' },
-        stderr: `collector: ${log} cannot be written (EROFS), and nothing is read without a note of it there while a collector runs\n`,
+        stderr: `collector: ${log} cannot be written (EROFS), and nothing is read unless it is logged there while a collector runs\n`,
       });
     },
   );

@@ -291,6 +291,13 @@ describe('the catalogue of a command', () => {
         const args = ['--data-dir', dataDir, '--json', '--temp-dir', temp, '--failed'];
         const { code, stdout, stderr } = await runReadOnly(dataDir, ['runs', ...args]);
         expect([code, (JSON.parse(stdout) as { record_id: string }).record_id], stderr).toEqual([0, id(3)]);
+        const eventsOf = (tempDir: string) =>
+          runReadOnly(dataDir, ['events', '--data-dir', dataDir, '--run', id(3), '--temp-dir', tempDir]);
+        const events = await eventsOf(temp);
+        const [first = ''] = events.stdout.split('\n');
+        expect([events.code, (JSON.parse(first) as PrintedEvent).run_id]).toEqual([0, id(3)]);
+        const nowhere = await eventsOf(dataDir);
+        expect([nowhere.code, nowhere.stdout]).toEqual([1, '']);
         expect(fs.readdirSync(temp)).toEqual([]);
         expect(fs.existsSync(path.join(dataDir, 'catalogue'))).toBe(false);
       } finally {

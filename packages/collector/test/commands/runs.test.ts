@@ -1,16 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { RunSummary } from '../../src/catalogue/catalogue.js';
-import { runIdFrom, severalRuns, shortId } from '../../src/commands/events.js';
-import {
-  FEEDBACK_ASKED,
-  modelsNamed,
-  runsRequestFrom,
-  type RunsOptions,
-  command,
-} from '../../src/commands/runs.js';
+import { modelsNamed, type RunSummary } from '../../src/catalogue/catalogue.js';
+import { FEEDBACK_ASKED, runsRequestFrom, type RunsOptions, command } from '../../src/commands/runs.js';
 import { csvLine, CSV_HEAD, fittingTable, jsonLine, plainTable } from '../../src/commands/run-list.js';
 import { id } from '../records/run-events.js';
+import { runIdFrom, severalRuns, shortId } from '../../src/commands/arguments.js';
 
 const BEGAN = Date.parse('2026-03-02T08:31:01.250Z');
 

@@ -64,7 +64,7 @@ export async function fillSigned(
 }
 
 /** On return a head in the log covers all readings that were noted, as after the start of a collector. */
-export function signReadings(dataDir: string): Promise<void> {
+export function signAccesses(dataDir: string): Promise<void> {
   return fillSigned(dataDir, []);
 }
 

@@ -379,7 +379,7 @@ test('[R-908] [R-909] beside a collector under load, proofs hold and each export
 });
 
 describe('collector tiles export', () => {
-  test('comes with JSON for scripts, and is noted as a reading', async () => {
+  test('comes with JSON for scripts, and is logged as an access', async () => {
     await fillSigned(dataDir, [events(300)]);
     const { code, stdout, stderr } = await tiles('--json');
     expect([code, stderr]).toEqual([0, '']);
@@ -401,7 +401,7 @@ describe('collector tiles export', () => {
     await fillSigned(dataDir, [events(300)]);
     const { code, stderr } = await runReadOnly(dataDir, ['tiles', 'export', target, '--data-dir', dataDir]);
     expect([code, readWhole()]).toEqual([0, 300]);
-    expect(stderr).toContain('this reading is not noted');
+    expect(stderr).toContain('this access is not logged');
   });
 
   test('without a directory, or without "export", is refused with exit code 2', async () => {

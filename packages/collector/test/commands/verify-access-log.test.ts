@@ -3,16 +3,19 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { beginReading } from '../../src/commands/access-log.js';
+import { beginAccess } from '../../src/commands/access-log.js';
+import { verifyLog } from '../../src/commands/verify/verification.js';
+import { verificationFields } from '../../src/commands/verify/verify.js';
+import { nodeFiles } from '../../src/files.js';
 import { run, start, temporaryDirectory, type Running } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { candidate } from '../store/candidate.js';
 import { copyOf, scratch } from '../running/scratch.js';
 import { independentHead, verifyIndependently } from './independent-verifier.js';
-import { fillSigned, firstKey, loggedEvent, signReadings } from './signed-directory.js';
+import { fillSigned, firstKey, loggedEvent, signAccesses } from './signed-directory.js';
 
-/** Two events, two readings, a head over their four lines (entry 3), two more readings, and a head over eight (entry 4). */
+/** Two events, two accesses, a head over their four lines (entry 3), two more accesses, and a head over eight (entry 4). */
 let master: string;
 let dataDir: string;
 
@@ -22,7 +25,7 @@ beforeAll(async () => {
   await fillSigned(master, [[loggedEvent('one'), loggedEvent('two')]]);
   for (let i = 0; i < 4; i++) {
     await run(['events', '--data-dir', master, '--organisation', `ward-${i}`]);
-    if (i % 2 === 1) await signReadings(master);
+    if (i % 2 === 1) await signAccesses(master);
   }
 });
 afterAll(() => fs.rmSync(master, { recursive: true, force: true }));
@@ -49,10 +52,13 @@ interface Report {
   readonly findings: readonly { kind: string; file?: string; message: string }[];
 }
 
-async function verify(...args: readonly string[]): Promise<Report & { code: number | null }> {
-  const { code, stdout, stderr } = await run(['verify', '--json', '--data-dir', dataDir, ...args]);
-  expect(stderr).toBe('');
-  return { code, ...(JSON.parse(stdout) as Report) };
+/** What `collector verify --json` prints. */
+async function verify({ against = [], keys = [] }: { against?: string[]; keys?: string[] } = {}) {
+  const verification = await verifyLog({
+    ...{ dataDir, files: nodeFiles, against, keys },
+    onProgress: () => undefined,
+  });
+  return JSON.parse(JSON.stringify(verificationFields(verification))) as Report;
 }
 
 /** What `doctor` says of the access log. */
@@ -94,17 +100,18 @@ async function newestHead(): Promise<{ event_id: string; lines: number; head: st
 
 describe('collector verify, of the access log', () => {
   test('[R-718] finds it as its heads in the log say, and says how far that goes', async () => {
-    expect(await verify('--key', firstKey(dataDir))).toMatchObject({
-      ...{ code: 0, intact: true, findings: [], events: 2, entries: 4 },
+    expect(await verify({ keys: [firstKey(dataDir)] })).toMatchObject({
+      ...{ intact: true, findings: [], events: 2, entries: 4 },
       access_log: { lines: 8, unsigned_lines: 0, heads: 2, unended: 0, torn: 0 },
     });
     await read(dataDir);
     const last = (JSON.parse(readLines()[8] ?? '') as { at: string }).at;
     expect(await verify()).toMatchObject({
-      ...{ code: 0, intact: true, findings: [] },
+      ...{ intact: true, findings: [] },
       access_log: { lines: 10, unsigned_lines: 2, last_reading: last },
     });
-    const { stdout } = await run(['verify', '--data-dir', dataDir]);
+    const { code, stdout } = await run(['verify', '--data-dir', dataDir]);
+    expect(code).toBe(0);
     const text = `10 lines, 2 of them under no head in the log; the last began at ${last}`;
     expect(stdout).toContain(`\nAccess log  ${text}\n`);
     expect(await doctor()).toEqual({
@@ -134,7 +141,7 @@ describe('collector verify, of the access log', () => {
       /had 6 whole lines, and entry 4 .* 8 lines: .*the first 4 are/,
     ],
     [
-      'removed, and another noted',
+      'removed, and another logged',
       (lines) => [...lines.toSpliced(4, 2), ...lines.slice(0, 4)],
       /^lines 5 to 8 /,
     ],
@@ -144,24 +151,24 @@ describe('collector verify, of the access log', () => {
     ['all removed', () => [], /had 0 whole lines, and entry 3 /],
   ])('[R-718] tells that lines were %s', async (_how, change, message) => {
     writeLines(change(readLines()));
-    const { code, intact, findings } = await verify();
-    expect([code, intact]).toEqual([3, false]);
+    const { intact, findings } = await verify();
+    expect(intact).toBe(false);
     expect(findings).toEqual([
       { kind: 'access_log_altered', file: 'access.log', message: expect.stringMatching(message) as string },
     ]);
-    const { stdout } = await run(['verify', '--data-dir', dataDir]);
-    expect(stdout).toMatch(/^NOT INTACT: 1 finding\n/);
     const { code: unwell, told } = await doctor();
     expect([unwell, told.map(({ severity }) => severity)]).toEqual([3, ['damage']]);
   });
 
   test('[R-718] tells of a line that no command writes, under a head or not', async () => {
     fs.appendFileSync(logOf(dataDir), 'nobody was here\n');
+    const { code, stdout } = await run(['verify', '--data-dir', dataDir]);
+    expect([code, stdout]).toEqual([3, expect.stringMatching(/^NOT INTACT: 1 finding\n/)]);
     const message = 'line 9 of access.log is not one that the collector writes';
     for (const sign of [false, true]) {
-      if (sign) await signReadings(dataDir);
+      if (sign) await signAccesses(dataDir);
       expect(await verify()).toMatchObject({
-        ...{ code: 3, intact: false, findings: [{ kind: 'access_log_altered', message }] },
+        ...{ intact: false, findings: [{ kind: 'access_log_altered', message }] },
       });
     }
   });
@@ -173,18 +180,17 @@ describe('collector verify, of the access log', () => {
   ])('[R-718] tells that the log is something else: %s', async (_what, make) => {
     fs.rmSync(logOf(dataDir));
     make();
-    const { code, findings } = await verify();
-    expect([code, findings]).toMatchObject([3, [{ kind: 'unreadable', file: 'access.log' }]]);
+    expect((await verify()).findings).toMatchObject([{ kind: 'unreadable', file: 'access.log' }]);
     expect((await doctor()).told).toMatchObject([{ severity: 'damage' }]);
     const backedUp = await run(['backup', path.join(scratch(), 'to'), '--data-dir', dataDir]);
     expect(backedUp.code).not.toBe(0);
   });
 
-  test('[R-716] counts the readings that were not noted to have ended', async () => {
-    beginReading(dataDir, { command: 'events', filter: {} });
-    expect(await verify()).toMatchObject({ code: 0, intact: true, access_log: { lines: 9, unended: 1 } });
+  test('[R-716] counts the accesses whose end was not logged', async () => {
+    beginAccess(dataDir, { command: 'events', filter: {} });
+    expect(await verify()).toMatchObject({ intact: true, access_log: { lines: 9, unended: 1 } });
     expect((await doctor()).told).toMatchObject([
-      { severity: 'ok', message: expect.stringContaining('; 1 reading not noted to have ended; ') as string },
+      { severity: 'ok', message: expect.stringContaining('; 1 access without a logged end; ') as string },
     ]);
   });
 
@@ -192,40 +198,40 @@ describe('collector verify, of the access log', () => {
     fs.appendFileSync(logOf(dataDir), '{"at":"2026-03-04T05:');
     const pending = 'the last 21 bytes of access.log are a torn line, or one that is being written';
     expect(await verify()).toMatchObject({
-      ...{ code: 0, intact: true, access_log: { lines: 8, unsigned_lines: 0 } },
+      ...{ intact: true, access_log: { lines: 8, unsigned_lines: 0 } },
       findings: [{ kind: 'note', message: pending }],
     });
     await read(dataDir);
     for (const unsigned of [3, 0]) {
-      if (unsigned === 0) await signReadings(dataDir);
+      if (unsigned === 0) await signAccesses(dataDir);
       expect(await verify()).toMatchObject({
-        ...{ code: 0, intact: true, access_log: { lines: 11, unsigned_lines: unsigned, torn: 1 } },
+        ...{ intact: true, access_log: { lines: 11, unsigned_lines: unsigned, torn: 1 } },
         findings: [{ kind: 'note', message: '1 line of access.log is torn, as by a crash or a full disk' }],
       });
     }
     expect((await doctor()).told).toMatchObject([{ severity: 'ok' }, { severity: 'warning' }]);
   });
 
-  test('[R-718] a log put back to before the last readings is found by any later checkpoint from elsewhere', async () => {
+  test('[R-718] a log put back to before the last accesses is found by any later checkpoint from elsewhere', async () => {
     const older = copyOf(dataDir);
     await read(dataDir);
-    await signReadings(dataDir);
+    await signAccesses(dataDir);
     const kept = path.join(scratch(), 'kept');
     fs.copyFileSync(path.join(dataDir, 'checkpoints', 'latest'), kept);
     dataDir = older;
-    expect(await verify()).toMatchObject({ code: 0, intact: true });
-    expect(await verify('--against', kept)).toMatchObject({ code: 3, findings: [{ kind: 'missing' }] });
+    expect(await verify()).toMatchObject({ intact: true });
+    expect(await verify({ against: [kept] })).toMatchObject({ findings: [{ kind: 'missing' }] });
   });
 });
 
 describe('the log’s own entries', () => {
-  test('[R-901] are proved and exported as leaves, and are in no reading, record, export or count', async () => {
+  test('[R-901] are proved and exported as leaves, and are in no listing, record, export or count', async () => {
     dataDir = scratch();
     const [eventId, runId] = [randomUUID(), randomUUID()];
     const body = sampleEvent('inference-start', { event_id: eventId, run_id: runId });
     await fillSigned(dataDir, [[candidate({ kind: 'inference-start', eventId, runId, body })]]);
     await read(dataDir);
-    await signReadings(dataDir);
+    await signAccesses(dataDir);
     const { event_id: id, lines, head } = await newestHead();
     const events = await run(['events', '--data-dir', dataDir]);
     expect(events.stdout.trimEnd().split('\n')).toHaveLength(1);
@@ -259,7 +265,7 @@ describe('a collector', () => {
     await read(dataDir);
     await expect.poll(signedEntries).toBeGreaterThan(4);
     expect(await collector.stop()).toBe(0);
-    // The second line of the reading may have come an interval later.
+    // The second line of the access may have come an interval later.
     const entries = signedEntries();
     expect([5, 6]).toContain(entries);
     const seldom = await serving('--checkpoint-interval-ms', '1h');
@@ -267,21 +273,21 @@ describe('a collector', () => {
     expect(await seldom.stop()).toBe(0);
     expect(signedEntries()).toBe(entries + 1);
     expect(await verify()).toMatchObject({
-      ...{ code: 0, intact: true, findings: [], access_log: { lines: 12, unsigned_lines: 0 } },
+      ...{ intact: true, findings: [], access_log: { lines: 12, unsigned_lines: 0 } },
     });
-    // Without readings nothing is added.
+    // Without accesses nothing is added.
     expect(await (await serving()).stop()).toBe(0);
     expect(signedEntries()).toBe(entries + 1);
   });
 
-  test('[R-718] killed between a reading and its head loses neither, and the next start stores it', async () => {
+  test('[R-718] killed between an access and its head loses neither, and the next start stores it', async () => {
     const killed = await serving('--checkpoint-interval-ms', '1h');
     await read(dataDir);
     await killed.kill();
     const before = { lines: 10, unsigned_lines: 2, unended: 0 };
-    expect(await verify()).toMatchObject({ code: 0, access_log: before });
+    expect(await verify()).toMatchObject({ access_log: before });
     await (await serving('--checkpoint-interval-ms', '1h')).stop();
-    expect(await verify()).toMatchObject({ code: 0, access_log: { lines: 10, unsigned_lines: 0, heads: 3 } });
+    expect(await verify()).toMatchObject({ access_log: { lines: 10, unsigned_lines: 0, heads: 3 } });
   });
 
   test('[R-718] takes events all the same when the access log was changed, says so loudly, and heads what comes', async () => {
@@ -300,8 +306,8 @@ describe('a collector', () => {
     await read(dataDir);
     expect((await fetch(`${collector.url}/health`)).status).toBeLessThan(500);
     expect(await collector.stop()).toBe(0);
-    const { code, findings, access_log: log } = await verify();
-    expect([code, log]).toMatchObject([3, { lines: 9, unsigned_lines: 0 }]);
+    const { findings, access_log: log } = await verify();
+    expect(log).toMatchObject({ lines: 9, unsigned_lines: 0 });
     expect(findings.map(({ message }) => message)).toEqual([
       expect.stringMatching(/entry 3 .*; what stands there now is under heads again from entry 6 on$/),
     ]);

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Audit, type StoredTree, type Verdict, type SignedRoot } from '../../src/integrity/audit.js';
 import { leaves, levelsOf, mth, sha256 } from './rfc-tree.js';
+import { runs } from '../../../../test/property-runs.js';
 
 const SIZE = 1_000;
 const SIGNED = leaves(SIZE);
@@ -94,7 +95,7 @@ describe('an audit', () => {
           expect(agreed(verdict)).toEqual(sizes.map(() => true));
         },
       ),
-      { numRuns: 40 },
+      { numRuns: runs(40) },
     );
   });
 
@@ -112,7 +113,7 @@ describe('an audit', () => {
         expect(verdict).toMatchObject({ provenTo: SIZE, hashes: [] });
         expect(verdict.roots.every(({ log: of, tree }) => of === 'agrees' || tree)).toBe(true);
       }),
-      { numRuns: 40 },
+      { numRuns: runs(40) },
     );
     expect(told(await audit(SIGNED.map(stranger), [rootOf(SIZE)]))).toEqual([`0+${SIZE}`]);
   });
@@ -148,7 +149,7 @@ describe('an audit', () => {
         expect(agreed(verdict)).toEqual([same]);
         expect(verdict.differing.length === 0 && log.length >= 20).toBe(same);
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 });

@@ -29,17 +29,17 @@ const [a, b, c, d] = [signer(), signer(), signer(), signer()];
 const NOTES = [rotation(a, b), rotation(b, c, '2031-06-01T12:00:00.250Z'), rotation(c, d)];
 
 test('[R-905] without a rotation the first key is the current one', () => {
-  const { keys, current, overlapUntil } = keyChain(a.vkey, []);
+  const { keys, current, until } = keyChain(a.vkey, []);
   expect(keys).toEqual([current]);
   expect(current.vkey).toBe(a.vkey);
-  expect(overlapUntil).toBeUndefined();
+  expect(until).toEqual([]);
 });
 
 test('[R-905] rotations lead from the first key to the current one', () => {
-  const { keys, current, overlapUntil } = keyChain(a.vkey, NOTES.slice(0, 2));
+  const { keys, current, until } = keyChain(a.vkey, NOTES.slice(0, 2));
   expect(keys.map(({ vkey }) => vkey)).toEqual([a.vkey, b.vkey, c.vkey]);
   expect(current).toBe(keys[2]);
-  expect(overlapUntil).toBe(Date.UTC(2031, 5, 1, 12, 0, 0, 250));
+  expect(until).toEqual([Date.parse(UNTIL), Date.UTC(2031, 5, 1, 12, 0, 0, 250)]);
   expect(keyChain(a.vkey, NOTES).current.vkey).toBe(d.vkey);
 });
 

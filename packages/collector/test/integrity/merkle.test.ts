@@ -26,6 +26,7 @@ import {
   sourceOf,
   uniform,
 } from './rfc-tree.js';
+import { runs } from '../../../../test/property-runs.js';
 
 const hex = (hashes: readonly Buffer[]): string[] => hashes.map((hash) => hash.toString('hex'));
 
@@ -132,9 +133,9 @@ test('every consistency proof is that of the definition, and holds', async () =>
 });
 
 test('around the size at which a third level begins, roots and proofs are those of the definition', async () => {
-  const many = leaves(65_538);
+  const many = leaves(65_537);
   const source = levelsOf(many);
-  for (const size of [65_534, 65_535, 65_536, 65_537, 65_538]) {
+  for (const size of [65_536, 65_537]) {
     const tree = many.slice(0, size);
     const root = await rootAt(source, size);
     expect(root).toEqual(mth(tree));
@@ -156,7 +157,7 @@ test('proofs hold up to the largest size that can be counted', async () => {
       const consistency = await consistencyProof(source, oldSize, newSize);
       expect(consistencyHolds(oldSize, newSize, oldRoot, newRoot, consistency)).toBe(true);
     }),
-    { numRuns: 20 },
+    { numRuns: runs(20) },
   );
 });
 

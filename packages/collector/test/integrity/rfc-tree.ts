@@ -16,8 +16,14 @@ export function leafOf(entry: Uint8Array): Buffer {
   return sha256(Buffer.of(0), entry);
 }
 
-export function nodeOf(left: Uint8Array, right: Uint8Array): Buffer {
-  return sha256(Buffer.of(1), left, right);
+const nodes = new Map<string, Buffer>();
+
+/** Of each two hashes it is worked out once: the definitions below ask for the same ones again and again. */
+export function nodeOf(left: Buffer, right: Buffer): Buffer {
+  const children = left.toString('latin1') + right.toString('latin1');
+  let node = nodes.get(children);
+  if (node === undefined) nodes.set(children, (node = sha256(Buffer.of(1), left, right)));
+  return node;
 }
 
 /** So many leaf hashes, each other than the rest. */

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { examine, isFault, type Examined, type Fault } from '../../src/ledger/examine.js';
 import { outcomeText, sampleEvent } from '../running/sample-events.js';
+import { runs } from '../../../../test/property-runs.js';
 
 const DEPTH = 64;
 
@@ -180,7 +181,7 @@ describe('a body of many values [R-322]', () => {
             expect(result).toEqual(examine(Buffer.from(JSON.stringify(event)), kind, profile, DEPTH));
         },
       ),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 

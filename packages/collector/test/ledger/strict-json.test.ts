@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { readEvent, readJson } from '../../src/ledger/strict-json.js';
 import { growth, LINEAR } from '../running/growth.js';
+import { runs } from '../../../../test/property-runs.js';
 
 const DEPTH = 64;
 
@@ -377,11 +378,11 @@ describe('on arbitrary texts the reading agrees with a parser that keeps the nam
   };
 
   test('of JSON with equal names', () => {
-    fc.assert(fc.property(json, agrees), { numRuns: 3000 });
+    fc.assert(fc.property(json, agrees), { numRuns: runs(3000) });
   });
 
   test('of JSON that was damaged', () => {
-    fc.assert(fc.property(mutated, agrees), { numRuns: 3000 });
+    fc.assert(fc.property(mutated, agrees), { numRuns: runs(3000) });
   });
 
   test('of JSON in which one member was put in again', () => {
@@ -399,8 +400,8 @@ describe('on arbitrary texts the reading agrees with a parser that keeps the nam
         agrees(text);
         if (outcome(text) === 'duplicate_key') repeated++;
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
-    expect(repeated).toBeGreaterThan(100);
+    expect(repeated).toBeGreaterThan(runs(100));
   });
 });

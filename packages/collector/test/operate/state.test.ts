@@ -66,7 +66,7 @@ describe("[R-834] the console's state", () => {
       .toBe('revoked');
   });
 
-  test('tells what collector verify found last, when that was to be noted', async () => {
+  test('tells what collector verify found last, when that was asked for', async () => {
     expect((await state()).last_verify).toBeNull();
     expect((await run(['verify', '--data-dir', collector.dataDir])).code).toBe(0);
     expect(fs.existsSync(path.join(collector.dataDir, 'checkpoints', 'verify.json'))).toBe(false);
@@ -74,11 +74,11 @@ describe("[R-834] the console's state", () => {
     const events = (await state()).ledger.events;
     await expect.poll(async () => (await state()).last_verify).toMatchObject({ intact: true, events });
     expect((await Scrape.of(port())).value('collector_verify_intact')).toBe(1);
-    // Where it cannot be noted the verdict stands all the same.
+    // Where it cannot be written the verdict stands all the same.
     fs.mkdirSync(path.join(collector.dataDir, 'checkpoints', 'verify.json.unfinished'));
     const { code, stdout, stderr } = await run(['verify', '--note', '--data-dir', collector.dataDir]);
     expect([code, stdout]).toEqual([0, expect.stringContaining('INTACT')]);
-    expect(stderr).toMatch(/^collector: the verdict could not be noted: .*EISDIR/);
+    expect(stderr).toMatch(/^collector: the verdict could not be written: .*EISDIR/);
   });
 
   test('warns that no checkpoint can be made where that cannot be written down either, until one is', async () => {

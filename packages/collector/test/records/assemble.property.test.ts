@@ -6,6 +6,7 @@ import { parseExact, toJson } from '../../src/records/raw-json.js';
 import { anyRun, ELSEWHERE, type Sent } from './any-run.js';
 import { schemaFaults, unnamedMembers } from './record-schema.js';
 import { id } from './run-events.js';
+import { runs } from '../../../../test/property-runs.js';
 
 const LINKS: RunLinks = {
   ...UNLINKED,
@@ -86,7 +87,7 @@ describe('the record of any run', () => {
         expect(a).toEqual(b);
         expect(toJson(a)).toBe(toJson(b));
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 
@@ -101,7 +102,7 @@ describe('the record of any run', () => {
         );
         expect(times).toEqual([...times].sort((a, b) => a - b));
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 
@@ -114,7 +115,7 @@ describe('the record of any run', () => {
           expect(asRecorded(record, each.event.event.eventId)).toBe(asSent(each));
         }
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 
@@ -125,7 +126,7 @@ describe('the record of any run', () => {
         expect(schemaFaults(record)).toEqual([]);
         expect(unnamedMembers(record)).toEqual([]);
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 
@@ -141,7 +142,7 @@ describe('the record of any run', () => {
           for (const eventId of event_ids) expect(known).toContain(eventId);
         }
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 });

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { numberOf, parseExact } from '../../src/records/raw-json.js';
 import { growth, LINEAR } from '../running/growth.js';
+import { runs } from '../../../../test/property-runs.js';
 
 const spelling = fc.oneof(
   fc.stringMatching(/^-?(0|[1-9]\d{0,20})(\.\d{1,20})?([eE][+-]?\d{1,3})?$/),
@@ -27,7 +28,7 @@ describe('parseExact', () => {
         const expected = members.map(([word, , , number]) => `${JSON.stringify(word)},${number}`).join(',');
         expect(JSON.stringify(value)).toBe(`[${expected}]`);
       }),
-      { numRuns: 3000 },
+      { numRuns: runs(3000) },
     );
   });
 

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { sameContent } from '../../src/store/content.js';
 import { growth, LINEAR } from '../running/growth.js';
+import { runs } from '../../../../test/property-runs.js';
 
 /** A JSON value whose numbers are exact: sign, decimal digits without zeros at either end, power of ten. */
 type Exact =
@@ -113,7 +114,7 @@ describe('sameContent', () => {
         const [a, b] = [write(value, choose), write(value, choose)];
         expect(same(a, b), `${a} and ${b}`).toBe(true);
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 
@@ -123,7 +124,7 @@ describe('sameContent', () => {
         const choose = (below: number) => (stream.next().value as number) % below;
         expect(same(write(a, choose), write(b, choose))).toBe(canonical(a) === canonical(b));
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(2000) },
     );
   });
 

@@ -9,8 +9,8 @@ import { exists } from '../../files.js';
 import { EventEndpoint } from '../../sending/event-endpoint.js';
 import { isLocked, KeyDatabase } from '../../store/open.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
-import { usage } from '../keys.js';
 import { assertAnswers, isThisHost, keyFrom, warnOfPlainText } from '../remote-collector.js';
+import { usage } from '../arguments.js';
 
 /** A key that was left behind, by a kill -9, is of no use after this. */
 const KEY_LIVES_MS = 24 * 3_600_000;

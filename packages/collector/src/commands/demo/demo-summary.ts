@@ -5,7 +5,7 @@ import { ANOMALIES, type Anomaly } from '../../demo/anomalies.js';
 import type { DemoPlan, Tally } from '../../demo/demo-script.js';
 import type { Answers } from '../../demo/event-sender.js';
 import { SCENARIOS } from '../../demo/scenarios.js';
-import { noteReading } from '../access-log.js';
+import { logAccess } from '../access-log.js';
 import { openCatalogue, recordsIn } from '../catalogue.js';
 import { outputColumns, timeline } from '../records/timeline.js';
 import { urlOfHolder } from '../serve/listening.js';
@@ -203,13 +203,13 @@ export interface RunToShow {
 }
 
 /**
- * The reading is noted in the access log.
+ * The access is logged in the access log.
  * @returns its record as text; empty when the log does not have the run.
- * @throws CommandFailure when the log cannot be read, or the reading cannot be noted.
+ * @throws CommandFailure when the log cannot be read, or the access cannot be logged.
  */
 export async function shownRun(dataDir: string, run: RunToShow): Promise<string> {
   const { command, runId, organisation } = run;
-  const givenOut = noteReading(dataDir, { command, filter: { run: runId, organisation } });
+  const givenOut = logAccess(dataDir, { command, filter: { run: runId, organisation } });
   const access = await openCatalogue({ dataDir, quiet: true, signal: new AbortController().signal });
   try {
     let text = '';

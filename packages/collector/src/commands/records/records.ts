@@ -9,12 +9,21 @@ import { counted } from '../../quantity.js';
 import { type ExportFormat, FORMATS } from '../../records/exports/formats.js';
 import type { Clock } from '../../records/report/run-tally.js';
 import { BY_SENDERS, type RunReading, readRuns, recordsIn, unknownNames } from '../catalogue.js';
-import { addConfigOptions, configOf } from '../config-options.js';
-import { clockFrom, instantFrom, notThere, organisationFrom, recordMeant, runIdFrom } from '../events.js';
-import { usage } from '../keys.js';
 import { DayDirectories, OneFile, type RecordOutput, StandardOutput } from './output.js';
 import { RecordThreads } from './record-threads.js';
 import { fullTimeline, outputColumns, pagerColumns, timeline } from './timeline.js';
+import {
+  addConfigOptions,
+  clockFrom,
+  configOf,
+  instantFrom,
+  notThere,
+  organisationFrom,
+  recordMeant,
+  runIdFrom,
+  tempDirFrom,
+  usage,
+} from '../arguments.js';
 
 /* What an operator types to `collector records`, read strictly before anything is done. */
 
@@ -78,7 +87,7 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
     format: formatFrom(options, onTerminal),
     out: out === undefined ? undefined : newPlace(out),
     dayBy: partition === undefined ? undefined : clock,
-    tempDir: options.tempDir === undefined ? undefined : directoryFrom(options.tempDir),
+    tempDir: tempDirFrom(options.tempDir),
   };
 }
 
@@ -137,13 +146,6 @@ function newPlace(out: string): string {
     throw usage(`--out: there is no directory ${path.dirname(out)}`);
   }
   return out;
-}
-
-function directoryFrom(directory: string): string {
-  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) {
-    throw usage(`--temp-dir: there is no directory ${directory}`);
-  }
-  return path.resolve(directory);
 }
 
 const EXAMPLES = `
@@ -234,7 +236,7 @@ class Export {
     await readRuns(
       {
         dataDir: this.#config.dataDir,
-        reading: { command: 'records', filter },
+        logAs: { command: 'records', filter },
         tempDir: this.#request.tempDir,
         quiet: json === true,
         interrupted: `interrupted${nothing}`,

@@ -16,7 +16,6 @@ import { readHistory } from '../../transparency/key-files.js';
 import { exposureOf, KeyDatabase, openStore } from '../../store/open.js';
 import type { TreeReader } from '../../store/contract.js';
 import { RunningStatus } from './status.js';
-import { addConfigOptions, configOf, readingOf } from '../config-options.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { Follower } from './follower.js';
 import { LedgerWorker } from './ledger-worker.js';
@@ -35,6 +34,7 @@ import { type ResolvedConfig, resolveConfig } from './resolved-config.js';
 import { Reload } from './reload.js';
 import { ServiceManager } from './service-manager.js';
 import { Trial } from './trial.js';
+import { addConfigOptions, configOf, readingOf } from '../arguments.js';
 
 /** So long a stop waits for a reload that is under way, in milliseconds. */
 const RELOAD_END_MS = 1000;

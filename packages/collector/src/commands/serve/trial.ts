@@ -6,9 +6,9 @@ import { type EventKind, PROTOCOL_VERSION, validateEvent } from '@clinical-event
 import type { Command } from 'commander';
 import { ConfigError } from '../../config.js';
 import type { Exchange } from '../../ingest/request.js';
-import { readingOf } from '../config-options.js';
 import type { LineWriter } from './log.js';
 import { legible } from '../terminal.js';
+import { readingOf } from '../arguments.js';
 
 /** How long the end waits for a reader of standard output, in milliseconds. */
 const LAST_LINES_MS = 500;

@@ -11,17 +11,17 @@ import { lineIn } from '../access-log.js';
 import type { VerifyFinding } from '../../store/log-audit.js';
 
 export interface AccessLogState {
-  /** Whole lines; a reading has two. */
+  /** Whole lines; an access has two. */
   readonly lines: number;
   /** How many of them come to a head in the log. */
   readonly covered: number;
   /** Heads in the log. */
   readonly heads: number;
-  /** Readings by others that were not noted to have ended: they still run, or were killed. */
+  /** Accesses by others without a logged end: they still run, or were killed. */
   readonly unended: number;
   /** Lines that a crash or a full disk has cut short. */
   readonly torn: number;
-  /** When the last reading began: an instant, RFC 3339 in UTC. */
+  /** When the last access began: an instant, RFC 3339 in UTC. */
   readonly last: string | undefined;
   /** Notes among them. */
   readonly findings: readonly VerifyFinding[];
@@ -58,18 +58,18 @@ export class AccessLogCheck {
   #torn = 0;
   #begun = 0;
   #ended: number;
-  /** The newest reading by `collector backup` that has not ended. */
+  /** The newest access by `collector backup` that has not ended. */
   #backup: string | undefined;
   #last: string | undefined;
   /** How many lines no command has written, and which is the first. */
   #foreign = 0;
   #firstForeign = 0;
 
-  /** @param ownReadings how many of the readings are of the command that asks, and cannot have ended. */
-  constructor(dataDir: string, ownReadings = 0) {
+  /** @param ownAccesses how many of the accesses are of the command that asks, and cannot have ended. */
+  constructor(dataDir: string, ownAccesses = 0) {
     this.#log = openStore(dataDir).accessLog;
     this.#pieces = this.#log.lines();
-    this.#ended = ownReadings;
+    this.#ended = ownAccesses;
   }
 
   /**
@@ -169,7 +169,7 @@ export class AccessLogCheck {
       this.#ended++;
       if (line.reading === this.#backup) this.#backup = undefined;
     } else {
-      // A back-up was copied before the end of its own reading could be noted.
+      // A back-up was copied before the end of its own access could be logged.
       if (line.command === 'restore' && this.#backup !== undefined) {
         this.#ended++;
         this.#backup = undefined;
@@ -221,12 +221,12 @@ function contradicted({ sequence, lines, proved, had, fitsFrom }: Contradiction)
   );
 }
 
-/** On a line of a person's: how far the log is under heads, and what is not known of its readings. */
+/** On a line of a person's: how far the log is under heads, and what is not known of its accesses. */
 export function accessLogText({ lines, covered, unended, last }: AccessLogState): string {
-  if (lines === 0) return 'no reading was noted';
+  if (lines === 0) return 'no access was logged';
   return [
     `${counted(lines, 'line')}${covered >= lines ? '' : `, ${lines - covered} of them under no head in the log`}`,
-    ...(unended === 0 ? [] : [`${counted(unended, 'reading')} not noted to have ended`]),
+    ...(unended === 0 ? [] : [`${counted(unended, 'access', 'accesses')} without a logged end`]),
     ...(last === undefined ? [] : [`the last began at ${last}`]),
   ].join('; ');
 }

@@ -22,7 +22,6 @@ import { KeyStoreDamaged, StoreDamaged } from '../../store/contract.js';
 import { checkCatalogue, type CatalogueCheck } from '../../catalogue/check.js';
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
-import { addConfigOptions, configOf } from '../config-options.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { keysLost } from '../serve/listening.js';
 import { legible, printableJson, ProgressBar, alignedTable } from '../terminal.js';
@@ -31,6 +30,7 @@ import { checkDataDirectory } from '../regular-files.js';
 import { typed } from '../typed.js';
 import { verifyLog, type Verification } from './verification.js';
 import { holds, holdsLog } from './verify.js';
+import { addConfigOptions, configOf } from '../arguments.js';
 
 const EXAMPLES = `
 Reads every event and checks all that collector verify checks, by the checkpoints and keys in the directory; looks at
@@ -194,34 +194,24 @@ async function catalogueFinding(dataDir: string, wanted: boolean): Promise<Findi
 }
 
 function findingOf(check: CatalogueCheck, directory: string): Finding {
+  const subject = 'catalogue';
   const rebuild = 'the next command that needs it, or the collector, rebuilds it';
+  const remove = `delete ${directory}, also while a collector runs: it is rebuilt`;
   switch (check.state) {
     case 'none':
-      return about('ok', 'catalogue', `none yet; ${rebuild}`);
+      return about('ok', subject, `none yet; ${rebuild}`);
     case 'stale':
-      return about('ok', 'catalogue', `of another version or another log; ${rebuild}`);
+      return about('ok', subject, `of another version or another log; ${rebuild}`);
     case 'damaged':
-      return about(
-        'warning',
-        'catalogue',
-        `damaged; delete ${directory}, also while a collector runs: it is rebuilt`,
-      );
+      return about('warning', subject, `damaged; ${remove}`);
     case 'changed':
-      return about('ok', 'catalogue', 'a command wrote it meanwhile, so it was not compared with the log');
+      return about('ok', subject, 'a command wrote it meanwhile, so it was not compared with the log');
     case 'compared': {
-      const { through, records, differing } = check;
-      if (differing === 0)
-        return about(
-          'ok',
-          'catalogue',
-          `${counted(records, 'record')} up to entry ${through}, each as the log has it`,
-        );
-      const what = `${differing} of ${counted(records, 'record')} are not as the log has them`;
-      return about(
-        'warning',
-        'catalogue',
-        `${what}; delete ${directory}, also while a collector runs: it is rebuilt`,
-      );
+      const { through, differing } = check;
+      const records = counted(check.records, 'record');
+      return differing === 0
+        ? about('ok', subject, `${records} up to entry ${through}, each as the log has it`)
+        : about('warning', subject, `${differing} of ${records} are not as the log has them; ${remove}`);
     }
   }
 }
@@ -238,34 +228,26 @@ function holdsLedger(dataDir: string): boolean {
 
 function directoryFinding(dataDir: string): Finding {
   const exposure = exposureOf(dataDir);
-  if (exposure !== undefined) return { severity: 'warning', subject: 'directory', message: exposure };
-  return { severity: 'ok', subject: 'directory', message: `${dataDir}, for its owner alone` };
+  if (exposure !== undefined) return about('warning', 'directory', exposure);
+  return about('ok', 'directory', `${dataDir}, for its owner alone`);
 }
 
 function lockFinding(dataDir: string, running: boolean): Finding {
   const fault = lockFault(dataDir);
-  if (fault !== undefined) return { severity: 'damage', subject: 'lock', message: fault };
+  if (fault !== undefined) return about('damage', 'lock', fault);
   const message = running ? 'a collector is running on it' : 'no collector is running on it';
-  return { severity: 'ok', subject: 'lock', message };
+  return about('ok', 'lock', message);
 }
 
 function diskFinding(dataDir: string): Finding {
   if (isReadOnly(dataDir)) {
-    return {
-      severity: 'ok',
-      subject: 'disk',
-      message: 'read-only, as a snapshot is: no event can be stored',
-    };
+    return about('ok', 'disk', 'read-only, as a snapshot is: no event can be stored');
   }
   const { bavail, bsize } = fs.statfsSync(dataDir);
   const free = bavail * bsize;
   const message = `${(free / 2 ** 30).toFixed(1)} GiB free`;
-  if (free >= LOW_DISK_BYTES) return { severity: 'ok', subject: 'disk', message };
-  return {
-    severity: 'warning',
-    subject: 'disk',
-    message: `${message}; when none is left, events are refused`,
-  };
+  if (free >= LOW_DISK_BYTES) return about('ok', 'disk', message);
+  return about('warning', 'disk', `${message}; when none is left, events are refused`);
 }
 
 function isReadOnly(dataDir: string): boolean {
@@ -280,18 +262,14 @@ function isReadOnly(dataDir: string): boolean {
 /** @param hasEvents whether events were stored, or may have been, which someone had keys for; asked once at most. */
 async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): Promise<Finding> {
   const subject = 'keys';
-  const lost: Finding = {
-    severity: 'warning',
-    subject,
-    message: `${keysLost(dataDir)}; no collector starts`,
-  };
+  const lost: Finding = about('warning', subject, `${keysLost(dataDir)}; no collector starts`);
   if (!exists(keyDatabasePath(dataDir))) {
     if (await hasEvents()) return lost;
-    return {
-      ...{ severity: 'warning', subject },
-      message:
-        'there are none: no one can send an event, and the next start makes a new key with all permissions',
-    };
+    return about(
+      'warning',
+      subject,
+      'there are none: no one can send an event, and the next start makes a new key with all permissions',
+    );
   }
   try {
     const database = KeyDatabase.openReadOnly(dataDir);
@@ -299,26 +277,21 @@ async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): 
       await KeyRing.open(database);
       const { length } = await database.list();
       if (length === 0 && (await hasEvents())) return lost;
-      return { severity: 'ok', subject, message: `${counted(length, 'key')} can be read` };
+      return about('ok', subject, `${counted(length, 'key')} can be read`);
     } finally {
       await database.close();
     }
   } catch (error) {
     // Any other reason, such as a newer collector's file, says nothing about what is stored.
     if (!(error instanceof KeyStoreDamaged)) throw error;
-    return { severity: 'damage', subject, message: error.message };
+    return about('damage', subject, error.message);
   }
 }
 
-function tornFindings(dataDir: string): Finding[] {
+function* tornFindings(dataDir: string): Generator<Finding> {
   const directory = path.join(dataDir, 'ledger', 'torn');
-  const kept = exists(directory) ? fs.readdirSync(directory) : [];
-  if (kept.length === 0) return [];
-  return [
-    {
-      severity: 'warning',
-      subject: 'torn tails',
-      message: `${kept.length} kept in ledger/torn: bytes of unacknowledged batches, cut off by earlier starts`,
-    },
-  ];
+  const kept = exists(directory) ? fs.readdirSync(directory).length : 0;
+  if (kept === 0) return;
+  const message = `${kept} kept in ledger/torn: bytes of unacknowledged batches, cut off by earlier starts`;
+  yield about('warning', 'torn tails', message);
 }

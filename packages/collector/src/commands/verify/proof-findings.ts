@@ -46,7 +46,7 @@ export function* proofFindings(config: Config, log: Verification, running: boole
   }
   yield* keyFindings(config, history);
   yield* checkpointFindings(dataDir, log, running);
-  yield* accessLogFindings(log.readings);
+  yield* accessLogFindings(log.access);
   yield* sinkFindings(dataDir, Date.now());
 }
 
@@ -57,44 +57,44 @@ function* keyFindings(config: Config, history: KeyHistory): Generator<Finding> {
   const message =
     'is stored only on the disk of the log, and without it the log cannot be continued: copy it to a safe place ' +
     '(docs/guide/operate.md, "Escrow of the signing key"), then confirm the copy: collector signing-key copied';
-  yield { severity: 'warning', subject: 'signing key', message };
+  yield about('warning', 'signing key', message);
 }
 
 function keyFinding({ signingCommand, signingKeys }: Config, { current }: KeyHistory): Finding {
   const subject = 'signing key';
   if (signingCommand !== '') {
     const fault = programFault(signingCommand);
-    if (fault !== undefined) return { severity: 'warning', subject, message: `--signing-command: ${fault}` };
-    return { severity: 'ok', subject, message: `signs by ${signingCommand}: ${current.vkey}` };
+    if (fault !== undefined) return about('warning', subject, `--signing-command: ${fault}`);
+    return about('ok', subject, `signs by ${signingCommand}: ${current.vkey}`);
   }
   const keys = new PrivateKeys(signingKeys);
   const file = keys.pathOf(current);
   if (!keys.isThere()) {
     const message = `not in ${signingKeys}/, and without it no collector starts: after a restore bring it back; if it is behind a --signing-command, tell doctor so`;
-    return { severity: 'warning', subject, message };
+    return about('warning', subject, message);
   }
   if (!exists(file)) {
     const message = `${file} is not there, and without it or its --signing-command no collector starts; after a restore bring it back`;
-    return { severity: 'warning', subject, message };
+    return about('warning', subject, message);
   }
   const fault = unusable(keys, current);
-  if (fault !== undefined) return { ...fault, subject };
+  if (fault !== undefined) return fault;
   const exposure = keys.exposureOf(current);
-  if (exposure !== undefined) return { severity: 'warning', subject, message: exposure };
-  return { severity: 'ok', subject, message: `${file}, for its owner alone` };
+  if (exposure !== undefined) return about('warning', subject, exposure);
+  return about('ok', subject, `${file}, for its owner alone`);
 }
 
 /** What the next start would say of the private key; undefined when it would sign with it. */
-function unusable(keys: PrivateKeys, current: NoteKey): Omit<Finding, 'subject'> | undefined {
+function unusable(keys: PrivateKeys, current: NoteKey): Finding | undefined {
   try {
     keys.read(current);
     return undefined;
   } catch (error) {
     const denied = deniedPath(error);
     if (denied !== undefined)
-      return { severity: 'warning', message: `${denied} may not be read by this user` };
+      return about('warning', 'signing key', `${denied} may not be read by this user`);
     if (!(error instanceof Error)) throw error;
-    return { severity: 'damage', message: `${error.message}; no collector starts with it` };
+    return about('damage', 'signing key', `${error.message}; no collector starts with it`);
   }
 }
 
@@ -149,15 +149,20 @@ function freeBytes(dataDir: string): number {
 
 /** What the collector that runs, or ran last, has left of why it could make no checkpoint. */
 function* troubleFindings(dataDir: string): Generator<Finding> {
-  const [severity, subject] = ['warning', 'checkpoint'] as const;
+  const trouble = yield* readable('checkpoint', () => readCheckpointTrouble(dataDir));
+  if (trouble === undefined) return;
+  const { since, reason } = trouble;
+  yield about('warning', 'checkpoint', `no checkpoint could be made since ${since}: ${reason}`);
+}
+
+/** What a state file says; undefined when it is damaged, which is a finding. */
+function* readable<State>(subject: string, read: () => State): Generator<Finding, State | undefined> {
   try {
-    const trouble = readCheckpointTrouble(dataDir);
-    if (trouble === undefined) return;
-    const { since, reason } = trouble;
-    yield { severity, subject, message: `no checkpoint could be made since ${since}: ${reason}` };
+    return read();
   } catch (error) {
     if (!(error instanceof StateFileDamaged)) throw error;
-    yield { severity, subject, message: error.message };
+    yield about('warning', subject, error.message);
+    return undefined;
   }
 }
 
@@ -177,36 +182,23 @@ function* accessLogFindings(state: AccessLogState | undefined): Generator<Findin
   const subject = 'access log';
   if (state === undefined) return;
   const faults = state.findings.filter(({ kind }) => kind !== 'note');
-  for (const { message } of faults) yield { severity: 'damage', subject, message };
-  if (faults.length === 0) yield { severity: 'ok', subject, message: accessLogText(state) };
+  for (const { message } of faults) yield about('damage', subject, message);
+  if (faults.length === 0) yield about('ok', subject, accessLogText(state));
   for (const { kind, message } of state.findings) {
-    if (kind === 'note') yield { severity: 'warning', subject, message };
+    if (kind === 'note') yield about('warning', subject, message);
   }
 }
 
 function* sinkFindings(dataDir: string, now: number): Generator<Finding> {
   const subject = 'sink';
-  try {
-    const states = readSinkStates(dataDir);
-    for (const state of states) {
-      const severity = ({ ok: 'ok', failing: 'warning', forked: 'damage' } as const)[state.state];
-      const isOdd = state.also_holds !== undefined || state.lost_at !== undefined;
-      yield {
-        severity: severity === 'ok' && isOdd ? 'warning' : severity,
-        subject,
-        message: describe(state, now),
-      };
-    }
-    if (states.length > 0) return;
-  } catch (error) {
-    if (!(error instanceof StateFileDamaged)) throw error;
-    yield { severity: 'warning', subject, message: error.message };
-    return;
+  const states = yield* readable(subject, () => readSinkStates(dataDir));
+  for (const state of states ?? []) {
+    const severity = ({ ok: 'ok', failing: 'warning', forked: 'damage' } as const)[state.state];
+    const isOdd = state.also_holds !== undefined || state.lost_at !== undefined;
+    yield about(severity === 'ok' && isOdd ? 'warning' : severity, subject, describe(state, now));
   }
-  yield {
-    severity: 'warning',
-    subject,
-    message:
-      'checkpoints stay on this host, which could rewrite its log unseen: give them away by --checkpoint-sink',
-  };
+  if (states?.length !== 0) return;
+  const message =
+    'checkpoints stay on this host, which could rewrite its log unseen: give them away by --checkpoint-sink';
+  yield about('warning', subject, message);
 }

@@ -19,8 +19,8 @@ import {
   rotationPaths,
 } from '../../transparency/key-files.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
-import { usage } from '../keys.js';
 import { printable } from '../terminal.js';
+import { usage } from '../arguments.js';
 
 /* Verifier keys and rotation notes as they are given on a command line: themselves, or in files. */
 

@@ -66,16 +66,16 @@ export interface VerificationOptions extends AuditOptions {
   readonly keys: readonly string[];
   /** Rotation notes, besides those of the data directory. */
   readonly rotations?: readonly string[];
-  /** How many readings the command that verifies has noted itself. */
-  readonly ownReadings?: number;
+  /** How many accesses the command that verifies has logged itself. */
+  readonly ownAccesses?: number;
 }
 
 export interface Verification extends AuditedLog {
   readonly findings: VerifyFindings;
   readonly keys: LogKeys;
   readonly checkpoints: SignedCheckpoints;
-  /** Undefined when no reading was ever noted. */
-  readonly readings: AccessLogState | undefined;
+  /** Undefined when no access was ever logged. */
+  readonly access: AccessLogState | undefined;
 }
 
 /** @throws CommandFailure when what is to be held against the log is not there; whatever the system says of a file. */
@@ -103,18 +103,18 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     for (const [file, why] of passedOver) {
       findings.add({ kind: 'note', file, message: `${file} ${why} and was passed over` });
     }
-    const accessLog = new AccessLogCheck(dataDir, options.ownReadings);
-    const reading = new LogAudit(options, tree, checkpoints, accessLog);
-    const log = await reading.tell(findings);
+    const accessLog = new AccessLogCheck(dataDir, options.ownAccesses);
+    const audit = new LogAudit(options, tree, checkpoints, accessLog);
+    const log = await audit.tell(findings);
     const { entries, unsigned, waiting } = log;
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
     else if (checkpoints.newest !== undefined) {
       for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
       for (const finding of givenOutFindings(checkpoints.newest.size, sizesGivenOut)) findings.add(finding);
     }
-    const readings = await accessLog.finish();
-    for (const finding of readings?.findings ?? []) findings.add(finding);
-    return { ...log, findings, keys, checkpoints, readings };
+    const access = await accessLog.finish();
+    for (const finding of access?.findings ?? []) findings.add(finding);
+    return { ...log, findings, keys, checkpoints, access };
   } finally {
     await tree.close();
   }

@@ -9,11 +9,11 @@ import { exists, nodeFiles } from '../../files.js';
 import { writeVerifyResult } from '../../transparency/state-files.js';
 import { checkpointDirectory } from '../../store/open.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
-import { addConfigOptions, configOf } from '../config-options.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { collect, keysFrom, rotationsIn, logKey } from './trusted-keys.js';
 import { printable, printableJson, alignedTable, wrappedFor, ProgressBar } from '../terminal.js';
 import { verifyLog, type Verification } from './verification.js';
+import { addConfigOptions, configOf } from '../arguments.js';
 
 const EXAMPLES = `
 Examples:
@@ -98,7 +98,7 @@ function note(dataDir: string, { findings: { intact }, events }: Verification): 
     writeVerifyResult(dataDir, { at: new Date().toISOString(), intact, events });
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    process.stderr.write(`collector: the verdict could not be noted: ${printable(reason)}\n`);
+    process.stderr.write(`collector: the verdict could not be written: ${printable(reason)}\n`);
   }
 }
 
@@ -118,7 +118,7 @@ export function holds(directory: string, isOne: RegExp): boolean {
 
 /** For scripts; the names are a promise. */
 export function verificationFields(verification: Verification): object {
-  const { findings, events, entries, unsigned, keys, checkpoints, readings } = verification;
+  const { findings, events, entries, unsigned, keys, checkpoints, access } = verification;
   const { newest, checked } = checkpoints;
   return {
     intact: findings.intact,
@@ -131,7 +131,7 @@ export function verificationFields(verification: Verification): object {
     checkpoints_given: checkpoints.given,
     keys_from: keys.from,
     unsigned_entries: unsigned,
-    access_log: readings === undefined ? null : accessLogOf(readings),
+    access_log: access === undefined ? null : accessLogOf(access),
     findings: findings.listed,
     findings_not_listed: findings.unlisted,
   };
@@ -147,7 +147,7 @@ function accessLogOf({ lines, covered, heads, unended, torn, last }: AccessLogSt
 
 /** For people: the verdict first. */
 export function verificationReport(verification: Verification): string {
-  const { findings, events, entries, unsigned, keys, checkpoints, readings } = verification;
+  const { findings, events, entries, unsigned, keys, checkpoints, access } = verification;
   const { newest } = checkpoints;
   const waiting = unsigned === 0 ? '' : `, ${unsigned} of them not yet under a checkpoint`;
   const verdict = findings.intact
@@ -165,7 +165,7 @@ export function verificationReport(verification: Verification): string {
     ],
     ['Checked', checkedText(verification)],
   ];
-  if (readings !== undefined) rows.push(['Access log', accessLogText(readings)]);
+  if (access !== undefined) rows.push(['Access log', accessLogText(access)]);
   const [first = [], ...others] = rows;
   const lines = findings.listed.map(({ kind, message }) => `${kind.replaceAll('_', ' ')}: ${message}`);
   if (findings.unlisted > 0) lines.push(`and ${findings.unlisted} more that are not listed`);

@@ -1,9 +1,9 @@
 /**
  * Sends telemetry as OTLP over HTTP, in protobuf.
  *
- * OpenTelemetry's own exporters try again and keep the process alive for it, up to their time-out and with no way to end
- * them. A stop must not wait for a monitoring system, so here a batch is sent once, and everything can be broken off. A
- * batch that is lost is a few spans among samples, or figures that the next ones repeat.
+ * OpenTelemetry's own exporters try again and keep the process alive for it, up to their time-out and with no way to
+ * end them. A stop must not wait for a monitoring system, so here a batch is sent once, and everything can be broken
+ * off. A batch that is lost is a few spans among samples, or figures that the next ones repeat.
  *
  * A hole: a name that the resolver hangs on occupies a thread of Node's pool until the resolver gives up.
  */
@@ -34,7 +34,7 @@ export class Trouble {
   /** Since the last line. */
   #failures = 0;
   /** The last line said that it fails. */
-  #told = false;
+  #counted = false;
 
   /** @param signal which telemetry this is about. */
   constructor(
@@ -55,12 +55,12 @@ export class Trouble {
     );
     this.#toldAt = nowMs;
     this.#failures = 0;
-    this.#told = true;
+    this.#counted = true;
   }
 
   worked(): void {
-    if (!this.#told) return;
-    this.#told = false;
+    if (!this.#counted) return;
+    this.#counted = false;
     this.log.info({ signal: this.signal }, 'OpenTelemetry export works again');
   }
 }
@@ -107,7 +107,9 @@ function metricOf({ name, help, type, values }: Figure, times: Times): MetricDat
     : { ...common, dataPointType: DataPointType.GAUGE, dataPoints };
 }
 
-/** Prometheus has a line for each bound with all that is below it; OpenTelemetry has one point with a count a bucket. */
+/**
+ * Prometheus has a line for each bound with all that is below it; OpenTelemetry has one point with a count a bucket.
+ */
 function histogramsOf(name: string, values: readonly Value[], times: Times): DataPoint<Histogram>[] {
   const points = new Map<string, { attributes: Attributes; lines: Value[] }>();
   for (const value of values) {

@@ -32,7 +32,7 @@ interface Coding {
 }
 
 /**
- * The systems that no one else defines. A UUID is a namespace that is registered, is nobody's brand and needs no
+ * The systems that no one else defines. A UUID is a namespace that is registered, is no one's brand and needs no
  * domain that someone has to go on paying for; `urn:` with a word of our own would not be a URN (RFC 8141). Each is
  * fixed forever: changing one breaks every query that was saved.
  */
@@ -115,7 +115,7 @@ const TARGETS = {
   none: null,
 } as const;
 
-/** What a caller is in FHIR, by caller_type. An administrator may be anybody. */
+/** What a caller is in FHIR, by caller_type. An administrator may be a person or a device. */
 const CALLERS = {
   clinician: { type: CODES.humanUser, resource: 'Practitioner' },
   patient: { type: CODES.humanUser, resource: 'Patient' },
@@ -171,7 +171,7 @@ function auditEventOf(lookup: RecordLookup, event: RecordedEvent): Part {
   };
 }
 
-/** Exactly one of them is the requestor: who or what set off the event, as far as that is known. */
+/** Exactly one of them is the requestor: who or what set off the event, if that is known. */
 function agentsOf(lookup: RecordLookup, event: RecordedEvent): { contained?: Part[]; agent: Part[] } {
   const { kind } = event;
   // Who reports an outcome or gives feedback is not said.

@@ -1,4 +1,7 @@
-/** The formats of `collector records`: a name, a file in records/exports, and the table of its mapping in docs/reference/records.md. */
+/**
+ * The formats of `collector records`: a name, a file in records/exports, and the table of its mapping in
+ * docs/reference/records.md.
+ */
 import type { FileFormat, RecordDocument } from './file-format.js';
 
 export interface ExportFormat {
@@ -40,7 +43,7 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
     summary: 'typed columns and nested lists, for analysis',
     extension: '.parquet',
     binary: true,
-    // A piece is a row group: what a reader may skip at once.
+    // A piece is a row group: what a reader may skip as one.
     jobBytes: 32 << 20,
     load: async () => (await import('./parquet.js')).parquet,
   },

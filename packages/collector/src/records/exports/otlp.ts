@@ -1,10 +1,11 @@
 /**
  * A record in OTLP/JSON: an ExportTraceServiceRequest with a trace of the run, and one more for each outcome and each
  * feedback, which may come months later and would make the run a speck in its own trace. Links lead from one to the
- * other, and from a nested run to where it was started. docs/reference/records.md, "OTLP/JSON", is the mapping as a table.
+ * other, and from a nested run to where it was started. docs/reference/records.md, "OTLP/JSON", is the mapping as a
+ * table.
  *
- * Every event is a span, so that anyone who knows an event's id can name its span. Content and identities of people stay
- * out: the conventions make content opt-in, and a tracing backend is not a place to look after it (values.ts).
+ * Every event is a span, so that anyone who knows an event's id can name its span. Content and identities of people
+ * stay out: the conventions make content opt-in, and a tracing backend is not a place to look after it (values.ts).
  */
 import { createHash } from 'node:crypto';
 import type { ClinicalRecord, EventKind, RecordedEvent } from '@clinical-events/protocol';
@@ -126,8 +127,8 @@ export interface SpanTime {
 }
 
 /**
- * An event tells of what is over: it ended at the timestamp, and began its own latency before. Only an inference-start
- * tells of what begins.
+ * An event reports what is over: it ended at the timestamp, and began its own latency before. Only an inference-start
+ * reports what begins.
  */
 export function timeOf({ kind, timestamp, received_at, system_metadata }: RecordedEvent): SpanTime {
   // Nanoseconds since 1970 reach to 2554. Outside, and unread, the collector's clock stands in for the sender's.

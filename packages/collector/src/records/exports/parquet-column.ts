@@ -146,7 +146,7 @@ export abstract class Column {
     this.#endPage(this.slots.rows - 1);
   }
 
-  /** Whether a page with so many bytes of values should end before the newest slot. */
+  /** Whether a page should end, by its bytes of values, before the newest slot. */
   protected isFull(bytes: number): boolean {
     return bytes >= PAGE_BYTES && this.slots.begins;
   }
@@ -238,6 +238,6 @@ function compress(bytes: Uint8Array): Uint8Array {
 }
 
 function zstd(bytes: Uint8Array): Uint8Array {
-  // Room for all at once: a chunk of its own for every 16 KiB costs a fifth of the time.
+  // Room for all in one: a chunk of its own for every 16 KiB costs a fifth of the time.
   return zstdCompressSync(bytes, { params: ZSTD_PARAMS, chunkSize: Math.max(1024, bytes.length >> 1) });
 }

@@ -28,7 +28,7 @@ import type { Piece, PieceJoiner } from './file-format.js';
 
 /* The columns of numbers and of texts. */
 
-/** So many texts are put before it is asked whether a dictionary pays, and so many are in one at most. */
+/** Texts that are put before it is asked whether a dictionary pays, and the most that are in one. */
 const TRIED_TEXTS = 256;
 const MOST_TEXTS = 1 << 14;
 
@@ -248,7 +248,7 @@ export class RowGroupJoiner<Row> implements PieceJoiner {
 
   finish(): Uint8Array {
     // It answers with a promise where its writer has to wait; a ByteWriter does not.
-    if (this.#file.finish() !== undefined) throw new Error('hyparquet-writer did not write at once');
+    if (this.#file.finish() !== undefined) throw new Error('hyparquet-writer did not write in one go');
     return this.#taken();
   }
 

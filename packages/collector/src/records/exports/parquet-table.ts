@@ -180,7 +180,7 @@ export class TextDictionary {
   }
 }
 
-/** FNV-1a of four bytes at once, begun with a number of the process. */
+/** FNV-1a of four bytes at a time, begun with a number of the process. */
 function hashOf(bytes: Buffer, from: number, to: number): number {
   let hash = SEED;
   let at = from;
@@ -231,7 +231,7 @@ export function structs<Row, Entry>(
   of: (row: Row) => readonly Entry[],
   members: readonly Value<Entry>[],
 ): Structs<Row> {
-  // What its entries are is nobody's business but theirs.
+  // What its entries are is left to them.
   return { name, type: 'structs', of, members } as unknown as Structs<Row>;
 }
 

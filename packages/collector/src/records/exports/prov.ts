@@ -1,8 +1,9 @@
 /**
  * A record in PROV-JSON (W3C member submission, 2013): the record and everything that events tell of are entities, the
- * run is an activity, the model and the user are agents. docs/reference/records.md, "PROV-JSON", is the mapping as a table.
+ * run is an activity, the model and the user are agents. docs/reference/records.md, "PROV-JSON", is the mapping as a
+ * table.
  *
- * An entity stands for what an event tells of, and its content for a place where it is kept: words that a sender wrote
+ * An entity stands for what an event reports, and its content for a place where it is kept: words that a sender wrote
  * are not in it (values.ts). Every id that a relation uses is declared in the same document.
  */
 import { createHash } from 'node:crypto';
@@ -92,7 +93,7 @@ class ProvDocument {
   }
 
   toObject(): object {
-    // The submission takes `prov` and `xsd` for granted; readers that do not are told.
+    // The submission takes `prov` and `xsd` for granted; it is for readers that do not.
     const prefix = {
       prov: 'http://www.w3.org/ns/prov#',
       xsd: 'http://www.w3.org/2001/XMLSchema#',
@@ -115,7 +116,7 @@ function said(attributes: Attributes): object {
   );
 }
 
-/** Whatever has no URI of its own; a UUID, because it is nobody's brand and needs no domain. Fixed forever. */
+/** Whatever has no URI of its own; a UUID, because it is no one's brand and needs no domain. Fixed forever. */
 const NAMESPACE = 'urn:uuid:1eb246a6-45fc-4297-82bb-9e8a02fe0386#';
 
 export const prov: RecordDocument = (record) => JSON.stringify(documentOf(record));
@@ -354,7 +355,10 @@ function targetOf(
   });
 }
 
-/** A name for an agent or a target that is the same in every document, whatever characters its id has. It hides nothing. */
+/**
+ * A name for an agent or a target that is the same in every document, whatever characters its id has. It hides
+ * nothing.
+ */
 function digest(...names: readonly (string | undefined)[]): string {
   return createHash('sha256').update(JSON.stringify(names)).digest('hex').slice(0, 32);
 }

@@ -49,7 +49,7 @@ export interface GroupNumbers {
     /** Null: no end. */
     readonly to_days: number | null;
   })[];
-  /** With an outcome within so many days of their start, of the runs that are at least as old. */
+  /** With an outcome within that number of days of their start, of the runs that are at least as old. */
   readonly outcome_within: readonly (Share & { readonly days: number })[];
   readonly days_to_outcome: {
     /** The day by which half of the runs have one; null when that is not known. */
@@ -169,10 +169,10 @@ export function numbersOf(report: RunReport, occasion: ReportOccasion): ReportNu
     organisations: [...report.organisations]
       .map(([name, tally]) => ({ name, ...organisationNumbers(tally) }))
       .sort((a, b) => b.runs - a.runs || byText(a.name, b.name)),
-    organisations_not_told_apart: organisationNumbers(report.untoldOrganisations),
+    organisations_not_told_apart: organisationNumbers(report.uncountedOrganisations),
     all: groupNumbers(report.all, leftOut),
     models: modelsOf(report),
-    models_not_told_apart: groupNumbers(report.untold, leftOut),
+    models_not_told_apart: groupNumbers(report.uncounted, leftOut),
   };
 }
 

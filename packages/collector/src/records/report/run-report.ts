@@ -3,7 +3,7 @@
  * the period in which it began; an event on the day on which it came, whenever its run began. Events that belong to no
  * run are counted by themselves: they are no run, and no one can tell of which model they are.
  *
- * Memory is bounded: the first 500 pairs of model and version are told apart, and the first 200 organisations; what
+ * Memory is bounded: the first 500 pairs of model and version are counted apart, and the first 200 organisations; what
  * comes after them is summed, and said to be. Of a name, the first 120 characters are looked at.
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
@@ -51,8 +51,8 @@ type EventsBySteps = Readonly<Record<EventKind, number[]>>;
 
 export class RunReport {
   readonly steps: PeriodSteps;
-  /** Of the models and versions that were one too many to be told apart. */
-  readonly untold: RunTally;
+  /** Of the models and versions that were too many to be counted apart. */
+  readonly uncounted: RunTally;
   /** Runs that began before the period, or after it, and have events in it. */
   otherRuns = 0;
   otherRunsEvents = 0;
@@ -60,13 +60,13 @@ export class RunReport {
   readonly outside = { before: 0, after: 0 };
   /** Of the events that are counted and can be read, those for which the two clocks are more than a day apart. */
   readonly clocksApart = { events: 0, of: 0 };
-  readonly untoldOrganisations = noEvents();
+  readonly uncountedOrganisations = noEvents();
   /** Of runs, and of no run. */
   readonly eventsBySteps: EventsBySteps;
   readonly eventsOfNoRun: EventsBySteps;
   readonly organisations = new Map<string, OrganisationTally>();
   /** In the order of their first runs; and by model and version. */
-  readonly #told: VersionTally[] = [];
+  readonly #counted: VersionTally[] = [];
   readonly #versions = new Map<string | null, Map<string | null, VersionTally>>();
   /** Of the period, and of any other time. */
   eventsRead = 0;
@@ -74,21 +74,21 @@ export class RunReport {
 
   constructor(readonly period: ReportPeriod) {
     this.steps = stepsOf(period.since, period.until);
-    this.untold = this.#tally();
+    this.uncounted = this.#tally();
     this.eventsBySteps = this.#bySteps();
     this.eventsOfNoRun = this.#bySteps();
   }
 
   /** In the order of their first run. */
   get versions(): Iterable<VersionTally> {
-    return this.#told;
+    return this.#counted;
   }
 
-  /** Of all runs, as they are told now. */
+  /** Of all runs, as counted by now. */
   get all(): RunTally {
     const all = this.#tally();
-    for (const { tally } of this.#told) all.merge(tally);
-    all.merge(this.untold);
+    for (const { tally } of this.#counted) all.merge(tally);
+    all.merge(this.uncounted);
     return all;
   }
 
@@ -160,7 +160,7 @@ export class RunReport {
   #organisation(name: string): OrganisationTally {
     const known = this.organisations.get(name);
     if (known !== undefined) return known;
-    if (this.organisations.size === MOST_ORGANISATIONS) return this.untoldOrganisations;
+    if (this.organisations.size === MOST_ORGANISATIONS) return this.uncountedOrganisations;
     const added = noEvents();
     this.organisations.set(name, added);
     return added;
@@ -172,13 +172,13 @@ export class RunReport {
     let versions = this.#versions.get(modelId);
     const known = versions?.get(version);
     if (known !== undefined) return known.tally;
-    if (this.#told.length === MOST_VERSIONS) return this.untold;
+    if (this.#counted.length === MOST_VERSIONS) return this.uncounted;
     if (versions === undefined)
       this.#versions.set(modelId, (versions = new Map<string | null, VersionTally>()));
     const tally = this.#tally();
     const made = { modelId, version, tally };
     versions.set(version, made);
-    this.#told.push(made);
+    this.#counted.push(made);
     return tally;
   }
 }

@@ -121,9 +121,12 @@ export type Missing = Completeness['missing'][number];
 /** A kind of conflict, or a rule of clock_disorder. */
 export type ConflictWord = Exclude<Conflict['kind'], 'clock_disorder'> | NonNullable<Conflict['rule']>;
 
-/** Upper ends of the ages that runs are told apart by, in days. */
+/** Upper ends of the classes of age of runs, in days. */
 export const AGES = [1, 7, 30, 90, Infinity] as const;
-/** In days: outcomes within so long are counted of the runs that are as old, so that runs of any age can be compared. */
+/**
+ * In days: outcomes within this time are counted of the runs that are as old, so that runs of any age can be
+ * compared.
+ */
 export const WAITS = AGES.slice(0, -1);
 /** */
 const MOST_RATING = 5;

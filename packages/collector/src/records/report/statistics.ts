@@ -1,6 +1,6 @@
 /**
  * Percentiles of any number of durations in bounded memory: each value is counted in a bucket whose bounds are 1 %
- * apart, so that a percentile is told within half a per cent of itself, whatever the values are. After C. Masson,
+ * apart, so that a percentile is right within half a per cent of itself, whatever the values are. After C. Masson,
  * J. E. Rim, H. K. Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
  * PVLDB 12 (2019) 2195-2205. Two sketches make the one that all their values would have made.
  */
@@ -39,7 +39,7 @@ export class QuantileSketch {
    *   fewer than 1 / (1 - q).
    */
   quantile(q: number): number | null {
-    // 1 / (1 - 0.95) is a little more than 20 in doubles. Half of the values are told from the others always.
+    // 1 / (1 - 0.95) is a little more than 20 in doubles. Half of the values are always distinguished from the others.
     const needed = q > 0.5 ? Math.round(1 / (1 - q)) : 1;
     if (this.#count < needed) return null;
     let before = Math.ceil(q * this.#count - 1e-9);
@@ -57,15 +57,16 @@ export class QuantileSketch {
 }
 
 /*
- * How long it takes until the outcome of a run is reported, told without taking "not yet" for "never": a run of
- * yesterday has hardly had the time. The share that is known after so many days is the estimate of E. L. Kaplan and
+ * How long it takes until the outcome of a run is reported, without taking "not yet" for "never": a run of
+ * yesterday has hardly had the time. The share that is known after a number of days is the estimate of E. L. Kaplan and
  * P. Meier, "Nonparametric estimation from incomplete observations", Journal of the American Statistical Association
- * 53 (1958) 457-481: a run without an outcome counts among those that wait for as many days as it is old, and no longer.
+ * 53 (1958) 457-481: a run without an outcome counts among those that wait for as many days as it is old, and no
+ * longer.
  */
 
 /** Waiting is counted in whole days; longer is counted as this. */
 const MOST_DAYS = 400;
-/** Where fewer runs than this still wait, the share is not told any more: one outcome would move it by 10 %. */
+/** Where fewer runs than this still wait, the share is not given any more: one outcome would move it by 10 %. */
 const LEAST_WAITING = 10;
 
 /** After `day` whole days: the share of runs with an outcome, and how many runs the day was asked of. */
@@ -95,7 +96,7 @@ export class OutcomeWaiting {
     for (const [day, runs] of other.#waits.entries()) if (runs > 0) count(this.#waits, day, runs);
   }
 
-  /** From day 0 on, as far as enough runs are old enough. */
+  /** From day 0 on, while enough runs are old enough. */
   curve(): WaitingDay[] {
     const days = Math.max(this.#came.length, this.#waits.length);
     let waiting = sum(this.#came) + sum(this.#waits);

@@ -5,8 +5,8 @@
  * that ends, and that holds between containers sharing a volume. Node has no flock; a file with a process id in
  * it lies after a kill -9 or across process namespaces, and a native addon would be one for this line alone.
  *
- * A lock belongs to a file, not to its name. Anyone who removes the name lets a second collector lock a new file. So the
- * first one looks at the name once a second and stops (SegmentLog), and the second one waits for that.
+ * A lock belongs to a file, not to its name. Anyone who removes the name lets a second collector lock a new file. So
+ * the first one looks at the name once a second and stops (SegmentLog), and the second one waits for that.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -16,7 +16,10 @@ import { type HeldFile, exists, nodeFiles } from '../../files.js';
 /** `isLocked` shares the lock for an instant; a collector that starts just then must not take it for another. */
 const PATIENCE_MS = 250;
 
-/** So long a collector that holds a lock without a name may take to see that, and to end: a second and its last answers. */
+/**
+ * So long a collector that holds a lock without a name may take to see that, and to end: a second and its last
+ * answers.
+ */
 const NAMELESS_MS = 3000;
 
 /** Another collector holds the directory. */
@@ -101,12 +104,12 @@ function isLockedError(error: unknown): boolean {
 /* Whether a data directory is open to other users of the host than its owner. */
 
 /**
- * Only told, never changed: a group that may read can be meant, for a back-up. What the collector itself makes in the
- * directory is for its owner alone, whatever the umask.
+ * Only reported, never changed: a group that may read can be meant, for a back-up. What the collector itself makes in
+ * the directory is for its owner alone, whatever the umask.
  * @returns what is wrong and how to fix it, or undefined when nothing is.
  */
 export function exposureOf(dataDirectory: string): string | undefined {
-  // The modes that Node tells on Windows are made up from one read-only bit.
+  // The modes that Node gives on Windows are made up from one read-only bit.
   if (process.platform === 'win32' || (fs.statSync(dataDirectory).mode & 0o077) === 0) return undefined;
   return `${dataDirectory} can be entered by other users; it holds patient data: chmod 700`;
 }

@@ -77,13 +77,16 @@ export interface EmbeddedStoreOptions {
   readonly segmentBytes: number;
   /** See SegmentLogOptions. */
   readonly lock?: HeldFile | undefined;
-  /** A signed checkpoint says that so many entries were durable once; 0 when there is none. */
+  /** A signed checkpoint says how many entries were durable once; 0 when there is none. */
   readonly vouchedEntries?: number;
   /** Replaced by tests that make the disk fail. */
   readonly files?: Files;
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** Told after each batch that was flushed how long the flush took, in milliseconds, and what the log holds now. */
+  /**
+   * Called after each batch that was flushed, with how long the flush took, in milliseconds, and what the log holds
+   * now.
+   */
   readonly onFlushed?: (milliseconds: number, held: Held) => void;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Reads the log as it lies there, for `collector verify`: where the collector stops at the first frame that does not
- * hold (log-frames.ts), this goes on behind it, and tells what lies in between.
+ * hold (log-frames.ts), this goes on behind it, and reports what lies in between.
  *
  * A frame that holds is one with a plausible size and its checksum. Behind one that does not, the next one that holds
  * is searched for byte by byte. No sender can make such a frame inside an event: a header has zero bytes, and JSON text
@@ -28,10 +28,10 @@ export interface WholeFrame {
 export interface Rest {
   /**
    * `damaged`: the bytes of one frame. `unreadable`: bytes in the place of `count` events, or of none when 0.
-   * `missing`: not a byte in the place of `count` events. `torn`: behind the last frame of the log, most likely bytes of
-   * a batch that was never acknowledged. `spare`: bytes behind the last frame of another segment. `empty`: a segment
-   * without a frame, that others follow. `overlap`: one that says that it begins `count` events before the one in front
-   * of it ends; it stands for none.
+   * `missing`: not a byte in the place of `count` events. `torn`: behind the last frame of the log, most likely bytes
+   * of a batch that was never acknowledged. `spare`: bytes behind the last frame of another segment. `empty`: a
+   * segment without a frame, that others follow. `overlap`: one that says that it begins `count` events before the
+   * one in front of it ends; it stands for none.
    */
   readonly kind: 'damaged' | 'unreadable' | 'missing' | 'torn' | 'spare' | 'empty' | 'overlap';
   readonly segment: number;
@@ -96,7 +96,7 @@ export class ForensicReader {
     const place = this.#place;
     for (const [i, segment] of this.segments.entries()) {
       const ahead = segment.firstSequence - this.#due;
-      // Behind another segment they were told of at its end.
+      // Behind another segment they were reported at its end.
       if (ahead > 0) yield this.#rest('missing', i, 0, 0, ahead);
       this.#due += Math.max(0, ahead);
       this.#fd = this.#files.open(segment.path, 'r');
@@ -149,7 +149,7 @@ export class ForensicReader {
     }
   }
 
-  /** All the bytes of the frame at a place where `items` told of one. */
+  /** All the bytes of the frame at a place where `items` reported one. */
   frameAt(segment: number, position: number): Buffer {
     const header = this.bytesAt(segment, position, HEADER_BYTES);
     return this.bytesAt(segment, position, plausibleSize(header, 0, header.length));
@@ -210,7 +210,7 @@ export class ForensicReader {
     if (ends.length === 0) this.#due += count;
   }
 
-  /** Where each of `count` damaged frames ends that take up these bytes; none when that cannot be told. */
+  /** Where each of `count` damaged frames ends that take up these bytes; none when that cannot be known. */
   #ends(start: number, end: number, count: number): number[] {
     const ends: number[] = [];
     let at = start;

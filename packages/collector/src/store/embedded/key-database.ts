@@ -80,7 +80,7 @@ function createFile(file: string): void {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     flushDirectory(path.dirname(directory));
   }
-  // 'a' instead of 'wx': of two processes that come first at once, neither fails and neither truncates.
+  // 'a' instead of 'wx': of two processes that come first together, neither fails and neither truncates.
   closeSync(openSync(file, 'a', 0o600));
   flushDirectory(directory);
 }

@@ -26,7 +26,7 @@ const FLUSH_BYTES = 1 << 20;
 const CLOCK = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * The log as far as it can be read. On return all of it is on stable storage.
+ * The part of the log that can be read. On return all of it is on stable storage.
  * @param signed how many entries its newest checkpoint covers.
  * @param agreed how many entries the newest checkpoint of the copy covers; 0 when there is no copy yet.
  * @returns undefined when there is no log.
@@ -91,8 +91,8 @@ function endOf(segments: readonly Segment[], last: Segment, agreed: number): Rea
     }
   }
   if (agreed > 0 && agreedUntil === 0) agreedUntil = newest[0]?.base ?? 0;
-  // A batch that was written may not be on stable storage yet. If a power loss took it from the log, a copy that holds it
-  // would be of another log from there on.
+  // A batch that was written may not be on stable storage yet. If a power loss took it from the log, a copy that
+  // holds it would be of another log from there on.
   const fd = nodeFiles.open(last.path, 'r');
   try {
     nodeFiles.datasync(fd);
@@ -227,9 +227,9 @@ function commonLength(fd: number, at: number, piece: Uint8Array): number {
 }
 
 /**
- * Flushes as it writes, and rests after each flush as long as it worked, because a collector may need the disk. On a busy
- * machine with 500 events a second on the same disk, the 99th percentile of their latency was 73 to 136 ms while a
- * back-up was written so, 111 to 252 ms while one was written at full speed, and 5 to 187 ms without one.
+ * Flushes as it writes, and rests after each flush as long as it worked, because a collector may need the disk. On a
+ * busy machine with 500 events a second on the same disk, the 99th percentile of their latency was 73 to 136 ms while
+ * a back-up was written so, 111 to 252 ms while one was written at full speed, and 5 to 187 ms without one.
  */
 class GentleWriter {
   #unflushed = 0;

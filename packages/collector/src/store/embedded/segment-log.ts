@@ -160,8 +160,8 @@ export class SegmentLog {
     if (this.#broken) throw this.#broken;
     const left = this.#options.segmentBytes - this.#offset;
     if (bytes <= left) {
-      // Begin early to make the next segment's room, so that rolling finds it there at any rate; but not at once,
-      // so that a ledger of a few events takes one segment and not two.
+      // Begin early to make the next segment's room, so that rolling finds it there at any rate; but not from the
+      // start, so that a ledger of a few events takes one segment and not two.
       const early = left < this.#options.segmentBytes * 0.75 && performance.now() >= this.#restUntil;
       if (early) this.#room ??= this.#prepare(this.#options.segmentBytes);
       return undefined;
@@ -265,7 +265,7 @@ export class SegmentLog {
   }
 
   /**
-   * Fills `target` with frames from an address on, as far as their segment goes.
+   * Fills `target` with frames from an address on, to the end of their segment at most.
    * @returns how many bytes were read.
    */
   read(address: number, target: Buffer): number {
@@ -338,7 +338,7 @@ export class SegmentLog {
       this.#room = undefined;
       this.#restUntil = performance.now() + ROOM_REST_MS;
       try {
-        // On a full disk its zeros would take the last space from everybody else.
+        // On a full disk its zeros would take the last space from all others.
         files.remove(nextPath(directory));
       } catch {
         // The next attempt writes over it.

@@ -1,8 +1,8 @@
 /**
  * What segments there are, for a reader that goes on where the collector would refuse: a header that does not hold is
- * told of, and the segment is read all the same.
+ * reported, and the segment is read all the same.
  *
- * The hole: when a segment was created is nobody's evidence, and can be changed with the checksum.
+ * The hole: when a segment was created is no evidence, and can be changed with the checksum.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -31,8 +31,9 @@ const SAMPLE = encodeSegmentHeader({ base: 0, firstSequence: 1, ledgerId: '00'.r
 
 /**
  * The segments in a directory, in their order; none when the directory is not there.
- * @param ledgerId of the ledger; undefined when nothing tells it: then it is the one that most of them have.
- * @param irregular is told of what has the name of a segment and is no file, like a pipe, on which a reader would wait.
+ * @param ledgerId of the ledger; undefined when nothing says it: then it is the one that most of them have.
+ * @param irregular is called with what has the name of a segment and is no file, like a pipe, on which a reader would
+ *   wait.
  */
 export function surveySegments(
   files: Files,

@@ -146,11 +146,12 @@ const MOST_CHECKED = 8;
  * @param offset where the frame of `sequence` is due in the last segment's file and cannot be read.
  *
  * A batch reaches the disk in no particular order before its flush returns, so readable frames may stand
- * behind an unreadable one in a torn tail. What tells the two apart is durable-before (frame.ts). No sender
+ * behind an unreadable one in a torn tail. durable-before distinguishes the two (frame.ts). No sender
  * can forge such a frame inside an event: a header has zero bytes, and JSON text has none (RFC 8259).
  *
  * Frames that hold do not overlap, so what a collector has written asks for little more than one reading. Headers laid
- * one inside the other, which only someone with access to the disk can do, would ask for thousands: they count as damage.
+ * one inside the other, which only someone with access to the disk can do, would ask for thousands: they count as
+ * damage.
  *
  * The hole: when the end of the log is damaged after it was acknowledged, no frame behind it is left to say so,
  * and it looks torn, or, zeroed, clean. The id index vouches for what its runs cover (segment-log.ts); behind that
@@ -158,11 +159,11 @@ const MOST_CHECKED = 8;
  */
 export function judgeTail(files: Files, fd: number, offset: number, sequence: number): Tail {
   const size = files.size(fd);
+  if (isZeros(files, fd, offset, size)) return { state: 'clean' };
   const rest = Buffer.alloc(Math.max(0, size - offset));
   files.read(fd, rest, 0, rest.length, offset);
   let last = rest.length;
   while (last > 0 && rest[last - 1] === 0) last--;
-  if (last === 0) return { state: 'clean' };
   let budget = MOST_CHECKED * rest.length;
   for (let at = 1; at + HEADER_BYTES <= last; at++) {
     const frame = plausibleSize(rest, at, rest.length);
@@ -174,4 +175,18 @@ export function judgeTail(files: Files, fd: number, offset: number, sequence: nu
     if (budget < 0 || checksumHolds(rest, at, frame)) return { state: 'damaged', witnessSequence: said };
   }
   return { state: 'torn', bytes: rest.subarray(0, last) };
+}
+
+const ZEROS = Buffer.alloc(1 << 20);
+
+/** Whether a file has nothing but zeros from a place to its end: as a rule it does, and a start waits for the answer. */
+function isZeros(files: Files, fd: number, from: number, end: number): boolean {
+  const piece = Buffer.allocUnsafe(ZEROS.length);
+  for (let at = from; at < end;) {
+    const read = files.read(fd, piece, 0, Math.min(piece.length, end - at), at);
+    if (read === 0) return true;
+    if (!piece.subarray(0, read).equals(ZEROS.subarray(0, read))) return false;
+    at += read;
+  }
+  return true;
 }

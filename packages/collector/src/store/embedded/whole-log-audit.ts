@@ -1,5 +1,5 @@
 /**
- * The reading of a log from its beginning to its end for `collector verify`, and what is told of it: see
+ * The reading of a log from its beginning to its end for `collector verify`, and what is reported of it: see
  * commands/verify/verification.ts for the order in which things are read.
  */
 import fs from 'node:fs';
@@ -48,7 +48,7 @@ import { surveySegments } from './segment-survey.js';
 const CHUNK = 4096;
 /** Places are numbers that hold both, the segment in front. */
 const MOST_IN_SEGMENT = 2 ** 33;
-/** So many stretches that cannot be read are told one by one; the rest is counted. */
+/** Stretches that cannot be read and are reported one by one; the rest is counted. */
 const MOST_RESTS = 10_000;
 
 /** One reading of the log from its beginning to its end, against the tree and the checkpoints. */
@@ -101,9 +101,9 @@ export class LogReading {
   }
 
   /**
-   * Reads the log, and tells all that is not as it was written and signed. That nothing was found is not what makes it
-   * the one that was signed: every frame has to stand in its place, from the first entry to the last, and every signed
-   * root has to come out of them.
+   * Reads the log, and reports all that is not as it was written and signed. That nothing was found is not what makes
+   * it the one that was signed: every frame has to stand in its place, from the first entry to the last, and every
+   * signed root has to come out of them.
    */
   async tell(findings: FindingList): Promise<AuditedLog> {
     await this.#read();

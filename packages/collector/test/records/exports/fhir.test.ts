@@ -6,6 +6,7 @@ import { fhir } from '../../../src/records/exports/fhir.js';
 import { event, fullRun, id, RUN } from '../run-events.js';
 import { anyRecord, PROSE, says } from './any-record.js';
 import { fhirFaults } from './fhir-validator.js';
+import { runs } from '../../../../../test/property-runs.js';
 
 interface Reference {
   readonly reference?: string;
@@ -179,7 +180,7 @@ describe('a record in FHIR R4', () => {
           expect(urls).toContain(reference);
         }
       }),
-      { numRuns: 150 },
+      { numRuns: runs(150) },
     );
   });
 
@@ -188,7 +189,7 @@ describe('a record in FHIR R4', () => {
       fc.property(anyRecord, (record) => {
         expect(says(fhir(record), PROSE)).toBe(false);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 });

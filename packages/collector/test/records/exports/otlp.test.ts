@@ -7,6 +7,7 @@ import { otlp } from '../../../src/records/exports/otlp.js';
 import { event, fullRun, id, RUN } from '../run-events.js';
 import { anyRecord, PROSE, says } from './any-record.js';
 import { throughProtobuf } from './otlp-reader.js';
+import { runs } from '../../../../../test/property-runs.js';
 
 interface Attribute {
   readonly key: string;
@@ -137,7 +138,7 @@ describe('a record in OTLP/JSON', () => {
         const request = requestOf(record);
         expect(throughProtobuf(request)).toEqual(request);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 
@@ -163,7 +164,7 @@ describe('a record in OTLP/JSON', () => {
           expect(steps).toBeLessThanOrEqual(spans.length);
         }
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 
@@ -172,7 +173,7 @@ describe('a record in OTLP/JSON', () => {
       fc.property(anyRecord, (record) => {
         expect(says(otlp(record), PROSE)).toBe(false);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
     const text = otlp(assembleRecord(fullRun()));
     for (const identity of ['clinician-8841', 'patient-30977']) expect(text).not.toContain(identity);

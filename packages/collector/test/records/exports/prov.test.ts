@@ -6,6 +6,7 @@ import { prov } from '../../../src/records/exports/prov.js';
 import { event, fullRun, id, RUN } from '../run-events.js';
 import { anyRecord, PROSE, says } from './any-record.js';
 import { provFaults, type ProvJson } from './prov-json.js';
+import { runs } from '../../../../../test/property-runs.js';
 
 const documentOf = (record: ClinicalRecord) => JSON.parse(prov(record)) as ProvJson;
 const relations = (document: ProvJson, name: string) => Object.values(document[name] ?? {});
@@ -107,7 +108,7 @@ describe('a record in PROV-JSON', () => {
         expect(provFaults(document)).toEqual([]);
         expect(relations(document, 'hadMember')).toHaveLength(record.metadata.events.length);
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 
@@ -116,7 +117,7 @@ describe('a record in PROV-JSON', () => {
       fc.property(anyRecord, (record) => {
         expect(says(prov(record), PROSE)).toBe(false);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { TextDictionary } from '../../../src/records/exports/parquet-table.js';
+import { runs } from '../../../../../test/property-runs.js';
 
 test('each text has the place at which it came in, and stands there [R-712]', () => {
   const dictionary = new TextDictionary();
@@ -26,7 +27,7 @@ test('each text has the place at which it came in, and stands there [R-712]', ()
       });
       expect(dictionary.bytes()).toEqual(Buffer.concat(expected));
     }),
-    { numRuns: 30 },
+    { numRuns: runs(30) },
   );
 });
 

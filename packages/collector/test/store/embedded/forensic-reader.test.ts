@@ -9,6 +9,7 @@ import { surveySegments } from '../../../src/store/embedded/segment-survey.js';
 import { temporaryDirectory } from '../../running/collector-process.js';
 import { candidate } from '../candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from './filled-directory.js';
+import { runs } from '../../../../../test/property-runs.js';
 
 const EVENTS = Array.from({ length: 60 }, (_, i) =>
   candidate({ body: { i, filler: 'x'.repeat((i % 20) * 40) } }),
@@ -130,10 +131,10 @@ describe('the reader that goes on behind damage', () => {
         });
         const expected = [...touched].sort((a, b) => a - b);
         expect(expected.slice(0, rest.length)).toEqual(rest);
-        const untold = expected.slice(rest.length);
-        expect(untold).toEqual(ALL.slice(ALL.length - untold.length));
+        const uncounted = expected.slice(rest.length);
+        expect(uncounted).toEqual(ALL.slice(ALL.length - uncounted.length));
       }),
-      { numRuns: 150 },
+      { numRuns: runs(150) },
     );
   });
 

@@ -29,7 +29,7 @@ import {
 
 /*
  * The charts of the page: SVG without a script. Lengths across are shares of the width, so that text keeps its size
- * however wide the page is; what d3-scale and d3-shape reckon are ticks, positions, curves and symbols. Nothing is told
+ * however wide the page is; what d3-scale and d3-shape reckon are ticks, positions, curves and symbols. Nothing is said
  * by colour alone: bars stand in rows with a name, shares differ by pattern, curves by dashes and symbols.
  */
 
@@ -42,7 +42,7 @@ const ROW_HEIGHT = 22;
 /** In per cent: a bar is not to look like an area. */
 const WIDEST_BAR = 5;
 
-/** @param label what a reader who does not see it is told. */
+/** @param label what is read to a reader who does not see it. */
 function picture(kind: string, height: number, label: string, inner: Inner): Html {
   return html`<svg class="${kind}" width="100%" height="${height}" role="img" aria-label="${label}">
     ${inner}
@@ -351,7 +351,7 @@ function waitingFigure(groups: readonly NamedGroup[]): Html {
     .join('; ');
   return figure(
     'Until the outcome',
-    'share of runs with an outcome, by days since their start, as far as runs are old enough',
+    'share of runs with an outcome, by days since their start, while enough runs are old enough',
     [
       html`<div class="plot">
         <span class="scale"><span>100 %</span><span>50 %</span><span>0 %</span></span>

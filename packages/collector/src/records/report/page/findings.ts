@@ -1,4 +1,6 @@
-/** What of the numbers a meeting would begin with, in sentences. Each follows from a stated rule; none is a judgement. */
+/**
+ * What of the numbers a meeting would begin with, in sentences. Each follows from a stated rule; none is a judgement.
+ */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { Share } from '../statistics.js';
 import {
@@ -130,7 +132,7 @@ function contradicted(
   ];
 }
 
-/** Intervals that lie apart are told however few the runs are: those of few are wide already. */
+/** Intervals that lie apart are reported however few the runs are: those of few are wide already. */
 function comparison(now: Share, then: Share): string {
   if (lieApart(now, then)) return 'The intervals do not overlap.';
   if (areEnough(now, then)) return 'The intervals overlap.';

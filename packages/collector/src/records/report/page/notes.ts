@@ -30,7 +30,7 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
     </li>
     <li>
       <strong>Last outcome:</strong> a run with several outcomes is counted by the latest; runs whose outcomes
-      are not all the same are told separately. Nothing is decided by the collector: an outcome is what a
+      are not all the same are listed separately. Nothing is decided by the collector: an outcome is what a
       sender reported.
     </li>
     <li>
@@ -56,7 +56,7 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       <strong>Latency</strong> is from the inference-start to the first output by the senders’ clocks; where
       one is missing or the output is the earlier one, there is none. Percentiles are at the nearest rank and
       right to half a per cent of their value (a sketch after C. Masson and others, PVLDB 12, 2019,
-      2195–2205). p95 is told from 20 runs on, p99 from 100.
+      2195–2205). p95 is given from 20 runs on, p99 from 100.
     </li>
     <li>
       <strong>Calls of models</strong> are counted where an instrumentation of the library captured them: of
@@ -89,8 +89,8 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
       models that failed; incomplete records; conflicts; events of no run.
     </li>
     <li>
-      All counts are exact. Of organisations the first 200 are told apart, of models and versions the first
-      500 pairs, each by the first 120 characters of its name; what is beyond is summed. Small counts are not
+      All counts are exact. Of organisations the first 200 are listed, of models and versions the first 500
+      pairs, each by the first 120 characters of its name; what is beyond is summed. Small counts are not
       hidden: who knows the ward may know a patient by a count of one, so think of who gets the page.
     </li>
   </ol>`;

@@ -95,7 +95,7 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
       ],
     ],
     [
-      'With an outcome after so long, of the runs that are as old',
+      'With an outcome by that age, of the runs that are as old',
       waits.map(({ days }, i): Row => [
         `within ${countOf(days, 'day')}`,
         ({ outcome_within: within }) => {
@@ -235,7 +235,7 @@ export function groupTable(groups: readonly NamedGroup[], caption: string, id: s
 
 const MOST_ROWS = 60;
 
-export function versionOverview({ models, models_not_told_apart: untold }: ReportNumbers): Html {
+export function versionOverview({ models, models_not_told_apart: uncounted }: ReportNumbers): Html {
   const all = models.flatMap((model) => model.versions.map((version) => ({ model, version })));
   const rows = all.slice(0, MOST_ROWS);
   return html`<section id="versions" aria-labelledby="versions-title">
@@ -261,15 +261,15 @@ export function versionOverview({ models, models_not_told_apart: untold }: Repor
         <tbody>
           ${rows.map(({ model, version }) => versionRow(model, version))}
           ${
-            untold.events > 0
+            uncounted.events > 0
               ? html`<tr>
                   <th scope="row">others</th>
                   <td class="text"></td>
-                  <td>${dateText(untold.first_run)}</td>
-                  <td>${countText(untold.runs)}</td>
-                  <td>${countText(untold.events)}</td>
-                  <td>${percent(untold.with_outcome.share)}</td>
-                  <td>${percent(untold.contradicted.share)}</td>
+                  <td>${dateText(uncounted.first_run)}</td>
+                  <td>${countText(uncounted.runs)}</td>
+                  <td>${countText(uncounted.events)}</td>
+                  <td>${percent(uncounted.with_outcome.share)}</td>
+                  <td>${percent(uncounted.contradicted.share)}</td>
                   <td></td>
                   <td></td>
                 </tr>`

@@ -38,10 +38,13 @@ const FROZEN_TABLES = 2;
 /** How long a failed write rests before it is tried again, ms. */
 const RETRY_AFTER = 1000;
 
-/** A writing thread that has said nothing for so long counts as failed, ms. */
+/** A writing thread that is silent for this time counts as failed, ms. */
 const SILENCE = 10_000;
 
-/** The compiled thread, also when the sources are run as they are (Vitest): threads start from files, not from transforms. */
+/**
+ * The compiled thread, also when the sources are run as they are (Vitest): threads start from files, not from
+ * transforms.
+ */
 const THREAD = new URL(
   'merge-thread.js',
   import.meta.url.replace(/\/src\/(?=store\/embedded\/id-index\/)/, '/dist/'),
@@ -314,7 +317,7 @@ export class IdIndex extends IdIndexReader {
     if (this.#corrupt !== null) throw this.#corrupt;
   }
 
-  /** A damaged run is deleted at once, so that the next opening does not trust it even without `verify`. */
+  /** A damaged run is deleted immediately, so that the next opening does not trust it even without `verify`. */
   #condemn(error: IdIndexError): void {
     if (error.run !== undefined) fs.rmSync(path.join(this.#options.directory, error.run), { force: true });
     this.#corrupt = error;

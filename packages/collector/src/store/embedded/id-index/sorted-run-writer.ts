@@ -185,7 +185,7 @@ export function syncDirectory(
 const FAN_OUT = 4;
 
 /**
- * The next runs to merge, or null: the oldest FAN_OUT of the lowest level that has so many.
+ * The next runs to merge, or null: the oldest FAN_OUT of the lowest level that has that number.
  *
  * `runs` is the chain in order of log. Tables come in at its end at level 0 and merges take the oldest of their
  * level, so levels never rise along the chain and the runs returned are neighbours.

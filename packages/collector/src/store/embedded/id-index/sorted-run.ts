@@ -20,7 +20,10 @@ import {
 /** Words of an entry, in a table as in a run: fingerprint high, fingerprint low, address low, address high. */
 export const WORDS_PER_ENTRY = 4;
 
-/** Set in the fourth word of a slot in use: an address has 53 bits, so the top bit is free, and zeroed memory is empty. */
+/**
+ * Set in the fourth word of a slot in use: an address has 53 bits, so the top bit is free, and zeroed memory is
+ * empty.
+ */
 const IN_USE = 0x8000_0000;
 
 /**
@@ -152,7 +155,7 @@ function openQuietly(file: string): number {
   return fs.openSync(file, 'r');
 }
 
-/** How much is read at once where a whole run is read. */
+/** How much is read with one call where a whole run is read. */
 const CHUNK_PAGES = 16;
 
 /**
@@ -300,8 +303,8 @@ export class Run {
 
   /**
    * Frees the filter now: a collection that comes late would leave this process with the filters of all merges
-   * so far. The file is closed off this thread: the last close of a deleted file frees its blocks, which for a gigabyte takes
-   * longer than a lookup may.
+   * so far. The file is closed off this thread: the last close of a deleted file frees its blocks, which for a
+   * gigabyte takes longer than a lookup may.
    */
   close(): void {
     if (held?.run === this) held = undefined;

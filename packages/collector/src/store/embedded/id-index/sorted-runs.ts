@@ -154,7 +154,7 @@ export class IdIndexReader {
   protected readonly origin: number;
   readonly #fingerprint: Fingerprint;
 
-  /** Throws the file system's error. Damaged runs are not used and told to `onError`; `coveredTo` says the rest. */
+  /** Throws the file system's error. Damaged runs are not used and reported to `onError`; `coveredTo` says the rest. */
   static read(options: IdIndexReaderOptions): IdIndexReader {
     const full = withDefaults(options);
     return new IdIndexReader(full, openChain(full, true));
@@ -205,7 +205,8 @@ export class IdIndexReader {
 
   /**
    * Of each run the newest event. A run of another log, or of a copy of this one that
-   * went on differently, has another event at that address, or none: what tells an index from a stranger's.
+   * went on differently, has another event at that address, or none: what distinguishes an index from that of another
+   * log.
    */
   *newestOfRuns(): Generator<Entry> {
     for (const { newest } of this.runs) if (newest !== undefined) yield newest;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { Fingerprint, randomKey } from '../../../../src/store/embedded/id-index/sorted-run-format.js';
 import { idOf } from './sample-log.js';
 
-const SAMPLES = 1 << 18;
+const SAMPLES = 1 << 16;
 
 /** Chi-square over 256 equal classes, as its distance from the mean in standard deviations. */
 function skew(classOf: (sample: number) => number): number {

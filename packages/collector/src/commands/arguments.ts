@@ -1,0 +1,207 @@
+/** What an operator types: the options of the configuration, and what names events, runs, organisations and times. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { didYouMean } from '@clinical-events/protocol';
+import type { Command } from 'commander';
+import { isOrganisation } from '../access/issuing.js';
+import type { Catalogue } from '../catalogue/catalogue.js';
+import {
+  type CommandName,
+  type Config,
+  ConfigError,
+  optionsOf,
+  type ConfigReading,
+  readConfig,
+} from '../config.js';
+import { CLOCKS, type Clock } from '../records/report/run-tally.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+
+/** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
+export function addConfigOptions(command: Command, name: CommandName): Command {
+  for (const { name: option, placeholder, help } of optionsOf(name)) {
+    command.option(`--${option} <${placeholder}>`, help);
+  }
+  return command;
+}
+
+/** What a command that was given its options by {@link addConfigOptions} finds there, in the environment and the file. */
+export function readingOf(command: Command, name: CommandName): ConfigReading {
+  const values = command.opts<Record<string, unknown>>();
+  const given: Record<string, string> = {};
+  for (const { name: option } of optionsOf(name)) {
+    const value = values[option.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())];
+    if (typeof value === 'string') given[option] = value;
+  }
+  return readConfig(given);
+}
+
+/**
+ * The configuration for a command that was given its options by {@link addConfigOptions}.
+ * @throws ConfigError with every fault, or that the data directory is something else than a directory.
+ */
+export function configOf(command: Command, name: CommandName): Config {
+  const { config, faults, settings } = readingOf(command, name);
+  if (config === undefined) throw new ConfigError(faults);
+  // Whatever is done in it would fail, each command in its own words, and none would name it.
+  if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false) {
+    const source = settings.find((setting) => setting.name === 'data-dir')?.source ?? '--data-dir';
+    throw new ConfigError([{ source, message: `${config.dataDir} is not a directory` }]);
+  }
+  return config;
+}
+
+/** What the operator typed cannot be meant. */
+export function usage(message: string): CommandFailure {
+  return new CommandFailure(message, EXIT.usage);
+}
+
+/** @throws CommandFailure that names the words, and the one that was probably meant. */
+export function wordFrom<Word extends string>(option: string, text: string, words: readonly Word[]): Word {
+  const found = words.find((word) => word === text);
+  if (found !== undefined) return found;
+  throw usage(`${option}: ${JSON.stringify(text)} is none of ${words.join(', ')}${didYouMean(text, words)}`);
+}
+
+/** The same for several words with commas between them; the order and repeats do not matter. */
+export function wordsFrom<Word extends string>(
+  option: string,
+  text: string,
+  words: readonly Word[],
+): Set<Word> {
+  return new Set(text.split(',').map((word) => wordFrom(option, word.trim(), words)));
+}
+
+/* What an operator types to say which events are meant, read strictly. Each function throws a usage failure. */
+
+/** No key belongs to a name of another form. So a script's empty variable is a fault, and not an empty answer. */
+export function organisationFrom(text: string): string {
+  if (isOrganisation(text)) return text;
+  throw usage(`--organisation: ${JSON.stringify(text)} is not 1 to 64 characters of A-Z a-z 0-9 . _ -`);
+}
+
+/**
+ * A UUID, in any case.
+ * @param argument what it was given as, for the message.
+ * @returns its lower-case form.
+ */
+export function idFrom(argument: string, text: string): string {
+  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) {
+    throw usage(`${argument}: ${JSON.stringify(text)} is not a UUID`);
+  }
+  return text.toLowerCase();
+}
+
+/** A date stands for its beginning in UTC; anything longer has to say its offset. */
+export function instantFrom(option: string, text: string): number {
+  const shape = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/i;
+  const instant = shape.test(text) ? Date.parse(text) : Number.NaN;
+  // Date.parse takes 31 February for 3 March.
+  const day = Date.parse(text.slice(0, 10));
+  if (Number.isNaN(instant) || new Date(day).getUTCDate() !== Number(text.slice(8, 10))) {
+    throw usage(
+      `${option}: ${JSON.stringify(text)} is neither a date (2026-01-31) nor an instant (2026-01-31T12:00:00Z)`,
+    );
+  }
+  return instant;
+}
+
+/** Where a catalogue is made that cannot be in the data directory. */
+export function tempDirFrom(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const directory = path.resolve(text);
+  if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true) return directory;
+  throw usage(`--temp-dir: there is no directory ${directory}`);
+}
+
+/** Undefined when none was given. */
+export function clockFrom(text: string | undefined): Clock | undefined {
+  return text === undefined ? undefined : wordFrom('--clock', text, CLOCKS);
+}
+
+/** Where a UUID has its dashes, in hexadecimal digits. */
+const DASHES = [8, 12, 16, 20];
+const FEWEST_DIGITS = 8;
+const ALL_DIGITS = 32;
+
+/**
+ * The id of a run, or its beginning of 8 digits or more, as `collector runs` prints it. Dashes may be left out.
+ * @returns in lower case and with dashes; `isWhole` when it is all of the id.
+ */
+export function runIdFrom(option: string, text: string): { readonly id: string; readonly isWhole: boolean } {
+  const digits = text.replaceAll('-', '').toLowerCase();
+  const id = dashed(digits);
+  const isHex = /^[0-9a-f]+$/.test(digits) && digits.length >= FEWEST_DIGITS && digits.length <= ALL_DIGITS;
+  if (!isHex || (text.includes('-') && ![id, `${id}-`].includes(text.toLowerCase()))) {
+    throw usage(
+      `${option}: ${JSON.stringify(text)} is neither a UUID nor the first ${FEWEST_DIGITS} digits or more of one`,
+    );
+  }
+  return { id, isWhole: digits.length === ALL_DIGITS };
+}
+
+/** The first hexadecimal digits of a UUID, with its dashes. */
+function dashed(digits: string): string {
+  return Array.from(digits, (digit, i) => (DASHES.includes(i) ? `-${digit}` : digit)).join('');
+}
+
+/**
+ * The beginning of a run's id that no other run has: 8 digits, or as many as it takes.
+ * @param neighbours ids of other runs: in their order, the one before and the one behind are enough.
+ */
+export function shortId(id: string, neighbours: readonly string[]): string {
+  const digits = id.replaceAll('-', '');
+  let shared = 0;
+  for (const other of neighbours) {
+    if (other === id) continue;
+    const others = other.replaceAll('-', '');
+    let same = 0;
+    while (same < digits.length && others[same] === digits[same]) same++;
+    shared = Math.max(shared, same);
+  }
+  return dashed(digits.slice(0, Math.max(FEWEST_DIGITS, shared + 1)));
+}
+
+const MOST_CANDIDATES = 8;
+
+/** For a short id that several runs begin with. @param ids of these runs, or the first of them. */
+export function severalRuns(option: string, beginning: string, ids: readonly string[]): CommandFailure {
+  const shown = ids.slice(0, MOST_CANDIDATES).join(', ');
+  const more = ids.length > MOST_CANDIDATES ? ', …' : '';
+  return usage(`${option}: several runs begin with ${beginning}; give one of ${shown}${more}`);
+}
+
+const MOST_LOOKED_AT = 64;
+
+/**
+ * The record that is meant by its id or the beginning of it.
+ * @param asked the option and what was typed, of one organisation when that is given.
+ * @throws CommandFailure when there is none, or when several begin so.
+ */
+export function recordMeant(
+  catalogue: Pick<Catalogue, 'run'>,
+  asked: { readonly option: string; readonly text: string; readonly organisation?: string | undefined },
+  dataDir: string,
+): string {
+  const { option, text, organisation } = asked;
+  const { id } = runIdFrom(option, text);
+  const found = catalogue.run(organisation, id, MOST_LOOKED_AT).map(({ recordId }) => recordId);
+  const [one, ...others] = new Set(found);
+  if (one === undefined) throw notThere({ what: 'run', id, dataDir, isNarrowed: organisation !== undefined });
+  if (others.length > 0) throw severalRuns(option, id, [one, ...others]);
+  return one;
+}
+
+/** What was asked for by its id. */
+export interface AskedFor {
+  readonly what: 'event' | 'run';
+  readonly id: string;
+  readonly dataDir: string;
+  /** Whether other options leave some of the log out, in which it may be. */
+  readonly isNarrowed?: boolean;
+}
+
+/** The one sentence of all commands for an id that is not there; with exit code 6. */
+export function notThere({ what, id, dataDir, isNarrowed = false }: AskedFor): CommandFailure {
+  const narrowed = isNarrowed ? ' with what the other options ask for' : '';
+  return new CommandFailure(`there is no ${what} ${id} in ${dataDir}${narrowed}`, EXIT.notFound);
+}
