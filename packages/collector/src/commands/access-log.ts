@@ -12,7 +12,8 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import { sudoUser } from '../config.js';
-import { accessLogPath, isLocked, openStore } from '../store/open.js';
+import { accessLogPath, isLocked, openReadingsLog, openStore, readingsLogPath } from '../store/open.js';
+import { readMirrorNote } from '../transparency/state-files.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
@@ -153,10 +154,13 @@ function isOfAccess(state: unknown, more: Readonly<Record<string, unknown>>): bo
   );
 }
 
+/** On a mirror it is a file of its own, whose lines `collector mirror` brings to the access log of the database. */
 function append(dataDirectory: string, line: object): void {
-  const file = accessLogPath(dataDirectory);
+  const isMirror = readMirrorNote(dataDirectory) !== undefined;
+  const file = isMirror ? readingsLogPath(dataDirectory) : accessLogPath(dataDirectory);
+  const log = isMirror ? openReadingsLog(dataDirectory) : openStore(dataDirectory).accessLog;
   try {
-    openStore(dataDirectory).accessLog.append(JSON.stringify(line));
+    void log.append(JSON.stringify(line));
   } catch (error) {
     const code = systemCode(error) ?? String(error);
     if (code === 'EROFS') throw new ReadOnly(`${file} cannot be written (${code})`, { cause: error });

@@ -18,14 +18,14 @@ const NAMES = [
     'doctor',
     'verify',
   ],
-  ...['proof', 'check-proof', 'tiles', 'backup', 'restore', 'demo'],
+  ...['proof', 'check-proof', 'tiles', 'backup', 'restore', 'demo', 'store', 'mirror'],
 ] as const;
 
 export type CommandWord = (typeof NAMES)[number];
 
 /** `collector runs`, and neither `no collector runs` nor the end of a path. */
 const COMMAND = new RegExp(
-  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:keys|config|signing-key|tiles) [a-z]+|(?:${NAMES.join('|')})\b)`,
+  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:keys|config|signing-key|tiles|store) [a-z]+|(?:${NAMES.join('|')})\b)`,
   'g',
 );
 /** Those that are about no data directory. */

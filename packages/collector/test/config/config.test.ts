@@ -37,6 +37,7 @@ const DEFAULTS: Config = {
   host: '127.0.0.1',
   port: 8080,
   dataDir: path.resolve('data'),
+  store: '',
   profile: 'minimum',
   maxBodyBytes: 1_048_576,
   queueBytes: 67_108_864,

@@ -4,13 +4,14 @@ import { LedgerCounters } from '../../ledger/ledger-counters.js';
 import { Ledger, type LedgerState } from '../../ledger/ledger.js';
 import { RingReader, type RingMemory } from '../../ledger/ring.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
-import type { IdIndexStats, Opened } from '../../store/open.js';
+import type { IdIndexStats } from '../../store/open.js';
 import {
   openLedger,
   reasonOf,
   refusalOf,
   refusedBecause,
   type LedgerSettings,
+  type OpenedLog,
   type OpenLedger,
   type Refusal,
 } from './open-ledger.js';
@@ -29,7 +30,7 @@ export type LedgerThreadRequest = 'stop' | 'report';
 
 /** What the thread says. `reason` is the text of an error: a place or a system's answer, never an event's content. */
 export type LedgerThreadMessage =
-  | { readonly type: 'opened'; readonly opened: Opened }
+  | { readonly type: 'opened'; readonly opened: OpenedLog }
   | { readonly type: 'refused'; readonly because: Refusal; readonly reason: string }
   | { readonly type: 'state'; readonly state: LedgerState; readonly reason: string }
   | { readonly type: 'trouble'; readonly what: string; readonly reason: string }
@@ -37,7 +38,7 @@ export type LedgerThreadMessage =
   | { readonly type: 'notice'; readonly message: string }
   | { readonly type: 'checkpoint'; readonly note: string }
   | { readonly type: 'checkpoint-trouble'; readonly trouble: CheckpointTroubleState | undefined }
-  | { readonly type: 'report'; readonly index: IdIndexStats }
+  | { readonly type: 'report'; readonly index: IdIndexStats | undefined }
   | { readonly type: 'closed' };
 
 async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
@@ -60,13 +61,14 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
         counters.flushed(milliseconds);
         counters.holds(held);
       },
+      onHeld: (held) => counters.holds(held),
     });
   } catch (error) {
     say({ type: 'refused', because: refusalOf(error), reason: refusedBecause(error) });
     return;
   }
   const { store, sequencer } = opened;
-  counters.holds(store.opened);
+  counters.holds(opened.opened);
   const ledger = new Ledger({
     store,
     sequencer,
@@ -88,9 +90,9 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   // Listening also keeps the thread alive while the ledger sleeps.
   port.on('message', (request: LedgerThreadRequest) => {
     if (request === 'stop') stop();
-    else say({ type: 'report', index: store.indexStats() });
+    else say({ type: 'report', index: opened.index() });
   });
-  say({ type: 'opened', opened: store.opened });
+  say({ type: 'opened', opened: opened.opened });
   await ledger.run();
   say({ type: 'closed' });
   port.close();

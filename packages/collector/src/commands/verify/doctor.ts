@@ -2,7 +2,6 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { KeyRing } from '../../access/key-ring.js';
 import type { Config } from '../../config.js';
@@ -24,7 +23,7 @@ import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js
 import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { keysLost } from '../serve/listening.js';
-import { legible, printableJson, ProgressBar, alignedTable } from '../terminal.js';
+import { findingsTable, printableJson, ProgressBar } from '../terminal.js';
 import { about, proofFindings, type Finding } from './proof-findings.js';
 import { checkDataDirectory } from '../regular-files.js';
 import { typed } from '../typed.js';
@@ -48,8 +47,6 @@ directory, or it holds neither a ledger nor keys, 1 something could not be read,
 
 const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const LOW_DISK_BYTES = 1 << 30;
-const MARKS = { ok: 'ok', warning: 'WARNING', damage: 'DAMAGED' } as const;
-const COLOURS = { ok: 'green', WARNING: 'yellow', DAMAGED: 'red' } as const;
 /** Fewer than this are read before anybody wonders. */
 const BAR_FROM_MEBIBYTES = 64;
 const BAR_FROM_EVENTS = 200_000;
@@ -108,11 +105,8 @@ async function examine(config: Config, json: boolean): Promise<number> {
       `${printableJson(JSON.stringify({ data_dir: dataDir, damaged, findings }, undefined, 2))}\n`,
     );
   else {
-    const rows = findings.map(({ severity, subject, message }) => [
-      ...[MARKS[severity], legible(subject), legible(typed(message, dataDir))],
-    ]);
-    const table = alignedTable([['', 'CHECKED', 'FOUND'], ...rows], process.stdout);
-    process.stdout.write(table.replace(/^(?:ok|WARNING|DAMAGED)(?= )/gm, coloured));
+    const told = findings.map((each) => ({ ...each, message: typed(each.message, dataDir) }));
+    process.stdout.write(findingsTable(told, process.stdout));
   }
   return damaged ? EXIT.damaged : EXIT.ok;
 }
@@ -216,11 +210,6 @@ function findingOf(check: CatalogueCheck, directory: string): Finding {
   }
 }
 
-/** On a terminal only, and not when NO_COLOR asks for none: styleText sees to both. */
-function coloured(mark: string): string {
-  return styleText(COLOURS[mark as keyof typeof COLOURS], mark, { stream: process.stdout });
-}
-
 /** Segments, or a checkpoint or an index, which say that there were some: that all are gone is no sign of health. */
 function holdsLedger(dataDir: string): boolean {
   return holdsLog(dataDir) || holds(path.join(dataDir, 'index'), /\.run$/);
@@ -262,7 +251,7 @@ function isReadOnly(dataDir: string): boolean {
 /** @param hasEvents whether events were stored, or may have been, which someone had keys for; asked once at most. */
 async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): Promise<Finding> {
   const subject = 'keys';
-  const lost: Finding = about('warning', subject, `${keysLost(dataDir)}; no collector starts`);
+  const lost: Finding = about('warning', subject, `${keysLost({ dataDir, store: '' })}; no collector starts`);
   if (!exists(keyDatabasePath(dataDir))) {
     if (await hasEvents()) return lost;
     return about(

@@ -12,6 +12,7 @@ import {
 } from '../../transparency/state-files.js';
 import { programFault } from '../../transparency/command-signer.js';
 import { readHistory, type KeyHistory, PrivateKeys, SigningKeyFault } from '../../transparency/key-files.js';
+import type { StoreFinding } from '../../store/contract.js';
 import type { CheckedRoot } from '../../store/log-audit.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { diesWithDisk } from '../signing-key.js';
@@ -21,12 +22,7 @@ import type { Verification, VerifyFindings } from './verification.js';
 /** A running collector signs about once a second; an event that waits longer than this is a warning. */
 const LATE_MS = 60_000;
 
-export interface Finding {
-  readonly severity: 'ok' | 'warning' | 'damage';
-  /** What was checked, one word or two. */
-  readonly subject: string;
-  readonly message: string;
-}
+export type Finding = StoreFinding;
 
 export function about(severity: Finding['severity'], subject: string, message: string): Finding {
   return { severity, subject, message };

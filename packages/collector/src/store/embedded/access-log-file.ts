@@ -25,13 +25,21 @@ export function accessLogPath(dataDirectory: string): string {
   return path.join(dataDirectory, 'access.log');
 }
 
+/** Where a mirror logs who reads on it: its access log is a copy. */
+export function readingsLogPath(dataDirectory: string): string {
+  return path.join(dataDirectory, 'mirror-access.log');
+}
+
 export class AccessLogFile implements AccessLogStore {
   readonly #path: string;
   /** Whether the file's name is known to be on stable storage. */
   #named = false;
 
-  constructor(private readonly dataDirectory: string) {
-    this.#path = accessLogPath(dataDirectory);
+  constructor(
+    private readonly dataDirectory: string,
+    path = accessLogPath(dataDirectory),
+  ) {
+    this.#path = path;
   }
 
   /**

@@ -13,15 +13,14 @@ export interface Host {
 export interface Address {
   readonly hosts: readonly Host[];
   readonly database: string;
+  /** Its password is in PGPASSWORD, or in the password file of libpq. */
   readonly user: string;
-  /** Undefined: PGPASSWORD, or the password file of libpq, or none. */
-  readonly password: string | undefined;
   /** The schema that holds the log. */
   readonly schema: string;
   readonly ssl: ConnectionOptions | false;
 }
 
-/** The text is no address of a log. The message never repeats a password. */
+/** The text is no address of a log. The message does not repeat it. */
 export class AddressFault extends Error {
   override name = 'AddressFault';
 }
@@ -39,11 +38,17 @@ export function isPostgres(store: string): boolean {
 
 /** @throws AddressFault that says what is wrong with it. */
 export function parseAddress(text: string, env: NodeJS.ProcessEnv = process.env): Address {
+  if (!isPostgres(text)) throw new AddressFault('it does not begin with postgres://');
   const rest = text.slice(text.indexOf('://') + 3);
   const [, authority = '', database = '', query = ''] =
     /^([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(rest) ?? [];
   const at = authority.lastIndexOf('@');
-  const [user, password] = at < 0 ? [] : splitOnce(authority.slice(0, at), ':');
+  const user = at < 0 ? '' : authority.slice(0, at);
+  // It would stand in lists of processes and in reports of the configuration.
+  if (user.includes(':'))
+    throw new AddressFault(
+      'it holds a password, which must be in PGPASSWORD or in the file that PGPASSFILE names',
+    );
   const hosts = authority
     .slice(at + 1)
     .split(',')
@@ -59,14 +64,13 @@ export function parseAddress(text: string, env: NodeJS.ProcessEnv = process.env)
   return {
     hosts,
     database: decoded(database) || (env['PGDATABASE'] ?? 'collector'),
-    user: decoded(user ?? '') || (env['PGUSER'] ?? 'collector'),
-    password: password === undefined ? undefined : decoded(password),
+    user: decoded(user) || (env['PGUSER'] ?? 'collector'),
     schema,
     ssl: sslOf(options, hosts),
   };
 }
 
-/** The address without its password, for messages. */
+/** For messages. */
 export function describeAddress({ hosts, database }: Address): string {
   return `postgres://${hosts.map(({ host, port }) => `${host}:${port}`).join(',')}/${database}`;
 }

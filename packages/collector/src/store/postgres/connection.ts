@@ -156,10 +156,10 @@ export class Connection {
   }
 
   /** On return what `work` has written is committed; where it threw, nothing of it is, unless it threw {@link Lost}. */
-  async transaction<Result>(work: () => Promise<Result>): Promise<Result> {
+  async transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
     await this.query('BEGIN');
     try {
-      const result = await work();
+      const result = await work(this);
       const { warnings } = await this.query('COMMIT');
       if (warnings.length > 0)
         throw new Lost(`the commit is not known to be replicated (${warnings.join(', ')})`);
@@ -197,6 +197,8 @@ export class Connection {
 
 /** For what may be asked again: one question at a time on one connection, which is opened when it is needed. */
 export class ReadingConnection {
+  /** How many connections it has opened so far. */
+  opened = 0;
   #connection: Connection | undefined;
   #asked: Promise<unknown> = Promise.resolve();
 
@@ -216,7 +218,7 @@ export class ReadingConnection {
 
   /** See Connection.transaction. Nothing else is asked meanwhile. */
   transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
-    return this.#inTurn((connection) => connection.transaction(() => work(connection)));
+    return this.#inTurn((connection) => connection.transaction(work));
   }
 
   async close(): Promise<void> {
@@ -229,6 +231,7 @@ export class ReadingConnection {
     const answer = this.#asked.then(async () => {
       if (this.#connection?.isOpen !== true) {
         this.#connection = await Connection.open(this.address, this.purpose);
+        this.opened++;
       }
       return ask(this.#connection);
     });
@@ -238,10 +241,9 @@ export class ReadingConnection {
 }
 
 async function connected(address: Address, { host, port }: Host, purpose: string): Promise<pg.Client> {
-  const { database, user, password, schema, ssl } = address;
+  const { database, user, schema, ssl } = address;
   const client = new pg.Client({
     ...{ host, port, database, user, ssl: ssl === false ? false : { ...ssl, servername: host } },
-    ...(password !== undefined && { password }),
     application_name: `collector/${purpose}`,
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,

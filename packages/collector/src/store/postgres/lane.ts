@@ -38,7 +38,7 @@ const AGAIN = new Set(['40P01', '40001']);
  * One statement, one transaction. Sorted, so that two batches with the same ids cannot block each other for ever; the
  * conflict is named, so that a second batch of the same number is an error and no "repeat".
  */
-const APPEND = `
+export const APPEND = `
 WITH input AS MATERIALIZED (
   SELECT * FROM unnest($4::uuid[], $5::int[], $6::smallint[], $7::bytea[], $8::bytea[], $9::bytea[])
     AS t (event_id, organisation_id, ord, envelope, salted, leaf)),
@@ -66,7 +66,7 @@ FROM unnest($1::uuid[], $2::int[], $3::smallint[]) AS i (event_id, organisation_
 LEFT JOIN event_ids k ON k.event_id = i.event_id AND k.organisation_id = i.organisation_id AND k.shard = $4
 LEFT JOIN events e ON e.lane = k.lane AND e.batch = k.batch AND e.ord = k.ord AND e.shard = k.shard`;
 
-const OPEN = `
+export const OPEN = `
 WITH drawn AS (
   UPDATE periods SET next_lane = next_lane + 1 WHERE period = (
     SELECT period FROM periods WHERE begins <= current_date AND next_lane <= to_lane
@@ -383,6 +383,12 @@ export class Lane {
 /** Milliseconds until then, and at least one. */
 function left(until: number): number {
   return Math.max(1, until - performance.now());
+}
+
+/** Of {@link APPEND}, behind lane, batch and shard. */
+export function parametersOf(batch: readonly Candidate[], organisations: readonly number[]): Buffer[] {
+  const { ids, organisations: numbers, ords, envelopes, salted, leaves } = pack(batch, organisations);
+  return [ids, numbers, ords, envelopes, salted, leaves];
 }
 
 function pack(batch: readonly Candidate[], organisations: readonly number[]): Packed {

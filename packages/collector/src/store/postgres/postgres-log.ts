@@ -23,6 +23,7 @@ import {
   type PayloadState,
   type Place,
   type ReadEvents,
+  type SharedCommits,
   type SoughtId,
   StoreDamaged,
   type StoredEntry,
@@ -33,8 +34,11 @@ import { isNoId, uuidText } from '../text.js';
 import type { Address } from './address.js';
 import { bytesIn, numberIn } from './binary.js';
 import { type BinaryRow, ReadingConnection } from './connection.js';
-import { readLog } from './schema.js';
+import { type LogRow, readLog } from './schema.js';
+import { lookAfterLanes, type Sequenced, sequence } from './sequencing.js';
 
+/** How often a collector says that it lives, in milliseconds. */
+const LOOK_AFTER_MS = 10_000;
 /** Read with one query, at most. */
 const MOST_ENTRIES = 2048;
 const MOST_BYTES = 4 << 20;
@@ -46,6 +50,7 @@ const [ENVELOPE_HASH_AT, COMMITMENT_AT] = [9, 41];
 const STATES: readonly PayloadState[] = ['plain', 'encrypted', 'retired'];
 
 const HEAD = 'SELECT size, bytes FROM heads';
+const HELD = 'SELECT size, own_entries, bytes FROM heads';
 /* Of COPY, which takes no parameters: what stands in the texts is numbers. */
 
 /** Batches that have a place, from the one that holds a sequence on. */
@@ -97,12 +102,58 @@ interface Row {
   readonly salted: Buffer;
 }
 
-/** What has its place, as the tree needs it: of the leaves alone, whatever became of the payloads. */
-export class PostgresCommitted implements Committed {
-  /** As of the last {@link sequence} of this process. */
-  entries = 0;
+export interface PostgresCommittedOptions {
+  readonly durability: LogRow['durability'];
+  /** Undefined for one that does not write. */
+  readonly collectorId?: string;
+  /** Told what has its place by now. */
+  readonly onSequenced?: (sequenced: Sequenced) => void;
+}
 
-  constructor(private readonly connection: ReadingConnection) {}
+/** What has its place, as the tree needs it: of the leaves alone, whatever became of the payloads. */
+export class PostgresCommitted implements Committed, SharedCommits {
+  entries = 0;
+  #lookedAfter = -Infinity;
+
+  constructor(
+    private readonly connection: ReadingConnection,
+    private readonly options: PostgresCommittedOptions,
+  ) {}
+
+  get shared(): this {
+    return this;
+  }
+
+  get epoch(): number {
+    return this.connection.opened;
+  }
+
+  async sequence(): Promise<boolean> {
+    const { durability, collectorId } = this.options;
+    const now = performance.now();
+    if (collectorId !== undefined && now - this.#lookedAfter >= LOOK_AFTER_MS) {
+      this.#lookedAfter = now;
+      await lookAfterLanes(this.connection, collectorId);
+    }
+    const sequenced = await sequence(this.connection, durability);
+    if (sequenced === undefined) {
+      await this.look();
+      return false;
+    }
+    this.#note(sequenced);
+    return true;
+  }
+
+  async look(): Promise<void> {
+    const [head = []] = (await this.connection.query(HELD)).rows;
+    const [entries = 0, ownEntries = 0, bytes = 0] = head.map(Number);
+    this.#note({ entries, ownEntries, bytes });
+  }
+
+  #note(sequenced: Sequenced): void {
+    this.entries = sequenced.entries;
+    this.options.onSequenced?.(sequenced);
+  }
 
   async *pass(from: Cursor): AsyncGenerator<Iterable<CommittedEntry>, Cursor> {
     const last = this.entries;
@@ -136,9 +187,14 @@ export class PostgresLog implements EventLog {
     readonly ledgerId: string,
   ) {}
 
-  /** @throws Unreachable, SchemaUnfit. */
-  static async open(address: Address): Promise<PostgresLog> {
-    const connection = new ReadingConnection(address, 'reading');
+  /**
+   * @param connection is closed with it.
+   * @throws Unreachable, SchemaUnfit.
+   */
+  static async open(
+    address: Address,
+    connection = new ReadingConnection(address, 'reading'),
+  ): Promise<PostgresLog> {
     const { ledgerId } = await readLog(connection);
     const log = new PostgresLog(connection, ledgerId);
     await log.#head();

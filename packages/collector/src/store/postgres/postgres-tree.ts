@@ -5,9 +5,8 @@
  */
 import { HASH_BYTES, TILE_HASHES } from '../../integrity/merkle.js';
 import { HeadMoved, type TreeStore } from '../contract.js';
-import type { Address } from './address.js';
 import { byteaArray, bytesOf, int2Array, int4Array, int8Array } from './binary.js';
-import { ReadingConnection } from './connection.js';
+import type { ReadingConnection } from './connection.js';
 
 const HASHES = 'SELECT tile, hashes FROM tiles WHERE level = $1 AND tile BETWEEN $2 AND $3 ORDER BY tile';
 const COUNT = 'SELECT tile, length(hashes) FROM tiles WHERE level = $1 ORDER BY tile DESC LIMIT 1';
@@ -33,8 +32,9 @@ interface Tile {
 export class PostgresTree implements TreeStore {
   readonly #connection: ReadingConnection;
 
-  constructor(address: Address) {
-    this.#connection = new ReadingConnection(address, 'tree');
+  /** @param connection is closed with it. */
+  constructor(connection: ReadingConnection) {
+    this.#connection = connection;
   }
 
   async hashes(level: number, first: number, count: number): Promise<Buffer> {

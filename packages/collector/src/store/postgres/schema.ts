@@ -8,6 +8,7 @@
  * changes with the host's C library, and indexes with it.
  */
 import { createHash, randomBytes } from 'node:crypto';
+import type { SharedKeys } from '../contract.js';
 import type { Connection } from './connection.js';
 
 /** A month's lanes: 2^20 a month last for 170 years of them in an `int`. */
@@ -63,7 +64,9 @@ CREATE TABLE events (
 -- One row. Who holds its lock gives the next numbers.
 CREATE TABLE heads (
   one boolean PRIMARY KEY DEFAULT true CHECK (one), size bigint NOT NULL, own_entries bigint NOT NULL,
-  bytes bigint NOT NULL, advanced_at timestamptz NOT NULL DEFAULT clock_timestamp()) WITH (fillfactor = 10);
+  bytes bigint NOT NULL, advanced_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  -- The newest head of access_lines that was put into the log.
+  access_lines bigint NOT NULL DEFAULT 0, access_head text NOT NULL DEFAULT '') WITH (fillfactor = 10);
 CREATE TABLE sequenced (
   lane int, batch int, first_sequence bigint NOT NULL, entries smallint NOT NULL, PRIMARY KEY (lane, batch));
 CREATE UNIQUE INDEX sequenced_first ON sequenced (first_sequence) WHERE entries > 0;
@@ -76,6 +79,8 @@ CREATE TABLE published (
   signed_at timestamptz NOT NULL DEFAULT clock_timestamp()) WITH (fillfactor = 10);
 CREATE TABLE checkpoints (
   size bigint PRIMARY KEY, note text NOT NULL, kept_at timestamptz NOT NULL DEFAULT clock_timestamp());
+-- The public keys of the log: its first, and each note that hands on to the next.
+CREATE TABLE log_keys (place int PRIMARY KEY CHECK (place >= 0), text text NOT NULL);
 CREATE TABLE access_lines (
   line bigint PRIMARY KEY CHECK (line > 0), at timestamptz NOT NULL DEFAULT clock_timestamp(), text text NOT NULL);
 CREATE TABLE api_keys (
@@ -204,6 +209,23 @@ export async function readLog(connection: Pick<Connection, 'query'>): Promise<Lo
     );
   }
   return { ledgerId, systemId, durability: durability === 'local' ? 'local' : 'replicated' };
+}
+
+const ADD_KEY = 'INSERT INTO log_keys (place, text) VALUES ($1, $2) ON CONFLICT DO NOTHING';
+
+/** The public keys of the log, as its database has them. */
+export class PostgresLogKeys implements SharedKeys {
+  constructor(private readonly connection: Pick<Connection, 'query'>) {}
+
+  async texts(): Promise<string[]> {
+    const { rows } = await this.connection.query('SELECT text FROM log_keys ORDER BY place');
+    return rows.map(([text]) => text ?? '');
+  }
+
+  async add(place: number, text: string): Promise<boolean> {
+    const { count } = await this.connection.query(ADD_KEY, [place, text]);
+    return count > 0 || (await this.texts())[place] === text;
+  }
 }
 
 async function versionOf(connection: Pick<Connection, 'query'>): Promise<number> {

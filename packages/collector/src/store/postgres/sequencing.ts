@@ -5,11 +5,38 @@
  * place by when it was committed, and one of a lane always behind those before it.
  */
 import { int2Array, int4Array, int8Array } from './binary.js';
-import type { Connection, TextRow } from './connection.js';
+import { type Connection, Lost, type TextRow } from './connection.js';
+import type { LogRow } from './schema.js';
 
 /** A lane has a batch and not the one before it: someone has deleted or changed rows. Nothing is sequenced any more. */
 export class LaneBroken extends Error {
   override name = 'LaneBroken';
+}
+
+const SEEN = `
+WITH before AS (SELECT seen_at FROM collectors WHERE collector_id = $1::uuid FOR UPDATE),
+now AS (UPDATE collectors SET seen_at = clock_timestamp() WHERE collector_id = $1::uuid)
+SELECT clock_timestamp() - seen_at < interval '1 minute' FROM before`;
+/** Behind the last batch of each lane whose collector was not seen for an hour. */
+const CLOSE_ABANDONED = `
+INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
+SELECT l.lane, coalesce((SELECT max(b.batch) FROM batches b WHERE b.lane = l.lane), 0) + 1, l.shard, 0, 0, '', true
+FROM lanes l JOIN collectors c USING (collector_id) LEFT JOIN lane_closures x USING (lane)
+WHERE x.lane IS NULL AND c.seen_at < clock_timestamp() - interval '1 hour'
+  AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.lane = l.lane AND b.closes)
+ON CONFLICT DO NOTHING`;
+
+/**
+ * To be called every few seconds. On return this collector was seen, and the lanes of those that are gone for an hour
+ * have their closing batch. One that only stood still finds its lane closed, and goes on in another. Where the clock of
+ * the server has jumped, or this collector stood still itself, no lane is closed this time.
+ */
+export async function lookAfterLanes(
+  connection: Pick<Connection, 'query'>,
+  collectorId: string,
+): Promise<void> {
+  const { rows } = await connection.query(SEEN, [collectorId]);
+  if (rows[0]?.[0] === 't') await connection.query(CLOSE_ABANDONED);
 }
 
 /** What the log holds that has its place. */
@@ -37,13 +64,31 @@ const CLOSED = 'INSERT INTO lane_closures (lane) SELECT unnest($1::int[]) ON CON
 const ADVANCE = `
 UPDATE heads SET size = $2, own_entries = $3, bytes = $4, advanced_at = clock_timestamp() WHERE size = $1`;
 
+/** Of one connection, or of one that is opened when it is needed. */
+type Transactions = Pick<Connection, 'query'> & {
+  transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result>;
+};
+
 /**
- * One try. On return everything that was committed and seen has its place, durably and replicated as the server said.
+ * One try. On return everything that was committed and seen has its place, durably and as the log demands it
+ * replicated.
  * @returns what has its place now; undefined when another collector is at it.
  * @throws LaneBroken, Refused, Lost.
  */
-export async function sequence(connection: Connection): Promise<Sequenced | undefined> {
-  return connection.transaction(async () => {
+export async function sequence(
+  connection: Transactions,
+  durability: LogRow['durability'] = 'local',
+): Promise<Sequenced | undefined> {
+  const sequenced = await arrange(connection);
+  if (sequenced !== undefined && durability === 'replicated') {
+    const { rows } = await connection.query("SELECT current_setting('synchronous_standby_names')");
+    if (rows[0]?.[0] === '') throw new Lost('synchronous_standby_names is empty: nothing is replicated');
+  }
+  return sequenced;
+}
+
+function arrange(transactions: Transactions): Promise<Sequenced | undefined> {
+  return transactions.transaction(async (connection) => {
     const [head] = (await connection.query(LOCK)).rows;
     if (head === undefined) return undefined;
     const [size = 0, own = 0, bytes = 0] = head.map(Number);

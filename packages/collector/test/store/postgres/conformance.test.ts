@@ -45,6 +45,8 @@ async function openStore(
   });
   const connection = await Connection.open(address, 'test');
   return {
+    concurrency: 1,
+    outlivesDoubt: true,
     append: async (batch: readonly Candidate[]) => {
       const outcomes = await store.append(batch);
       onSequenced((await sequence(connection))?.entries ?? 0);
@@ -57,6 +59,10 @@ async function openStore(
       await connection.close();
     },
   };
+}
+
+function treeOf(address: Address): PostgresTree {
+  return new PostgresTree(new ReadingConnection(address, 'test'));
 }
 
 /** Changes a byte of the payload of an entry, as a superuser can. */
@@ -90,7 +96,7 @@ committedConformance({
   async open() {
     const address = await makeLog();
     const connection = new ReadingConnection(address, 'test');
-    const committed = new PostgresCommitted(connection);
+    const committed = new PostgresCommitted(connection, { durability: 'local' });
     const store = await openStore(address, (entries) => (committed.entries = entries));
     return {
       ...{ store, committed },
@@ -108,8 +114,8 @@ treeConformance({
   async makePlace() {
     const address = await makeLog();
     return {
-      open: () => Promise.resolve(new PostgresTree(address)),
-      read: () => new PostgresTree(address),
+      open: () => Promise.resolve(treeOf(address)),
+      read: () => treeOf(address),
       remove: () => dropLog(address),
     };
   },
