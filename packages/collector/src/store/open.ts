@@ -13,6 +13,7 @@ import type {
   TreeReader,
   TreeStore,
 } from './contract.js';
+import type { AuditedLog, AuditedRoots, AuditOptions, FindingList, HeadListener } from './log-audit.js';
 import { AccessLogFile, readingsLogPath } from './embedded/access-log-file.js';
 import { EmbeddedStore, type EmbeddedStoreOptions } from './embedded/embedded-store.js';
 import { LogReader } from './embedded/log-reader.js';
@@ -29,6 +30,7 @@ import {
   rolesOf,
 } from './postgres/administration.js';
 import { PostgresAccessLog } from './postgres/postgres-access-log.js';
+import { PostgresAudit } from './postgres/postgres-audit.js';
 import { PostgresKeys } from './postgres/postgres-keys.js';
 import { PostgresLog } from './postgres/postgres-log.js';
 import { PostgresStore, type PostgresStoreOptions } from './postgres/postgres-store.js';
@@ -87,6 +89,14 @@ export function isShared({ store }: Pick<StoreSettings, 'store'>): boolean {
 /** Of a log that several collectors write to. */
 export interface OpenSharedStore extends OpenStore {
   readonly publicKeys: SharedKeys;
+  /** Checkpoints that stay when newer ones come, by their size. */
+  checkpoints(): Promise<{ readonly size: number; readonly note: string }[]>;
+  /** The reading of the whole log for `verify`. @param onProgress see AuditOptions. */
+  audit(
+    signed: AuditedRoots,
+    accessLog: HeadListener,
+    onProgress: AuditOptions['onProgress'],
+  ): { tell(findings: FindingList): Promise<AuditedLog> };
   /** To be called once. */
   close(): Promise<void>;
 }
@@ -99,7 +109,12 @@ export async function openSharedStore({ store }: Pick<StoreSettings, 'store'>): 
   const accessLog = new PostgresAccessLog(connection);
   const tree = new PostgresTree(connection);
   const publicKeys = new PostgresLogKeys(connection);
-  return { events, tree, accessLog, publicKeys, close: () => connection.close() };
+  return {
+    ...{ events, tree, accessLog, publicKeys },
+    checkpoints: () => tree.checkpoints(),
+    audit: (signed, heads, onProgress) => new PostgresAudit(connection, tree, signed, heads, onProgress),
+    close: () => connection.close(),
+  };
 }
 
 export type SharedStore = PostgresStore;

@@ -23,7 +23,8 @@ import {
  * @throws SigningKeyFault `broken` when it has something else.
  */
 export async function pullKeys(dataDir: string, shared: SharedKeys): Promise<void> {
-  for (const [place, text] of (await shared.texts()).entries()) {
+  const texts = await shared.texts();
+  for (const [place, text] of texts.entries()) {
     const file = pathOf(dataDir, place);
     if (fs.existsSync(file)) {
       if (fs.readFileSync(file, 'utf8') === text) continue;
@@ -74,12 +75,16 @@ export class SharedSigner implements CheckpointSigner {
 
   async refresh(): Promise<void> {
     await pullKeys(this.dataDir, this.shared);
+    await pushKeys(this.dataDir, this.shared);
     this.#known = readHistory(this.dataDir).keys;
   }
 
   async sign(text: string): Promise<string> {
     const note = await this.signer.sign(text);
-    const [own, newest] = [this.signer.keys.at(-1), this.#known.at(-1)];
+    const own = this.signer.keys.at(-1);
+    // A rotation that was made here is known to the others before its key signs.
+    if (own?.vkey !== this.#known.at(-1)?.vkey) await this.refresh();
+    const newest = this.#known.at(-1);
     if (own?.vkey === newest?.vkey) return note;
     throw new SigningKeyFault(
       'key-missing',

@@ -46,6 +46,17 @@ export function* proofFindings(config: Config, log: Verification, running: boole
   yield* sinkFindings(dataDir, Date.now());
 }
 
+/** Of a log in a database. @param dataDir with what is public of it. */
+export function* sharedProofFindings(dataDir: string, log: Verification): Generator<Finding> {
+  yield* checkpointFindings(
+    dataDir,
+    log,
+    true,
+    'delete the rows of tiles, and the next start of a collector',
+  );
+  yield* accessLogFindings(log.access);
+}
+
 function* keyFindings(config: Config, history: KeyHistory): Generator<Finding> {
   const finding = keyFinding(config, history);
   yield finding;
@@ -94,7 +105,12 @@ function unusable(keys: PrivateKeys, current: NoteKey): Finding | undefined {
   }
 }
 
-function* checkpointFindings(dataDir: string, log: Verification, running: boolean): Generator<Finding> {
+function* checkpointFindings(
+  dataDir: string,
+  log: Verification,
+  running: boolean,
+  repair = 'remove tree/ while no collector runs, and the next start',
+): Generator<Finding> {
   const subject = 'checkpoint';
   const { findings, checkpoints, entries } = log;
   // Entries that wait for one are told of below.
@@ -108,7 +124,7 @@ function* checkpointFindings(dataDir: string, log: Verification, running: boolea
     yield about('ok', subject, 'none yet, as of an empty log; the next start signs the first one');
   }
   yield* troubleFindings(dataDir);
-  if (checkpoints.newest !== undefined) yield treeFinding(findings);
+  if (checkpoints.newest !== undefined) yield treeFinding(findings, repair);
 }
 
 /** Whether entries wait for a checkpoint that should have come. */
@@ -163,15 +179,11 @@ function* readable<State>(subject: string, read: () => State): Generator<Finding
 }
 
 /** The hashes are derived from the events, so nothing about them is damage of what is stored. */
-function treeFinding({ listed }: VerifyFindings): Finding {
+function treeFinding({ listed }: VerifyFindings, repair: string): Finding {
   const subject = 'tree';
   if (!listed.some(({ kind, file }) => kind === 'tile_altered' || file === 'tree'))
     return about('ok', subject, 'comes to the root that was signed');
-  return about(
-    'warning',
-    subject,
-    'does not come to the root that was signed: remove tree/ while no collector runs, and the next start rebuilds it',
-  );
+  return about('warning', subject, `does not come to the root that was signed: ${repair} rebuilds it`);
 }
 
 function* accessLogFindings(state: AccessLogState | undefined): Generator<Finding> {

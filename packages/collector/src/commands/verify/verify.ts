@@ -7,13 +7,14 @@ import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { exists, nodeFiles } from '../../files.js';
 import { writeVerifyResult } from '../../transparency/state-files.js';
-import { checkpointDirectory } from '../../store/open.js';
+import { checkpointDirectory, isShared } from '../../store/open.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { collect, keysFrom, rotationsIn, logKey } from './trusted-keys.js';
 import { printable, printableJson, alignedTable, wrappedFor, ProgressBar } from '../terminal.js';
-import { verifyLog, type Verification } from './verification.js';
-import { addConfigOptions, configOf } from '../arguments.js';
+import { withSharedView } from '../shared-view.js';
+import { verifyLog, type Verification, type VerificationOptions } from './verification.js';
+import { addConfigOptions, configOf, usage } from '../arguments.js';
 
 const EXAMPLES = `
 Examples:
@@ -70,20 +71,33 @@ export function command(): Command {
     });
 }
 
+type ExaminedLog = Pick<VerificationOptions, 'dataDir' | 'shared'>;
+
 /** @returns the exit code. */
-async function examine({ dataDir }: Config, options: VerifyOptions): Promise<number> {
+function examine(config: Config, options: VerifyOptions): Promise<number> {
+  const { dataDir } = config;
+  if (isShared(config)) {
+    if (options.note)
+      throw usage('--note: the verdict is left in a data directory, and the log is in a database');
+    return withSharedView(config, (view) => examineLog(view, options));
+  }
+  if (!exists(dataDir)) throw new CommandFailure(`there is no directory ${dataDir}`, EXIT.notFound);
+  if (!holdsLog(dataDir)) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
+  return examineLog({ dataDir }, options);
+}
+
+async function examineLog({ dataDir, shared }: ExaminedLog, options: VerifyOptions): Promise<number> {
   const { against = [], json = false } = options;
   const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
-  if (!exists(dataDir)) throw new CommandFailure(`there is no directory ${dataDir}`, EXIT.notFound);
-  if (!holdsLog(dataDir)) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
   const bar = new ProgressBar({
     ...{ wanted: !json && process.stderr.isTTY, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true },
   });
   let verification: Verification;
   try {
     const onProgress = bar.show;
-    verification = await verifyLog({ dataDir, files: nodeFiles, against, keys, rotations, onProgress });
+    const log = { dataDir, shared, files: nodeFiles };
+    verification = await verifyLog({ ...log, against, keys, rotations, onProgress });
   } finally {
     bar.clear();
   }

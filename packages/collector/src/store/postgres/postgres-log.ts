@@ -54,7 +54,7 @@ const HELD = 'SELECT size, own_entries, bytes FROM heads';
 /* Of COPY, which takes no parameters: what stands in the texts is numbers. */
 
 /** Batches that have a place, from the one that holds a sequence on. */
-const spansOf = (from: number, last: number) => `
+export const spansOf = (from: number, last: number) => `
 SELECT s.first_sequence, s.lane, s.batch, s.entries, b.bytes, b.leaves
 FROM sequenced s JOIN batches b ON b.lane = s.lane AND b.batch = s.batch
 WHERE s.entries > 0 AND s.first_sequence <= ${last} AND s.first_sequence >= coalesce(
@@ -83,7 +83,7 @@ FROM event_ids k JOIN sequenced s ON s.lane = k.lane AND s.batch = k.batch
 JOIN organisations o USING (organisation_id)
 WHERE k.event_id = $1::uuid AND ($2::text IS NULL OR o.name = $2) ORDER BY 1`;
 
-interface Span {
+export interface Span {
   readonly first: number;
   readonly lane: number;
   readonly batch: number;
@@ -294,7 +294,7 @@ export class PostgresLog implements EventLog {
   }
 }
 
-function list(group: readonly Span[], of: 'lane' | 'batch'): string {
+export function list(group: readonly Span[], of: 'lane' | 'batch'): string {
   return `'{${group.map((span) => span[of]).join()}}'`;
 }
 
@@ -311,7 +311,7 @@ function present(row: Row | undefined, sequence: number): Row {
   return row;
 }
 
-function spanIn([first, lane, batch, entries, bytes, leaves]: BinaryRow): Span {
+export function spanIn([first, lane, batch, entries, bytes, leaves]: BinaryRow): Span {
   return {
     ...{ first: numberIn(first), lane: numberIn(lane), batch: numberIn(batch) },
     ...{ entries: numberIn(entries), bytes: numberIn(bytes), leaves: bytesIn(leaves) },
@@ -319,7 +319,7 @@ function spanIn([first, lane, batch, entries, bytes, leaves]: BinaryRow): Span {
 }
 
 /** Of a size that is read with one query. */
-function* groupsOf(spans: readonly Span[]): Generator<readonly Span[]> {
+export function* groupsOf(spans: readonly Span[]): Generator<readonly Span[]> {
   let group: Span[] = [];
   let [entries, bytes] = [0, 0];
   for (const span of spans) {

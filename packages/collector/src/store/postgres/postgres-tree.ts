@@ -88,6 +88,12 @@ export class PostgresTree implements TreeStore {
     if (count !== 1) throw moved();
   }
 
+  /** Those that are kept, by their size. */
+  async checkpoints(): Promise<{ readonly size: number; readonly note: string }[]> {
+    const { rows } = await this.#connection.query('SELECT size, note FROM checkpoints ORDER BY size');
+    return rows.map(([size, note]) => ({ size: Number(size), note: note ?? '' }));
+  }
+
   close(): Promise<void> {
     return this.#connection.close();
   }
