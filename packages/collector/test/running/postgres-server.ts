@@ -1,4 +1,7 @@
-/** A PostgreSQL server of an npm package, for tests: in a directory of its own, on a free port of loopback. */
+/**
+ * PostgreSQL servers of an npm package, for tests and the demonstration: each in a directory of its own, on a free port of
+ * loopback. The package has initdb and the server, and nothing that copies a cluster: a standby is a copy of files.
+ */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
@@ -48,6 +51,11 @@ const SETTINGS = {
   max_wal_size: '4GB',
 };
 
+type Settings = Readonly<Record<string, string>>;
+
+/** Of both servers of a pair: either may become the primary. */
+const PRIMARY: Settings = { synchronous_standby_names: 'standby', wal_level: 'replica', max_wal_senders: '10' };
+
 async function freePort(): Promise<number> {
   const server = net.createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -56,33 +64,71 @@ async function freePort(): Promise<number> {
   return port;
 }
 
+/** The superuser is `postgres`, without a password. */
 export class PostgresServer {
-  #process: ChildProcess | undefined;
+  readonly directory: string;
+  readonly port: number;
   /** All that it has written to its log. */
   log = '';
+  #process: ChildProcess | undefined;
 
-  private constructor(
-    readonly directory: string,
-    readonly port: number,
-  ) {}
+  private constructor(directory: string, port: number) {
+    this.directory = directory;
+    this.port = port;
+  }
 
-  /** A new cluster, running. The superuser is `postgres`, without a password. */
-  static async start(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
+  /** A new cluster, running. */
+  static async start(settings: Settings = {}): Promise<PostgresServer> {
+    const server = await PostgresServer.#made(settings);
+    await server.run();
+    return server;
+  }
+
+  /** A primary and a standby that it waits for with each commit, both running. */
+  static async pair(settings: Settings = {}): Promise<{ primary: PostgresServer; standby: PostgresServer }> {
+    const primary = await PostgresServer.#made({ ...settings, ...PRIMARY });
+    const standby = await PostgresServer.#empty();
+    fs.cpSync(primary.#data, standby.#data, { recursive: true });
+    standby.#follow(primary);
+    await primary.run();
+    await standby.run();
+    await primary.hasStandby();
+    return { primary, standby };
+  }
+
+  static async #empty(): Promise<PostgresServer> {
     const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-postgres-'));
     if (USER.uid !== undefined) fs.chownSync(directory, USER.uid, USER.gid);
-    const server = new PostgresServer(directory, await freePort());
+    return new PostgresServer(directory, await freePort());
+  }
+
+  static async #made(settings: Settings): Promise<PostgresServer> {
+    const server = await PostgresServer.#empty();
     const init = ['-D', server.#data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'];
-    const made = spawnSync(binary('initdb'), init, { ...USER, encoding: 'utf8', cwd: directory });
+    const made = spawnSync(binary('initdb'), init, { ...USER, encoding: 'utf8', cwd: server.directory });
     if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`);
-    const lines = Object.entries({ ...SETTINGS, ...settings, port: String(server.port) });
-    const text = lines.map(([name, value]) => `${name} = '${value}'\n`).join('');
-    fs.appendFileSync(path.join(server.#data, 'postgresql.conf'), text);
-    await server.run();
+    server.configure({ ...SETTINGS, ...settings, port: String(server.port) });
     return server;
   }
 
   get #data(): string {
     return path.join(this.directory, 'data');
+  }
+
+  /** Adds to its settings, which it reads when it is started or told to. */
+  configure(settings: Settings): void {
+    const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
+    fs.appendFileSync(path.join(this.#data, 'postgresql.conf'), lines.join(''));
+  }
+
+  /** Makes what lies in its directory a standby of another server. */
+  #follow(primary: PostgresServer): void {
+    const connection = `host=127.0.0.1 port=${primary.port} user=postgres application_name=standby`;
+    this.configure({ port: String(this.port), primary_conninfo: connection, ...PRIMARY });
+    fs.writeFileSync(path.join(this.#data, 'standby.signal'), '');
+    // Copied by root, and run by another user.
+    if (USER.uid !== undefined) spawnSync('chown', ['-R', `${USER.uid}:${USER.gid}`, this.#data]);
+    fs.chmodSync(this.#data, 0o700);
   }
 
   /** Starts the server on its cluster. On return it answers. */
@@ -105,6 +151,44 @@ export class PostgresServer {
     }
   }
 
+  /** On return a standby has caught up, and commits wait for it. */
+  async hasStandby(): Promise<void> {
+    const waited = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming'";
+    while ((await this.query(waited)).length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+
+  /** Makes a standby the primary. On return it takes writes. */
+  async promote(): Promise<void> {
+    await this.query('SELECT pg_promote()');
+    for (;;) {
+      const [row] = await this.query('SELECT pg_is_in_recovery() AS waits');
+      if (row?.['waits'] === false) return;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+
+  /** Throws away what this server has, and makes it a standby of another one that runs. On return it has caught up. */
+  async rebuildFrom(primary: PostgresServer): Promise<void> {
+    await this.stop('SIGKILL');
+    const client = new pg.Client({ connectionString: primary.url() });
+    client.on('error', () => undefined);
+    await client.connect();
+    try {
+      await client.query("SELECT pg_backup_start('standby', true)");
+      fs.rmSync(this.#data, { recursive: true, force: true });
+      // Files come and go while they are copied, which the end of the backup makes good.
+      spawnSync('cp', ['-a', primary.#data, this.#data]);
+      const { rows } = await client.query<{ labelfile: string }>('SELECT labelfile FROM pg_backup_stop(false)');
+      fs.rmSync(path.join(this.#data, 'postmaster.pid'), { force: true });
+      fs.writeFileSync(path.join(this.#data, 'backup_label'), rows[0]?.labelfile ?? '');
+    } finally {
+      await client.end();
+    }
+    this.#follow(primary);
+    await this.run();
+    await primary.hasStandby();
+  }
+
   url(database = 'postgres', user = 'postgres'): string {
     return `postgres://${user}@127.0.0.1:${this.port}/${database}`;
   }
@@ -121,6 +205,28 @@ export class PostgresServer {
     }
   }
 
+  /** Stops and continues every process of the server, as a machine that hangs. */
+  freeze(): void {
+    this.#signalAll('SIGSTOP');
+  }
+
+  thaw(): void {
+    this.#signalAll('SIGCONT');
+  }
+
+  #signalAll(signal: NodeJS.Signals): void {
+    const pid = this.#process?.pid;
+    if (pid === undefined || this.#process?.exitCode !== null || this.#process.signalCode !== null) return;
+    const { stdout } = spawnSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' });
+    for (const each of [pid, ...stdout.split('\n').filter(Boolean).map(Number)]) {
+      try {
+        process.kill(each, signal);
+      } catch {
+        // It has just ended.
+      }
+    }
+  }
+
   /** @param signal SIGKILL as a crash; SIGINT ends its connections and flushes. */
   async stop(signal: NodeJS.Signals = 'SIGINT'): Promise<void> {
     const child = this.#process;
@@ -131,7 +237,8 @@ export class PostgresServer {
   }
 
   async remove(): Promise<void> {
-    await this.stop();
+    this.thaw();
+    await this.stop('SIGQUIT');
     fs.rmSync(this.directory, { recursive: true, force: true });
   }
 }

@@ -10,9 +10,11 @@ const HEADER_BYTES = 20;
 
 const OID = { bytea: 17, int8: 20, int2: 21, int4: 23, uuid: 2950 } as const;
 
-function header(target: Buffer, oid: number, count: number): void {
-  for (const [i, value] of [count === 0 ? 0 : 1, 0, oid, count, 1].entries())
-    target.writeInt32BE(value, 4 * i);
+/** @returns the header of an array, which is shorter when it has no elements: then it has no dimension. */
+function header(target: Buffer, oid: number, count: number): Buffer {
+  const values = count === 0 ? [0, 0, oid] : [1, 0, oid, count, 1];
+  for (const [i, value] of values.entries()) target.writeInt32BE(value, 4 * i);
+  return target.subarray(0, 4 * values.length);
 }
 
 /** Of elements that all have one size. @param write writes element `index` at `at`. */
@@ -23,6 +25,7 @@ function fixedArray(
   write: (target: Buffer, at: number, index: number) => void,
 ): Buffer {
   const array = Buffer.allocUnsafe(HEADER_BYTES + count * (4 + size));
+  if (count === 0) return header(array, oid, 0);
   header(array, oid, count);
   let at = HEADER_BYTES;
   for (let i = 0; i < count; i++) {
@@ -54,6 +57,7 @@ export function int8Array(values: readonly number[]): Buffer {
 export function byteaArray(values: readonly Uint8Array[]): Buffer {
   const bytes = values.reduce((sum, value) => sum + 4 + value.length, HEADER_BYTES);
   const array = Buffer.allocUnsafe(bytes);
+  if (values.length === 0) return header(array, OID.bytea, 0);
   header(array, OID.bytea, values.length);
   let at = HEADER_BYTES;
   for (const value of values) {

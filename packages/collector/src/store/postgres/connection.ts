@@ -68,6 +68,17 @@ const SETTINGS = [
   'tcp_keepalives_count=3',
 ];
 
+/** Null on a standby. A server begins a new timeline when it is promoted. */
+const TIMELINE = `
+SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END`;
+
+/** Of each address, the primary that this process has used last. */
+const PRIMARIES = new Map<string, { readonly host: Host; readonly timeline: number }>();
+
+function keyOf({ hosts, database }: Address): string {
+  return `${hosts.map(({ host, port }) => `${host}:${port}`).join()}/${database}`;
+}
+
 export class Connection {
   readonly #client: pg.Client;
   #isOpen = true;
@@ -86,25 +97,39 @@ export class Connection {
   }
 
   /**
-   * Tries the hosts one after the other and takes the first that is a primary.
+   * Tries the hosts one after the other, the primary that was used last first, and takes the first that is a primary. One
+   * that was the primary before another took over, and comes back, is of an older timeline: it is never taken again. The
+   * first time all hosts are asked, and of two primaries the one of the newer timeline is taken.
    * @param purpose stands in `application_name`, for the people who look after the server.
    * @throws Unreachable that says of each host why not.
    */
   static async open(address: Address, purpose: string): Promise<Connection> {
     const reasons: string[] = [];
-    for (const host of address.hosts) {
+    const known = PRIMARIES.get(keyOf(address));
+    const isFirst = ({ host, port }: Host) => host === known?.host.host && port === known.host.port;
+    let found: { connection: Connection; timeline: number } | undefined;
+    for (const host of address.hosts.toSorted((a, b) => Number(isFirst(b)) - Number(isFirst(a)))) {
+      const name = `${host.host}:${host.port}`;
       try {
-        const client = await connected(address, host, purpose);
-        const connection = new Connection(client, host);
-        const [[inRecovery] = []] = (await connection.query('SELECT pg_is_in_recovery()')).rows;
-        if (inRecovery === 'f') return connection;
+        const connection = new Connection(await connected(address, host, purpose), host);
+        const [[standing = null] = []] = (await connection.query(TIMELINE)).rows;
+        const timeline = standing === null ? 0 : Number.parseInt(standing, 16);
+        const least = Math.max(known?.timeline ?? 0, (found?.timeline ?? 0) + 1);
+        if (timeline >= least) {
+          found?.connection.destroy();
+          found = { connection, timeline };
+          if (known !== undefined) break;
+          continue;
+        }
         connection.destroy();
-        reasons.push(`${host.host}:${host.port} is a standby`);
+        reasons.push(`${name} ${timeline === 0 ? 'is a standby' : 'was the primary before another took over'}`);
       } catch (error) {
-        reasons.push(`${host.host}:${host.port}: ${(error as Error).message}`);
+        reasons.push(`${name}: ${(error as Error).message}`);
       }
     }
-    throw new Unreachable(`no primary can be reached: ${reasons.join('; ')}`);
+    if (found === undefined) throw new Unreachable(`no primary can be reached: ${reasons.join('; ')}`);
+    PRIMARIES.set(keyOf(address), { host: found.connection.host, timeline: found.timeline });
+    return found.connection;
   }
 
   get isOpen(): boolean {

@@ -122,6 +122,30 @@ export class Lane {
    * @throws NotCommitted, CommitUnknown; after either the lane can be used again.
    */
   async append(batch: readonly Candidate[]): Promise<Outcome[]> {
+    try {
+      return await this.#append(batch);
+    } catch (error) {
+      if (!isPoison(error)) throw error;
+      return this.#apart(batch, error);
+    }
+  }
+
+  /** The server will never take one of these events: the others are stored without it. */
+  async #apart(batch: readonly Candidate[], cause: Error): Promise<Outcome[]> {
+    if (batch.length === 1) {
+      this.options.onTrouble('the database refuses an event that passed every check', cause);
+      return ['unreadable'];
+    }
+    const half = batch.length >> 1;
+    const first = await this.append(batch.slice(0, half));
+    try {
+      return [...first, ...(await this.append(batch.slice(half)))];
+    } catch (error) {
+      throw new CommitUnknown('a part of the batch is stored', { cause: error });
+    }
+  }
+
+  async #append(batch: readonly Candidate[]): Promise<Outcome[]> {
     const until = performance.now() + DEADLINE_MS;
     const connection = await this.#ready(until);
     const organisations: number[] = [];
@@ -161,7 +185,7 @@ export class Lane {
     if (this.#connection?.isOpen === true) return this.#connection;
     for (;;) {
       try {
-        await sleep(this.#restUntil - performance.now());
+        await sleep(Math.max(0, this.#restUntil - performance.now()));
         const connection = await this.#open();
         // One that is ended right after it was opened must not be opened again and again.
         this.#restUntil = performance.now() + OPEN_EVERY_MS;
@@ -378,6 +402,12 @@ export class Lane {
       }
     }
   }
+}
+
+/** A value that a type or a check of the tables does not allow (PostgreSQL documentation, appendix A). */
+function isPoison(error: unknown): error is NotCommitted {
+  if (!(error instanceof NotCommitted) || !(error.cause instanceof Refused)) return false;
+  return error.cause.code.startsWith('22') || error.cause.code === '23514';
 }
 
 /** Milliseconds until then, and at least one. */
