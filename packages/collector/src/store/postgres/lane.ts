@@ -31,6 +31,7 @@ const CLOSE_MS = 2000;
 const RETRY_MS = 20;
 const OPEN_EVERY_MS = 100;
 const UNIQUE_VIOLATION = '23505';
+const READ_ONLY = '25006';
 /** Deadlock and serialisation failure: nothing is wrong with the batch. */
 const AGAIN = new Set(['40P01', '40001']);
 
@@ -237,6 +238,9 @@ export class Lane {
           if (stored !== undefined) return stored;
         }
         // Otherwise it had been committed, here. After a failover it may be gone: it is sent again, to a new lane.
+        if (isInDoubt && performance.now() >= until) {
+          throw new CommitUnknown('not known to be replicated', { cause: error });
+        }
       }
     }
   }
@@ -250,6 +254,8 @@ export class Lane {
       connection.destroy();
       return;
     }
+    // The server takes no writes any more: it has become a standby, or was told so.
+    if (error.code === READ_ONLY) connection.destroy();
     if (isInDoubt) throw new CommitUnknown('not known to be replicated', { cause: error });
     throw new NotCommitted(`the database refused the batch (${error.code})`, { cause: error });
   }
