@@ -29,7 +29,7 @@ const COMMAND = new RegExp(
   'g',
 );
 /** Those that are about no data directory. */
-const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore', 'import', 'validate'];
+const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore', 'import', 'validate', 'store'];
 
 /**
  * Each `collector COMMAND` in the text, as it is to be typed here.

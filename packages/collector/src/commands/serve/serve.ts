@@ -13,6 +13,7 @@ import { createCounterMemory } from '../../ledger/ledger-counters.js';
 import { createRingMemory, type RingMemory } from '../../ledger/ring.js';
 import { Publisher } from '../../transparency/publisher.js';
 import { readHistory } from '../../transparency/key-files.js';
+import { readMirrorNote } from '../../transparency/state-files.js';
 import {
   describeStore,
   exposureOf,
@@ -92,6 +93,7 @@ async function serveUntilStopped(reading: ConfigReading, environment: Environmen
   const { config, resolved } = await resolveConfig(reading);
   const serveLog = openServeLog(config.logLevel, environment.trial !== undefined);
   const { log } = serveLog;
+  assertNoMirror(config.dataDir);
   const held = holdDirectory(config.dataDir);
   const exposure = exposureOf(config.dataDir);
   if (exposure) log.warn(exposure);
@@ -110,6 +112,16 @@ async function serveUntilStopped(reading: ConfigReading, environment: Environmen
       process.kill(process.pid, 'SIGKILL');
     }, config.shutdownTimeoutMs).unref();
   }
+}
+
+/** What a collector took there would be in no other copy of the log. */
+function assertNoMirror(dataDir: string): void {
+  const mirror = readMirrorNote(dataDir);
+  if (mirror === undefined) return;
+  throw new CommandFailure(
+    `${dataDir} is a mirror of ${mirror.store}: a collector needs a directory of its own`,
+    EXIT.usage,
+  );
 }
 
 /** Opens each part in its order, waits until the collector has to end, and closes them again. @returns the exit code. */
