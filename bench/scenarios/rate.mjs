@@ -14,7 +14,7 @@ function rotated(list, by) {
 
 async function measurePeer(name, { directory, key, options, seeds }) {
   const started = await PEERS[name].start(directory, key);
-  const result = await measure(started, { key, options, seeds });
+  const result = await measure(started, { key: started.key ?? key, options, seeds });
   const stored = await started.stop();
   const { connections } = options;
   checkStored(PEERS[name].title, { stored, acked: result.acked, connections });

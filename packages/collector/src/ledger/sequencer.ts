@@ -242,6 +242,11 @@ export class Sequencer {
       );
     }
     const found = await signedTree(this.#options, head);
+    if (found.signed < this.#signed) {
+      throw new CheckpointContradicted(
+        `its newest checkpoint covers ${found.signed} entries, and one over ${this.#signed} was given out`,
+      );
+    }
     if (this.#known !== undefined) await assertGoesOn(store, this.#known);
     this.#tree = found.tree;
     this.#pending = [];

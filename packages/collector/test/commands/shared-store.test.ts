@@ -44,7 +44,8 @@ function place(name: string): string {
 
 /** A collector on the log; all have one signing key. */
 function collector(name: string, ...more: readonly string[]): Promise<Running> {
-  return start(place(name), ['--store', store, '--signing-keys', place('signing-keys'), ...more]);
+  const sink = ['--checkpoint-sink', `file:${place(`${name}.sink`)}`];
+  return start(place(name), ['--store', store, '--signing-keys', place('signing-keys'), ...sink, ...more]);
 }
 
 function post({ url }: Running, key: string, event: object): Promise<Response> {
@@ -70,6 +71,13 @@ async function signed(entries: number): Promise<void> {
     const [row] = await server.query(`SELECT note FROM ${schema}.published`);
     if (Number(String(row?.['note']).split('\n')[1]) >= entries) return;
     await sleep(50);
+  }
+}
+
+/** Until every collector has given a checkpoint over so many entries to its own sink. */
+async function givenOut(entries: number, ...names: readonly string[]): Promise<void> {
+  for (const name of names) {
+    while (!fs.readFileSync(place(`${name}.sink`), 'utf8').includes(`\n${entries}\n`)) await sleep(50);
   }
 }
 
@@ -363,6 +371,29 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
     }
     expect(await succeeds('verify', '--store', store)).toContain('INTACT');
   });
+});
+
+test('[R-1267] a database that goes back behind what was signed is not signed again, and events are taken', async () => {
+  const schema = new URL(store).searchParams.get('schema') ?? '';
+  const { one, other, key } = await filled();
+  await server.query(`CREATE TABLE ${schema}.before AS TABLE ${schema}.published;
+    CREATE TABLE ${schema}.head_before AS TABLE ${schema}.heads`);
+  for (let i = 0; i < 5; i++) expect((await post(one, key, outcomeEvent())).status).toBe(201);
+  await givenOut(25, 'one', 'other');
+  await server.query(`SET search_path = ${schema}; BEGIN; SELECT 1 FROM heads FOR UPDATE;
+    DELETE FROM sequenced WHERE first_sequence > (SELECT size FROM head_before);
+    UPDATE heads SET size = b.size, own_entries = b.own_entries, bytes = b.bytes FROM head_before b;
+    UPDATE published SET note = b.note FROM before b; DELETE FROM checkpoints WHERE size > (SELECT size FROM head_before);
+    DELETE FROM lane_closures; COMMIT`);
+  for (const each of [one, other]) {
+    while (!each.output.stderr.includes('the log is not the one that was signed')) await sleep(50);
+    expect((await post(each, key, outcomeEvent())).status).toBe(201);
+  }
+  const [note] = await server.query(
+    `SELECT note = (SELECT note FROM ${schema}.before) AS same FROM ${schema}.published`,
+  );
+  expect(note).toEqual({ same: true });
+  await Promise.all([one.stop(), other.stop()]);
 });
 
 test('a database that holds no log, or one that was restored elsewhere, is refused with what to do', async () => {

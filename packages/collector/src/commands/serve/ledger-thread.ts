@@ -6,6 +6,7 @@ import { RingReader, type RingMemory } from '../../ledger/ring.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
 import type { IdIndexStats } from '../../store/open.js';
 import {
+  type AlarmAbout,
   openLedger,
   reasonOf,
   refusalOf,
@@ -34,7 +35,7 @@ export type LedgerThreadMessage =
   | { readonly type: 'refused'; readonly because: Refusal; readonly reason: string }
   | { readonly type: 'state'; readonly state: LedgerState; readonly reason: string }
   | { readonly type: 'trouble'; readonly what: string; readonly reason: string }
-  | { readonly type: 'alarm'; readonly what: string; readonly reason: string }
+  | { readonly type: 'alarm'; readonly about: AlarmAbout; readonly what: string; readonly reason: string }
   | { readonly type: 'notice'; readonly message: string }
   | { readonly type: 'checkpoint'; readonly note: string }
   | { readonly type: 'checkpoint-trouble'; readonly trouble: CheckpointTroubleState | undefined }
@@ -49,7 +50,7 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   try {
     opened = await openLedger(data, {
       onTrouble: (what, reason) => say({ type: 'trouble', what, reason }),
-      onAlarm: (what, reason) => say({ type: 'alarm', what, reason }),
+      onAlarm: (about, what, reason) => say({ type: 'alarm', about, what, reason }),
       onNotice: (message) => say({ type: 'notice', message }),
       onCheckpoint: (note) => say({ type: 'checkpoint', note }),
       onCheckpointTrouble(trouble) {

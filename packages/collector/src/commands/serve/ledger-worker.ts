@@ -84,7 +84,7 @@ export class LedgerWorker {
             break;
           case 'alarm':
             log.error({ reason: message.reason }, message.what);
-            onAccessLogAltered();
+            if (message.about === 'access-log') onAccessLogAltered();
             break;
           case 'notice':
             log.info(message.message);

@@ -49,11 +49,14 @@ export interface LedgerSettings {
 }
 
 /** Told while the ledger is open. `reason` is the text of an error: a place or a system's answer, never an event's content. */
+/** What is not as it was: the access log, or the log itself. */
+export type AlarmAbout = 'access-log' | 'log';
+
 export interface LedgerEars {
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, reason: string) => void;
   /** Someone has to look after it: what was signed is not what is there. Events are stored all the same. */
-  readonly onAlarm: (what: string, reason: string) => void;
+  readonly onAlarm: (about: AlarmAbout, what: string, reason: string) => void;
   readonly onNotice: (message: string) => void;
   /** A checkpoint was signed and stands on the disk. */
   readonly onCheckpoint: (note: string) => void;
@@ -137,7 +140,7 @@ async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise
       ...{ append, onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead) },
       store: openStore(dataDir).accessLog,
       ...(intervalMs !== undefined && { intervalMs }),
-      onAltered: (reason) => onAlarm('access.log was changed; see collector verify', reason),
+      onAltered: (reason) => onAlarm('access-log', 'access.log was changed; see collector verify', reason),
     });
   return { store, opened: store.opened, index: () => store.indexStats(), sequencer, accessLog };
 }
@@ -150,6 +153,7 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
     store: settings.store,
     version: version(),
     onTrouble,
+    onLost: (reason) => ears.onAlarm('log', 'acknowledged events are gone from the database', reason),
     onSequenced: ({ entries, ownEntries, bytes }) =>
       ears.onHeld?.({ entries, events: entries - ownEntries, bytes }),
   });
@@ -167,7 +171,8 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
       append: (entry) => store.appendAccessHead(entry),
       ...{ onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead), store: store.accessLog },
       ...(intervalMs !== undefined && { intervalMs }),
-      onAltered: (reason) => ears.onAlarm('the access log was changed; see collector verify', reason),
+      onAltered: (reason) =>
+        ears.onAlarm('access-log', 'the access log was changed; see collector verify', reason),
     });
   return { store, opened: store.opened, index: () => undefined, sequencer, accessLog };
 }
@@ -207,7 +212,11 @@ function openSequencer(
     onCheckpoint: ears.onCheckpoint,
     onTrouble: troubleTo(ears),
     onForked: (error) =>
-      ears.onAlarm('the log is not the one that was signed; nothing is signed any more', reasonOf(error)),
+      ears.onAlarm(
+        'log',
+        'the log is not the one that was signed; nothing is signed any more',
+        reasonOf(error),
+      ),
     onTried: (failure) => {
       if (failure !== undefined) trouble.failed(reasonOf(failure.error));
       else if (trouble.over()) ears.onNotice('checkpoints are made again');

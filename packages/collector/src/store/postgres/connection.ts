@@ -122,7 +122,9 @@ export class Connection {
           continue;
         }
         connection.destroy();
-        reasons.push(`${name} ${timeline === 0 ? 'is a standby' : 'was the primary before another took over'}`);
+        reasons.push(
+          `${name} ${timeline === 0 ? 'is a standby' : 'was the primary before another took over'}`,
+        );
       } catch (error) {
         reasons.push(`${name}: ${(error as Error).message}`);
       }

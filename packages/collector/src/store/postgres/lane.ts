@@ -30,6 +30,7 @@ const DEADLINE_MS = 10_000;
 const CLOSE_MS = 2000;
 const RETRY_MS = 20;
 const OPEN_EVERY_MS = 100;
+const LAST = 'SELECT coalesce(max(batch), 0) FROM batches WHERE lane = $1 AND shard = $2 AND batch < $3';
 const UNIQUE_VIOLATION = '23505';
 const READ_ONLY = '25006';
 /** Deadlock and serialisation failure: nothing is wrong with the batch. */
@@ -90,6 +91,8 @@ export interface LaneOptions {
   readonly organisationId: (connection: Connection, name: string) => number | Promise<number>;
   /** Something is degraded, and nothing is lost. */
   readonly onTrouble: (what: string, error: unknown) => void;
+  /** What was acknowledged is gone: the database has lost its end. */
+  readonly onLost: (reason: string) => void;
 }
 
 /** A batch in the form in which it goes out; it may go out more than once. */
@@ -205,6 +208,7 @@ export class Lane {
     try {
       const log = await readLog(connection);
       if (log.ledgerId !== ledgerId) throw new Error(`it holds another log (${log.ledgerId})`);
+      if (this.#lane > 0) await this.#lastOf(connection, this.#lane, this.#next);
       const { rows, warnings } = await connection.query(OPEN, [collectorId, shard]);
       if (rows[0] === undefined) throw new Error('no lanes are left; see collector store maintain');
       if (warnings.length > 0) throw new Lost('the lane is not known to be replicated');
@@ -326,12 +330,28 @@ export class Lane {
     }
   }
 
+  /**
+   * The number of the last batch of a lane below one that is in doubt, or comes next. It is the one before, unless the
+   * database has lost its end.
+   */
+  async #lastOf(connection: Connection, lane: number, next: number): Promise<number> {
+    const { rows } = await connection.query(LAST, [lane, this.options.shard, next]);
+    const last = Number(rows[0]?.[0]);
+    if (last < next - 1) {
+      this.options.onLost(`batches ${last + 1} to ${next - 1} of lane ${lane}`);
+      this.#lane = 0;
+    }
+    return last;
+  }
+
   async #closeAt(
     connection: Connection,
     lane: number,
-    batch: number,
+    numbered: number,
     until: number,
   ): Promise<ReadonlySet<number> | undefined> {
+    // On a server that has lost batches the one in doubt can never come either.
+    const batch = (await this.#lastOf(connection, lane, numbered)) + 1;
     const closing = (number: number) =>
       connection.query(
         `INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)

@@ -21,6 +21,8 @@ export interface PostgresStoreOptions {
   readonly version: string;
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
+  /** See LaneOptions. */
+  readonly onLost: (reason: string) => void;
   /** Told what has its place by now. */
   readonly onSequenced?: (sequenced: Sequenced) => void;
 }
@@ -82,14 +84,14 @@ export class PostgresStore implements Store {
    * @throws Unreachable, SchemaUnfit.
    */
   static async open(options: PostgresStoreOptions): Promise<PostgresStore> {
-    const { address, onTrouble } = options;
+    const { address, onTrouble, onLost } = options;
     const connection = await Connection.open(address, 'start');
     try {
       const log = await readLog(connection);
       const collectorId = randomUUID();
       await connection.query(REGISTER, [collectorId, os.hostname(), process.pid, options.version]);
       const { ledgerId, durability } = log;
-      const common = { address, collectorId, shard: 0, ledgerId, durability, onTrouble };
+      const common = { address, collectorId, shard: 0, ledgerId, durability, onTrouble, onLost };
       const [row = []] = (await connection.query(HEAD)).rows;
       const [entries = 0, own = 0, bytes = 0, lines = 0] = row.slice(0, 4).map(Number);
       const head = { lines, head: row[4] ?? '' };

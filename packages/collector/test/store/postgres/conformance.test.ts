@@ -42,7 +42,7 @@ async function openStore(
   onSequenced: (entries: number) => void = () => undefined,
 ): Promise<Store> {
   const store = await PostgresStore.open({
-    ...{ address, lanes: 1, version: 'test' },
+    ...{ address, lanes: 1, version: 'test', onLost: () => undefined },
     onTrouble: (what, error) => {
       throw new Error(what, { cause: error });
     },

@@ -28,7 +28,13 @@ afterEach(async () => {
 });
 
 async function open(to = address): Promise<PostgresStore> {
-  return PostgresStore.open({ address: to, lanes: 2, version: 'test', onTrouble: () => undefined });
+  return PostgresStore.open({
+    address: to,
+    lanes: 2,
+    version: 'test',
+    onTrouble: () => undefined,
+    onLost: () => undefined,
+  });
 }
 
 /** What came of it within a while; `waits` when nothing has. */

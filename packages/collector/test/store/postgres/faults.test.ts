@@ -16,6 +16,7 @@ let server: PostgresServer;
 let relay: Relay;
 let address: Address;
 let troubles: string[];
+let lost: string[];
 let schemas = 0;
 const opened: PostgresStore[] = [];
 
@@ -26,6 +27,7 @@ afterAll(() => server.remove());
 beforeEach(async () => {
   relay = await Relay.to(server.port);
   troubles = [];
+  lost = [];
   address = await makeLog();
 });
 afterEach(async () => {
@@ -46,7 +48,13 @@ async function makeLog(): Promise<Address> {
 
 async function open(lanes = 1): Promise<PostgresStore> {
   const onTrouble = (what: string) => troubles.push(what);
-  const store = await PostgresStore.open({ address, lanes, version: 'test', onTrouble });
+  const store = await PostgresStore.open({
+    address,
+    lanes,
+    version: 'test',
+    onTrouble,
+    onLost: (reason) => lost.push(reason),
+  });
   opened.push(store);
   return store;
 }
@@ -96,7 +104,9 @@ test('[R-1251] an answer that is cut at any byte is resolved: each event is stor
     const appended = stored(store, batch);
     await sleep(5);
     relay.heal();
-    expect([...new Set(await appended)].every((each) => each === 'accepted' || each === 'duplicate')).toBe(true);
+    expect([...new Set(await appended)].every((each) => each === 'accepted' || each === 'duplicate')).toBe(
+      true,
+    );
     sent += batch.length;
     expect(await rows()).toEqual({ ids: sent, events: sent, entries: sent });
   }
@@ -111,7 +121,9 @@ test('[R-1251] a batch whose answer does not come is stored once, also when it i
   const id = Buffer.from(batch[0]?.eventId ?? []).toString('hex');
   await blocker.query('BEGIN');
   // The append waits behind this row, with all its own rows uncommitted.
-  await blocker.query(`INSERT INTO event_ids SELECT '${id}'::uuid, organisation_id, 0, 1000, 1, 0 FROM organisations`);
+  await blocker.query(
+    `INSERT INTO event_ids SELECT '${id}'::uuid, organisation_id, 0, 1000, 1, 0 FROM organisations`,
+  );
   const appended = stored(store, batch);
   await sleep(100);
   relay.cutAfter(0);
@@ -169,7 +181,9 @@ test('[R-1252] an error between the answer and the end of the transaction is no 
 test('[R-1252] a number of a lane that is taken is an error, and no event is swallowed as a repeat', async () => {
   const store = await open();
   await store.append([candidate()]);
-  await sql(`INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes) SELECT max(lane), 2, 0, 0, 0, '', true FROM lanes`);
+  await sql(
+    `INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes) SELECT max(lane), 2, 0, 0, 0, '', true FROM lanes`,
+  );
   const batch = [candidate(), candidate()];
   expect(await store.append(batch)).toEqual(['accepted', 'accepted']);
   expect(await rows()).toEqual({ ids: 3, events: 3, entries: 3 });
@@ -226,7 +240,9 @@ test('many repeats of one event are stored once and leave no dead rows', async (
 });
 
 test('limits of the server for all its sessions make no false answer, and lanes are not opened again and again', async () => {
-  await server.query(`ALTER ROLE postgres SET idle_session_timeout = '1s'; ALTER ROLE postgres SET statement_timeout = '1s'`);
+  await server.query(
+    `ALTER ROLE postgres SET idle_session_timeout = '1s'; ALTER ROLE postgres SET statement_timeout = '1s'`,
+  );
   try {
     const store = await open();
     for (let i = 0; i < 3; i++) {
@@ -251,6 +267,20 @@ test("[R-1253] a body does not come into the server's log, also when it logs eve
   expect(server.log).toContain('INSERT INTO event_ids');
   expect(server.log).not.toContain(Buffer.from('the patient has a secret').toString('hex'));
   expect(server.log).not.toContain('the patient has a secret');
+});
+
+test('[R-1258] a database that has lost its end is reported with what is gone, and the log goes on', async () => {
+  const store = await open();
+  for (let i = 0; i < 5; i++) await store.append([candidate()]);
+  await sql(
+    `DELETE FROM events WHERE batch > 3; DELETE FROM event_ids WHERE batch > 3; DELETE FROM batches WHERE batch > 3`,
+  );
+  relay.refuse();
+  relay.heal();
+  const batch = [candidate()];
+  expect(await stored(store, batch)).toEqual(['accepted']);
+  expect(lost).toEqual([expect.stringMatching(/^batches 4 to 5 of lane \d+$/)]);
+  expect(await sequenced()).toBe(4);
 });
 
 describe('sequencing', () => {
