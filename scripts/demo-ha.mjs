@@ -122,7 +122,9 @@ async function main() {
     const key = first.key();
     const collectors = [first];
     while (collectors.length < COLLECTORS) collectors.push(await serve(collectors.length + 1, store));
-    say(`Three collectors listen on ${collectors.map(({ port }) => port).join(', ')}. Events are sent to them in turn.`);
+    say(
+      `Three collectors listen on ${collectors.map(({ port }) => port).join(', ')}. Events are sent to them in turn.`,
+    );
     const senders = Array.from({ length: SENDERS }, (_, i) => send(agent, i, collectors, key));
     await sleep(pause);
     say(`  ${acknowledged.size} acknowledged; the log is signed over ${await checkpoint(primary)}`);

@@ -39,7 +39,13 @@ function onPostgres(title, { replicated }) {
         ? await PostgresServer.pair(settings)
         : { primary: await PostgresServer.start(settings) };
       const store = ['--store', primary.url()];
-      await collectorCommand('store', 'migrate', ...store, '--durability', replicated ? 'replicated' : 'local');
+      await collectorCommand(
+        'store',
+        'migrate',
+        ...store,
+        '--durability',
+        replicated ? 'replicated' : 'local',
+      );
       const made = await collectorCommand('keys', 'create', ...store, '--permissions', 'all', '--json');
       const { key } = JSON.parse(made);
       const collector = await startCollector(directory, key, { more: store });

@@ -167,7 +167,7 @@ function append(dataDirectory: string, line: object): void {
   const file = isMirror ? readingsLogPath(dataDirectory) : accessLogPath(dataDirectory);
   const log = isMirror ? openReadingsLog(dataDirectory) : openStore(dataDirectory).accessLog;
   try {
-    void log.append(JSON.stringify(line));
+    log.append(JSON.stringify(line));
   } catch (error) {
     const code = systemCode(error) ?? String(error);
     if (code === 'EROFS') throw new ReadOnly(`${file} cannot be written (${code})`, { cause: error });

@@ -347,7 +347,7 @@ class Mirror {
     let lines = 0;
     for await (const piece of accessLog.lines()) lines += countLines(piece);
     for await (const piece of this.shared.accessLog.lines({ lines, at: 0 })) {
-      await accessLog.append(piece.toString().slice(0, -1));
+      accessLog.append(piece.toString().slice(0, -1));
     }
   }
 

@@ -141,7 +141,10 @@ function printJson(value: unknown): void {
  * `work` has made.
  */
 async function withPublicKeys(config: Config, work: () => void): Promise<void> {
-  if (!isShared(config)) return work();
+  if (!isShared(config)) {
+    work();
+    return;
+  }
   const shared = await openSharedStore(config);
   try {
     await pullKeys(config.dataDir, shared.publicKeys);

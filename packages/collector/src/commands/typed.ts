@@ -47,7 +47,8 @@ export function inDirectory(dataDir: string | undefined): string {
 function typedAs(own: string, text: string, where = ''): string {
   return text.replace(
     COMMAND,
-    (_, command: string) => `${own} ${command}${WITHOUT_DIRECTORY.includes(command.split(' ')[0] ?? '') ? '' : where}`,
+    (_, command: string) =>
+      `${own} ${command}${WITHOUT_DIRECTORY.includes(command.split(' ')[0] ?? '') ? '' : where}`,
   );
 }
 

@@ -381,8 +381,9 @@ export interface LineCursor {
 
 export interface AccessLogStore {
   /**
-   * On return the line is the last one, whole, on stable storage. Other processes append too. A driver that can does
-   * not give the thread away: the end of a reading is logged while the process exits, when nothing is awaited any more.
+   * On return the line is the last one, whole, on stable storage. Other processes append too. A log on this host
+   * ({@link LocalAccessLog}) does not give the thread away: the end of a reading is logged while the process exits, when
+   * nothing is awaited any more.
    * @param line without a line feed.
    */
   append(line: string): void | Promise<void>;
@@ -395,6 +396,11 @@ export interface AccessLogStore {
   lines(from?: LineCursor): AsyncGenerator<Buffer, void>;
   /** On return all that could be read before the call is on stable storage. */
   flush(): Promise<void>;
+}
+
+/** One on the disk of this process: a line is there when `append` returns. */
+export interface LocalAccessLog extends AccessLogStore {
+  append(line: string): void;
 }
 
 /** Something else stands where the log should. */

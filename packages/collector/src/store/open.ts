@@ -7,6 +7,7 @@ import type {
   AccessLogStore,
   EventLog,
   KeyStore,
+  LocalAccessLog,
   SharedKeys,
   Store,
   StoreFinding,
@@ -49,8 +50,12 @@ export interface OpenStore {
   readonly accessLog: AccessLogStore;
 }
 
+export interface OpenDirectory extends OpenStore {
+  readonly accessLog: LocalAccessLog;
+}
+
 /** Nothing is read before it is asked for, and nothing is written. */
-export function openStore(dataDir: string): OpenStore {
+export function openStore(dataDir: string): OpenDirectory {
   return {
     events: new LogReader(dataDir, nodeFiles),
     tree: TreeFiles.read(dataDir, nodeFiles),
@@ -117,7 +122,6 @@ export async function openSharedStore({ store }: Pick<StoreSettings, 'store'>): 
   };
 }
 
-export type SharedStore = PostgresStore;
 export type { FoundLog } from './postgres/postgres-store.js';
 
 export interface StoreAdministration {
@@ -195,7 +199,7 @@ export { accessLogPath, readingsLogPath } from './embedded/access-log-file.js';
 export { checkpointDirectory } from './embedded/tree-files.js';
 
 /** Where a mirror logs who reads on it: its access log is a copy. */
-export function openReadingsLog(dataDir: string): AccessLogStore {
+export function openReadingsLog(dataDir: string): LocalAccessLog {
   return new AccessLogFile(dataDir, readingsLogPath(dataDir));
 }
 

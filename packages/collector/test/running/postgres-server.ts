@@ -54,7 +54,11 @@ const SETTINGS = {
 type Settings = Readonly<Record<string, string>>;
 
 /** Of both servers of a pair: either may become the primary. */
-const PRIMARY: Settings = { synchronous_standby_names: 'standby', wal_level: 'replica', max_wal_senders: '10' };
+const PRIMARY: Settings = {
+  synchronous_standby_names: 'standby',
+  wal_level: 'replica',
+  max_wal_senders: '10',
+};
 
 async function freePort(): Promise<number> {
   const server = net.createServer();
@@ -178,7 +182,9 @@ export class PostgresServer {
       fs.rmSync(this.#data, { recursive: true, force: true });
       // Files come and go while they are copied, which the end of the backup makes good.
       spawnSync('cp', ['-a', primary.#data, this.#data]);
-      const { rows } = await client.query<{ labelfile: string }>('SELECT labelfile FROM pg_backup_stop(false)');
+      const { rows } = await client.query<{ labelfile: string }>(
+        'SELECT labelfile FROM pg_backup_stop(false)',
+      );
       fs.rmSync(path.join(this.#data, 'postmaster.pid'), { force: true });
       fs.writeFileSync(path.join(this.#data, 'backup_label'), rows[0]?.labelfile ?? '');
     } finally {

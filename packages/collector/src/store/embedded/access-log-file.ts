@@ -10,7 +10,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { systemCode } from '../../system-code.js';
-import { AccessLogAltered, AccessLogUnfit, type AccessLogStore, type LineCursor } from '../contract.js';
+import { AccessLogAltered, AccessLogUnfit, type LineCursor, type LocalAccessLog } from '../contract.js';
 import { nodeFiles } from '../../files.js';
 
 const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_CREAT, O_EXCL } = fs.constants;
@@ -30,7 +30,7 @@ export function readingsLogPath(dataDirectory: string): string {
   return path.join(dataDirectory, 'mirror-access.log');
 }
 
-export class AccessLogFile implements AccessLogStore {
+export class AccessLogFile implements LocalAccessLog {
   readonly #path: string;
   /** Whether the file's name is known to be on stable storage. */
   #named = false;

@@ -10,7 +10,6 @@ import { exists } from '../../files.js';
 import { Audit, Stretches, type Stretch, type Verdict } from '../../integrity/audit.js';
 import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
 import {
-  eventRange,
   type AuditedLog,
   type AuditedRoots,
   type AuditOptions,

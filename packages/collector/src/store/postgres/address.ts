@@ -37,7 +37,7 @@ export function isPostgres(store: string): boolean {
 }
 
 /** @throws AddressFault that says what is wrong with it. */
-export function parseAddress(text: string, env: NodeJS.ProcessEnv = process.env): Address {
+export function parseAddress(text: string): Address {
   if (!isPostgres(text)) throw new AddressFault('it does not begin with postgres://');
   const rest = text.slice(text.indexOf('://') + 3);
   const [, authority = '', database = '', query = ''] =
@@ -63,8 +63,8 @@ export function parseAddress(text: string, env: NodeJS.ProcessEnv = process.env)
     );
   return {
     hosts,
-    database: decoded(database) || (env['PGDATABASE'] ?? 'collector'),
-    user: decoded(user) || (env['PGUSER'] ?? 'collector'),
+    database: decoded(database) || 'collector',
+    user: decoded(user) || 'collector',
     schema,
     ssl: sslOf(options, hosts),
   };

@@ -212,7 +212,7 @@ export class Connection {
   }
 
   #faultOf(error: Error): Error {
-    const { code, severity, constraint } = error as pg.DatabaseError;
+    const { code, severity, constraint } = error as { [name in 'code' | 'severity' | 'constraint']?: string };
     // What ends the session may have come behind a commit.
     if (severity === 'ERROR' && code !== undefined && !code.startsWith('57P')) {
       return new Refused(code, error.message, constraint);

@@ -12,7 +12,7 @@ import type { SharedKeys } from '../contract.js';
 import type { Connection } from './connection.js';
 
 /** A month's lanes: 2^20 a month last for 170 years of them in an `int`. */
-export const LANES_A_PERIOD = 1 << 20;
+const LANES_A_PERIOD = 1 << 20;
 const PERIODS_AHEAD = 12;
 
 const TABLES = `
@@ -101,14 +101,14 @@ interface Migration {
 }
 
 /** In their order. Add to the end; never edit one that was released. */
-export const MIGRATIONS: readonly Migration[] = [{ name: 'the tables of a log', sql: TABLES }];
+const MIGRATIONS: readonly Migration[] = [{ name: 'the tables of a log', sql: TABLES }];
 
 const BOOKKEEPING = `CREATE TABLE IF NOT EXISTS schema_migrations (
   id int PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL,
   applied_at timestamptz NOT NULL DEFAULT clock_timestamp())`;
 
 /** The database is not one that this collector can use. The message says what to do. */
-export class SchemaUnfit extends Error {
+class SchemaUnfit extends Error {
   override name = 'SchemaUnfit';
 }
 

@@ -53,7 +53,8 @@ async function commitWaits(): Promise<number> {
 
 /** Sends batches until it is told to stop, each again until it is known to be stored. */
 async function send(store: PostgresStore, acknowledged: Set<string>, stop: AbortSignal): Promise<void> {
-  while (!stop.aborted) {
+  const isStopped = () => stop.aborted;
+  while (!isStopped()) {
     const batch = Array.from({ length: 8 }, () => candidate());
     for (;;) {
       try {
@@ -64,7 +65,7 @@ async function send(store: PostgresStore, acknowledged: Set<string>, stop: Abort
         break;
       } catch (error) {
         if (!(error instanceof NotCommitted || error instanceof CommitUnknown)) throw error;
-        if (stop.aborted) return;
+        if (isStopped()) return;
         await sleep(20);
       }
     }
