@@ -216,9 +216,9 @@ function printIssued(issued: IssuedKey, config: Config, introduction: string): v
 async function withKeys<Result>(
   config: Config,
   work: (keys: KeyStore) => Promise<Result>,
-  open: (config: Config) => KeyStore = openKeys,
+  open: (config: Config) => KeyStore | Promise<KeyStore> = openKeys,
 ): Promise<Result> {
-  const keys = open(config);
+  const keys = await open(config);
   try {
     return await work(keys);
   } finally {

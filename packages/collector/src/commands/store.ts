@@ -55,9 +55,8 @@ it, with "local" when this server has, which is right only where the storage bel
     'roles',
     'Print the SQL of the roles that the log needs.',
     '\nNothing is changed: look at it, and give it to psql.',
-    (store) => {
-      process.stdout.write(store.roles());
-      return Promise.resolve();
+    async (store) => {
+      process.stdout.write(await store.roles());
     },
   );
   const maintaining = subcommand(

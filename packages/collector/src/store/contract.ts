@@ -7,6 +7,7 @@
  * ({@link CommitUnknown}), after which the store must be opened again before it answers again.
  */
 import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
+import type { AuditedLog, AuditedRoots, AuditOptions, FindingList, HeadListener } from './log-audit.js';
 
 /**
  * An event that passed every check and asks to be stored: its envelope, which is all that the collector itself says
@@ -547,4 +548,30 @@ export interface StoreFinding {
   /** What was checked, one word or two. */
   readonly subject: string;
   readonly message: string;
+}
+
+/* What is opened together. */
+
+/** What is stored in a data directory, for reading, beside a collector or without one. */
+export interface OpenStore {
+  /** To be closed by anyone who has read events or looked for some. */
+  readonly events: EventLog;
+  /** To be closed by anyone who has read hashes. */
+  readonly tree: TreeReader;
+  readonly accessLog: AccessLogStore;
+}
+
+/** Of a log that several collectors write to. */
+export interface OpenSharedStore extends OpenStore {
+  readonly publicKeys: SharedKeys;
+  /** Checkpoints that stay when newer ones come, by their size. */
+  checkpoints(): Promise<{ readonly size: number; readonly note: string }[]>;
+  /** The reading of the whole log for `verify`. @param onProgress see AuditOptions. */
+  audit(
+    signed: AuditedRoots,
+    accessLog: HeadListener,
+    onProgress: AuditOptions['onProgress'],
+  ): { tell(findings: FindingList): Promise<AuditedLog> };
+  /** To be called once. */
+  close(): Promise<void>;
 }

@@ -14,41 +14,17 @@ import type {
   TreeReader,
   TreeStore,
 } from './contract.js';
-import type { AuditedLog, AuditedRoots, AuditOptions, FindingList, HeadListener } from './log-audit.js';
 import { AccessLogFile, readingsLogPath } from './embedded/access-log-file.js';
 import { EmbeddedStore, type EmbeddedStoreOptions } from './embedded/embedded-store.js';
 import { LogReader } from './embedded/log-reader.js';
 import { KeyDatabase } from './embedded/key-database.js';
 import { TreeFiles } from './embedded/tree-files.js';
 import { AddressFault, describeAddress, isPostgres, parseAddress } from './postgres/address.js';
-import { ReadingConnection } from './postgres/connection.js';
-import {
-  adoptLog,
-  examineLog,
-  maintainLog,
-  migrateLog,
-  type Migrated,
-  rolesOf,
-} from './postgres/administration.js';
-import { PostgresAccessLog } from './postgres/postgres-access-log.js';
-import { PostgresAudit } from './postgres/postgres-audit.js';
-import { PostgresKeys } from './postgres/postgres-keys.js';
-import { PostgresLog } from './postgres/postgres-log.js';
-import { PostgresStore, type PostgresStoreOptions } from './postgres/postgres-store.js';
-import { PostgresTree } from './postgres/postgres-tree.js';
-import { PostgresLogKeys } from './postgres/schema.js';
+import type { Migrated } from './postgres/administration.js';
+import type { PostgresStore, PostgresStoreOptions } from './postgres/postgres-store.js';
 
-/** Batches of one collector that are on their way at a time: more than one hide the round trips of the others. */
-const LANES = 4;
-
-/** What is stored in a data directory, for reading, beside a collector or without one. */
-export interface OpenStore {
-  /** To be closed by anyone who has read events or looked for some. */
-  readonly events: EventLog;
-  /** To be closed by anyone who has read hashes. */
-  readonly tree: TreeReader;
-  readonly accessLog: AccessLogStore;
-}
+/** Loaded where a log is in a database: its library takes longer to load than most commands run. */
+const postgres = () => import('./postgres/driver.js');
 
 export interface OpenDirectory extends OpenStore {
   readonly accessLog: LocalAccessLog;
@@ -91,35 +67,9 @@ export function isShared({ store }: Pick<StoreSettings, 'store'>): boolean {
   return isPostgres(store);
 }
 
-/** Of a log that several collectors write to. */
-export interface OpenSharedStore extends OpenStore {
-  readonly publicKeys: SharedKeys;
-  /** Checkpoints that stay when newer ones come, by their size. */
-  checkpoints(): Promise<{ readonly size: number; readonly note: string }[]>;
-  /** The reading of the whole log for `verify`. @param onProgress see AuditOptions. */
-  audit(
-    signed: AuditedRoots,
-    accessLog: HeadListener,
-    onProgress: AuditOptions['onProgress'],
-  ): { tell(findings: FindingList): Promise<AuditedLog> };
-  /** To be called once. */
-  close(): Promise<void>;
-}
-
 /** @throws when the database cannot be reached, or holds no log that this collector can read. */
 export async function openSharedStore({ store }: Pick<StoreSettings, 'store'>): Promise<OpenSharedStore> {
-  const address = parseAddress(store);
-  const connection = new ReadingConnection(address, 'reading');
-  const events = await PostgresLog.open(address, connection);
-  const accessLog = new PostgresAccessLog(connection);
-  const tree = new PostgresTree(connection);
-  const publicKeys = new PostgresLogKeys(connection);
-  return {
-    ...{ events, tree, accessLog, publicKeys },
-    checkpoints: () => tree.checkpoints(),
-    audit: (signed, heads, onProgress) => new PostgresAudit(connection, tree, signed, heads, onProgress),
-    close: () => connection.close(),
-  };
+  return (await postgres()).openForReading(parseAddress(store));
 }
 
 export type { FoundLog } from './postgres/postgres-store.js';
@@ -128,7 +78,7 @@ export interface StoreAdministration {
   /** @param durability of a log that is begun. */
   migrate(durability?: 'replicated' | 'local'): Promise<Migrated>;
   /** The SQL of the roles. */
-  roles(): string;
+  roles(): Promise<string>;
   /** On return there are partitions for a year. @returns how many months were added. */
   maintain(): Promise<number>;
   /** On return the log belongs to the database cluster that it is on now. */
@@ -140,26 +90,26 @@ export interface StoreAdministration {
 export function storeAdministration(store: string): StoreAdministration {
   const address = parseAddress(store);
   return {
-    migrate: (durability) => migrateLog(address, durability),
-    roles: () => rolesOf(address),
-    maintain: () => maintainLog(address),
-    adopt: () => adoptLog(address),
-    examine: () => examineLog(address),
+    migrate: async (durability) => (await postgres()).migrateLog(address, durability),
+    roles: async () => (await postgres()).rolesOf(address),
+    maintain: async () => (await postgres()).maintainLog(address),
+    adopt: async () => (await postgres()).adoptLog(address),
+    examine: async () => (await postgres()).examineLog(address),
   };
 }
 
 /** For a collector among others. Closing it closes its tree. */
 export async function openSharedForWriting(
-  options: Omit<PostgresStoreOptions, 'address' | 'lanes'> & Pick<StoreSettings, 'store'>,
+  options: Omit<PostgresStoreOptions, 'address'> & Pick<StoreSettings, 'store'>,
 ): Promise<PostgresStore> {
-  return PostgresStore.open({ ...options, address: parseAddress(options.store), lanes: LANES });
+  return (await postgres()).PostgresStore.open({ ...options, address: parseAddress(options.store) });
 }
 
 /** API keys, for writing. */
-export function openKeys(settings: StoreSettings): KeyStore {
-  return isShared(settings)
-    ? new PostgresKeys(parseAddress(settings.store))
-    : KeyDatabase.open(settings.dataDir);
+export async function openKeys(settings: StoreSettings): Promise<KeyStore> {
+  if (!isShared(settings)) return KeyDatabase.open(settings.dataDir);
+  const { PostgresKeys } = await postgres();
+  return new PostgresKeys(parseAddress(settings.store));
 }
 
 /** For the one process that holds the directory's lock. */

@@ -99,7 +99,7 @@ async function serveUntilStopped(reading: ConfigReading, environment: Environmen
   if (exposure) log.warn(exposure);
   const { exposure: forgeable } = resolved.trustedProxies;
   if (forgeable) log.warn(`--trusted-proxies ${forgeable}`);
-  const keyDatabase = openKeys(config);
+  const keyDatabase = await openKeys(config);
   try {
     return await run(config, resolved, environment, serveLog, keyDatabase, held.file);
   } finally {

@@ -124,7 +124,7 @@ async function examineShared(config: Config, json: boolean): Promise<number> {
 }
 
 async function sharedKeysFinding(config: Config, events: number): Promise<Finding> {
-  const keys = openKeys(config);
+  const keys = await openKeys(config);
   try {
     const { length } = await keys.list();
     if (length === 0 && events > 0)

@@ -13,10 +13,13 @@ import { PostgresTree } from './postgres-tree.js';
 import { PostgresLogKeys, readLog, type LogRow } from './schema.js';
 import type { Sequenced } from './sequencing.js';
 
+/** Of one collector, on their way at a time: more than one hide the round trips of the others. */
+const LANES = 4;
+
 export interface PostgresStoreOptions {
   readonly address: Address;
   /** Batches that are on their way at a time. */
-  readonly lanes: number;
+  readonly lanes?: number;
   /** Of this program, for people who look at the table of collectors. */
   readonly version: string;
   /** Something is degraded, but nothing is lost and nothing is refused. */
@@ -58,7 +61,7 @@ export class PostgresStore implements Store {
   readonly #lanes: readonly Lane[];
 
   private constructor(
-    { address, lanes, onSequenced }: PostgresStoreOptions,
+    { address, lanes = LANES, onSequenced }: PostgresStoreOptions,
     readonly log: LogRow,
     private readonly laneOptions: LaneOptions,
     readonly opened: FoundLog,
