@@ -65,7 +65,7 @@ afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
 function addressOf({ environment }: Service): ReturnType<typeof parseAddress> {
   const [, certificate] = /&sslrootcert=(\S+)$/.exec(environment['COLLECTOR_STORE'] ?? '') ?? [];
   expect(certificate).toBe('/run/secrets/server.crt');
-  return parseAddress((environment['COLLECTOR_STORE'] ?? '').replace(/&sslrootcert=.*/, ''), {});
+  return parseAddress((environment['COLLECTOR_STORE'] ?? '').replace(/&sslrootcert=.*/, ''));
 }
 
 test('[R-844] compose with PostgreSQL gives each container no more than it needs', () => {

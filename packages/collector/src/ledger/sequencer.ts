@@ -32,6 +32,7 @@ import {
 } from '../store/contract.js';
 import {
   assertGoesOn,
+  assertReaches,
   CheckpointContradicted,
   LeafReader,
   type SignedTree,
@@ -42,6 +43,8 @@ export interface SequencerOptions {
   readonly store: TreeStore;
   readonly signer: CheckpointSigner;
   readonly committed: Committed;
+  /** A checkpoint that an earlier process has seen, of a store that may have gone back since. */
+  readonly known?: string | undefined;
   /** Milliseconds between two checkpoints while entries come. */
   readonly intervalMs: number;
   /**
@@ -112,6 +115,7 @@ export class Sequencer {
     const head = await store.head();
     await committed.shared?.look();
     const found = await signedTree(options, head);
+    if (options.known !== undefined) await assertReaches(options, options.known, found.signed);
     const opened = new Sequencer(options, found);
     await opened.#read();
     if (found.head === undefined) await opened.#begin();

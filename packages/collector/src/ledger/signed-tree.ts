@@ -88,6 +88,31 @@ export async function assertGoesOn(
   );
 }
 
+/**
+ * Whether the log goes on from a checkpoint that an earlier process has seen. One that cannot be read says nothing.
+ * @param signed how many entries the newest checkpoint covers.
+ * @throws CheckpointContradicted when it does not.
+ */
+export async function assertReaches(
+  { store, signer }: Pick<SignedTreeOptions, 'store' | 'signer'>,
+  note: string,
+  signed: number,
+): Promise<void> {
+  let known: Checkpoint;
+  try {
+    known = checkpointIn(note, signer);
+  } catch {
+    return;
+  }
+  if (known.size > signed) {
+    throw new CheckpointContradicted(
+      `its newest checkpoint covers ${signed} entries, and one over ${known.size} was seen here before: the store has ` +
+        'gone back to an earlier state',
+    );
+  }
+  await assertGoesOn(store, { size: known.size, root: Buffer.from(known.root) });
+}
+
 /** The tree as it is stored up to the checkpoint, or undefined when it does not come to the checkpoint's root. */
 async function believed(
   store: TreeReader,

@@ -4,14 +4,12 @@
  */
 import { nodeFiles } from '../files.js';
 import type {
-  AccessLogStore,
-  EventLog,
   KeyStore,
   LocalAccessLog,
-  SharedKeys,
+  OpenSharedStore,
+  OpenStore,
   Store,
   StoreFinding,
-  TreeReader,
   TreeStore,
 } from './contract.js';
 import { AccessLogFile, readingsLogPath } from './embedded/access-log-file.js';
@@ -73,6 +71,8 @@ export async function openSharedStore({ store }: Pick<StoreSettings, 'store'>): 
 }
 
 export type { FoundLog } from './postgres/postgres-store.js';
+
+export type { OpenSharedStore } from './contract.js';
 
 export interface StoreAdministration {
   /** @param durability of a log that is begun. */

@@ -276,6 +276,26 @@ export function sharedPlace(origin: string): string {
   return `also holds checkpoints of the log ${origin}: give each log a place of its own`;
 }
 
+/*
+ * `checkpoints/known.json`: the newest checkpoint that a collector on a log in a database has seen. A database that was
+ * restored says less.
+ */
+
+const KNOWN = new StateFile('known.json', 'the newest checkpoint that was seen', isKnownNote);
+
+/** The signed note; undefined where none was seen. @throws StateFileDamaged */
+export function readKnownCheckpoint(dataDir: string): string | undefined {
+  return KNOWN.read(dataDir)?.note;
+}
+
+export function writeKnownCheckpoint(dataDir: string, note: string): void {
+  KNOWN.write(dataDir, { note });
+}
+
+function isKnownNote(value: unknown): value is { readonly note: string } {
+  return isObject(value) && typeof value['note'] === 'string';
+}
+
 /* `checkpoints/mirror.json`: that a data directory is a mirror of a log in a database. */
 
 export interface MirrorNote {

@@ -394,6 +394,13 @@ test('[R-1267] a database that goes back behind what was signed is not signed ag
   );
   expect(note).toEqual({ same: true });
   await Promise.all([one.stop(), other.stop()]);
+  // Nor by one that has seen the later state before it was stopped.
+  const { code, stderr } = await run([
+    ...['serve', '--store', store, '--data-dir', place('other'), '--signing-keys', place('signing-keys')],
+    ...['--port', '0'],
+  ]);
+  expect(code).toBe(3);
+  expect(stderr).toContain('gone back to an earlier state');
 });
 
 test('a database that holds no log, or one that was restored elsewhere, is refused with what to do', async () => {

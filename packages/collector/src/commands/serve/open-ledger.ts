@@ -7,7 +7,12 @@ import type { CheckpointSigner } from '../../integrity/note-signing.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../../ledger/access-log-heads.js';
 import { Sequencer, type SequencerOptions } from '../../ledger/sequencer.js';
 import { CheckpointContradicted } from '../../ledger/signed-tree.js';
-import { CheckpointTrouble, type CheckpointTroubleState } from '../../transparency/state-files.js';
+import {
+  CheckpointTrouble,
+  type CheckpointTroubleState,
+  readKnownCheckpoint,
+  writeKnownCheckpoint,
+} from '../../transparency/state-files.js';
 import { CommandSigner, SigningCommandUnfit } from '../../transparency/command-signer.js';
 import { SigningKeys } from '../../transparency/signing-keys.js';
 import { SigningKeyFault } from '../../transparency/key-files.js';
@@ -161,10 +166,16 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
   const own = await openSigner(settings, store.opened.ledgerId, ears);
   await pushKeys(dataDir, store.publicKeys);
   const signer = new SharedSigner(own, dataDir, store.publicKeys);
-  const sequencer = await openSequencer(settings, ears, {
-    store: store.tree,
-    signer,
-    committed: store.committed,
+  const seen = {
+    ...ears,
+    onCheckpoint(note: string) {
+      writeKnownCheckpoint(dataDir, note);
+      ears.onCheckpoint(note);
+    },
+  };
+  const known = readKnownCheckpoint(dataDir);
+  const sequencer = await openSequencer(settings, seen, {
+    ...{ store: store.tree, signer, committed: store.committed, known },
   });
   const accessLog = (_: AccessLogHeadsOptions['append'], intervalMs?: number) =>
     new AccessLogHeads({
@@ -203,7 +214,7 @@ async function openSigner(
 function openSequencer(
   settings: LedgerSettings,
   ears: LedgerEars,
-  parts: Pick<SequencerOptions, 'store' | 'signer' | 'committed'>,
+  parts: Pick<SequencerOptions, 'store' | 'signer' | 'committed' | 'known'>,
 ): Promise<Sequencer> {
   const trouble = new CheckpointTrouble(settings.dataDir);
   return Sequencer.open({

@@ -71,22 +71,27 @@ export function command(): Command {
     });
 }
 
-type ExaminedLog = Pick<VerificationOptions, 'dataDir' | 'shared'>;
+interface ExaminedLog extends Pick<VerificationOptions, 'dataDir' | 'shared'> {
+  /** Where the verdict is left. */
+  readonly noted?: string;
+}
 
 /** @returns the exit code. */
 function examine(config: Config, options: VerifyOptions): Promise<number> {
   const { dataDir } = config;
   if (isShared(config)) {
-    if (options.note)
-      throw usage('--note: the verdict is left in a data directory, and the log is in a database');
-    return withSharedView(config, (view) => examineLog(view, options));
+    if (options.note && !exists(dataDir)) throw usage(`--note: there is no data directory ${dataDir}`);
+    return withSharedView(config, (view) => examineLog({ ...view, noted: dataDir }, options));
   }
   if (!exists(dataDir)) throw new CommandFailure(`there is no directory ${dataDir}`, EXIT.notFound);
   if (!holdsLog(dataDir)) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
   return examineLog({ dataDir }, options);
 }
 
-async function examineLog({ dataDir, shared }: ExaminedLog, options: VerifyOptions): Promise<number> {
+async function examineLog(
+  { dataDir, shared, noted = dataDir }: ExaminedLog,
+  options: VerifyOptions,
+): Promise<number> {
   const { against = [], json = false } = options;
   const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
@@ -102,7 +107,7 @@ async function examineLog({ dataDir, shared }: ExaminedLog, options: VerifyOptio
     bar.clear();
   }
   process.stdout.write(json ? asJson(verification) : verificationReport(verification));
-  if (options.note) note(dataDir, verification);
+  if (options.note) note(noted, verification);
   return verification.findings.intact ? EXIT.ok : EXIT.damaged;
 }
 

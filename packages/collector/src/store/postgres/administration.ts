@@ -36,6 +36,7 @@ export function maintainLog(address: Address): Promise<number> {
 /** On return the log belongs to the database cluster that it is on now. */
 export function adoptLog(address: Address): Promise<void> {
   return connected(address, async (connection) => {
+    await readLog(connection, { forWriting: false });
     await connection.query('UPDATE log SET system_id = (SELECT system_identifier FROM pg_control_system())');
   });
 }
@@ -89,8 +90,9 @@ function tables(schema: string, names: readonly string[]): string {
 /** All that can be seen of the database without reading the events. @throws Unreachable, SchemaUnfit. */
 export function examineLog(address: Address): Promise<StoreFinding[]> {
   return connected(address, async (connection) => {
-    const log = await readLog(connection);
+    const log = await readLog(connection, { forWriting: false });
     return [
+      ...(await clusterFindings(connection, log)),
       { severity: 'ok', subject: 'database', message: `log ${log.ledgerId}, on ${connection.host.host}` },
       ...(await serverFindings(connection)),
       ...(await replicationFindings(connection, log)),
@@ -101,6 +103,15 @@ export function examineLog(address: Address): Promise<StoreFinding[]> {
       await ageFinding(connection),
     ];
   });
+}
+
+async function clusterFindings(connection: Connection, { systemId }: LogRow): Promise<StoreFinding[]> {
+  const { rows } = await connection.query('SELECT system_identifier::text FROM pg_control_system()');
+  if (rows[0]?.[0] === systemId) return [];
+  const message =
+    'this log began on another database cluster, and was restored here: no collector starts. Hold it against the ' +
+    'checkpoints that were given out, then see collector store check --adopt';
+  return [{ severity: 'damage', subject: 'cluster', message }];
 }
 
 async function serverFindings(connection: Connection): Promise<StoreFinding[]> {

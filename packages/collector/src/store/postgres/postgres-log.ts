@@ -195,7 +195,7 @@ export class PostgresLog implements EventLog {
     address: Address,
     connection = new ReadingConnection(address, 'reading'),
   ): Promise<PostgresLog> {
-    const { ledgerId } = await readLog(connection);
+    const { ledgerId } = await readLog(connection, { forWriting: false });
     const log = new PostgresLog(connection, ledgerId);
     await log.#head();
     return log;

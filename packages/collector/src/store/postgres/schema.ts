@@ -105,6 +105,8 @@ const MIGRATIONS: readonly Migration[] = [{ name: 'the tables of a log', sql: TA
 
 const BOOKKEEPING = `CREATE TABLE IF NOT EXISTS schema_migrations (
   id int PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL,
+  -- Whether collectors that do not know it go on beside newer ones.
+  older_may_run boolean NOT NULL DEFAULT true,
   applied_at timestamptz NOT NULL DEFAULT clock_timestamp())`;
 
 /** The database is not one that this collector can use. The message says what to do. */
@@ -185,7 +187,10 @@ export async function makePeriods(connection: Connection, now = new Date()): Pro
 }
 
 /** @throws SchemaUnfit when there is no log here, or one that this collector does not know. */
-export async function readLog(connection: Pick<Connection, 'query'>): Promise<LogRow> {
+export async function readLog(
+  connection: Pick<Connection, 'query'>,
+  { forWriting = true } = {},
+): Promise<LogRow> {
   const there = await connection.query("SELECT to_regclass('schema_migrations') IS NOT NULL");
   if (there.rows[0]?.[0] !== 't') {
     throw new SchemaUnfit('there is no log in this database; make one with collector store migrate');
@@ -203,7 +208,8 @@ export async function readLog(connection: Pick<Connection, 'query'>): Promise<Lo
   const [ledgerId, systemId, durability, here] = rows[0] ?? [];
   if (typeof ledgerId !== 'string' || typeof systemId !== 'string')
     throw new SchemaUnfit('the table log is empty');
-  if (systemId !== here) {
+  // A copy that was made for a test must not be written to by accident.
+  if (forWriting && systemId !== here) {
     throw new SchemaUnfit(
       'this log began on another database cluster, and was restored here; see collector store check --adopt',
     );
@@ -229,13 +235,15 @@ export class PostgresLogKeys implements SharedKeys {
 }
 
 async function versionOf(connection: Pick<Connection, 'query'>): Promise<number> {
-  const { rows } = await connection.query('SELECT id, name, sha256 FROM schema_migrations ORDER BY id');
-  for (const [id, name, digest] of rows) {
+  const { rows } = await connection.query(
+    'SELECT id, name, sha256, older_may_run FROM schema_migrations ORDER BY id',
+  );
+  for (const [id, name, digest, olderMayRun] of rows) {
     const known = MIGRATIONS[Number(id) - 1];
-    if (known !== undefined && sha256(known.sql) === digest) continue;
+    if (known === undefined ? olderMayRun === 't' : sha256(known.sql) === digest) continue;
     throw new SchemaUnfit(
       known === undefined
-        ? `a newer collector has migrated this database (${JSON.stringify(name)})`
+        ? `a newer collector has migrated this database (${JSON.stringify(name)}), and this one can no longer use it`
         : `migration ${Number(id)} is not the one that this collector knows`,
     );
   }
