@@ -5,9 +5,11 @@ import { NotCommitted, CommitUnknown } from '../../../src/store/contract.js';
 import { parseAddress, type Address } from '../../../src/store/postgres/address.js';
 import { Connection } from '../../../src/store/postgres/connection.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
+import { sequence } from '../../../src/store/postgres/sequencing.js';
 import { migrate } from '../../../src/store/postgres/schema.js';
 import { uuidText } from '../../../src/store/text.js';
 import { PostgresServer } from '../../running/postgres-server.js';
+import { Relay } from '../../running/relay.js';
 import { runs } from '../../../../../test/property-runs.js';
 import { candidate } from '../candidate.js';
 
@@ -209,4 +211,42 @@ test('[R-1250] what was acknowledged is on the new primary, once, when the old o
   for (const id of acknowledged) expect(stored.get(id), id).toBe(1);
   expect([...stored.values()].filter((rows) => rows !== 1)).toEqual([]);
   await Promise.all(stores.map((store) => store.close()));
+});
+
+test('[R-1250] what was acknowledged is stored once when collectors are killed at any moment, and others take over', async () => {
+  const acknowledged = new Set<string>();
+  const relays = await Promise.all([1, 2, 3].map(() => Relay.to(pair.primary.port)));
+  const opened: PostgresStore[] = [];
+  /** A collector that is reached by nothing once its relay refuses: its sockets end as those of a process do. */
+  const begin = async (place: number) => {
+    const relay = relays[place];
+    if (relay === undefined) throw new RangeError('there is no such relay');
+    const url = `postgres://postgres@127.0.0.1:${relay.port}/postgres`;
+    const store = await open(parseAddress(url));
+    opened.push(store);
+    const stop = new AbortController();
+    const senders = [1, 2].map(() => send(store, acknowledged, stop.signal));
+    return { relay, stop, senders };
+  };
+  const running = await Promise.all([0, 1, 2].map(begin));
+  for (let kill = 0; kill < runs(1000, 20); kill++) {
+    const place = kill % running.length;
+    const before = acknowledged.size;
+    while (acknowledged.size < before + 16) await sleep(5);
+    const killed = running[place];
+    killed?.relay.refuse();
+    killed?.stop.abort();
+    relays[place] = await Relay.to(pair.primary.port);
+    running[place] = await begin(place);
+  }
+  for (const { stop } of running) stop.abort();
+  await Promise.all(running.flatMap(({ senders }) => senders));
+  const stored = await storedOn(pair.primary);
+  for (const id of acknowledged) expect(stored.get(id), id).toBe(1);
+  expect([...stored.values()].filter((rows) => rows !== 1)).toEqual([]);
+  const connection = await Connection.open(address, 'test');
+  expect((await sequence(connection))?.entries).toBe(stored.size);
+  await connection.close();
+  await Promise.all(opened.map((store) => store.close()));
+  await Promise.all(relays.map((relay) => relay.close()));
 });
