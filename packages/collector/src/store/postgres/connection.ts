@@ -49,6 +49,7 @@ export type Parameter = string | number | boolean | null | Buffer;
 const CONNECT_MS = 2000;
 const STATEMENT_MS = 10_000;
 const READ_MS = 60_000;
+const NO_WARNING = '00000';
 const TEXT = { getTypeParser: () => (value: unknown) => value };
 
 type Done<Result> = (error: Error | undefined, result?: Result) => void;
@@ -91,8 +92,9 @@ export class Connection {
     this.#client = client;
     client.on('error', () => (this.#isOpen = false));
     client.on('end', () => (this.#isOpen = false));
-    client.on('notice', ({ code, severity }) => {
-      if (severity === 'WARNING') this.#notices.push(code ?? 'WARNING');
+    // Told by their code: the server may say the severity in another language. What is no warning has this one.
+    client.on('notice', ({ code = 'none' }) => {
+      if (code !== NO_WARNING) this.#notices.push(code);
     });
   }
 
@@ -276,6 +278,8 @@ async function connected(address: Address, { host, port }: Host, purpose: string
     keepAlive: true,
     options: [...SETTINGS, `search_path=${schema}`].map((setting) => `-c ${setting}`).join(' '),
   });
+  // A session that is ended as soon as it has begun must not end the process.
+  client.on('error', () => undefined);
   await client.connect();
   return client;
 }

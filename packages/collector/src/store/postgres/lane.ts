@@ -30,9 +30,13 @@ const DEADLINE_MS = 10_000;
 const CLOSE_MS = 2000;
 const RETRY_MS = 20;
 const OPEN_EVERY_MS = 100;
-const LAST = 'SELECT coalesce(max(batch), 0) FROM batches WHERE lane = $1 AND shard = $2 AND batch < $3';
+/** Nothing where the lane is not there, or another one has its number: the server has lost its opening. */
+const LAST = `
+SELECT (SELECT coalesce(max(batch), 0) FROM batches b WHERE b.lane = l.lane AND b.shard = $2 AND b.batch < $3)
+FROM lanes l WHERE l.lane = $1 AND l.collector_id = $4::uuid AND l.opened_at = $5::timestamptz`;
 const UNIQUE_VIOLATION = '23505';
 const READ_ONLY = '25006';
+const FOREIGN_KEY_VIOLATION = '23503';
 /** Deadlock and serialisation failure: nothing is wrong with the batch. */
 const AGAIN = new Set(['40P01', '40001']);
 
@@ -74,10 +78,12 @@ WITH drawn AS (
     SELECT period FROM periods WHERE begins <= current_date AND next_lane <= to_lane
     ORDER BY period DESC LIMIT 1)
   RETURNING next_lane - 1 AS lane)
-INSERT INTO lanes (lane, shard, collector_id) SELECT lane, $2, $1::uuid FROM drawn RETURNING lane`;
+INSERT INTO lanes (lane, shard, collector_id) SELECT lane, $2, $1::uuid FROM drawn RETURNING lane, opened_at`;
 
 /** Says of a server whether a commit that has just been answered was waited for. */
-const STANDBYS = "SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery()";
+const STANDBYS = `
+SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery(),
+  pg_conf_load_time() > clock_timestamp() - interval '1 second'`;
 
 export interface LaneOptions {
   readonly address: Address;
@@ -91,6 +97,8 @@ export interface LaneOptions {
   readonly organisationId: (connection: Connection, name: string) => number | Promise<number>;
   /** Something is degraded, and nothing is lost. */
   readonly onTrouble: (what: string, error: unknown) => void;
+  /** On return the collector stands in `collectors`, perhaps on this server alone. */
+  readonly register: (connection: Connection) => Promise<void>;
   /** What was acknowledged is gone: the database has lost its end. */
   readonly onLost: (reason: string) => void;
 }
@@ -113,6 +121,8 @@ const EMPTY: Packed = {
 export class Lane {
   #connection: Connection | undefined;
   #lane = 0;
+  /** As the server has it: with the number it says which lane it is. */
+  #openedAt = '';
   /** The number that the next batch gets. */
   #next = 1;
   #closed = false;
@@ -151,26 +161,26 @@ export class Lane {
 
   async #append(batch: readonly Candidate[]): Promise<Outcome[]> {
     const until = performance.now() + DEADLINE_MS;
-    const connection = await this.#ready(until);
-    const organisations: number[] = [];
-    try {
-      for (const { organisation } of batch) {
-        const known = this.options.organisationId(connection, organisation);
-        organisations.push(typeof known === 'number' ? known : await known);
-      }
-    } catch (error) {
-      throw new NotCommitted('the database did not answer', { cause: error });
-    }
-    const fresh = await this.#store(pack(batch, organisations), until);
+    const fresh = await this.#store(batch, until);
     if (fresh.size === batch.length) return batch.map(() => 'accepted');
-    return this.#compare(batch, organisations, fresh);
+    return this.#compare(batch, fresh);
+  }
+
+  /** The numbers of the organisations, as the server of this connection has them. */
+  async #organisationsOf(connection: Connection, batch: readonly Candidate[]): Promise<number[]> {
+    const numbers: number[] = [];
+    for (const { organisation } of batch) {
+      const known = this.options.organisationId(connection, organisation);
+      numbers.push(typeof known === 'number' ? known : await known);
+    }
+    return numbers;
   }
 
   /** On return a batch of no events is committed and replicated, and so is what was committed before it. */
   async barrier(): Promise<void> {
     const until = performance.now() + DEADLINE_MS;
     await this.#ready(until);
-    await this.#store(EMPTY, until);
+    await this.#store([], until);
   }
 
   /** On return the lane is closed, as far as the server can be reached. */
@@ -209,10 +219,17 @@ export class Lane {
       const log = await readLog(connection);
       if (log.ledgerId !== ledgerId) throw new Error(`it holds another log (${log.ledgerId})`);
       if (this.#lane > 0) await this.#lastOf(connection, this.#lane, this.#next);
-      const { rows, warnings } = await connection.query(OPEN, [collectorId, shard]);
+      const draw = () => connection.query(OPEN, [collectorId, shard]);
+      const { rows, warnings } = await draw().catch(async (error: unknown) => {
+        if (!(error instanceof Refused) || error.code !== FOREIGN_KEY_VIOLATION) throw error;
+        // The server has lost that this collector is there.
+        await this.options.register(connection);
+        return draw();
+      });
       if (rows[0] === undefined) throw new Error('no lanes are left; see collector store maintain');
       if (warnings.length > 0) throw new Lost('the lane is not known to be replicated');
       this.#lane = Number(rows[0][0]);
+      this.#openedAt = rows[0][1] ?? '';
       this.#next = 1;
       this.#connection = connection;
       return connection;
@@ -223,12 +240,16 @@ export class Lane {
   }
 
   /** Stores a batch once, whatever it takes. @returns the ords of what was new. */
-  async #store(packed: Packed, until: number): Promise<ReadonlySet<number>> {
+  async #store(batch: readonly Candidate[], until: number): Promise<ReadonlySet<number>> {
     const fresh = new Set<number>();
     let isInDoubt = false;
     for (;;) {
-      const connection = await this.#ready(until);
+      const connection = await this.#ready(until).catch((error: unknown) => {
+        if (isInDoubt) throw new CommitUnknown('not known to be replicated', { cause: error });
+        throw error;
+      });
       try {
+        const packed = pack(batch, await this.#organisationsOf(connection, batch));
         const answer = await this.#send(connection, packed, until);
         isInDoubt = true;
         for (const [ord] of answer.rows) if (typeof ord === 'string') fresh.add(Number(ord));
@@ -291,8 +312,10 @@ export class Lane {
     }
     if (this.options.durability === 'local') return undefined;
     if (warnings.length > 0) return `the server warned (${warnings.join(', ')})`;
-    const [[names, inRecovery] = []] = (await connection.query(STANDBYS)).rows;
+    const [[names, inRecovery, isNew] = []] = (await connection.query(STANDBYS)).rows;
     if (names === '') return 'synchronous_standby_names is empty';
+    // A session may know of a standby before the server waits for it.
+    if (isNew === 't') return 'the settings of the server have just changed';
     return inRecovery !== 'f' ? 'the server is a standby' : undefined;
   }
 
@@ -332,13 +355,14 @@ export class Lane {
 
   /**
    * The number of the last batch of a lane below one that is in doubt, or comes next. It is the one before, unless the
-   * database has lost its end.
+   * database has lost its end; undefined when it has lost the lane.
    */
-  async #lastOf(connection: Connection, lane: number, next: number): Promise<number> {
-    const { rows } = await connection.query(LAST, [lane, this.options.shard, next]);
-    const last = Number(rows[0]?.[0]);
-    if (last < next - 1) {
-      this.options.onLost(`batches ${last + 1} to ${next - 1} of lane ${lane}`);
+  async #lastOf(connection: Connection, lane: number, next: number): Promise<number | undefined> {
+    const { shard, collectorId, onLost } = this.options;
+    const { rows } = await connection.query(LAST, [lane, shard, next, collectorId, this.#openedAt]);
+    const last = rows[0] === undefined ? undefined : Number(rows[0][0]);
+    if ((last ?? 0) < next - 1) {
+      onLost(`batches ${(last ?? 0) + 1} to ${next - 1} of lane ${lane}`);
       this.#lane = 0;
     }
     return last;
@@ -351,7 +375,9 @@ export class Lane {
     until: number,
   ): Promise<ReadonlySet<number> | undefined> {
     // On a server that has lost batches the one in doubt can never come either.
-    const batch = (await this.#lastOf(connection, lane, numbered)) + 1;
+    const last = await this.#lastOf(connection, lane, numbered);
+    if (last === undefined) return undefined;
+    const batch = last + 1;
     const closing = (number: number) =>
       connection.query(
         `INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
@@ -391,18 +417,17 @@ export class Lane {
   }
 
   /** Of what was no new event: whether what is stored says the same. All of it was committed before our own batch. */
-  async #compare(
-    batch: readonly Candidate[],
-    organisations: readonly number[],
-    fresh: ReadonlySet<number>,
-  ): Promise<Outcome[]> {
+  async #compare(batch: readonly Candidate[], fresh: ReadonlySet<number>): Promise<Outcome[]> {
     const repeats = [...batch.keys()].filter((ord) => !fresh.has(ord));
-    const rows = await this.#stored([
-      uuidArray(repeats.map((ord) => batch[ord]?.eventId ?? new Uint8Array(16))),
-      int4Array(repeats.map((ord) => organisations[ord] ?? 0)),
-      int2Array(repeats),
-      this.options.shard,
-    ]);
+    const rows = await this.#stored(async (connection) => {
+      const organisations = await this.#organisationsOf(connection, batch);
+      return [
+        uuidArray(repeats.map((ord) => batch[ord]?.eventId ?? new Uint8Array(16))),
+        int4Array(repeats.map((ord) => organisations[ord] ?? 0)),
+        int2Array(repeats),
+        this.options.shard,
+      ];
+    });
     const outcomes: Outcome[] = batch.map(() => 'accepted');
     for (const row of rows) {
       const ord = Number(row[0]);
@@ -415,12 +440,14 @@ export class Lane {
     return outcomes;
   }
 
-  async #stored(values: readonly Parameter[]): Promise<readonly TextRow[]> {
+  async #stored(
+    valuesOn: (connection: Connection) => Promise<readonly Parameter[]>,
+  ): Promise<readonly TextRow[]> {
     const until = performance.now() + DEADLINE_MS;
     for (;;) {
       try {
         const connection = await this.#ready(until);
-        return (await connection.query(STORED, values)).rows;
+        return (await connection.query(STORED, await valuesOn(connection))).rows;
       } catch (error) {
         // What was new in the batch is stored by now.
         if (performance.now() < until && !(error instanceof Refused)) continue;

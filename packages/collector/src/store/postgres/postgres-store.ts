@@ -30,7 +30,8 @@ export interface PostgresStoreOptions {
   readonly onSequenced?: (sequenced: Sequenced) => void;
 }
 
-const REGISTER = `INSERT INTO collectors (collector_id, host, pid, version) VALUES ($1::uuid, $2, $3, $4)`;
+const REGISTER = `INSERT INTO collectors (collector_id, host, pid, version) VALUES ($1::uuid, $2, $3, $4)
+ON CONFLICT DO NOTHING`;
 const ORGANISATION = `
 WITH made AS (INSERT INTO organisations (name) VALUES ($1) ON CONFLICT (name) DO NOTHING RETURNING organisation_id)
 SELECT organisation_id FROM made UNION ALL SELECT organisation_id FROM organisations WHERE name = $1 LIMIT 1`;
@@ -92,9 +93,15 @@ export class PostgresStore implements Store {
     try {
       const log = await readLog(connection);
       const collectorId = randomUUID();
-      await connection.query(REGISTER, [collectorId, os.hostname(), process.pid, options.version]);
+      const register = (to: Connection) =>
+        to.transaction(async () => {
+          // No event hangs on it: a standby that is away does not keep a collector from starting.
+          await to.query('SET LOCAL synchronous_commit = local');
+          await to.query(REGISTER, [collectorId, os.hostname(), process.pid, options.version]);
+        });
+      await register(connection);
       const { ledgerId, durability } = log;
-      const common = { address, collectorId, shard: 0, ledgerId, durability, onTrouble, onLost };
+      const common = { address, collectorId, shard: 0, ledgerId, durability, onTrouble, onLost, register };
       const [row = []] = (await connection.query(HEAD)).rows;
       const [entries = 0, own = 0, bytes = 0, lines = 0] = row.slice(0, 4).map(Number);
       const head = { lines, head: row[4] ?? '' };
@@ -163,12 +170,16 @@ export class PostgresStore implements Store {
   }
 }
 
-/** The numbers of organisations, each asked for once. */
+/** The numbers of organisations, each asked for once on a connection: another server may have given others. */
 function organisations(): LaneOptions['organisationId'] {
-  const known = new Map<string, number>();
-  return (connection, name) => known.get(name) ?? ask(connection, name);
+  const knownOn = new WeakMap<Connection, Map<string, number>>();
+  return (connection, name) => {
+    const known = knownOn.get(connection) ?? new Map<string, number>();
+    knownOn.set(connection, known);
+    return known.get(name) ?? ask(connection, name, known);
+  };
 
-  async function ask(connection: Connection, name: string): Promise<number> {
+  async function ask(connection: Connection, name: string, known: Map<string, number>): Promise<number> {
     for (;;) {
       const [row] = (await connection.query(ORGANISATION, [name])).rows;
       // Another collector was making it while this one asked.
