@@ -254,7 +254,7 @@ test('whatever is given, the answer is a configuration in range or a ConfigError
 test('the help and the table name every option with its variable and default', () => {
   const serve = optionsOf('serve').map(({ name }) => name);
   expect(serve).toHaveLength(Object.keys(DEFAULTS).length + 1);
-  expect(optionsOf('keys').map(({ name }) => name)).toEqual(['config', 'data-dir', 'log-level']);
+  expect(optionsOf('keys').map(({ name }) => name)).toEqual(['config', 'data-dir', 'store', 'log-level']);
   expect(optionsOf('issuing').map(({ name }) => name)).toEqual([
     ...['config', 'host', 'port', 'data-dir', 'tls-cert', 'tls-key', 'log-level'],
   ]);

@@ -195,7 +195,7 @@ test('[R-1250] what was acknowledged is on the new primary, once, when the old o
   const stop = new AbortController();
   const senders = stores.flatMap((store) => [1, 2].map(() => send(store, acknowledged, stop.signal)));
   let { primary, standby } = pair;
-  for (let failover = 0; failover < runs(100, 2); failover++) {
+  for (let failover = 0; failover < runs(50, 2); failover++) {
     const before = acknowledged.size;
     while (acknowledged.size < before + 200) await sleep(20);
     await primary.stop('SIGKILL');
