@@ -125,6 +125,21 @@ module.exports = {
       to: { path: '^packages/collector/src/store/embedded/' },
     },
     {
+      name: 'only-open-names-postgres',
+      severity: 'error',
+      from: {
+        path: '^packages/collector/src/',
+        pathNot: ['^packages/collector/src/store/postgres/', '^packages/collector/src/store/open\\.ts$'],
+      },
+      to: { path: '^packages/collector/src/store/postgres/|^pg$|node_modules/pg/' },
+    },
+    {
+      name: 'postgres-knows-no-other-driver',
+      severity: 'error',
+      from: { path: '^packages/collector/src/store/postgres/' },
+      to: { path: '^packages/collector/src/(?!store/(postgres/|[^/]+$)|integrity/|quantity\\.ts$)' },
+    },
+    {
       name: 'only-commands-open-a-store',
       severity: 'error',
       from: {

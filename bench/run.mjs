@@ -25,7 +25,8 @@ const HELP = `npm run bench -- [options]
   --seconds <n>       length of one measurement (default 8; memory: 40; overload: 20; hostile: 5)
   --warmup <n>        seconds before it (default 2)
   --connections <n>   keep-alive connections (default 256)
-  --peers <names>     rate: which ones, with commas (default collector,raw,fastify-pg,express-sqlite)
+  --peers <names>     rate: which ones, with commas (default all: collector,collector-postgres,collector-replicated,raw,
+                      fastify-pg,express-sqlite)
   --events <n>        stored, start, verify: how many events the ledger holds (default 10000000, about 14 GB;
                       verify: 1000000); records, questions: about so many (default 10000000, 10 GB and 8 GB while it is made);
                       client: how many wait (default 1000000, 3 GB)

@@ -17,10 +17,13 @@ if (existsSync(target) && readdirSync(target).length > 0) throw new Error(`${tar
 const root = path.dirname(import.meta.dirname);
 const { workspaces } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
 
+/** What deploy/compose*.yaml have their user make there. */
+const SECRETS = ['deploy/operator-token', 'deploy/secrets'].map((file) => path.join(root, file));
+
 function copy(file) {
   const to = path.join(target, file);
   mkdirSync(path.dirname(to), { recursive: true });
-  cpSync(path.join(root, file), to, { recursive: true });
+  cpSync(path.join(root, file), to, { recursive: true, filter: (source) => !SECRETS.includes(source) });
 }
 
 /** What npm would pack of a package. */

@@ -8,19 +8,19 @@ import { boundTo } from './cores.mjs';
 export const DIST = path.resolve(import.meta.dirname, '../../packages/collector/dist');
 export const MAIN = path.join(DIST, 'main.js');
 
-function command(name, ...args) {
+export function collectorCommand(name, ...args) {
   return run(`collector ${name}`, process.execPath, [MAIN, name, ...args]);
 }
 
 /** Makes a key in the directory and resolves with `{ key, key_id }`. */
 export async function createKey(dataDir) {
   const args = ['create', '--data-dir', dataDir, '--permissions', 'all', '--note', 'bench', '--json'];
-  return JSON.parse(await command('keys', ...args));
+  return JSON.parse(await collectorCommand('keys', ...args));
 }
 
 /** Counts the stored events by reading and checking every one of them. */
 export async function countByDoctor(dataDir) {
-  const { damaged, findings } = JSON.parse(await command('doctor', '--data-dir', dataDir, '--json'));
+  const { damaged, findings } = JSON.parse(await collectorCommand('doctor', '--data-dir', dataDir, '--json'));
   const found = findings.find(({ subject }) => subject === 'events')?.message;
   const events = /^(\d+) events?, each checked$/.exec(found)?.[1];
   if (damaged || events === undefined) {

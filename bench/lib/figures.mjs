@@ -10,6 +10,21 @@ export const FIGURES = {
   'rate/raw': { title: 'Rate, collector / raw node:http', atLeast: 0.85, judgedBy: 'median' },
   'rate/fastify-pg': { title: 'Rate, collector / Fastify + pg', atLeast: 6, judgedBy: 'median' },
   'rate/express-sqlite': { title: 'Rate, collector / Express + SQLite', atLeast: 15, judgedBy: 'median' },
+  'postgres/fastify-pg': {
+    title: 'Rate, collector on PostgreSQL / an INSERT a request',
+    atLeast: 4,
+    judgedBy: 'median',
+  },
+  'postgres/embedded': {
+    title: 'Rate, collector on PostgreSQL / on its embedded store',
+    atLeast: 0.5,
+    judgedBy: 'median',
+  },
+  'postgres/replicated': {
+    title: 'Rate, with a synchronous standby beside / without',
+    atLeast: 0.55,
+    judgedBy: 'median',
+  },
   'p99/raw': { title: 'p99, collector / raw node:http', atMost: 1.5, judgedBy: 'median' },
   'stored/rate': { title: 'Rate, filled / empty ledger', atLeast: 0.9, judgedBy: 'median' },
   'stored/rss': { title: 'Highest RSS on the filled ledger, MiB', atMost: 400, judgedBy: 'max', places: 0 },

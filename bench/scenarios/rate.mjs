@@ -14,7 +14,7 @@ function rotated(list, by) {
 
 async function measurePeer(name, { directory, key, options, seeds }) {
   const started = await PEERS[name].start(directory, key);
-  const result = await measure(started, { key, options, seeds });
+  const result = await measure(started, { key: started.key ?? key, options, seeds });
   const stored = await started.stop();
   const { connections } = options;
   checkStored(PEERS[name].title, { stored, acked: result.acked, connections });
@@ -53,9 +53,13 @@ export async function rate({ options, seeds, say, print }) {
     removeDirectory(keyDirectory);
     rounds.push(peers);
     print(`\nRound ${round + 1}\n\n${roundTable(peers)}`);
-    const { collector, raw } = peers;
+    const { collector, raw, 'collector-postgres': shared } = peers;
+    const { 'collector-replicated': replicated, 'fastify-pg': inserting } = peers;
+    if (shared && inserting) note('postgres/fastify-pg', shared.rate / inserting.rate);
+    if (shared && collector) note('postgres/embedded', shared.rate / collector.rate);
+    if (shared && replicated) note('postgres/replicated', replicated.rate / shared.rate);
     for (const [name, peer] of Object.entries(peers)) {
-      if (collector && name !== 'collector') note(`rate/${name}`, collector.rate / peer.rate);
+      if (collector && !name.startsWith('collector')) note(`rate/${name}`, collector.rate / peer.rate);
     }
     if (collector && raw) note('p99/raw', collector.latencyMs.p99 / raw.latencyMs.p99);
   }

@@ -1,28 +1,36 @@
-import { expect, test } from 'vitest';
-import { configFrom, CONTAINER_USER, LONGEST_STOP_S, yamlOf } from './repository.js';
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { parseAddress } from '../../packages/collector/src/store/postgres/address.js';
+import { configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, textOf, yamlOf } from './repository.js';
 
-interface Compose {
-  readonly services: {
-    readonly collector: {
-      readonly build: { readonly context: string; readonly dockerfile: string };
-      readonly user: string;
-      readonly read_only: boolean;
-      readonly cap_drop: readonly string[];
-      readonly security_opt: readonly string[];
-      readonly environment: Readonly<Record<string, string>>;
-      readonly secrets: readonly string[];
-      readonly ports: readonly string[];
-      readonly volumes: readonly string[];
-      readonly tmpfs: readonly string[];
-      readonly stop_grace_period: string;
-      readonly ulimits: { readonly core: number };
-    };
-  };
+interface Service {
+  readonly image: string;
+  readonly build: { readonly context: string; readonly dockerfile: string };
+  readonly user: string;
+  readonly read_only?: boolean;
+  readonly cap_drop: readonly string[];
+  readonly security_opt: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+  readonly entrypoint?: readonly string[];
+  readonly command?: readonly string[];
+  readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
+  readonly secrets: readonly string[];
+  readonly ports?: readonly string[];
+  readonly volumes: readonly string[];
+  readonly tmpfs: readonly string[];
+  readonly stop_grace_period: string;
+  readonly ulimits: { readonly core: number };
+}
+interface Compose<Name extends string> {
+  readonly services: Readonly<Record<Name, Service>>;
   readonly volumes: Readonly<Record<string, unknown>>;
-  readonly secrets: Readonly<Record<string, unknown>>;
+  readonly secrets: Readonly<Record<string, { readonly file: string }>>;
 }
 
-const compose = yamlOf('deploy/compose.yaml') as Compose;
+const compose = yamlOf('deploy/compose.yaml') as Compose<'collector'>;
 const { collector } = compose.services;
 
 test('[R-844] compose gives the container no more than it needs', () => {
@@ -46,3 +54,93 @@ test('[R-844] compose builds the Dockerfile, and waits longer than an orderly st
   expect(collector.build).toEqual({ context: '..', dockerfile: 'deploy/docker/Dockerfile' });
   expect(Number.parseInt(collector.stop_grace_period, 10)).toBeGreaterThan(LONGEST_STOP_S);
 });
+
+const PARTS = ['postgres', 'migrate', 'roles', 'collector'] as const;
+const withPostgres = yamlOf('deploy/compose.postgres.yaml') as Compose<(typeof PARTS)[number]>;
+const parts = withPostgres.services;
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-compose-'));
+afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
+
+/** As the file says it, but for the certificate, which is not here. */
+function addressOf({ environment }: Service): ReturnType<typeof parseAddress> {
+  const [, certificate] = /&sslrootcert=(\S+)$/.exec(environment['COLLECTOR_STORE'] ?? '') ?? [];
+  expect(certificate).toBe('/run/secrets/server.crt');
+  return parseAddress((environment['COLLECTOR_STORE'] ?? '').replace(/&sslrootcert=.*/, ''));
+}
+
+test('[R-844] compose with PostgreSQL gives each container no more than it needs', () => {
+  for (const name of PARTS) {
+    expect(parts[name].cap_drop, name).toEqual(['ALL']);
+    expect(parts[name].security_opt, name).toEqual(['no-new-privileges:true']);
+    expect(parts[name].ports === undefined, name).toBe(name !== 'collector');
+    for (const secret of parts[name].secrets) expect(withPostgres.secrets).toHaveProperty([secret]);
+  }
+  for (const name of ['migrate', 'roles', 'collector'] as const) {
+    expect(parts[name].user).toBe(`${CONTAINER_USER}:${CONTAINER_USER}`);
+    expect(parts[name].read_only).toBe(true);
+  }
+  expect(parts.collector.ulimits.core).toBe(0);
+  expect(parts.collector.image).toBe(collector.image);
+  expect(parts.migrate.build).toEqual(collector.build);
+  // Who has the owner's password can change events.
+  expect(parts.collector.secrets.filter((name) => name.startsWith('owner'))).toEqual([]);
+});
+
+test('[R-844] compose with PostgreSQL makes the tables, then the roles, then starts the collector', () => {
+  expect(parts.migrate.depends_on).toEqual({ postgres: { condition: 'service_healthy' } });
+  expect(parts.roles.depends_on).toEqual({ migrate: { condition: 'service_completed_successfully' } });
+  expect(parts.collector.depends_on).toEqual({ roles: { condition: 'service_completed_successfully' } });
+  const [script = ''] = parts.migrate.command ?? [];
+  const main = /ENTRYPOINT \["node", "([^"]+)"\]/.exec(textOf('deploy/docker/Dockerfile'))?.[1];
+  expect(script).toContain(`main=${main}\n`);
+  const written = /store roles > (\S+)/.exec(script)?.[1] ?? '';
+  expect(parts.roles.entrypoint).toContain(`--file=${written}`);
+  expect(parts.migrate.volumes).toEqual(['roles:/data']);
+  expect(parts.roles.volumes).toEqual(['roles:/data:ro', './docker/postgres-roles.sql:/roles.sql:ro']);
+  expect(textOf('deploy/docker/postgres-roles.sql')).toContain('log_parameter_max_length = 0');
+});
+
+test('[R-844] compose with PostgreSQL sets what the collector takes', () => {
+  const { port, managementPort, managementTokenFile, backupMaxAgeMs } = configFrom(
+    parts.collector.environment,
+  );
+  expect(parts.collector.ports).toEqual([port, managementPort].map((each) => `127.0.0.1:${each}:${each}`));
+  expect(managementTokenFile).toBe('/run/secrets/operator-token');
+  expect(backupMaxAgeMs).toBe(0);
+  const { POSTGRES_DB: database, POSTGRES_USER: owner } = parts.postgres.environment;
+  const hosts = [{ host: 'postgres', port: 5432 }];
+  expect(addressOf(parts.migrate)).toMatchObject({ hosts, database, user: owner });
+  expect(addressOf(parts.collector)).toMatchObject({ hosts, database, user: 'collector', ssl: {} });
+  expect(Number.parseInt(parts.collector.stop_grace_period, 10)).toBeGreaterThan(LONGEST_STOP_S);
+});
+
+const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
+
+test.skipIf(!hasOpenssl)(
+  '[R-844] the script makes the secrets that compose with PostgreSQL names, once',
+  () => {
+    const directory = path.join(scratch, 'secrets');
+    const make = () => {
+      const { status, stderr } = spawnSync('sh', [
+        ...[path.join(ROOT, 'deploy/docker/postgres-secrets.sh'), directory],
+      ]);
+      expect([status, String(stderr)]).toEqual([0, '']);
+      return fs.readdirSync(directory).map((name) => fs.readFileSync(path.join(directory, name), 'utf8'));
+    };
+    const made = make();
+    expect(fs.readdirSync(directory).sort()).toEqual(Object.keys(withPostgres.secrets).sort());
+    expect(Object.values(withPostgres.secrets).map(({ file }) => path.dirname(file))).toEqual(
+      made.map(() => 'secrets'),
+    );
+    for (const name of fs.readdirSync(directory)) {
+      const { mode, uid } = fs.statSync(path.join(directory, name));
+      expect(mode & 0o777, name).toBe(name === 'server.crt' ? 0o644 : 0o600);
+      if (process.getuid?.() !== 0 || name === 'server.crt') continue;
+      const readers = PARTS.filter((part) => parts[part].secrets.includes(name)).map(
+        (part) => parts[part].user,
+      );
+      expect([...new Set(readers)], name).toEqual([`${uid}:${uid}`]);
+    }
+    expect(make()).toEqual(made);
+  },
+);

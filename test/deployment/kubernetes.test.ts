@@ -2,20 +2,24 @@ import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { StatefulSet } from 'kubernetes-types/apps/v1.js';
-import type { Container, PodSpec, Service } from 'kubernetes-types/core/v1.js';
+import type { CronJob, Job } from 'kubernetes-types/batch/v1.js';
+import type { Container, EnvVar, PodSpec, Service } from 'kubernetes-types/core/v1.js';
 import type { NetworkPolicy } from 'kubernetes-types/networking/v1.js';
 import type { PodDisruptionBudget } from 'kubernetes-types/policy/v1.js';
 import ts from 'typescript';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { isTokenInClear } from '../../packages/collector/src/commands/serve/management.js';
-import { configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, yamlOf } from './repository.js';
+import { parseAddress } from '../../packages/collector/src/store/postgres/address.js';
+import { configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, textOf, yamlOf } from './repository.js';
 
 const DIRECTORY = 'deploy/kubernetes';
 const hasKubectl = spawnSync('kubectl', ['kustomize', '--help']).status === 0;
 /** Where kubernetes-types declares each kind, as generated from the API of Kubernetes. */
 const MODULES: Readonly<Record<string, string>> = {
   StatefulSet: 'apps/v1',
+  CronJob: 'batch/v1',
+  Job: 'batch/v1',
   Service: 'core/v1',
   ServiceAccount: 'core/v1',
   PodDisruptionBudget: 'policy/v1',
@@ -28,25 +32,27 @@ interface Manifest {
 }
 interface Kustomization extends Manifest {
   readonly resources: readonly string[];
+  readonly patches?: readonly { readonly path?: string }[];
 }
 
 function manifests(folder: string): Map<string, Manifest> {
   const files = fs
     .readdirSync(path.join(ROOT, DIRECTORY, folder))
-    .filter((file) => file !== 'kustomization.yaml');
+    .filter((file) => file.endsWith('.yaml') && file !== 'kustomization.yaml');
   return new Map(files.map((file) => [file, yamlOf(`${DIRECTORY}/${folder}/${file}`) as Manifest]));
 }
 
 /** What the compiler says of objects that are declared to be of their Kubernetes type: unknown fields, wrong values. */
-function typeFaults(objects: readonly Manifest[]): string[] {
-  const source = objects
-    .map((object, i) => {
-      const { kind } = object;
-      // A patch says only what it changes, but for the names that it must find.
-      const type = `import('kubernetes-types/${MODULES[kind] ?? 'unknown'}').${kind}`;
-      return `export const manifest${i}: ${type} = ${JSON.stringify(object)};`;
-    })
-    .join('\n');
+function typeFaults(objects: readonly Manifest[], arePatches = false): string[] {
+  const declarations = objects.map((object, i) => {
+    const { kind } = object;
+    const type = `import('kubernetes-types/${MODULES[kind] ?? 'unknown'}').${kind}`;
+    return `export const manifest${i}: ${arePatches ? `Patch<${type}>` : type} = ${JSON.stringify(object)};`;
+  });
+  // A patch says only what it changes.
+  const patch =
+    'type Patch<Whole> = Whole extends object ? { [Key in keyof Whole]?: Patch<Whole[Key]> } : Whole;';
+  const source = [patch, ...declarations].join('\n');
   const file = path.join(ROOT, 'test/deployment/manifests.generated.ts');
   const options: ts.CompilerOptions = {
     ...{ strict: true, noEmit: true, skipLibCheck: true, types: [], lib: ['lib.es2022.d.ts'] },
@@ -63,12 +69,23 @@ function typeFaults(objects: readonly Manifest[]): string[] {
     .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'));
 }
 
+/** What `kubectl apply -k` would send. */
+function kustomized(folder: string): Manifest[] {
+  const { stdout, stderr } = spawnSync('kubectl', ['kustomize', path.join(ROOT, DIRECTORY, folder)], {
+    encoding: 'utf8',
+  });
+  expect(stderr).toBe('');
+  return parseAllDocuments(stdout).map((document) => document.toJS() as Manifest);
+}
+
 const base = manifests('base');
 const statefulSet = base.get('statefulset.yaml') as StatefulSet;
 const pod = statefulSet.spec?.template.spec as PodSpec;
 const [container] = pod.containers as [Container];
 const env = (of: Container) =>
   Object.fromEntries((of.env ?? []).map(({ name, value = '' }) => [name, value]));
+const variable = (of: Container, name: string): EnvVar | undefined =>
+  of.env?.find((each) => each.name === name);
 const config = configFrom(env(container));
 
 describe('[R-844] the manifests', () => {
@@ -90,11 +107,7 @@ describe('[R-844] the manifests', () => {
   });
 
   test.skipIf(!hasKubectl)('come together', () => {
-    const { stdout, stderr } = spawnSync('kubectl', ['kustomize', path.join(ROOT, DIRECTORY, 'base')], {
-      encoding: 'utf8',
-    });
-    expect(stderr).toBe('');
-    const made = parseAllDocuments(stdout).map((document) => document.toJS() as Manifest);
+    const made = kustomized('base');
     expect(typeFaults(made)).toEqual([]);
     const whole = made.find(({ kind }) => kind === 'StatefulSet') as StatefulSet;
     const [secured] = whole.spec?.template.spec?.containers as [Container];
@@ -190,3 +203,108 @@ describe('[R-844] the manifests', () => {
     expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(LONGEST_STOP_S);
   });
 });
+
+const overlay = manifests('postgres');
+const patches = new Set(['networkpolicy.yaml', 'statefulset.yaml']);
+const several = overlay.get('statefulset.yaml') as StatefulSet;
+const [patched] = several.spec?.template.spec?.containers as [Container];
+const maintaining = (overlay.get('cronjob.yaml') as CronJob).spec?.jobTemplate.spec?.template;
+const migrating = (manifests('postgres/migrate').get('job.yaml') as Job).spec?.template;
+const owners = [maintaining, migrating];
+
+/** As it is in the secret, by the comment beside the variable. */
+const STORE = /# (postgres:\/\/\S+)/.exec(textOf(`${DIRECTORY}/postgres/statefulset.yaml`))?.[1] ?? '';
+
+describe('[R-844] the manifests for a log in PostgreSQL', () => {
+  test('are what the API of Kubernetes declares', () => {
+    const isPatch = ([file]: [string, Manifest]) => patches.has(file);
+    const all = [...overlay, ...manifests('postgres/migrate')];
+    expect(typeFaults(all.filter((each) => !isPatch(each)).map(([, manifest]) => manifest))).toEqual([]);
+    const changes = all.filter(isPatch).map(([, manifest]) => manifest);
+    expect(typeFaults(changes, true)).toEqual([]);
+    const wrong = { ...several, spec: { ...several.spec, replica: 3 } } as unknown as Manifest;
+    expect(typeFaults([wrong], true).join()).toContain('replica');
+  });
+
+  test('are all listed by their kustomizations', () => {
+    const { resources, patches: named } = yamlOf(`${DIRECTORY}/postgres/kustomization.yaml`) as Kustomization;
+    expect(resources).toContain('../base');
+    const files = [
+      ...resources.filter((name) => name !== '../base'),
+      ...(named ?? []).map((each) => each.path),
+    ];
+    expect(files.filter((file) => file !== undefined).sort()).toEqual([...overlay.keys()].sort());
+    const migrate = yamlOf(`${DIRECTORY}/postgres/migrate/kustomization.yaml`) as Kustomization;
+    expect(migrate.resources).toEqual([...manifests('postgres/migrate').keys()]);
+  });
+
+  test.skipIf(!hasKubectl)('come together', () => {
+    expect(typeFaults(kustomized('postgres/migrate'))).toEqual([]);
+    const made = kustomized('postgres');
+    expect(typeFaults(made)).toEqual([]);
+    const whole = made.find(({ kind }) => kind === 'StatefulSet') as StatefulSet;
+    const [secured] = whole.spec?.template.spec?.containers as [Container];
+    const config = configFrom({ ...env(secured), COLLECTOR_STORE: STORE });
+    expect([config.store, config.tlsKey]).toEqual([STORE, '/etc/collector/tls/tls.key']);
+    expect(secured.volumeMounts?.map(({ name }) => name).sort()).toEqual(
+      ['data', 'secret', 'signing-key', 'store-ca', 'tls', 'tmp'].sort(),
+    );
+    expect(secured.securityContext).toEqual(container.securityContext);
+    expect(whole.spec?.volumeClaimTemplates?.[0]?.spec?.resources?.requests).toEqual({ storage: '1Gi' });
+    const policy = made.find(({ kind }) => kind === 'NetworkPolicy') as NetworkPolicy;
+    expect(policy.spec?.ingress).toHaveLength(2);
+    expect(policy.spec?.egress?.flatMap(({ ports }) => ports?.map(({ port }) => port))).toEqual([
+      5432, 53, 53,
+    ]);
+    // One at a time: two go on.
+    const budget = made.find(({ kind }) => kind === 'PodDisruptionBudget') as PodDisruptionBudget;
+    expect([whole.spec?.replicas, budget.spec?.maxUnavailable]).toEqual([3, 1]);
+  });
+
+  test('keep the collectors on different nodes', () => {
+    const labels = statefulSet.spec?.template.metadata?.labels;
+    const { podAntiAffinity } = several.spec?.template.spec?.affinity ?? {};
+    expect(podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution).toEqual([
+      { topologyKey: 'kubernetes.io/hostname', labelSelector: { matchLabels: labels } },
+    ]);
+  });
+
+  test('take the address of the database, its password and the signing key from secrets', () => {
+    // The collector refuses an address with a password in it.
+    const { hosts, user, database } = parseAddress(STORE.replace(/\?.*/, '?sslmode=verify-full'));
+    expect([hosts[0]?.host, user, database]).toEqual(['collector-db-rw', 'collector', 'collector']);
+    const secretOf = (name: string) => variable(patched, name)?.valueFrom?.secretKeyRef;
+    expect(secretOf('COLLECTOR_STORE')).toEqual({ name: 'collector-store', key: 'url' });
+    expect(secretOf('PGPASSWORD')).toEqual({ name: 'collector-store', key: 'password' });
+    const mounted = (volume: string) =>
+      patched.volumeMounts?.find(({ name }) => name === volume)?.mountPath ?? '';
+    const { signingKeys, backupMaxAgeMs } = configFrom(withoutSecrets(patched));
+    expect(signingKeys).toBe(mounted('signing-key'));
+    expect(backupMaxAgeMs).toBe(0);
+    expect(STORE).toContain(`sslrootcert=${mounted('store-ca')}/ca.crt`);
+  });
+
+  test('let the owner of the tables work apart, and get no event from the Service', () => {
+    for (const template of owners) {
+      const [one] = template?.spec?.containers as [Container];
+      expect(one.image).toBe(container.image);
+      expect(one.securityContext).toEqual(container.securityContext);
+      expect(template?.spec?.securityContext).toMatchObject({
+        runAsNonRoot: true,
+        runAsUser: CONTAINER_USER,
+      });
+      expect(variable(one, 'COLLECTOR_STORE')?.valueFrom?.secretKeyRef?.name).toBe('collector-store-owner');
+      expect(template?.metadata?.labels).not.toEqual(statefulSet.spec?.template.metadata?.labels);
+    }
+    expect(owners.map((template) => template?.spec?.containers[0]?.args)).toEqual([
+      ['store', 'maintain'],
+      ['store', 'migrate'],
+    ]);
+  });
+});
+
+/** The variables whose values stand in the manifest. */
+function withoutSecrets(of: Container): Record<string, string> {
+  const plain = (of.env ?? []).filter(({ valueFrom }) => valueFrom === undefined);
+  return Object.fromEntries(plain.map(({ name, value = '' }) => [name, value]));
+}

@@ -11,7 +11,7 @@ export function textOf(file: string): string {
 }
 
 export function yamlOf(file: string): unknown {
-  return parse(textOf(file));
+  return parse(textOf(file), { merge: true });
 }
 
 /** The user, by number, that the container and whatever starts it agree on. */

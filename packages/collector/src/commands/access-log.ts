@@ -12,7 +12,9 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import { sudoUser } from '../config.js';
-import { accessLogPath, isLocked, openStore } from '../store/open.js';
+import { accessLogPath, isLocked, openReadingsLog, openStore, readingsLogPath } from '../store/open.js';
+import { readMirrorNote } from '../transparency/state-files.js';
+import type { AccessLogStore } from '../store/contract.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
@@ -45,13 +47,19 @@ export interface AccessEnd {
  * @throws {@link CommandFailure} that names the file: then nothing may be given out.
  * @throws {@link ReadOnly} when nothing at all can be written there, because the file system is read-only.
  */
-export function beginAccess(dataDirectory: string, { command, filter }: Access): (end: AccessEnd) => void {
+export function beginAccess(dataDirectory: string, access: Access): (end: AccessEnd) => void {
+  const lines = linesOf(access);
+  append(dataDirectory, lines.begun);
+  return (end) => append(dataDirectory, lines.ended(end));
+}
+
+/** The two lines of an access. */
+function linesOf({ command, filter }: Access): { begun: object; ended: (end: AccessEnd) => object } {
   const id = randomUUID();
-  const log = (state: 'begun' | 'ended', more: object) => {
-    append(dataDirectory, { at: new Date().toISOString(), reading: id, state, ...user(), command, ...more });
+  const line = (state: 'begun' | 'ended', more: object) => {
+    return { at: new Date().toISOString(), reading: id, state, ...user(), command, ...more };
   };
-  log('begun', { filter: withoutPersons(filter) });
-  return (end) => log('ended', end);
+  return { begun: line('begun', { filter: withoutPersons(filter) }), ended: (end) => line('ended', end) };
 }
 
 /**
@@ -153,10 +161,13 @@ function isOfAccess(state: unknown, more: Readonly<Record<string, unknown>>): bo
   );
 }
 
+/** On a mirror it is a file of its own, whose lines `collector mirror` brings to the access log of the database. */
 function append(dataDirectory: string, line: object): void {
-  const file = accessLogPath(dataDirectory);
+  const isMirror = readMirrorNote(dataDirectory) !== undefined;
+  const file = isMirror ? readingsLogPath(dataDirectory) : accessLogPath(dataDirectory);
+  const log = isMirror ? openReadingsLog(dataDirectory) : openStore(dataDirectory).accessLog;
   try {
-    openStore(dataDirectory).accessLog.append(JSON.stringify(line));
+    log.append(JSON.stringify(line));
   } catch (error) {
     const code = systemCode(error) ?? String(error);
     if (code === 'EROFS') throw new ReadOnly(`${file} cannot be written (${code})`, { cause: error });
@@ -198,6 +209,34 @@ export function logAccess(dataDir: string, access: Access): GivenOut {
     }
   });
   return givenOut;
+}
+
+/** An access to a log in a database. */
+export interface SharedAccess extends GivenOut {
+  /** Logs the end, once. To be called before the log is closed, however the command has ended. */
+  end(): Promise<void>;
+}
+
+/**
+ * On return the beginning is logged in the database, so that events may be given out.
+ * @throws CommandFailure when it cannot be logged.
+ */
+export async function logSharedAccess(log: AccessLogStore, access: Access): Promise<SharedAccess> {
+  const lines = linesOf(access);
+  const append = async (line: object) => {
+    try {
+      await log.append(JSON.stringify(line));
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      const message = `the access log in the database cannot be written (${reason}), and nothing is read unless it is logged there`;
+      throw new CommandFailure(message, EXIT.failure, { cause: error });
+    }
+  };
+  await append(lines.begun);
+  const givenOut = { events: 0, complete: false };
+  return Object.assign(givenOut, {
+    end: () => append(lines.ended({ events: givenOut.events, complete: givenOut.complete })),
+  });
 }
 
 function begin(dataDir: string, access: Access): (end: AccessEnd) => void {

@@ -13,8 +13,15 @@ import {
   type ConfigReading,
   readConfig,
 } from '../config.js';
+import { isShared, storeFault } from '../store/open.js';
 import { CLOCKS, type Clock } from '../records/report/run-tally.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
+
+/** The commands that can work where the log is in a database. */
+const ON_SHARED_STORES: readonly CommandName[] = [
+  ...(['serve', 'keys', 'issuing', 'events', 'doctor', 'signing-key', 'verify', 'proof'] as const),
+  ...(['store', 'mirror'] as const),
+];
 
 /** Gives a command its options from the one declaration. Their values stay text: `config.ts` alone reads them. */
 export function addConfigOptions(command: Command, name: CommandName): Command {
@@ -42,6 +49,17 @@ export function readingOf(command: Command, name: CommandName): ConfigReading {
 export function configOf(command: Command, name: CommandName): Config {
   const { config, faults, settings } = readingOf(command, name);
   if (config === undefined) throw new ConfigError(faults);
+  const fault = storeFault(config.store);
+  if (fault !== undefined) {
+    const source = settings.find((setting) => setting.name === 'store')?.source ?? '--store';
+    throw new ConfigError([{ source, message: fault }]);
+  }
+  if (isShared(config) && !ON_SHARED_STORES.includes(name)) {
+    throw usage(
+      `--store: this command reads a data directory: copy the log into one with collector mirror --store ` +
+        `${config.store} --data-dir DIR, and then give --data-dir DIR and no --store`,
+    );
+  }
   // Whatever is done in it would fail, each command in its own words, and none would name it.
   if (fs.statSync(config.dataDir, { throwIfNoEntry: false })?.isDirectory() === false) {
     const source = settings.find((setting) => setting.name === 'data-dir')?.source ?? '--data-dir';

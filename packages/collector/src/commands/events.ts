@@ -9,15 +9,16 @@ import type { Config } from '../config.js';
 import {
   BEGINNING,
   type Cursor,
+  cursorAt,
   type EventFacts,
   type EventFilter,
   type EventLog,
   type Place,
   type StoredEvent,
 } from '../store/contract.js';
-import { openStore } from '../store/open.js';
+import { describeStore, isShared, openSharedStore, openStore } from '../store/open.js';
 import { uuidBytes } from '../store/text.js';
-import { type GivenOut, logAccess } from './access-log.js';
+import { type GivenOut, logAccess, logSharedAccess } from './access-log.js';
 import { type CatalogueAccess, failureOf, openCatalogue, unknownNamesIn } from './catalogue.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { LOG_DIRECTORIES, assertReadable } from './regular-files.js';
@@ -33,6 +34,7 @@ import {
   recordMeant,
   runIdFrom,
   tempDirFrom,
+  usage,
   wordsFrom,
 } from './arguments.js';
 
@@ -92,6 +94,7 @@ export function command(): Command {
 }
 
 async function print(config: Config, asked: Query, options: EventsOptions): Promise<void> {
+  if (isShared(config)) return printShared(config, asked, options);
   const { dataDir } = config;
   const { kind, run, event, organisation, since, until, follow } = options;
   assertReadable(dataDir, run === undefined && event === undefined ? LOG_DIRECTORIES : undefined);
@@ -134,6 +137,55 @@ async function print(config: Config, asked: Query, options: EventsOptions): Prom
     throw failureOf(error);
   } finally {
     await log.close();
+  }
+}
+
+/** From a database, which finds an event by its id; a run by reading the log. */
+async function printShared(
+  config: Config,
+  { filter: asked, run }: Query,
+  options: EventsOptions,
+): Promise<void> {
+  const { kind, event, organisation, since, until, follow } = options;
+  const meant = run === undefined ? undefined : runIdFrom('--run', run);
+  if (meant?.isWhole === false) {
+    throw usage('--run: a short id is looked for in the catalogue, which a mirror has: give the whole id');
+  }
+  const filter = { ...asked, ...(meant !== undefined && { runId: meant.id }) };
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.once(signal, () => stop.abort(new CommandFailure('interrupted', EXIT.interrupted)));
+  const shared = await openSharedStore(config);
+  const { events: log } = shared;
+  try {
+    const givenOut = await logSharedAccess(shared.accessLog, {
+      command: 'events',
+      filter: { kind, run, event, organisation, since, until, follow },
+    });
+    try {
+      const claimed = await claimedSize(shared.tree);
+      const printing = new Printing(log, givenOut, stop.signal);
+      let cursor = event === undefined ? BEGINNING : await printing.withId(filter);
+      for (let isFirst = true; isFirst || (follow && !stop.signal.aborted); isFirst = false) {
+        if (!isFirst) await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
+        cursor = await printing.from(cursor, filter);
+        if (!stop.signal.aborted) assertReaches(cursor.sequence - 1, claimed);
+      }
+      givenOut.complete = true;
+      if (givenOut.events > 0 || follow) return;
+      const others = [kind, organisation, since, until, event === undefined ? undefined : run];
+      const isNarrowed = others.some((each) => each !== undefined);
+      const dataDir = describeStore(config);
+      const { eventId, runId } = filter;
+      if (eventId !== undefined) throw notThere({ what: 'event', id: eventId, dataDir, isNarrowed });
+      if (runId !== undefined) throw notThere({ what: 'run', id: runId, dataDir, isNarrowed });
+    } finally {
+      await givenOut.end();
+    }
+  } catch (error) {
+    throw failureOf(error);
+  } finally {
+    await shared.close();
   }
 }
 
@@ -191,6 +243,19 @@ class Printing {
     } finally {
       await access.close();
     }
+  }
+
+  /** Prints the events that have the id that is asked for. @returns behind the last entry that was looked at. */
+  async withId(filter: EventFilter): Promise<Cursor> {
+    const { eventId = '', organisation } = filter;
+    const { entries, nextSequence } = await this.log.withId({ eventId, organisation, known: [] });
+    for (const entry of entries) {
+      if (typeof entry.kind === 'number') continue;
+      const event = { ...entry, kind: entry.kind };
+      if (isAskedFor(event, filter)) await this.#print(event);
+    }
+    await this.#flush();
+    return cursorAt(nextSequence);
   }
 
   async #placesOf(catalogue: Catalogue, eventId: string, organisation: string | undefined): Promise<Place[]> {

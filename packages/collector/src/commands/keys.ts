@@ -9,8 +9,8 @@ import { certificateName, formatRateLimit, parseRateLimit } from '../access/prin
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
 import { parseDuration } from '../quantity.js';
-import type { ApiKey, Permissions, RateLimit, RotationRefusal } from '../store/contract.js';
-import { KeyDatabase, keyDatabasePath } from '../store/open.js';
+import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract.js';
+import { describeStore, isShared, KeyDatabase, keyDatabasePath, openKeys } from '../store/open.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { newKeyNotice, portOfHolder, requiresCertificate } from './serve/listening.js';
 import { alignedTable } from './terminal.js';
@@ -215,10 +215,10 @@ function printIssued(issued: IssuedKey, config: Config, introduction: string): v
 
 async function withKeys<Result>(
   config: Config,
-  work: (keys: KeyDatabase) => Promise<Result>,
-  open: (dataDir: string) => KeyDatabase = (dataDir) => KeyDatabase.open(dataDir),
+  work: (keys: KeyStore) => Promise<Result>,
+  open: (config: Config) => KeyStore | Promise<KeyStore> = openKeys,
 ): Promise<Result> {
-  const keys = open(config.dataDir);
+  const keys = await open(config);
   try {
     return await work(keys);
   } finally {
@@ -237,7 +237,7 @@ async function create(options: CreateOptions, config: Config): Promise<void> {
     expiresAt: expiryFrom(options.expires, now),
     note: options.note,
   };
-  const absent = !exists(config.dataDir);
+  const absent = !isShared(config) && !exists(config.dataDir);
   const issued = await withKeys(config, (keys) => createKey(keys, grants, now));
   // A typing error in --data-dir would otherwise show only when the collector refuses the key.
   if (absent) process.stderr.write(`collector: made the data directory ${config.dataDir}\n`);
@@ -253,29 +253,36 @@ async function create(options: CreateOptions, config: Config): Promise<void> {
 }
 
 async function list(options: ListOptions, config: Config): Promise<void> {
-  if (!exists(config.dataDir)) {
+  if (!isShared(config) && !exists(config.dataDir)) {
     throw new CommandFailure(`there is no data directory at ${config.dataDir}`, EXIT.notFound);
   }
   const now = Date.now();
   // Reading changes nothing, and works on a read-only snapshot.
-  const all = exists(keyDatabasePath(config.dataDir))
-    ? await withKeys(
-        config,
-        (keys) => keys.list(),
-        (dataDir) => KeyDatabase.openReadOnly(dataDir),
-      )
-    : [];
+  const all = isShared(config)
+    ? await withKeys(config, (keys) => keys.list())
+    : exists(keyDatabasePath(config.dataDir))
+      ? await withKeys(
+          config,
+          (keys) => keys.list(),
+          ({ dataDir }) => KeyDatabase.openReadOnly(dataDir),
+        )
+      : [];
   const keys = all.filter(({ organisation }) => (options.organisation ?? organisation) === organisation);
   if (options.json) printJson(keys.map((key) => keyJson(key, now)));
   else if (keys.length > 0) process.stdout.write(keyTable(keys, now));
   else {
     const whose = options.organisation === undefined ? '' : ` of organisation "${options.organisation}"`;
-    process.stderr.write(`collector: there are no keys${whose} in ${config.dataDir}\n`);
+    process.stderr.write(`collector: there are no keys${whose} in ${describeStore(config)}\n`);
   }
 }
 
+/** A database has them always, as far as is known before it is asked. */
+function hasKeys(config: Config): boolean {
+  return isShared(config) || exists(keyDatabasePath(config.dataDir));
+}
+
 function unknownKey(keyId: string, config: Config): CommandFailure {
-  return new CommandFailure(`there is no key ${keyId} in ${config.dataDir}`, EXIT.notFound);
+  return new CommandFailure(`there is no key ${keyId} in ${describeStore(config)}`, EXIT.notFound);
 }
 
 function notRotated(keyId: string, refusal: RotationRefusal, config: Config): CommandFailure {
@@ -295,7 +302,7 @@ async function rotate(text: string, options: RotateOptions, config: Config): Pro
   const keyId = keyIdFrom(text);
   const overlap = overlapFrom(options.overlap, now);
   const expiresAt = expiryFrom(options.expires, now);
-  if (!exists(keyDatabasePath(config.dataDir))) throw unknownKey(keyId, config);
+  if (!hasKeys(config)) throw unknownKey(keyId, config);
   const { result, old } = await withKeys(config, async (keys) => ({
     result: await rotateKey(keys, keyId, overlap, now, expiresAt),
     old: (await keys.list()).find((key) => key.keyId === keyId),
@@ -313,7 +320,7 @@ async function rotate(text: string, options: RotateOptions, config: Config): Pro
 async function revoke(text: string, options: { readonly json?: true }, config: Config): Promise<void> {
   const keyId = keyIdFrom(text);
   const now = Date.now();
-  if (!exists(keyDatabasePath(config.dataDir))) throw unknownKey(keyId, config);
+  if (!hasKeys(config)) throw unknownKey(keyId, config);
   const revoked = await withKeys(config, async (keys) =>
     (await keys.revoke(keyId, now)) ? (await keys.list()).find((key) => key.keyId === keyId) : undefined,
   );

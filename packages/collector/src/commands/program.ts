@@ -41,6 +41,14 @@ const COMMANDS: Readonly<
   tiles: { summary: 'export the tree for independent tools', load: () => import('./tiles.js') },
   backup: { summary: 'copy all that is stored, while a collector runs', load: () => import('./backup.js') },
   restore: { summary: 'lay a back-up out again, and prove it', load: () => import('./restore.js') },
+  store: {
+    summary: 'look after a log in a PostgreSQL database',
+    load: () => import('./store.js'),
+  },
+  mirror: {
+    summary: 'copy a log from its database into a data directory',
+    load: () => import('./mirror.js'),
+  },
   demo: { summary: 'send made-up runs to a running collector', load: () => import('./demo/demo.js') },
 };
 
@@ -48,7 +56,7 @@ const COMMANDS: Readonly<
 const LAST_WORDS_MS = 1000;
 
 /** Commands that have commands of their own. */
-const GROUPS: readonly string[] = ['config', 'keys', 'signing-key', 'tiles'];
+const GROUPS: readonly string[] = ['config', 'keys', 'signing-key', 'store', 'tiles'];
 
 const EXAMPLES = `
 Examples:

@@ -9,18 +9,21 @@ import { type Config, inQuotes, ownCommand } from '../config.js';
 import { exists } from '../files.js';
 import { HASH_BYTES, TilesIncomplete, commitmentOf, inclusionProof, leafHash } from '../integrity/merkle.js';
 import {
+  type EventLog,
   type FoundEntries,
   KeyStoreError,
+  type SoughtId,
   StoreDamaged,
   type StoredEntry,
   type TreeReader,
 } from '../store/contract.js';
-import { KeyDatabase, isLocked, keyDatabasePath, openStore } from '../store/open.js';
+import { KeyDatabase, isLocked, isShared, keyDatabasePath, openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import { createDurably } from '../transparency/key-files.js';
-import { logAccess } from './access-log.js';
+import { type GivenOut, logAccess, logSharedAccess } from './access-log.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 import { assertReadable } from './regular-files.js';
+import { withSharedView } from './shared-view.js';
 import {
   type SignedCheckpoint,
   cosigners,
@@ -61,35 +64,42 @@ export async function proveEvent(
   eventId: string,
   organisation?: string,
 ): Promise<EventProof> {
-  const tree = openStore(dataDir).tree;
+  const { tree, events } = openStore(dataDir);
   try {
-    const event = await theEvent(dataDir, tree, eventId, organisation);
-    return await proofOf(dataDir, event, tree);
+    const known = organisation === undefined ? await knownOrganisations(dataDir, events.ledgerId) : [];
+    const sought = { eventId, organisation, known };
+    return await proofIn({ dataDir, tree, events, signs: () => isLocked(dataDir) }, sought);
   } finally {
     await tree.close();
+    await events.close();
   }
 }
 
+/** A log, and the directory with its public keys. */
+interface ProvingLog {
+  readonly dataDir: string;
+  readonly tree: TreeReader;
+  readonly events: EventLog;
+  /** Whether a collector runs that signs what is not signed yet. */
+  readonly signs: () => boolean;
+}
+
+async function proofIn(log: ProvingLog, sought: SoughtId): Promise<EventProof> {
+  return proofOf(log, await theEvent(log, sought));
+}
+
 /** @throws CommandFailure when there is none, or more than one. */
-async function theEvent(
-  dataDir: string,
-  tree: TreeReader,
-  eventId: string,
-  organisation: string | undefined,
-): Promise<StoredEntry> {
+async function theEvent({ dataDir, tree, events }: ProvingLog, sought: SoughtId): Promise<StoredEntry> {
+  const { eventId, organisation } = sought;
   // Before the log is read: what was signed by then can be found in it.
   const signed = (await newestCheckpoint(dataDir, tree))?.newest.checkpoint.size ?? 0;
   let found: FoundEntries;
-  const log = openStore(dataDir).events;
-  const known = organisation === undefined ? await knownOrganisations(dataDir, log.ledgerId) : [];
   try {
-    found = await log.withId({ eventId, organisation, known });
+    found = await events.withId(sought);
   } catch (error) {
     if (error instanceof StoreDamaged)
       throw new CommandFailure(error.message, EXIT.damaged, { cause: error });
     throw error;
-  } finally {
-    await log.close();
   }
   const [event, another] = found.entries;
   if (another !== undefined) {
@@ -151,8 +161,9 @@ async function organisationsWithKeys(dataDir: string): Promise<string[]> {
 }
 
 /** @throws CommandFailure when no checkpoint covers the event, or the proof does not hold. */
-async function proofOf(dataDir: string, event: StoredEntry, tree: TreeReader): Promise<EventProof> {
-  const { checkpoint, keys } = await checkpointOver(dataDir, event, tree);
+async function proofOf(log: ProvingLog, event: StoredEntry): Promise<EventProof> {
+  const { tree } = log;
+  const { checkpoint, keys } = await checkpointOver(log, event);
   const index = event.sequence - 1;
   const auditPath = await pathOf(event, checkpoint, tree);
   const proof = formatProof({
@@ -177,7 +188,7 @@ async function proofOf(dataDir: string, event: StoredEntry, tree: TreeReader): P
 }
 
 /** Waits for the collector to sign one when there is none yet. */
-async function checkpointOver(dataDir: string, { sequence, eventId }: StoredEntry, tree: TreeReader) {
+async function checkpointOver({ dataDir, tree, signs }: ProvingLog, { sequence, eventId }: StoredEntry) {
   const warn = (message: string) => process.stderr.write(`collector: warning: ${message}\n`);
   for (let waited = 0; ; waited += LOOK_EVERY_MS) {
     const found = await newestCheckpoint(dataDir, tree);
@@ -185,7 +196,7 @@ async function checkpointOver(dataDir: string, { sequence, eventId }: StoredEntr
       const { history, newest } = found;
       return { keys: history.keys, checkpoint: newestCosigned(dataDir, history, sequence, warn) ?? newest };
     }
-    const running = isLocked(dataDir);
+    const running = signs();
     if (!running || waited >= PATIENCE_MS) {
       throw new CommandFailure(
         `event ${sequence} (${eventId}) is not under a checkpoint yet, ` +
@@ -280,14 +291,32 @@ export function command(): Command {
     });
 }
 
-async function prove({ dataDir }: Config, eventId: string, options: ProofOptions): Promise<void> {
+async function prove(config: Config, eventId: string, options: ProofOptions): Promise<void> {
+  const { dataDir } = config;
   const organisation =
     options.organisation === undefined ? undefined : organisationFrom(options.organisation);
   const out = options.out === undefined ? undefined : path.resolve(options.out);
   if (out !== undefined) assertRoom(out);
+  const access = { command: 'proof', filter: { event: eventId, organisation } };
+  if (isShared(config)) {
+    await withSharedView(config, async ({ shared, dataDir: view }) => {
+      const givenOut = await logSharedAccess(shared.accessLog, access);
+      try {
+        const log = { dataDir: view, tree: shared.tree, events: shared.events, signs: () => true };
+        give(await proofIn(log, { eventId, organisation, known: [] }), givenOut, options);
+      } finally {
+        await givenOut.end();
+      }
+    });
+    return;
+  }
   assertReadable(dataDir);
-  const givenOut = logAccess(dataDir, { command: 'proof', filter: { event: eventId, organisation } });
-  const proved = await proveEvent(dataDir, eventId, organisation);
+  const givenOut = logAccess(dataDir, access);
+  give(await proveEvent(dataDir, eventId, organisation), givenOut, options);
+}
+
+function give(proved: EventProof, givenOut: GivenOut, options: ProofOptions): void {
+  const out = options.out === undefined ? undefined : path.resolve(options.out);
   if (out !== undefined) writeNew(out, proved.proof);
   if (options.json) process.stdout.write(`${JSON.stringify(described(proved), undefined, 2)}\n`);
   else if (out === undefined) process.stdout.write(proved.proof);

@@ -13,7 +13,9 @@ import {
   PrivateKeys,
   SigningKeyFault,
 } from '../transparency/key-files.js';
+import { pullKeys, pushKeys } from '../transparency/shared-keys.js';
 import { SigningKeys } from '../transparency/signing-keys.js';
+import { isShared, openSharedStore } from '../store/open.js';
 import { StateFileDamaged, readCopiedKey, writeCopiedKey } from '../transparency/state-files.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { overlapFrom } from './keys.js';
@@ -132,6 +134,25 @@ function instant(ms: number): string {
 
 function printJson(value: unknown): void {
   process.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`);
+}
+
+/**
+ * Where the log is in a database, its public keys are there: on return the data directory has them, and the database what
+ * `work` has made.
+ */
+async function withPublicKeys(config: Config, work: () => void): Promise<void> {
+  if (!isShared(config)) {
+    work();
+    return;
+  }
+  const shared = await openSharedStore(config);
+  try {
+    await pullKeys(config.dataDir, shared.publicKeys);
+    work();
+    await pushKeys(config.dataDir, shared.publicKeys);
+  } finally {
+    await shared.close();
+  }
 }
 
 /** What is wrong with the keys, as the failure of a command. */
@@ -254,9 +275,10 @@ export function command(): Command {
   )
     .option('--json', 'print them as one JSON object')
     .addHelpText('after', SHOW_EXAMPLES)
-    .action((options: { readonly json?: true }, self: Command) =>
-      show(options, configOf(self, 'signing-key')),
-    );
+    .action((options: { readonly json?: true }, self: Command) => {
+      const config = configOf(self, 'signing-key');
+      return withPublicKeys(config, () => show(options, config));
+    });
 
   const rotating = addConfigOptions(
     new Command('rotate').description('Make a new key, and a note signed by both that verifiers follow.'),
@@ -265,9 +287,10 @@ export function command(): Command {
     .option('--overlap <time>', 'how long the old key signs too', '30d')
     .option('--json', 'print the new key as one JSON object')
     .addHelpText('after', ROTATE_EXAMPLES)
-    .action((options: { readonly overlap: string; readonly json?: true }, self: Command) =>
-      rotate(options, configOf(self, 'signing-key')),
-    );
+    .action((options: { readonly overlap: string; readonly json?: true }, self: Command) => {
+      const config = configOf(self, 'signing-key');
+      return withPublicKeys(config, () => rotate(options, config));
+    });
 
   const copying = addConfigOptions(
     new Command('copied').description('Note that a copy of the current private key is kept elsewhere.'),

@@ -1,5 +1,7 @@
 /** Long lines for terminals, which by themselves break them within a word. */
+import { styleText } from 'node:util';
 import { SingleBar } from 'cli-progress';
+import type { StoreFinding } from '../store/contract.js';
 
 /** Of the lines below the first. */
 const INDENT = 2;
@@ -85,6 +87,22 @@ export function alignedTable(rows: readonly (readonly string[])[], output: Outpu
       .join('  ')
       .trimEnd();
   return rows.map((row) => `${wrappedFor(output, line(row), indent)}\n`).join('');
+}
+
+/* What a check has found. */
+
+const MARKS = { ok: 'ok', warning: 'WARNING', damage: 'DAMAGED' } as const;
+const COLOURS = { ok: 'green', WARNING: 'yellow', DAMAGED: 'red' } as const;
+
+/** A table of findings, ended by a line break. Their marks are coloured on a terminal, unless NO_COLOR asks for none. */
+export function findingsTable(findings: readonly StoreFinding[], output: NodeJS.WriteStream): string {
+  const rows = findings.map(({ severity, subject, message }) => [
+    ...[MARKS[severity], legible(subject), legible(message)],
+  ]);
+  const coloured = (mark: string) =>
+    styleText(COLOURS[mark as keyof typeof COLOURS], mark, { stream: output });
+  const table = alignedTable([['', 'CHECKED', 'FOUND'], ...rows], output);
+  return table.replace(/^(?:ok|WARNING|DAMAGED)(?= )/gm, coloured);
 }
 
 /* How far a long check has come: on standard error, and gone before its result is printed. */

@@ -18,18 +18,18 @@ const NAMES = [
     'doctor',
     'verify',
   ],
-  ...['proof', 'check-proof', 'tiles', 'backup', 'restore', 'demo'],
+  ...['proof', 'check-proof', 'tiles', 'backup', 'restore', 'demo', 'store', 'mirror'],
 ] as const;
 
 export type CommandWord = (typeof NAMES)[number];
 
 /** `collector runs`, and neither `no collector runs` nor the end of a path. */
 const COMMAND = new RegExp(
-  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:keys|config|signing-key|tiles) [a-z]+|(?:${NAMES.join('|')})\b)`,
+  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:keys|config|signing-key|tiles|store) [a-z]+|(?:${NAMES.join('|')})\b)`,
   'g',
 );
 /** Those that are about no data directory. */
-const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore', 'import', 'validate'];
+const WITHOUT_DIRECTORY = ['help', 'check-proof', 'restore', 'import', 'validate', 'store'];
 
 /**
  * Each `collector COMMAND` in the text, as it is to be typed here.
@@ -47,7 +47,8 @@ export function inDirectory(dataDir: string | undefined): string {
 function typedAs(own: string, text: string, where = ''): string {
   return text.replace(
     COMMAND,
-    (_, command: string) => `${own} ${command}${WITHOUT_DIRECTORY.includes(command) ? '' : where}`,
+    (_, command: string) =>
+      `${own} ${command}${WITHOUT_DIRECTORY.includes(command.split(' ')[0] ?? '') ? '' : where}`,
   );
 }
 

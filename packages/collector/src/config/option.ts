@@ -29,7 +29,9 @@ export type CommandName =
   | 'verify'
   | 'proof'
   | 'tiles'
-  | 'backup';
+  | 'backup'
+  | 'store'
+  | 'mirror';
 
 interface Declared {
   readonly help: string;

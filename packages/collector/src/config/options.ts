@@ -30,6 +30,8 @@ const EVERY: readonly CommandName[] = [
   'proof',
   'tiles',
   'backup',
+  'store',
+  'mirror',
 ];
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
@@ -54,6 +56,13 @@ const OPTIONS = {
     type: 'path',
     default: './data',
     help: 'directory of everything that is stored',
+    appliesTo: EVERY,
+  },
+  store: {
+    type: 'text',
+    default: '',
+    otherwise: 'the data directory',
+    help: 'postgres://user@host:port,host:port/database when the log is in a database; see docs/guide/scale-out.md',
     appliesTo: EVERY,
   },
   profile: {

@@ -78,6 +78,12 @@ export function leafHash(
   writeHash(leafScratch, target, targetAt);
 }
 
+/** The same of a leaf that is encoded already: LEAF_BYTES. */
+export function encodedLeafHash(leaf: Uint8Array, target: Buffer, targetAt: number): void {
+  leafScratch.set(leaf, 1);
+  writeHash(leafScratch, target, targetAt);
+}
+
 /**
  * Writes the 32 bytes of the hash of a node into `target` at `targetAt`.
  * @param children may be `target`; its 64 bytes from `at` on are the hashes of the left and the right child.

@@ -33,6 +33,8 @@ export interface CheckpointSigner {
    * Rejects when there is no signature to be had now; it may be asked again.
    */
   sign(text: string): Promise<string>;
+  /** On return `keys` has what was rotated elsewhere; where nothing is, it is not there. */
+  refresh?(): Promise<void>;
 }
 
 /** Signature types that the specification assigns. */

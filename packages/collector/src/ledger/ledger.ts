@@ -1,9 +1,10 @@
 /**
  * The group commit: takes whatever waits in the rings, examines it, stores it as one batch, answers all.
- * There is no timer. While a flush runs, the next batch gathers in the rings by itself.
+ * There is no timer. While a flush runs, the next batch gathers in the rings by itself. A store that takes several
+ * batches at a time gets so many; they are answered in the order in which they were taken.
  *
- * States. `open`: batches are stored. `refusing`: the last batch was not committed (a full disk, say); each batch
- * is still tried, and the store by itself where none comes; the first success ends it. `failed`: no one can know what
+ * States. `open`: batches are stored. `refusing`: the last batch was not committed (a full disk, say), or is in doubt
+ * in a store that outlives it; each batch is still tried, and the store by itself where none comes; the first success ends it. `failed`: no one can know what
  * the last batch left behind; nothing is tried again until the process has started again and read the log.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -79,6 +80,10 @@ export class Ledger {
   #lookedAt = performance.now();
   #refusedAt = 0;
   #sequenced: Promise<void> | undefined;
+  /** Batches on their way; the last of them is answered last. */
+  #underWay = 0;
+  #answered: Promise<void> = Promise.resolve();
+  #freed: (() => void) | undefined;
 
   constructor(options: LedgerOptions) {
     this.#options = options;
@@ -123,6 +128,7 @@ export class Ledger {
       const wait = Atomics.waitAsync(doorbell, 0, rung, LOOK_EVERY_MS);
       if (wait.async) await wait.value;
     }
+    await this.#answered;
     await (this.#sequenced ??= sequencer.close());
     await store.close();
   }
@@ -140,7 +146,7 @@ export class Ledger {
       resolve();
     } catch (error) {
       // A full disk is met by the next event too, and reported then.
-      if (error instanceof CommitUnknown) this.#fail(error);
+      if (error instanceof CommitUnknown && !this.#options.store.outlivesDoubt) this.#fail(error);
       reject(error);
     }
     return true;
@@ -153,7 +159,21 @@ export class Ledger {
     this.#gather(taken, candidates);
     if (taken.length === 0) return false;
     this.#options.counters.taken(taken.length, taken.length - candidates.length);
-    const answers = await this.#store(candidates);
+    const before = this.#answered;
+    this.#underWay++;
+    this.#answered = this.#store(candidates).then(async (answers) => {
+      await before;
+      this.#underWay--;
+      this.#answer(taken, candidates, answers);
+      this.#freed?.();
+    });
+    if (this.#underWay < this.#options.store.concurrency) return true;
+    await new Promise<void>((resolve) => (this.#freed = resolve));
+    this.#freed = undefined;
+    return true;
+  }
+
+  #answer(taken: readonly Taken[], candidates: readonly Candidate[], answers: readonly Answer[]): void {
     let next = 0;
     for (const { ring, fault, examinedMs } of taken) {
       if (fault) ring.answer('fault', fault, examinedMs);
@@ -163,7 +183,6 @@ export class Ledger {
       }
     }
     for (const ring of this.#options.rings) ring.send();
-    return true;
   }
 
   /** Takes from the rings in turn, up to a batch; what passes its examination is a candidate. */
@@ -223,7 +242,8 @@ export class Ledger {
       }
       // A CommitUnknown, or a fault of ours: in both cases no answer may say that anything is stored, or that it is
       // not.
-      this.#fail(error);
+      if (error instanceof CommitUnknown && store.outlivesDoubt) this.#refuse(error);
+      else this.#fail(error);
       counters.failed('unknown', candidates.length);
       return candidates.map(() => 'unknown');
     }
@@ -240,12 +260,13 @@ export class Ledger {
       await store.prove();
       this.#enter('open', undefined);
     } catch (error) {
-      if (error instanceof NotCommitted) this.#refuse(error);
-      else this.#fail(error);
+      if (error instanceof NotCommitted || (error instanceof CommitUnknown && store.outlivesDoubt)) {
+        this.#refuse(error);
+      } else this.#fail(error);
     }
   }
 
-  #refuse(cause: NotCommitted): void {
+  #refuse(cause: NotCommitted | CommitUnknown): void {
     this.#refusedAt = performance.now();
     this.#enter('refusing', cause);
   }

@@ -11,19 +11,40 @@
  *   swap      the signed checkpoint takes the place of the one before, if that one is still there
  *   publish   it is given out
  *
+ * Where several processes write (Committed.shared), each first tries to give all that was committed its sequence. The
+ * one that does it goes on as above. The others take the checkpoint that it swapped, see that it goes on from the one
+ * they knew, and give it out to their own sinks. A store that has gone back behind what was signed is never signed
+ * again by a process that knew it.
+ *
  * A checkpoint that was signed and not swapped was given to no one; the next start signs one over at least as many
  * entries. No batch of events waits for any of it longer than for a few milliseconds of reading.
  */
 import { formatCheckpoint } from '@clinical-events/protocol/verify';
 import type { GrowingTree } from '../integrity/growing-tree.js';
 import type { CheckpointSigner } from '../integrity/note-signing.js';
-import type { Committed, Cursor, TreeStore } from '../store/contract.js';
-import { LeafReader, type SignedTree, signedTree } from './signed-tree.js';
+import {
+  type Committed,
+  type Cursor,
+  cursorAt,
+  HeadMoved,
+  type SharedCommits,
+  type TreeStore,
+} from '../store/contract.js';
+import {
+  assertGoesOn,
+  assertReaches,
+  CheckpointContradicted,
+  LeafReader,
+  type SignedTree,
+  signedTree,
+} from './signed-tree.js';
 
 export interface SequencerOptions {
   readonly store: TreeStore;
   readonly signer: CheckpointSigner;
   readonly committed: Committed;
+  /** A checkpoint that an earlier process has seen, of a store that may have gone back since. */
+  readonly known?: string | undefined;
   /** Milliseconds between two checkpoints while entries come. */
   readonly intervalMs: number;
   /**
@@ -35,6 +56,8 @@ export interface SequencerOptions {
   readonly onTrouble: (what: string, error: unknown) => void;
   /** Called after each try to make a checkpoint: how it failed, or nothing when none is owed any more. */
   readonly onTried?: (failure?: { readonly error: unknown }) => void;
+  /** The log is not the one that was signed. Nothing is signed from now on; events are stored. */
+  readonly onForked?: (error: CheckpointContradicted) => void;
   readonly now?: () => number;
 }
 
@@ -46,7 +69,7 @@ const STAGE_EVERY = 65_536;
 
 export class Sequencer {
   readonly #options: SequencerOptions;
-  readonly #tree: GrowingTree;
+  #tree: GrowingTree;
   readonly #leaves: LeafReader;
   readonly #now: () => number;
   /** Where the tree's next leaf is read. */
@@ -55,6 +78,10 @@ export class Sequencer {
   /** The newest checkpoint, and how many entries it covers; -1 when there is none. */
   #head: string | undefined;
   #signed: number;
+  /** Of a store that is shared: when the tree was read, and the root that was known last. */
+  #epoch: number | undefined;
+  #known: { readonly size: number; readonly root: Buffer } | undefined;
+  #forked: CheckpointContradicted | undefined;
   #keptAt = -Infinity;
   /** Size of the checkpoint that was kept last; -1 when that is not known. */
   #keptSize = -1;
@@ -83,16 +110,30 @@ export class Sequencer {
    */
   static async open(options: SequencerOptions): Promise<Sequencer> {
     const { intervalMs, onCheckpoint } = options;
-    const found = await signedTree(options);
+    const { committed, store } = options;
+    await committed.shared?.sequence();
+    const head = await store.head();
+    await committed.shared?.look();
+    const found = await signedTree(options, head);
+    if (options.known !== undefined) await assertReaches(options, options.known, found.signed);
     const opened = new Sequencer(options, found);
     await opened.#read();
-    if (found.head === undefined) await opened.#advance(true);
+    if (found.head === undefined) await opened.#begin();
     else {
       onCheckpoint(found.head);
       await opened.#tryAdvance(true);
     }
     opened.#timer = setInterval(() => opened.#lookForMore(), intervalMs);
     return opened;
+  }
+
+  async #begin(): Promise<void> {
+    try {
+      await this.#advance(true);
+    } catch (error) {
+      // Another process begins the same log.
+      if (!(error instanceof HeadMoved) || this.#options.committed.shared === undefined) throw error;
+    }
   }
 
   /** Sequences what is durable by now, and keeps the checkpoint. On return the tree is closed. Never rejects. */
@@ -104,7 +145,8 @@ export class Sequencer {
   }
 
   #lookForMore(): void {
-    if (this.#options.committed.entries === this.#signed) return;
+    const { entries, shared } = this.#options.committed;
+    if (shared === undefined && entries === this.#signed) return;
     this.#working ??= this.#tryAdvance(false, performance.now() >= this.#restUntil);
   }
 
@@ -146,7 +188,10 @@ export class Sequencer {
       this.#options.onTried?.();
       return true;
     } catch (error) {
-      this.#options.onTrouble('no checkpoint could be made; it is tried again', error);
+      if (error instanceof CheckpointContradicted) this.#fork(error);
+      // Another process was first with the same or more.
+      else if (error instanceof HeadMoved && this.#options.committed.shared !== undefined) return true;
+      else this.#options.onTrouble('no checkpoint could be made; it is tried again', error);
       this.#options.onTried?.({ error });
       return false;
     } finally {
@@ -159,6 +204,14 @@ export class Sequencer {
    * @param keep whether the checkpoint stays when a newer one comes, also when it was signed before.
    */
   async #advance(keep: boolean, sign = true): Promise<void> {
+    const { shared } = this.#options.committed;
+    if (this.#forked !== undefined) throw this.#forked;
+    if (shared !== undefined) {
+      const isFirst = await shared.sequence();
+      await this.#options.signer.refresh?.();
+      await this.#follow(shared);
+      if (!isFirst) return;
+    }
     await this.#read();
     const size = this.#tree.size;
     const root = this.#tree.root();
@@ -168,10 +221,53 @@ export class Sequencer {
       return;
     }
     if (!sign) return;
+    if (shared?.epoch !== this.#epoch) throw new Error('the connection was lost while the entries were read');
     const note = await this.#sign(size, root);
     await this.#swap(note, size, keep || this.#now() - this.#keptAt >= KEEP_EVERY_MS);
     this.#signed = size;
+    this.#known = { size, root };
     this.#options.onCheckpoint(note);
+  }
+
+  /**
+   * Takes over the newest checkpoint when it is another process's, with the tree up to it. So it does when what this
+   * process has read may have come from a server that is gone.
+   */
+  async #follow(shared: SharedCommits): Promise<void> {
+    const { committed, store, onCheckpoint } = this.#options;
+    const head = await store.head();
+    if (head === this.#head && shared.epoch === this.#epoch) return;
+    await shared.look();
+    const { epoch } = shared;
+    if (committed.entries < this.#signed || (head === undefined && this.#head !== undefined)) {
+      throw new CheckpointContradicted(
+        `the log holds ${committed.entries} entries, and a checkpoint was signed over ${this.#signed}: the store ` +
+          'has gone back to an earlier state',
+      );
+    }
+    const found = await signedTree(this.#options, head);
+    if (found.signed < this.#signed) {
+      throw new CheckpointContradicted(
+        `its newest checkpoint covers ${found.signed} entries, and one over ${this.#signed} was given out`,
+      );
+    }
+    if (this.#known !== undefined) await assertGoesOn(store, this.#known);
+    this.#tree = found.tree;
+    this.#pending = [];
+    this.#cursor = cursorAt(found.tree.size + 1);
+    this.#epoch = epoch;
+    if (found.tree.size === found.signed) this.#known = { size: found.signed, root: found.tree.root() };
+    if (head === this.#head) return;
+    this.#head = head;
+    this.#signed = found.signed;
+    if (head !== undefined) onCheckpoint(head);
+  }
+
+  /** From now on nothing is signed, until someone has looked at it and started the process again. */
+  #fork(error: CheckpointContradicted): void {
+    this.#forked = error;
+    clearInterval(this.#timer);
+    this.#options.onForked?.(error);
   }
 
   async #swap(note: string | undefined, size: number, keep: boolean): Promise<void> {

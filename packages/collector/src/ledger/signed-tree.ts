@@ -6,7 +6,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
 import { GrowingTree } from '../integrity/growing-tree.js';
-import { HASH_BYTES, leafHash, TilesIncomplete } from '../integrity/merkle.js';
+import { HASH_BYTES, TilesIncomplete } from '../integrity/merkle.js';
 import {
   rotationMissing,
   unknownSigner,
@@ -31,16 +31,18 @@ export interface SignedTree {
 
 export interface SignedTreeOptions {
   readonly store: TreeReader;
-  readonly signer: CheckpointSigner;
+  readonly signer: Pick<CheckpointSigner, 'origin' | 'keys'>;
   readonly committed: Committed;
   /** The hashes are rebuilt. */
   readonly onTrouble: (what: string, error: unknown) => void;
 }
 
-/** @throws {@link CheckpointContradicted} when the log holds less or something else than the newest checkpoint says. */
-export async function signedTree(options: SignedTreeOptions): Promise<SignedTree> {
+/**
+ * @param head the newest checkpoint, as it was read before the entries were counted.
+ * @throws {@link CheckpointContradicted} when the log holds less or something else than the newest checkpoint says.
+ */
+export async function signedTree(options: SignedTreeOptions, head: string | undefined): Promise<SignedTree> {
   const { store, signer, committed, onTrouble } = options;
-  const head = await store.head();
   if (head === undefined) {
     if (committed.entries === 0) return { tree: GrowingTree.empty(), head, signed: -1 };
     throw new CheckpointContradicted(
@@ -59,7 +61,7 @@ export async function signedTree(options: SignedTreeOptions): Promise<SignedTree
 }
 
 /** What the newest checkpoint says, once it is sure that this log's key signed it. */
-function checkpointIn(note: string, signer: CheckpointSigner): Checkpoint {
+function checkpointIn(note: string, signer: SignedTreeOptions['signer']): Checkpoint {
   try {
     const checkpoint = parseCheckpoint(verifyNote(note, signer.keys).text);
     if (checkpoint.origin !== signer.origin) throw new Error(`its origin is ${checkpoint.origin}`);
@@ -71,8 +73,51 @@ function checkpointIn(note: string, signer: CheckpointSigner): Checkpoint {
   }
 }
 
+/**
+ * Whether the tree that is stored goes on from one that this process has known.
+ * @throws CheckpointContradicted when it does not: it is another history than the one that was signed.
+ */
+export async function assertGoesOn(
+  store: TreeReader,
+  known: Pick<Checkpoint, 'size' | 'root'>,
+): Promise<void> {
+  if ((await believed(store, known)) !== undefined) return;
+  throw new CheckpointContradicted(
+    `the first ${known.size} entries of the log are not those that a checkpoint was signed over before: ` +
+      'the store has gone back to an earlier state, or was exchanged',
+  );
+}
+
+/**
+ * Whether the log goes on from a checkpoint that an earlier process has seen. One that cannot be read says nothing.
+ * @param signed how many entries the newest checkpoint covers.
+ * @throws CheckpointContradicted when it does not.
+ */
+export async function assertReaches(
+  { store, signer }: Pick<SignedTreeOptions, 'store' | 'signer'>,
+  note: string,
+  signed: number,
+): Promise<void> {
+  let known: Checkpoint;
+  try {
+    known = checkpointIn(note, signer);
+  } catch {
+    return;
+  }
+  if (known.size > signed) {
+    throw new CheckpointContradicted(
+      `its newest checkpoint covers ${signed} entries, and one over ${known.size} was seen here before: the store has ` +
+        'gone back to an earlier state',
+    );
+  }
+  await assertGoesOn(store, { size: known.size, root: Buffer.from(known.root) });
+}
+
 /** The tree as it is stored up to the checkpoint, or undefined when it does not come to the checkpoint's root. */
-async function believed(store: TreeReader, signed: Checkpoint): Promise<GrowingTree | undefined> {
+async function believed(
+  store: TreeReader,
+  signed: Pick<Checkpoint, 'size' | 'root'>,
+): Promise<GrowingTree | undefined> {
   try {
     const tree = await GrowingTree.at(store, signed.size);
     return tree.root().equals(signed.root) ? tree : undefined;
@@ -123,9 +168,9 @@ export class LeafReader {
       const batch = await batches.next();
       if (batch.done === true) return batch.value;
       let count = 0;
-      for (const { envelope, commitment } of batch.value) {
+      for (const entry of batch.value) {
         if ((count + 1) * HASH_BYTES > this.#hashes.length) this.#grow();
-        leafHash(envelope, commitment, this.#hashes, count++ * HASH_BYTES);
+        entry.hashLeaf(this.#hashes, count++ * HASH_BYTES);
       }
       yield { hashes: this.#hashes, count };
       await turn();

@@ -7,6 +7,7 @@
  * ({@link CommitUnknown}), after which the store must be opened again before it answers again.
  */
 import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
+import type { AuditedLog, AuditedRoots, AuditOptions, FindingList, HeadListener } from './log-audit.js';
 
 /**
  * An event that passed every check and asks to be stored: its envelope, which is all that the collector itself says
@@ -65,11 +66,16 @@ export interface StoredEvent extends StoredEntry {
 
 /** Where events are kept. */
 export interface Store {
+  /** How many batches may be on their way at a time. */
+  readonly concurrency: number;
+  /** Whether it can be used after {@link CommitUnknown}: what became of a batch shows when it is sent again. */
+  readonly outlivesDoubt: boolean;
   /**
    * On return every `accepted` event is durable, and so is every event that a `duplicate` or `conflict` speaks of.
-   * The outcomes stand in the order of the batch; sequences are given in that order too.
+   * The outcomes stand in the order of the batch; once its events have sequences, these do too.
    * @throws {@link NotCommitted} nothing of the batch is stored, now or after a restart; the store can be used.
-   * @throws {@link CommitUnknown} any part of the batch may be stored; the store must not be used again.
+   * @throws {@link CommitUnknown} any part of the batch may be stored; the store must not be used again, unless it
+   *   outlives doubt.
    */
   append(batch: readonly Candidate[]): Outcome[] | Promise<Outcome[]>;
   /**
@@ -289,13 +295,33 @@ export interface EventLog {
   close(): Promise<void>;
 }
 
-/** What an entry's leaf is made of. Valid until the next entry is asked for. */
-export type CommittedEntry = Pick<StoredEntry, 'sequence' | 'envelope' | 'commitment'>;
+/** An entry as the tree needs it. Valid until the next entry is asked for. */
+export interface CommittedEntry {
+  readonly sequence: number;
+  /** Writes the 32 bytes of the hash of its leaf (RFC 6962 section 2.1) into `target`. */
+  hashLeaf(target: Buffer, at: number): void;
+}
+
+/** What has to be asked for where other processes write too. */
+export interface SharedCommits {
+  /** Another one each time that what is read from now on may come from another server. */
+  readonly epoch: number;
+  /**
+   * Gives all that was committed its sequence. On return `entries` is up to date.
+   * @returns false when another process is at it, which will have it signed.
+   * @throws when it could not be done; it can be tried again.
+   */
+  sequence(): Promise<boolean>;
+  /** On return `entries` is up to date. */
+  look(): Promise<void>;
+}
 
 /** What a store has committed, as the sequencer reads it. */
 export interface Committed {
-  /** How many entries are durable. None of them is ever taken back. */
+  /** How many entries are durable and have their sequence. None of them is ever taken back. */
   readonly entries: number;
+  /** Undefined where this process alone writes: then `entries` is always what there is. */
+  readonly shared?: SharedCommits;
   /**
    * The entries from the cursor on up to the last that was durable when it began, in batches of a few milliseconds'
    * work; a batch is read to its end before the next is asked for.
@@ -356,11 +382,12 @@ export interface LineCursor {
 
 export interface AccessLogStore {
   /**
-   * On return the line is the last one, whole, on stable storage. Other processes append too. It does not give the
-   * thread away: the end of a reading is logged while the process exits, when nothing is awaited any more.
+   * On return the line is the last one, whole, on stable storage. Other processes append too. A log on this host
+   * ({@link LocalAccessLog}) does not give the thread away: the end of a reading is logged while the process exits, when
+   * nothing is awaited any more.
    * @param line without a line feed.
    */
-  append(line: string): void;
+  append(line: string): void | Promise<void>;
   /**
    * The text from a line on, each line with a line feed behind it, up to what is there when it is asked for. What
    * stands behind the last line feed is torn, or is being written. In pieces, each valid until the next.
@@ -370,6 +397,11 @@ export interface AccessLogStore {
   lines(from?: LineCursor): AsyncGenerator<Buffer, void>;
   /** On return all that could be read before the call is on stable storage. */
   flush(): Promise<void>;
+}
+
+/** One on the disk of this process: a line is there when `append` returns. */
+export interface LocalAccessLog extends AccessLogStore {
+  append(line: string): void;
 }
 
 /** Something else stands where the log should. */
@@ -500,4 +532,46 @@ export class KeyStoreError extends Error {
 /** The key store does not hold what was written to it. */
 export class KeyStoreDamaged extends KeyStoreError {
   override name = 'KeyStoreDamaged';
+}
+
+/** The public keys of a log that several processes sign, which are never changed (transparency/shared-keys.ts). */
+export interface SharedKeys {
+  /** The first key, and each note that hands on to the next. */
+  texts(): Promise<string[]>;
+  /** On return the text has this place, durably. @returns false when another text has it. */
+  add(place: number, text: string): Promise<boolean>;
+}
+
+/** What was found when a store was looked through. */
+export interface StoreFinding {
+  readonly severity: 'ok' | 'warning' | 'damage';
+  /** What was checked, one word or two. */
+  readonly subject: string;
+  readonly message: string;
+}
+
+/* What is opened together. */
+
+/** What is stored in a data directory, for reading, beside a collector or without one. */
+export interface OpenStore {
+  /** To be closed by anyone who has read events or looked for some. */
+  readonly events: EventLog;
+  /** To be closed by anyone who has read hashes. */
+  readonly tree: TreeReader;
+  readonly accessLog: AccessLogStore;
+}
+
+/** Of a log that several collectors write to. */
+export interface OpenSharedStore extends OpenStore {
+  readonly publicKeys: SharedKeys;
+  /** Checkpoints that stay when newer ones come, by their size. */
+  checkpoints(): Promise<{ readonly size: number; readonly note: string }[]>;
+  /** The reading of the whole log for `verify`. @param onProgress see AuditOptions. */
+  audit(
+    signed: AuditedRoots,
+    accessLog: HeadListener,
+    onProgress: AuditOptions['onProgress'],
+  ): { tell(findings: FindingList): Promise<AuditedLog> };
+  /** To be called once. */
+  close(): Promise<void>;
 }

@@ -3,28 +3,113 @@
  * keeps the store in files of its own stands below, and nothing else of them is known outside of the driver.
  */
 import { nodeFiles } from '../files.js';
-import type { AccessLogStore, EventLog, TreeReader, TreeStore } from './contract.js';
-import { AccessLogFile } from './embedded/access-log-file.js';
+import type {
+  KeyStore,
+  LocalAccessLog,
+  OpenSharedStore,
+  OpenStore,
+  Store,
+  StoreFinding,
+  TreeStore,
+} from './contract.js';
+import { AccessLogFile, readingsLogPath } from './embedded/access-log-file.js';
 import { EmbeddedStore, type EmbeddedStoreOptions } from './embedded/embedded-store.js';
 import { LogReader } from './embedded/log-reader.js';
+import { KeyDatabase } from './embedded/key-database.js';
 import { TreeFiles } from './embedded/tree-files.js';
+import { AddressFault, describeAddress, isPostgres, parseAddress } from './postgres/address.js';
+import type { Migrated } from './postgres/administration.js';
+import type { PostgresStore, PostgresStoreOptions } from './postgres/postgres-store.js';
 
-/** What is stored in a data directory, for reading, beside a collector or without one. */
-export interface OpenStore {
-  /** To be closed by anyone who has read events or looked for some. */
-  readonly events: EventLog;
-  /** To be closed by anyone who has read hashes. */
-  readonly tree: TreeReader;
-  readonly accessLog: AccessLogStore;
+/** Loaded where a log is in a database: its library takes longer to load than most commands run. */
+const postgres = () => import('./postgres/driver.js');
+
+export interface OpenDirectory extends OpenStore {
+  readonly accessLog: LocalAccessLog;
 }
 
 /** Nothing is read before it is asked for, and nothing is written. */
-export function openStore(dataDir: string): OpenStore {
+export function openStore(dataDir: string): OpenDirectory {
   return {
     events: new LogReader(dataDir, nodeFiles),
     tree: TreeFiles.read(dataDir, nodeFiles),
     accessLog: new AccessLogFile(dataDir),
   };
+}
+
+/** Where a log is: in a data directory, or in a database where `store` is not empty. */
+export interface StoreSettings {
+  readonly dataDir: string;
+  readonly store: string;
+}
+
+/** Why this is no place of a log; undefined when it is one, or empty. */
+export function storeFault(store: string): string | undefined {
+  if (store === '') return undefined;
+  try {
+    parseAddress(store);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof AddressFault)) throw error;
+    return error.message;
+  }
+}
+
+/** For messages: where the log is. */
+export function describeStore({ dataDir, store }: StoreSettings): string {
+  return store === '' ? dataDir : describeAddress(parseAddress(store));
+}
+
+/** Whether the log is in a database, and its data directory holds only what one collector keeps for itself. */
+export function isShared({ store }: Pick<StoreSettings, 'store'>): boolean {
+  return isPostgres(store);
+}
+
+/** @throws when the database cannot be reached, or holds no log that this collector can read. */
+export async function openSharedStore({ store }: Pick<StoreSettings, 'store'>): Promise<OpenSharedStore> {
+  return (await postgres()).openForReading(parseAddress(store));
+}
+
+export type { FoundLog } from './postgres/postgres-store.js';
+
+export type { OpenSharedStore } from './contract.js';
+
+export interface StoreAdministration {
+  /** @param durability of a log that is begun. */
+  migrate(durability?: 'replicated' | 'local'): Promise<Migrated>;
+  /** The SQL of the roles. */
+  roles(): Promise<string>;
+  /** On return there are partitions for a year. @returns how many months were added. */
+  maintain(): Promise<number>;
+  /** On return the log belongs to the database cluster that it is on now. */
+  adopt(): Promise<void>;
+  examine(): Promise<StoreFinding[]>;
+}
+
+/** For the people who look after the database. */
+export function storeAdministration(store: string): StoreAdministration {
+  const address = parseAddress(store);
+  return {
+    migrate: async (durability) => (await postgres()).migrateLog(address, durability),
+    roles: async () => (await postgres()).rolesOf(address),
+    maintain: async () => (await postgres()).maintainLog(address),
+    adopt: async () => (await postgres()).adoptLog(address),
+    examine: async () => (await postgres()).examineLog(address),
+  };
+}
+
+/** For a collector among others. Closing it closes its tree. */
+export async function openSharedForWriting(
+  options: Omit<PostgresStoreOptions, 'address'> & Pick<StoreSettings, 'store'>,
+): Promise<PostgresStore> {
+  return (await postgres()).PostgresStore.open({ ...options, address: parseAddress(options.store) });
+}
+
+/** API keys, for writing. */
+export async function openKeys(settings: StoreSettings): Promise<KeyStore> {
+  if (!isShared(settings)) return KeyDatabase.open(settings.dataDir);
+  const { PostgresKeys } = await postgres();
+  return new PostgresKeys(parseAddress(settings.store));
 }
 
 /** For the one process that holds the directory's lock. */
@@ -43,7 +128,7 @@ export function openForWriting(options: EmbeddedStoreOptions): Promise<WritableS
 /** With what it found when it was opened, and how its index fares. */
 export type WritableStore = Pick<
   EmbeddedStore,
-  'opened' | 'committed' | 'newestOwn' | 'append' | 'look' | 'prove' | 'indexStats' | 'close'
+  keyof Store | 'opened' | 'committed' | 'newestOwn' | 'indexStats'
 >;
 export type { Held, Opened } from './embedded/embedded-store.js';
 export type { IdIndexStats } from './embedded/id-index/id-index.js';
@@ -60,8 +145,13 @@ export {
 export { exposureOf } from './embedded/directory-lock.js';
 export { KeyDatabase, keyDatabasePath } from './embedded/key-database.js';
 /** Where commands append their lines, and where checkpoints lie. */
-export { accessLogPath } from './embedded/access-log-file.js';
+export { accessLogPath, readingsLogPath } from './embedded/access-log-file.js';
 export { checkpointDirectory } from './embedded/tree-files.js';
+
+/** Where a mirror logs who reads on it: its access log is a copy. */
+export function openReadingsLog(dataDir: string): LocalAccessLog {
+  return new AccessLogFile(dataDir, readingsLogPath(dataDir));
+}
 
 /** For a copy of the access log: its bytes up to the last whole line; undefined when there is none. */
 export function copiedAccessLog(dataDir: string): ReturnType<AccessLogFile['copy']> {

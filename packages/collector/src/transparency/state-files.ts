@@ -276,6 +276,53 @@ export function sharedPlace(origin: string): string {
   return `also holds checkpoints of the log ${origin}: give each log a place of its own`;
 }
 
+/*
+ * `checkpoints/known.json`: the newest checkpoint that a collector on a log in a database has seen. A database that was
+ * restored says less.
+ */
+
+const KNOWN = new StateFile('known.json', 'the newest checkpoint that was seen', isKnownNote);
+
+/** The signed note; undefined where none was seen. @throws StateFileDamaged */
+export function readKnownCheckpoint(dataDir: string): string | undefined {
+  return KNOWN.read(dataDir)?.note;
+}
+
+export function writeKnownCheckpoint(dataDir: string, note: string): void {
+  KNOWN.write(dataDir, { note });
+}
+
+function isKnownNote(value: unknown): value is { readonly note: string } {
+  return isObject(value) && typeof value['note'] === 'string';
+}
+
+/* `checkpoints/mirror.json`: that a data directory is a mirror of a log in a database. */
+
+export interface MirrorNote {
+  /** Where the log is, for people. */
+  readonly store: string;
+  readonly ledger_id: string;
+  /** How many bytes of its file of readings stand in the access log of the database. */
+  readonly forwarded: number;
+}
+
+const MIRROR = new StateFile('mirror.json', 'of which log a data directory is a mirror', isMirrorNote);
+
+/** @returns undefined for a directory that is no mirror. @throws StateFileDamaged */
+export function readMirrorNote(dataDir: string): MirrorNote | undefined {
+  return MIRROR.read(dataDir);
+}
+
+export function writeMirrorNote(dataDir: string, note: MirrorNote): void {
+  MIRROR.write(dataDir, note);
+}
+
+function isMirrorNote(value: unknown): value is MirrorNote {
+  return (
+    isObject(value) && isLine(value['store']) && isLine(value['ledger_id']) && isCount(value['forwarded'])
+  );
+}
+
 function counted(size: number): string {
   return `${size} ${size === 1 ? 'entry' : 'entries'}`;
 }

@@ -37,6 +37,7 @@ const DEFAULTS: Config = {
   host: '127.0.0.1',
   port: 8080,
   dataDir: path.resolve('data'),
+  store: '',
   profile: 'minimum',
   maxBodyBytes: 1_048_576,
   queueBytes: 67_108_864,
@@ -253,7 +254,7 @@ test('whatever is given, the answer is a configuration in range or a ConfigError
 test('the help and the table name every option with its variable and default', () => {
   const serve = optionsOf('serve').map(({ name }) => name);
   expect(serve).toHaveLength(Object.keys(DEFAULTS).length + 1);
-  expect(optionsOf('keys').map(({ name }) => name)).toEqual(['config', 'data-dir', 'log-level']);
+  expect(optionsOf('keys').map(({ name }) => name)).toEqual(['config', 'data-dir', 'store', 'log-level']);
   expect(optionsOf('issuing').map(({ name }) => name)).toEqual([
     ...['config', 'host', 'port', 'data-dir', 'tls-cert', 'tls-key', 'log-level'],
   ]);

@@ -61,6 +61,8 @@ class Bench {
       );
     }
     const store: Store = {
+      concurrency: 1,
+      outlivesDoubt: false,
       append: (batch) => {
         this.batches.push([...batch]);
         return append(batch);

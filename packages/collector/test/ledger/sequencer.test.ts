@@ -2,7 +2,7 @@ import { generateKeyPairSync, hash } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import { parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { rootAt } from '../../src/integrity/merkle.js';
+import { leafHash, rootAt } from '../../src/integrity/merkle.js';
 import { noteKey, signNote, verifierKeyOf, type CheckpointSigner } from '../../src/integrity/note-signing.js';
 import { Sequencer, type SequencerOptions } from '../../src/ledger/sequencer.js';
 import { CheckpointContradicted } from '../../src/ledger/signed-tree.js';
@@ -55,7 +55,8 @@ function committedIn(stored: () => readonly Made[]): Committed {
     // eslint-disable-next-line @typescript-eslint/require-await
     async *pass({ sequence }) {
       const durable = stored().map((event, i) => ({
-        ...{ sequence: i + 1, envelope: envelopeOf(event), commitment: Buffer.from(event.commitment) },
+        sequence: i + 1,
+        hashLeaf: (target: Buffer, at: number) => leafHash(envelopeOf(event), event.commitment, target, at),
       }));
       for (let from = sequence - 1; from < durable.length; from += 300) yield durable.slice(from, from + 300);
       return { sequence: durable.length + 1, at: durable.length };

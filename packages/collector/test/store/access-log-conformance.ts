@@ -5,12 +5,12 @@ import type { AccessLogStore, LineCursor } from '../../src/store/contract.js';
 interface AccessLogPlace {
   /** As another process opens it. */
   open(): AccessLogStore;
-  remove(): void;
+  remove(): void | Promise<void>;
 }
 
 export interface AccessLogDriver {
   readonly name: string;
-  makePlace(): AccessLogPlace;
+  makePlace(): AccessLogPlace | Promise<AccessLogPlace>;
 }
 
 async function textFrom(log: AccessLogStore, from?: LineCursor): Promise<string> {
@@ -22,7 +22,9 @@ async function textFrom(log: AccessLogStore, from?: LineCursor): Promise<string>
 export function accessLogConformance(driver: AccessLogDriver): void {
   describe(driver.name, () => {
     let place: AccessLogPlace;
-    beforeEach(() => (place = driver.makePlace()));
+    beforeEach(async () => {
+      place = await driver.makePlace();
+    });
     afterEach(() => place.remove());
 
     test('[R-716] has every line that was appended, by any process, in order and whole', async () => {
@@ -30,18 +32,18 @@ export function accessLogConformance(driver: AccessLogDriver): void {
       expect(await textFrom(one)).toBe('');
       await one.flush();
       const lines = Array.from({ length: 300 }, (_, i) => `${i} ${'x'.repeat(i * 7)}`);
-      for (const [i, line] of lines.entries()) (i % 3 === 0 ? one : other).append(line);
+      for (const [i, line] of lines.entries()) await (i % 3 === 0 ? one : other).append(line);
       await one.flush();
       expect(await textFrom(place.open())).toBe(lines.map((line) => `${line}\n`).join(''));
     });
 
     test('goes on behind the lines that were read', async () => {
       const log = place.open();
-      log.append('one');
-      log.append('two');
+      await log.append('one');
+      await log.append('two');
       const read = { lines: 2, at: Buffer.byteLength(await textFrom(log)) };
       expect(await textFrom(log, read)).toBe('');
-      log.append('three');
+      await log.append('three');
       expect(await textFrom(log, read)).toBe('three\n');
       expect(await textFrom(log)).toBe('one\ntwo\nthree\n');
     });

@@ -25,9 +25,9 @@ interface Kept {
   /** Opens it for appending; never more than one at a time is open. */
   open(): Promise<Store>;
   /** Opens it for reading, beside a store that is open or without one. */
-  read(): EventLog;
+  read(): EventLog | Promise<EventLog>;
   /** Changes some of what stands there of an entry. @returns what brings it back. */
-  spoil(sequence: number): () => void;
+  spoil(sequence: number): (() => void) | Promise<() => Promise<void>>;
   /** Takes away what is derived. Called with no store open. */
   loseIndex(): void;
   /** Removes everything. Called with no store open. */
@@ -118,7 +118,7 @@ export function storeConformance(driver: Driver): void {
     beforeEach(async () => {
       place = await driver.makePlace();
       store = await place.open();
-      log = place.read();
+      log = await place.read();
     });
 
     afterEach(async () => {
@@ -140,7 +140,7 @@ export function storeConformance(driver: Driver): void {
     /** By a reader that knows nothing yet. */
     async function readAgain(): Promise<void> {
       await log.close();
-      log = place.read();
+      log = await place.read();
     }
 
     /** Reads everything and compares it with these events in this order, counted from 1. */
@@ -476,7 +476,7 @@ export function storeConformance(driver: Driver): void {
         await fill(150);
         const [all] = await passed(log);
         await store.close();
-        const fix = place.spoil(40);
+        const fix = await place.spoil(40);
         const found: number[] = [];
         const damage = await (async () => {
           for await (const batch of log.pass()) for (const { sequence } of batch) found.push(sequence);
@@ -489,7 +489,7 @@ export function storeConformance(driver: Driver): void {
         await expect(log.read(all.slice(39, 40))).rejects.toThrow(StoreDamaged);
         const before = await log.read(all.slice(38, 39));
         expect(before.facts(0).sequence).toBe(39);
-        fix();
+        await fix();
         store = await place.open();
       });
     });

@@ -4,13 +4,15 @@ import { LedgerCounters } from '../../ledger/ledger-counters.js';
 import { Ledger, type LedgerState } from '../../ledger/ledger.js';
 import { RingReader, type RingMemory } from '../../ledger/ring.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
-import type { IdIndexStats, Opened } from '../../store/open.js';
+import type { IdIndexStats } from '../../store/open.js';
 import {
+  type AlarmAbout,
   openLedger,
   reasonOf,
   refusalOf,
   refusedBecause,
   type LedgerSettings,
+  type OpenedLog,
   type OpenLedger,
   type Refusal,
 } from './open-ledger.js';
@@ -29,15 +31,15 @@ export type LedgerThreadRequest = 'stop' | 'report';
 
 /** What the thread says. `reason` is the text of an error: a place or a system's answer, never an event's content. */
 export type LedgerThreadMessage =
-  | { readonly type: 'opened'; readonly opened: Opened }
+  | { readonly type: 'opened'; readonly opened: OpenedLog }
   | { readonly type: 'refused'; readonly because: Refusal; readonly reason: string }
   | { readonly type: 'state'; readonly state: LedgerState; readonly reason: string }
   | { readonly type: 'trouble'; readonly what: string; readonly reason: string }
-  | { readonly type: 'alarm'; readonly what: string; readonly reason: string }
+  | { readonly type: 'alarm'; readonly about: AlarmAbout; readonly what: string; readonly reason: string }
   | { readonly type: 'notice'; readonly message: string }
   | { readonly type: 'checkpoint'; readonly note: string }
   | { readonly type: 'checkpoint-trouble'; readonly trouble: CheckpointTroubleState | undefined }
-  | { readonly type: 'report'; readonly index: IdIndexStats }
+  | { readonly type: 'report'; readonly index: IdIndexStats | undefined }
   | { readonly type: 'closed' };
 
 async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
@@ -48,7 +50,7 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   try {
     opened = await openLedger(data, {
       onTrouble: (what, reason) => say({ type: 'trouble', what, reason }),
-      onAlarm: (what, reason) => say({ type: 'alarm', what, reason }),
+      onAlarm: (about, what, reason) => say({ type: 'alarm', about, what, reason }),
       onNotice: (message) => say({ type: 'notice', message }),
       onCheckpoint: (note) => say({ type: 'checkpoint', note }),
       onCheckpointTrouble(trouble) {
@@ -60,13 +62,14 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
         counters.flushed(milliseconds);
         counters.holds(held);
       },
+      onHeld: (held) => counters.holds(held),
     });
   } catch (error) {
     say({ type: 'refused', because: refusalOf(error), reason: refusedBecause(error) });
     return;
   }
   const { store, sequencer } = opened;
-  counters.holds(store.opened);
+  counters.holds(opened.opened);
   const ledger = new Ledger({
     store,
     sequencer,
@@ -88,9 +91,9 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   // Listening also keeps the thread alive while the ledger sleeps.
   port.on('message', (request: LedgerThreadRequest) => {
     if (request === 'stop') stop();
-    else say({ type: 'report', index: store.indexStats() });
+    else say({ type: 'report', index: opened.index() });
   });
-  say({ type: 'opened', opened: store.opened });
+  say({ type: 'opened', opened: opened.opened });
   await ledger.run();
   say({ type: 'closed' });
   port.close();

@@ -3,7 +3,8 @@ import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { Ingest } from '../../ingest/ingest.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
-import type { IdIndexStats, Opened } from '../../store/open.js';
+import type { IdIndexStats } from '../../store/open.js';
+import type { OpenedLog } from './open-ledger.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import type { LedgerThreadData, LedgerThreadMessage, LedgerThreadRequest } from './ledger-thread.js';
 
@@ -25,7 +26,7 @@ export interface LedgerWorkerOptions {
 }
 
 export class LedgerWorker {
-  readonly opened: Promise<Opened>;
+  readonly opened: Promise<OpenedLog>;
   /** When the thread last said that it lives, on the monotonic clock in milliseconds; undefined until it is open. */
   livedAt: number | undefined;
   /** How the id index fared then. */
@@ -83,7 +84,7 @@ export class LedgerWorker {
             break;
           case 'alarm':
             log.error({ reason: message.reason }, message.what);
-            onAccessLogAltered();
+            if (message.about === 'access-log') onAccessLogAltered();
             break;
           case 'notice':
             log.info(message.message);

@@ -6,7 +6,7 @@ import { certificateName } from '../../access/principal.js';
 import { type Config, inQuotes } from '../../config.js';
 import { exists } from '../../files.js';
 import { alternativeNames } from '../../ingest/tls.js';
-import { isLocked, keyDatabasePath } from '../../store/open.js';
+import { describeStore, isLocked, isShared, keyDatabasePath, type StoreSettings } from '../../store/open.js';
 import { systemCode } from '../../system-code.js';
 import { StateFile, isLine } from '../../transparency/state-files.js';
 
@@ -127,9 +127,15 @@ ${firstEventCurl(listening, keyText, kind)}
 }
 
 /** What to tell where events are stored and no one has a key: to make one with all permissions would hide that. */
-export function keysLost(dataDir: string): string {
+export function keysLost(settings: StoreSettings): string {
+  if (isShared(settings)) {
+    return (
+      `${describeStore(settings)} holds no API key, but events: get the table api_keys back from the back-up, or make ` +
+      'a key with collector keys create'
+    );
+  }
   return (
-    `${keyDatabasePath(dataDir)} holds no API key, but the ledger holds events: put the file back from the back-up, or ` +
+    `${keyDatabasePath(settings.dataDir)} holds no API key, but the ledger holds events: put the file back from the back-up, or ` +
     'make a key with collector keys create'
   );
 }

@@ -5,9 +5,14 @@ import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { type HeldFile } from '../../files.js';
 import type { CheckpointSigner } from '../../integrity/note-signing.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../../ledger/access-log-heads.js';
-import { Sequencer } from '../../ledger/sequencer.js';
+import { Sequencer, type SequencerOptions } from '../../ledger/sequencer.js';
 import { CheckpointContradicted } from '../../ledger/signed-tree.js';
-import { CheckpointTrouble, type CheckpointTroubleState } from '../../transparency/state-files.js';
+import {
+  CheckpointTrouble,
+  type CheckpointTroubleState,
+  readKnownCheckpoint,
+  writeKnownCheckpoint,
+} from '../../transparency/state-files.js';
 import { CommandSigner, SigningCommandUnfit } from '../../transparency/command-signer.js';
 import { SigningKeys } from '../../transparency/signing-keys.js';
 import { SigningKeyFault } from '../../transparency/key-files.js';
@@ -20,15 +25,23 @@ import {
   openForWriting,
   openStore,
   openTree,
-  type WritableStore,
+  openSharedForWriting,
+  type FoundLog,
+  type IdIndexStats,
+  isShared,
+  type Opened,
 } from '../../store/open.js';
-import { StoreDamaged } from '../../store/contract.js';
+import { type Store, StoreDamaged } from '../../store/contract.js';
+import { pullKeys, pushKeys, SharedSigner } from '../../transparency/shared-keys.js';
 import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
 import { claimedSize } from '../verify/log-checkpoints.js';
 import { checkDataDirectory } from '../regular-files.js';
+import { version } from '../typed.js';
 
 export interface LedgerSettings {
   readonly dataDir: string;
+  /** The address of a database; empty when the data directory holds the log. */
+  readonly store: string;
   readonly segmentBytes: number;
   /** What this process holds the directory by. */
   readonly lock: HeldFile;
@@ -41,22 +54,33 @@ export interface LedgerSettings {
 }
 
 /** Told while the ledger is open. `reason` is the text of an error: a place or a system's answer, never an event's content. */
+/** What is not as it was: the access log, or the log itself. */
+export type AlarmAbout = 'access-log' | 'log';
+
 export interface LedgerEars {
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, reason: string) => void;
   /** Someone has to look after it: what was signed is not what is there. Events are stored all the same. */
-  readonly onAlarm: (what: string, reason: string) => void;
+  readonly onAlarm: (about: AlarmAbout, what: string, reason: string) => void;
   readonly onNotice: (message: string) => void;
   /** A checkpoint was signed and stands on the disk. */
   readonly onCheckpoint: (note: string) => void;
   /** Told after each try whether checkpoints cannot be made, since when and why. */
   readonly onCheckpointTrouble?: (trouble: CheckpointTroubleState | undefined) => void;
+  /** What the log in a database holds by now, of all collectors. */
+  readonly onHeld?: (held: Held) => void;
   /** See EmbeddedStoreOptions. */
   readonly onFlushed?: (milliseconds: number, held: Held) => void;
 }
 
+/** As the start has found the log; of one in a data directory, with what was done to open it. */
+export type OpenedLog = FoundLog & Partial<Pick<Opened, 'segments' | 'replayed' | 'tornTail'>>;
+
 export interface OpenLedger {
-  readonly store: WritableStore;
+  readonly store: Store;
+  readonly opened: OpenedLog;
+  /** How the index of ids fares; undefined where the database has it. */
+  readonly index: () => IdIndexStats | undefined;
   readonly sequencer: Sequencer;
   /**
    * Begins to look after the access log.
@@ -92,11 +116,14 @@ class ConfigurationUnfit extends Error {
  * after the access log first, then the sequencer and the store.
  * @throws whatever is wrong; {@link refusalOf} tells what kind of thing that is.
  */
-export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
+export function openLedger(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
+  return isShared(settings) ? openShared(settings, ears) : openEmbedded(settings, ears);
+}
+
+async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
   const { dataDir } = settings;
-  const { onNotice, onAlarm, onCheckpoint, onFlushed } = ears;
-  const onTrouble = (what: string, error: unknown) =>
-    ears.onTrouble(what, error === undefined ? '' : reasonOf(error));
+  const { onAlarm, onFlushed } = ears;
+  const onTrouble = troubleTo(ears);
   const treeStore = openTree(dataDir);
   const store = await openForWriting({
     directory: dataDir,
@@ -107,7 +134,73 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
     onTrouble,
     ...(onFlushed && { onFlushed }),
   });
-  const origin = () => settings.logOrigin || `collector/${store.opened.ledgerId}`;
+  const signer = await openSigner(settings, store.opened.ledgerId, ears);
+  const sequencer = await openSequencer(settings, ears, {
+    store: treeStore,
+    signer,
+    committed: store.committed,
+  });
+  const accessLog = (append: AccessLogHeadsOptions['append'], intervalMs?: number) =>
+    new AccessLogHeads({
+      ...{ append, onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead) },
+      store: openStore(dataDir).accessLog,
+      ...(intervalMs !== undefined && { intervalMs }),
+      onAltered: (reason) => onAlarm('access-log', 'access.log was changed; see collector verify', reason),
+    });
+  return { store, opened: store.opened, index: () => store.indexStats(), sequencer, accessLog };
+}
+
+/** The log is in a database, which other collectors write to too. */
+async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
+  const { dataDir } = settings;
+  const onTrouble = troubleTo(ears);
+  const store = await openSharedForWriting({
+    store: settings.store,
+    version: version(),
+    onTrouble,
+    onLost: (reason) => ears.onAlarm('log', 'acknowledged events are gone from the database', reason),
+    onSequenced: ({ entries, ownEntries, bytes }) =>
+      ears.onHeld?.({ entries, events: entries - ownEntries, bytes }),
+  });
+  await pullKeys(dataDir, store.publicKeys);
+  const own = await openSigner(settings, store.opened.ledgerId, ears);
+  await pushKeys(dataDir, store.publicKeys);
+  const signer = new SharedSigner(own, dataDir, store.publicKeys);
+  const seen = {
+    ...ears,
+    onCheckpoint(note: string) {
+      writeKnownCheckpoint(dataDir, note);
+      ears.onCheckpoint(note);
+    },
+  };
+  const known = readKnownCheckpoint(dataDir);
+  const sequencer = await openSequencer(settings, seen, {
+    ...{ store: store.tree, signer, committed: store.committed, known },
+  });
+  const accessLog = (_: AccessLogHeadsOptions['append'], intervalMs?: number) =>
+    new AccessLogHeads({
+      append: (entry) => store.appendAccessHead(entry),
+      ...{ onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead), store: store.accessLog },
+      ...(intervalMs !== undefined && { intervalMs }),
+      onAltered: (reason) =>
+        ears.onAlarm('access-log', 'the access log was changed; see collector verify', reason),
+    });
+  return { store, opened: store.opened, index: () => undefined, sequencer, accessLog };
+}
+
+function troubleTo(ears: LedgerEars): (what: string, error: unknown) => void {
+  return (what, error) => ears.onTrouble(what, error === undefined ? '' : reasonOf(error));
+}
+
+async function openSigner(
+  settings: LedgerSettings,
+  ledgerId: string,
+  ears: LedgerEars,
+): Promise<CheckpointSigner> {
+  const { dataDir } = settings;
+  const { onNotice } = ears;
+  const onTrouble = troubleTo(ears);
+  const origin = () => settings.logOrigin || `collector/${ledgerId}`;
   const signer: CheckpointSigner =
     settings.signingCommand === ''
       ? SigningKeys.openOrCreate({ dataDir, directory: settings.signingKeys, origin, onTrouble, onNotice })
@@ -115,28 +208,32 @@ export async function openLedger(settings: LedgerSettings, ears: LedgerEars): Pr
   if (settings.logOrigin !== '' && signer.origin !== settings.logOrigin) {
     throw new ConfigurationUnfit(`--log-origin: this log began as ${signer.origin}, and its name stays`);
   }
-  const trouble = new CheckpointTrouble(dataDir);
-  const sequencer = await Sequencer.open({
-    store: treeStore,
-    signer,
-    committed: store.committed,
+  return signer;
+}
+
+function openSequencer(
+  settings: LedgerSettings,
+  ears: LedgerEars,
+  parts: Pick<SequencerOptions, 'store' | 'signer' | 'committed' | 'known'>,
+): Promise<Sequencer> {
+  const trouble = new CheckpointTrouble(settings.dataDir);
+  return Sequencer.open({
+    ...parts,
     intervalMs: settings.checkpointIntervalMs,
-    onCheckpoint,
-    onTrouble,
+    onCheckpoint: ears.onCheckpoint,
+    onTrouble: troubleTo(ears),
+    onForked: (error) =>
+      ears.onAlarm(
+        'log',
+        'the log is not the one that was signed; nothing is signed any more',
+        reasonOf(error),
+      ),
     onTried: (failure) => {
       if (failure !== undefined) trouble.failed(reasonOf(failure.error));
-      else if (trouble.over()) onNotice('checkpoints are made again');
+      else if (trouble.over()) ears.onNotice('checkpoints are made again');
       ears.onCheckpointTrouble?.(trouble.state);
     },
   });
-  const accessLog = (append: AccessLogHeadsOptions['append'], intervalMs?: number) =>
-    new AccessLogHeads({
-      ...{ append, onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead) },
-      store: openStore(dataDir).accessLog,
-      ...(intervalMs !== undefined && { intervalMs }),
-      onAltered: (reason) => onAlarm('access.log was changed; see collector verify', reason),
-    });
-  return { store, sequencer, accessLog };
 }
 
 /**

@@ -9,6 +9,7 @@ import { CredentialsUnusable, readCredentials } from '../../ingest/credentials.j
 import type { TlsOptions } from '../../ingest/tls.js';
 import { ProxiesInvalid, TrustedProxies } from '../../ingest/trusted-proxies.js';
 import { OperatorToken, OperatorTokenUnfit } from '../../operate/gate.js';
+import { storeFault } from '../../store/open.js';
 import { parseSinks, type SinkSpec, SinkSpecInvalid } from '../../transparency/sink.js';
 
 export interface ResolvedConfig {
@@ -46,6 +47,8 @@ export async function findSettings({ sound, faults: before, settings }: ConfigRe
   const { dataDir, checkpointSink, trustedProxies, corsOrigins } = sound;
   if (dataDir !== undefined && fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
     tell('data-dir', `${dataDir} is not a directory`);
+  const fault = storeFault(sound.store ?? '');
+  if (fault !== undefined) tell('store', fault);
   const found = {
     sinks: understood(tell, 'checkpoint-sink', SinkSpecInvalid, parseSinks, checkpointSink),
     trustedProxies: understood(

@@ -13,8 +13,16 @@ import { createCounterMemory } from '../../ledger/ledger-counters.js';
 import { createRingMemory, type RingMemory } from '../../ledger/ring.js';
 import { Publisher } from '../../transparency/publisher.js';
 import { readHistory } from '../../transparency/key-files.js';
-import { exposureOf, KeyDatabase, openStore } from '../../store/open.js';
-import type { TreeReader } from '../../store/contract.js';
+import { readMirrorNote } from '../../transparency/state-files.js';
+import {
+  describeStore,
+  exposureOf,
+  isShared,
+  openKeys,
+  openSharedStore,
+  openStore,
+} from '../../store/open.js';
+import type { KeyStore, TreeReader } from '../../store/contract.js';
 import { RunningStatus } from './status.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { Follower } from './follower.js';
@@ -85,12 +93,13 @@ async function serveUntilStopped(reading: ConfigReading, environment: Environmen
   const { config, resolved } = await resolveConfig(reading);
   const serveLog = openServeLog(config.logLevel, environment.trial !== undefined);
   const { log } = serveLog;
+  assertNoMirror(config.dataDir);
   const held = holdDirectory(config.dataDir);
   const exposure = exposureOf(config.dataDir);
   if (exposure) log.warn(exposure);
   const { exposure: forgeable } = resolved.trustedProxies;
   if (forgeable) log.warn(`--trusted-proxies ${forgeable}`);
-  const keyDatabase = KeyDatabase.open(config.dataDir);
+  const keyDatabase = await openKeys(config);
   try {
     return await run(config, resolved, environment, serveLog, keyDatabase, held.file);
   } finally {
@@ -105,13 +114,23 @@ async function serveUntilStopped(reading: ConfigReading, environment: Environmen
   }
 }
 
+/** What a collector took there would be in no other copy of the log. */
+function assertNoMirror(dataDir: string): void {
+  const mirror = readMirrorNote(dataDir);
+  if (mirror === undefined) return;
+  throw new CommandFailure(
+    `${dataDir} is a mirror of ${mirror.store}: a collector needs a directory of its own`,
+    EXIT.usage,
+  );
+}
+
 /** Opens each part in its order, waits until the collector has to end, and closes them again. @returns the exit code. */
 async function run(
   config: Config,
   resolved: ResolvedConfig,
   { read, out, trial }: Environment,
   { log, dropped }: ServeLog,
-  keyDatabase: KeyDatabase,
+  keyDatabase: KeyStore,
   lock: HeldFile,
 ): Promise<number> {
   const shutdown = new Shutdown();
@@ -136,11 +155,11 @@ async function run(
     () => reload.ask(),
     (signal) => shutdown.begin(EXIT.ok, signal),
   );
-  const keys = await openKeys(keyDatabase, log);
+  const keys = await openKeyRing(keyDatabase, log);
   const ring = createRingMemory(config.queueBytes, config.queueEvents, new SharedArrayBuffer(4));
   const answers = new MessageChannel();
   const ingest = openIngest({ keys, ring, answers: answers.port1, reload, resolved, trial, log });
-  const tree = openStore(config.dataDir).tree;
+  const tree = isShared(config) ? (await openSharedStore(config)).tree : openStore(config.dataDir).tree;
   const publisher = openPublisher(
     config.dataDir,
     resolved.sinks,
@@ -176,8 +195,11 @@ async function run(
     },
   );
   collectorStatus.thread = thread;
-  await openLedger(thread, keyDatabase, config.dataDir, log);
-  await using follower = new Follower({ dataDir: config.dataDir, counters }, log);
+  await openLedger(thread, keyDatabase, config, log);
+  // The catalogue of a log in a database is that of a mirror.
+  await using follower = isShared(config)
+    ? undefined
+    : new Follower({ dataDir: config.dataDir, counters }, log);
   collectorStatus.follower = follower;
   // Before anyone can know that it listens: a signal from now on asks for an orderly end.
   signals.endInOrder();
@@ -200,6 +222,7 @@ async function run(
     {
       host: config.host,
       port: listening.port,
+      store: describeStore(config),
       dataDir: config.dataDir,
       profile: config.profile,
       pid: process.pid,
@@ -219,7 +242,7 @@ async function run(
   collectorStatus.entered('stopping');
   const { shutdownTimeoutMs } = reload.config;
   const inOrder = code === EXIT.ok;
-  const followerEnds = follower.end();
+  const followerEnds = follower?.end();
   await reload.end(Math.min(RELOAD_END_MS, shutdownTimeoutMs));
   manager.stopping();
   ingest.stop();
@@ -237,7 +260,7 @@ async function run(
   return exitCode;
 }
 
-function openKeys(database: KeyDatabase, log: Logger): Promise<KeyRing> {
+function openKeyRing(database: KeyStore, log: Logger): Promise<KeyRing> {
   return KeyRing.open(database, {
     onFailure: (error) =>
       log.error({ reason: messageOf(error) }, 'API keys cannot be read; those last read stay valid'),
@@ -306,18 +329,23 @@ function openPublisher(
 }
 
 function ledgerSettings(config: Config) {
-  const { dataDir, segmentBytes, signingKeys, signingCommand, logOrigin, checkpointIntervalMs } = config;
+  const { dataDir, store, segmentBytes, signingKeys, signingCommand, logOrigin, checkpointIntervalMs } =
+    config;
   const maxDepth = config.maxNestingDepth;
-  return { dataDir, segmentBytes, signingKeys, signingCommand, logOrigin, checkpointIntervalMs, maxDepth };
+  return {
+    dataDir,
+    store,
+    segmentBytes,
+    signingKeys,
+    signingCommand,
+    logOrigin,
+    checkpointIntervalMs,
+    maxDepth,
+  };
 }
 
 /** On return the ledger takes events. @throws CommandFailure when it cannot, or when it has events and no key. */
-async function openLedger(
-  thread: LedgerWorker,
-  keys: KeyDatabase,
-  dataDir: string,
-  log: Logger,
-): Promise<void> {
+async function openLedger(thread: LedgerWorker, keys: KeyStore, config: Config, log: Logger): Promise<void> {
   const { tornTail, ...opened } = await thread.opened;
   if (tornTail) {
     log.warn(
@@ -328,7 +356,7 @@ async function openLedger(
   log.info(opened, 'ledger open');
   if (opened.events > 0 && (await keys.list()).length === 0) {
     await thread.stop();
-    throw new CommandFailure(keysLost(dataDir), EXIT.usage);
+    throw new CommandFailure(keysLost(config), EXIT.usage);
   }
 }
 
@@ -359,7 +387,7 @@ async function listen(
  * done in one turn of the event loop unless the reader is behind: no one can be refused with a key that was just shown.
  */
 async function handOutFirstKey(
-  keys: KeyDatabase,
+  keys: KeyStore,
   out: LineWriter,
   log: Logger,
   listening: Listening,

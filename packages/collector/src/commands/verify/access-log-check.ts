@@ -5,7 +5,6 @@
 import { counted } from '../../quantity.js';
 import { AccessChain, headIn, type AccessHead } from '../../integrity/access-chain.js';
 import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../../store/contract.js';
-import { openStore } from '../../store/open.js';
 import { systemCode } from '../../system-code.js';
 import { lineIn } from '../access-log.js';
 import type { VerifyFinding } from '../../store/log-audit.js';
@@ -66,8 +65,8 @@ export class AccessLogCheck {
   #firstForeign = 0;
 
   /** @param ownAccesses how many of the accesses are of the command that asks, and cannot have ended. */
-  constructor(dataDir: string, ownAccesses = 0) {
-    this.#log = openStore(dataDir).accessLog;
+  constructor(log: AccessLogStore, ownAccesses = 0) {
+    this.#log = log;
     this.#pieces = this.#log.lines();
     this.#ended = ownAccesses;
   }

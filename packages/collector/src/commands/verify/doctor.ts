@@ -2,30 +2,35 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { KeyRing } from '../../access/key-ring.js';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { exists, nodeFiles } from '../../files.js';
 import {
+  describeStore,
   exposureOf,
   indexState,
   isLocked,
+  isShared,
   KeyDatabase,
   keyDatabasePath,
   lockFault,
+  openKeys,
   openStore,
+  storeAdministration,
   type IndexState,
+  type OpenSharedStore,
 } from '../../store/open.js';
-import { KeyStoreDamaged, StoreDamaged } from '../../store/contract.js';
+import { KeyStoreDamaged, KeyStoreError, StoreDamaged } from '../../store/contract.js';
 import { checkCatalogue, type CatalogueCheck } from '../../catalogue/check.js';
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { keysLost } from '../serve/listening.js';
-import { legible, printableJson, ProgressBar, alignedTable } from '../terminal.js';
-import { about, proofFindings, type Finding } from './proof-findings.js';
+import { findingsTable, printableJson, ProgressBar } from '../terminal.js';
+import { withSharedView } from '../shared-view.js';
+import { about, proofFindings, sharedProofFindings, type Finding } from './proof-findings.js';
 import { checkDataDirectory } from '../regular-files.js';
 import { typed } from '../typed.js';
 import { verifyLog, type Verification } from './verification.js';
@@ -48,8 +53,6 @@ directory, or it holds neither a ledger nor keys, 1 something could not be read,
 
 const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const LOW_DISK_BYTES = 1 << 30;
-const MARKS = { ok: 'ok', warning: 'WARNING', damage: 'DAMAGED' } as const;
-const COLOURS = { ok: 'green', WARNING: 'yellow', DAMAGED: 'red' } as const;
 /** Fewer than this are read before anybody wonders. */
 const BAR_FROM_MEBIBYTES = 64;
 const BAR_FROM_EVENTS = 200_000;
@@ -66,6 +69,7 @@ export function command(): Command {
 }
 
 async function examine(config: Config, json: boolean): Promise<number> {
+  if (isShared(config)) return examineShared(config, json);
   const { dataDir } = config;
   if (!exists(dataDir)) throw new CommandFailure(`there is no directory ${dataDir}`, EXIT.notFound);
   const hasLedger = holdsLedger(dataDir);
@@ -102,25 +106,55 @@ async function examine(config: Config, json: boolean): Promise<number> {
     findings.push(...logFindings(log), indexFinding(index, log.bytes, running), ...tornFindings(dataDir));
     findings.push(await catalogueFinding(dataDir, wanted), ...proofFindings(config, log, running));
   }
-  const damaged = findings.some((finding) => finding.severity === 'damage');
-  if (json)
-    process.stdout.write(
-      `${printableJson(JSON.stringify({ data_dir: dataDir, damaged, findings }, undefined, 2))}\n`,
+  return tell(findings, json, { data_dir: dataDir }, dataDir);
+}
+
+/** Of a log in a database: how that does, and every event. */
+async function examineShared(config: Config, json: boolean): Promise<number> {
+  const findings: Finding[] = [...(await storeAdministration(config.store).examine())];
+  await withSharedView(config, async ({ dataDir, shared }) => {
+    const log = await readLog(dataDir, !json && process.stderr.isTTY, shared);
+    findings.push(
+      await sharedKeysFinding(config, log.events),
+      ...logFindings(log),
+      ...sharedProofFindings(dataDir, log),
     );
-  else {
-    const rows = findings.map(({ severity, subject, message }) => [
-      ...[MARKS[severity], legible(subject), legible(typed(message, dataDir))],
-    ]);
-    const table = alignedTable([['', 'CHECKED', 'FOUND'], ...rows], process.stdout);
-    process.stdout.write(table.replace(/^(?:ok|WARNING|DAMAGED)(?= )/gm, coloured));
+  });
+  return tell(findings, json, { store: describeStore(config) });
+}
+
+async function sharedKeysFinding(config: Config, events: number): Promise<Finding> {
+  const keys = await openKeys(config);
+  try {
+    const { length } = await keys.list();
+    if (length === 0 && events > 0)
+      return about('warning', 'keys', `${keysLost(config)}; no collector starts`);
+    return about('ok', 'keys', `${counted(length, 'key')} can be read`);
+  } catch (error) {
+    if (!(error instanceof KeyStoreError)) throw error;
+    return about('warning', 'keys', error.message);
+  } finally {
+    await keys.close();
+  }
+}
+
+function tell(findings: readonly Finding[], json: boolean, where: object, dataDir?: string): number {
+  const damaged = findings.some((finding) => finding.severity === 'damage');
+  if (json) {
+    const text = JSON.stringify({ ...where, damaged, findings }, undefined, 2);
+    process.stdout.write(`${printableJson(text)}\n`);
+  } else {
+    const told = findings.map((each) => ({ ...each, message: typed(each.message, dataDir) }));
+    process.stdout.write(findingsTable(told, process.stdout));
   }
   return damaged ? EXIT.damaged : EXIT.ok;
 }
 
-async function readLog(dataDir: string, wanted: boolean): Promise<Verification> {
+async function readLog(dataDir: string, wanted: boolean, shared?: OpenSharedStore): Promise<Verification> {
   const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS });
   try {
-    return await verifyLog({ dataDir, files: nodeFiles, against: [], keys: [], onProgress: bar.show });
+    const log = { dataDir, shared, files: nodeFiles };
+    return await verifyLog({ ...log, against: [], keys: [], onProgress: bar.show });
   } finally {
     bar.clear();
   }
@@ -216,11 +250,6 @@ function findingOf(check: CatalogueCheck, directory: string): Finding {
   }
 }
 
-/** On a terminal only, and not when NO_COLOR asks for none: styleText sees to both. */
-function coloured(mark: string): string {
-  return styleText(COLOURS[mark as keyof typeof COLOURS], mark, { stream: process.stdout });
-}
-
 /** Segments, or a checkpoint or an index, which say that there were some: that all are gone is no sign of health. */
 function holdsLedger(dataDir: string): boolean {
   return holdsLog(dataDir) || holds(path.join(dataDir, 'index'), /\.run$/);
@@ -262,7 +291,7 @@ function isReadOnly(dataDir: string): boolean {
 /** @param hasEvents whether events were stored, or may have been, which someone had keys for; asked once at most. */
 async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): Promise<Finding> {
   const subject = 'keys';
-  const lost: Finding = about('warning', subject, `${keysLost(dataDir)}; no collector starts`);
+  const lost: Finding = about('warning', subject, `${keysLost({ dataDir, store: '' })}; no collector starts`);
   if (!exists(keyDatabasePath(dataDir))) {
     if (await hasEvents()) return lost;
     return about(

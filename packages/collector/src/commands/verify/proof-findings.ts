@@ -12,6 +12,7 @@ import {
 } from '../../transparency/state-files.js';
 import { programFault } from '../../transparency/command-signer.js';
 import { readHistory, type KeyHistory, PrivateKeys, SigningKeyFault } from '../../transparency/key-files.js';
+import type { StoreFinding } from '../../store/contract.js';
 import type { CheckedRoot } from '../../store/log-audit.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { diesWithDisk } from '../signing-key.js';
@@ -21,12 +22,7 @@ import type { Verification, VerifyFindings } from './verification.js';
 /** A running collector signs about once a second; an event that waits longer than this is a warning. */
 const LATE_MS = 60_000;
 
-export interface Finding {
-  readonly severity: 'ok' | 'warning' | 'damage';
-  /** What was checked, one word or two. */
-  readonly subject: string;
-  readonly message: string;
-}
+export type Finding = StoreFinding;
 
 export function about(severity: Finding['severity'], subject: string, message: string): Finding {
   return { severity, subject, message };
@@ -48,6 +44,17 @@ export function* proofFindings(config: Config, log: Verification, running: boole
   yield* checkpointFindings(dataDir, log, running);
   yield* accessLogFindings(log.access);
   yield* sinkFindings(dataDir, Date.now());
+}
+
+/** Of a log in a database. @param dataDir with what is public of it. */
+export function* sharedProofFindings(dataDir: string, log: Verification): Generator<Finding> {
+  yield* checkpointFindings(
+    dataDir,
+    log,
+    true,
+    'delete the rows of tiles, and the next start of a collector',
+  );
+  yield* accessLogFindings(log.access);
 }
 
 function* keyFindings(config: Config, history: KeyHistory): Generator<Finding> {
@@ -98,7 +105,12 @@ function unusable(keys: PrivateKeys, current: NoteKey): Finding | undefined {
   }
 }
 
-function* checkpointFindings(dataDir: string, log: Verification, running: boolean): Generator<Finding> {
+function* checkpointFindings(
+  dataDir: string,
+  log: Verification,
+  running: boolean,
+  repair = 'remove tree/ while no collector runs, and the next start',
+): Generator<Finding> {
   const subject = 'checkpoint';
   const { findings, checkpoints, entries } = log;
   // Entries that wait for one are told of below.
@@ -112,7 +124,7 @@ function* checkpointFindings(dataDir: string, log: Verification, running: boolea
     yield about('ok', subject, 'none yet, as of an empty log; the next start signs the first one');
   }
   yield* troubleFindings(dataDir);
-  if (checkpoints.newest !== undefined) yield treeFinding(findings);
+  if (checkpoints.newest !== undefined) yield treeFinding(findings, repair);
 }
 
 /** Whether entries wait for a checkpoint that should have come. */
@@ -167,15 +179,11 @@ function* readable<State>(subject: string, read: () => State): Generator<Finding
 }
 
 /** The hashes are derived from the events, so nothing about them is damage of what is stored. */
-function treeFinding({ listed }: VerifyFindings): Finding {
+function treeFinding({ listed }: VerifyFindings, repair: string): Finding {
   const subject = 'tree';
   if (!listed.some(({ kind, file }) => kind === 'tile_altered' || file === 'tree'))
     return about('ok', subject, 'comes to the root that was signed');
-  return about(
-    'warning',
-    subject,
-    'does not come to the root that was signed: remove tree/ while no collector runs, and the next start rebuilds it',
-  );
+  return about('warning', subject, `does not come to the root that was signed: ${repair} rebuilds it`);
 }
 
 function* accessLogFindings(state: AccessLogState | undefined): Generator<Finding> {

@@ -8,7 +8,7 @@
  */
 import { counted } from '../../quantity.js';
 import type { AuditedLog, AuditOptions, FindingList, VerifyFinding, Waiting } from '../../store/log-audit.js';
-import { LogAudit, openStore } from '../../store/open.js';
+import { LogAudit, openStore, type OpenSharedStore } from '../../store/open.js';
 import { readSinkStates } from '../../transparency/state-files.js';
 import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js';
 import { readHistory } from '../../transparency/key-files.js';
@@ -60,6 +60,8 @@ export class VerifyFindings implements FindingList {
 }
 
 export interface VerificationOptions extends AuditOptions {
+  /** The log, when it is in a database; the directory then holds what is public of it (shared-view.ts). */
+  readonly shared?: OpenSharedStore | undefined;
   /** Files and directories with checkpoints that were kept elsewhere. */
   readonly against: readonly string[];
   /** Verifier keys; those of the data directory when none is given. */
@@ -86,7 +88,8 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   checkRegular(dataDir, PROOF_DIRECTORIES);
   // A checkpoint is the newest one before it is given out.
   const sizesGivenOut = givenOut(dataDir, findings);
-  const tree = openStore(dataDir).tree;
+  const { shared } = options;
+  const tree = shared?.tree ?? openStore(dataDir).tree;
   try {
     const passedOver = new Map<string, string>();
     const newest = await tree.head();
@@ -103,8 +106,11 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     for (const [file, why] of passedOver) {
       findings.add({ kind: 'note', file, message: `${file} ${why} and was passed over` });
     }
-    const accessLog = new AccessLogCheck(dataDir, options.ownAccesses);
-    const audit = new LogAudit(options, tree, checkpoints, accessLog);
+    const accesses = (shared ?? openStore(dataDir)).accessLog;
+    const accessLog = new AccessLogCheck(accesses, options.ownAccesses);
+    const audit =
+      shared?.audit(checkpoints, accessLog, options.onProgress) ??
+      new LogAudit(options, tree, checkpoints, accessLog);
     const log = await audit.tell(findings);
     const { entries, unsigned, waiting } = log;
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
@@ -116,7 +122,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     for (const finding of access?.findings ?? []) findings.add(finding);
     return { ...log, findings, keys, checkpoints, access };
   } finally {
-    await tree.close();
+    if (shared === undefined) await tree.close();
   }
 }
 

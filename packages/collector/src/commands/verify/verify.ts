@@ -7,13 +7,14 @@ import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { exists, nodeFiles } from '../../files.js';
 import { writeVerifyResult } from '../../transparency/state-files.js';
-import { checkpointDirectory } from '../../store/open.js';
+import { checkpointDirectory, isShared } from '../../store/open.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { collect, keysFrom, rotationsIn, logKey } from './trusted-keys.js';
 import { printable, printableJson, alignedTable, wrappedFor, ProgressBar } from '../terminal.js';
-import { verifyLog, type Verification } from './verification.js';
-import { addConfigOptions, configOf } from '../arguments.js';
+import { withSharedView } from '../shared-view.js';
+import { verifyLog, type Verification, type VerificationOptions } from './verification.js';
+import { addConfigOptions, configOf, usage } from '../arguments.js';
 
 const EXAMPLES = `
 Examples:
@@ -70,25 +71,43 @@ export function command(): Command {
     });
 }
 
+interface ExaminedLog extends Pick<VerificationOptions, 'dataDir' | 'shared'> {
+  /** Where the verdict is left. */
+  readonly noted?: string;
+}
+
 /** @returns the exit code. */
-async function examine({ dataDir }: Config, options: VerifyOptions): Promise<number> {
+function examine(config: Config, options: VerifyOptions): Promise<number> {
+  const { dataDir } = config;
+  if (isShared(config)) {
+    if (options.note && !exists(dataDir)) throw usage(`--note: there is no data directory ${dataDir}`);
+    return withSharedView(config, (view) => examineLog({ ...view, noted: dataDir }, options));
+  }
+  if (!exists(dataDir)) throw new CommandFailure(`there is no directory ${dataDir}`, EXIT.notFound);
+  if (!holdsLog(dataDir)) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
+  return examineLog({ dataDir }, options);
+}
+
+async function examineLog(
+  { dataDir, shared, noted = dataDir }: ExaminedLog,
+  options: VerifyOptions,
+): Promise<number> {
   const { against = [], json = false } = options;
   const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
-  if (!exists(dataDir)) throw new CommandFailure(`there is no directory ${dataDir}`, EXIT.notFound);
-  if (!holdsLog(dataDir)) throw new CommandFailure(`${dataDir} holds no log`, EXIT.notFound);
   const bar = new ProgressBar({
     ...{ wanted: !json && process.stderr.isTTY, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true },
   });
   let verification: Verification;
   try {
     const onProgress = bar.show;
-    verification = await verifyLog({ dataDir, files: nodeFiles, against, keys, rotations, onProgress });
+    const log = { dataDir, shared, files: nodeFiles };
+    verification = await verifyLog({ ...log, against, keys, rotations, onProgress });
   } finally {
     bar.clear();
   }
   process.stdout.write(json ? asJson(verification) : verificationReport(verification));
-  if (options.note) note(dataDir, verification);
+  if (options.note) note(noted, verification);
   return verification.findings.intact ? EXIT.ok : EXIT.damaged;
 }
 

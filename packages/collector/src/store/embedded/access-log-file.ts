@@ -10,7 +10,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { systemCode } from '../../system-code.js';
-import { AccessLogAltered, AccessLogUnfit, type AccessLogStore, type LineCursor } from '../contract.js';
+import { AccessLogAltered, AccessLogUnfit, type LineCursor, type LocalAccessLog } from '../contract.js';
 import { nodeFiles } from '../../files.js';
 
 const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_CREAT, O_EXCL } = fs.constants;
@@ -25,13 +25,21 @@ export function accessLogPath(dataDirectory: string): string {
   return path.join(dataDirectory, 'access.log');
 }
 
-export class AccessLogFile implements AccessLogStore {
+/** Where a mirror logs who reads on it: its access log is a copy. */
+export function readingsLogPath(dataDirectory: string): string {
+  return path.join(dataDirectory, 'mirror-access.log');
+}
+
+export class AccessLogFile implements LocalAccessLog {
   readonly #path: string;
   /** Whether the file's name is known to be on stable storage. */
   #named = false;
 
-  constructor(private readonly dataDirectory: string) {
-    this.#path = accessLogPath(dataDirectory);
+  constructor(
+    private readonly dataDirectory: string,
+    path = accessLogPath(dataDirectory),
+  ) {
+    this.#path = path;
   }
 
   /**

@@ -3,6 +3,7 @@
  * segment that another hand removes or replaces is still read to its end. Everything up to the log's end is durable, so
  * a frame that does not hold is damage, and there is no tail to judge.
  */
+import { leafHash } from '../../integrity/merkle.js';
 import { type Committed, type CommittedEntry, type Cursor, StoreDamaged } from '../contract.js';
 import { checksumHolds, frameCommitment, frameEnvelope, frameSequence, plausibleSize } from './frame.js';
 import type { SegmentLog } from './segment-log.js';
@@ -13,15 +14,31 @@ const WINDOW_BYTES = 256 << 10;
 const BATCH_ENTRIES = 1024;
 const BATCH_BYTES = 4 << 20;
 
+class Entry implements CommittedEntry {
+  sequence = 0;
+  #frames: Buffer = Buffer.alloc(0);
+  #offset = 0;
+
+  at(sequence: number, frames: Buffer, offset: number): this {
+    this.sequence = sequence;
+    this.#frames = frames;
+    this.#offset = offset;
+    return this;
+  }
+
+  hashLeaf(target: Buffer, at: number): void {
+    const envelope = frameEnvelope(this.#frames, this.#offset);
+    leafHash(envelope, frameCommitment(this.#frames, this.#offset), target, at);
+  }
+}
+
 /** The frames that are read, and how far they are passed. */
 class Passage {
   #window: Buffer = Buffer.allocUnsafe(WINDOW_BYTES);
   /** The window holds the log's bytes [at, at + held). */
   #at = 0;
   #held = 0;
-  readonly #entry: { -readonly [Field in keyof CommittedEntry]: CommittedEntry[Field] } = {
-    ...{ sequence: 0, envelope: this.#window, commitment: this.#window },
-  };
+  readonly #entry = new Entry();
 
   /** Of the newest entry that was passed. */
   #passed = 0;
@@ -44,10 +61,7 @@ class Passage {
       const size = this.#frameSize();
       const offset = this.address - this.#at;
       if (this.sequence >= from) {
-        this.#entry.sequence = this.sequence;
-        this.#entry.envelope = frameEnvelope(this.#window, offset);
-        this.#entry.commitment = frameCommitment(this.#window, offset);
-        yield this.#entry;
+        yield this.#entry.at(this.sequence, this.#window, offset);
       }
       this.#passed = this.address;
       this.address += size;

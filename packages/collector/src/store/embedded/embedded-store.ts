@@ -75,6 +75,8 @@ class BatchIds {
 export interface EmbeddedStoreOptions {
   readonly directory: string;
   readonly segmentBytes: number;
+  /** Of a ledger that is begun; a random one when not given. */
+  readonly ledgerId?: string;
   /** See SegmentLogOptions. */
   readonly lock?: HeldFile | undefined;
   /** A signed checkpoint says how many entries were durable once; 0 when there is none. */
@@ -115,6 +117,8 @@ const COMMIT_EVERY = 1024;
 const SENDER_BYTES = 512;
 
 export class EmbeddedStore implements Store {
+  readonly concurrency = 1;
+  readonly outlivesDoubt = false;
   readonly #log: SegmentLog;
   readonly #index: IdIndex;
   readonly #batch = new BatchIds();
@@ -147,6 +151,7 @@ export class EmbeddedStore implements Store {
       directory: path.join(directory, 'ledger'),
       segmentBytes,
       lock: options.lock,
+      ...(options.ledgerId !== undefined && { ledgerId: options.ledgerId }),
       vouchedTo: publishedTo(indexDirectory),
       vouchedEntries: options.vouchedEntries ?? 0,
       files: options.files ?? nodeFiles,

@@ -42,6 +42,8 @@ export interface SegmentLogOptions {
   readonly directory: string;
   readonly segmentBytes: number;
   readonly files: Files;
+  /** Of a ledger that is begun; a random one when not given. */
+  readonly ledgerId?: string;
   /** The lock on the data directory. Undefined: nothing else can write there. */
   readonly lock?: HeldFile | undefined;
   /** Called when room for the next segment cannot be made yet; the current one still has some. */
@@ -137,7 +139,7 @@ export class SegmentLog {
     if (last === undefined) {
       assertReaches(options, segmentName(1), NOTHING.end);
       const log = new SegmentLog(options, segments, -1, NOTHING_HELD, NOTHING, undefined);
-      await log.#roll(randomBytes(16).toString('hex'), 0);
+      await log.#roll(options.ledgerId ?? randomBytes(16).toString('hex'), 0);
       return log;
     }
     assertComplete(files, segments);

@@ -10,7 +10,6 @@ import { exists } from '../../files.js';
 import { Audit, Stretches, type Stretch, type Verdict } from '../../integrity/audit.js';
 import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
 import {
-  eventRange,
   type AuditedLog,
   type AuditedRoots,
   type AuditOptions,
@@ -21,16 +20,8 @@ import {
   type Waiting,
 } from '../log-audit.js';
 import type { TreeReader } from '../contract.js';
-import {
-  alteredFinding,
-  headerHolds,
-  ownLeaf,
-  restFinding,
-  type Place,
-  missingFinding,
-  rootFindings,
-  tileFindings,
-} from './findings.js';
+import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
+import { alteredFinding, headerHolds, ownLeaf, restFinding, type Place } from './findings.js';
 import { ForensicReader, type Rest, type WholeFrame } from './forensic-reader.js';
 import {
   frameCommitment,
@@ -337,16 +328,4 @@ export class LogReading {
   #placeOf(segment: number, offset: number): Place {
     return { file: `ledger/${this.#reader.segments[segment]?.name ?? ''}`, offset };
   }
-}
-
-const DOUBT: VerifyFinding = {
-  kind: 'forked',
-  message: 'the log is not the one that was signed, and it cannot be told where',
-};
-
-/** What is said of the first of several goes for all of them. */
-function withMore(finding: VerifyFinding, { index, count }: Stretch): VerifyFinding {
-  if (count === 1) return finding;
-  const more = `${eventRange(index + 2, count - 1)} ${count === 2 ? 'is' : 'are'} not as signed either`;
-  return { ...finding, message: `${finding.message}; ${more}` };
 }

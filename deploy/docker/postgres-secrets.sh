@@ -1,0 +1,32 @@
+#!/bin/sh
+# Makes the secrets of deploy/compose.postgres.yaml, in deploy/secrets or in the directory that is given. As root, so that
+# each belongs to the user who reads it:  sudo sh deploy/docker/postgres-secrets.sh
+# What is there already stays: passwords stand in the database too.
+set -eu
+directory=${1:-$(dirname "$0")/../secrets}
+# The users of the two images.
+collector=10001
+postgres=999
+
+umask 077
+mkdir -p "$directory"
+cd "$directory"
+
+password() { [ -e "$1" ] || openssl rand -hex 24 >"$1"; }
+pgpass() { [ -e "$1" ] || printf '*:*:*:%s:%s\n' "$2" "$(cat "$3")" >"$1"; }
+
+password operator-token
+password owner-password
+password collector-password
+pgpass owner.pgpass collector_owner owner-password
+pgpass collector.pgpass collector collector-password
+# For a network within one host: it is its own authority, and both sides have it.
+[ -e server.key ] || openssl req -x509 -newkey rsa:3072 -nodes -days 3650 -subj /CN=postgres \
+  -addext subjectAltName=DNS:postgres -keyout server.key -out server.crt 2>/dev/null
+
+# Public. The others are for their owners alone; libpq refuses a password file that is not.
+chmod 0644 server.crt
+chmod 0711 .
+[ "$(id -u)" -eq 0 ] || exit 0
+chown "$collector" operator-token owner.pgpass collector-password collector.pgpass
+chown "$postgres" owner-password server.key

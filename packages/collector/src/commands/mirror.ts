@@ -1,0 +1,377 @@
+/**
+ * `collector mirror`: follows a log in a database and writes an ordinary data directory, on which every command that
+ * reads works. It believes only what comes out under the log's signature:
+ *
+ *   read      the newest checkpoint of the database, signed by a key of the log
+ *   copy      the entries up to it, each held against its leaf, into the log of the directory
+ *   compare   the root over the leaves of the directory's own log is that of the checkpoint
+ *   swap      the checkpoint takes the place of the one before
+ *
+ * A crash at any point leaves a directory that goes on: what was copied and not compared is compared the next time.
+ *
+ * Who reads on the mirror is logged in a file of its own, whose lines are brought to the access log of the database as
+ * soon as that can be reached. `access.log` of the directory is a copy of that one: the log has heads of it.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { decodeEnvelope } from '@clinical-events/protocol';
+import { type Checkpoint, parseCheckpoint } from '@clinical-events/protocol/verify';
+import { Command } from 'commander';
+import { type Config, inQuotes } from '../config.js';
+import { GrowingTree } from '../integrity/growing-tree.js';
+import { verifyNote } from '../integrity/note-signing.js';
+import { CheckpointContradicted, LeafReader, signedTree } from '../ledger/signed-tree.js';
+import { counted } from '../quantity.js';
+import {
+  BEGINNING,
+  type Candidate,
+  type Cursor,
+  cursorAt,
+  cursorBehind,
+  StoreDamaged,
+} from '../store/contract.js';
+import {
+  describeStore,
+  openForWriting,
+  openReadingsLog,
+  openSharedStore,
+  openStore,
+  type OpenSharedStore,
+  openTree,
+  type WritableStore,
+} from '../store/open.js';
+import { readHistory } from '../transparency/key-files.js';
+import { pullKeys } from '../transparency/shared-keys.js';
+import { type MirrorNote, readMirrorNote, writeMirrorNote } from '../transparency/state-files.js';
+import { addConfigOptions, configOf, usage } from './arguments.js';
+import { CommandFailure, EXIT } from './exit-codes.js';
+import { holdDirectory, reasonOf } from './serve/open-ledger.js';
+import { ProgressBar } from './terminal.js';
+import { holdsLog } from './verify/verify.js';
+
+const EXAMPLES = `
+Examples:
+  $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror
+  $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror --once
+  $ collector records --data-dir /var/lib/mirror
+
+It goes on where it stopped, and follows until it is told to stop; with --once until it has all that is signed when it
+begins. Each entry is held against its leaf, and each checkpoint against the mirror's own log: what does not fit is not
+taken, and nothing is after it.
+
+Exit codes: 3 the database does not hold what was signed; 5 another process has the data directory.`;
+
+const FOLLOW_EVERY_MS = 500;
+const RETRY_EVERY_MS = 5000;
+const TELL_EVERY_MS = 10_000;
+/** Of a batch of the mirror's own log. */
+const BATCH_ENTRIES = 1024;
+const BATCH_BYTES = 4 << 20;
+/** After so many entries the tree is brought up to them, and its hashes to the disk. */
+const STAGE_EVERY = 65_536;
+const KEEP_EVERY_MS = 3_600_000;
+const BAR_FROM_ENTRIES = 200_000;
+
+export function command(): Command {
+  const mirror = new Command('mirror')
+    .description('Copy a log from its database into a data directory, prove it, and follow it.')
+    .option('--once', 'end when it has all that is signed now');
+  return addConfigOptions(mirror, 'mirror')
+    .addHelpText('after', EXAMPLES)
+    .action(async (options: { readonly once?: true }, self: Command) => {
+      const config = configOf(self, 'mirror');
+      if (config.store === '') throw usage('--store: say which database is mirrored, as postgres://…');
+      await run(config, options.once === true);
+    });
+}
+
+async function run(config: Config, once: boolean): Promise<void> {
+  const { dataDir } = config;
+  const shared = await openSharedStore(config);
+  const { ledgerId } = shared.events;
+  const held = holdDirectory(dataDir);
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
+  try {
+    assertMirrorOf(config, ledgerId);
+    const store = await openForWriting({
+      ...{ directory: dataDir, segmentBytes: config.segmentBytes, lock: held.file, ledgerId },
+      onTrouble: (what, error) =>
+        tell(`warning: ${what}${error === undefined ? '' : `: ${reasonOf(error)}`}`),
+    });
+    try {
+      const mirror = await Mirror.open(config, shared, store, stop.signal);
+      await (once ? mirror.once() : mirror.follow());
+    } finally {
+      await store.close();
+    }
+  } catch (error) {
+    if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) {
+      throw new CommandFailure(
+        `${describeStore(config)} does not hold what was signed: ${error.message}. The mirror stays as it is`,
+        EXIT.damaged,
+        { cause: error },
+      );
+    }
+    throw error;
+  } finally {
+    await shared.close();
+    held.release();
+  }
+}
+
+/** @throws CommandFailure when the directory has a log that is no mirror, or of another log. */
+function assertMirrorOf(config: Config, ledgerId: string): void {
+  const { dataDir } = config;
+  const note = readMirrorNote(dataDir);
+  if (note === undefined && holdsLog(dataDir)) {
+    throw new CommandFailure(
+      `${dataDir} holds a log of its own: give the mirror another directory`,
+      EXIT.usage,
+    );
+  }
+  if (note !== undefined && note.ledger_id !== ledgerId) {
+    throw new CommandFailure(
+      `${dataDir} is a mirror of another log: give this one another directory`,
+      EXIT.usage,
+    );
+  }
+  if (note === undefined) {
+    writeMirrorNote(dataDir, { store: describeStore(config), ledger_id: ledgerId, forwarded: 0 });
+  }
+}
+
+class Mirror {
+  readonly #treeStore: ReturnType<typeof openTree>;
+  readonly #leaves: LeafReader;
+  #tree = GrowingTree.empty();
+  #staged = 0;
+  #head: string | undefined;
+  #signed = -1;
+  #keptAt = -Infinity;
+  #cursor: Cursor = BEGINNING;
+  #note: MirrorNote;
+
+  private constructor(
+    private readonly config: Config,
+    private readonly shared: OpenSharedStore,
+    private readonly store: WritableStore,
+    private readonly signal: AbortSignal,
+    note: MirrorNote,
+  ) {
+    this.#treeStore = openTree(config.dataDir);
+    this.#leaves = new LeafReader(store.committed);
+    this.#note = note;
+  }
+
+  /** On return what the mirror holds is what was signed. @throws CheckpointContradicted. */
+  static async open(
+    config: Config,
+    shared: OpenSharedStore,
+    store: WritableStore,
+    signal: AbortSignal,
+  ): Promise<Mirror> {
+    const note = readMirrorNote(config.dataDir);
+    if (note === undefined) throw new Error('the note of the mirror is gone');
+    const mirror = new Mirror(config, shared, store, signal, note);
+    await pullKeys(config.dataDir, shared.publicKeys);
+    const head = await mirror.#treeStore.head();
+    mirror.#cursor = cursorAt(store.committed.entries + 1);
+    if (head === undefined) return mirror;
+    const { origin, keys } = readHistory(config.dataDir);
+    const found = await signedTree(
+      {
+        ...{ store: mirror.#treeStore, signer: { origin, keys }, committed: store.committed },
+        onTrouble: (what) => tell(`warning: ${what}`),
+      },
+      head,
+    );
+    mirror.#tree = found.tree;
+    mirror.#staged = found.tree.size;
+    mirror.#head = head;
+    mirror.#signed = found.signed;
+    return mirror;
+  }
+
+  /** On return the mirror has all that was signed when it began. */
+  async once(): Promise<void> {
+    await this.#round();
+    const { dataDir } = this.config;
+    const entries = counted(Math.max(0, this.#signed), 'entry', 'entries');
+    const more = this.signal.aborted ? ', and was stopped before it had all' : '';
+    process.stdout.write(`The mirror in ${inQuotes(dataDir)} has ${entries}, as they were signed${more}.\n`);
+  }
+
+  /** Follows until it is told to stop. What cannot be reached is tried again. */
+  async follow(): Promise<void> {
+    let toldAt = -Infinity;
+    let trouble = false;
+    while (!this.signal.aborted) {
+      let pause = FOLLOW_EVERY_MS;
+      try {
+        const before = this.#signed;
+        const behind = await this.#round();
+        const isNews = trouble || this.#signed > before;
+        if (isNews && performance.now() - toldAt >= TELL_EVERY_MS) {
+          tell(`${counted(this.#signed, 'entry', 'entries')} mirrored, ${behind} behind`);
+          toldAt = performance.now();
+        }
+        trouble = false;
+      } catch (error) {
+        if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) throw error;
+        if (!trouble) tell(`warning: the database cannot be followed; it is tried again: ${reasonOf(error)}`);
+        trouble = true;
+        pause = RETRY_EVERY_MS;
+      }
+      await sleep(pause, undefined, { signal: this.signal }).catch(() => undefined);
+    }
+    tell(`stopped with ${counted(Math.max(0, this.#signed), 'entry', 'entries')}`);
+  }
+
+  /** Takes in what is signed by now. @returns how many entries the database has more. */
+  async #round(): Promise<number> {
+    const { tree, events } = this.shared;
+    const note = await tree.head();
+    if (note === undefined) return 0;
+    await pullKeys(this.config.dataDir, this.shared.publicKeys);
+    const checkpoint = this.#believed(note);
+    // Before the entries that hold their heads.
+    await this.#copyAccessLog();
+    if (note !== this.#head) {
+      await this.#copyTo(checkpoint.size);
+      if (this.signal.aborted) return 0;
+      await this.#compare(note, checkpoint);
+    }
+    await this.#forwardReadings();
+    return (await events.end()).sequence - 1 - this.#signed;
+  }
+
+  /** @throws CheckpointContradicted when no key of the log has signed it, or it says less than one before. */
+  #believed(note: string): Checkpoint {
+    const { origin, keys } = readHistory(this.config.dataDir);
+    let checkpoint: Checkpoint;
+    try {
+      checkpoint = parseCheckpoint(verifyNote(note, keys).text);
+    } catch (error) {
+      throw new CheckpointContradicted('its newest checkpoint is not signed by a key of the log', {
+        cause: error,
+      });
+    }
+    if (checkpoint.origin !== origin) {
+      throw new CheckpointContradicted(`its newest checkpoint is of another log, ${checkpoint.origin}`);
+    }
+    if (checkpoint.size < this.#signed) {
+      throw new CheckpointContradicted(
+        `its newest checkpoint covers ${checkpoint.size} entries, and the mirror has one over ${this.#signed}`,
+      );
+    }
+    return checkpoint;
+  }
+
+  async #copyTo(size: number): Promise<void> {
+    const { committed } = this.store;
+    const bar = new ProgressBar({
+      ...{ wanted: process.stderr.isTTY, unit: 'entries', per: 1, from: BAR_FROM_ENTRIES, rate: true },
+    });
+    try {
+      if (committed.entries >= size) return;
+      let batch: Candidate[] = [];
+      let bytes = 0;
+      const append = async () => {
+        if (batch.length > 0) await this.#append(batch);
+        batch = [];
+        bytes = 0;
+        bar.show(committed.entries, size);
+        if (committed.entries - this.#tree.size >= STAGE_EVERY) await this.#grow(committed.entries);
+      };
+      const entries = this.shared.events.entries(this.#cursor);
+      for await (const found of entries) {
+        for (const { sequence, envelope, salted, commitment } of found) {
+          if (sequence > size) break;
+          batch.push({ ...decodeEnvelope(envelope).envelope, salted, commitment });
+          bytes += salted.length;
+          this.#cursor = cursorBehind({ sequence, at: 0 });
+          if (batch.length === BATCH_ENTRIES || bytes >= BATCH_BYTES) await append();
+        }
+        await append();
+        if (this.#cursor.sequence > size || this.signal.aborted) break;
+      }
+    } finally {
+      bar.clear();
+    }
+  }
+
+  async #append(batch: readonly Candidate[]): Promise<void> {
+    const outcomes = await this.store.append(batch);
+    const odd = outcomes.findIndex((outcome) => outcome !== 'accepted');
+    if (odd < 0) return;
+    const sequence = this.#cursor.sequence - batch.length + odd;
+    throw new StoreDamaged({ where: 'the database', sequence }, 'an event stands twice in the log, or');
+  }
+
+  /** Brings the tree up to so many entries, at most. */
+  async #grow(size: number): Promise<void> {
+    if (this.#tree.size < size) {
+      for await (const { hashes, count } of this.#leaves.from(cursorAt(this.#tree.size + 1))) {
+        this.#tree.append(hashes, Math.min(count, size - this.#tree.size));
+        if (this.#tree.size - this.#staged >= STAGE_EVERY) await this.#stage();
+        if (this.#tree.size === size) break;
+      }
+    }
+    await this.#stage();
+  }
+
+  async #stage(): Promise<void> {
+    for (const { level, first, hashes } of this.#tree.drain())
+      await this.#treeStore.put(level, first, hashes);
+    await this.#treeStore.flush();
+    this.#staged = this.#tree.size;
+  }
+
+  async #compare(note: string, { size, root }: Checkpoint): Promise<void> {
+    await this.#grow(size);
+    if (this.#tree.size !== size || !this.#tree.root().equals(root)) {
+      throw new CheckpointContradicted(
+        `the first ${size} entries do not come to the root that was signed over them`,
+      );
+    }
+    const keep = Date.now() - this.#keptAt >= KEEP_EVERY_MS;
+    await this.#treeStore.swapHead(this.#head, note, keep ? size : undefined);
+    if (keep) this.#keptAt = Date.now();
+    this.#head = note;
+    this.#signed = size;
+  }
+
+  /** Copies the lines that the directory does not have yet. */
+  async #copyAccessLog(): Promise<void> {
+    const { accessLog } = openStore(this.config.dataDir);
+    let lines = 0;
+    for await (const piece of accessLog.lines()) lines += countLines(piece);
+    for await (const piece of this.shared.accessLog.lines({ lines, at: 0 })) {
+      accessLog.append(piece.toString().slice(0, -1));
+    }
+  }
+
+  /** Brings the lines of readings on the mirror to the database. */
+  async #forwardReadings(): Promise<void> {
+    const readings = openReadingsLog(this.config.dataDir);
+    let text = '';
+    for await (const piece of readings.lines({ lines: 0, at: this.#note.forwarded }))
+      text += piece.toString();
+    const end = text.lastIndexOf('\n') + 1;
+    for (const line of text.slice(0, end).split('\n').slice(0, -1)) {
+      await this.shared.accessLog.append(line);
+      this.#note = { ...this.#note, forwarded: this.#note.forwarded + Buffer.byteLength(line) + 1 };
+      writeMirrorNote(this.config.dataDir, this.#note);
+    }
+  }
+}
+
+function countLines(piece: Buffer): number {
+  let lines = 0;
+  for (let at = piece.indexOf(0x0a); at >= 0; at = piece.indexOf(0x0a, at + 1)) lines++;
+  return lines;
+}
+
+function tell(line: string): void {
+  process.stderr.write(`collector: ${line}\n`);
+}

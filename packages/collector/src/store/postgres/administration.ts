@@ -1,0 +1,248 @@
+/** What the people who look after the database of a log do with it, and what can be wrong with it. */
+import { counted } from '../../quantity.js';
+import type { StoreFinding } from '../contract.js';
+import type { Address } from './address.js';
+import { Connection } from './connection.js';
+import { type LogRow, makePeriods, migrate, readLog } from './schema.js';
+
+/** What a migration has done. */
+export interface Migrated {
+  readonly ledgerId: string;
+  readonly durability: LogRow['durability'];
+  /** Names of the migrations that were applied. */
+  readonly applied: readonly string[];
+}
+
+/** What inserts are slow without: an id that is not in memory is read from the disk. */
+const MEMORY_SHARE = 1.3;
+const FEW_MONTHS = 3;
+const MOST_UNSEQUENCED_S = 60;
+const MOST_XID_AGE = 1_000_000_000;
+const GIB = 2 ** 30;
+
+export async function migrateLog(address: Address, durability?: LogRow['durability']): Promise<Migrated> {
+  return connected(address, async (connection) => {
+    const applied = await migrate(connection, address.schema, durability ?? 'replicated');
+    const log = await readLog(connection);
+    return { ledgerId: log.ledgerId, durability: log.durability, applied };
+  });
+}
+
+/** On return there are partitions for a year. @returns how many months were added. */
+export function maintainLog(address: Address): Promise<number> {
+  return connected(address, (connection) => connection.transaction(() => makePeriods(connection)));
+}
+
+/** On return the log belongs to the database cluster that it is on now. */
+export function adoptLog(address: Address): Promise<void> {
+  return connected(address, async (connection) => {
+    await readLog(connection, { forWriting: false });
+    await connection.query('UPDATE log SET system_id = (SELECT system_identifier FROM pg_control_system())');
+  });
+}
+
+async function connected<Result>(
+  address: Address,
+  work: (connection: Connection) => Promise<Result>,
+): Promise<Result> {
+  const connection = await Connection.open(address, 'store');
+  try {
+    return await work(connection);
+  } finally {
+    await connection.close();
+  }
+}
+
+/** Everything but rights: roles that log in are made by the people who look after the database. */
+export function rolesOf({ schema }: Address): string {
+  const [writer, keys, reader] = ['writer', 'keys', 'reader'].map((role) => `${schema}_${role}`);
+  return `-- Roles of the log in schema ${schema}. Run it as the owner of the schema, who may create roles.
+-- Grant one of them to each role that logs in:
+--   ${writer}   for collector serve
+--   ${keys}     for collector keys, besides
+--   ${reader}   for collector events, verify, proof, doctor and mirror
+-- None of them can change or delete an event.
+CREATE ROLE ${writer} NOLOGIN;
+CREATE ROLE ${keys} NOLOGIN;
+CREATE ROLE ${reader} NOLOGIN;
+GRANT USAGE ON SCHEMA ${schema} TO ${writer}, ${keys}, ${reader};
+GRANT SELECT ON ALL TABLES IN SCHEMA ${schema} TO ${writer}, ${reader};
+REVOKE SELECT ON ${schema}.api_keys FROM ${reader};
+GRANT INSERT ON ${tables(schema, ['organisations', 'collectors', 'lanes', 'batches', 'event_ids', 'events', 'lane_closures', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'access_lines', 'api_keys'])} TO ${writer};
+GRANT UPDATE ON ${tables(schema, ['heads', 'tiles', 'published'])} TO ${writer};
+GRANT UPDATE (next_lane) ON ${schema}.periods TO ${writer};
+GRANT UPDATE (seen_at) ON ${schema}.collectors TO ${writer};
+GRANT SELECT, UPDATE ON ${schema}.key_changes TO ${writer}, ${keys};
+GRANT SELECT, INSERT, UPDATE ON ${schema}.api_keys TO ${keys};
+GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations'])} TO ${keys};
+GRANT INSERT ON ${schema}.access_lines TO ${reader};
+-- Bodies of events are parameters of statements. A server that logs parameters would log patient data. For each role
+-- that logs in, as a superuser:
+--   ALTER ROLE name SET log_parameter_max_length = 0;
+--   ALTER ROLE name SET log_parameter_max_length_on_error = 0;
+`;
+}
+
+function tables(schema: string, names: readonly string[]): string {
+  return names.map((name) => `${schema}.${name}`).join(', ');
+}
+
+/** All that can be seen of the database without reading the events. @throws Unreachable, SchemaUnfit. */
+export function examineLog(address: Address): Promise<StoreFinding[]> {
+  return connected(address, async (connection) => {
+    const log = await readLog(connection, { forWriting: false });
+    return [
+      ...(await clusterFindings(connection, log)),
+      { severity: 'ok', subject: 'database', message: `log ${log.ledgerId}, on ${connection.host.host}` },
+      ...(await serverFindings(connection)),
+      ...(await replicationFindings(connection, log)),
+      await parameterFinding(connection),
+      await periodFinding(connection),
+      await memoryFinding(connection),
+      await sequencingFinding(connection),
+      await ageFinding(connection),
+    ];
+  });
+}
+
+async function clusterFindings(connection: Connection, { systemId }: LogRow): Promise<StoreFinding[]> {
+  const { rows } = await connection.query('SELECT system_identifier::text FROM pg_control_system()');
+  if (rows[0]?.[0] === systemId) return [];
+  const message =
+    'this log began on another database cluster, and was restored here: no collector starts. Hold it against the ' +
+    'checkpoints that were given out, then see collector store check --adopt';
+  return [{ severity: 'damage', subject: 'cluster', message }];
+}
+
+async function serverFindings(connection: Connection): Promise<StoreFinding[]> {
+  const { rows } = await connection.query(`
+SELECT current_setting('server_version_num')::int, current_setting('fsync'), current_setting('full_page_writes'),
+  current_setting('data_checksums'), current_setting('server_version')`);
+  const [number, fsync, pages, checksums, version] = rows[0] ?? [];
+  const subject = 'server';
+  const findings: StoreFinding[] = [];
+  if (Number(number) < 150_000) {
+    findings.push({
+      ...{ severity: 'warning', subject },
+      message: `PostgreSQL ${version ?? ''}, and 15 is the oldest that is tested`,
+    });
+  } else findings.push({ severity: 'ok', subject, message: `PostgreSQL ${version ?? ''}` });
+  if (fsync !== 'on' || pages !== 'on') {
+    findings.push({
+      ...{ severity: 'damage', subject },
+      message: 'fsync or full_page_writes is off: what was acknowledged is lost with power',
+    });
+  }
+  if (checksums !== 'on') {
+    const message = 'data_checksums is off: a fault of the disk shows later, or only in verify';
+    findings.push({ severity: 'warning', subject, message });
+  }
+  return findings;
+}
+
+async function replicationFindings(connection: Connection, { durability }: LogRow): Promise<StoreFinding[]> {
+  const subject = 'replication';
+  if (durability === 'local') {
+    const message = 'the log was begun with --durability local: an answer waits for this server alone';
+    return [{ severity: 'ok', subject, message }];
+  }
+  const { rows } = await connection.query(`
+SELECT current_setting('synchronous_standby_names'), current_setting('synchronous_commit'),
+  (SELECT count(*) FROM pg_stat_get_wal_senders() WHERE sync_state IN ('sync', 'quorum'))`);
+  const [names, commit, standbys] = rows[0] ?? [];
+  if (names === '') {
+    const message = 'synchronous_standby_names is empty: no event is accepted until a standby is named';
+    return [{ severity: 'damage', subject, message }];
+  }
+  if (commit !== 'on' && commit !== 'remote_apply') {
+    const message = `synchronous_commit is ${commit ?? ''}: no event is accepted until it is on`;
+    return [{ severity: 'damage', subject, message }];
+  }
+  if (standbys === '0') {
+    const message = `no standby of ${names ?? ''} is connected, as far as this role may see`;
+    return [{ severity: 'warning', subject, message }];
+  }
+  const message = `${counted(Number(standbys), 'synchronous standby', 'synchronous standbys')} of ${names ?? ''}`;
+  return [{ severity: 'ok', subject, message }];
+}
+
+/** As it is for the role that asks. */
+async function parameterFinding(connection: Connection): Promise<StoreFinding> {
+  const { rows } = await connection.query(`
+SELECT current_setting('log_parameter_max_length'), current_setting('log_parameter_max_length_on_error'),
+  current_setting('log_statement'), current_setting('log_min_duration_statement'), current_user`);
+  const [length, onError, statement, duration, user] = rows[0] ?? [];
+  const subject = 'server log';
+  if (length === '0' && onError === '0') {
+    return { severity: 'ok', subject, message: 'parameters of statements are not logged' };
+  }
+  const logs = (statement !== 'none' && statement !== 'ddl') || duration !== '-1' || onError !== '0';
+  const advice = `ALTER ROLE ${user ?? ''} SET log_parameter_max_length = 0, as a superuser`;
+  return logs
+    ? {
+        ...{ severity: 'damage', subject },
+        message: `bodies of events, which hold patient data, are written to the server's log: ${advice}`,
+      }
+    : {
+        ...{ severity: 'warning', subject },
+        message: `bodies of events would be written to the server's log as soon as it logs statements: ${advice}`,
+      };
+}
+
+async function periodFinding(connection: Connection): Promise<StoreFinding> {
+  const { rows } = await connection.query(
+    "SELECT count(*) FROM periods WHERE begins > date_trunc('month', clock_timestamp())",
+  );
+  const ahead = Number(rows[0]?.[0]);
+  const message = `for ${counted(ahead, 'month')} ahead`;
+  if (ahead >= FEW_MONTHS) return { severity: 'ok', subject: 'partitions', message };
+  return {
+    ...{ severity: 'warning', subject: 'partitions' },
+    message: `${message}; run collector store maintain. Events go on into the last one`,
+  };
+}
+
+async function memoryFinding(connection: Connection): Promise<StoreFinding> {
+  const { rows } = await connection.query(`
+SELECT pg_relation_size('event_ids_pkey'), pg_size_bytes(current_setting('effective_cache_size'))`);
+  const [index = 0, cache = 0] = (rows[0] ?? []).map(Number);
+  const sizes = `the index of ids has ${gib(index)}, and effective_cache_size is ${gib(cache)}`;
+  if (cache >= index * MEMORY_SHARE) return { severity: 'ok', subject: 'memory', message: sizes };
+  return {
+    ...{ severity: 'warning', subject: 'memory' },
+    message: `${sizes}: where it does not fit in memory each new event reads from the disk`,
+  };
+}
+
+async function sequencingFinding(connection: Connection): Promise<StoreFinding> {
+  const { rows } = await connection.query(`
+SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(b.committed_at)), 0)
+FROM lanes l LEFT JOIN lane_closures c USING (lane)
+CROSS JOIN LATERAL (SELECT coalesce(max(s.batch), 0) AS done FROM sequenced s WHERE s.lane = l.lane) d
+JOIN batches b ON b.lane = l.lane AND b.batch > d.done
+WHERE c.lane IS NULL`);
+  const [batches = 0, seconds = 0] = (rows[0] ?? []).map(Number);
+  const subject = 'sequencing';
+  if (seconds < MOST_UNSEQUENCED_S) {
+    return { severity: 'ok', subject, message: `${counted(batches, 'batch', 'batches')} not sequenced yet` };
+  }
+  const message =
+    `${counted(batches, 'batch', 'batches')} not sequenced, the oldest for ${Math.round(seconds)} s: ` +
+    'see the logs of the collectors for what keeps them from signing';
+  return { severity: 'warning', subject, message };
+}
+
+async function ageFinding(connection: Connection): Promise<StoreFinding> {
+  const { rows } = await connection.query('SELECT max(age(datfrozenxid)) FROM pg_database');
+  const age = Number(rows[0]?.[0]);
+  const message = `the oldest transaction id is ${age} old`;
+  if (age < MOST_XID_AGE) return { severity: 'ok', subject: 'vacuum', message };
+  return {
+    ...{ severity: 'warning', subject: 'vacuum' },
+    message: `${message}: autovacuum does not keep up, and at two billion the server stops taking writes`,
+  };
+}
+
+function gib(bytes: number): string {
+  return `${(bytes / GIB).toFixed(1)} GiB`;
+}

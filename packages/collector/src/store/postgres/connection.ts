@@ -1,0 +1,340 @@
+/**
+ * One connection to the primary of a PostgreSQL log. Each statement is one round trip, has a deadline of its own, and
+ * ends in one of three ways: it is done and what it wrote is replicated as far as the server said; the server has
+ * refused it, and nothing of it is stored; or no one knows, and the connection is gone.
+ */
+import pg from 'pg';
+import type { Address, Host } from './address.js';
+
+/** The statement was refused, and wrote nothing. `code` is its SQLSTATE. */
+export class Refused extends Error {
+  override name = 'Refused';
+  constructor(
+    readonly code: string,
+    message: string,
+    readonly constraint: string | undefined,
+  ) {
+    super(message);
+  }
+}
+
+/** What became of the statement is not known, and the connection is closed. */
+export class Lost extends Error {
+  override name = 'Lost';
+}
+
+/** No host of the address is a primary of the log that can be used now. */
+export class Unreachable extends Error {
+  override name = 'Unreachable';
+}
+
+/** A row in text format; null for SQL's NULL. */
+export type TextRow = readonly (string | null)[];
+
+/** A row in binary format, in memory of its own. */
+export type BinaryRow = readonly (Buffer | null)[];
+
+export interface Answer {
+  readonly rows: readonly TextRow[];
+  /** How many rows it wrote or returned. */
+  readonly count: number;
+  /** What the server warned of until it was ready again: among it, that a commit was not replicated. */
+  readonly warnings: readonly string[];
+}
+
+/** A `Buffer` is sent in binary format: of a `bytea`, or an array that binary.ts has made. */
+export type Parameter = string | number | boolean | null | Buffer;
+
+/** A host that does not answer is passed over after so long, in milliseconds. */
+const CONNECT_MS = 2000;
+const STATEMENT_MS = 10_000;
+const READ_MS = 60_000;
+const NO_WARNING = '00000';
+const TEXT = { getTypeParser: () => (value: unknown) => value };
+
+type Done<Result> = (error: Error | undefined, result?: Result) => void;
+
+/**
+ * The server's side of the limits. A statement_timeout does not end the wait for a standby (measured on 15 and 18), so
+ * that the deadline of this side decides.
+ */
+const SETTINGS = [
+  'client_min_messages=warning',
+  'synchronous_commit=on',
+  'lock_timeout=2s',
+  'statement_timeout=30s',
+  'idle_in_transaction_session_timeout=5s',
+  'tcp_keepalives_idle=5',
+  'tcp_keepalives_interval=2',
+  'tcp_keepalives_count=3',
+];
+
+/** Null on a standby. A server begins a new timeline when it is promoted. */
+const TIMELINE = `
+SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END`;
+
+/** Of each address, the primary that this process has used last. */
+const PRIMARIES = new Map<string, { readonly host: Host; readonly timeline: number }>();
+
+function keyOf({ hosts, database }: Address): string {
+  return `${hosts.map(({ host, port }) => `${host}:${port}`).join()}/${database}`;
+}
+
+export class Connection {
+  readonly #client: pg.Client;
+  #isOpen = true;
+  #notices: string[] = [];
+
+  private constructor(
+    client: pg.Client,
+    readonly host: Host,
+  ) {
+    this.#client = client;
+    client.on('error', () => (this.#isOpen = false));
+    client.on('end', () => (this.#isOpen = false));
+    // Told by their code: the server may say the severity in another language. What is no warning has this one.
+    client.on('notice', ({ code = 'none' }) => {
+      if (code !== NO_WARNING) this.#notices.push(code);
+    });
+  }
+
+  /**
+   * Tries the hosts one after the other, the primary that was used last first, and takes the first that is a primary. One
+   * that was the primary before another took over, and comes back, is of an older timeline: it is never taken again. The
+   * first time all hosts are asked, and of two primaries the one of the newer timeline is taken.
+   * @param purpose stands in `application_name`, for the people who look after the server.
+   * @throws Unreachable that says of each host why not.
+   */
+  static async open(address: Address, purpose: string): Promise<Connection> {
+    const reasons: string[] = [];
+    const known = PRIMARIES.get(keyOf(address));
+    const isFirst = ({ host, port }: Host) => host === known?.host.host && port === known.host.port;
+    let found: { connection: Connection; timeline: number } | undefined;
+    for (const host of address.hosts.toSorted((a, b) => Number(isFirst(b)) - Number(isFirst(a)))) {
+      const name = `${host.host}:${host.port}`;
+      try {
+        const connection = new Connection(await connected(address, host, purpose), host);
+        const [[standing = null] = []] = (await connection.query(TIMELINE)).rows;
+        const timeline = standing === null ? 0 : Number.parseInt(standing, 16);
+        const least = Math.max(known?.timeline ?? 0, (found?.timeline ?? 0) + 1);
+        if (timeline >= least) {
+          found?.connection.destroy();
+          found = { connection, timeline };
+          if (known !== undefined) break;
+          continue;
+        }
+        connection.destroy();
+        reasons.push(
+          `${name} ${timeline === 0 ? 'is a standby' : 'was the primary before another took over'}`,
+        );
+      } catch (error) {
+        reasons.push(`${name}: ${(error as Error).message}`);
+      }
+    }
+    if (found === undefined) throw new Unreachable(`no primary can be reached: ${reasons.join('; ')}`);
+    PRIMARIES.set(keyOf(address), { host: found.connection.host, timeline: found.timeline });
+    return found.connection;
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /**
+   * @param sql one statement.
+   * @returns when the server is ready for the next: a warning of this one cannot be counted for another.
+   * @throws Refused, Lost.
+   */
+  query(sql: string, values: readonly Parameter[] = [], deadlineMs = STATEMENT_MS): Promise<Answer> {
+    const query = { text: sql, values: [...values], rowMode: 'array', types: TEXT, queryMode: 'extended' };
+    return this.#answered<Omit<Answer, 'warnings'>>(deadlineMs, (done) => {
+      // The callback is called when the server is ready again; a promise would be settled after the next one has begun.
+      this.#client.query(query as pg.QueryArrayConfig, (error: Error | null | undefined, result) => {
+        if (error) done(error);
+        else done(undefined, { rows: result.rows as TextRow[], count: result.rowCount ?? 0 });
+      });
+    }).then((result) => ({ ...result, warnings: this.#notices }));
+  }
+
+  /**
+   * The rows of a query in binary format, all in memory: for rows of many bytes, which cost a third of what they cost in
+   * text (ADR 20).
+   * @param sql without parameters.
+   * @throws Refused, Lost.
+   */
+  copy(sql: string, deadlineMs: number): Promise<readonly BinaryRow[]> {
+    return this.#answered(deadlineMs, (done) => {
+      this.#client.query(new CopyOut(`COPY (${sql}) TO STDOUT (FORMAT binary)`, done));
+    });
+  }
+
+  #answered<Result>(deadlineMs: number, ask: (done: Done<Result>) => void): Promise<Result> {
+    if (!this.#isOpen) return Promise.reject(new Lost('the connection is closed'));
+    this.#notices = [];
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.destroy();
+        reject(new Lost(`no answer within ${deadlineMs / 1000} s`));
+      }, deadlineMs);
+      ask((error, result) => {
+        clearTimeout(timer);
+        if (error !== undefined) reject(this.#faultOf(error));
+        else resolve(result as Result);
+      });
+    });
+  }
+
+  /** On return what `work` has written is committed; where it threw, nothing of it is, unless it threw {@link Lost}. */
+  async transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
+    await this.query('BEGIN');
+    try {
+      const result = await work(this);
+      const { warnings } = await this.query('COMMIT');
+      if (warnings.length > 0)
+        throw new Lost(`the commit is not known to be replicated (${warnings.join(', ')})`);
+      return result;
+    } catch (error) {
+      if (this.#isOpen) await this.query('ROLLBACK').catch(() => undefined);
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    const timer = setTimeout(() => this.destroy(), CONNECT_MS);
+    await this.#client.end().catch(() => undefined);
+    clearTimeout(timer);
+  }
+
+  /** What is under way is lost. */
+  destroy(): void {
+    this.#isOpen = false;
+    this.#client.connection.stream.destroy();
+  }
+
+  #faultOf(error: Error): Error {
+    const { code, severity, constraint } = error as { [name in 'code' | 'severity' | 'constraint']?: string };
+    // What ends the session may have come behind a commit.
+    if (severity === 'ERROR' && code !== undefined && !code.startsWith('57P')) {
+      return new Refused(code, error.message, constraint);
+    }
+    this.destroy();
+    return new Lost(error.message, { cause: error });
+  }
+}
+
+/** For what may be asked again: one question at a time on one connection, which is opened when it is needed. */
+export class ReadingConnection {
+  /** How many connections it has opened so far. */
+  opened = 0;
+  #connection: Connection | undefined;
+  #asked: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    private readonly address: Address,
+    private readonly purpose: string,
+  ) {}
+
+  query(sql: string, values: readonly Parameter[] = []): Promise<Answer> {
+    return this.#inTurn((connection) => connection.query(sql, values, READ_MS));
+  }
+
+  /** See Connection.copy. */
+  copy(sql: string): Promise<readonly BinaryRow[]> {
+    return this.#inTurn((connection) => connection.copy(sql, READ_MS));
+  }
+
+  /** See Connection.transaction. Nothing else is asked meanwhile. */
+  transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
+    return this.#inTurn((connection) => connection.transaction(work));
+  }
+
+  async close(): Promise<void> {
+    await this.#asked;
+    await this.#connection?.close();
+    this.#connection = undefined;
+  }
+
+  #inTurn<Result>(ask: (connection: Connection) => Promise<Result>): Promise<Result> {
+    const answer = this.#asked.then(async () => {
+      if (this.#connection?.isOpen !== true) {
+        this.#connection = await Connection.open(this.address, this.purpose);
+        this.opened++;
+      }
+      return ask(this.#connection);
+    });
+    this.#asked = answer.catch(() => undefined);
+    return answer;
+  }
+}
+
+async function connected(address: Address, { host, port }: Host, purpose: string): Promise<pg.Client> {
+  const { database, user, schema, ssl } = address;
+  const client = new pg.Client({
+    ...{ host, port, database, user, ssl: ssl === false ? false : { ...ssl, servername: host } },
+    application_name: `collector/${purpose}`,
+    connectionTimeoutMillis: CONNECT_MS,
+    keepAlive: true,
+    options: [...SETTINGS, `search_path=${schema}`].map((setting) => `-c ${setting}`).join(' '),
+  });
+  // A session that is ended as soon as it has begun must not end the process.
+  client.on('error', () => undefined);
+  await client.connect();
+  return client;
+}
+
+/** A query as node-postgres has it run: it is handed each message of the server that is about it. */
+class CopyOut {
+  readonly #rows: BinaryRow[] = [];
+  #error: Error | undefined;
+  #hasBegun = false;
+
+  constructor(
+    private readonly sql: string,
+    private readonly done: Done<readonly BinaryRow[]>,
+  ) {}
+
+  submit(connection: pg.Connection): void {
+    connection.query(this.sql);
+  }
+
+  handleCopyData({ chunk }: { readonly chunk: Buffer }): void {
+    // What node-postgres hands out lies in a buffer that it fills again.
+    const bytes = Buffer.from(this.#hasBegun ? chunk : chunk.subarray(COPY_HEADER_BYTES));
+    this.#hasBegun = true;
+    const row = bytes.length < 2 ? undefined : rowIn(bytes);
+    if (row !== undefined) this.#rows.push(row);
+  }
+
+  handleError(error: Error): void {
+    this.#error = error;
+    this.done(error);
+  }
+
+  handleReadyForQuery(): void {
+    if (this.#error === undefined) this.done(undefined, this.#rows);
+  }
+
+  handleCommandComplete(): void {
+    return;
+  }
+}
+
+/** The signature of eleven bytes, flags, and the length of an extension, which is zero. */
+const COPY_HEADER_BYTES = 19;
+
+/** A row of COPY's binary format: int16 number of columns, then for each int32 length, -1 for NULL, and its bytes. */
+function rowIn(bytes: Buffer): BinaryRow | undefined {
+  const columns = bytes.readInt16BE(0);
+  // The trailer.
+  if (columns < 0) return undefined;
+  const row: (Buffer | null)[] = [];
+  let at = 2;
+  for (let i = 0; i < columns; i++) {
+    const length = bytes.readInt32BE(at);
+    at += 4;
+    row.push(length < 0 ? null : bytes.subarray(at, (at += length)));
+  }
+  return row;
+}

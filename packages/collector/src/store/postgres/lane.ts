@@ -1,0 +1,514 @@
+/**
+ * One connection that writes. It owns a lane: a number that it never shares, and in which it counts its batches, one on
+ * its way at a time. So the committed batches of a lane follow each other without a gap, and what was committed and not
+ * yet sequenced is found without a sequence of the database, a transaction id or a time-out.
+ *
+ * Doubt ends a lane. When the answer to batch n does not come, the lane is closed at n itself: a closing batch goes in
+ * under that number. If it does, the batch has not been committed and never can be; if it collides, it has. A batch
+ * that failed for sure leaves its number free for the next.
+ *
+ *   append n      answer            committed
+ *                 refused           not committed, n is used again
+ *                 nothing           closing batch at n:  stored     not committed
+ *                                                        collides   committed; closed at n + 1
+ *                                                        nothing    not known: CommitUnknown
+ *   a warning     committed here, perhaps not on the standby: empty batches follow until one comes back without
+ */
+import { encodeEnvelope, encodeLeaf, envelopeSize, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
+import { hash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Candidate, CommitUnknown, NotCommitted, type Outcome } from '../contract.js';
+import { sameContent } from '../content.js';
+import type { Address } from './address.js';
+import { byteaArray, bytesOf, int2Array, int4Array, uuidArray } from './binary.js';
+import { type Answer, Connection, Lost, type Parameter, type TextRow, Refused } from './connection.js';
+import { readLog, type LogRow } from './schema.js';
+
+/** For all that a batch may need, doubt and waiting for the standby among it, in milliseconds. */
+const DEADLINE_MS = 10_000;
+/** For the closing batch of an orderly end. */
+const CLOSE_MS = 2000;
+const RETRY_MS = 20;
+const OPEN_EVERY_MS = 100;
+/** Nothing where the lane is not there, or another one has its number: the server has lost its opening. */
+const LAST = `
+SELECT (SELECT coalesce(max(batch), 0) FROM batches b WHERE b.lane = l.lane AND b.shard = $2 AND b.batch < $3)
+FROM lanes l WHERE l.lane = $1 AND l.collector_id = $4::uuid AND l.opened_at = $5::timestamptz`;
+const UNIQUE_VIOLATION = '23505';
+const READ_ONLY = '25006';
+const FOREIGN_KEY_VIOLATION = '23503';
+/** Deadlock and serialisation failure: nothing is wrong with the batch. */
+const AGAIN = new Set(['40P01', '40001']);
+
+/**
+ * One statement, one transaction. Sorted, so that two batches with the same ids cannot block each other for ever; the
+ * conflict is named, so that a second batch of the same number is an error and no "repeat".
+ */
+export const APPEND = `
+WITH input AS MATERIALIZED (
+  SELECT * FROM unnest($4::uuid[], $5::int[], $6::smallint[], $7::bytea[], $8::bytea[], $9::bytea[])
+    AS t (event_id, organisation_id, ord, envelope, salted, leaf)),
+fresh AS (
+  INSERT INTO event_ids (event_id, organisation_id, shard, lane, batch, ord)
+  SELECT event_id, organisation_id, $3::smallint, $1::int, $2::int, ord FROM input
+  ORDER BY event_id, organisation_id, ord
+  ON CONFLICT (event_id, organisation_id, shard) DO NOTHING RETURNING ord),
+payloads AS (
+  INSERT INTO events (lane, batch, ord, shard, envelope, salted)
+  SELECT $1::int, $2::int, ord, $3::smallint, envelope, salted FROM input JOIN fresh USING (ord) ORDER BY ord),
+noted AS (
+  INSERT INTO batches (lane, batch, shard, candidates, entries, own, bytes, leaves, closes)
+  SELECT $1::int, $2::int, $3::smallint, (SELECT count(*) FROM input), count(*),
+    count(*) FILTER (WHERE get_byte(envelope, 1) >= 128),
+    coalesce(sum(length(envelope) + length(salted)), 0), coalesce(string_agg(leaf, ''::bytea ORDER BY ord), ''), $10
+  FROM input JOIN fresh USING (ord))
+SELECT ord, current_setting('synchronous_commit'), current_setting('client_min_messages')
+FROM (SELECT 1) AS always LEFT JOIN fresh ON true`;
+
+/** Where events with these ids are stored, and what of them is compared. */
+const STORED = `
+SELECT i.ord, k.lane, k.batch, k.ord, e.payload_state, e.envelope, e.salted
+FROM unnest($1::uuid[], $2::int[], $3::smallint[]) AS i (event_id, organisation_id, ord)
+LEFT JOIN event_ids k ON k.event_id = i.event_id AND k.organisation_id = i.organisation_id AND k.shard = $4
+LEFT JOIN events e ON e.lane = k.lane AND e.batch = k.batch AND e.ord = k.ord AND e.shard = k.shard`;
+
+export const OPEN = `
+WITH drawn AS (
+  UPDATE periods SET next_lane = next_lane + 1 WHERE period = (
+    SELECT period FROM periods WHERE begins <= current_date AND next_lane <= to_lane
+    ORDER BY period DESC LIMIT 1)
+  RETURNING next_lane - 1 AS lane)
+INSERT INTO lanes (lane, shard, collector_id) SELECT lane, $2, $1::uuid FROM drawn RETURNING lane, opened_at`;
+
+/** Says of a server whether a commit that has just been answered was waited for. */
+const STANDBYS = `
+SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery(),
+  pg_conf_load_time() > clock_timestamp() - interval '1 second'`;
+
+export interface LaneOptions {
+  readonly address: Address;
+  /** Of this process: a UUID in text form, that stands in `collectors`. */
+  readonly collectorId: string;
+  readonly shard: number;
+  readonly durability: LogRow['durability'];
+  /** Every lane has to be of one log. */
+  readonly ledgerId: string;
+  /** The number of an organisation's name. */
+  readonly organisationId: (connection: Connection, name: string) => number | Promise<number>;
+  /** Something is degraded, and nothing is lost. */
+  readonly onTrouble: (what: string, error: unknown) => void;
+  /** On return the collector stands in `collectors`, perhaps on this server alone. */
+  readonly register: (connection: Connection) => Promise<void>;
+  /** What was acknowledged is gone: the database has lost its end. */
+  readonly onLost: (reason: string) => void;
+}
+
+/** A batch in the form in which it goes out; it may go out more than once. */
+interface Packed {
+  readonly ids: Buffer;
+  readonly organisations: Buffer;
+  readonly ords: Buffer;
+  readonly envelopes: Buffer;
+  readonly salted: Buffer;
+  readonly leaves: Buffer;
+}
+
+const EMPTY: Packed = {
+  ...{ ids: uuidArray([]), organisations: int4Array([]), ords: int2Array([]) },
+  ...{ envelopes: byteaArray([]), salted: byteaArray([]), leaves: byteaArray([]) },
+};
+
+export class Lane {
+  #connection: Connection | undefined;
+  #lane = 0;
+  /** As the server has it: with the number it says which lane it is. */
+  #openedAt = '';
+  /** The number that the next batch gets. */
+  #next = 1;
+  #closed = false;
+  /** No lane is opened before this, on the clock of `performance.now`. */
+  #restUntil = 0;
+
+  constructor(private readonly options: LaneOptions) {}
+
+  /**
+   * See Store.append. One call at a time.
+   * @throws NotCommitted, CommitUnknown; after either the lane can be used again.
+   */
+  async append(batch: readonly Candidate[]): Promise<Outcome[]> {
+    try {
+      return await this.#append(batch);
+    } catch (error) {
+      if (!isPoison(error)) throw error;
+      return this.#apart(batch, error);
+    }
+  }
+
+  /** The server will never take one of these events: the others are stored without it. */
+  async #apart(batch: readonly Candidate[], cause: Error): Promise<Outcome[]> {
+    if (batch.length === 1) {
+      this.options.onTrouble('the database refuses an event that passed every check', cause);
+      return ['unreadable'];
+    }
+    const half = batch.length >> 1;
+    const first = await this.append(batch.slice(0, half));
+    try {
+      return [...first, ...(await this.append(batch.slice(half)))];
+    } catch (error) {
+      throw new CommitUnknown('a part of the batch is stored', { cause: error });
+    }
+  }
+
+  async #append(batch: readonly Candidate[]): Promise<Outcome[]> {
+    const until = performance.now() + DEADLINE_MS;
+    const fresh = await this.#store(batch, until);
+    if (fresh.size === batch.length) return batch.map(() => 'accepted');
+    return this.#compare(batch, fresh);
+  }
+
+  /** The numbers of the organisations, as the server of this connection has them. */
+  async #organisationsOf(connection: Connection, batch: readonly Candidate[]): Promise<number[]> {
+    const numbers: number[] = [];
+    for (const { organisation } of batch) {
+      const known = this.options.organisationId(connection, organisation);
+      numbers.push(typeof known === 'number' ? known : await known);
+    }
+    return numbers;
+  }
+
+  /** On return a batch of no events is committed and replicated, and so is what was committed before it. */
+  async barrier(): Promise<void> {
+    const until = performance.now() + DEADLINE_MS;
+    await this.#ready(until);
+    await this.#store([], until);
+  }
+
+  /** On return the lane is closed, as far as the server can be reached. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const connection = this.#connection;
+    if (connection === undefined) return;
+    if (connection.isOpen)
+      await this.#send(connection, EMPTY, performance.now() + CLOSE_MS, true).catch(() => undefined);
+    await connection.close();
+  }
+
+  /** @throws NotCommitted when no server can be reached: nothing was sent. */
+  async #ready(until: number): Promise<Connection> {
+    if (this.#closed) throw new NotCommitted('the store is closed');
+    if (this.#connection?.isOpen === true) return this.#connection;
+    for (;;) {
+      try {
+        await sleep(Math.max(0, this.#restUntil - performance.now()));
+        const connection = await this.#open();
+        // One that is ended right after it was opened must not be opened again and again.
+        this.#restUntil = performance.now() + OPEN_EVERY_MS;
+        return connection;
+      } catch (error) {
+        if (performance.now() >= until || !(error instanceof Lost)) {
+          throw new NotCommitted('the database cannot be reached', { cause: error });
+        }
+      }
+    }
+  }
+
+  async #open(): Promise<Connection> {
+    const { address, shard, collectorId, ledgerId } = this.options;
+    const connection = await Connection.open(address, `lane of ${collectorId}`);
+    try {
+      const log = await readLog(connection);
+      if (log.ledgerId !== ledgerId) throw new Error(`it holds another log (${log.ledgerId})`);
+      if (this.#lane > 0) await this.#lastOf(connection, this.#lane, this.#next);
+      const draw = () => connection.query(OPEN, [collectorId, shard]);
+      const { rows, warnings } = await draw().catch(async (error: unknown) => {
+        if (!(error instanceof Refused) || error.code !== FOREIGN_KEY_VIOLATION) throw error;
+        // The server has lost that this collector is there.
+        await this.options.register(connection);
+        return draw();
+      });
+      if (rows[0] === undefined) throw new Error('no lanes are left; see collector store maintain');
+      if (warnings.length > 0) throw new Lost('the lane is not known to be replicated');
+      this.#lane = Number(rows[0][0]);
+      this.#openedAt = rows[0][1] ?? '';
+      this.#next = 1;
+      this.#connection = connection;
+      return connection;
+    } catch (error) {
+      connection.destroy();
+      throw error;
+    }
+  }
+
+  /** Stores a batch once, whatever it takes. @returns the ords of what was new. */
+  async #store(batch: readonly Candidate[], until: number): Promise<ReadonlySet<number>> {
+    const fresh = new Set<number>();
+    let isInDoubt = false;
+    for (;;) {
+      const connection = await this.#ready(until).catch((error: unknown) => {
+        if (isInDoubt) throw new CommitUnknown('not known to be replicated', { cause: error });
+        throw error;
+      });
+      try {
+        const packed = pack(batch, await this.#organisationsOf(connection, batch));
+        const answer = await this.#send(connection, packed, until);
+        isInDoubt = true;
+        for (const [ord] of answer.rows) if (typeof ord === 'string') fresh.add(Number(ord));
+        await this.#replicated(connection, answer, until);
+        return fresh;
+      } catch (error) {
+        if (error instanceof Refused) this.#refused(connection, error, isInDoubt, until);
+        else if (!(error instanceof Lost)) throw error;
+        else if (!isInDoubt) {
+          const stored = await this.#resolve(error, until);
+          if (stored !== undefined) return stored;
+        }
+        // Otherwise it had been committed, here. After a failover it may be gone: it is sent again, to a new lane.
+        if (isInDoubt && performance.now() >= until) {
+          throw new CommitUnknown('not known to be replicated', { cause: error });
+        }
+      }
+    }
+  }
+
+  /** @throws unless the batch can be sent again at once. */
+  #refused(connection: Connection, error: Refused, isInDoubt: boolean, until: number): void {
+    const isOver = performance.now() >= until;
+    if (AGAIN.has(error.code) && !isOver) return;
+    if (error.code === UNIQUE_VIOLATION && error.constraint?.startsWith('batches') === true && !isOver) {
+      // Another process has closed the lane: this one had stood still for so long.
+      connection.destroy();
+      return;
+    }
+    // The server takes no writes any more: it has become a standby, or was told so.
+    if (error.code === READ_ONLY) connection.destroy();
+    if (isInDoubt) throw new CommitUnknown('not known to be replicated', { cause: error });
+    throw new NotCommitted(`the database refused the batch (${error.code})`, { cause: error });
+  }
+
+  /**
+   * Waits until what was answered is on the standby.
+   * @throws CommitUnknown when it is not in time; Lost.
+   */
+  async #replicated(connection: Connection, answer: Answer, until: number): Promise<void> {
+    for (let last = answer; ;) {
+      const doubt = await this.#doubtOf(connection, last);
+      if (doubt === undefined) return;
+      this.options.onTrouble(
+        'the standby is not known to have what was stored; it is tried again',
+        new Error(doubt),
+      );
+      if (performance.now() >= until) throw new CommitUnknown(`not known to be replicated: ${doubt}`);
+      await sleep(RETRY_MS);
+      last = await this.#send(connection, EMPTY, until);
+    }
+  }
+
+  /** Why what was answered may not be on the standby; undefined when it is, or need not be. */
+  async #doubtOf(connection: Connection, { rows, warnings }: Answer): Promise<string | undefined> {
+    const [, commit, messages] = rows[0] ?? [];
+    if (messages && messages !== 'warning') return `client_min_messages is ${messages}`;
+    if (commit && commit !== 'on' && commit !== 'remote_apply') {
+      return `synchronous_commit is ${commit}`;
+    }
+    if (this.options.durability === 'local') return undefined;
+    if (warnings.length > 0) return `the server warned (${warnings.join(', ')})`;
+    const [[names, inRecovery, isNew] = []] = (await connection.query(STANDBYS)).rows;
+    if (names === '') return 'synchronous_standby_names is empty';
+    // A session may know of a standby before the server waits for it.
+    if (isNew === 't') return 'the settings of the server have just changed';
+    return inRecovery !== 'f' ? 'the server is a standby' : undefined;
+  }
+
+  async #send(connection: Connection, packed: Packed, until: number, closes = false): Promise<Answer> {
+    const { ids, organisations, ords, envelopes, salted, leaves } = packed;
+    const place = [this.#lane, this.#next, this.options.shard];
+    const values = [...place, ids, organisations, ords, envelopes, salted, leaves, closes];
+    const answer = await connection.query(APPEND, values, left(until));
+    this.#next++;
+    return answer;
+  }
+
+  /**
+   * After a batch whose answer did not come: closes its lane at its number.
+   * @returns what of it was stored; undefined when nothing was, and nothing can be any more.
+   * @throws CommitUnknown when that cannot be found out in time.
+   */
+  async #resolve(cause: Lost, until: number): Promise<ReadonlySet<number> | undefined> {
+    const [lane, batch] = [this.#lane, this.#next];
+    this.#connection = undefined;
+    for (;;) {
+      let connection: Connection | undefined;
+      try {
+        connection = await Connection.open(this.options.address, `closing lane ${lane}`);
+        return await this.#closeAt(connection, lane, batch, until);
+      } catch (error) {
+        if (performance.now() >= until) {
+          throw new CommitUnknown('the answer to a batch did not come, nor what became of it', { cause });
+        }
+        this.options.onTrouble('what became of a batch is not known yet; it is asked again', error);
+        await sleep(RETRY_MS);
+      } finally {
+        connection?.destroy();
+      }
+    }
+  }
+
+  /**
+   * The number of the last batch of a lane below one that is in doubt, or comes next. It is the one before, unless the
+   * database has lost its end; undefined when it has lost the lane.
+   */
+  async #lastOf(connection: Connection, lane: number, next: number): Promise<number | undefined> {
+    const { shard, collectorId, onLost } = this.options;
+    const { rows } = await connection.query(LAST, [lane, shard, next, collectorId, this.#openedAt]);
+    const last = rows[0] === undefined ? undefined : Number(rows[0][0]);
+    if ((last ?? 0) < next - 1) {
+      onLost(`batches ${(last ?? 0) + 1} to ${next - 1} of lane ${lane}`);
+      this.#lane = 0;
+    }
+    return last;
+  }
+
+  async #closeAt(
+    connection: Connection,
+    lane: number,
+    numbered: number,
+    until: number,
+  ): Promise<ReadonlySet<number> | undefined> {
+    // On a server that has lost batches the one in doubt can never come either.
+    const last = await this.#lastOf(connection, lane, numbered);
+    if (last === undefined) return undefined;
+    const batch = last + 1;
+    const closing = (number: number) =>
+      connection.query(
+        `INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
+         VALUES ($1, $2, $3, 0, 0, '', true)`,
+        [lane, number, this.options.shard],
+        left(until),
+      );
+    const assertReplicated = async (answer: Answer) => {
+      const doubt = await this.#doubtOf(connection, answer);
+      if (doubt !== undefined) throw new Lost(doubt);
+    };
+    try {
+      await assertReplicated(await closing(batch));
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof Refused) || error.code !== UNIQUE_VIOLATION) throw error;
+    }
+    // An earlier try to close it may have gone in without an answer.
+    const { rows } = await connection.query(
+      'SELECT closes, candidates FROM batches WHERE lane = $1 AND batch = $2 AND shard = $3',
+      [lane, batch, this.options.shard],
+    );
+    const isClosing = rows[0] !== undefined && rows[0][0] === 't' && rows[0][1] === '0';
+    try {
+      await assertReplicated(await closing(batch + 1));
+    } catch (error) {
+      if (!(error instanceof Refused) || error.code !== UNIQUE_VIOLATION) throw error;
+      // The same for this one: what follows it shows whether it was replicated.
+      await assertReplicated(await closing(batch + 2));
+    }
+    if (isClosing) return undefined;
+    const stored = await connection.query(
+      'SELECT ord FROM events WHERE lane = $1 AND batch = $2 AND shard = $3',
+      [lane, batch, this.options.shard],
+    );
+    return new Set(stored.rows.map(([ord]) => Number(ord)));
+  }
+
+  /** Of what was no new event: whether what is stored says the same. All of it was committed before our own batch. */
+  async #compare(batch: readonly Candidate[], fresh: ReadonlySet<number>): Promise<Outcome[]> {
+    const repeats = [...batch.keys()].filter((ord) => !fresh.has(ord));
+    const rows = await this.#stored(async (connection) => {
+      const organisations = await this.#organisationsOf(connection, batch);
+      return [
+        uuidArray(repeats.map((ord) => batch[ord]?.eventId ?? new Uint8Array(16))),
+        int4Array(repeats.map((ord) => organisations[ord] ?? 0)),
+        int2Array(repeats),
+        this.options.shard,
+      ];
+    });
+    const outcomes: Outcome[] = batch.map(() => 'accepted');
+    for (const row of rows) {
+      const ord = Number(row[0]);
+      const candidate = batch[ord];
+      if (candidate === undefined) continue;
+      const began = performance.now();
+      outcomes[ord] = outcomeOf(candidate, row[4], row[5], row[6]);
+      candidate.comparedMs = performance.now() - began;
+    }
+    return outcomes;
+  }
+
+  async #stored(
+    valuesOn: (connection: Connection) => Promise<readonly Parameter[]>,
+  ): Promise<readonly TextRow[]> {
+    const until = performance.now() + DEADLINE_MS;
+    for (;;) {
+      try {
+        const connection = await this.#ready(until);
+        return (await connection.query(STORED, await valuesOn(connection))).rows;
+      } catch (error) {
+        // What was new in the batch is stored by now.
+        if (performance.now() < until && !(error instanceof Refused)) continue;
+        throw new CommitUnknown('what the repeats of a batch say could not be compared', { cause: error });
+      }
+    }
+  }
+}
+
+/** A value that a type or a check of the tables does not allow (PostgreSQL documentation, appendix A). */
+function isPoison(error: unknown): error is NotCommitted {
+  if (!(error instanceof NotCommitted) || !(error.cause instanceof Refused)) return false;
+  return error.cause.code.startsWith('22') || error.cause.code === '23514';
+}
+
+/** Milliseconds until then, and at least one. */
+function left(until: number): number {
+  return Math.max(1, until - performance.now());
+}
+
+/** Of {@link APPEND}, behind lane, batch and shard. */
+export function parametersOf(batch: readonly Candidate[], organisations: readonly number[]): Buffer[] {
+  const { ids, organisations: numbers, ords, envelopes, salted, leaves } = pack(batch, organisations);
+  return [ids, numbers, ords, envelopes, salted, leaves];
+}
+
+function pack(batch: readonly Candidate[], organisations: readonly number[]): Packed {
+  const envelopes = batch.map((candidate) => {
+    const envelope = Buffer.allocUnsafe(envelopeSize(candidate));
+    encodeEnvelope(envelope, 0, candidate);
+    return envelope;
+  });
+  const leaves = batch.map(({ commitment }, i) => {
+    const leaf = Buffer.allocUnsafe(LEAF_BYTES);
+    const envelope = envelopes[i] ?? Buffer.alloc(0);
+    encodeLeaf(leaf, 0, envelope, hash('sha256', envelope, 'buffer'), commitment);
+    return leaf;
+  });
+  return {
+    ids: uuidArray(batch.map(({ eventId }) => eventId)),
+    organisations: int4Array(organisations),
+    ords: int2Array([...batch.keys()]),
+    envelopes: byteaArray(envelopes),
+    salted: byteaArray(batch.map(({ salted }) => salted)),
+    leaves: byteaArray(leaves),
+  };
+}
+
+/** Of a repeat, held against what is stored under its id. */
+function outcomeOf(
+  candidate: Candidate,
+  state: string | null | undefined,
+  envelope: string | null | undefined,
+  salted: string | null | undefined,
+): Outcome {
+  if (typeof envelope !== 'string') return 'unreadable';
+  const own = Buffer.allocUnsafe(envelopeSize(candidate));
+  encodeEnvelope(own, 0, candidate);
+  // The kind is the second byte of an envelope.
+  if (own[1] !== bytesOf(envelope)[1]) return 'conflict';
+  if (typeof salted !== 'string' || state !== '0') return 'conflict';
+  const [stored, body] = [bytesOf(salted).subarray(SALT_BYTES), candidate.salted.subarray(SALT_BYTES)];
+  return stored.equals(body) || sameContent(stored, body) ? 'duplicate' : 'conflict';
+}

@@ -1,0 +1,257 @@
+/**
+ * The reading of a whole PostgreSQL log for `collector verify`: every row that an entry hangs on, against the leaves that
+ * were stored with it and the roots that were signed over them. It goes on behind what is damaged.
+ */
+import { hash } from 'node:crypto';
+import {
+  decodeEnvelope,
+  encodeLeaf,
+  ENTRY_KINDS,
+  ENVELOPE_FIXED_BYTES,
+  FIRST_ENTRY_KIND,
+  LEAF_BYTES,
+  SALT_BYTES,
+} from '@clinical-events/protocol';
+import { Audit } from '../../integrity/audit.js';
+import { encodedLeafHash, HASH_BYTES } from '../../integrity/merkle.js';
+import type { TreeReader } from '../contract.js';
+import {
+  type AuditedLog,
+  type AuditedRoots,
+  type CheckedRoot,
+  eventRange,
+  type FindingList,
+  type HeadListener,
+  type Waiting,
+} from '../log-audit.js';
+import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
+import { uuidText } from '../text.js';
+import { bytesIn, numberIn } from './binary.js';
+import type { BinaryRow, ReadingConnection } from './connection.js';
+import { groupsOf, list, type Span, spanIn, spansOf } from './postgres-log.js';
+
+const HEAD = 'SELECT size, bytes FROM heads';
+/** With whether the registry of ids says of each that it is there. */
+const auditOf = (group: readonly Span[]) => `
+SELECT s.n, e.envelope, e.salted, (k.lane = e.lane AND k.batch = e.batch AND k.ord = e.ord AND o.name IS NOT NULL)::int
+FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH ORDINALITY AS s (lane, batch, n)
+JOIN events e ON e.lane = s.lane AND e.batch = s.batch
+LEFT JOIN event_ids k ON k.event_id = CASE WHEN length(e.envelope) >= ${ENVELOPE_FIXED_BYTES}
+    THEN encode(substring(e.envelope FROM 14 FOR 16), 'hex')::uuid END
+  AND k.lane = e.lane AND k.batch = e.batch AND k.shard = e.shard
+LEFT JOIN organisations o ON o.organisation_id = k.organisation_id
+ORDER BY s.n, e.ord`;
+/** Of one moment: ids that stand for no event keep that event from ever being stored. */
+const REGISTRY = 'SELECT (SELECT count(*) FROM event_ids), (SELECT coalesce(sum(entries), 0) FROM batches)';
+/** A lane whose committed batches are not 1, 2, 3 …, and one that was sequenced with another number of entries. */
+const LANES = `
+SELECT lane, count(*), max(batch) FROM batches GROUP BY lane HAVING count(*) <> max(batch) ORDER BY lane LIMIT 10`;
+const PLACES = `
+SELECT s.lane, s.batch FROM sequenced s LEFT JOIN batches b USING (lane, batch)
+WHERE b.entries IS DISTINCT FROM s.entries ORDER BY s.lane, s.batch LIMIT 10`;
+
+const CHUNK = 4096;
+
+interface AuditRow {
+  readonly envelope: Buffer;
+  readonly salted: Buffer | undefined;
+  readonly isRegistered: boolean;
+  /** LEAF_BYTES, as the row comes to. */
+  readonly leaf: Buffer;
+}
+
+export class PostgresAudit {
+  readonly #audit: Audit<CheckedRoot>;
+  /** Leaf hashes that the audit has not been given yet, and of each its sequence. */
+  readonly #hashes = Buffer.alloc(CHUNK * HASH_BYTES);
+  readonly #places = new Float64Array(CHUNK);
+  #count = 0;
+  #entries = 0;
+  #own = 0;
+  #unsigned = 0;
+  #waiting: Waiting | undefined;
+  /** Whether every entry so far is as it was written. */
+  #isWhole = true;
+
+  constructor(
+    private readonly connection: ReadingConnection,
+    tree: TreeReader,
+    private readonly signed: AuditedRoots,
+    private readonly accessLog: HeadListener,
+    private readonly onProgress: (events: number, of: number) => void,
+  ) {
+    this.#audit = new Audit(tree, signed.roots);
+  }
+
+  async tell(findings: FindingList): Promise<AuditedLog> {
+    const [head = []] = (await this.connection.query(HEAD)).rows;
+    const [size = 0, bytes = 0] = head.map(Number);
+    await this.#read(size, findings);
+    await this.#flush();
+    const verdict = await this.#audit.finish();
+    const { covered } = this.#audit;
+    const found = findings.faults;
+    for (const stretch of verdict.differing) {
+      const sequence = stretch.index + 1;
+      const message = `${eventRange(sequence, 1)} is not the one that was signed`;
+      findings.add(withMore({ kind: 'altered', sequence, message }, stretch));
+    }
+    const missing = missingFinding(verdict, covered, this.#entries);
+    if (missing !== undefined) findings.add(missing);
+    for (const finding of rootFindings(verdict, () => false)) findings.add(finding);
+    for (const finding of tileFindings(verdict, true)) findings.add(finding);
+    await this.#tellTables(findings);
+    const agrees = verdict.roots.every(({ log }) => log === 'agrees') && this.#entries >= covered;
+    if (agrees && this.#isWhole) findings.confirm();
+    else if (findings.faults === found && this.#isWhole) findings.add(DOUBT);
+    return {
+      ...{ entries: this.#entries, events: this.#entries - this.#own, unsigned: this.#unsigned },
+      ...{ waiting: this.#waiting, bytes, torn: undefined },
+    };
+  }
+
+  async #read(size: number, findings: FindingList): Promise<void> {
+    for (let next = 1; next <= size;) {
+      const spans = (await this.connection.copy(spansOf(next, size))).map(spanIn);
+      if (spans.length === 0) return this.#gone(next, size - next + 1, findings);
+      for (const group of groupsOf(spans)) {
+        const rows = await this.connection.copy(auditOf(group));
+        for (const [n, span] of group.entries()) {
+          if (span.first > next) await this.#gone(next, span.first - next, findings);
+          await this.#span(span, rowsOf(rows, n + 1), findings);
+          next = span.first + span.entries;
+        }
+        await this.accessLog.settle();
+        this.onProgress(this.#entries, Math.max(size, this.#audit.covered));
+      }
+    }
+  }
+
+  async #gone(sequence: number, count: number, findings: FindingList): Promise<void> {
+    this.#isWhole = false;
+    this.#entries += count;
+    await this.#gap(count);
+    const message = `${eventRange(sequence, count)} ${count === 1 ? 'is' : 'are'} gone: no batch has the place`;
+    findings.add({ kind: 'missing', sequence, message });
+  }
+
+  async #gap(count: number): Promise<void> {
+    await this.#flush();
+    await this.#audit.gap(count);
+  }
+
+  async #flush(): Promise<void> {
+    await this.#audit.leaves(this.#hashes, this.#places, this.#count);
+    this.#count = 0;
+  }
+
+  /** The rows of a batch, held against its leaves. What fits no leaf is held against those that no row fits. */
+  async #span(span: Span, rows: AuditRow[], findings: FindingList): Promise<void> {
+    const { first, entries, leaves } = span;
+    const leafAt = (i: number) => leaves.subarray(i * LEAF_BYTES, (i + 1) * LEAF_BYTES);
+    const isClean = rows.length === entries && rows.every(({ leaf }, i) => leaf.equals(leafAt(i)));
+    const strangers = isClean ? [] : rows.filter(({ leaf }) => leaves.indexOf(leaf) < 0);
+    for (let i = 0; i < entries; i++) {
+      const sequence = first + i;
+      const fitting = isClean ? rows[i] : rows.find(({ leaf }) => leaf.equals(leafAt(i)));
+      const row = fitting ?? strangers.shift();
+      this.#entries++;
+      if (sequence > this.#audit.covered) this.#unsigned++;
+      if (row === undefined) {
+        this.#isWhole = false;
+        await this.#gap(1);
+        findings.add({
+          kind: 'missing',
+          sequence,
+          message: `event ${sequence} is gone: it has no row in events`,
+        });
+        continue;
+      }
+      if (fitting === undefined) this.#altered(sequence, row, leafAt(i), findings);
+      else this.#fits(sequence, row, findings);
+      encodedLeafHash(row.leaf, this.#hashes, this.#count * HASH_BYTES);
+      this.#places[this.#count++] = sequence;
+      if (this.#count === CHUNK) await this.#flush();
+    }
+    if (rows.length > entries) {
+      this.#isWhole = false;
+      const message = `behind event ${first + entries - 1}, ${rows.length - entries} rows of events are in no leaf`;
+      findings.add({ kind: 'altered', sequence: first, message });
+    }
+  }
+
+  #fits(sequence: number, { envelope, salted, isRegistered }: AuditRow, findings: FindingList): void {
+    const kind = envelope[1] ?? 0;
+    if (kind >= FIRST_ENTRY_KIND) this.#own++;
+    if (kind === ENTRY_KINDS.accessLogHead && salted !== undefined) {
+      this.accessLog.head(sequence, salted.subarray(SALT_BYTES));
+    }
+    if (sequence > this.#audit.covered) {
+      const { receivedAt } = decodeEnvelope(envelope).envelope;
+      this.#waiting ??= { sequence, oldest: receivedAt, newest: receivedAt };
+      this.#waiting.newest = Math.max(this.#waiting.newest, receivedAt);
+    }
+    if (isRegistered) return;
+    this.#isWhole = false;
+    const message = `${named(sequence, envelope)} is not in event_ids: it could be stored again`;
+    findings.add({ kind: 'altered', sequence, event_id: idIn(envelope), message });
+  }
+
+  #altered(sequence: number, { envelope, leaf }: AuditRow, expected: Buffer, findings: FindingList): void {
+    this.#isWhole = false;
+    const sameEnvelope = leaf.subarray(0, 41).equals(expected.subarray(0, 41));
+    const what = sameEnvelope ? 'its payload, or the salt of it,' : 'its envelope';
+    const message = `${named(sequence, envelope)} is not the one that was written: ${what} has changed`;
+    findings.add({ kind: 'altered', sequence, event_id: idIn(envelope), message });
+  }
+
+  async #tellTables(findings: FindingList): Promise<void> {
+    const [counts = []] = (await this.connection.query(REGISTRY)).rows;
+    const [ids = 0, entries = 0] = counts.map(Number);
+    if (ids > entries) {
+      const message = `event_ids has ${ids - entries} ids that no batch has: such an event could never be stored`;
+      this.#add(findings, message);
+    }
+    for (const [lane, count, last] of (await this.connection.query(LANES)).rows) {
+      this.#add(
+        findings,
+        `lane ${lane ?? ''} has ${count ?? ''} batches, and the last is number ${last ?? ''}`,
+      );
+    }
+    for (const [lane, batch] of (await this.connection.query(PLACES)).rows) {
+      const which = `batch ${batch ?? ''} of lane ${lane ?? ''}`;
+      this.#add(findings, `sequenced and batches do not say the same of ${which}`);
+    }
+  }
+
+  #add(findings: FindingList, message: string): void {
+    this.#isWhole = false;
+    findings.add({ kind: 'altered', message });
+  }
+}
+
+function rowsOf(rows: readonly BinaryRow[], n: number): AuditRow[] {
+  return rows
+    .filter(([number]) => numberIn(number) === n)
+    .map(([, envelope, salted, isRegistered]) => {
+      const leaf = Buffer.alloc(LEAF_BYTES);
+      const bytes = bytesIn(envelope);
+      if (bytes.length >= ENVELOPE_FIXED_BYTES) {
+        encodeLeaf(leaf, 0, bytes, sha256(bytes), salted ? sha256(salted) : Buffer.alloc(HASH_BYTES));
+      }
+      const registered = isRegistered ? numberIn(isRegistered) === 1 : false;
+      return { envelope: bytes, salted: salted ?? undefined, isRegistered: registered, leaf };
+    });
+}
+
+function sha256(bytes: Uint8Array): Buffer {
+  return hash('sha256', bytes, 'buffer');
+}
+
+function idIn(envelope: Buffer): string {
+  return envelope.length < 29 ? '' : uuidText(envelope.subarray(13, 29));
+}
+
+function named(sequence: number, envelope: Buffer): string {
+  return `event ${sequence} (${idIn(envelope)})`;
+}

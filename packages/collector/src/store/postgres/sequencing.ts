@@ -1,0 +1,155 @@
+/**
+ * Gives committed batches their place in the one order of the log. About once a second each collector tries; the one
+ * that gets the lock of the row in `heads` does it, and the lock ends with its transaction, or with its connection. What
+ * was committed is found lane by lane, without a gap: the batch behind the last one that has a place. A batch gets its
+ * place by when it was committed, and one of a lane always behind those before it.
+ */
+import { int2Array, int4Array, int8Array } from './binary.js';
+import { type Connection, Lost, type TextRow } from './connection.js';
+import type { LogRow } from './schema.js';
+
+/** A lane has a batch and not the one before it: someone has deleted or changed rows. Nothing is sequenced any more. */
+export class LaneBroken extends Error {
+  override name = 'LaneBroken';
+}
+
+const SEEN = `
+WITH before AS (SELECT seen_at FROM collectors WHERE collector_id = $1::uuid FOR UPDATE),
+now AS (UPDATE collectors SET seen_at = clock_timestamp() WHERE collector_id = $1::uuid)
+SELECT clock_timestamp() - seen_at < interval '1 minute' FROM before`;
+/** Behind the last batch of each lane whose collector was not seen for an hour. */
+const CLOSE_ABANDONED = `
+INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
+SELECT l.lane, coalesce((SELECT max(b.batch) FROM batches b WHERE b.lane = l.lane), 0) + 1, l.shard, 0, 0, '', true
+FROM lanes l JOIN collectors c USING (collector_id) LEFT JOIN lane_closures x USING (lane)
+WHERE x.lane IS NULL AND c.seen_at < clock_timestamp() - interval '1 hour'
+  AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.lane = l.lane AND b.closes)
+ON CONFLICT DO NOTHING`;
+
+/**
+ * To be called every few seconds. On return this collector was seen, and the lanes of those that are gone for an hour
+ * have their closing batch. One that only stood still finds its lane closed, and goes on in another. Where the clock of
+ * the server has jumped, or this collector stood still itself, no lane is closed this time.
+ */
+export async function lookAfterLanes(
+  connection: Pick<Connection, 'query'>,
+  collectorId: string,
+): Promise<void> {
+  const { rows } = await connection.query(SEEN, [collectorId]);
+  if (rows[0]?.[0] === 't') await connection.query(CLOSE_ABANDONED);
+}
+
+/** What the log holds that has its place. */
+export interface Sequenced {
+  readonly entries: number;
+  readonly ownEntries: number;
+  readonly bytes: number;
+}
+
+const MOST_OF_A_LANE = 256;
+const LOCK = 'SELECT size, own_entries, bytes FROM heads FOR UPDATE SKIP LOCKED';
+const COMMITTED = `
+SELECT l.lane, d.done, b.batch, b.entries, b.own, b.bytes, b.closes
+FROM lanes l LEFT JOIN lane_closures c USING (lane)
+CROSS JOIN LATERAL (SELECT coalesce(
+  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
+CROSS JOIN LATERAL (SELECT batch, committed_at, entries, own, bytes, closes FROM batches b
+  WHERE b.lane = l.lane AND b.batch > d.done ORDER BY batch LIMIT ${MOST_OF_A_LANE}) b
+WHERE c.lane IS NULL
+ORDER BY max(b.committed_at) OVER (PARTITION BY l.lane ORDER BY b.batch), l.lane, b.batch`;
+const PLACES = `
+INSERT INTO sequenced (lane, batch, first_sequence, entries)
+SELECT * FROM unnest($1::int[], $2::int[], $3::bigint[], $4::smallint[])`;
+const CLOSED = 'INSERT INTO lane_closures (lane) SELECT unnest($1::int[]) ON CONFLICT DO NOTHING';
+const ADVANCE = `
+UPDATE heads SET size = $2, own_entries = $3, bytes = $4, advanced_at = clock_timestamp() WHERE size = $1`;
+
+/** Of one connection, or of one that is opened when it is needed. */
+type Transactions = Pick<Connection, 'query'> & {
+  transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result>;
+};
+
+/**
+ * One try. On return everything that was committed and seen has its place, durably and as the log demands it
+ * replicated.
+ * @returns what has its place now; undefined when another collector is at it.
+ * @throws LaneBroken, Refused, Lost.
+ */
+export async function sequence(
+  connection: Transactions,
+  durability: LogRow['durability'] = 'local',
+): Promise<Sequenced | undefined> {
+  const sequenced = await arrange(connection);
+  if (sequenced !== undefined && durability === 'replicated') {
+    const { rows } = await connection.query("SELECT current_setting('synchronous_standby_names')");
+    if (rows[0]?.[0] === '') throw new Lost('synchronous_standby_names is empty: nothing is replicated');
+  }
+  return sequenced;
+}
+
+function arrange(transactions: Transactions): Promise<Sequenced | undefined> {
+  return transactions.transaction(async (connection) => {
+    const [head] = (await connection.query(LOCK)).rows;
+    if (head === undefined) return undefined;
+    const [size = 0, own = 0, bytes = 0] = head.map(Number);
+    const found = (await connection.query(COMMITTED)).rows.map(committedIn);
+    const before: Sequenced = { entries: size, ownEntries: own, bytes };
+    if (found.length === 0) return before;
+    assertWhole(found);
+    const after = await place(connection, found, before);
+    const values = [size, after.entries, after.ownEntries, after.bytes];
+    const { count } = await connection.query(ADVANCE, values);
+    if (count !== 1) throw new LaneBroken('the head of the log was moved by another hand');
+    return after;
+  });
+}
+
+interface CommittedBatch {
+  readonly lane: number;
+  readonly done: number;
+  readonly batch: number;
+  readonly entries: number;
+  readonly own: number;
+  readonly bytes: number;
+  readonly closes: boolean;
+}
+
+function committedIn([lane, done, batch, entries, own, bytes, closes]: TextRow): CommittedBatch {
+  return {
+    ...{ lane: Number(lane), done: Number(done), batch: Number(batch), entries: Number(entries) },
+    ...{ own: Number(own), bytes: Number(bytes), closes: closes === 't' },
+  };
+}
+
+function assertWhole(found: readonly CommittedBatch[]): void {
+  const last = new Map<number, number>();
+  for (const { lane, done, batch } of found) {
+    const before = last.get(lane) ?? done;
+    if (batch !== before + 1) throw new LaneBroken(`batch ${before + 1} of lane ${lane} is gone`);
+    last.set(lane, batch);
+  }
+}
+
+async function place(
+  connection: Connection,
+  found: readonly CommittedBatch[],
+  before: Sequenced,
+): Promise<Sequenced> {
+  let { entries, ownEntries, bytes } = before;
+  const firsts: number[] = [];
+  for (const each of found) {
+    firsts.push(entries + 1);
+    entries += each.entries;
+    ownEntries += each.own;
+    bytes += each.bytes;
+  }
+  await connection.query(PLACES, [
+    int4Array(found.map(({ lane }) => lane)),
+    int4Array(found.map(({ batch }) => batch)),
+    int8Array(firsts),
+    int2Array(found.map(({ entries: count }) => count)),
+  ]);
+  const closing = found.filter(({ closes }) => closes).map(({ lane }) => lane);
+  if (closing.length > 0) await connection.query(CLOSED, [int4Array(closing)]);
+  return { entries, ownEntries, bytes };
+}

@@ -1,0 +1,98 @@
+/**
+ * The public keys of a log that several collectors sign: its first key, and each note that hands on to the next. They
+ * stand in the store, where each collector follows them; its own directory has a copy, as that of a log of one host has
+ * (key-files.ts). The private key never goes there: each collector is given it.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import type { CheckpointSigner, NoteKey } from '../integrity/note-signing.js';
+import type { SharedKeys } from '../store/contract.js';
+import {
+  createDurably,
+  hasHistory,
+  makeDirectory,
+  originKeyPath,
+  readHistory,
+  rotationPath,
+  rotationPaths,
+  SigningKeyFault,
+} from './key-files.js';
+
+/**
+ * On return the directory has all that the store has.
+ * @throws SigningKeyFault `broken` when it has something else.
+ */
+export async function pullKeys(dataDir: string, shared: SharedKeys): Promise<void> {
+  const texts = await shared.texts();
+  for (const [place, text] of texts.entries()) {
+    const file = pathOf(dataDir, place);
+    if (fs.existsSync(file)) {
+      if (fs.readFileSync(file, 'utf8') === text) continue;
+      throw new SigningKeyFault('broken', `${file} is not what the log in the database has in its place`);
+    }
+    makeDirectory(path.dirname(file));
+    createDurably(file, text);
+  }
+}
+
+/**
+ * On return the store has all that the directory has.
+ * @throws SigningKeyFault `overtaken` when another collector was first with something else.
+ */
+export async function pushKeys(dataDir: string, shared: SharedKeys): Promise<void> {
+  if (!hasHistory(dataDir)) return;
+  const stored = await shared.texts();
+  for (let place = stored.length; place <= rotationPaths(dataDir).length; place++) {
+    const file = pathOf(dataDir, place);
+    if (await shared.add(place, fs.readFileSync(file, 'utf8'))) continue;
+    fs.rmSync(file);
+    throw new SigningKeyFault(
+      'overtaken',
+      'another collector was first: the log has a signing key by now, which this one needs in --signing-keys',
+    );
+  }
+}
+
+/** Signs with keys that another collector may rotate. Only one that has the newest key signs. */
+export class SharedSigner implements CheckpointSigner {
+  #known: readonly NoteKey[];
+
+  constructor(
+    private readonly signer: CheckpointSigner,
+    private readonly dataDir: string,
+    private readonly shared: SharedKeys,
+  ) {
+    this.#known = readHistory(dataDir).keys;
+  }
+
+  get origin(): string {
+    return this.signer.origin;
+  }
+
+  get keys(): readonly NoteKey[] {
+    return this.#known;
+  }
+
+  async refresh(): Promise<void> {
+    await pullKeys(this.dataDir, this.shared);
+    await pushKeys(this.dataDir, this.shared);
+    this.#known = readHistory(this.dataDir).keys;
+  }
+
+  async sign(text: string): Promise<string> {
+    const note = await this.signer.sign(text);
+    const own = this.signer.keys.at(-1);
+    // A rotation that was made here is known to the others before its key signs.
+    if (own?.vkey !== this.#known.at(-1)?.vkey) await this.refresh();
+    const newest = this.#known.at(-1);
+    if (own?.vkey === newest?.vkey) return note;
+    throw new SigningKeyFault(
+      'key-missing',
+      `the private key of ${newest?.vkey ?? ''} is not in --signing-keys`,
+    );
+  }
+}
+
+function pathOf(dataDir: string, place: number): string {
+  return place === 0 ? originKeyPath(dataDir) : rotationPath(dataDir, place);
+}

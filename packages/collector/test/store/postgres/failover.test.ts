@@ -1,0 +1,252 @@
+/** The promise over real servers: what was acknowledged is stored once, whatever becomes of the primary. */
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { NotCommitted, CommitUnknown } from '../../../src/store/contract.js';
+import { parseAddress, type Address } from '../../../src/store/postgres/address.js';
+import { Connection } from '../../../src/store/postgres/connection.js';
+import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
+import { sequence } from '../../../src/store/postgres/sequencing.js';
+import { migrate } from '../../../src/store/postgres/schema.js';
+import { uuidText } from '../../../src/store/text.js';
+import { PostgresServer } from '../../running/postgres-server.js';
+import { Relay } from '../../running/relay.js';
+import { runs } from '../../../../../test/property-runs.js';
+import { candidate } from '../candidate.js';
+
+let pair: { primary: PostgresServer; standby: PostgresServer };
+let address: Address;
+
+beforeEach(async () => {
+  pair = await PostgresServer.pair();
+  const { primary, standby } = pair;
+  address = parseAddress(`postgres://postgres@127.0.0.1:${primary.port},127.0.0.1:${standby.port}/postgres`);
+  const connection = await Connection.open(address, 'test');
+  await migrate(connection, address.schema, 'replicated');
+  await connection.close();
+});
+afterEach(async () => {
+  await pair.primary.remove();
+  await pair.standby.remove();
+});
+
+async function open(to = address): Promise<PostgresStore> {
+  return PostgresStore.open({
+    address: to,
+    lanes: 2,
+    version: 'test',
+    onTrouble: () => undefined,
+    onLost: () => undefined,
+  });
+}
+
+/** What came of it within a while; `waits` when nothing has. */
+async function within(ms: number, promise: Promise<unknown>): Promise<unknown> {
+  return Promise.race([promise, sleep(ms).then(() => 'waits')]);
+}
+
+/** On return a commit waits for the standby. */
+async function commitWaits(): Promise<number> {
+  for (;;) {
+    const [row] = await pair.primary.query("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+    if (row !== undefined) return Number(row['pid']);
+    await sleep(10);
+  }
+}
+
+/** Sends batches until it is told to stop, each again until it is known to be stored. */
+async function send(store: PostgresStore, acknowledged: Set<string>, stop: AbortSignal): Promise<void> {
+  const isStopped = () => stop.aborted;
+  while (!isStopped()) {
+    const batch = Array.from({ length: 8 }, () => candidate());
+    for (;;) {
+      try {
+        const outcomes = await store.append(batch);
+        for (const [i, { eventId }] of batch.entries()) {
+          if (outcomes[i] === 'accepted' || outcomes[i] === 'duplicate') acknowledged.add(uuidText(eventId));
+        }
+        break;
+      } catch (error) {
+        if (!(error instanceof NotCommitted || error instanceof CommitUnknown)) throw error;
+        if (isStopped()) return;
+        await sleep(20);
+      }
+    }
+  }
+}
+
+async function storedOn(server: PostgresServer): Promise<Map<string, number>> {
+  const rows = await server.query(
+    `SELECT encode(substring(envelope FROM 14 FOR 16), 'hex')::uuid::text AS id, count(*)::int AS rows FROM collector.events GROUP BY 1`,
+  );
+  return new Map(rows.map(({ id, rows: count }) => [String(id), Number(count)]));
+}
+
+test('[R-1255] a wait for the standby that is cancelled is no answer: it comes when the standby has it', async () => {
+  const { primary, standby } = pair;
+  const store = await open();
+  await store.append([candidate()]);
+  standby.freeze();
+  const appended = store.append([candidate()]);
+  const pid = await commitWaits();
+  await primary.query(`SELECT pg_cancel_backend(${pid})`);
+  expect(await within(500, appended)).toBe('waits');
+  standby.thaw();
+  expect(await appended).toEqual(['accepted']);
+  await store.close();
+});
+
+test('[R-1255] a repeat of what only the primary has waits for the standby too', async () => {
+  const { standby } = pair;
+  const [one, other] = [await open(), await open()];
+  await one.append([candidate()]);
+  await other.append([candidate()]);
+  standby.freeze();
+  const event = candidate();
+  const appended = one.append([event]).catch((error: unknown) => error);
+  const pid = await commitWaits();
+  await pair.primary.query(`SELECT pg_cancel_backend(${pid})`);
+  expect(await within(300, other.append([event]))).toBe('waits');
+  standby.thaw();
+  expect(await appended).toEqual(['accepted']);
+  await Promise.all([one.close(), other.close()]);
+});
+
+test('[R-1255] when replication is switched off during the wait nothing is acknowledged until it is on again', async () => {
+  const { primary, standby } = pair;
+  const store = await open();
+  await store.append([candidate()]);
+  standby.freeze();
+  const appended = store.append([candidate()]).catch((error: unknown) => error);
+  await commitWaits();
+  await primary.query(`ALTER SYSTEM SET synchronous_standby_names = ''`);
+  await primary.query('SELECT pg_reload_conf()');
+  expect(await within(500, appended)).toBe('waits');
+  await primary.query('ALTER SYSTEM RESET synchronous_standby_names');
+  await primary.query('SELECT pg_reload_conf()');
+  standby.thaw();
+  expect(await appended).toEqual(['accepted']);
+  await store.close();
+});
+
+test('[R-1255] a primary that was restarted alone acknowledges nothing that it had not replicated', async () => {
+  const { primary, standby } = pair;
+  const store = await open();
+  await store.append([candidate()]);
+  await standby.stop('SIGKILL');
+  const event = candidate();
+  const lost = store.append([event]).catch((error: unknown) => error);
+  await commitWaits();
+  await primary.stop('SIGKILL');
+  await primary.run();
+  const again = store.append([event]).catch((error: unknown) => error);
+  expect(await within(1500, Promise.race([lost, again]))).toBe('waits');
+  await standby.run();
+  for (;;) {
+    const outcome = await store.append([event]).catch(() => undefined);
+    if (outcome !== undefined) {
+      expect(['accepted', 'duplicate']).toContain(outcome[0]);
+      break;
+    }
+  }
+  expect((await storedOn(primary)).get(uuidText(event.eventId))).toBe(1);
+  await Promise.all([lost, again]);
+  await store.close();
+});
+
+test('[R-1255] settings that weaken or hide replication are seen with each batch: nothing is acknowledged', async () => {
+  const { primary } = pair;
+  // As a pooler or an administrator does it, behind what the connection asked for.
+  await primary.query(`CREATE ROLE weak LOGIN SUPERUSER;
+    CREATE FUNCTION weaken() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+      IF session_user = 'weak' THEN PERFORM set_config('synchronous_commit', 'remote_write', false); END IF;
+      IF session_user = 'hidden' THEN PERFORM set_config('client_min_messages', 'error', false); END IF; END $$;
+    CREATE EVENT TRIGGER weaken ON login EXECUTE FUNCTION weaken(); CREATE ROLE hidden LOGIN SUPERUSER`);
+  const stores = await Promise.all(['weak', 'hidden'].map((user) => open({ ...address, user })));
+  const outcomes = await Promise.allSettled(stores.map((store) => store.append([candidate()])));
+  expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  await Promise.all(stores.map((store) => store.close()));
+});
+
+test('[R-1256] a primary that comes back while another one runs is not used', async () => {
+  const { primary, standby } = pair;
+  const store = await open();
+  await store.append([candidate()]);
+  await primary.stop('SIGKILL');
+  await standby.promote();
+  await standby.query(`ALTER SYSTEM SET synchronous_standby_names = ''`);
+  await standby.query('SELECT pg_reload_conf()');
+  const connection = await Connection.open(address, 'test');
+  expect(connection.host.port).toBe(standby.port);
+  await connection.close();
+  await primary.run();
+  for (let i = 0; i < 3; i++) {
+    const again = await Connection.open(address, 'test');
+    expect(again.host.port).toBe(standby.port);
+    await again.close();
+  }
+  await standby.stop('SIGKILL');
+  await expect(Connection.open(address, 'test')).rejects.toThrow(/was the primary before another took over/);
+  await store.close();
+});
+
+test('[R-1250] what was acknowledged is on the new primary, once, when the old one is killed and the standby promoted', async () => {
+  const stores = await Promise.all([open(), open(), open()]);
+  const acknowledged = new Set<string>();
+  const stop = new AbortController();
+  const senders = stores.flatMap((store) => [1, 2].map(() => send(store, acknowledged, stop.signal)));
+  let { primary, standby } = pair;
+  for (let failover = 0; failover < runs(50, 2); failover++) {
+    const before = acknowledged.size;
+    while (acknowledged.size < before + 200) await sleep(20);
+    await primary.stop('SIGKILL');
+    await standby.promote();
+    await primary.rebuildFrom(standby);
+    [primary, standby] = [standby, primary];
+  }
+  const before = acknowledged.size;
+  while (acknowledged.size < before + 200) await sleep(20);
+  stop.abort();
+  await Promise.all(senders);
+  const stored = await storedOn(primary);
+  for (const id of acknowledged) expect(stored.get(id), id).toBe(1);
+  expect([...stored.values()].filter((rows) => rows !== 1)).toEqual([]);
+  await Promise.all(stores.map((store) => store.close()));
+});
+
+test('[R-1250] what was acknowledged is stored once when collectors are killed at any moment, and others take over', async () => {
+  const acknowledged = new Set<string>();
+  const relays = await Promise.all([1, 2, 3].map(() => Relay.to(pair.primary.port)));
+  const opened: PostgresStore[] = [];
+  /** A collector that is reached by nothing once its relay refuses: its sockets end as those of a process do. */
+  const begin = async (place: number) => {
+    const relay = relays[place];
+    if (relay === undefined) throw new RangeError('there is no such relay');
+    const url = `postgres://postgres@127.0.0.1:${relay.port}/postgres`;
+    const store = await open(parseAddress(url));
+    opened.push(store);
+    const stop = new AbortController();
+    const senders = [1, 2].map(() => send(store, acknowledged, stop.signal));
+    return { relay, stop, senders };
+  };
+  const running = await Promise.all([0, 1, 2].map(begin));
+  for (let kill = 0; kill < runs(200, 10); kill++) {
+    const place = kill % running.length;
+    const before = acknowledged.size;
+    while (acknowledged.size < before + 16) await sleep(5);
+    const killed = running[place];
+    killed?.relay.refuse();
+    killed?.stop.abort();
+    relays[place] = await Relay.to(pair.primary.port);
+    running[place] = await begin(place);
+  }
+  for (const { stop } of running) stop.abort();
+  await Promise.all(running.flatMap(({ senders }) => senders));
+  const stored = await storedOn(pair.primary);
+  for (const id of acknowledged) expect(stored.get(id), id).toBe(1);
+  expect([...stored.values()].filter((rows) => rows !== 1)).toEqual([]);
+  const connection = await Connection.open(address, 'test');
+  expect((await sequence(connection))?.entries).toBe(stored.size);
+  await connection.close();
+  await Promise.all(opened.map((store) => store.close()));
+  await Promise.all(relays.map((relay) => relay.close()));
+});

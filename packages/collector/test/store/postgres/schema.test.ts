@@ -1,0 +1,96 @@
+/** The tables of a log, and how a database comes to have them. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { examineLog, maintainLog, migrateLog } from '../../../src/store/postgres/administration.js';
+import { type Address, parseAddress } from '../../../src/store/postgres/address.js';
+import { Connection } from '../../../src/store/postgres/connection.js';
+import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
+import { makePeriods } from '../../../src/store/postgres/schema.js';
+import { PostgresServer } from '../../running/postgres-server.js';
+import { candidate } from '../candidate.js';
+
+let server: PostgresServer;
+let address: Address;
+let schemas = 0;
+
+beforeAll(async () => {
+  server = await PostgresServer.start();
+});
+afterAll(() => server.remove());
+beforeEach(async () => {
+  address = parseAddress(`${server.url()}?schema=log_${schemas++}`);
+  await migrateLog(address, 'local');
+});
+
+function sql(text: string): Promise<Record<string, unknown>[]> {
+  return server.query(text.replaceAll('LOG.', `${address.schema}.`));
+}
+
+async function stores(): Promise<void> {
+  const store = await PostgresStore.open({
+    ...{ address, version: 'test', onTrouble: () => undefined, onLost: () => undefined },
+  });
+  try {
+    expect(await store.append([candidate()])).toEqual(['accepted']);
+  } finally {
+    await store.close();
+  }
+}
+
+test('a migration can be run again, and the log stays what it was begun as', async () => {
+  const [first] = await sql('SELECT ledger_id, durability FROM LOG.log');
+  expect(await migrateLog(address, 'replicated')).toEqual({
+    ...{ ledgerId: first?.['ledger_id'], durability: 'local', applied: [] },
+  });
+});
+
+test('a database that a newer collector has migrated is used, unless that one says that it must not be', async () => {
+  await sql(`INSERT INTO LOG.schema_migrations (id, name, sha256) VALUES (2, 'something new', 'x')`);
+  await stores();
+  await sql('UPDATE LOG.schema_migrations SET older_may_run = false WHERE id = 2');
+  await expect(stores()).rejects.toThrow('a newer collector has migrated this database');
+  await sql(`DELETE FROM LOG.schema_migrations WHERE id = 2; UPDATE LOG.schema_migrations SET sha256 = 'x'`);
+  await expect(stores()).rejects.toThrow('migration 1 is not the one that this collector knows');
+});
+
+test('there are partitions for a year, more are made once a month, and events go on when that is forgotten', async () => {
+  const months = async () => Number((await sql('SELECT count(*)::int AS n FROM LOG.periods'))[0]?.['n']);
+  expect(await months()).toBe(13);
+  expect(await maintainLog(address)).toBe(0);
+  const connection = await Connection.open(address, 'test');
+  const later = new Date();
+  later.setUTCMonth(later.getUTCMonth() + 3);
+  expect(await makePeriods(connection, later)).toBe(3);
+  expect(await months()).toBe(16);
+  await connection.close();
+  await sql(`UPDATE LOG.periods SET begins = begins - interval '3 years'`);
+  await stores();
+  const findings = await examineLog(address);
+  expect(findings.find(({ subject }) => subject === 'partitions')).toMatchObject({ severity: 'warning' });
+});
+
+test('every unique key of what events come into has the shard, and nothing there stops it from being distributed', async () => {
+  const tables = ['event_ids', 'events', 'batches'].map((name) => `'LOG.${name}'::regclass`).join();
+  const keys = await sql(
+    `SELECT c.relname AS name, array_agg(a.attname::text) AS columns FROM pg_index i
+     JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+     WHERE i.indisunique AND i.indrelid IN (${tables}) GROUP BY c.relname`,
+  );
+  expect(keys).toHaveLength(3);
+  for (const { name, columns } of keys) expect(columns, String(name)).toContain('shard');
+  const [refused] = await sql(
+    `SELECT (SELECT count(*)::int FROM pg_trigger WHERE tgrelid IN (${tables})) AS triggers,
+       (SELECT count(*)::int FROM pg_constraint WHERE conrelid IN (${tables}) AND contype IN ('f', 'x')) AS references,
+       (SELECT count(*)::int FROM pg_attribute WHERE attrelid IN (${tables}) AND attidentity <> '') AS identities`,
+  );
+  expect(refused).toEqual({ triggers: 0, references: 0, identities: 0 });
+});
+
+test('text is compared by its bytes wherever an index has it', async () => {
+  const found = await sql(
+    `SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+     JOIN pg_namespace n ON n.oid = c.relnamespace CROSS JOIN LATERAL unnest(i.indcollation::oid[]) AS k (collation_id)
+     JOIN pg_collation l ON l.oid = k.collation_id
+     WHERE n.nspname = '${address.schema}' AND l.collname <> 'C'`,
+  );
+  expect(found).toEqual([]);
+});
