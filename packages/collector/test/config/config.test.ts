@@ -256,7 +256,7 @@ test('the help and the table name every option with its variable and default', (
   expect(serve).toHaveLength(Object.keys(DEFAULTS).length + 1);
   expect(optionsOf('keys').map(({ name }) => name)).toEqual(['config', 'data-dir', 'store', 'log-level']);
   expect(optionsOf('issuing').map(({ name }) => name)).toEqual([
-    ...['config', 'host', 'port', 'data-dir', 'tls-cert', 'tls-key', 'log-level'],
+    ...['config', 'host', 'port', 'data-dir', 'store', 'tls-cert', 'tls-key', 'log-level'],
   ]);
   const lines = configTable().split('\n');
   expect(lines).toHaveLength(serve.length + 2);
