@@ -26,11 +26,14 @@ test('[R-601] killed 50 times under load, the collector keeps every event that i
   for (let round = 0; round < 50; round++) {
     const collector = await start(dataDir, SMALL);
     const senders = load.run(collector.port, () => false);
+    // Every second time once something was acknowledged, however slow the machine is; else at any moment.
+    const wanted = load.acknowledged.size + (round % 2 === 0 ? 20 : 0);
+    while (load.acknowledged.size < wanted) await sleep(5);
     await sleep(Math.random() * 400);
     await collector.kill();
     await senders;
   }
-  expect(load.acknowledged.size).toBeGreaterThan(1000);
+  expect(load.acknowledged.size).toBeGreaterThanOrEqual(500);
   const stored = await expectAllStored(dataDir, load);
   expect(stored).toBeGreaterThanOrEqual(load.acknowledged.size);
   expect(load.refusals).toEqual(new Map());
