@@ -81,6 +81,7 @@ collector signing-key copied
 
 const EXIT_CODES: Readonly<Record<SigningKeyFault['reason'], ExitCode>> = {
   'no-log': EXIT.notFound,
+  'seal-missing': EXIT.usage,
   'key-missing': EXIT.notFound,
   broken: EXIT.damaged,
   overlapping: EXIT.usage,

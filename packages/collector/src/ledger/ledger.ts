@@ -1,7 +1,8 @@
 /**
  * The group commit: takes whatever waits in the rings, examines it, stores it as one batch, answers all.
  * There is no timer. While a flush runs, the next batch gathers in the rings by itself. A store that takes several
- * batches at a time gets so many; they are answered in the order in which they were taken.
+ * batches at a time gets another one only when many events wait: small batches cost a database more for each event, and
+ * one at a time is as fast where the round trip is short. They are answered in the order in which they were taken.
  *
  * States. `open`: batches are stored. `refusing`: the last batch was not committed (a full disk, say), or is in doubt
  * in a store that outlives it; each batch is still tried, and the store by itself where none comes; the first success ends it. `failed`: no one can know what
@@ -41,6 +42,9 @@ export interface LedgerOptions {
 /** So many events or bytes at most in one batch: bounds the memory of a batch and the wait of its first event. */
 export const MAX_BATCH_EVENTS = 1024;
 export const MAX_BATCH_BYTES = 4 << 20;
+
+/** So many events are a batch beside those on their way. */
+const BESIDE_EVENTS = 256;
 
 /** For the last checkpoint of a log that another hand has changed, in milliseconds. */
 const SEAL_MS = 2000;
@@ -152,13 +156,15 @@ export class Ledger {
     return true;
   }
 
-  /** @returns false when nothing waited. */
+  /** @returns false when nothing waited, or too little beside what is on its way. */
   async #commitOnce(): Promise<boolean> {
+    if (this.#underWay > 0 && !this.#stopping && !this.#isMuchWaiting()) return false;
     const taken: Taken[] = [];
     const candidates: Candidate[] = [];
     this.#gather(taken, candidates);
     if (taken.length === 0) return false;
     this.#options.counters.taken(taken.length, taken.length - candidates.length);
+    const { concurrency } = this.#options.store;
     const before = this.#answered;
     this.#underWay++;
     this.#answered = this.#store(candidates).then(async (answers) => {
@@ -166,11 +172,16 @@ export class Ledger {
       this.#underWay--;
       this.#answer(taken, candidates, answers);
       this.#freed?.();
+      if (concurrency > 1) this.#ring();
     });
-    if (this.#underWay < this.#options.store.concurrency) return true;
+    if (this.#underWay < concurrency) return true;
     await new Promise<void>((resolve) => (this.#freed = resolve));
     this.#freed = undefined;
     return true;
+  }
+
+  #isMuchWaiting(): boolean {
+    return this.#options.rings.reduce((sum, ring) => sum + ring.waiting, 0) >= BESIDE_EVENTS;
   }
 
   #answer(taken: readonly Taken[], candidates: readonly Candidate[], answers: readonly Answer[]): void {

@@ -280,6 +280,11 @@ export class RingReader {
     this.#mask = this.#words.length / SLOT_WORDS - 1;
   }
 
+  /** How many events are published and not taken. */
+  get waiting(): number {
+    return (Atomics.load(this.#control, 0) - this.#taken) | 0;
+  }
+
   /** The next event, or undefined when all that were published are taken. */
   take(): Queued | undefined {
     if (this.#taken === Atomics.load(this.#control, 0)) return undefined;

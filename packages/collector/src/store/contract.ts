@@ -540,6 +540,11 @@ export interface SharedKeys {
   texts(): Promise<string[]>;
   /** On return the text has this place, durably. @returns false when another text has it. */
   add(place: number, text: string): Promise<boolean>;
+  /**
+   * @param first has the log sealed with that key, durably, when it has none yet.
+   * @returns the id of the key that the log is sealed with; undefined when it has none.
+   */
+  sealKeyId(first?: string): Promise<string | undefined>;
 }
 
 /** What was found when a store was looked through. */

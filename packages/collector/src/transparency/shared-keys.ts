@@ -1,12 +1,15 @@
 /**
  * The public keys of a log that several collectors sign: its first key, and each note that hands on to the next. They
  * stand in the store, where each collector follows them; its own directory has a copy, as that of a log of one host has
- * (key-files.ts). The private key never goes there: each collector is given it.
+ * (key-files.ts). The private key never goes there: each collector is given it, and with it the key that they all seal
+ * their batches with.
  */
+import { hash, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { CheckpointSigner, NoteKey } from '../integrity/note-signing.js';
 import type { SharedKeys } from '../store/contract.js';
+import { systemCode } from '../system-code.js';
 import {
   createDurably,
   hasHistory,
@@ -53,6 +56,8 @@ export async function pushKeys(dataDir: string, shared: SharedKeys): Promise<voi
   }
 }
 
+const SEAL_KEY_BYTES = 32;
+
 /** Signs with keys that another collector may rotate. Only one that has the newest key signs. */
 export class SharedSigner implements CheckpointSigner {
   #known: readonly NoteKey[];
@@ -91,6 +96,34 @@ export class SharedSigner implements CheckpointSigner {
       `the private key of ${newest?.vkey ?? ''} is not in --signing-keys`,
     );
   }
+}
+
+/**
+ * On return the key that the log is sealed with lies in the directory of the signing keys. The first collector of a log
+ * makes it; the others are given it.
+ * @throws SigningKeyFault `seal-missing` when the log is sealed with a key that is not there.
+ */
+export async function openSealKey(directory: string, ledgerId: string, shared: SharedKeys): Promise<Buffer> {
+  const file = path.join(directory, `${ledgerId}.seal`);
+  if (!fs.existsSync(file) && (await shared.sealKeyId()) === undefined) {
+    makeDirectory(directory);
+    try {
+      createDurably(file, `${randomBytes(SEAL_KEY_BYTES).toString('hex')}\n`);
+    } catch (error) {
+      // Another collector that has the same directory.
+      if (systemCode(error) !== 'EEXIST') throw error;
+    }
+  }
+  const key = fs.existsSync(file) ? Buffer.from(fs.readFileSync(file, 'latin1').trim(), 'hex') : undefined;
+  if (key?.length === SEAL_KEY_BYTES) {
+    const id = hash('sha256', Buffer.concat([Buffer.from('seal key of a log\n'), key]));
+    if ((await shared.sealKeyId(id)) === id) return key;
+  }
+  throw new SigningKeyFault(
+    'seal-missing',
+    `${file} ${key === undefined ? 'is not there' : 'holds another key'}: it is what the collectors of this log seal ` +
+      'their batches with',
+  );
 }
 
 function pathOf(dataDir: string, place: number): string {

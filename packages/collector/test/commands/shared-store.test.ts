@@ -237,6 +237,21 @@ test('a collector that does not have the signing key of the log does not start, 
   expect(stderr).toContain('--signing-keys');
 });
 
+test('[R-1268] a collector that does not have the key of the seals does not start, and says which file it needs', async () => {
+  const { one, other } = await filled();
+  await Promise.all([one.stop(), other.stop()]);
+  fs.mkdirSync(place('unsealed'));
+  const names = fs.readdirSync(place('signing-keys'));
+  for (const name of names.filter((each) => each.endsWith('.pem'))) {
+    fs.copyFileSync(path.join(place('signing-keys'), name), path.join(place('unsealed'), name));
+  }
+  const args = ['serve', '--store', store, '--data-dir', place('third'), '--port', '0'];
+  const { code, stderr } = await run([...args, '--signing-keys', place('unsealed')]);
+  expect(code).toBe(2);
+  expect(stderr).toContain(names.find((each) => each.endsWith('.seal')));
+  expect(fs.readdirSync(place('unsealed')).filter((each) => each.endsWith('.seal'))).toEqual([]);
+});
+
 test('what reads a data directory alone says so, and names the mirror', async () => {
   for (const command of ['runs', 'records', `report --out ${place('r')}`, `tiles export ${place('t')}`]) {
     const { code, stderr } = await run([...command.split(' '), '--store', store]);

@@ -51,6 +51,9 @@ const SETTINGS = {
   max_wal_size: '4GB',
 };
 
+/** Of tests that open the driver themselves. */
+export const SEAL_KEY = Buffer.alloc(32, 'seal');
+
 type Settings = Readonly<Record<string, string>>;
 
 /** Of both servers of a pair: either may become the primary. */

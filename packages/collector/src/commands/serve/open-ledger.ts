@@ -32,7 +32,7 @@ import {
   type Opened,
 } from '../../store/open.js';
 import { type Store, StoreDamaged } from '../../store/contract.js';
-import { pullKeys, pushKeys, SharedSigner } from '../../transparency/shared-keys.js';
+import { openSealKey, pullKeys, pushKeys, SharedSigner } from '../../transparency/shared-keys.js';
 import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
 import { claimedSize } from '../verify/log-checkpoints.js';
 import { checkDataDirectory } from '../regular-files.js';
@@ -157,6 +157,7 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
   const store = await openSharedForWriting({
     store: settings.store,
     version: version(),
+    sealKey: (ledgerId, shared) => openSealKey(settings.signingKeys, ledgerId, shared),
     onTrouble,
     onLost: (reason) => ears.onAlarm('log', 'acknowledged events are gone from the database', reason),
     onSequenced: ({ entries, ownEntries, bytes }) =>
@@ -245,13 +246,19 @@ export type Refusal = 'damaged' | 'usage' | 'failure';
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) return 'damaged';
   if (error instanceof SigningKeyFault && error.reason === 'broken') return 'damaged';
-  if (error instanceof SigningKeyFault && error.reason === 'key-missing') return 'usage';
+  if (error instanceof SigningKeyFault && /^(key|seal)-missing$/.test(error.reason)) return 'usage';
   return error instanceof SigningCommandUnfit || error instanceof ConfigurationUnfit ? 'usage' : 'failure';
 }
 
 /** What to tell of it at the start. */
 export function refusedBecause(error: unknown): string {
   if (error instanceof SigningCommandUnfit) return `--signing-command: ${error.message}`;
+  if (error instanceof SigningKeyFault && error.reason === 'seal-missing') {
+    return (
+      `${error.message}. Copy the file from the --signing-keys of another collector; if it is lost, see ` +
+      'docs/guide/scale-out.md, "One signing key"'
+    );
+  }
   if (!(error instanceof SigningKeyFault) || error.reason !== 'key-missing') return reasonOf(error);
   return (
     `${error.message}, without which this log cannot be signed. A back-up has it only when it was made with ` +

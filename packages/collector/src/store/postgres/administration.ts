@@ -68,7 +68,7 @@ CREATE ROLE ${reader} NOLOGIN;
 GRANT USAGE ON SCHEMA ${schema} TO ${writer}, ${keys}, ${reader};
 GRANT SELECT ON ALL TABLES IN SCHEMA ${schema} TO ${writer}, ${reader};
 REVOKE SELECT ON ${schema}.api_keys FROM ${reader};
-GRANT INSERT ON ${tables(schema, ['organisations', 'collectors', 'lanes', 'batches', 'event_ids', 'events', 'lane_closures', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'access_lines', 'api_keys'])} TO ${writer};
+GRANT INSERT ON ${tables(schema, ['organisations', 'collectors', 'lanes', 'batches', 'event_ids', 'events', 'lane_closures', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'access_lines', 'api_keys'])} TO ${writer};
 GRANT UPDATE ON ${tables(schema, ['heads', 'tiles', 'published'])} TO ${writer};
 GRANT UPDATE (next_lane) ON ${schema}.periods TO ${writer};
 GRANT UPDATE (seen_at) ON ${schema}.collectors TO ${writer};

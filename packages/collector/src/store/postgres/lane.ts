@@ -23,6 +23,7 @@ import type { Address } from './address.js';
 import { byteaArray, bytesOf, int2Array, int4Array, uuidArray } from './binary.js';
 import { type Answer, Connection, Lost, type Parameter, type TextRow, Refused } from './connection.js';
 import { readLog, type LogRow } from './schema.js';
+import { sealOf } from './seal.js';
 
 /** For all that a batch may need, doubt and waiting for the standby among it, in milliseconds. */
 const DEADLINE_MS = 10_000;
@@ -57,11 +58,13 @@ payloads AS (
   INSERT INTO events (lane, batch, ord, shard, envelope, salted)
   SELECT $1::int, $2::int, ord, $3::smallint, envelope, salted FROM input JOIN fresh USING (ord) ORDER BY ord),
 noted AS (
-  INSERT INTO batches (lane, batch, shard, candidates, entries, own, bytes, leaves, closes)
-  SELECT $1::int, $2::int, $3::smallint, (SELECT count(*) FROM input), count(*),
-    count(*) FILTER (WHERE get_byte(envelope, 1) >= 128),
-    coalesce(sum(length(envelope) + length(salted)), 0), coalesce(string_agg(leaf, ''::bytea ORDER BY ord), ''), $10
-  FROM input JOIN fresh USING (ord))
+  INSERT INTO batches (lane, batch, shard, candidates, entries, own, bytes, leaves, repeats, seal, closes)
+  SELECT $1::int, $2::int, $3::smallint, count(*), count(f.ord),
+    count(*) FILTER (WHERE f.ord IS NOT NULL AND get_byte(envelope, 1) >= 128),
+    coalesce(sum(length(envelope) + length(salted)) FILTER (WHERE f.ord IS NOT NULL), 0),
+    coalesce(string_agg(leaf, ''::bytea ORDER BY i.ord) FILTER (WHERE f.ord IS NOT NULL), ''),
+    string_agg(int2send(i.ord) || leaf, ''::bytea ORDER BY i.ord) FILTER (WHERE f.ord IS NULL), $10, $11
+  FROM input i LEFT JOIN fresh f USING (ord))
 SELECT ord, current_setting('synchronous_commit'), current_setting('client_min_messages')
 FROM (SELECT 1) AS always LEFT JOIN fresh ON true`;
 
@@ -91,6 +94,8 @@ export interface LaneOptions {
   readonly collectorId: string;
   readonly shard: number;
   readonly durability: LogRow['durability'];
+  /** See seal.ts. */
+  readonly sealKey: Buffer;
   /** Every lane has to be of one log. */
   readonly ledgerId: string;
   /** The number of an organisation's name. */
@@ -322,7 +327,8 @@ export class Lane {
   async #send(connection: Connection, packed: Packed, until: number, closes = false): Promise<Answer> {
     const { ids, organisations, ords, envelopes, salted, leaves } = packed;
     const place = [this.#lane, this.#next, this.options.shard];
-    const values = [...place, ids, organisations, ords, envelopes, salted, leaves, closes];
+    const seal = sealOf(this.options.sealKey, this.#lane, this.#next, leaves);
+    const values = [...place, ids, organisations, ords, envelopes, salted, leaves, seal, closes];
     const answer = await connection.query(APPEND, values, left(until));
     this.#next++;
     return answer;
@@ -468,10 +474,16 @@ function left(until: number): number {
   return Math.max(1, until - performance.now());
 }
 
-/** Of {@link APPEND}, behind lane, batch and shard. */
-export function parametersOf(batch: readonly Candidate[], organisations: readonly number[]): Buffer[] {
-  const { ids, organisations: numbers, ords, envelopes, salted, leaves } = pack(batch, organisations);
-  return [ids, numbers, ords, envelopes, salted, leaves];
+/** Of {@link APPEND}, for the one batch of a lane. */
+export function parametersOf(
+  lane: number,
+  { shard, sealKey }: Pick<LaneOptions, 'shard' | 'sealKey'>,
+  candidate: Candidate,
+  organisation: number,
+): Parameter[] {
+  const { ids, organisations, ords, envelopes, salted, leaves } = pack([candidate], [organisation]);
+  const seal = sealOf(sealKey, lane, 1, leaves);
+  return [lane, 1, shard, ids, organisations, ords, envelopes, salted, leaves, seal, true];
 }
 
 function pack(batch: readonly Candidate[], organisations: readonly number[]): Packed {

@@ -104,8 +104,9 @@ interface Row {
 
 export interface PostgresCommittedOptions {
   readonly durability: LogRow['durability'];
-  /** Undefined for one that does not write. */
-  readonly collectorId?: string;
+  readonly collectorId: string;
+  /** See seal.ts. */
+  readonly sealKey: Buffer;
   /** Told what has its place by now. */
   readonly onSequenced?: (sequenced: Sequenced) => void;
 }
@@ -129,13 +130,13 @@ export class PostgresCommitted implements Committed, SharedCommits {
   }
 
   async sequence(): Promise<boolean> {
-    const { durability, collectorId } = this.options;
+    const { durability, collectorId, sealKey } = this.options;
     const now = performance.now();
-    if (collectorId !== undefined && now - this.#lookedAfter >= LOOK_AFTER_MS) {
+    if (now - this.#lookedAfter >= LOOK_AFTER_MS) {
       this.#lookedAfter = now;
       await lookAfterLanes(this.connection, collectorId);
     }
-    const sequenced = await sequence(this.connection, durability);
+    const sequenced = await sequence(this.connection, sealKey, durability);
     if (sequenced === undefined) {
       await this.look();
       return false;

@@ -22,6 +22,8 @@ export interface PostgresStoreOptions {
   readonly lanes?: number;
   /** Of this program, for people who look at the table of collectors. */
   readonly version: string;
+  /** What the collectors of a log seal their batches with (seal.ts). */
+  readonly sealKey: (ledgerId: string, shared: SharedKeys) => Promise<Buffer>;
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** See LaneOptions. */
@@ -70,11 +72,11 @@ export class PostgresStore implements Store {
     readonly newestOwn: ReadonlyMap<number, Buffer>,
   ) {
     const { durability } = log;
-    const { collectorId } = laneOptions;
+    const { collectorId, sealKey } = laneOptions;
     this.concurrency = lanes;
     this.#control = new ReadingConnection(address, `tree of ${collectorId}`);
     this.committed = new PostgresCommitted(this.#control, {
-      ...{ durability, collectorId, ...(onSequenced && { onSequenced }) },
+      ...{ durability, collectorId, sealKey, ...(onSequenced && { onSequenced }) },
     });
     this.tree = new PostgresTree(this.#control);
     this.publicKeys = new PostgresLogKeys(this.#control);
@@ -101,7 +103,18 @@ export class PostgresStore implements Store {
         });
       await register(connection);
       const { ledgerId, durability } = log;
-      const common = { address, collectorId, shard: 0, ledgerId, durability, onTrouble, onLost, register };
+      const sealKey = await options.sealKey(ledgerId, new PostgresLogKeys(connection));
+      const common = {
+        address,
+        collectorId,
+        shard: 0,
+        ledgerId,
+        durability,
+        sealKey,
+        onTrouble,
+        onLost,
+        register,
+      };
       const [row = []] = (await connection.query(HEAD)).rows;
       const [entries = 0, own = 0, bytes = 0, lines = 0] = row.slice(0, 4).map(Number);
       const head = { lines, head: row[4] ?? '' };
@@ -139,8 +152,7 @@ export class PostgresStore implements Store {
       if (count === 0) return;
       const organisation = await organisationId(connection, entry.organisation);
       const [lane] = (await connection.query(OPEN, [collectorId, shard])).rows;
-      const values = parametersOf([entry], [organisation]);
-      await connection.query(APPEND, [Number(lane?.[0]), 1, shard, ...values, true]);
+      await connection.query(APPEND, parametersOf(Number(lane?.[0]), this.laneOptions, entry, organisation));
     });
   }
 

@@ -49,8 +49,11 @@ CREATE TABLE batches (
   own smallint NOT NULL DEFAULT 0, bytes int NOT NULL DEFAULT 0,
   -- 73 bytes for each accepted entry, in order: all that the tree needs, permanently.
   leaves bytea NOT NULL, closes boolean NOT NULL DEFAULT false,
+  -- Of the other candidates, which were stored before: int16 place in the batch, 73 bytes. With the leaves, what is sealed.
+  repeats bytea, seal bytea,
   PRIMARY KEY (lane, batch, shard), CHECK (length(leaves) = 73 * entries)) PARTITION BY RANGE (lane);
 ALTER TABLE batches ALTER leaves SET STORAGE EXTERNAL;
+ALTER TABLE batches ALTER repeats SET STORAGE EXTERNAL;
 -- Which events are stored, permanently. Narrow and not partitioned: it is unique over all time.
 CREATE TABLE event_ids (
   event_id uuid NOT NULL, organisation_id int NOT NULL, shard smallint NOT NULL,
@@ -81,6 +84,8 @@ CREATE TABLE checkpoints (
   size bigint PRIMARY KEY, note text NOT NULL, kept_at timestamptz NOT NULL DEFAULT clock_timestamp());
 -- The public keys of the log: its first, and each note that hands on to the next.
 CREATE TABLE log_keys (place int PRIMARY KEY CHECK (place >= 0), text text NOT NULL);
+-- What the collectors seal their batches with: of the secret key only a hash is here.
+CREATE TABLE seal_key (one boolean PRIMARY KEY DEFAULT true CHECK (one), key_id text COLLATE "C" NOT NULL);
 CREATE TABLE access_lines (
   line bigint PRIMARY KEY CHECK (line > 0), at timestamptz NOT NULL DEFAULT clock_timestamp(), text text NOT NULL);
 CREATE TABLE api_keys (
@@ -217,6 +222,7 @@ export async function readLog(
   return { ledgerId, systemId, durability: durability === 'local' ? 'local' : 'replicated' };
 }
 
+const SEALED_FIRST = 'INSERT INTO seal_key (key_id) VALUES ($1) ON CONFLICT DO NOTHING';
 const ADD_KEY = 'INSERT INTO log_keys (place, text) VALUES ($1, $2) ON CONFLICT DO NOTHING';
 
 /** The public keys of the log, as its database has them. */
@@ -231,6 +237,12 @@ export class PostgresLogKeys implements SharedKeys {
   async add(place: number, text: string): Promise<boolean> {
     const { count } = await this.connection.query(ADD_KEY, [place, text]);
     return count > 0 || (await this.texts())[place] === text;
+  }
+
+  async sealKeyId(first?: string): Promise<string | undefined> {
+    if (first !== undefined) await this.connection.query(SEALED_FIRST, [first]);
+    const { rows } = await this.connection.query('SELECT key_id FROM seal_key');
+    return rows[0]?.[0] ?? undefined;
   }
 }
 

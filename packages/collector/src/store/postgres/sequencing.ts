@@ -4,11 +4,15 @@
  * was committed is found lane by lane, without a gap: the batch behind the last one that has a place. A batch gets its
  * place by when it was committed, and one of a lane always behind those before it.
  */
-import { int2Array, int4Array, int8Array } from './binary.js';
-import { type Connection, Lost, type TextRow } from './connection.js';
+import { bytesIn, int2Array, int4Array, int8Array, numberIn } from './binary.js';
+import { type BinaryRow, type Connection, Lost } from './connection.js';
 import type { LogRow } from './schema.js';
+import { isSealed, type SealedBatch } from './seal.js';
 
-/** A lane has a batch and not the one before it: someone has deleted or changed rows. Nothing is sequenced any more. */
+/**
+ * A lane has a batch and not the one before it, or one that no collector has sealed: someone has deleted, changed or
+ * added rows. Nothing is sequenced any more.
+ */
 export class LaneBroken extends Error {
   override name = 'LaneBroken';
 }
@@ -47,13 +51,14 @@ export interface Sequenced {
 }
 
 const MOST_OF_A_LANE = 256;
+const READ_MS = 10_000;
 const LOCK = 'SELECT size, own_entries, bytes FROM heads FOR UPDATE SKIP LOCKED';
 const COMMITTED = `
-SELECT l.lane, d.done, b.batch, b.entries, b.own, b.bytes, b.closes
+SELECT l.lane, d.done, b.batch, b.entries, b.own, b.bytes, b.closes, b.candidates, b.leaves, b.repeats, b.seal
 FROM lanes l LEFT JOIN lane_closures c USING (lane)
 CROSS JOIN LATERAL (SELECT coalesce(
   (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
-CROSS JOIN LATERAL (SELECT batch, committed_at, entries, own, bytes, closes FROM batches b
+CROSS JOIN LATERAL (SELECT * FROM batches b
   WHERE b.lane = l.lane AND b.batch > d.done ORDER BY batch LIMIT ${MOST_OF_A_LANE}) b
 WHERE c.lane IS NULL
 ORDER BY max(b.committed_at) OVER (PARTITION BY l.lane ORDER BY b.batch), l.lane, b.batch`;
@@ -77,9 +82,10 @@ type Transactions = Pick<Connection, 'query'> & {
  */
 export async function sequence(
   connection: Transactions,
+  sealKey: Buffer,
   durability: LogRow['durability'] = 'local',
 ): Promise<Sequenced | undefined> {
-  const sequenced = await arrange(connection);
+  const sequenced = await arrange(connection, sealKey);
   if (sequenced !== undefined && durability === 'replicated') {
     const { rows } = await connection.query("SELECT current_setting('synchronous_standby_names')");
     if (rows[0]?.[0] === '') throw new Lost('synchronous_standby_names is empty: nothing is replicated');
@@ -87,15 +93,15 @@ export async function sequence(
   return sequenced;
 }
 
-function arrange(transactions: Transactions): Promise<Sequenced | undefined> {
+function arrange(transactions: Transactions, sealKey: Buffer): Promise<Sequenced | undefined> {
   return transactions.transaction(async (connection) => {
     const [head] = (await connection.query(LOCK)).rows;
     if (head === undefined) return undefined;
     const [size = 0, own = 0, bytes = 0] = head.map(Number);
-    const found = (await connection.query(COMMITTED)).rows.map(committedIn);
+    const found = (await connection.copy(COMMITTED, READ_MS)).map(committedIn);
     const before: Sequenced = { entries: size, ownEntries: own, bytes };
     if (found.length === 0) return before;
-    assertWhole(found);
+    assertWhole(found, sealKey);
     const after = await place(connection, found, before);
     const values = [size, after.entries, after.ownEntries, after.bytes];
     const { count } = await connection.query(ADVANCE, values);
@@ -104,28 +110,32 @@ function arrange(transactions: Transactions): Promise<Sequenced | undefined> {
   });
 }
 
-interface CommittedBatch {
-  readonly lane: number;
+interface CommittedBatch extends SealedBatch {
   readonly done: number;
-  readonly batch: number;
   readonly entries: number;
   readonly own: number;
   readonly bytes: number;
   readonly closes: boolean;
 }
 
-function committedIn([lane, done, batch, entries, own, bytes, closes]: TextRow): CommittedBatch {
+function committedIn([lane, done, batch, entries, own, bytes, closes, ...sealed]: BinaryRow): CommittedBatch {
+  const [candidates, leaves, repeats = null, seal = null] = sealed;
   return {
-    ...{ lane: Number(lane), done: Number(done), batch: Number(batch), entries: Number(entries) },
-    ...{ own: Number(own), bytes: Number(bytes), closes: closes === 't' },
+    ...{ lane: numberIn(lane), done: numberIn(done), batch: numberIn(batch), entries: numberIn(entries) },
+    ...{ own: numberIn(own), bytes: numberIn(bytes), closes: numberIn(closes) === 1 },
+    ...{ candidates: numberIn(candidates), leaves: bytesIn(leaves), repeats, seal },
   };
 }
 
-function assertWhole(found: readonly CommittedBatch[]): void {
+function assertWhole(found: readonly CommittedBatch[], sealKey: Buffer): void {
   const last = new Map<number, number>();
-  for (const { lane, done, batch } of found) {
+  for (const each of found) {
+    const { lane, done, batch, entries } = each;
     const before = last.get(lane) ?? done;
     if (batch !== before + 1) throw new LaneBroken(`batch ${before + 1} of lane ${lane} is gone`);
+    if (entries > 0 && !isSealed(sealKey, each)) {
+      throw new LaneBroken(`batch ${batch} of lane ${lane} is not as a collector of this log has sealed it`);
+    }
     last.set(lane, batch);
   }
 }

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parseAddress, type Address } from '../../../src/store/postgres/address.js';
 import { Connection, ReadingConnection } from '../../../src/store/postgres/connection.js';
@@ -9,7 +9,7 @@ import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
 import { migrate } from '../../../src/store/postgres/schema.js';
 import { sequence } from '../../../src/store/postgres/sequencing.js';
 import type { ApiKey, Candidate, Store } from '../../../src/store/contract.js';
-import { PostgresServer } from '../../running/postgres-server.js';
+import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
 import { PostgresTree } from '../../../src/store/postgres/postgres-tree.js';
 import { accessLogConformance } from '../access-log-conformance.js';
 import { storeConformance } from '../store-conformance.js';
@@ -43,6 +43,7 @@ async function openStore(
 ): Promise<Store> {
   const store = await PostgresStore.open({
     ...{ address, lanes: 1, version: 'test', onLost: () => undefined },
+    sealKey: () => Promise.resolve(SEAL_KEY),
     onTrouble: (what, error) => {
       throw new Error(what, { cause: error });
     },
@@ -53,7 +54,7 @@ async function openStore(
     outlivesDoubt: true,
     append: async (batch: readonly Candidate[]) => {
       const outcomes = await store.append(batch);
-      onSequenced((await sequence(connection))?.entries ?? 0);
+      onSequenced((await sequence(connection, SEAL_KEY))?.entries ?? 0);
       return outcomes;
     },
     look: () => store.look(),
@@ -100,7 +101,9 @@ committedConformance({
   async open() {
     const address = await makeLog();
     const connection = new ReadingConnection(address, 'test');
-    const committed = new PostgresCommitted(connection, { durability: 'local' });
+    const committed = new PostgresCommitted(connection, {
+      ...{ durability: 'local', collectorId: randomUUID(), sealKey: SEAL_KEY },
+    });
     const store = await openStore(address, (entries) => (committed.entries = entries));
     return {
       ...{ store, committed },

@@ -8,7 +8,7 @@ import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
 import { sequence } from '../../../src/store/postgres/sequencing.js';
 import { migrate } from '../../../src/store/postgres/schema.js';
 import { uuidText } from '../../../src/store/text.js';
-import { PostgresServer } from '../../running/postgres-server.js';
+import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
 import { Relay } from '../../running/relay.js';
 import { runs } from '../../../../../test/property-runs.js';
 import { candidate } from '../candidate.js';
@@ -32,6 +32,7 @@ afterEach(async () => {
 async function open(to = address): Promise<PostgresStore> {
   return PostgresStore.open({
     address: to,
+    sealKey: () => Promise.resolve(SEAL_KEY),
     lanes: 2,
     version: 'test',
     onTrouble: () => undefined,
@@ -245,7 +246,7 @@ test('[R-1250] what was acknowledged is stored once when collectors are killed a
   for (const id of acknowledged) expect(stored.get(id), id).toBe(1);
   expect([...stored.values()].filter((rows) => rows !== 1)).toEqual([]);
   const connection = await Connection.open(address, 'test');
-  expect((await sequence(connection))?.entries).toBe(stored.size);
+  expect((await sequence(connection, SEAL_KEY))?.entries).toBe(stored.size);
   await connection.close();
   await Promise.all(opened.map((store) => store.close()));
   await Promise.all(relays.map((relay) => relay.close()));

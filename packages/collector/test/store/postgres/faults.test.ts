@@ -8,7 +8,7 @@ import { Connection, Unreachable } from '../../../src/store/postgres/connection.
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
 import { migrate } from '../../../src/store/postgres/schema.js';
 import { LaneBroken, sequence } from '../../../src/store/postgres/sequencing.js';
-import { PostgresServer } from '../../running/postgres-server.js';
+import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
 import { Relay } from '../../running/relay.js';
 import { candidate } from '../candidate.js';
 
@@ -51,6 +51,7 @@ async function open(lanes = 1): Promise<PostgresStore> {
   const store = await PostgresStore.open({
     address,
     lanes,
+    sealKey: () => Promise.resolve(SEAL_KEY),
     version: 'test',
     onTrouble,
     onLost: (reason) => lost.push(reason),
@@ -88,7 +89,7 @@ async function stored(store: PostgresStore, batch: readonly Candidate[]): Promis
 async function sequenced(): Promise<number> {
   const connection = await Connection.open(address, 'test');
   try {
-    return (await sequence(connection))?.entries ?? 0;
+    return (await sequence(connection, SEAL_KEY))?.entries ?? 0;
   } finally {
     await connection.close();
   }
@@ -292,6 +293,43 @@ describe('sequencing', () => {
     await expect(sequenced()).rejects.toThrow(LaneBroken);
     await expect(sequenced()).rejects.toThrow(/batch 1 of lane \d+ is gone/);
     await store.append([candidate()]);
+  });
+
+  test('[R-1268] what a collector has stored is sealed, also with repeats among it', async () => {
+    const store = await open();
+    const [first, second, third] = [candidate(), candidate(), candidate()];
+    await store.append([first]);
+    await store.append([second, first, third, second]);
+    await store.append([first, first]);
+    expect(await sequenced()).toBe(3);
+  });
+
+  test.each([
+    [
+      'is put there',
+      `INSERT INTO batches SELECT lane, 3, shard, committed_at, candidates, entries, own, bytes, leaves,
+       closes, repeats, seal FROM batches WHERE batch = 2`,
+    ],
+    [
+      'gets another leaf',
+      'UPDATE batches SET leaves = set_byte(leaves, 40, get_byte(leaves, 40) # 1) WHERE batch = 2',
+    ],
+    [
+      'gets one leaf more',
+      `UPDATE batches SET leaves = leaves || leaves, entries = 2, candidates = 2 WHERE batch = 2`,
+    ],
+    ['loses its seal', 'UPDATE batches SET seal = NULL WHERE batch = 2'],
+  ])('[R-1268] a batch that %s by another hand never becomes a leaf', async (_, change) => {
+    const store = await open();
+    await store.append([candidate()]);
+    expect(await sequenced()).toBe(1);
+    await store.append([candidate()]);
+    await sql(change);
+    await expect(sequenced()).rejects.toThrow(
+      /batch [23] of lane \d+ is not as a collector of this log has sealed it/,
+    );
+    const [head] = await server.query(`SELECT size::int FROM ${address.schema}.heads`);
+    expect(head).toEqual({ size: 1 });
   });
 
   test('[R-1254] of several that try at once one does it, and nothing is sequenced twice', async () => {

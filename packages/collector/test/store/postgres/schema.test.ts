@@ -5,7 +5,7 @@ import { type Address, parseAddress } from '../../../src/store/postgres/address.
 import { Connection } from '../../../src/store/postgres/connection.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
 import { makePeriods } from '../../../src/store/postgres/schema.js';
-import { PostgresServer } from '../../running/postgres-server.js';
+import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
 import { candidate } from '../candidate.js';
 
 let server: PostgresServer;
@@ -28,6 +28,7 @@ function sql(text: string): Promise<Record<string, unknown>[]> {
 async function stores(): Promise<void> {
   const store = await PostgresStore.open({
     ...{ address, version: 'test', onTrouble: () => undefined, onLost: () => undefined },
+    sealKey: () => Promise.resolve(SEAL_KEY),
   });
   try {
     expect(await store.append([candidate()])).toEqual(['accepted']);
