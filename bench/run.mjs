@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util';
 const HELP = `npm run bench -- [options]
 
   --scenario <name>   rate: durable answers a second beside the peers (default)
+                      postgres: what an event costs the driver of PostgreSQL and the server; the mirror
                       stored: the same on a filled ledger against an empty one, memory, start-up
                       memory: large bodies, many connections, slow clients
                       start: start-up times only
@@ -27,7 +28,8 @@ const HELP = `npm run bench -- [options]
   --connections <n>   keep-alive connections (default 256)
   --peers <names>     rate: which ones, with commas (default all: collector,collector-postgres,collector-replicated,raw,
                       fastify-pg,express-sqlite)
-  --events <n>        stored, start, verify: how many events the ledger holds (default 10000000, about 14 GB;
+  --events <n>        postgres: how many ids the filled registry holds (default 10000000);
+                      stored, start, verify: how many events the ledger holds (default 10000000, about 14 GB;
                       verify: 1000000); records, questions: about so many (default 10000000, 10 GB and 8 GB while it is made);
                       client: how many wait (default 1000000, 3 GB)
   --data-dir <path>   the same: where the filled ledger is, or is made and kept (default: made and removed)
@@ -61,6 +63,7 @@ const { wrkVersion } = await import('./lib/wrk.mjs');
 /** What holds for each where no option says otherwise. */
 const SCENARIOS = {
   rate: { seconds: 8 },
+  postgres: { seconds: 8, events: 10_000_000 },
   stored: { seconds: 8, events: 10_000_000 },
   memory: { seconds: 40 },
   start: { seconds: 8, events: 10_000_000 },
@@ -149,6 +152,7 @@ function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers,
     case 'overload':
     case 'refused':
       return { rounds, seconds, warmup, sockets };
+    case 'postgres':
     case 'client':
       return { ...common, events };
     case 'verify':

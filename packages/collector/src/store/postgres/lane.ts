@@ -68,12 +68,14 @@ noted AS (
 SELECT ord, current_setting('synchronous_commit'), current_setting('client_min_messages')
 FROM (SELECT 1) AS always LEFT JOIN fresh ON true`;
 
-/** Where events with these ids are stored, and what of them is compared. */
+/** Of events with these ids, what is stored and is compared. Looked up one by one: see SETTINGS in connection.ts. */
 const STORED = `
-SELECT i.ord, k.lane, k.batch, k.ord, e.payload_state, e.envelope, e.salted
+SELECT i.ord, e.payload_state, e.envelope, e.salted
 FROM unnest($1::uuid[], $2::int[], $3::smallint[]) AS i (event_id, organisation_id, ord)
-LEFT JOIN event_ids k ON k.event_id = i.event_id AND k.organisation_id = i.organisation_id AND k.shard = $4
-LEFT JOIN events e ON e.lane = k.lane AND e.batch = k.batch AND e.ord = k.ord AND e.shard = k.shard`;
+LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = i.event_id
+  AND organisation_id = i.organisation_id AND shard = $4 OFFSET 0) k ON true
+LEFT JOIN LATERAL (SELECT * FROM events WHERE lane = k.lane AND batch = k.batch AND ord = k.ord
+  AND shard = k.shard OFFSET 0) e ON true`;
 
 export const OPEN = `
 WITH drawn AS (
@@ -440,7 +442,7 @@ export class Lane {
       const candidate = batch[ord];
       if (candidate === undefined) continue;
       const began = performance.now();
-      outcomes[ord] = outcomeOf(candidate, row[4], row[5], row[6]);
+      outcomes[ord] = outcomeOf(candidate, row[1], row[2], row[3]);
       candidate.comparedMs = performance.now() - began;
     }
     return outcomes;

@@ -35,10 +35,10 @@ const HEAD = 'SELECT size, bytes FROM heads';
 const auditOf = (group: readonly Span[]) => `
 SELECT s.n, e.envelope, e.salted, (k.lane = e.lane AND k.batch = e.batch AND k.ord = e.ord AND o.name IS NOT NULL)::int
 FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH ORDINALITY AS s (lane, batch, n)
-JOIN events e ON e.lane = s.lane AND e.batch = s.batch
-LEFT JOIN event_ids k ON k.event_id = CASE WHEN length(e.envelope) >= ${ENVELOPE_FIXED_BYTES}
+CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch OFFSET 0) e
+LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = CASE WHEN length(e.envelope) >= ${ENVELOPE_FIXED_BYTES}
     THEN encode(substring(e.envelope FROM 14 FOR 16), 'hex')::uuid END
-  AND k.lane = e.lane AND k.batch = e.batch AND k.shard = e.shard
+  AND lane = e.lane AND batch = e.batch AND shard = e.shard OFFSET 0) k ON true
 LEFT JOIN organisations o ON o.organisation_id = k.organisation_id
 ORDER BY s.n, e.ord`;
 /** Of one moment: ids that stand for no event keep that event from ever being stored. */

@@ -56,14 +56,15 @@ const HELD = 'SELECT size, own_entries, bytes FROM heads';
 /** Batches that have a place, from the one that holds a sequence on. */
 export const spansOf = (from: number, last: number) => `
 SELECT s.first_sequence, s.lane, s.batch, s.entries, b.bytes, b.leaves
-FROM sequenced s JOIN batches b ON b.lane = s.lane AND b.batch = s.batch
-WHERE s.entries > 0 AND s.first_sequence <= ${last} AND s.first_sequence >= coalesce(
-  (SELECT max(first_sequence) FROM sequenced WHERE entries > 0 AND first_sequence <= ${from}), 1)
-ORDER BY s.first_sequence LIMIT ${MOST_SPANS}`;
+FROM (SELECT * FROM sequenced WHERE entries > 0 AND first_sequence <= ${last} AND first_sequence >= coalesce(
+    (SELECT max(first_sequence) FROM sequenced WHERE entries > 0 AND first_sequence <= ${from}), 1)
+  ORDER BY first_sequence LIMIT ${MOST_SPANS}) s
+CROSS JOIN LATERAL (SELECT * FROM batches WHERE lane = s.lane AND batch = s.batch OFFSET 0) b
+ORDER BY s.first_sequence`;
 const entriesOf = (group: readonly Span[]) => `
 SELECT s.n, e.payload_state, e.envelope, e.salted
 FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH ORDINALITY AS s (lane, batch, n)
-JOIN events e ON e.lane = s.lane AND e.batch = s.batch ORDER BY s.n, e.ord`;
+CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch OFFSET 0) e ORDER BY s.n, e.ord`;
 /** Single entries. In a batch without repeats the n-th entry has the ord n; in one with repeats it has to be counted. */
 const singleOf = (sequences: Iterable<number>) => `
 SELECT w.sequence, e.payload_state, e.envelope, e.salted, substring(b.leaves FROM s.at * ${LEAF_BYTES} + 1 FOR ${LEAF_BYTES})
@@ -71,10 +72,10 @@ FROM unnest('{${[...sequences].join()}}'::bigint[]) AS w (sequence)
 CROSS JOIN LATERAL (
   SELECT lane, batch, (w.sequence - first_sequence)::int AS at FROM sequenced
   WHERE entries > 0 AND first_sequence <= w.sequence ORDER BY first_sequence DESC LIMIT 1) s
-JOIN batches b ON b.lane = s.lane AND b.batch = s.batch
-JOIN events e ON e.lane = s.lane AND e.batch = s.batch AND e.ord = coalesce((
+CROSS JOIN LATERAL (SELECT * FROM batches WHERE lane = s.lane AND batch = s.batch OFFSET 0) b
+CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch AND ord = coalesce((
   SELECT x.ord FROM events x WHERE b.candidates <> b.entries AND x.lane = s.lane AND x.batch = s.batch
-  ORDER BY x.ord OFFSET s.at LIMIT 1), s.at)`;
+  ORDER BY x.ord OFFSET s.at LIMIT 1), s.at) OFFSET 0) e`;
 /** By the number of its organisation, the place of an event that has one. */
 const FIND = `
 SELECT s.first_sequence + (SELECT count(*) FROM events e
