@@ -68,8 +68,9 @@ CREATE ROLE ${reader} NOLOGIN;
 GRANT USAGE ON SCHEMA ${schema} TO ${writer}, ${keys}, ${reader};
 GRANT SELECT ON ALL TABLES IN SCHEMA ${schema} TO ${writer}, ${reader};
 REVOKE SELECT ON ${schema}.api_keys FROM ${reader};
-GRANT INSERT ON ${tables(schema, ['organisations', 'collectors', 'lanes', 'batches', 'event_ids', 'events', 'lane_closures', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'access_lines', 'api_keys'])} TO ${writer};
+GRANT INSERT ON ${tables(schema, ['organisations', 'collectors', 'lanes', 'batches', 'event_ids', 'events', 'open_lanes', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'access_lines', 'api_keys'])} TO ${writer};
 GRANT UPDATE ON ${tables(schema, ['heads', 'tiles', 'published'])} TO ${writer};
+GRANT DELETE ON ${schema}.open_lanes TO ${writer};
 GRANT UPDATE (next_lane) ON ${schema}.periods TO ${writer};
 GRANT UPDATE (seen_at) ON ${schema}.collectors TO ${writer};
 GRANT SELECT, UPDATE ON ${schema}.key_changes TO ${writer}, ${keys};
@@ -217,10 +218,9 @@ SELECT pg_relation_size('event_ids_pkey'), pg_size_bytes(current_setting('effect
 async function sequencingFinding(connection: Connection): Promise<StoreFinding> {
   const { rows } = await connection.query(`
 SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(b.committed_at)), 0)
-FROM lanes l LEFT JOIN lane_closures c USING (lane)
+FROM open_lanes l
 CROSS JOIN LATERAL (SELECT coalesce(max(s.batch), 0) AS done FROM sequenced s WHERE s.lane = l.lane) d
-JOIN batches b ON b.lane = l.lane AND b.batch > d.done
-WHERE c.lane IS NULL`);
+JOIN batches b ON b.lane = l.lane AND b.batch > d.done`);
   const [batches = 0, seconds = 0] = (rows[0] ?? []).map(Number);
   const subject = 'sequencing';
   if (seconds < MOST_UNSEQUENCED_S) {

@@ -82,7 +82,8 @@ WITH drawn AS (
   UPDATE periods SET next_lane = next_lane + 1 WHERE period = (
     SELECT period FROM periods WHERE begins <= current_date AND next_lane <= to_lane
     ORDER BY period DESC LIMIT 1)
-  RETURNING next_lane - 1 AS lane)
+  RETURNING next_lane - 1 AS lane),
+noted AS (INSERT INTO open_lanes (lane) SELECT lane FROM drawn)
 INSERT INTO lanes (lane, shard, collector_id) SELECT lane, $2, $1::uuid FROM drawn RETURNING lane, opened_at`;
 
 /** Says of a server whether a commit that has just been answered was waited for. */

@@ -279,8 +279,12 @@ export class PostgresLog implements EventLog {
     while (next <= last) {
       const spans = (await this.connection.copy(spansOf(next, last))).map(spanIn);
       if (spans.length === 0) throw damaged(next);
-      for (const group of groupsOf(spans)) {
-        const rows = await this.connection.copy(entriesOf(group));
+      const groups = [...groupsOf(spans)];
+      // While one group is looked through, the database reads the next.
+      let coming = this.#entriesOf(groups[0]);
+      for (const [n, group] of groups.entries()) {
+        const rows = await coming;
+        coming = this.#entriesOf(groups[n + 1]);
         const checked = checkedRows(group, rows, from, last);
         if (checked.rows.length > 0) yield checked.rows;
         if (checked.damagedAt !== undefined) throw damaged(checked.damagedAt);
@@ -289,6 +293,14 @@ export class PostgresLog implements EventLog {
       }
     }
   }
+
+  /** Its error is met by whoever waits for it, if anyone does. */
+  #entriesOf(group: readonly Span[] | undefined): Promise<readonly BinaryRow[]> {
+    const rows = group === undefined ? Promise.resolve([]) : this.connection.copy(entriesOf(group));
+    rows.catch(() => undefined);
+    return rows;
+  }
+
   async #head(): Promise<number> {
     const [[size, bytes] = []] = (await this.connection.query(HEAD, [])).rows;
     this.extent = Number(bytes);

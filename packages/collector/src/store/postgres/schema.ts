@@ -40,7 +40,8 @@ CREATE TABLE periods (
 CREATE TABLE lanes (
   lane int PRIMARY KEY, shard smallint NOT NULL DEFAULT 0, collector_id uuid NOT NULL REFERENCES collectors,
   opened_at timestamptz NOT NULL DEFAULT clock_timestamp());
-CREATE TABLE lane_closures (lane int PRIMARY KEY, closed_at timestamptz NOT NULL DEFAULT clock_timestamp());
+-- Those whose closing batch has no place yet: where the sequencer looks, however many lanes there ever were.
+CREATE TABLE open_lanes (lane int PRIMARY KEY);
 CREATE TABLE batches (
   lane int NOT NULL, batch int NOT NULL CHECK (batch > 0), shard smallint NOT NULL,
   committed_at timestamptz NOT NULL DEFAULT clock_timestamp(),

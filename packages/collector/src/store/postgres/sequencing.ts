@@ -25,8 +25,8 @@ SELECT clock_timestamp() - seen_at < interval '1 minute' FROM before`;
 const CLOSE_ABANDONED = `
 INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
 SELECT l.lane, coalesce((SELECT max(b.batch) FROM batches b WHERE b.lane = l.lane), 0) + 1, l.shard, 0, 0, '', true
-FROM lanes l JOIN collectors c USING (collector_id) LEFT JOIN lane_closures x USING (lane)
-WHERE x.lane IS NULL AND c.seen_at < clock_timestamp() - interval '1 hour'
+FROM open_lanes JOIN lanes l USING (lane) JOIN collectors c USING (collector_id)
+WHERE c.seen_at < clock_timestamp() - interval '1 hour'
   AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.lane = l.lane AND b.closes)
 ON CONFLICT DO NOTHING`;
 
@@ -55,17 +55,16 @@ const READ_MS = 10_000;
 const LOCK = 'SELECT size, own_entries, bytes FROM heads FOR UPDATE SKIP LOCKED';
 const COMMITTED = `
 SELECT l.lane, d.done, b.batch, b.entries, b.own, b.bytes, b.closes, b.candidates, b.leaves, b.repeats, b.seal
-FROM lanes l LEFT JOIN lane_closures c USING (lane)
+FROM open_lanes l
 CROSS JOIN LATERAL (SELECT coalesce(
   (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
 CROSS JOIN LATERAL (SELECT * FROM batches b
   WHERE b.lane = l.lane AND b.batch > d.done ORDER BY batch LIMIT ${MOST_OF_A_LANE}) b
-WHERE c.lane IS NULL
 ORDER BY max(b.committed_at) OVER (PARTITION BY l.lane ORDER BY b.batch), l.lane, b.batch`;
 const PLACES = `
 INSERT INTO sequenced (lane, batch, first_sequence, entries)
 SELECT * FROM unnest($1::int[], $2::int[], $3::bigint[], $4::smallint[])`;
-const CLOSED = 'INSERT INTO lane_closures (lane) SELECT unnest($1::int[]) ON CONFLICT DO NOTHING';
+const CLOSED = 'DELETE FROM open_lanes WHERE lane = ANY ($1::int[])';
 const ADVANCE = `
 UPDATE heads SET size = $2, own_entries = $3, bytes = $4, advanced_at = clock_timestamp() WHERE size = $1`;
 

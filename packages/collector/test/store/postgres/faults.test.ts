@@ -352,8 +352,8 @@ describe('sequencing', () => {
       (SELECT collector_id FROM lanes ORDER BY lane LIMIT 1)`);
     await other.committed.sequence();
     await other.committed.sequence();
-    const [closed] = await server.query(`SELECT count(*)::int AS n FROM ${address.schema}.lane_closures`);
-    expect(closed).toEqual({ n: 1 });
+    const [still] = await server.query(`SELECT count(*)::int AS n FROM ${address.schema}.open_lanes`);
+    expect(still).toEqual({ n: 1 });
     expect(await frozen.append([candidate()])).toEqual(['accepted']);
     expect(await other.append([candidate()])).toEqual(['accepted']);
     expect(await sequenced()).toBe(4);
@@ -365,7 +365,7 @@ describe('sequencing', () => {
     await other.append([candidate()]);
     await sql(`UPDATE collectors SET seen_at = seen_at - interval '1 day'`);
     await one.committed.sequence();
-    const [closed] = await server.query(`SELECT count(*)::int AS n FROM ${address.schema}.lane_closures`);
-    expect(closed).toEqual({ n: 0 });
+    const [still] = await server.query(`SELECT count(*)::int AS n FROM ${address.schema}.open_lanes`);
+    expect(still).toEqual({ n: 2 });
   });
 });
