@@ -272,7 +272,7 @@ export class ReadingConnection {
 async function connected(address: Address, { host, port }: Host, purpose: string): Promise<pg.Client> {
   const { database, user, schema, ssl } = address;
   const client = new pg.Client({
-    ...{ host, port, database, user, ssl: ssl === false ? false : { ...ssl, servername: host } },
+    ...{ host, port, database, user, ssl: ssl === false ? false : { ...ssl(), servername: host } },
     application_name: `collector/${purpose}`,
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
