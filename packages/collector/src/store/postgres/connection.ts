@@ -69,6 +69,16 @@ const SETTINGS = [
   'tcp_keepalives_count=3',
 ];
 
+/**
+ * Why a commit under settings that were read back says nothing of the standby: a pooler may drop what a connection asked
+ * for. Undefined where it does.
+ */
+export function weaknessOf(commit?: string | null, messages?: string | null): string | undefined {
+  if (messages && messages !== 'warning') return `client_min_messages is ${messages}`;
+  if (commit && commit !== 'on' && commit !== 'remote_apply') return `synchronous_commit is ${commit}`;
+  return undefined;
+}
+
 /** Null on a standby. A server begins a new timeline when it is promoted. */
 const TIMELINE = `
 SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END`;

@@ -5,7 +5,7 @@
  * place by when it was committed, and one of a lane always behind those before it.
  */
 import { int2Array, int4Array, int8Array } from './binary.js';
-import { type Connection, Lost, type TextRow } from './connection.js';
+import { type Connection, Lost, type TextRow, weaknessOf } from './connection.js';
 import type { LogRow } from './schema.js';
 
 /** A lane has a batch and not the one before it: someone has deleted or changed rows. Nothing is sequenced any more. */
@@ -64,6 +64,10 @@ const CLOSED = 'INSERT INTO lane_closures (lane) SELECT unnest($1::int[]) ON CON
 const ADVANCE = `
 UPDATE heads SET size = $2, own_entries = $3, bytes = $4, advanced_at = clock_timestamp() WHERE size = $1`;
 
+const REPLICATION = `
+SELECT current_setting('synchronous_standby_names'), current_setting('synchronous_commit'),
+  current_setting('client_min_messages')`;
+
 /** Of one connection, or of one that is opened when it is needed. */
 type Transactions = Pick<Connection, 'query'> & {
   transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result>;
@@ -81,8 +85,10 @@ export async function sequence(
 ): Promise<Sequenced | undefined> {
   const sequenced = await arrange(connection);
   if (sequenced !== undefined && durability === 'replicated') {
-    const { rows } = await connection.query("SELECT current_setting('synchronous_standby_names')");
-    if (rows[0]?.[0] === '') throw new Lost('synchronous_standby_names is empty: nothing is replicated');
+    const [[names, commit, messages] = []] = (await connection.query(REPLICATION)).rows;
+    const weakness = weaknessOf(commit, messages);
+    if (weakness !== undefined) throw new Lost(weakness);
+    if (names === '') throw new Lost('synchronous_standby_names is empty: nothing is replicated');
   }
   return sequenced;
 }
