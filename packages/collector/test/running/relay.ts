@@ -3,8 +3,9 @@ import net from 'node:net';
 
 export class Relay {
   readonly port: number;
-  /** Changes what a client sends, before it goes on. */
+  /** What goes on of the bytes of a client, and of the server. */
   toServer = (bytes: Buffer): Buffer => bytes;
+  toClient = (bytes: Buffer): Buffer => bytes;
   /** How many bytes of the server go on to the client from now on; then the connections are cut. */
   #left = Infinity;
   #stalls = false;
@@ -73,7 +74,7 @@ export class Relay {
     });
     server.on('data', (bytes) => {
       if (this.#stalls) return;
-      const passed = bytes.subarray(0, this.#left);
+      const passed = this.toClient(bytes).subarray(0, this.#left);
       this.#left -= passed.length;
       if (this.#left > 0) client.write(passed);
       else client.write(passed, () => client.destroy());

@@ -11,7 +11,7 @@ import { Authority, type Issued } from '../../running/certificates.js';
 import { PostgresServer } from '../../running/postgres-server.js';
 import { Relay } from '../../running/relay.js';
 import { scratch } from '../../running/scratch.js';
-import { candidate } from '../candidate.js';
+import { candidate, idOf } from '../candidate.js';
 
 let server: PostgresServer;
 let schema: string;
@@ -167,6 +167,21 @@ test('[R-1281] a host name is looked up with each connection, and while it canno
   expect(await outcome(store)).toMatch('timeout');
   answer = '127.0.0.3';
   expect(await outcome(store)).toBe('accepted');
+});
+
+test('[R-1283] errors of a server that speaks another language are refusals as in English', async () => {
+  const relay = await Relay.to(server.port);
+  onTestFinished(() => relay.close());
+  // The word for the severity: the package of the server has no other language.
+  relay.toClient = (bytes) =>
+    Buffer.from(bytes.toString('latin1').replaceAll('SERROR\0', 'SFEHLR\0'), 'latin1');
+  const poison = candidate();
+  await server.query(`ALTER TABLE ${schema}.event_ids ADD CHECK (event_id <> '${idOf(poison)}')`);
+  const store = await open({ port: relay.port });
+  const batch = [candidate(), poison, candidate()];
+  expect(await store.append(batch)).toEqual(['accepted', 'unreadable', 'accepted']);
+  const [row] = await server.query(`SELECT count(*)::int AS lanes FROM ${schema}.lanes`);
+  expect(row).toEqual({ lanes: 1 });
 });
 
 test('[R-1252] one event that two collectors are sent 256 times at once, and 20,000 times in batches, is stored once', async () => {
