@@ -67,7 +67,7 @@ const PRIMARY: Settings = {
   max_wal_senders: '10',
 };
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = net.createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as net.AddressInfo;
