@@ -12,7 +12,7 @@ import pg from 'pg';
 
 const require = createRequire(import.meta.url);
 /** The server refuses to run as root. */
-const USER = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+export const USER = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
 
 /** Of the package, whose links npm leaves out: they are made by a script of it, which is not run here. */
 function installed(): string {
@@ -37,8 +37,15 @@ function installed(): string {
 
 const PACKAGE = installed();
 
-function binary(name: string): string {
-  return path.join(PACKAGE, 'native/bin', name);
+/** Of the oldest version that is tested, where Debian's package of it is installed. */
+export const DEBIAN_15 = '/usr/lib/postgresql/15/bin';
+
+/** Which server, instead of the one of the npm package. */
+export interface Kind {
+  /** The directory of its programs. */
+  readonly programs?: string;
+  /** For its messages, and for the order of text. */
+  readonly locale?: string;
 }
 
 /** Settings without which a test takes seconds; flushing stays on where a test is about it. */
@@ -63,7 +70,7 @@ const PRIMARY: Settings = {
   max_wal_senders: '10',
 };
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = net.createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as net.AddressInfo;
@@ -77,16 +84,20 @@ export class PostgresServer {
   readonly port: number;
   /** All that it has written to its log. */
   log = '';
+  /** A command that runs the one behind it, to run the server with. */
+  prefix: readonly string[] = [];
+  readonly #kind: Kind;
   #process: ChildProcess | undefined;
 
-  private constructor(directory: string, port: number) {
+  private constructor(directory: string, port: number, kind: Kind) {
     this.directory = directory;
     this.port = port;
+    this.#kind = kind;
   }
 
   /** A new cluster, running. */
-  static async start(settings: Settings = {}): Promise<PostgresServer> {
-    const server = await PostgresServer.#made(settings);
+  static async start(settings: Settings = {}, kind: Kind = {}): Promise<PostgresServer> {
+    const server = await PostgresServer.#made(settings, kind);
     await server.run();
     return server;
   }
@@ -103,16 +114,29 @@ export class PostgresServer {
     return { primary, standby };
   }
 
-  static async #empty(): Promise<PostgresServer> {
-    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-postgres-'));
-    if (USER.uid !== undefined) fs.chownSync(directory, USER.uid, USER.gid);
-    return new PostgresServer(directory, await freePort());
+  /** A standby of a server that runs, which may be a standby itself. On return it has begun to follow. */
+  static async standbyOf(server: PostgresServer): Promise<PostgresServer> {
+    const standby = await PostgresServer.#empty();
+    await standby.#copy(server);
+    await standby.run();
+    return standby;
   }
 
-  static async #made(settings: Settings): Promise<PostgresServer> {
-    const server = await PostgresServer.#empty();
-    const init = ['-D', server.#data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'];
-    const made = spawnSync(binary('initdb'), init, { ...USER, encoding: 'utf8', cwd: server.directory });
+  static async #empty(kind: Kind = {}): Promise<PostgresServer> {
+    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-postgres-'));
+    if (USER.uid !== undefined) fs.chownSync(directory, USER.uid, USER.gid);
+    return new PostgresServer(directory, await freePort(), kind);
+  }
+
+  static async #made(settings: Settings, kind: Kind = {}): Promise<PostgresServer> {
+    const server = await PostgresServer.#empty(kind);
+    const init = ['-D', server.#data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '-N'];
+    init.push(`--locale=${kind.locale ?? 'C'}`);
+    const made = spawnSync(server.#program('initdb'), init, {
+      ...USER,
+      encoding: 'utf8',
+      cwd: server.directory,
+    });
     if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`);
     server.configure({ ...SETTINGS, ...settings, port: String(server.port) });
     return server;
@@ -120,6 +144,18 @@ export class PostgresServer {
 
   get #data(): string {
     return path.join(this.directory, 'data');
+  }
+
+  #program(name: string): string {
+    return path.join(this.#kind.programs ?? path.join(PACKAGE, 'native/bin'), name);
+  }
+
+  /** Writes a file for the server among its data. @returns where it is. */
+  write(name: string, text: string): string {
+    const file = path.join(this.#data, name);
+    fs.writeFileSync(file, text, { mode: 0o600 });
+    if (USER.uid !== undefined) fs.chownSync(file, USER.uid, USER.gid);
+    return file;
   }
 
   /** Adds to its settings, which it reads when it is started or told to. */
@@ -140,7 +176,8 @@ export class PostgresServer {
 
   /** Starts the server on its cluster. On return it answers. */
   async run(): Promise<void> {
-    const child = spawn(binary('postgres'), ['-D', this.#data], {
+    const [command, ...rest] = [...this.prefix, this.#program('postgres'), '-D', this.#data];
+    const child = spawn(command, rest, {
       ...USER,
       cwd: this.directory,
       stdio: ['ignore', 'ignore', 'pipe'],
@@ -177,14 +214,20 @@ export class PostgresServer {
   /** Throws away what this server has, and makes it a standby of another one that runs. On return it has caught up. */
   async rebuildFrom(primary: PostgresServer): Promise<void> {
     await this.stop('SIGKILL');
-    const client = new pg.Client({ connectionString: primary.url() });
+    await this.#copy(primary);
+    await this.run();
+    await primary.hasStandby();
+  }
+
+  async #copy(upstream: PostgresServer): Promise<void> {
+    const client = new pg.Client({ connectionString: upstream.url() });
     client.on('error', () => undefined);
     await client.connect();
     try {
       await client.query("SELECT pg_backup_start('standby', true)");
       fs.rmSync(this.#data, { recursive: true, force: true });
       // Files come and go while they are copied, which the end of the backup makes good.
-      spawnSync('cp', ['-a', primary.#data, this.#data]);
+      spawnSync('cp', ['-a', upstream.#data, this.#data]);
       const { rows } = await client.query<{ labelfile: string }>(
         'SELECT labelfile FROM pg_backup_stop(false)',
       );
@@ -193,9 +236,7 @@ export class PostgresServer {
     } finally {
       await client.end();
     }
-    this.#follow(primary);
-    await this.run();
-    await primary.hasStandby();
+    this.#follow(upstream);
   }
 
   url(database = 'postgres', user = 'postgres'): string {
@@ -214,6 +255,11 @@ export class PostgresServer {
     }
   }
 
+  get isRunning(): boolean {
+    const child = this.#process;
+    return child !== undefined && child.exitCode === null && child.signalCode === null;
+  }
+
   /** Stops and continues every process of the server, as a machine that hangs. */
   freeze(): void {
     this.#signalAll('SIGSTOP');
@@ -225,7 +271,7 @@ export class PostgresServer {
 
   #signalAll(signal: NodeJS.Signals): void {
     const pid = this.#process?.pid;
-    if (pid === undefined || this.#process?.exitCode !== null || this.#process.signalCode !== null) return;
+    if (pid === undefined || !this.isRunning) return;
     const { stdout } = spawnSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' });
     for (const each of [pid, ...stdout.split('\n').filter(Boolean).map(Number)]) {
       try {
@@ -239,7 +285,7 @@ export class PostgresServer {
   /** @param signal SIGKILL as a crash; SIGINT ends its connections and flushes. */
   async stop(signal: NodeJS.Signals = 'SIGINT'): Promise<void> {
     const child = this.#process;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    if (child === undefined || !this.isRunning) return;
     const exited = new Promise((resolve) => child.once('exit', resolve));
     child.kill(signal);
     await exited;

@@ -3,6 +3,9 @@ import net from 'node:net';
 
 export class Relay {
   readonly port: number;
+  /** What goes on of the bytes of a client, and of the server. */
+  toServer = (bytes: Buffer): Buffer => bytes;
+  toClient = (bytes: Buffer): Buffer => bytes;
   /** How many bytes of the server go on to the client from now on; then the connections are cut. */
   #left = Infinity;
   #stalls = false;
@@ -15,9 +18,10 @@ export class Relay {
     this.port = port;
   }
 
-  static async to(target: number): Promise<Relay> {
+  /** @param host of loopback, to which clients connect. */
+  static async to(target: number, host = '127.0.0.1', port = 0): Promise<Relay> {
     const server = net.createServer();
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    await new Promise<void>((resolve) => server.listen(port, host, resolve));
     const relay = new Relay(server, (server.address() as net.AddressInfo).port);
     server.on('connection', (client) => relay.#pass(client, target));
     return relay;
@@ -66,11 +70,11 @@ export class Relay {
     }
     if (this.#refuses) client.destroy();
     client.on('data', (bytes) => {
-      if (!this.#stalls) server.write(bytes);
+      if (!this.#stalls) server.write(this.toServer(bytes));
     });
     server.on('data', (bytes) => {
       if (this.#stalls) return;
-      const passed = bytes.subarray(0, this.#left);
+      const passed = this.toClient(bytes).subarray(0, this.#left);
       this.#left -= passed.length;
       if (this.#left > 0) client.write(passed);
       else client.write(passed, () => client.destroy());

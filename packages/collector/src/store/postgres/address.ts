@@ -17,7 +17,8 @@ export interface Address {
   readonly user: string;
   /** The schema that holds the log. */
   readonly schema: string;
-  readonly ssl: ConnectionOptions | false;
+  /** With what its files hold now: certificates are replaced while collectors run. @throws AddressFault. */
+  readonly ssl: (() => ConnectionOptions) | false;
 }
 
 /** The text is no address of a log. The message does not repeat it. */
@@ -112,7 +113,7 @@ function optionsOf(query: string): Map<string, string> {
 }
 
 /** Encrypted, and the server's name checked, unless every host is this one. */
-function sslOf(options: ReadonlyMap<string, string>, hosts: readonly Host[]): ConnectionOptions | false {
+function sslOf(options: ReadonlyMap<string, string>, hosts: readonly Host[]): Address['ssl'] {
   const isLocal = hosts.every(
     ({ host }) => host === 'localhost' || host === '::1' || host.startsWith('127.'),
   );
@@ -131,11 +132,15 @@ function sslOf(options: ReadonlyMap<string, string>, hosts: readonly Host[]): Co
       throw new AddressFault(`${name}: ${(error as Error).message}`);
     }
   };
-  const [ca, cert, key] = [file('sslrootcert'), file('sslcert'), file('sslkey')];
-  return {
-    ...(ca && { ca }),
-    ...(cert && { cert }),
-    ...(key && { key }),
-    ...(mode === 'verify-ca' && { checkServerIdentity: () => undefined }),
+  const read = () => {
+    const [ca, cert, key] = [file('sslrootcert'), file('sslcert'), file('sslkey')];
+    return {
+      ...(ca && { ca }),
+      ...(cert && { cert }),
+      ...(key && { key }),
+      ...(mode === 'verify-ca' && { checkServerIdentity: () => undefined }),
+    };
   };
+  read();
+  return read;
 }

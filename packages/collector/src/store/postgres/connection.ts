@@ -3,6 +3,7 @@
  * ends in one of three ways: it is done and what it wrote is replicated as far as the server said; the server has
  * refused it, and nothing of it is stored; or no one knows, and the connection is gone.
  */
+import type { EventEmitter } from 'node:events';
 import pg from 'pg';
 import type { Address, Host } from './address.js';
 
@@ -50,6 +51,8 @@ const CONNECT_MS = 2000;
 const STATEMENT_MS = 10_000;
 const READ_MS = 60_000;
 const NO_WARNING = '00000';
+/** The server is ended, or connections to it are: a pooler may go on behind it. */
+const ENDED = /^(08|57P)/;
 const TEXT = { getTypeParser: () => (value: unknown) => value };
 
 type Done<Result> = (error: Error | undefined, result?: Result) => void;
@@ -71,6 +74,16 @@ const SETTINGS = [
   'tcp_keepalives_interval=2',
   'tcp_keepalives_count=3',
 ];
+
+/**
+ * Why a commit under settings that were read back says nothing of the standby: a pooler may drop what a connection asked
+ * for. Undefined where it does.
+ */
+export function weaknessOf(commit?: string | null, messages?: string | null): string | undefined {
+  if (messages && messages !== 'warning') return `client_min_messages is ${messages}`;
+  if (commit && commit !== 'on' && commit !== 'remote_apply') return `synchronous_commit is ${commit}`;
+  return undefined;
+}
 
 /** Null on a standby. A server begins a new timeline when it is promoted. */
 const TIMELINE = `
@@ -180,9 +193,15 @@ export class Connection {
         reject(new Lost(`no answer within ${deadlineMs / 1000} s`));
       }, deadlineMs);
       ask((error, result) => {
-        clearTimeout(timer);
-        if (error !== undefined) reject(this.#faultOf(error));
-        else resolve(result as Result);
+        if (error === undefined) {
+          clearTimeout(timer);
+          resolve(result as Result);
+          return;
+        }
+        this.#settle(error, (fault) => {
+          clearTimeout(timer);
+          reject(fault);
+        });
       });
     });
   }
@@ -216,14 +235,28 @@ export class Connection {
     this.#client.connection.stream.destroy();
   }
 
-  #faultOf(error: Error): Error {
+  /**
+   * After an error a server is ready for the next statement, and this one wrote nothing. What ends the session instead may
+   * have come behind a commit. The word that tells one from the other in the message is in the language of the server.
+   */
+  #settle(error: Error, settle: (fault: Refused | Lost) => void): void {
     const { code, severity, constraint } = error as { [name in 'code' | 'severity' | 'constraint']?: string };
-    // What ends the session may have come behind a commit.
-    if (severity === 'ERROR' && code !== undefined && !code.startsWith('57P')) {
-      return new Refused(code, error.message, constraint);
+    const server: EventEmitter = this.#client.connection;
+    const onEnd = () => {
+      server.off('readyForQuery', onReady);
+      this.destroy();
+      settle(new Lost(error.message, { cause: error }));
+    };
+    const onReady = () => {
+      this.#client.off('end', onEnd);
+      settle(new Refused(code ?? '', error.message, constraint));
+    };
+    if (severity === undefined || code === undefined || ENDED.test(code) || !this.#isOpen) {
+      onEnd();
+      return;
     }
-    this.destroy();
-    return new Lost(error.message, { cause: error });
+    server.once('readyForQuery', onReady);
+    this.#client.once('end', onEnd);
   }
 }
 
@@ -275,7 +308,7 @@ export class ReadingConnection {
 async function connected(address: Address, { host, port }: Host, purpose: string): Promise<pg.Client> {
   const { database, user, schema, ssl } = address;
   const client = new pg.Client({
-    ...{ host, port, database, user, ssl: ssl === false ? false : { ...ssl, servername: host } },
+    ...{ host, port, database, user, ssl: ssl === false ? false : { ...ssl(), servername: host } },
     application_name: `collector/${purpose}`,
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,

@@ -21,7 +21,15 @@ import { type Candidate, CommitUnknown, NotCommitted, type Outcome } from '../co
 import { sameContent } from '../content.js';
 import type { Address } from './address.js';
 import { byteaArray, bytesOf, int2Array, int4Array, uuidArray } from './binary.js';
-import { type Answer, Connection, Lost, type Parameter, type TextRow, Refused } from './connection.js';
+import {
+  type Answer,
+  Connection,
+  Lost,
+  type Parameter,
+  type TextRow,
+  Refused,
+  weaknessOf,
+} from './connection.js';
 import { readLog, type LogRow } from './schema.js';
 import { sealOf } from './seal.js';
 
@@ -314,10 +322,8 @@ export class Lane {
   /** Why what was answered may not be on the standby; undefined when it is, or need not be. */
   async #doubtOf(connection: Connection, { rows, warnings }: Answer): Promise<string | undefined> {
     const [, commit, messages] = rows[0] ?? [];
-    if (messages && messages !== 'warning') return `client_min_messages is ${messages}`;
-    if (commit && commit !== 'on' && commit !== 'remote_apply') {
-      return `synchronous_commit is ${commit}`;
-    }
+    const weakness = weaknessOf(commit, messages);
+    if (weakness !== undefined) return weakness;
     if (this.options.durability === 'local') return undefined;
     if (warnings.length > 0) return `the server warned (${warnings.join(', ')})`;
     const [[names, inRecovery, isNew] = []] = (await connection.query(STANDBYS)).rows;
@@ -390,7 +396,8 @@ export class Lane {
     const closing = (number: number) =>
       connection.query(
         `INSERT INTO batches (lane, batch, shard, candidates, entries, leaves, closes)
-         VALUES ($1, $2, $3, 0, 0, '', true)`,
+         VALUES ($1, $2, $3, 0, 0, '', true)
+         RETURNING NULL, current_setting('synchronous_commit'), current_setting('client_min_messages')`,
         [lane, number, this.options.shard],
         left(until),
       );

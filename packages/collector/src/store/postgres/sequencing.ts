@@ -5,7 +5,7 @@
  * place by when it was committed, and one of a lane always behind those before it.
  */
 import { bytesIn, int2Array, int4Array, int8Array, numberIn } from './binary.js';
-import { type BinaryRow, type Connection, Lost } from './connection.js';
+import { type BinaryRow, type Connection, Lost, weaknessOf } from './connection.js';
 import type { LogRow } from './schema.js';
 import { isSealed, type SealedBatch } from './seal.js';
 
@@ -68,6 +68,10 @@ const CLOSED = 'DELETE FROM open_lanes WHERE lane = ANY ($1::int[])';
 const ADVANCE = `
 UPDATE heads SET size = $2, own_entries = $3, bytes = $4, advanced_at = clock_timestamp() WHERE size = $1`;
 
+const REPLICATION = `
+SELECT current_setting('synchronous_standby_names'), current_setting('synchronous_commit'),
+  current_setting('client_min_messages')`;
+
 /** Of one connection, or of one that is opened when it is needed. */
 type Transactions = Pick<Connection, 'query'> & {
   transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result>;
@@ -86,8 +90,10 @@ export async function sequence(
 ): Promise<Sequenced | undefined> {
   const sequenced = await arrange(connection, sealKey);
   if (sequenced !== undefined && durability === 'replicated') {
-    const { rows } = await connection.query("SELECT current_setting('synchronous_standby_names')");
-    if (rows[0]?.[0] === '') throw new Lost('synchronous_standby_names is empty: nothing is replicated');
+    const [[names, commit, messages] = []] = (await connection.query(REPLICATION)).rows;
+    const weakness = weaknessOf(commit, messages);
+    if (weakness !== undefined) throw new Lost(weakness);
+    if (names === '') throw new Lost('synchronous_standby_names is empty: nothing is replicated');
   }
   return sequenced;
 }

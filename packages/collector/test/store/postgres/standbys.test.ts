@@ -1,0 +1,141 @@
+/** What standbys and settings of replication may do to what was acknowledged. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { type Candidate, CommitUnknown, NotCommitted } from '../../../src/store/contract.js';
+import { parseAddress } from '../../../src/store/postgres/address.js';
+import { migrateLog } from '../../../src/store/postgres/administration.js';
+import { Connection, Lost } from '../../../src/store/postgres/connection.js';
+import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
+import { sequence } from '../../../src/store/postgres/sequencing.js';
+import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
+import { Relay } from '../../running/relay.js';
+import { candidate, idOf } from '../candidate.js';
+
+let primary: PostgresServer;
+let standby: PostgresServer;
+/** Of every server that a test has started. */
+let servers: PostgresServer[];
+
+beforeEach(async () => {
+  ({ primary, standby } = await PostgresServer.pair({ wal_retrieve_retry_interval: '100ms' }));
+  servers = [primary, standby];
+  await migrateLog(parseAddress(primary.url()), 'replicated');
+});
+afterEach(() => Promise.all(servers.map((server) => server.remove())));
+
+/** Its schema is found by the name of the role, also where the settings of a connection are lost. */
+async function open(user: string, ...ports: readonly number[]): Promise<PostgresStore> {
+  const hosts = ports.map((port) => `127.0.0.1:${port}`).join();
+  const store = await PostgresStore.open({
+    address: parseAddress(`postgres://${user}@${hosts}/postgres`),
+    sealKey: () => Promise.resolve(SEAL_KEY),
+    ...{ lanes: 1, version: 'test', onTrouble: () => undefined, onLost: () => undefined },
+  });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+function failed(error: unknown): Error {
+  if (error instanceof NotCommitted || error instanceof CommitUnknown) return error;
+  throw error;
+}
+
+/** As a sender does: again until it is known. */
+async function stored(store: PostgresStore, batch: readonly Candidate[]): Promise<void> {
+  while ((await store.append(batch).catch(failed)) instanceof Error) await sleep(50);
+}
+
+async function idsOn(server: PostgresServer): Promise<unknown[]> {
+  const rows = await server.query('SELECT event_id::text AS id FROM collector.event_ids');
+  return rows.map(({ id }) => id).toSorted();
+}
+
+async function until(server: PostgresServer, condition: string): Promise<void> {
+  while ((await server.query(`SELECT 1 WHERE ${condition}`)).length === 0) await sleep(20);
+}
+
+async function commitWaits(): Promise<number> {
+  const waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+  for (;;) {
+    const [row] = await primary.query(waiting);
+    if (row !== undefined) return Number(row['pid']);
+    await sleep(20);
+  }
+}
+
+test('[R-1250] a standby whose replay is paused has everything that was acknowledged when it is promoted', async () => {
+  const store = await open('postgres', primary.port, standby.port);
+  await standby.query('SELECT pg_wal_replay_pause()');
+  await until(standby, `pg_get_wal_replay_pause_state() = 'paused'`);
+  const batch = Array.from({ length: 50 }, () => candidate());
+  for (const event of batch) expect(await store.append([event])).toEqual(['accepted']);
+  expect(await idsOn(standby)).toEqual([]);
+  await primary.stop('SIGKILL');
+  await standby.promote();
+  expect(await idsOn(standby)).toEqual(batch.map(idOf).toSorted());
+});
+
+test('[R-1250] a standby of the standby is not written to, takes the place of the standby, and then that of the primary', async () => {
+  const last = await PostgresServer.standbyOf(standby);
+  servers.push(last);
+  const store = await open('postgres', last.port, standby.port, primary.port);
+  const batches = Array.from({ length: 3 }, () => Array.from({ length: 20 }, () => candidate()));
+  const [first = [], second = [], third = []] = batches;
+  await stored(store, first);
+  await primary.stop('SIGKILL');
+  await standby.promote();
+  // Acknowledged as soon as the new primary waits for the one behind it.
+  await stored(store, second);
+  await standby.stop('SIGKILL');
+  await last.promote();
+  expect(await idsOn(last)).toEqual([...first, ...second].map(idOf).toSorted());
+  await standby.rebuildFrom(last);
+  await stored(store, third);
+  expect(await idsOn(last)).toEqual(batches.flat().map(idOf).toSorted());
+});
+
+test('[R-1255] a weaker synchronous_commit of a role does not count, for a connection asks for its own', async () => {
+  await primary.query(`CREATE ROLE collector LOGIN SUPERUSER;
+    ALTER ROLE collector SET synchronous_commit = 'remote_write'; ALTER ROLE collector SET client_min_messages = 'error'`);
+  const store = await open('collector', primary.port);
+  standby.freeze();
+  const appended = store.append([candidate()]);
+  await commitWaits();
+  standby.thaw();
+  expect(await appended).toEqual(['accepted']);
+});
+
+test('[R-1255] where what a connection asks for is lost on the way, nothing is acknowledged or signed with weaker settings', async () => {
+  await primary.query(
+    `CREATE ROLE collector LOGIN SUPERUSER; ALTER ROLE collector SET client_min_messages = 'warning'`,
+  );
+  const relay = await Relay.to(primary.port);
+  onTestFinished(() => relay.close());
+  relay.toServer = withoutOptions;
+  const store = await open('collector', relay.port);
+  // By chance the role has all that is needed.
+  expect(await store.append([candidate()])).toEqual(['accepted']);
+  await primary.query(`ALTER ROLE collector SET synchronous_commit = 'local'`);
+  standby.freeze();
+  const appended = store.append([candidate()]).catch(failed);
+  const pid = await commitWaits();
+  // What becomes of it is asked on a connection with the weaker setting, and it is committed, here.
+  relay.refuse();
+  relay.heal();
+  await primary.query(`SELECT pg_cancel_backend(${pid})`);
+  expect(await appended).toBeInstanceOf(CommitUnknown);
+  const address = parseAddress(`postgres://collector@127.0.0.1:${relay.port}/postgres`);
+  const connection = await Connection.open(address, 'test');
+  await expect(sequence(connection, SEAL_KEY, 'replicated')).rejects.toThrow(Lost);
+  await connection.close();
+});
+
+/** Of the message that begins a session, what a pooler keeps that ignores the settings in it. */
+function withoutOptions(bytes: Buffer): Buffer {
+  const at = bytes.indexOf('\0options\0');
+  if (at < 0 || bytes.readInt32BE(0) !== bytes.length) return bytes;
+  const end = bytes.indexOf(0, at + '\0options\0'.length);
+  const kept = Buffer.concat([bytes.subarray(0, at), bytes.subarray(end)]);
+  kept.writeInt32BE(kept.length, 0);
+  return kept;
+}
