@@ -154,7 +154,8 @@ export class PrivateKeys {
  * there contradicts itself. `overlapping`: the overlap of an earlier rotation lasts. `overtaken`: another rotation came
  * first. In the last two nothing was changed.
  */
-export type SigningKeyFaultReason = 'no-log' | 'key-missing' | 'seal-missing' | 'broken' | 'overlapping' | 'overtaken';
+export type SigningKeyFaultReason =
+  'no-log' | 'key-missing' | 'seal-missing' | 'broken' | 'overlapping' | 'overtaken';
 
 /**
  * The message is for the operator: one line that names the file, and never holds anything of a private key. There is no
