@@ -91,6 +91,7 @@ test('[R-1281] when the password of its role changes a collector answers 503 unt
   const collector = await start(scratch(), store, [], { PGPASSFILE: file });
   const key = KEY.exec(collector.output.stdout)?.[0] ?? '';
   expect(await post(collector, key, outcomeEvent())).toBe(201);
+  expect(collector.output.stderr).not.toContain('Warning');
   await server.query(`ALTER ROLE app PASSWORD 'second'`);
   // The sessions that are open would go on.
   await server.query(

@@ -5,6 +5,7 @@
  */
 import type { EventEmitter } from 'node:events';
 import pg from 'pg';
+import passwordFile from 'pgpass';
 import type { Address, Host } from './address.js';
 
 /** The statement was refused, and wrote nothing. `code` is its SQLSTATE. */
@@ -53,6 +54,9 @@ const READ_MS = 60_000;
 const NO_WARNING = '00000';
 /** The server is ended, or connections to it are: a pooler may go on behind it. */
 const ENDED = /^(08|57P)/;
+/** Where PGPASSWORD is not set. node-postgres reads the file by itself, but warns that it will not for ever. */
+pg.defaults.password = ((wanted: object) =>
+  new Promise<string | undefined>((found) => passwordFile(wanted, found))) as () => Promise<string>;
 const TEXT = { getTypeParser: () => (value: unknown) => value };
 
 type Done<Result> = (error: Error | undefined, result?: Result) => void;
