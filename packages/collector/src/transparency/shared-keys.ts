@@ -4,7 +4,7 @@
  * (key-files.ts). The private key never goes there: each collector is given it, and with it the key that they all seal
  * their batches with.
  */
-import { hash, randomBytes } from 'node:crypto';
+import { createSecretKey, hash, type KeyObject, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { CheckpointSigner, NoteKey } from '../integrity/note-signing.js';
@@ -103,7 +103,11 @@ export class SharedSigner implements CheckpointSigner {
  * makes it; the others are given it.
  * @throws SigningKeyFault `seal-missing` when the log is sealed with a key that is not there.
  */
-export async function openSealKey(directory: string, ledgerId: string, shared: SharedKeys): Promise<Buffer> {
+export async function openSealKey(
+  directory: string,
+  ledgerId: string,
+  shared: SharedKeys,
+): Promise<KeyObject> {
   const file = path.join(directory, `${ledgerId}.seal`);
   if (!fs.existsSync(file) && (await shared.sealKeyId()) === undefined) {
     makeDirectory(directory);
@@ -117,7 +121,7 @@ export async function openSealKey(directory: string, ledgerId: string, shared: S
   const key = fs.existsSync(file) ? Buffer.from(fs.readFileSync(file, 'latin1').trim(), 'hex') : undefined;
   if (key?.length === SEAL_KEY_BYTES) {
     const id = hash('sha256', Buffer.concat([Buffer.from('seal key of a log\n'), key]));
-    if ((await shared.sealKeyId(id)) === id) return key;
+    if ((await shared.sealKeyId(id)) === id) return createSecretKey(key);
   }
   throw new SigningKeyFault(
     'seal-missing',

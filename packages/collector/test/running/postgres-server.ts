@@ -2,6 +2,7 @@
  * PostgreSQL servers of an npm package, for tests and the demonstration: each in a directory of its own, on a free port of
  * loopback. The package has initdb and the server, and nothing that copies a cluster: a standby is a copy of files.
  */
+import { createSecretKey } from 'node:crypto';
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
@@ -59,7 +60,7 @@ const SETTINGS = {
 };
 
 /** Of tests that open the driver themselves. */
-export const SEAL_KEY = Buffer.alloc(32, 'seal');
+export const SEAL_KEY = createSecretKey(Buffer.alloc(32, 'seal'));
 
 type Settings = Readonly<Record<string, string>>;
 

