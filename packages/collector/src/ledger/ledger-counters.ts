@@ -4,7 +4,7 @@
  * One writer, any number of readers. Each word is 64 bits wide and is written and read whole (Atomics), so that none is
  * ever seen half changed; two words may stand a batch apart. Every call is one for a batch, never one for an event.
  */
-import type { Outcome } from '../store/contract.js';
+import type { Outcome, SharedGauges } from '../store/contract.js';
 import { TIME_BOUNDS_MS, SIZE_BOUNDS, bucketOf } from './buckets.js';
 
 const OUTCOMES = ['accepted', 'duplicate', 'conflict', 'unreadable'] as const satisfies readonly Outcome[];
@@ -23,7 +23,18 @@ const ENTRIES = 4;
 const FIRST_OUTCOME = 5;
 const FIRST_SIZE = FIRST_OUTCOME + EVENT_OUTCOMES.length;
 const FIRST_TIME = FIRST_SIZE + SIZE_BOUNDS.length + 1;
-const WORDS = FIRST_TIME + TIME_BOUNDS_MS.length + 1;
+const MERGE_NANOSECONDS = FIRST_TIME + TIME_BOUNDS_MS.length + 1;
+const FIRST_MERGE = MERGE_NANOSECONDS + 1;
+const IS_SHARED = FIRST_MERGE + TIME_BOUNDS_MS.length + 1;
+const [WAITING, OLDEST_MS, MONTHS, REPLICATION] = [
+  IS_SHARED + 1,
+  IS_SHARED + 2,
+  IS_SHARED + 3,
+  IS_SHARED + 4,
+];
+const WORDS = REPLICATION + 1;
+/** Of the word `REPLICATION`; 0 where nothing has to be replicated. */
+const [REPLICATED, NOT_REPLICATED] = [1n, 2n];
 
 /** Counts since the start; the first three since the ledger began. */
 export interface LedgerCounts {
@@ -36,11 +47,25 @@ export interface LedgerCounts {
   readonly outcomes: Readonly<Record<EventOutcome, number>>;
   /** Events taken from the queue together: one count a bucket of {@link SIZE_BOUNDS}, and their sum. */
   readonly batches: { readonly counts: readonly number[]; readonly sum: number };
-  /** Flushes of batches to the disk: one count a bucket of {@link TIME_BOUNDS_MS}, and their sum in milliseconds. */
+  /** Flushes of batches to the disk, or commits of them in a database: one count a bucket of {@link TIME_BOUNDS_MS}, and their sum in milliseconds. */
   readonly flushes: { readonly counts: readonly number[]; readonly sum: number };
+  /** Of a log that other collectors write to as well. */
+  readonly shared: SharedCounts | undefined;
 }
 
-export class LedgerCounters {
+/** How the log in a database fares, and what this collector does for it. */
+export interface SharedCounts {
+  /** Whether what was stored last is known to be replicated; undefined where it need not be. */
+  readonly replicated: boolean | undefined;
+  /** Of all collectors: batches without a place in the log, and the age of the oldest in milliseconds; 0 without one. */
+  readonly waiting: { readonly batches: number; readonly oldestMs: number };
+  /** So many coming months have their tables. */
+  readonly months: number;
+  /** From the commit of a batch to the checkpoint over it, where this collector gave it its place. As `flushes`. */
+  readonly merges: LedgerCounts['flushes'];
+}
+
+export class LedgerCounters implements SharedGauges {
   readonly #words: BigInt64Array;
   readonly #tally = new Int32Array(OUTCOMES.length);
 
@@ -82,6 +107,27 @@ export class LedgerCounters {
     this.#add(FLUSH_NANOSECONDS, Math.round(milliseconds * 1e6));
   }
 
+  committed(ms: number): void {
+    this.flushed(ms);
+  }
+
+  waits(batches: number, oldestMs: number, months: number): void {
+    Atomics.store(this.#words, WAITING, BigInt(batches));
+    Atomics.store(this.#words, OLDEST_MS, BigInt(Math.max(0, Math.round(oldestMs))));
+    Atomics.store(this.#words, MONTHS, BigInt(months));
+    Atomics.store(this.#words, IS_SHARED, 1n);
+  }
+
+  replicated(isKnown: boolean): void {
+    Atomics.store(this.#words, REPLICATION, isKnown ? REPLICATED : NOT_REPLICATED);
+  }
+
+  /** A batch came under a checkpoint so long after its commit. */
+  merged(milliseconds: number): void {
+    this.#add(FIRST_MERGE + bucketOf(TIME_BOUNDS_MS, milliseconds), 1);
+    this.#add(MERGE_NANOSECONDS, Math.round(milliseconds * 1e6));
+  }
+
   read(): LedgerCounts {
     const row = (first: number, length: number) =>
       Array.from({ length }, (_, i) => Number(Atomics.load(this.#words, first + i)));
@@ -97,6 +143,20 @@ export class LedgerCounters {
       >,
       batches: { counts: row(FIRST_SIZE, SIZE_BOUNDS.length + 1), sum },
       flushes: { counts: row(FIRST_TIME, TIME_BOUNDS_MS.length + 1), sum: nanoseconds / 1e6 },
+      shared: Atomics.load(this.#words, IS_SHARED) === 0n ? undefined : this.#shared(row),
+    };
+  }
+
+  #shared(row: (first: number, length: number) => number[]): SharedCounts {
+    const [batches = 0, oldestMs = 0, months = 0] = row(WAITING, 3);
+    const replication = Atomics.load(this.#words, REPLICATION);
+    return {
+      ...{ replicated: replication === 0n ? undefined : replication === REPLICATED, months },
+      waiting: { batches, oldestMs },
+      merges: {
+        counts: row(FIRST_MERGE, TIME_BOUNDS_MS.length + 1),
+        sum: Number(Atomics.load(this.#words, MERGE_NANOSECONDS)) / 1e6,
+      },
     };
   }
 

@@ -81,14 +81,16 @@ function histogram<Scrape>(
   name: string,
   help: string,
   { bounds, shown, scale }: { bounds: readonly number[]; shown: readonly number[]; scale: number },
-  buckets: (reading: Scrape) => Buckets,
+  buckets: (reading: Scrape) => Buckets | undefined,
 ): Family<Scrape> {
   return {
     name,
     help,
     type: 'histogram',
     values(reading) {
-      const { counts, sum } = buckets(reading);
+      const row = buckets(reading);
+      if (row === undefined) return [];
+      const { counts, sum } = row;
       const values: Value[] = [];
       let total = 0;
       for (let i = 0; i < counts.length; i++) {
@@ -144,6 +146,8 @@ export interface Figure {
 /** Times become these buckets, in milliseconds: from a fast disk's flush to what no sender waits for. */
 const SHOWN_MS = [0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 const TIMES = { bounds: TIME_BOUNDS_MS, shown: SHOWN_MS, scale: 1000 };
+const SHOWN_MERGE_MS = [200, 500, 1000, 2000, 5000, 10_000];
+const MERGES = { bounds: TIME_BOUNDS_MS, shown: SHOWN_MERGE_MS, scale: 1000 };
 const SIZES = { bounds: SIZE_BOUNDS, shown: SIZE_BOUNDS, scale: 1 };
 const SINK_STATES = ['ok', 'failing', 'forked', 'untried'] as const;
 const LEDGER_STATES = ['open', 'refusing', 'failed'] as const;
@@ -223,7 +227,7 @@ export const FAMILIES: readonly Family<Scrape>[] = [
   ),
   histogram(
     'collector_ledger_flush_duration_seconds',
-    'Time of the flush (fdatasync) of a batch to the disk.',
+    'Time of the flush (fdatasync) of a batch to the disk; of a log in a database, of its commit and replication.',
     TIMES,
     ({ ledger }) => ledger.flushes,
   ),
@@ -322,6 +326,42 @@ export const FAMILIES: readonly Family<Scrape>[] = [
     'collector_checkpoint_failing',
     'Whether checkpoints are owed and cannot be made.',
     ({ facts }) => facts.checkpointTroubleSince !== undefined,
+  ),
+  histogram(
+    'collector_merge_delay_seconds',
+    'Time from the commit of a batch in the database to the checkpoint over it, of batches that this collector gave their places.',
+    MERGES,
+    ({ ledger }) => ledger.shared?.merges,
+  ),
+  gauge(
+    'collector_unsequenced_batches',
+    'Batches in the database, of all collectors, that have no place in the log yet.',
+    ({ ledger }) => ledger.shared?.waiting.batches,
+  ),
+  gauge(
+    'collector_unsequenced_oldest_seconds',
+    'Age of the oldest of these batches; 0 without one.',
+    ({ ledger }) => seconds(ledger.shared?.waiting.oldestMs),
+  ),
+  gauge(
+    'collector_replication_safe',
+    'Whether what was stored last is known to be replicated (1). Absent where the log asks for no standby.',
+    ({ ledger }) => ledger.shared?.replicated,
+  ),
+  gauge(
+    'collector_log_forked',
+    'Whether the log in the database was found behind what was signed (1): nothing is signed any more.',
+    ({ ledger, facts }) => ledger.shared && facts.alarms.has('fork'),
+  ),
+  gauge(
+    'collector_acked_lost',
+    'Whether acknowledged events were found gone from the database (1), since the start.',
+    ({ ledger, facts }) => ledger.shared && facts.alarms.has('lost'),
+  ),
+  gauge(
+    'collector_partition_months_ahead',
+    'Coming months that have their tables in the database.',
+    ({ ledger }) => ledger.shared?.months,
   ),
   labelled(
     'gauge',

@@ -2,6 +2,7 @@
 import { EVENT_KINDS, type ErrorCode } from '@clinical-events/protocol';
 import type { KeyUse } from '../access/key-ring.js';
 import type { AnswerCount } from '../ingest/ingest-counters.js';
+import { quantile, TIME_BOUNDS_MS } from '../ledger/buckets.js';
 import type { ConsoleState, Key } from './console/console-state.js';
 import { type CollectorStatus, type Watch, daysUntilFull } from './status.js';
 import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } from './warnings.js';
@@ -124,8 +125,9 @@ function* missingBackup(facts: Facts): Generator<Hint> {
   };
 }
 
-function* verification({ lastVerify }: Facts): Generator<Hint> {
-  if (lastVerify !== undefined) return;
+/** A log in a database is verified where its mirror is. */
+function* verification({ lastVerify, shared }: Facts): Generator<Hint> {
+  if (lastVerify !== undefined || shared !== undefined) return;
   yield {
     id: 'not_verified_yet',
     title: 'Never verified',
@@ -141,7 +143,7 @@ export function stateOf(collectorStatus: CollectorStatus, watch: Watch): Console
   const facts = factsOf(collectorStatus, watch, now);
   const checks = healthOf(collectorStatus, performance.now());
   const answers = collectorStatus.ingest.counters.answers();
-  const { outcomes, events, entries, bytes } = collectorStatus.ledger();
+  const { outcomes, events, entries, bytes, shared } = collectorStatus.ledger();
   const { growth } = watch;
   const rates = watch.samples.rates(RATE_OVER_MS);
   const { checkpoint, disk, queue } = facts;
@@ -217,6 +219,10 @@ export function stateOf(collectorStatus: CollectorStatus, watch: Watch): Console
             at: instant(checkpoint.at),
             entries_behind: Math.max(0, entries - checkpoint.entries),
           },
+    database:
+      shared === undefined
+        ? null
+        : { merge_delay_p99_ms: quantile(TIME_BOUNDS_MS, shared.merges.counts, 0.99) ?? null },
     checkpoints_fail_since: known(facts.checkpointTroubleSince),
     sinks: facts.sinks.map(({ kind, state, waiting }, i) => ({
       number: i + 1,
@@ -264,7 +270,8 @@ export function factsOf(collectorStatus: CollectorStatus, watch: Watch, now: num
     logBeganAt: collectorStatus.logBeganAt(),
     keys: [...collectorStatus.keys()],
     keysCurrent: collectorStatus.keysCurrent(),
-    accessLogAltered: collectorStatus.accessLogAltered(),
+    alarms: collectorStatus.alarms(),
+    shared: collectorStatus.ledger().shared,
     catalogueTroubleSince: collectorStatus.catalogueTroubleSince(),
     certificates: collectorStatus.certificates(),
     clockStep: watch.clockStep,

@@ -71,6 +71,12 @@ export interface RunState {
   readonly events: number;
 }
 
+/**
+ * The access log is not the one that the log has heads of; the log in a database is behind what was signed; or
+ * acknowledged events are gone from it.
+ */
+export type Alarm = 'access-log' | 'fork' | 'lost';
+
 /** Asked again each time, on the thread that speaks HTTP. No call waits for anything or touches a disk that may hang. */
 export interface CollectorStatus {
   readonly version: string;
@@ -102,8 +108,8 @@ export interface CollectorStatus {
   sinks(): readonly SinkView[];
   checkpoint(): CheckpointState | undefined;
   checkpointTrouble(): CheckpointTroubleState | undefined;
-  /** Whether access.log was found not to be the one that the log has heads of. */
-  accessLogAltered(): boolean;
+  /** What was found that someone has to look after. */
+  alarms(): ReadonlySet<Alarm>;
   certificates(): readonly CertificateState[];
   lastVerify(): VerifyState | undefined;
   lastBackup(): BackupState | undefined;

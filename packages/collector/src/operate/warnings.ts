@@ -6,9 +6,11 @@
  */
 import type { KeyUse } from '../access/key-ring.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
+import type { SharedCounts } from '../ledger/ledger-counters.js';
 import { counted } from '../quantity.js';
 import type { SinkView } from '../transparency/publisher.js';
 import type {
+  Alarm,
   BackupState,
   CertificateState,
   CheckpointState,
@@ -53,6 +55,11 @@ export const WARNING_IDS = [
   'sink_down',
   'signing_key_gone',
   'access_log_altered',
+  'log_forked',
+  'acked_lost',
+  'replication_off',
+  'merge_delay',
+  'partitions_low',
   'verify_found_damage',
   'backup_old',
   'key_expires_soon',
@@ -88,7 +95,9 @@ export interface Facts {
   readonly checkpoint: CheckpointState | undefined;
   readonly checkpointTroubleSince: number | undefined;
   readonly sinks: readonly SinkView[];
-  readonly accessLogAltered: boolean;
+  readonly alarms: ReadonlySet<Alarm>;
+  /** Undefined where the log is in a data directory. */
+  readonly shared: SharedCounts | undefined;
   readonly lastVerify: VerifyState | undefined;
   readonly lastBackup: BackupState | undefined;
   /** Milliseconds; 0: never too old. */
@@ -111,6 +120,8 @@ const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 const SOON_DAYS = 14;
 const CHECKPOINT_OLD_MS = MINUTE_MS;
+const MERGE_LATE_MS = MINUTE_MS;
+const FEW_MONTHS = 3;
 const CLOCK_STEP_SHOWN_MS = DAY_MS;
 const DROPPED_SHOWN_MS = 60 * MINUTE_MS;
 
@@ -124,6 +135,7 @@ export function warningsOf(facts: Facts): Warning[] {
     ...sinks(facts),
     ...signingKey(facts),
     ...accessLog(facts),
+    ...shared(facts),
     ...verify(facts),
     ...backup(facts),
     ...keys(facts),
@@ -243,8 +255,8 @@ function* signingKey({ keyGone }: Facts): Generator<Warning> {
   };
 }
 
-function* accessLog({ accessLogAltered }: Facts): Generator<Warning> {
-  if (!accessLogAltered) return;
+function* accessLog({ alarms }: Facts): Generator<Warning> {
+  if (!alarms.has('access-log')) return;
   yield {
     id: 'access_log_altered',
     severity: 'critical',
@@ -252,6 +264,56 @@ function* accessLog({ accessLogAltered }: Facts): Generator<Warning> {
     what_to_do:
       'Events are taken, and what is noted from now on is under heads again. Keep a copy of the data directory as it is; collector verify says which lines were changed, and docs/INTEGRITY.md, "When the access log was changed", what to do.',
   };
+}
+
+function* shared({ alarms, shared: counts }: Facts): Generator<Warning> {
+  if (alarms.has('fork')) {
+    yield {
+      id: 'log_forked',
+      severity: 'critical',
+      title: 'The log in the database is not the one that was signed',
+      what_to_do:
+        'Events are taken and nothing is signed any more: a failover or a restore has lost the end of the log, or someone has changed it. Keep the database as it is; docs/guide/alerts.md, CollectorLogForked.',
+    };
+  }
+  if (alarms.has('lost')) {
+    yield {
+      id: 'acked_lost',
+      severity: 'critical',
+      title: 'Acknowledged events are gone from the database',
+      what_to_do:
+        'A failover went to a standby that did not have them. The log of the collector names the batches; docs/guide/alerts.md, CollectorAckedLost.',
+    };
+  }
+  if (counts === undefined) return;
+  if (counts.replicated === false) {
+    yield {
+      id: 'replication_off',
+      severity: 'critical',
+      title: 'What is stored is not known to be replicated',
+      what_to_do:
+        'Events are refused until a synchronous standby has what was stored. Look at the standby and at synchronous_standby_names; docs/guide/alerts.md, CollectorReplicationOff.',
+    };
+  }
+  const { waiting, months } = counts;
+  if (waiting.oldestMs > MERGE_LATE_MS) {
+    yield {
+      id: 'merge_delay',
+      severity: 'warning',
+      title: `${counted(waiting.batches, 'batch', 'batches')} stored, the oldest ${duration(waiting.oldestMs)} ago, and not yet in the log`,
+      what_to_do:
+        'Nothing is lost. Each collector tries about once a second, and its log says why it fails; collector store check tells more.',
+    };
+  }
+  if (months < FEW_MONTHS) {
+    yield {
+      id: 'partitions_low',
+      severity: 'warning',
+      title: `The database has tables for ${counted(months, 'coming month')}`,
+      what_to_do:
+        'Run collector store maintain, best by a timer every week. Events go on into the last tables.',
+    };
+  }
 }
 
 function* verify({ lastVerify }: Facts): Generator<Warning> {

@@ -302,6 +302,19 @@ export interface CommittedEntry {
   hashLeaf(target: Buffer, at: number): void;
 }
 
+/** Told how a store fares that other processes write to as well. Times are in milliseconds. */
+export interface SharedGauges {
+  /** A batch of events was stored: from when it was sent until it was known to be durable. */
+  committed(ms: number): void;
+  /** Whether what was stored last is known to be replicated. Not called where it need not be. */
+  replicated(isKnown: boolean): void;
+  /**
+   * Of all processes: how many batches have no place in the log yet, and the age of the oldest. `months` that come have
+   * tables.
+   */
+  waits(batches: number, oldestMs: number, months: number): void;
+}
+
 /** What has to be asked for where other processes write too. */
 export interface SharedCommits {
   /** Another one each time that what is read from now on may come from another server. */

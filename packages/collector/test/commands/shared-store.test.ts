@@ -388,13 +388,33 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
   });
 });
 
-test('[R-1267] a database that goes back behind what was signed is not signed again, and events are taken', async () => {
+/** What a collector measures now; undefined when that is not there. */
+async function measured({ output }: Running, name: string): Promise<string | undefined> {
+  const port = /"port":(\d+),[^\n]*"msg":"management listening"/.exec(output.stderr)?.[1];
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  return text
+    .split('\n')
+    .find((line) => line.startsWith(`${name} `))
+    ?.slice(name.length + 1);
+}
+
+test('[R-1267] [R-1270] a database that goes back behind what was signed is not signed again, and events are taken', async () => {
   const schema = new URL(store).searchParams.get('schema') ?? '';
   const { one, other, key } = await filled();
   await server.query(`CREATE TABLE ${schema}.before AS TABLE ${schema}.published;
     CREATE TABLE ${schema}.head_before AS TABLE ${schema}.heads`);
   for (let i = 0; i < 5; i++) expect((await post(one, key, outcomeEvent())).status).toBe(201);
   await givenOut(25, 'one', 'other');
+  const merged = async () => {
+    const counts = await Promise.all(
+      [one, other].map((each) => measured(each, 'collector_merge_delay_seconds_count')),
+    );
+    return counts.reduce((sum, count) => sum + Number(count), 0);
+  };
+  await expect.poll(merged).toBeGreaterThanOrEqual(5);
+  expect(await measured(one, 'collector_partition_months_ahead')).toBe('12');
+  expect(await measured(one, 'collector_replication_safe')).toBeUndefined();
+  expect(await measured(one, 'collector_log_forked')).toBe('0');
   await server.query(`SET search_path = ${schema}; BEGIN; SELECT 1 FROM heads FOR UPDATE;
     DELETE FROM sequenced WHERE first_sequence > (SELECT size FROM head_before);
     UPDATE heads SET size = b.size, own_entries = b.own_entries, bytes = b.bytes FROM head_before b;
@@ -403,6 +423,10 @@ test('[R-1267] a database that goes back behind what was signed is not signed ag
   for (const each of [one, other]) {
     while (!each.output.stderr.includes('the log is not the one that was signed')) await sleep(50);
     expect((await post(each, key, outcomeEvent())).status).toBe(201);
+    await expect.poll(() => measured(each, 'collector_log_forked')).toBe('1');
+    expect(await measured(each, 'collector_warnings{id="log_forked"}')).toBe('1');
+    expect(await measured(each, 'collector_warnings{id="access_log_altered"}')).toBe('0');
+    expect(await measured(each, 'collector_warnings{id="backup_old"}')).toBe('0');
   }
   const [note] = await server.query(
     `SELECT note = (SELECT note FROM ${schema}.before) AS same FROM ${schema}.published`,

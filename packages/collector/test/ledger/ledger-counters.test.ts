@@ -29,3 +29,22 @@ test('what one side counts the other reads, without a number lost to its size', 
   expect(flushes.counts[TIME_BOUNDS_MS.indexOf(1.6)]).toBe(1);
   expect(flushes.counts.at(-1)).toBe(1);
 });
+
+test('[R-1270] of a log in a database there is more to tell, and of one in a directory nothing of it', () => {
+  const memory = createCounterMemory();
+  const written = new LedgerCounters(memory);
+  const shared = () => new LedgerCounters(memory).read().shared;
+  written.flushed(1);
+  expect(shared()).toBeUndefined();
+  written.waits(3, 1500.4, 11);
+  expect(shared()).toMatchObject({ replicated: undefined, waiting: { batches: 3, oldestMs: 1500 }, months: 11 });
+  written.replicated(true);
+  expect(shared()?.replicated).toBe(true);
+  written.replicated(false);
+  expect(shared()?.replicated).toBe(false);
+  written.merged(900);
+  written.merged(60_000);
+  expect(shared()?.merges.sum).toBeCloseTo(60_900, 6);
+  expect(shared()?.merges.counts[TIME_BOUNDS_MS.indexOf(900)]).toBe(1);
+  expect(shared()?.merges.counts.at(-1)).toBe(1);
+});

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { warningsOf, WARNING_IDS, type Facts } from '../../src/operate/warnings.js';
-import { DAY, NOW, sink, use, WELL, WELL_SINK } from './well.js';
+import { DAY, NOW, SHARED, sink, use, WELL, WELL_SINK } from './well.js';
 
 function ids(facts: Partial<Facts>): string[] {
   return warningsOf({ ...WELL, ...facts }).map(({ id, severity }) => `${severity} ${id}`);
@@ -57,7 +57,16 @@ test.each<[string, Partial<Facts>, string[]]>([
   ['sink forked', { sinks: down('forked') }, ['critical sink_forked']],
   ['sink down for both', { sinks: [{ ...WELL_SINK, state: sink('failing') }] }, ['warning sink_down']],
   ['signing key gone', { keyGone: true }, ['critical signing_key_gone']],
-  ['access log altered', { accessLogAltered: true }, ['critical access_log_altered']],
+  ['access log altered', { alarms: new Set(['access-log']) }, ['critical access_log_altered']],
+  ['a log in a database', { shared: SHARED }, []],
+  ['log forked', { shared: SHARED, alarms: new Set(['fork']) }, ['critical log_forked']],
+  ['acknowledged events lost', { shared: SHARED, alarms: new Set(['lost']) }, ['critical acked_lost']],
+  ['a standby that is not asked for', { shared: { ...SHARED, replicated: undefined } }, []],
+  ['not replicated', { shared: { ...SHARED, replicated: false } }, ['critical replication_off']],
+  ['a minute late', { shared: { ...SHARED, waiting: { batches: 3, oldestMs: 60_000 } } }, []],
+  ['later', { shared: { ...SHARED, waiting: { batches: 3, oldestMs: 60_001 } } }, ['warning merge_delay']],
+  ['three months ahead', { shared: { ...SHARED, months: 3 } }, []],
+  ['two months ahead', { shared: { ...SHARED, months: 2 } }, ['warning partitions_low']],
   ['damage', { lastVerify: { at: NOW, intact: false, events: 1 } }, ['critical verify_found_damage']],
   ['old back-up', { lastBackup: { at: NOW - DAY - 1, events: 9 } }, ['warning backup_old']],
   ['no back-up', { lastBackup: undefined }, ['warning backup_old']],
@@ -125,7 +134,8 @@ test('[R-834] the gravest come first, and all at once are told', () => {
     checkpoint: open,
     sinks: [...down('failing'), ...down('forked')],
     keyGone: true,
-    accessLogAltered: true,
+    alarms: new Set(['access-log', 'fork', 'lost'] as const),
+    shared: { ...SHARED, replicated: false, waiting: { batches: 1, oldestMs: DAY }, months: 0 },
     lastVerify: { at: NOW, intact: false, events: 1 },
     lastBackup: undefined,
     keys: [use({ expiresAt: NOW + DAY })],

@@ -24,7 +24,8 @@ export const WELL: Facts = {
   checkpoint: { entries: 10, at: NOW - 3 * DAY },
   checkpointTroubleSince: undefined,
   sinks: [WELL_SINK],
-  accessLogAltered: false,
+  alarms: new Set(),
+  shared: undefined,
   lastVerify: { at: NOW - DAY, intact: true, events: 10 },
   lastBackup: { at: NOW - DAY + 1000, events: 9 },
   backupMaxAgeMs: DAY,
@@ -39,6 +40,14 @@ export const WELL: Facts = {
   keyDiesWithDisk: false,
   keyGone: false,
   tokenInClear: false,
+};
+
+/** Of a log in a database. */
+export const SHARED = {
+  replicated: true,
+  waiting: { batches: 2, oldestMs: 900 },
+  months: 12,
+  merges: { counts: [], sum: 0 },
 };
 
 export function sink(state: SinkState['state'], failingSince?: number): SinkState {

@@ -1,12 +1,12 @@
 /** The ledger's thread: puts the embedded store and its tree under the group commit, and tells the main thread how they fare. */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
+import type { Alarm } from '../../operate/status.js';
 import { LedgerCounters } from '../../ledger/ledger-counters.js';
 import { Ledger, type LedgerState } from '../../ledger/ledger.js';
 import { RingReader, type RingMemory } from '../../ledger/ring.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
 import type { IdIndexStats } from '../../store/open.js';
 import {
-  type AlarmAbout,
   openLedger,
   reasonOf,
   refusalOf,
@@ -35,7 +35,7 @@ export type LedgerThreadMessage =
   | { readonly type: 'refused'; readonly because: Refusal; readonly reason: string }
   | { readonly type: 'state'; readonly state: LedgerState; readonly reason: string }
   | { readonly type: 'trouble'; readonly what: string; readonly reason: string }
-  | { readonly type: 'alarm'; readonly about: AlarmAbout; readonly what: string; readonly reason: string }
+  | { readonly type: 'alarm'; readonly about: Alarm; readonly what: string; readonly reason: string }
   | { readonly type: 'notice'; readonly message: string }
   | { readonly type: 'checkpoint'; readonly note: string }
   | { readonly type: 'checkpoint-trouble'; readonly trouble: CheckpointTroubleState | undefined }
@@ -63,6 +63,7 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
         counters.holds(held);
       },
       onHeld: (held) => counters.holds(held),
+      gauges: counters,
     });
   } catch (error) {
     say({ type: 'refused', because: refusalOf(error), reason: refusedBecause(error) });

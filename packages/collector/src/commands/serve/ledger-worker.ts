@@ -5,6 +5,7 @@ import type { Ingest } from '../../ingest/ingest.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
 import type { IdIndexStats } from '../../store/open.js';
 import type { OpenedLog } from './open-ledger.js';
+import type { Alarm } from '../../operate/status.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import type { LedgerThreadData, LedgerThreadMessage, LedgerThreadRequest } from './ledger-thread.js';
 
@@ -21,8 +22,8 @@ export interface LedgerWorkerOptions {
   readonly onCheckpoint: (note: string) => void;
   /** No checkpoint can be made since then, or none is owed any more. */
   readonly onCheckpointTrouble: (trouble: CheckpointTroubleState | undefined) => void;
-  /** The access log is not the one that the log has heads of. */
-  readonly onAccessLogAltered: () => void;
+  /** Someone has to look after it, until the process ends. */
+  readonly onAlarm: (about: Alarm) => void;
 }
 
 export class LedgerWorker {
@@ -35,8 +36,7 @@ export class LedgerWorker {
   #closed = false;
 
   constructor(data: LedgerThreadData, options: LedgerWorkerOptions) {
-    const { log, ingest, onFailure, onCheckpoint, onCheckpointTrouble } = options;
-    const { onAccessLogAltered } = options;
+    const { log, ingest, onFailure, onCheckpoint, onCheckpointTrouble, onAlarm } = options;
     this.#worker = new Worker(new URL('./ledger-thread.js', import.meta.url), {
       workerData: data,
       transferList: [data.answers],
@@ -84,7 +84,7 @@ export class LedgerWorker {
             break;
           case 'alarm':
             log.error({ reason: message.reason }, message.what);
-            if (message.about === 'access-log') onAccessLogAltered();
+            onAlarm(message.about);
             break;
           case 'notice':
             log.info(message.message);

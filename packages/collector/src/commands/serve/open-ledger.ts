@@ -6,6 +6,7 @@ import { type HeldFile } from '../../files.js';
 import type { CheckpointSigner } from '../../integrity/note-signing.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../../ledger/access-log-heads.js';
 import { Sequencer, type SequencerOptions } from '../../ledger/sequencer.js';
+import type { Alarm } from '../../operate/status.js';
 import { CheckpointContradicted } from '../../ledger/signed-tree.js';
 import {
   CheckpointTrouble,
@@ -13,6 +14,7 @@ import {
   readKnownCheckpoint,
   writeKnownCheckpoint,
 } from '../../transparency/state-files.js';
+import { checkpointOf } from '../../transparency/sink-queue.js';
 import { CommandSigner, SigningCommandUnfit } from '../../transparency/command-signer.js';
 import { SigningKeys } from '../../transparency/signing-keys.js';
 import { SigningKeyFault } from '../../transparency/key-files.js';
@@ -31,7 +33,7 @@ import {
   isShared,
   type Opened,
 } from '../../store/open.js';
-import { type Store, StoreDamaged } from '../../store/contract.js';
+import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract.js';
 import { openSealKey, pullKeys, pushKeys, SharedSigner } from '../../transparency/shared-keys.js';
 import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';
 import { claimedSize } from '../verify/log-checkpoints.js';
@@ -54,14 +56,12 @@ export interface LedgerSettings {
 }
 
 /** Told while the ledger is open. `reason` is the text of an error: a place or a system's answer, never an event's content. */
-/** What is not as it was: the access log, or the log itself. */
-export type AlarmAbout = 'access-log' | 'log';
 
 export interface LedgerEars {
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, reason: string) => void;
   /** Someone has to look after it: what was signed is not what is there. Events are stored all the same. */
-  readonly onAlarm: (about: AlarmAbout, what: string, reason: string) => void;
+  readonly onAlarm: (about: Alarm, what: string, reason: string) => void;
   readonly onNotice: (message: string) => void;
   /** A checkpoint was signed and stands on the disk. */
   readonly onCheckpoint: (note: string) => void;
@@ -69,6 +69,8 @@ export interface LedgerEars {
   readonly onCheckpointTrouble?: (trouble: CheckpointTroubleState | undefined) => void;
   /** What the log in a database holds by now, of all collectors. */
   readonly onHeld?: (held: Held) => void;
+  /** Of a log in a database; `merged` is called for each batch that this process gave its place. */
+  readonly gauges?: SharedGauges & { merged(ms: number): void };
   /** See EmbeddedStoreOptions. */
   readonly onFlushed?: (milliseconds: number, held: Held) => void;
 }
@@ -154,14 +156,20 @@ async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise
 async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
   const { dataDir } = settings;
   const onTrouble = troubleTo(ears);
+  /** Given their places here, and under no checkpoint yet: how old the batches were then. */
+  const unsigned: { readonly entries: number; readonly agesMs: readonly number[]; readonly at: number }[] =
+    [];
   const store = await openSharedForWriting({
     store: settings.store,
     version: version(),
     sealKey: (ledgerId, shared) => openSealKey(settings.signingKeys, ledgerId, shared),
     onTrouble,
-    onLost: (reason) => ears.onAlarm('log', 'acknowledged events are gone from the database', reason),
-    onSequenced: ({ entries, ownEntries, bytes }) =>
-      ears.onHeld?.({ entries, events: entries - ownEntries, bytes }),
+    onLost: (reason) => ears.onAlarm('lost', 'acknowledged events are gone from the database', reason),
+    ...(ears.gauges && { gauges: ears.gauges }),
+    onSequenced({ entries, ownEntries, bytes, agesMs = [] }) {
+      ears.onHeld?.({ entries, events: entries - ownEntries, bytes });
+      if (agesMs.length > 0) unsigned.push({ entries, agesMs, at: performance.now() });
+    },
   });
   await pullKeys(dataDir, store.publicKeys);
   const own = await openSigner(settings, store.opened.ledgerId, ears);
@@ -171,6 +179,10 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
     ...ears,
     onCheckpoint(note: string) {
       writeKnownCheckpoint(dataDir, note);
+      const { size } = checkpointOf(note);
+      const signed = unsigned.findLastIndex(({ entries }) => entries <= size) + 1;
+      for (const { agesMs, at } of unsigned.splice(0, signed))
+        for (const age of agesMs) ears.gauges?.merged(age + performance.now() - at);
       ears.onCheckpoint(note);
     },
   };
@@ -225,7 +237,7 @@ function openSequencer(
     onTrouble: troubleTo(ears),
     onForked: (error) =>
       ears.onAlarm(
-        'log',
+        'fork',
         'the log is not the one that was signed; nothing is signed any more',
         reasonOf(error),
       ),

@@ -172,7 +172,8 @@ async function run(
     ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters },
     tokenInClear: isTokenInClear(config),
     droppedLines: dropped,
-    backupMaxAgeMs: () => reload.config.backupMaxAgeMs,
+    // A database is backed up by its own tools.
+    backupMaxAgeMs: () => (isShared(config) ? 0 : reload.config.backupMaxAgeMs),
   });
   // Before the ledger is opened, which may take long: a probe asks whether the collector lives.
   const { token, tls } = resolved;
@@ -191,7 +192,7 @@ async function run(
         publisher.publish(note);
       },
       onCheckpointTrouble: (trouble) => collectorStatus.noteCheckpointTrouble(trouble),
-      onAccessLogAltered: () => collectorStatus.noteAccessLogAltered(),
+      onAlarm: (about) => collectorStatus.noteAlarm(about),
     },
   );
   collectorStatus.thread = thread;

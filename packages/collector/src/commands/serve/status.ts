@@ -6,6 +6,7 @@ import type { Ingest } from '../../ingest/ingest.js';
 import type { Listener } from '../../ingest/listener.js';
 import { LedgerCounters, type LedgerCounts } from '../../ledger/ledger-counters.js';
 import type {
+  Alarm,
   BackupState,
   CertificateState,
   CheckpointState,
@@ -61,7 +62,7 @@ export class RunningStatus implements CollectorStatus {
   #checkpoint: CheckpointState | undefined;
   /** What the ledger's thread said last, in a list of one; none before it said anything. */
   #trouble: readonly [CheckpointTroubleState | undefined] | undefined;
-  #accessLogAltered = false;
+  readonly #alarms = new Set<Alarm>();
   #keyLiesElsewhere: boolean | undefined;
   readonly #parts: CollectorParts;
   readonly #counters: LedgerCounters;
@@ -159,13 +160,13 @@ export class RunningStatus implements CollectorStatus {
     return this.#trouble === undefined ? this.#files.get().trouble : this.#trouble[0];
   }
 
-  /** As {@link accessLogAltered}; it is so until the process ends. */
-  noteAccessLogAltered(): void {
-    this.#accessLogAltered = true;
+  /** As {@link alarms}; it is so until the process ends. */
+  noteAlarm(about: Alarm): void {
+    this.#alarms.add(about);
   }
 
-  accessLogAltered(): boolean {
-    return this.#accessLogAltered;
+  alarms(): ReadonlySet<Alarm> {
+    return this.#alarms;
   }
 
   certificates(): readonly CertificateState[] {

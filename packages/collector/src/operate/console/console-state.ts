@@ -81,6 +81,11 @@ export interface ConsoleState {
     /** In the log and not under it. */
     readonly entries_behind: number;
   } | null;
+  /**
+   * Null where the log is in a data directory. Within the delay 99 of 100 batches came under a checkpoint, of those that
+   * this collector gave their places; null before the first.
+   */
+  readonly database: { readonly merge_delay_p99_ms: number | null } | null;
   /** Since when none can be made. */
   readonly checkpoints_fail_since: string | null;
   readonly sinks: readonly Sink[];

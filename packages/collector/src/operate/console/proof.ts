@@ -13,7 +13,7 @@ import {
   table,
   takenAt,
 } from './elements.js';
-import { NONE, ago, count, counted, day, days, duration } from './format.js';
+import { NONE, ago, count, counted, day, days, duration, milliseconds } from './format.js';
 
 const DAY_MS = 86_400_000;
 const SOON_DAYS = 14;
@@ -23,7 +23,12 @@ export function proof(view: View): Element {
     'proof',
     'Proof and back-up',
     '',
-    facts([newest(view), ...noSink(view), verify(view), backup(view), ...certificates(view)]),
+    facts([
+      newest(view),
+      ...noSink(view),
+      ...(view.state.database === null ? [verify(view), backup(view)] : shared(view)),
+      ...certificates(view),
+    ]),
   );
 }
 
@@ -45,6 +50,13 @@ function newest(view: View): Fact {
           : `${counted(checkpoint.entries, 'entry', 'entries')}, ${count(checkpoint.entries_behind)} since`,
     }),
   };
+}
+
+/** A log in a database is verified where its mirror is, and backed up by the tools of the database. */
+function shared({ state: { database } }: View): Fact[] {
+  const p99 = database?.merge_delay_p99_ms ?? null;
+  const value = p99 === null ? 'not known yet' : `p99 ${milliseconds(p99)}`;
+  return [{ name: 'Merge delay', value: [value], more: 'from a commit to the checkpoint over it' }];
 }
 
 function noSink({ state: { sinks: list } }: View): Fact[] {

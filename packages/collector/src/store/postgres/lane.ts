@@ -17,7 +17,7 @@
 import { encodeEnvelope, encodeLeaf, envelopeSize, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
 import { hash, type KeyObject } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Candidate, CommitUnknown, NotCommitted, type Outcome } from '../contract.js';
+import { type Candidate, CommitUnknown, NotCommitted, type Outcome, type SharedGauges } from '../contract.js';
 import { sameContent } from '../content.js';
 import type { Address } from './address.js';
 import { byteaArray, bytesOf, int2Array, int4Array, uuidArray } from './binary.js';
@@ -111,6 +111,7 @@ export interface LaneOptions {
   readonly ledgerId: string;
   /** The number of an organisation's name. */
   readonly organisationId: (connection: Connection, name: string) => number | Promise<number>;
+  readonly gauges?: SharedGauges | undefined;
   /** Something is degraded, and nothing is lost. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** On return the collector stands in `collectors`, perhaps on this server alone. */
@@ -308,6 +309,7 @@ export class Lane {
   async #replicated(connection: Connection, answer: Answer, until: number): Promise<void> {
     for (let last = answer; ;) {
       const doubt = await this.#doubtOf(connection, last);
+      if (this.options.durability === 'replicated') this.options.gauges?.replicated(doubt === undefined);
       if (doubt === undefined) return;
       this.options.onTrouble(
         'the standby is not known to have what was stored; it is tried again',

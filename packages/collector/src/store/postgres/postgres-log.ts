@@ -24,6 +24,7 @@ import {
   type Place,
   type ReadEvents,
   type SharedCommits,
+  type SharedGauges,
   type SoughtId,
   StoreDamaged,
   type StoredEntry,
@@ -108,6 +109,7 @@ export interface PostgresCommittedOptions {
   readonly collectorId: string;
   /** See seal.ts. */
   readonly sealKey: KeyObject;
+  readonly gauges?: SharedGauges | undefined;
   /** Told what has its place by now. */
   readonly onSequenced?: (sequenced: Sequenced) => void;
 }
@@ -131,11 +133,11 @@ export class PostgresCommitted implements Committed, SharedCommits {
   }
 
   async sequence(): Promise<boolean> {
-    const { durability, collectorId, sealKey } = this.options;
+    const { durability, collectorId, sealKey, gauges } = this.options;
     const now = performance.now();
     if (now - this.#lookedAfter >= LOOK_AFTER_MS) {
       this.#lookedAfter = now;
-      await lookAfterLanes(this.connection, collectorId);
+      await lookAfterLanes(this.connection, collectorId, gauges);
     }
     const sequenced = await sequence(this.connection, sealKey, durability);
     if (sequenced === undefined) {

@@ -3,7 +3,7 @@ import { randomUUID, type KeyObject } from 'node:crypto';
 import os from 'node:os';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { headFields, headIn } from '../../integrity/access-chain.js';
-import type { AccessLogStore, Candidate, Outcome, SharedKeys, Store } from '../contract.js';
+import type { AccessLogStore, Candidate, Outcome, SharedGauges, SharedKeys, Store } from '../contract.js';
 import type { Address } from './address.js';
 import { Connection, ReadingConnection } from './connection.js';
 import { APPEND, Lane, type LaneOptions, OPEN, parametersOf } from './lane.js';
@@ -28,6 +28,7 @@ export interface PostgresStoreOptions {
   readonly onTrouble: (what: string, error: unknown) => void;
   /** See LaneOptions. */
   readonly onLost: (reason: string) => void;
+  readonly gauges?: SharedGauges;
   /** Told what has its place by now. */
   readonly onSequenced?: (sequenced: Sequenced) => void;
 }
@@ -76,7 +77,13 @@ export class PostgresStore implements Store {
     this.concurrency = lanes;
     this.#control = new ReadingConnection(address, `tree of ${collectorId}`);
     this.committed = new PostgresCommitted(this.#control, {
-      ...{ durability, collectorId, sealKey, ...(onSequenced && { onSequenced }) },
+      ...{
+        durability,
+        collectorId,
+        sealKey,
+        gauges: laneOptions.gauges,
+        ...(onSequenced && { onSequenced }),
+      },
     });
     this.tree = new PostgresTree(this.#control);
     this.publicKeys = new PostgresLogKeys(this.#control);
@@ -90,7 +97,7 @@ export class PostgresStore implements Store {
    * @throws Unreachable, SchemaUnfit.
    */
   static async open(options: PostgresStoreOptions): Promise<PostgresStore> {
-    const { address, onTrouble, onLost } = options;
+    const { address, onTrouble, onLost, gauges } = options;
     const connection = await Connection.open(address, 'start');
     try {
       const log = await readLog(connection);
@@ -113,6 +120,7 @@ export class PostgresStore implements Store {
         sealKey,
         onTrouble,
         onLost,
+        gauges,
         register,
       };
       const [row = []] = (await connection.query(HEAD)).rows;
@@ -135,7 +143,12 @@ export class PostgresStore implements Store {
 
   async append(batch: readonly Candidate[]): Promise<Outcome[]> {
     if (batch.length === 0) return [];
-    return this.#withLane((lane) => lane.append(batch));
+    return this.#withLane(async (lane) => {
+      const began = performance.now();
+      const outcomes = await lane.append(batch);
+      this.laneOptions.gauges?.committed(performance.now() - began);
+      return outcomes;
+    });
   }
 
   /**

@@ -7,6 +7,7 @@
 import type { KeyObject } from 'node:crypto';
 import { bytesIn, int2Array, int4Array, int8Array, numberIn } from './binary.js';
 import { type BinaryRow, type Connection, Lost, weaknessOf } from './connection.js';
+import type { SharedGauges } from '../contract.js';
 import type { LogRow } from './schema.js';
 import { isSealed, type SealedBatch } from './seal.js';
 
@@ -31,6 +32,14 @@ WHERE c.seen_at < clock_timestamp() - interval '1 hour'
   AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.lane = l.lane AND b.closes)
 ON CONFLICT DO NOTHING`;
 
+const WAITING = `
+SELECT count(b.batch), coalesce(extract(epoch FROM clock_timestamp() - min(b.committed_at)) * 1000, 0),
+  (SELECT count(*) FROM periods WHERE begins > date_trunc('month', clock_timestamp()))
+FROM open_lanes l
+CROSS JOIN LATERAL (SELECT coalesce(
+  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
+CROSS JOIN LATERAL (SELECT * FROM batches b WHERE b.lane = l.lane AND b.batch > d.done OFFSET 0) b`;
+
 /**
  * To be called every few seconds. On return this collector was seen, and the lanes of those that are gone for an hour
  * have their closing batch. One that only stood still finds its lane closed, and goes on in another. Where the clock of
@@ -39,9 +48,14 @@ ON CONFLICT DO NOTHING`;
 export async function lookAfterLanes(
   connection: Pick<Connection, 'query'>,
   collectorId: string,
+  gauges?: SharedGauges,
 ): Promise<void> {
   const { rows } = await connection.query(SEEN, [collectorId]);
   if (rows[0]?.[0] === 't') await connection.query(CLOSE_ABANDONED);
+  if (gauges === undefined) return;
+  const [waiting = []] = (await connection.query(WAITING)).rows;
+  const [batches = 0, oldestMs = 0, months = 0] = waiting.map(Number);
+  gauges.waits(batches, oldestMs, months);
 }
 
 /** What the log holds that has its place. */
@@ -49,13 +63,16 @@ export interface Sequenced {
   readonly entries: number;
   readonly ownEntries: number;
   readonly bytes: number;
+  /** Of each batch that got its place just now, how long ago it was committed, in milliseconds. */
+  readonly agesMs?: readonly number[];
 }
 
 const MOST_OF_A_LANE = 256;
 const READ_MS = 10_000;
 const LOCK = 'SELECT size, own_entries, bytes FROM heads FOR UPDATE SKIP LOCKED';
 const COMMITTED = `
-SELECT l.lane, d.done, b.batch, b.entries, b.own, b.bytes, b.closes, b.candidates, b.leaves, b.repeats, b.seal
+SELECT l.lane, d.done, b.batch, b.entries, b.own, b.bytes, b.closes, b.candidates, b.leaves, b.repeats, b.seal,
+  greatest(0, extract(epoch FROM clock_timestamp() - b.committed_at) * 1000)::int
 FROM open_lanes l
 CROSS JOIN LATERAL (SELECT coalesce(
   (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
@@ -112,7 +129,7 @@ function arrange(transactions: Transactions, sealKey: KeyObject): Promise<Sequen
     const values = [size, after.entries, after.ownEntries, after.bytes];
     const { count } = await connection.query(ADVANCE, values);
     if (count !== 1) throw new LaneBroken('the head of the log was moved by another hand');
-    return after;
+    return { ...after, agesMs: found.filter((each) => each.entries > 0).map(({ ageMs }) => ageMs) };
   });
 }
 
@@ -122,14 +139,15 @@ interface CommittedBatch extends SealedBatch {
   readonly own: number;
   readonly bytes: number;
   readonly closes: boolean;
+  readonly ageMs: number;
 }
 
 function committedIn([lane, done, batch, entries, own, bytes, closes, ...sealed]: BinaryRow): CommittedBatch {
-  const [candidates, leaves, repeats = null, seal = null] = sealed;
+  const [candidates, leaves, repeats = null, seal = null, age] = sealed;
   return {
     ...{ lane: numberIn(lane), done: numberIn(done), batch: numberIn(batch), entries: numberIn(entries) },
     ...{ own: numberIn(own), bytes: numberIn(bytes), closes: numberIn(closes) === 1 },
-    ...{ candidates: numberIn(candidates), leaves: bytesIn(leaves), repeats, seal },
+    ...{ candidates: numberIn(candidates), leaves: bytesIn(leaves), repeats, seal, ageMs: numberIn(age) },
   };
 }
 

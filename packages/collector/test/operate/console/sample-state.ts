@@ -77,6 +77,7 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
     disk: { free_bytes: 2.66e12, total_bytes: 4.4e12, days_until_full: 18.2 },
     index: { entries: 917_436_971, unwritten_tables: 0 },
     checkpoint: { entries: 917_436_350, at: instant(700), entries_behind: 621 },
+    database: null,
     checkpoints_fail_since: null,
     sinks: [
       {

@@ -15,20 +15,28 @@ let primary: PostgresServer;
 let standby: PostgresServer;
 /** Of every server that a test has started. */
 let servers: PostgresServer[];
+/** What stores said of the replication of what they stored. */
+let replicated: boolean[];
 
 beforeEach(async () => {
   ({ primary, standby } = await PostgresServer.pair({ wal_retrieve_retry_interval: '100ms' }));
   servers = [primary, standby];
+  replicated = [];
   await migrateLog(parseAddress(primary.url()), 'replicated');
 });
 afterEach(() => Promise.all(servers.map((server) => server.remove())));
 
 /** Its schema is found by the name of the role, also where the settings of a connection are lost. */
 async function open(user: string, ...ports: readonly number[]): Promise<PostgresStore> {
+  const gauges = {
+    committed: () => undefined,
+    waits: () => undefined,
+    replicated: (is: boolean) => replicated.push(is),
+  };
   const hosts = ports.map((port) => `127.0.0.1:${port}`).join();
   const store = await PostgresStore.open({
     address: parseAddress(`postgres://${user}@${hosts}/postgres`),
-    sealKey: () => Promise.resolve(SEAL_KEY),
+    ...{ sealKey: () => Promise.resolve(SEAL_KEY), gauges },
     ...{ lanes: 1, version: 'test', onTrouble: () => undefined, onLost: () => undefined },
   });
   onTestFinished(() => store.close());
@@ -128,6 +136,24 @@ test('[R-1255] where what a connection asks for is lost on the way, nothing is a
   const connection = await Connection.open(address, 'test');
   await expect(sequence(connection, SEAL_KEY, 'replicated')).rejects.toThrow(Lost);
   await connection.close();
+});
+
+test('[R-1270] whether what is stored is replicated is told, as it changes', async () => {
+  const store = await open('postgres', primary.port, standby.port);
+  await stored(store, [candidate()]);
+  expect(replicated.at(-1)).toBe(true);
+  const [before] = await primary.query("SELECT current_setting('synchronous_standby_names') AS names");
+  const set = async (names: string) => {
+    await primary.query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+    await primary.query('SELECT pg_reload_conf()');
+  };
+  await set('');
+  await until(primary, "current_setting('synchronous_standby_names') = ''");
+  const appended = stored(store, [candidate()]);
+  while (replicated.at(-1) === true) await sleep(20);
+  await set(String(before?.['names']));
+  await appended;
+  expect(replicated.at(-1)).toBe(true);
 });
 
 /** Of the message that begins a session, what a pooler keeps that ignores the settings in it. */
