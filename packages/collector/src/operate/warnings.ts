@@ -151,8 +151,12 @@ export function warningsOf(facts: Facts): Warning[] {
   ];
 }
 
-function* storage({ storage: { state } }: Facts): Generator<Warning> {
+function* storage({ storage: { state }, shared: counts }: Facts): Generator<Warning> {
   if (state === 'open') return;
+  const what =
+    counts === undefined
+      ? 'Make space on the disk of the data directory'
+      : 'Look at the database and its standby';
   yield {
     id: 'storage_unavailable',
     severity: 'critical',
@@ -160,7 +164,7 @@ function* storage({ storage: { state } }: Facts): Generator<Warning> {
     what_to_do:
       state === 'failed'
         ? 'The collector ends with exit code 4. Look at the disk and the log, then start it again: it reads what is stored.'
-        : 'Senders are told to retry and lose nothing as long as they do. Make space on the disk of the data directory; the log says what failed.',
+        : `Senders are told to retry and lose nothing as long as they do. ${what}; the log says what failed.`,
   };
 }
 

@@ -59,6 +59,11 @@ test.each<[string, Partial<Facts>, string[]]>([
   ['signing key gone', { keyGone: true }, ['critical signing_key_gone']],
   ['access log altered', { alarms: new Set(['access-log']) }, ['critical access_log_altered']],
   ['a log in a database', { shared: SHARED }, []],
+  [
+    'a database that is away',
+    { shared: SHARED, storage: { state: 'refusing' } },
+    ['critical storage_unavailable'],
+  ],
   ['log forked', { shared: SHARED, alarms: new Set(['fork']) }, ['critical log_forked']],
   ['acknowledged events lost', { shared: SHARED, alarms: new Set(['lost']) }, ['critical acked_lost']],
   ['a standby that is not asked for', { shared: { ...SHARED, replicated: undefined } }, []],

@@ -149,13 +149,19 @@ function row(key: Key, now: number): Child[] {
 /** It is always a moment behind; worth a word is more than has come in so many seconds. */
 const BEHIND_SECONDS = 10;
 
-export function runs({ state: { runs: found, traffic } }: View): Element {
+export function runs({ state: { runs: found, traffic, database } }: View): Element {
   if (found === null) {
     return card(
       'runs',
       'Runs by completeness',
       '',
-      h('p', { class: 'empty' }, 'Not counted yet. It begins when the ledger is open.'),
+      h(
+        'p',
+        { class: 'empty' },
+        database === null
+          ? 'Not counted yet. It begins when the ledger is open.'
+          : 'Not counted here: the log is in a database. Ask a mirror of it, by collector runs.',
+      ),
     );
   }
   const all = found.full + found.minimum + found.incomplete;
