@@ -4,8 +4,8 @@
  * refused it, and nothing of it is stored; or no one knows, and the connection is gone.
  */
 import type { EventEmitter } from 'node:events';
+import { createRequire } from 'node:module';
 import pg from 'pg';
-import passwordFile from 'pgpass';
 import type { Address, Host } from './address.js';
 
 /** The statement was refused, and wrote nothing. `code` is its SQLSTATE. */
@@ -54,6 +54,11 @@ const READ_MS = 60_000;
 const NO_WARNING = '00000';
 /** The server is ended, or connections to it are: a pooler may go on behind it. */
 const ENDED = /^(08|57P)/;
+/** Calls back with what the password file of libpq has for a connection. It comes without types. */
+const passwordFile = createRequire(import.meta.url)('pgpass') as (
+  wanted: object,
+  found: (password: string | undefined) => void,
+) => void;
 /** Where PGPASSWORD is not set. node-postgres reads the file by itself, but warns that it will not for ever. */
 pg.defaults.password = ((wanted: object) =>
   new Promise<string | undefined>((found) => passwordFile(wanted, found))) as () => Promise<string>;
