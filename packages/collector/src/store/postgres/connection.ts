@@ -54,8 +54,9 @@ const READ_MS = 60_000;
 const NO_WARNING = '00000';
 /** The server is ended, or connections to it are: a pooler may go on behind it. */
 const ENDED = /^(08|57P)/;
+const require = createRequire(import.meta.url);
 /** Calls back with what the password file of libpq has for a connection. It comes without types. */
-const passwordFile = createRequire(import.meta.url)('pgpass') as (
+const passwordFile = require('pgpass') as (
   wanted: object,
   found: (password: string | undefined) => void,
 ) => void;
