@@ -1,17 +1,22 @@
 /** The promise over real servers: what was acknowledged is stored once, whatever becomes of the primary. */
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type ChildProcess, spawn } from 'node:child_process';
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { NotCommitted, CommitUnknown } from '../../../src/store/contract.js';
 import { parseAddress, type Address } from '../../../src/store/postgres/address.js';
 import { Connection } from '../../../src/store/postgres/connection.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
-import { sequence } from '../../../src/store/postgres/sequencing.js';
 import { migrate } from '../../../src/store/postgres/schema.js';
 import { uuidText } from '../../../src/store/text.js';
+import { run } from '../../running/collector-process.js';
 import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
-import { Relay } from '../../running/relay.js';
+import { scratch } from '../../running/scratch.js';
 import { runs } from '../../../../../test/property-runs.js';
 import { candidate } from '../candidate.js';
+
+const KILLED_COLLECTOR = fileURLToPath(new URL('killed-collector.mjs', import.meta.url));
 
 let pair: { primary: PostgresServer; standby: PostgresServer };
 let address: Address;
@@ -29,7 +34,7 @@ afterEach(async () => {
   await pair.standby.remove();
 });
 
-async function open(to = address): Promise<PostgresStore> {
+async function open(to: Address = address): Promise<PostgresStore> {
   return PostgresStore.open({
     address: to,
     sealKey: () => Promise.resolve(SEAL_KEY),
@@ -214,40 +219,82 @@ test('[R-1250] what was acknowledged is on the new primary, once, when the old o
   await Promise.all(stores.map((store) => store.close()));
 });
 
-test('[R-1250] what was acknowledged is stored once when collectors are killed at any moment, and others take over', async () => {
-  const acknowledged = new Set<string>();
-  const relays = await Promise.all([1, 2, 3].map(() => Relay.to(pair.primary.port)));
-  const opened: PostgresStore[] = [];
-  /** A collector that is reached by nothing once its relay refuses: its sockets end as those of a process do. */
-  const begin = async (place: number) => {
-    const relay = relays[place];
-    if (relay === undefined) throw new RangeError('there is no such relay');
-    const url = `postgres://postgres@127.0.0.1:${relay.port}/postgres`;
-    const store = await open(parseAddress(url));
-    opened.push(store);
-    const stop = new AbortController();
-    const senders = [1, 2].map(() => send(store, acknowledged, stop.signal));
-    return { relay, stop, senders };
-  };
-  const running = await Promise.all([0, 1, 2].map(begin));
-  for (let kill = 0; kill < runs(200, 10); kill++) {
-    const place = kill % running.length;
-    const before = acknowledged.size;
-    while (acknowledged.size < before + 16) await sleep(5);
-    const killed = running[place];
-    killed?.relay.refuse();
-    killed?.stop.abort();
-    relays[place] = await Relay.to(pair.primary.port);
-    running[place] = await begin(place);
+/** A collector in a process of its own (killed-collector.mjs), one of three places. */
+class Killable {
+  readonly process: ChildProcess;
+  /** Batches that it has acknowledged. */
+  acknowledged = 0;
+  complaints = '';
+
+  constructor(directory: string, place: number, ids: Set<string>) {
+    const args = [primaryAndStandby(), path.join(directory, String(place)), path.join(directory, 'keys')];
+    this.process = spawn(process.execPath, [KILLED_COLLECTOR, ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let rest = '';
+    this.process.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      const lines = (rest + text).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) for (const id of line.split(' ')) ids.add(id);
+      this.acknowledged += lines.length;
+    });
+    this.process.stderr?.setEncoding('utf8').on('data', (text: string) => (this.complaints += text));
   }
-  for (const { stop } of running) stop.abort();
-  await Promise.all(running.flatMap(({ senders }) => senders));
+
+  /** On return it has acknowledged something. */
+  async stores(): Promise<void> {
+    while (this.acknowledged === 0) {
+      if (this.process.exitCode !== null) throw new Error(`it ended: ${this.complaints}`);
+      await sleep(5);
+    }
+  }
+
+  /** On return it has ended, and all that it wrote was read. */
+  async end(signal: NodeJS.Signals): Promise<void> {
+    const closed = new Promise((resolve) => this.process.once('close', resolve));
+    this.process.kill(signal);
+    await closed;
+  }
+}
+
+function primaryAndStandby(): string {
+  const { primary, standby } = pair;
+  return `postgres://postgres@127.0.0.1:${primary.port},127.0.0.1:${standby.port}/postgres`;
+}
+
+/** Everything in the log is as it was stored and signed, in the database and in a mirror of it. */
+async function assertIntact(directory: string): Promise<void> {
+  const mirror = path.join(directory, 'mirror');
+  for (const args of [
+    ['verify', '--store', primaryAndStandby(), '--data-dir', path.join(directory, '0')],
+    ['mirror', '--once', '--store', primaryAndStandby(), '--data-dir', mirror],
+    ['verify', '--data-dir', mirror],
+  ]) {
+    const { code, stdout, stderr } = await run(args);
+    expect(code, stdout + stderr).toBe(0);
+  }
+}
+
+test('[R-1250] what was acknowledged is stored once when collectors are killed at any moment, and others take over', async () => {
+  const directory = scratch();
+  const acknowledged = new Set<string>();
+  const begin = (place: number) => new Killable(directory, place, acknowledged);
+  const first = begin(0);
+  await first.stores();
+  const running = [first, begin(1), begin(2)];
+  for (let kill = 0; kill < runs(1000, 10); kill++) {
+    const place = kill % running.length;
+    await running[place]?.stores();
+    // Somewhere in a batch, a sequencing, a signature or none of them.
+    await sleep(Math.random() * 50);
+    await running[place]?.end('SIGKILL');
+    expect(running[place]?.complaints).toBe('');
+    running[place] = begin(place);
+  }
+  for (const each of running) await each.stores();
+  await Promise.all(running.map((each) => each.end('SIGTERM')));
   const stored = await storedOn(pair.primary);
   for (const id of acknowledged) expect(stored.get(id), id).toBe(1);
   expect([...stored.values()].filter((rows) => rows !== 1)).toEqual([]);
-  const connection = await Connection.open(address, 'test');
-  expect((await sequence(connection, SEAL_KEY))?.entries).toBe(stored.size);
-  await connection.close();
-  await Promise.all(opened.map((store) => store.close()));
-  await Promise.all(relays.map((relay) => relay.close()));
+  await assertIntact(directory);
 });
