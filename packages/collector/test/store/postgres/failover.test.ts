@@ -3,12 +3,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import pg from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { NotCommitted, CommitUnknown } from '../../../src/store/contract.js';
 import { parseAddress, type Address } from '../../../src/store/postgres/address.js';
 import { Connection } from '../../../src/store/postgres/connection.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
-import { migrate } from '../../../src/store/postgres/schema.js';
+import { MIGRATIONS, migrate } from '../../../src/store/postgres/schema.js';
 import { uuidText } from '../../../src/store/text.js';
 import { run } from '../../running/collector-process.js';
 import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
@@ -22,7 +23,8 @@ let pair: { primary: PostgresServer; standby: PostgresServer };
 let address: Address;
 
 beforeEach(async () => {
-  pair = await PostgresServer.pair();
+  // A standby is rebuilt from all that there is, also of the write-ahead log.
+  pair = await PostgresServer.pair({ max_wal_size: '64MB', min_wal_size: '32MB' });
   const { primary, standby } = pair;
   address = parseAddress(`postgres://postgres@127.0.0.1:${primary.port},127.0.0.1:${standby.port}/postgres`);
   const connection = await Connection.open(address, 'test');
@@ -201,7 +203,7 @@ test('[R-1250] what was acknowledged is on the new primary, once, when the old o
   const stop = new AbortController();
   const senders = stores.flatMap((store) => [1, 2].map(() => send(store, acknowledged, stop.signal)));
   let { primary, standby } = pair;
-  for (let failover = 0; failover < runs(50, 2); failover++) {
+  for (let failover = 0; failover < runs(100, 2); failover++) {
     const before = acknowledged.size;
     while (acknowledged.size < before + 200) await sleep(20);
     await primary.stop('SIGKILL');
@@ -213,9 +215,7 @@ test('[R-1250] what was acknowledged is on the new primary, once, when the old o
   while (acknowledged.size < before + 200) await sleep(20);
   stop.abort();
   await Promise.all(senders);
-  const stored = await storedOn(primary);
-  for (const id of acknowledged) expect(stored.get(id), id).toBe(1);
-  expect([...stored.values()].filter((rows) => rows !== 1)).toEqual([]);
+  await assertStored(acknowledged, primary);
   await Promise.all(stores.map((store) => store.close()));
 });
 
@@ -262,6 +262,13 @@ function primaryAndStandby(): string {
   return `postgres://postgres@127.0.0.1:${primary.port},127.0.0.1:${standby.port}/postgres`;
 }
 
+/** What was acknowledged is on the primary, and nothing is there twice. */
+async function assertStored(acknowledged: ReadonlySet<string>, on = pair.primary): Promise<void> {
+  const stored = await storedOn(on);
+  for (const id of acknowledged) expect(stored.get(id), id).toBe(1);
+  expect([...stored.values()].filter((rows) => rows !== 1)).toEqual([]);
+}
+
 /** Everything in the log is as it was stored and signed, in the database and in a mirror of it. */
 async function assertIntact(directory: string): Promise<void> {
   const mirror = path.join(directory, 'mirror');
@@ -293,8 +300,89 @@ test('[R-1250] what was acknowledged is stored once when collectors are killed a
   }
   for (const each of running) await each.stores();
   await Promise.all(running.map((each) => each.end('SIGTERM')));
-  const stored = await storedOn(pair.primary);
-  for (const id of acknowledged) expect(stored.get(id), id).toBe(1);
-  expect([...stored.values()].filter((rows) => rows !== 1)).toEqual([]);
+  await assertStored(acknowledged);
+  await assertIntact(directory);
+});
+
+/** Of collectors in `collectors`, the process whose statement waits for a lock. */
+async function waitsIn(statement: string): Promise<number> {
+  for (;;) {
+    const [row] = await pair.primary.query(`SELECT c.pid FROM pg_stat_activity a
+      JOIN collector.collectors c ON a.application_name LIKE '% of ' || c.collector_id
+      WHERE a.wait_event_type = 'Lock' AND a.query LIKE '%${statement}%'`);
+    if (row !== undefined) return Number(row['pid']);
+    await sleep(5);
+  }
+}
+
+/** Where it stands still: a name, a table that is locked, and what waits for it. */
+const MOMENTS = [
+  ['an append', 'event_ids', 'INSERT INTO event_ids'],
+  ['giving places', 'sequenced', 'INSERT INTO sequenced'],
+  ['between giving places and signing', 'tiles', 'tiles'],
+] as const;
+
+test.each(MOMENTS.slice(0, runs(MOMENTS.length, 1)))(
+  '[R-1290] a collector that stands still in %s until its lanes are closed keeps no other from it, and goes on',
+  async (_, table, statement) => {
+    const { primary } = pair;
+    const directory = scratch();
+    const acknowledged = new Set<string>();
+    const first = new Killable(directory, 0, acknowledged);
+    await first.stores();
+    const running = [first, new Killable(directory, 1, acknowledged)];
+    await running[1]?.stores();
+    const lock = new pg.Client({ connectionString: primary.url() });
+    await lock.connect();
+    await lock.query(`BEGIN; LOCK TABLE collector.${table} IN EXCLUSIVE MODE`);
+    const pid = await waitsIn(statement);
+    process.kill(pid, 'SIGSTOP');
+    await lock.query('ROLLBACK');
+    await lock.end();
+    const stopped = `collector_id IN (SELECT collector_id FROM collector.collectors WHERE pid = ${pid})`;
+    // As if it had stood still for an hour.
+    await primary.query(
+      `UPDATE collector.collectors SET seen_at = seen_at - interval '2 hours' WHERE ${stopped}`,
+    );
+    const open = `SELECT 1 FROM collector.open_lanes JOIN collector.lanes USING (lane) WHERE ${stopped}`;
+    while ((await primary.query(open)).length > 0) await sleep(50);
+    const { acknowledged: before } = running.find(({ process: { pid: its } }) => its === pid) ?? {};
+    expect(before).toBeGreaterThan(0);
+    process.kill(pid, 'SIGCONT');
+    const woken = running.find((each) => each.process.pid === pid);
+    while ((woken?.acknowledged ?? 0) < (before ?? 0) + 10) await sleep(5);
+    await Promise.all(running.map((each) => each.end('SIGTERM')));
+    expect(running.map(({ complaints }) => complaints)).toEqual(['', '']);
+    await assertStored(acknowledged);
+    await assertIntact(directory);
+  },
+);
+
+test('[R-1291] while a newer version changes the tables, collectors of the version before go on beside it, and lose nothing', async () => {
+  const directory = scratch();
+  const acknowledged = new Set<string>();
+  const old = new Killable(directory, 0, acknowledged);
+  await old.stores();
+  const another = new Killable(directory, 1, acknowledged);
+  await another.stores();
+  const connection = await Connection.open(address, 'test');
+  for (let step = 1; step <= runs(20, 3); step++) {
+    const sql = `ALTER TABLE batches ADD COLUMN later_${step} int;\nCREATE TABLE later_${step} (n int PRIMARY KEY);\n`;
+    const later = Array.from({ length: step }, (_, i) => ({
+      name: `step ${i + 1}`,
+      sql: i + 1 === step ? sql : '',
+    }));
+    await migrate(connection, address.schema, 'replicated', [...MIGRATIONS, ...later]);
+    const before = [old.acknowledged, another.acknowledged];
+    while (old.acknowledged <= (before[0] ?? 0) || another.acknowledged <= (before[1] ?? 0)) await sleep(5);
+  }
+  await connection.close();
+  // One that is started now, or opens a lane, meets tables that it does not know all of.
+  const replaced = new Killable(directory, 2, acknowledged);
+  await replaced.stores();
+  await another.end('SIGKILL');
+  await Promise.all([old, replaced].map((each) => each.end('SIGTERM')));
+  expect([old, another, replaced].map(({ complaints }) => complaints)).toEqual(['', '', '']);
+  await assertStored(acknowledged);
   await assertIntact(directory);
 });
