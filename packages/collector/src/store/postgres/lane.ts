@@ -478,7 +478,9 @@ export class Lane {
 /** A value that a type or a check of the tables does not allow (PostgreSQL documentation, appendix A). */
 function isPoison(error: unknown): error is NotCommitted {
   if (!(error instanceof NotCommitted) || !(error.cause instanceof Refused)) return false;
-  return error.cause.code.startsWith('22') || error.cause.code === '23514';
+  const { code, constraint } = error.cause;
+  // Without a constraint it is the table of the month that is not there.
+  return code.startsWith('22') || (code === '23514' && constraint !== undefined);
 }
 
 /** Milliseconds until then, and at least one. */

@@ -4,6 +4,7 @@ import { examineLog, maintainLog, migrateLog } from '../../../src/store/postgres
 import { type Address, parseAddress } from '../../../src/store/postgres/address.js';
 import { Connection } from '../../../src/store/postgres/connection.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
+import { NotCommitted } from '../../../src/store/contract.js';
 import { makePeriods } from '../../../src/store/postgres/schema.js';
 import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
 import { candidate } from '../candidate.js';
@@ -67,6 +68,35 @@ test('there are partitions for a year, more are made once a month, and events go
   await stores();
   const findings = await examineLog(address);
   expect(findings.find(({ subject }) => subject === 'partitions')).toMatchObject({ severity: 'warning' });
+});
+
+test('[R-1252] while the table of the month is detached nothing is acknowledged, and it goes on when it is back', async () => {
+  const store = await PostgresStore.open({
+    ...{ address, lanes: 1, version: 'test', onTrouble: () => undefined, onLost: () => undefined },
+    sealKey: () => Promise.resolve(SEAL_KEY),
+  });
+  expect(await store.append([candidate()])).toEqual(['accepted']);
+  const event = candidate();
+  await sql('ALTER TABLE LOG.events DETACH PARTITION LOG.events_0');
+  await expect(store.append([event])).rejects.toThrow(NotCommitted);
+  await sql('ALTER TABLE LOG.events ATTACH PARTITION LOG.events_0 FOR VALUES FROM (0) TO (1000000)');
+  expect(await store.append([event])).toEqual(['accepted']);
+  expect(await sql('SELECT count(*)::int AS n FROM LOG.event_ids')).toEqual([{ n: 2 }]);
+  await store.close();
+});
+
+test('[R-1255] a warning belongs to the statement that it came with, also behind its rows, and to no other', async () => {
+  await sql(`CREATE TABLE LOG.warns (n int);
+    CREATE FUNCTION LOG.warn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'late'; RETURN NULL; END $$;
+    CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON LOG.warns DEFERRABLE INITIALLY DEFERRED
+      FOR EACH ROW EXECUTE FUNCTION LOG.warn()`);
+  const connection = await Connection.open(address, 'test');
+  for (let i = 0; i < 50; i++) {
+    const warned = await connection.query('INSERT INTO warns VALUES (1) RETURNING n');
+    const next = await connection.query('SELECT 1');
+    expect([warned.warnings, next.warnings]).toEqual([['01000'], []]);
+  }
+  await connection.close();
 });
 
 test('every unique key of what events come into has the shard, and nothing there stops it from being distributed', async () => {
