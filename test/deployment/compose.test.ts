@@ -101,12 +101,9 @@ test('[R-844] compose with PostgreSQL makes the tables, then the roles, then sta
 });
 
 test('[R-844] compose with PostgreSQL sets what the collector takes', () => {
-  const { port, managementPort, managementTokenFile, backupMaxAgeMs } = configFrom(
-    parts.collector.environment,
-  );
+  const { port, managementPort, managementTokenFile } = configFrom(parts.collector.environment);
   expect(parts.collector.ports).toEqual([port, managementPort].map((each) => `127.0.0.1:${each}:${each}`));
   expect(managementTokenFile).toBe('/run/secrets/operator-token');
-  expect(backupMaxAgeMs).toBe(0);
   const { POSTGRES_DB: database, POSTGRES_USER: owner } = parts.postgres.environment;
   const hosts = [{ host: 'postgres', port: 5432 }];
   expect(addressOf(parts.migrate)).toMatchObject({ hosts, database, user: owner });

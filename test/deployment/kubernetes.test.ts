@@ -278,9 +278,8 @@ describe('[R-844] the manifests for a log in PostgreSQL', () => {
     expect(secretOf('PGPASSWORD')).toEqual({ name: 'collector-store', key: 'password' });
     const mounted = (volume: string) =>
       patched.volumeMounts?.find(({ name }) => name === volume)?.mountPath ?? '';
-    const { signingKeys, backupMaxAgeMs } = configFrom(withoutSecrets(patched));
+    const { signingKeys } = configFrom(withoutSecrets(patched));
     expect(signingKeys).toBe(mounted('signing-key'));
-    expect(backupMaxAgeMs).toBe(0);
     expect(STORE).toContain(`sslrootcert=${mounted('store-ca')}/ca.crt`);
   });
 

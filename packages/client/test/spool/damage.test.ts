@@ -26,7 +26,9 @@ describe('a torn tail', () => {
         const from = STARTS.findLast((start) => start <= length) ?? length;
         const torn = length <= HEADER || length === bytes.length ? 0 : length - from;
         expect(troubles).toHaveLength(torn > 0 ? 1 : 0);
-        expect([...damaged.values()]).toEqual(torn > 0 ? [bytes.subarray(from, length)] : []);
+        // One byte of a frame may be zero, and zeros are not kept.
+        const kept = torn > 0 ? [bytes.subarray(from, length)] : [];
+        expect([...damaged.values()]).toEqual(kept.filter((piece) => piece.some((byte) => byte !== 0)));
       }
     },
   );
