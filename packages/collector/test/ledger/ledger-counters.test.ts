@@ -37,7 +37,11 @@ test('[R-1270] of a log in a database there is more to tell, and of one in a dir
   written.flushed(1);
   expect(shared()).toBeUndefined();
   written.waits(3, 1500.4, 11);
-  expect(shared()).toMatchObject({ replicated: undefined, waiting: { batches: 3, oldestMs: 1500 }, months: 11 });
+  expect(shared()).toMatchObject({
+    replicated: undefined,
+    waiting: { batches: 3, oldestMs: 1500 },
+    months: 11,
+  });
   written.replicated(true);
   expect(shared()?.replicated).toBe(true);
   written.replicated(false);
