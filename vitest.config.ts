@@ -36,7 +36,7 @@ export default defineConfig({
     // Process tests mostly wait for a process, a timer or a disk.
     maxWorkers: 4,
     // To end what hangs, not to judge how fast a machine is.
-    testTimeout: 600_000,
+    testTimeout: 1_800_000,
     hookTimeout: 600_000,
     // By default a second, which a busy machine takes for less than what is waited for.
     expect: { poll: { timeout: 300_000 } },

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { NotCommitted, CommitUnknown } from '../../../src/store/contract.js';
 import { parseAddress, type Address } from '../../../src/store/postgres/address.js';
 import { Connection } from '../../../src/store/postgres/connection.js';
@@ -230,6 +230,10 @@ class Killable {
     const args = [primaryAndStandby(), path.join(directory, String(place)), path.join(directory, 'keys')];
     this.process = spawn(process.execPath, [KILLED_COLLECTOR, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    // A test that fails must leave none behind.
+    onTestFinished(() => {
+      this.process.kill('SIGKILL');
     });
     let rest = '';
     this.process.stdout?.setEncoding('utf8').on('data', (text: string) => {
