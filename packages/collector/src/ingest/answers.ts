@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ERRORS, type ErrorCode, errorBody } from '@clinical-events/protocol';
-import { type Exchange, readHeaders, type Reply, type Request, REQUEST_ID } from './request.js';
+import { type Exchange, readHeaders, type Request, REQUEST_ID, type StreamedReply } from './request.js';
 
 const ACCEPTED = '{"status":"accepted"}';
 const ACCEPTED_LENGTH = String(ACCEPTED.length);
@@ -20,7 +20,7 @@ export function accept({ reply, id }: Exchange): void {
  * Lets a page of this origin read the answer that will be given. The headers of ours that it may not read anyway are
  * named.
  */
-export function allowOrigin(reply: Reply, origin: string): void {
+export function allowOrigin(reply: StreamedReply, origin: string): void {
   reply.setHeader('Access-Control-Allow-Origin', origin);
   reply.setHeader('Vary', 'Origin');
   reply.setHeader('Access-Control-Expose-Headers', `Retry-After, ${REQUEST_ID}`);
@@ -97,7 +97,7 @@ export function refuse(
   // Closing with unread bytes resets the connection, and a client that is still sending would lose the answer to
   // the reset. The answer is whole with its last byte, by Content-Length; the response object ends, and with it
   // the connection, when the rest was dropped or the client has had time to read.
-  reply.write(body);
+  reply.write?.(body);
   let dropped = 0;
   const finish = (): void => {
     clearTimeout(timer);

@@ -14,7 +14,18 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Principal } from '../access/principal.js';
 import { endSocket } from './answers.js';
-import type { Reply, Request } from './request.js';
+import type { Reply, Request, StreamedRequest } from './request.js';
+
+/** What is granted to connections; may be changed while the collector listens. */
+export interface Limits {
+  readonly maxConnections: number;
+  /** From the first byte of a request to the last of its headers. */
+  readonly headersTimeoutMs: number;
+  /** From the first byte of a request to the last of its body. */
+  readonly requestTimeoutMs: number;
+  /** How long an idle connection is kept. */
+  readonly keepAliveTimeoutMs: number;
+}
 
 /*
  * What is used of Node's HTTP parser and not documented. Node is pinned, and the tests hold what is expected of it.
@@ -243,7 +254,7 @@ export class RestingConnections {
    * Call before a request is refused by its head: of those that were sent without waiting for an answer, the last that
    * is refused ends the connection. Those behind it are dropped unanswered.
    */
-  limit(request: Request, reply: Reply): void {
+  limit(request: StreamedRequest, reply: Reply): void {
     const { socket } = request;
     if (this.#refused.size === 0) setImmediate(() => this.#refused.clear());
     const refused = (this.#refused.get(socket) ?? 0) + 1;

@@ -35,6 +35,9 @@ import {
   readHeaders,
   type RequestHeaders,
   newRequestId,
+  type StreamedReply,
+  type StreamedRequest,
+  type WholeRequest,
 } from './request.js';
 import { showsCertificate } from './tls.js';
 import { IngestCounters } from './ingest-counters.js';
@@ -85,12 +88,16 @@ const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(
 /** The absolute form, which a server must accept (RFC 9112 section 3.2.2). Its authority stands for Host. */
 const ORIGIN = /^https?:\/\/[^/?#]*/i;
 
+export function kindAtPath(path: string): EventKind | undefined {
+  return KIND_OF_PATH.get(path);
+}
+
 /** A query is ignored: a gateway may have added it. */
 function kindAt(target: string): EventKind | undefined {
-  const kind = KIND_OF_PATH.get(target);
+  const kind = kindAtPath(target);
   if (kind !== undefined) return kind;
   const [path = ''] = target.replace(ORIGIN, '').split('?', 1);
-  return KIND_OF_PATH.get(path);
+  return kindAtPath(path);
 }
 
 /** So many answers share a reading of the clock: they are written within a fraction of a millisecond. */
@@ -175,21 +182,31 @@ export class Ingest {
     return { state: this.#ledgerState };
   }
 
-  handle(request: Request, reply: Reply, expectation: Expectation): void {
-    const startedAt = performance.now();
-    const exchange: Exchange = {
-      id: newRequestId(),
-      request,
-      reply,
-      startedAt,
-      expectation,
-      kind: undefined,
-      principal: undefined,
-      share: undefined,
-      sharedBytes: 0,
-      bodyBytes: 0,
-      body: undefined,
-    };
+  /** Who shows this key, if it is known, valid, and not bound to another client's certificate. */
+  principalOf(apiKey: string | undefined, socket: Socket): Principal | undefined {
+    const now = Date.now();
+    const principal = this.#options.keys.authenticate(apiKey, now);
+    if (typeof principal === 'string') return undefined;
+    const { clientCertificate } = principal;
+    const isProven = clientCertificate === undefined || showsCertificate(socket, clientCertificate, now);
+    return isProven ? principal : undefined;
+  }
+
+  /** Takes a request whose head, free of Origin and Expect, and whose key are checked. */
+  take(
+    request: WholeRequest,
+    reply: Reply,
+    kind: EventKind,
+    headers: RequestHeaders,
+    principal: Principal,
+  ): void {
+    const exchange = newExchange(request, reply, 'none');
+    exchange.kind = kind;
+    this.#admit(exchange, headers, principal);
+  }
+
+  handle(request: StreamedRequest, reply: StreamedReply, expectation: Expectation): void {
+    const exchange = newExchange(request, reply, expectation);
     const kind = kindAt(request.url ?? '');
     if (kind === undefined) return this.#refuse(exchange, 'not_found');
     exchange.kind = kind;
@@ -279,59 +296,72 @@ export class Ingest {
     if (!this.#backlog.admits(share, startedAt, late) || !this.#shares.reserve(share, reserved, startedAt)) {
       return this.#refuse(exchange, 'overloaded');
     }
-    if (expectation === 'continue') reply.writeContinue();
+    if (expectation === 'continue') reply.writeContinue?.();
     this.#receive(exchange, share, reserved, encoding);
   }
 
   /** Reads the body within what the ring has promised, and more if the ring has it to give. */
   #receive(exchange: Exchange, share: Share, promised: number, encoding: Encoding): void {
     const { request } = exchange;
-    const { maxBodyBytes } = this.#options;
+    if (request.body !== undefined) return this.#received(exchange, share, promised, encoding, request.body);
     const body = new Body();
     let reserved = promised;
     let open = true;
-    const release = (): void => {
-      open = false;
-      this.#shares.settle(share, reserved);
-      this.#ring.release(reserved);
-    };
     const refuse = (code: ErrorCode): void => {
-      release();
+      open = false;
+      this.#release(share, reserved);
       this.#refuse(exchange, code);
-    };
-    /** Has at least so much promised, and by doubling, so that a body in small pieces is not moved for each. */
-    const reach = (bytes: number): boolean => {
-      if (bytes <= reserved) return true;
-      const more = Math.max(bytes - reserved, Math.min(reserved, maxBodyBytes - reserved));
-      if (!this.#shares.extend(share, more, performance.now())) return false;
-      reserved += more;
-      return true;
     };
     request.on('data', (chunk: Buffer) => {
       if (!open) return;
       const length = body.length + chunk.length;
-      if (length > maxBodyBytes) return refuse('body_too_large');
-      if (!reach(length)) return refuse('overloaded');
+      if (length > this.#options.maxBodyBytes) return refuse('body_too_large');
+      const reached = this.#reach(share, reserved, length);
+      if (reached === undefined) return refuse('overloaded');
+      reserved = reached;
       body.add(chunk, reserved);
     });
     request.on('end', () => {
       if (!open) return;
-      exchange.bodyBytes = body.length;
-      const plain = encoding === 'identity' ? body.bytes : this.#decompress(encoding, body.bytes, share);
-      if (typeof plain === 'string') return refuse(plain);
-      if (!reach(plain.length)) return refuse('overloaded');
       open = false;
-      this.#shares.shrink(share, reserved - plain.length);
-      exchange.share = share;
-      exchange.sharedBytes = plain.length;
-      if (this.#options.keepsBodies) exchange.body = plain;
-      this.#enqueue(exchange, reserved, plain);
-      this.#backlog.entered(share);
+      this.#received(exchange, share, reserved, encoding, body.bytes);
     });
     request.on('close', () => {
       // The client went away in the middle of its body.
-      if (open) release();
+      if (open) this.#release(share, reserved);
     });
+  }
+
+  /** All of the body has come: puts it into the ring. */
+  #received(exchange: Exchange, share: Share, promised: number, encoding: Encoding, body: Buffer): void {
+    exchange.bodyBytes = body.length;
+    const plain = encoding === 'identity' ? body : this.#decompress(encoding, body, share);
+    const reserved = typeof plain === 'string' ? undefined : this.#reach(share, promised, plain.length);
+    if (typeof plain === 'string' || reserved === undefined) {
+      this.#release(share, promised);
+      return this.#refuse(exchange, typeof plain === 'string' ? plain : 'overloaded');
+    }
+    this.#shares.shrink(share, reserved - plain.length);
+    exchange.share = share;
+    exchange.sharedBytes = plain.length;
+    if (this.#options.keepsBodies) exchange.body = plain;
+    this.#enqueue(exchange, reserved, plain);
+    this.#backlog.entered(share);
+  }
+
+  /**
+   * Has at least so many bytes promised, and by doubling, so that a body in small pieces is not moved for each.
+   * @returns what is promised now, or undefined when there is no room.
+   */
+  #reach(share: Share, reserved: number, bytes: number): number | undefined {
+    if (bytes <= reserved) return reserved;
+    const more = Math.max(bytes - reserved, Math.min(reserved, this.#options.maxBodyBytes - reserved));
+    return this.#shares.extend(share, more, performance.now()) ? reserved + more : undefined;
+  }
+
+  #release(share: Share, reserved: number): void {
+    this.#shares.settle(share, reserved);
+    this.#ring.release(reserved);
   }
 
   /** A body is decompressed on this thread, so its key is charged for it whatever comes of it. */
@@ -446,6 +476,22 @@ export class Ingest {
       'request',
     );
   }
+}
+
+function newExchange(request: Request, reply: Reply, expectation: Expectation): Exchange {
+  return {
+    id: newRequestId(),
+    request,
+    reply,
+    startedAt: performance.now(),
+    expectation,
+    kind: undefined,
+    principal: undefined,
+    share: undefined,
+    sharedBytes: 0,
+    bodyBytes: 0,
+    body: undefined,
+  };
 }
 
 /**

@@ -12,20 +12,10 @@ import type { ErrorCode } from '@clinical-events/protocol';
 import { systemCode } from '../system-code.js';
 import { endSocket, refuseOnSocket } from './answers.js';
 import type { Ingest } from './ingest.js';
-import { Places } from './connections.js';
+import { type Limits, Places } from './connections.js';
 import { type Expectation, newRequestId, REQUEST_ID } from './request.js';
+import { Shortcut } from './shortcut.js';
 import { Tls, type TlsOptions } from './tls.js';
-
-/** What a listener grants; may be changed while it listens. */
-export interface Limits {
-  readonly maxConnections: number;
-  /** From the first byte of a request to the last of its headers. */
-  readonly headersTimeoutMs: number;
-  /** From the first byte of a request to the last of its body. */
-  readonly requestTimeoutMs: number;
-  /** How long an idle connection is kept. */
-  readonly keepAliveTimeoutMs: number;
-}
 
 export interface ListenerOptions extends Limits {
   readonly host: string;
@@ -64,11 +54,14 @@ function forget(this: ServerResponse): void {
 }
 
 export class Listener {
+  /** Whether new listeners have plain requests take the shortcut. Only tests change it: the answers are the same. */
+  static hasShortcut = true;
   /** Undefined when plain HTTP is spoken. */
   readonly tls: Tls | undefined;
   readonly #server: Server;
   readonly #connections = new Set<Socket>();
   readonly #places: Places;
+  readonly #shortcut: Shortcut | undefined;
 
   constructor(
     private readonly ingest: Ingest,
@@ -91,16 +84,35 @@ export class Listener {
     Object.assign(server, { httpAllowHalfOpen: true });
     this.#server = server;
     this.#places = new Places(options.maxConnections, (...lost) => ingest.noteLostPlace(...lost));
-    this.limit(options);
-    // Before Node's own, so that one without a place costs no parser and no handshake.
-    const admitted = server.listeners('connection');
-    server.removeAllListeners('connection').on('connection', (socket: Socket) => {
-      if (this.#places.admit(socket)) for (const listener of admitted) listener.call(server, socket);
-    });
-    server.on(this.tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
+    const spoken = this.tls === undefined ? 'connection' : 'secureConnection';
+    // Node's own, which is the first, with what it needs to be called from here.
+    const [speakHttp] = server.listeners(spoken) as [(socket: Socket) => void];
+    const toServer = (socket: Socket): void => speakHttp.call(server, socket);
+    if (Listener.hasShortcut) {
+      this.#shortcut = new Shortcut(
+        ingest,
+        options,
+        toServer,
+        (error, socket) => this.#clientError(error, socket),
+        (socket) => this.#refuse(socket, 'request_timeout'),
+      );
+    }
+    server.off(spoken, speakHttp);
+    const begin = (socket: Socket): void => {
       this.#connections.add(socket);
       socket.once('close', () => this.#connections.delete(socket));
+      if (this.#shortcut === undefined) toServer(socket);
+      else this.#shortcut.admit(socket);
+    };
+    this.limit(options);
+    // Before those of TLS, so that one without a place costs no parser and no handshake.
+    const admitted = server.listeners('connection');
+    server.removeAllListeners('connection').on('connection', (socket: Socket) => {
+      if (!this.#places.admit(socket)) return;
+      for (const listener of admitted) listener.call(server, socket);
+      if (this.tls === undefined) begin(socket);
     });
+    if (this.tls !== undefined) server.on('secureConnection', begin);
     server.on('request', (request, response) => this.#serve(request, response, 'none'));
     server.on('checkContinue', (request, response) => this.#serve(request, response, 'continue'));
     server.on('checkExpectation', (request, response) => this.#serve(request, response, 'unmet'));
@@ -123,6 +135,7 @@ export class Listener {
     server.keepAliveTimeout = limits.keepAliveTimeoutMs;
     // A client that takes no answers is cut off as one that sends nothing is.
     server.timeout = limits.requestTimeoutMs + limits.keepAliveTimeoutMs;
+    if (this.#shortcut !== undefined) this.#shortcut.limits = limits;
   }
 
   /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
@@ -149,11 +162,16 @@ export class Listener {
     this.tls?.stop();
     const idle = setInterval(() => {
       this.#server.closeIdleConnections();
+      this.#shortcut?.closeIdle();
       // To Node a connection on which nothing has come yet is not idle: it has a request to wait for.
       for (const socket of this.#connections) if (socket.bytesRead === 0) socket.destroy();
     }, 50);
-    const deadline = setTimeout(() => this.#server.closeAllConnections(), timeoutMs);
+    const deadline = setTimeout(() => {
+      this.#server.closeAllConnections();
+      this.#shortcut?.close();
+    }, timeoutMs);
     await closed;
+    this.#shortcut?.close();
     clearInterval(idle);
     clearTimeout(deadline);
   }

@@ -99,11 +99,7 @@ export function isJsonMediaType(contentType: string | undefined): boolean {
  */
 export type Expectation = 'none' | 'continue' | 'unmet';
 
-/**
- * A request as a server hands it over: its head is read, its body comes by `data` and `end`. That is all that is known
- * of HTTP servers behind the listener; Node's IncomingMessage is one.
- */
-export interface Request {
+interface RequestHead {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   /** `1.1` or `1.0`, or what else was written there. */
@@ -113,9 +109,25 @@ export interface Request {
   readonly socket: Socket;
   /** Its connection is gone. */
   readonly destroyed: boolean;
+}
+
+/** A request all of which has come before anything of it was looked at. */
+export interface WholeRequest extends RequestHead {
+  readonly complete: true;
+  readonly readableEnded: true;
+  /** Valid until it is answered. */
+  readonly body: Buffer;
+}
+
+/**
+ * A request as a server hands it over: its head is read, its body comes by `data` and `end`. That is all that is known
+ * of HTTP servers behind the listener; Node's IncomingMessage is one.
+ */
+export interface StreamedRequest extends RequestHead {
   /** All of it has come; and all of it was read. */
   readonly complete: boolean;
   readonly readableEnded: boolean;
+  readonly body?: undefined;
   on(event: 'data', take: (chunk: Buffer) => void): unknown;
   on(event: 'end' | 'close', take: () => void): unknown;
   once(event: 'end', take: () => void): unknown;
@@ -123,17 +135,24 @@ export interface Request {
   resume(): unknown;
 }
 
-/** The answer to a request, to be given once; Node's ServerResponse is one. */
+export type Request = WholeRequest | StreamedRequest;
+
+/** The answer to a request, to be given once. */
 export interface Reply {
   /** False: the connection ends behind this answer, and takes no further request. */
   shouldKeepAlive: boolean;
-  /** Has the client send the body that it holds back. */
-  writeContinue(): unknown;
+  writeHead(status: number, headers: string[]): unknown;
+  end(body?: string): unknown;
+  /** Has the client send the body that it holds back. No whole request has that. */
+  writeContinue?(): unknown;
+  /** Of the body, before its end; for a request that is not complete. */
+  write?(body: string): unknown;
+}
+
+/** The answer to a streamed request; Node's ServerResponse is one. */
+export interface StreamedReply extends Required<Reply> {
   /** Before `writeHead`; stands beside the headers that are given there. */
   setHeader(name: string, value: string): unknown;
-  writeHead(status: number, headers: string[]): unknown;
-  write(body: string): unknown;
-  end(body?: string): unknown;
 }
 
 /** A request on its way through the collector, and what is known of it so far. */

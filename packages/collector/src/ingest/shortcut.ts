@@ -1,0 +1,308 @@
+/**
+ * A shortcut past Node's HTTP server for what nearly every request is: a plain POST of an event with a valid key, whole
+ * in one piece. It costs a third of what Node's parser, streams and response objects do
+ * (docs/internals/adr/0021-shortcut.md).
+ *
+ * A connection begins here. The first request that is in any way else is handed over with the connection: its bytes are
+ * put back, and Node's server takes the connection from that byte on, for good. So nothing odd is ever answered here,
+ * and there is one request at a time: what comes before an answer waits.
+ *
+ * The end of a request is where one Content-Length of digits says, in a head without Transfer-Encoding in which every
+ * line is printable ASCII and ends with CRLF. Two readings of such a head are not possible, so nothing can be smuggled
+ * behind it (RFC 9112 section 11.2).
+ */
+import type { Socket } from 'node:net';
+import { STATUS_CODES } from 'node:http';
+import type { EventKind } from '@clinical-events/protocol';
+import { keepPlace, type Limits } from './connections.js';
+import { type Ingest, kindAtPath } from './ingest.js';
+import { readHeaders, type Reply, type RequestHeaders, type WholeRequest } from './request.js';
+
+/** A request line, and header lines as every client writes them: no folding, no spaces but one behind the colon. */
+const PLAIN_HEAD =
+  /^POST (\/[a-z/_-]+) HTTP\/1\.1\r\n(?:[\w!#$%&'*+.^`|~-]+: [\x21-\x7e]+(?: +[\x21-\x7e]+)*\r\n)+\r\n$/;
+/** What asks for more than an answer to this request, or for another kind of answer. */
+const ODD_HEADER =
+  /\r\n(?:transfer-encoding|te|trailer|expect|upgrade|http2-settings|origin|(?:proxy-)?connection(?!: keep-alive\r\n)):/i;
+const PLAIN_LENGTH = /\r\ncontent-length: \d{1,9}\r\n/i;
+const MOST_HEAD_BYTES = 4 << 10;
+/** A larger request that comes in pieces is not waited for: Node's sockets gather 64 KiB. */
+const MOST_AWAITED_BYTES = 48 << 10;
+/** For the rest of a request: many clients send head and body by two calls. */
+const PATIENCE_MS = 5;
+const SWEEP_MS = 500;
+const NOTHING = Buffer.alloc(0);
+
+/** A head as it was read, remembered with its connection: the same bytes mean the same. */
+interface Head {
+  readonly bytes: Buffer;
+  readonly path: string;
+  readonly kind: EventKind;
+  readonly headers: RequestHeaders;
+  /** Of head and body. */
+  readonly requestBytes: number;
+}
+
+/** @returns what the bytes begin with, or undefined for anything but a whole plain head. */
+function readHead(bytes: Buffer): Head | undefined {
+  const end = bytes.subarray(0, MOST_HEAD_BYTES).indexOf('\r\n\r\n') + 4;
+  if (end < 4) return undefined;
+  const text = bytes.toString('latin1', 0, end);
+  const path = PLAIN_HEAD.exec(text)?.[1] ?? '';
+  const kind = kindAtPath(path);
+  if (kind === undefined || ODD_HEADER.test(text) || !PLAIN_LENGTH.test(text)) return undefined;
+  const headers = readHeaders(rawHeadersOf(text));
+  if (headers.repeated || headers.host !== 1) return undefined;
+  const requestBytes = end + (headers.contentLength ?? NaN);
+  // A copy: the bytes lie in a buffer of 64 KiB.
+  return { bytes: Buffer.from(bytes.subarray(0, end)), path, kind, headers, requestBytes };
+}
+
+function rawHeadersOf(head: string): string[] {
+  return head
+    .slice(0, -4)
+    .split('\r\n')
+    .slice(1)
+    .flatMap((line) => {
+      const colon = line.indexOf(':');
+      return [line.slice(0, colon), line.slice(colon + 2)];
+    });
+}
+
+export class Shortcut {
+  limits: Limits;
+  readonly #connections = new Set<Connection>();
+  readonly #sweep: NodeJS.Timeout;
+  /** Of a monotonic clock, in milliseconds, and up to `SWEEP_MS` old. */
+  #now = performance.now();
+  #date = '';
+  #dateEndsAt = 0;
+
+  /**
+   * @param toServer has Node's server take a connection, with what was put back to be read from it.
+   * @param onError what it would be told of an error of the connection.
+   * @param onSilence called for a connection on which nothing came in the time for a request's headers.
+   */
+  constructor(
+    readonly ingest: Ingest,
+    limits: Limits,
+    readonly toServer: (socket: Socket) => void,
+    readonly onError: (error: Error, socket: Socket) => void,
+    private readonly onSilence: (socket: Socket) => void,
+  ) {
+    this.limits = limits;
+    this.#sweep = setInterval(() => this.#endIdle(), SWEEP_MS).unref();
+  }
+
+  /** A new connection, on which nothing was read yet. */
+  admit(socket: Socket): void {
+    this.#connections.add(new Connection(this, socket));
+  }
+
+  /** The connection is closed, or handed over. */
+  forget(connection: Connection): void {
+    this.#connections.delete(connection);
+  }
+
+  get now(): number {
+    return this.#now;
+  }
+
+  /** Closes the connections on which no request is open. */
+  closeIdle(): void {
+    for (const connection of this.#connections) if (connection.isIdle) connection.socket.destroy();
+  }
+
+  /** Closes all connections, and ends. */
+  close(): void {
+    clearInterval(this.#sweep);
+    for (const connection of this.#connections) connection.socket.destroy();
+  }
+
+  /** The headers that Node puts behind ours, and the empty line. */
+  lastHeaders(keepAlive: boolean): string {
+    const now = Date.now();
+    if (now >= this.#dateEndsAt) {
+      this.#dateEndsAt = now - (now % 1000) + 1000;
+      this.#date = `Date: ${new Date(now).toUTCString()}\r\n`;
+    }
+    if (!keepAlive) return `${this.#date}Connection: close\r\n\r\n`;
+    const seconds = Math.floor(this.limits.keepAliveTimeoutMs / 1000);
+    return `${this.#date}Connection: keep-alive\r\nKeep-Alive: timeout=${seconds}\r\n\r\n`;
+  }
+
+  #endIdle(): void {
+    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs } = this.limits;
+    const now = (this.#now = performance.now());
+    for (const connection of this.#connections) {
+      const { socket, isIdle, isNew, since } = connection;
+      const age = now - since;
+      if (isNew && age > headersTimeoutMs) {
+        connection.leave();
+        this.onSilence(socket);
+      } else if (isIdle && !isNew && age > keepAliveTimeoutMs + SWEEP_MS) socket.destroy();
+      else if (age > requestTimeoutMs + keepAliveTimeoutMs) socket.destroy();
+    }
+  }
+}
+
+/** A connection, the request that is open on it, and the reply to that. */
+class Connection implements WholeRequest, Reply {
+  readonly method = 'POST';
+  readonly httpVersion = '1.1';
+  readonly complete = true;
+  readonly readableEnded = true;
+  body: Buffer = NOTHING;
+  shouldKeepAlive = true;
+  /** When something was read or written last, by the shortcut's clock. */
+  since = performance.now();
+  /** Nothing was read yet. */
+  isNew = true;
+  #head: Head | undefined;
+  /** The answer up to its body. */
+  #answer = '';
+  #isOpen = false;
+  /** Something came before the answer. */
+  #isHeld = false;
+  /** Nothing will come behind the request that is open. */
+  #isLast = false;
+  /** Bytes of the request whose first piece has come, or 0. */
+  #awaited = 0;
+  #patience: NodeJS.Timeout | undefined;
+  #gathered = NOTHING;
+
+  constructor(
+    private readonly shortcut: Shortcut,
+    readonly socket: Socket,
+  ) {
+    socket.on('data', this.#onData).on('end', this.#onEnd);
+    socket.on('error', this.#onError).on('close', this.#onClose);
+  }
+
+  get isIdle(): boolean {
+    return !this.#isOpen && this.#awaited === 0;
+  }
+
+  get destroyed(): boolean {
+    return this.socket.destroyed;
+  }
+
+  get url(): string {
+    return this.#head?.path ?? '';
+  }
+
+  get rawHeaders(): string[] {
+    return rawHeadersOf(this.#head?.bytes.toString('latin1') ?? '');
+  }
+
+  writeHead(status: number, headers: readonly string[]): void {
+    this.#answer = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
+    for (let i = 0; i + 1 < headers.length; i += 2) this.#answer += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  }
+
+  end(body: string): void {
+    const { socket, shortcut } = this;
+    this.#isOpen = false;
+    this.body = NOTHING;
+    if (socket.destroyed) return;
+    this.since = shortcut.now;
+    this.shouldKeepAlive &&= !this.#isLast;
+    socket.write(this.#answer + shortcut.lastHeaders(this.shouldKeepAlive) + body);
+    if (!this.shouldKeepAlive) {
+      this.leave();
+      socket.resume().destroySoon();
+    } else if (this.#isHeld) {
+      this.#isHeld = false;
+      socket.resume();
+    }
+  }
+
+  /** Nothing more is taken from the connection; it is to be ended. */
+  leave(): void {
+    this.#letGo();
+    this.socket.on('error', () => this.socket.destroy());
+  }
+
+  #letGo(): void {
+    const { socket } = this;
+    clearTimeout(this.#patience);
+    socket.off('data', this.#onData).off('readable', this.#onReadable).off('end', this.#onEnd);
+    socket.off('error', this.#onError).off('close', this.#onClose);
+    this.shortcut.forget(this);
+  }
+
+  /** @param bytes that were read and belong to no request that was taken. */
+  #handOver(bytes: Buffer): void {
+    const { socket } = this;
+    this.#letGo();
+    socket.pause();
+    socket.unshift(bytes);
+    this.shortcut.toServer(socket);
+    socket.resume();
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    const { shortcut, socket } = this;
+    this.since = shortcut.now;
+    this.isNew = false;
+    if (this.#isOpen) {
+      this.#isHeld = true;
+      socket.pause().unshift(chunk);
+      return;
+    }
+    let bytes = chunk;
+    if (this.#awaited > 0) {
+      bytes = this.#gathered = Buffer.concat([this.#gathered, chunk]);
+      if (bytes.length < this.#awaited) return;
+      this.#awaited = 0;
+      this.#gathered = NOTHING;
+    }
+    const head = this.#headOf(bytes);
+    // The client leaves answers unread; Node knows how to wait for it.
+    if (head === undefined || socket.writableLength > 0) return this.#handOver(bytes);
+    const principal = shortcut.ingest.principalOf(head.headers.apiKey, socket);
+    const { requestBytes } = head;
+    if (principal === undefined || bytes.length > requestBytes) return this.#handOver(bytes);
+    if (bytes.length < requestBytes) return this.#await(bytes, requestBytes);
+    this.#isOpen = true;
+    this.shouldKeepAlive = true;
+    this.body = bytes.subarray(head.bytes.length);
+    shortcut.ingest.take(this, this, head.kind, head.headers, principal);
+  };
+
+  #headOf(bytes: Buffer): Head | undefined {
+    const known = this.#head;
+    const length = known?.bytes.length ?? Infinity;
+    if (length <= bytes.length && known?.bytes.compare(bytes, 0, length) === 0) return known;
+    return (this.#head = readHead(bytes));
+  }
+
+  /** Waits for the rest of a request. What has come lies in the socket meanwhile, as the next server will find it. */
+  #await(bytes: Buffer, requestBytes: number): void {
+    if (requestBytes > MOST_AWAITED_BYTES) return this.#handOver(bytes);
+    const { socket } = this;
+    keepPlace(socket);
+    this.#awaited = requestBytes;
+    this.#patience = setTimeout(() => this.#handOver(NOTHING), PATIENCE_MS);
+    socket.on('readable', this.#onReadable).off('data', this.#onData).unshift(bytes);
+  }
+
+  readonly #onReadable = (): void => {
+    const { socket } = this;
+    if (socket.readableLength < this.#awaited) return;
+    clearTimeout(this.#patience);
+    // It flows again, all of the request in this turn.
+    socket.off('readable', this.#onReadable).on('data', this.#onData);
+  };
+
+  readonly #onEnd = (): void => {
+    this.#isLast = true;
+    if (this.#isOpen) return;
+    this.leave();
+    this.socket.end();
+  };
+
+  readonly #onError = (error: Error): void => this.shortcut.onError(error, this.socket);
+
+  readonly #onClose = (): void => this.#letGo();
+}
