@@ -79,7 +79,8 @@ export class Appender {
   #nextNumber = 0;
   /** The segment that is being written, once its file is there. */
   #open: { segment: WaitingSegment; fd: number } | undefined;
-  #abandoned: WaitingSegment | undefined;
+  /** The segment that nothing more is appended to, and why what was meant for it is refused. */
+  #over: { segment: WaitingSegment; reason: Error } | undefined;
   #working: Promise<void> | undefined;
   #refusal: Error | undefined;
 
@@ -163,7 +164,7 @@ export class Appender {
     const segment = this.#segment;
     const fits =
       segment !== undefined &&
-      segment !== this.#abandoned &&
+      segment !== this.#over?.segment &&
       (this.#planned === SEGMENT_HEADER_BYTES ||
         this.#planned + frameSize(bytes, segment.context) <= segmentBytes);
     const target = fits ? segment : this.#newSegment();
@@ -211,9 +212,7 @@ export class Appender {
   async #write(group: Group): Promise<Error | undefined> {
     const { files, durability } = this.#options;
     const { segment } = group;
-    if (segment === this.#abandoned) {
-      return new SpoolUnwritable('the segment that it was meant for cannot be written');
-    }
+    if (segment === this.#over?.segment) return this.#over.reason;
     let written = false;
     try {
       const fd = await this.#turnTo(segment);
@@ -228,9 +227,14 @@ export class Appender {
         const message = 'the event could be neither made durable nor taken back';
         return new SpoolUnwritable(message, { cause: error, uncertain: true });
       }
-      return isFull(error)
-        ? new SpoolFull('there is no room on the disk', { cause: error })
-        : new SpoolUnwritable('the event could not be written', { cause: error });
+      if (!isFull(error)) return new SpoolUnwritable('the event could not be written', { cause: error });
+      const reason = new SpoolFull('there is no room on the disk', { cause: error });
+      if (this.#open?.segment === segment) {
+        // Only its going makes room, and it goes once it is sent and no more can be appended to it.
+        this.#over = { segment, reason };
+        await this.#finish();
+      }
+      return reason;
     }
   }
 
@@ -285,7 +289,7 @@ export class Appender {
 
   /** Nothing more is appended to the segment; what was acknowledged in it stays. */
   async #abandon(segment: WaitingSegment): Promise<void> {
-    this.#abandoned = segment;
+    this.#over = { segment, reason: unwritable() };
     const open = this.#open;
     if (open?.segment !== segment) return;
     this.#open = undefined;
@@ -300,7 +304,7 @@ export class Appender {
       await this.#options.files.remove(segment.path);
     } catch (error) {
       // Its name is taken: the next one gets another.
-      this.#abandoned = segment;
+      this.#over = { segment, reason: unwritable() };
       this.#options.onTrouble('a segment without events could not be removed', error);
     }
   }
@@ -312,4 +316,8 @@ export class Appender {
       this.#options.onTrouble('a segment could not be closed', error);
     }
   }
+}
+
+function unwritable(): SpoolUnwritable {
+  return new SpoolUnwritable('the segment that it was meant for cannot be written');
 }

@@ -28,7 +28,7 @@ if (wish === 'end') {
   const { waiting } = await log.close({ timeoutMs: 300 });
   say(`=${waiting}`);
 } else if (wish === 'fill') {
-  // More than there is room for, and once some of it has gone, one more.
+  // More than there is room for, and once it has gone, as many at a time as there was no room for.
   const summary = 'x'.repeat(1000);
   const all = [];
   for (let i = 0; i < 2000; i++) {
@@ -38,7 +38,7 @@ if (wish === 'end') {
   await Promise.all(all);
   say('full');
   await log.flush(60_000);
-  await told(log.run(randomUUID()).output({ summary }));
+  await Promise.all(Array.from({ length: 20 }, () => told(log.run(randomUUID()).output({ summary }))));
   await log.close();
 } else {
   // Until it is killed.
