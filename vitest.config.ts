@@ -1,5 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
 const DIRECTORIES = ['packages/protocol/test', 'packages/client/test', 'packages/collector/test', 'test'];
@@ -29,6 +30,8 @@ const files = DIRECTORIES.flatMap((directory) =>
 const long = files.filter((file) => file.endsWith(LONG));
 const quick = files.filter((file) => !file.endsWith(LONG) && !isSlow(file));
 const processes = files.filter((file) => !long.includes(file) && !quick.includes(file));
+const ingest = processes.filter((file) => file.startsWith('packages/collector/test/ingest/'));
+const WITHOUT_SHORTCUT = pathToFileURL('packages/collector/test/running/without-shortcut.mjs').href;
 const properties = files.filter((file) => readFileSync(file, 'utf8').includes('/property-runs.js'));
 
 export default defineConfig({
@@ -44,6 +47,11 @@ export default defineConfig({
       // Each file by itself would load the same modules again.
       { extends: true, test: { name: 'quick', include: quick, isolate: false } },
       { extends: true, test: { name: 'process', include: processes } },
+      // What is said to HTTP must not hang on who says it.
+      {
+        extends: true,
+        test: { name: 'server', include: ingest, env: { NODE_OPTIONS: `--import=${WITHOUT_SHORTCUT}` } },
+      },
       {
         extends: true,
         test: { name: 'long', include: [...long, ...properties], env: { PROPERTY_RUNS: 'all' } },
