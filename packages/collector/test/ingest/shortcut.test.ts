@@ -115,7 +115,7 @@ const REQUEST = fc
     more: fc
       .tuple(
         fc.array(HARMLESS, { maxLength: 2 }),
-        mostly(fc.constant([]), fc.array(ODD, { minLength: 1, maxLength: 2 })),
+        mostly(fc.constant<string[]>([]), fc.array(ODD, { minLength: 1, maxLength: 2 })),
       )
       .map((both) => both.flat()),
     order: fc.nat(),
@@ -165,7 +165,7 @@ const TALK: fc.Arbitrary<Talk> = fc
   .record({
     requests: fc.array(mostly(REQUEST, SPOILT), { minLength: 1, maxLength: 4 }),
     isProven: mostly(fc.constant(true), fc.constant(false)),
-    cuts: fc.oneof(fc.constant([]), fc.array(fc.nat(), { maxLength: 3 })),
+    cuts: fc.oneof(fc.constant<number[]>([]), fc.array(fc.nat(), { maxLength: 3 })),
     isWhole: fc.boolean(),
     waits: mostly(fc.constant(false), fc.constant(true)),
   })
