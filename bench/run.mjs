@@ -26,8 +26,10 @@ const HELP = `npm run bench -- [options]
   --seconds <n>       length of one measurement (default 8; memory: 40; overload: 20; hostile: 5)
   --warmup <n>        seconds before it (default 2)
   --connections <n>   keep-alive connections (default 256)
-  --peers <names>     rate: which ones, with commas (default all: collector,collector-postgres,collector-replicated,raw,
-                      fastify-pg,express-sqlite)
+  --peers <names>     rate: which ones, with commas (default all: collector,collector-tls,collector-postgres,
+                      collector-replicated,raw,raw-tls,fastify-pg,express-sqlite)
+  --load <name>       rate: what is sent: padded, 1,200 bytes of which a part is padding (default); start, a start as
+                      applications send it; mix, events of the demonstration of all kinds; gzip, the start compressed
   --events <n>        postgres: how many ids the filled registry holds (default 10000000);
                       stored, start, verify: how many events the ledger holds (default 10000000, about 14 GB;
                       verify: 1000000); records, questions: about so many (default 10000000, 10 GB and 8 GB while it is made);
@@ -55,6 +57,7 @@ const { requireBuilt, runCommand } = await import('./lib/command.mjs');
 const { requireDisk } = await import('./lib/disk.mjs');
 const { installPeers } = await import('./lib/install.mjs');
 const { Seeds } = await import('./lib/measure.mjs');
+const { LOADS } = await import('./lib/loads.mjs');
 const { PEERS } = await import('./lib/peers.mjs');
 const { machine, versions } = await import('./lib/surroundings.mjs');
 const { Unusable } = await import('./lib/unusable.mjs');
@@ -89,6 +92,7 @@ function readOptions() {
       warmup: text('2'),
       connections: text('256'),
       peers: text(Object.keys(PEERS).join()),
+      load: text('padded'),
       events: { type: 'string' },
       'data-dir': { type: 'string' },
       cold: { type: 'boolean', default: false },
@@ -118,8 +122,11 @@ function readOptions() {
   const unknown = peers.find((name) => !(name in PEERS));
   if (unknown !== undefined)
     throw new Unusable(`--peers: ${unknown} is none of ${Object.keys(PEERS).join()}`);
+  if (!Object.hasOwn(LOADS, values.load))
+    throw new Unusable(`--load is one of ${Object.keys(LOADS).join(', ')}`);
   return {
     scenario,
+    load: values.load,
     peers: [...new Set(peers)],
     rounds: number('rounds', 1),
     seconds: number('seconds', 1, SCENARIOS[scenario].seconds),
@@ -136,11 +143,13 @@ function readOptions() {
 }
 
 /** What made a difference to this result, without where anything lay on this machine. */
-function recorded({ scenario, rounds, seconds, warmup, connections, seed, peers, events, cold, sockets }) {
+function recorded(options) {
+  const { scenario, rounds, seconds, warmup, connections, seed, peers, load, events, cold, sockets } =
+    options;
   const common = { rounds, seconds, warmup, connections, seed };
   switch (scenario) {
     case 'rate':
-      return { ...common, peers };
+      return { ...common, peers, load };
     case 'memory':
       return { ...common, sockets };
     case 'tree':

@@ -1,13 +1,16 @@
 /** Single requests. */
 import http from 'node:http';
+import https from 'node:https';
 import { KIND, newEvent } from './event.mjs';
 
 /** Sends one event and resolves with the status and the time it took. */
-export function sendEvent(port, key, { agent, timeoutMs = 10_000 } = {}) {
+export function sendEvent(port, key, { agent, timeoutMs = 10_000, scheme = 'http' } = {}) {
   const body = newEvent();
   const since = performance.now();
   return new Promise((resolve, reject) => {
-    const request = http.request({
+    const request = (scheme === 'https' ? https : http).request({
+      // What is measured is not who is believed.
+      rejectUnauthorized: false,
       host: '127.0.0.1',
       port,
       agent,
@@ -33,7 +36,7 @@ export function sendEvent(port, key, { agent, timeoutMs = 10_000 } = {}) {
 }
 
 /** Makes sure that an event is answered as it has to be before thousands are sent. */
-export async function sendFirstEvent(port, key) {
-  const { status, text } = await sendEvent(port, key);
+export async function sendFirstEvent(port, key, scheme) {
+  const { status, text } = await sendEvent(port, key, { scheme });
   if (status !== 201) throw new Error(`the first event was answered ${status}: ${text}`);
 }

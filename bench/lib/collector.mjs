@@ -61,7 +61,7 @@ export async function startCollector(dataDir, key, { preload, more = [], core } 
   const opened = child.json('stderr', ({ msg }) => msg === 'ledger open');
   const { port } = await child.json('stderr', ({ msg }) => msg === 'listening');
   const listeningMs = performance.now() - since;
-  await sendFirstEvent(port, key);
+  await sendFirstEvent(port, key, more.includes('--tls-cert') ? 'https' : 'http');
   const firstAnswerMs = performance.now() - since;
   const start = { listeningMs, firstAnswerMs };
   return { child, pid: child.pid, port, management, start, opened: await opened };

@@ -7,9 +7,10 @@ import { table } from './table.mjs';
  * shared machine scatter both ways; memory and start-up times by the worst.
  */
 export const FIGURES = {
-  'rate/raw': { title: 'Rate, collector / raw node:http', atLeast: 0.85, judgedBy: 'median' },
-  'rate/fastify-pg': { title: 'Rate, collector / Fastify + pg', atLeast: 6, judgedBy: 'median' },
-  'rate/express-sqlite': { title: 'Rate, collector / Express + SQLite', atLeast: 15, judgedBy: 'median' },
+  'rate/raw': { title: 'Rate, collector / raw node:http', atLeast: 1, judgedBy: 'median' },
+  'rate/raw-tls': { title: 'Rate, over TLS, collector / raw node:https', atLeast: 0.9, judgedBy: 'median' },
+  'rate/fastify-pg': { title: 'Rate, collector / Fastify + pg', atLeast: 8, judgedBy: 'median' },
+  'rate/express-sqlite': { title: 'Rate, collector / Express + SQLite', atLeast: 20, judgedBy: 'median' },
   'postgres/fastify-pg': {
     title: 'Rate, collector on PostgreSQL / an INSERT a request',
     atLeast: 4,
@@ -42,7 +43,13 @@ export const FIGURES = {
   'postgres/repeats': { title: 'Repeats alone, events/s', atLeast: 20_000, judgedBy: 'median', places: 0 },
   'postgres/dead': { title: 'Dead rows that repeats leave', atMost: 0, judgedBy: 'max', places: 0 },
   'postgres/mirror': { title: 'Mirror, events/s', atLeast: 120_000, judgedBy: 'median', places: 0 },
-  'p99/raw': { title: 'p99, collector / raw node:http', atMost: 1.5, judgedBy: 'median' },
+  'p99/raw': { title: 'p99, collector / raw node:http', atMost: 1.2, judgedBy: 'median' },
+  'cpu/raw': {
+    title: 'Processor time an event, collector / raw node:http',
+    atMost: 1.2,
+    judgedBy: 'median',
+  },
+  'postgres/merge-delay': { title: 'Merge delay p99 under load, s', atMost: 3, judgedBy: 'max' },
   'stored/rate': { title: 'Rate, filled / empty ledger', atLeast: 0.9, judgedBy: 'median' },
   'stored/rss': { title: 'Highest RSS on the filled ledger, MiB', atMost: 400, judgedBy: 'max', places: 0 },
   'start/clean': { title: 'Start after a clean stop, s', atMost: 5, judgedBy: 'max' },

@@ -1,6 +1,27 @@
 /** One measurement: warm up, then send for some seconds to anyone who listens, and watch it meanwhile. */
-import { usageOf } from './procfs.mjs';
+import { coresUse, threadsOf, usageOf } from './procfs.mjs';
 import { failuresIn, load } from './wrk.mjs';
+
+/** @returns what each thread spent on an event, in microseconds: running, and waiting for a core. The idle are left out. */
+function spentBy(before, after, events) {
+  return [...after]
+    .map(([id, { name, ran, waited }]) => {
+      const since = before.get(id) ?? { ran: 0, waited: 0 };
+      return {
+        name,
+        ran: (ran - since.ran) / 1000 / events,
+        waited: (waited - since.waited) / 1000 / events,
+      };
+    })
+    .filter(({ ran }) => ran >= 0.1);
+}
+
+/** @returns the shares of all cores' time, from 0 to 1. */
+function shareOf(before, after) {
+  const spent = Object.entries(after).map(([name, value]) => [name, value - before[name]]);
+  const all = spent.reduce((sum, [, value]) => sum + value, 0);
+  return Object.fromEntries(spent.map(([name, value]) => [name, value / all]));
+}
 
 /** wrk runs so often in one measurement, and so on one ledger where nothing else is said. */
 const LOADS = 2;
@@ -9,14 +30,18 @@ const LOADS = 2;
  * Resolves with the load's numbers, the failures of warm-up and measurement together, the number of events that
  * were acknowledged in all, and what the process tree used.
  */
-export async function measure({ pid, port }, { key, options, seeds }) {
-  const { connections, seconds, warmup } = options;
-  const common = { port, key, connections };
+export async function measure({ pid, port, scheme }, { key, options, seeds }) {
+  const { connections, seconds, warmup, load: which } = options;
+  const common = { port, scheme, key, connections, load: which };
   const warm = await load({ ...common, seed: seeds.next(), seconds: warmup });
   const before = usageOf(pid);
+  const ran = threadsOf(pid);
+  const core = coresUse();
   const sent = await load({ ...common, seed: seeds.next(), seconds });
   const after = usageOf(pid);
   return {
+    threads: spentBy(ran, threadsOf(pid), sent.acked),
+    cores: shareOf(core, coresUse()),
     rate: sent.rate,
     latencyMs: sent.latencyMs,
     failures: failuresIn(warm) + failuresIn(sent),

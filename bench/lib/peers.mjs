@@ -1,21 +1,30 @@
 /** Who is measured: each starts on an empty directory and can be asked at the end what it stored. */
 import path from 'node:path';
-import { Child } from './children.mjs';
+import { Child, removeDirectory, temporaryDirectory } from './children.mjs';
 import { sendFirstEvent } from './client.mjs';
+import { Authority, writePair } from '../../packages/collector/test/running/certificates.ts';
 import { PostgresServer } from '../../packages/collector/test/running/postgres-server.ts';
 import { collectorCommand, countByDoctor, startCollector, stopCollector } from './collector.mjs';
 
-function peer(title, script) {
+/** @returns the options that name a new certificate and its key. */
+function certificateIn(directory) {
+  return writePair(directory, new Authority().issue({ names: ['dns:localhost'] }));
+}
+
+function peer(title, script, { overTls = false } = {}) {
   const file = path.resolve(import.meta.dirname, '../peers', script);
   return {
     title,
     async start(directory, key) {
-      const child = new Child(script, process.execPath, [file, directory]);
+      const more = overTls ? certificateIn(directory) : [];
+      const child = new Child(script, process.execPath, [file, directory, ...more]);
       const { port } = await child.json('stdout', (value) => 'port' in value);
-      await sendFirstEvent(port, key);
+      const scheme = overTls ? 'https' : 'http';
+      await sendFirstEvent(port, key, scheme);
       return {
         pid: child.pid,
         port,
+        scheme,
         /** Resolves with the number of events stored, or null when it stores none. */
         async stop() {
           const counted = child.json('stdout', (value) => 'stored' in value);
@@ -51,6 +60,11 @@ function onPostgres(title, { replicated }) {
       const collector = await startCollector(directory, key, { more: store });
       return {
         ...{ key, pid: collector.pid, port: collector.port },
+        /** From the commit of a batch to the checkpoint over it: the p99 in milliseconds, of all since the start. */
+        async mergeDelay() {
+          const answer = await fetch(`http://127.0.0.1:${collector.management}/console/state.json`);
+          return (await answer.json()).database.merge_delay_p99_ms;
+        },
         async stop() {
           await stopCollector(collector);
           const [row] = await primary.query('SELECT count(*)::int AS events FROM collector.event_ids');
@@ -63,24 +77,34 @@ function onPostgres(title, { replicated }) {
   };
 }
 
-export const PEERS = {
-  collector: {
-    title: 'collector',
+function embedded(title, { overTls }) {
+  return {
+    title,
     async start(directory, key) {
-      const collector = await startCollector(directory, key);
+      const certificates = overTls ? temporaryDirectory(path.dirname(directory), 'tls') : undefined;
+      const more = overTls ? certificateIn(certificates) : [];
+      const collector = await startCollector(directory, key, { more });
       return {
         pid: collector.pid,
         port: collector.port,
+        scheme: overTls ? 'https' : 'http',
         async stop() {
           await stopCollector(collector);
+          if (overTls) removeDirectory(certificates);
           return countByDoctor(directory);
         },
       };
     },
-  },
+  };
+}
+
+export const PEERS = {
+  collector: embedded('collector', { overTls: false }),
+  'collector-tls': embedded('collector, HTTPS', { overTls: true }),
   'collector-postgres': onPostgres('collector, PostgreSQL', { replicated: false }),
   'collector-replicated': onPostgres('collector, with standby', { replicated: true }),
   raw: peer('raw node:http', 'raw.mjs'),
+  'raw-tls': peer('raw node:https', 'raw.mjs', { overTls: true }),
   'fastify-pg': peer('Fastify + pg', 'fastify-pg.mjs'),
   'express-sqlite': peer('Express + SQLite', 'express-sqlite.mjs'),
 };

@@ -95,3 +95,23 @@ export class RssSampler {
     return this.samples;
   }
 }
+
+/** Each thread of a process by its number: how long it ran, and was ready and had no core, in nanoseconds. */
+export function threadsOf(pid) {
+  const ids = fs.readdirSync(`/proc/${pid}/task`);
+  return new Map(
+    ids.map((id) => {
+      const read = (name) => fs.readFileSync(`/proc/${pid}/task/${id}/${name}`, 'utf8').trim();
+      const [ran, waited] = read('schedstat').split(' ').map(Number);
+      return [id, { name: read('comm'), ran, waited }];
+    }),
+  );
+}
+
+/** What the cores of the machine did since its start, in ticks. */
+export function coresUse() {
+  const [line = ''] = fs.readFileSync('/proc/stat', 'utf8').split('\n');
+  const names = ['user', 'nice', 'system', 'idle', 'iowait', 'irq', 'softirq', 'steal'];
+  const ticks = line.split(/\s+/).slice(1).map(Number);
+  return Object.fromEntries(names.map((name, i) => [name, ticks[i]]));
+}

@@ -14,7 +14,7 @@ async function oneRound({ directory, key, options, seeds }) {
   const { connections, seconds, cold } = options;
   if (cold) dropFromMemory(directory);
   const first = await startCollector(directory, key);
-  const sending = beginLoad({
+  const sending = await beginLoad({
     port: first.port,
     key,
     seed: seeds.next(),

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { Child } from './children.mjs';
-import { KIND, shapeOf } from './event.mjs';
+import { templatesOf } from './loads.mjs';
 import { endedChildrenCpuSeconds } from './procfs.mjs';
 
 const SCRIPT = path.resolve(import.meta.dirname, '../load/events.lua');
@@ -15,13 +15,21 @@ export function wrkVersion() {
 }
 
 /** Begins to send. `result` resolves when the time is up, or some moments after `stop`. */
-export function beginLoad({ port, key, seed, seconds, connections, eventBytes }) {
-  const { before, middle, padding, after } = shapeOf(eventBytes);
+export async function beginLoad({
+  port,
+  scheme = 'http',
+  key,
+  seed,
+  seconds,
+  connections,
+  load,
+  eventBytes,
+}) {
+  const templates = await templatesOf(load, eventBytes);
   const cpuBefore = endedChildrenCpuSeconds();
   const child = new Child('wrk', 'wrk', [
     ...['--threads', '1', '--connections', `${connections}`, '--duration', `${seconds}s`, '--timeout', '10s'],
-    ...['--script', SCRIPT, `http://127.0.0.1:${port}/event/${KIND}`, '--'],
-    ...[key, before, middle, `${padding}`, after, `${seed}`],
+    ...['--script', SCRIPT, `${scheme}://127.0.0.1:${port}`, '--', key, templates, `${seed}`],
   ]);
   const counted = child.json('stdout', (value) => 'latencyMs' in value);
   const result = counted.then(async (value) => {
@@ -41,8 +49,9 @@ export function beginLoad({ port, key, seed, seconds, connections, eventBytes })
 }
 
 /** Sends for so many seconds. */
-export function load(options) {
-  return beginLoad(options).result;
+export async function load(options) {
+  const { result } = await beginLoad(options);
+  return result;
 }
 
 /** Answers that were not 201, and requests without one. */

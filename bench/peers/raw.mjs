@@ -1,14 +1,24 @@
-/** Raw node:http: the body is read and forgotten. What Node's HTTP costs, and so the ceiling for the others. */
-import { createServer } from 'node:http';
+/**
+ * Raw node:http: the body is read and forgotten. What Node's HTTP costs, and so the ceiling for the others.
+ *   node raw.mjs <directory> [--tls-cert FILE --tls-key FILE]
+ */
+import fs from 'node:fs';
+import http from 'node:http';
+import https from 'node:https';
 import { announce, closeServer } from './peer.mjs';
 
 const ANSWER = Buffer.from('{"status":"accepted"}');
 const HEADERS = { 'Content-Type': 'application/json', 'Content-Length': ANSWER.length };
 
-const server = createServer((request, response) => {
+const [, , , , certificate, , key] = process.argv;
+function answer(request, response) {
   request.on('data', () => undefined);
   request.on('end', () => response.writeHead(201, HEADERS).end(ANSWER));
-});
+}
+const server =
+  key === undefined
+    ? http.createServer(answer)
+    : https.createServer({ cert: fs.readFileSync(certificate), key: fs.readFileSync(key) }, answer);
 server.listen({ host: '127.0.0.1', port: 0, backlog: 4096 }, () => {
   announce(server, () => closeServer(server));
 });

@@ -88,16 +88,12 @@ const KIND_OF_PATH: ReadonlyMap<string, EventKind> = new Map(
 /** The absolute form, which a server must accept (RFC 9112 section 3.2.2). Its authority stands for Host. */
 const ORIGIN = /^https?:\/\/[^/?#]*/i;
 
-export function kindAtPath(path: string): EventKind | undefined {
-  return KIND_OF_PATH.get(path);
-}
-
 /** A query is ignored: a gateway may have added it. */
 function kindAt(target: string): EventKind | undefined {
-  const kind = kindAtPath(target);
+  const kind = KIND_OF_PATH.get(target);
   if (kind !== undefined) return kind;
   const [path = ''] = target.replace(ORIGIN, '').split('?', 1);
-  return kindAtPath(path);
+  return KIND_OF_PATH.get(path);
 }
 
 /** So many answers share a reading of the clock: they are written within a fraction of a millisecond. */

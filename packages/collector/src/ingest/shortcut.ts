@@ -13,18 +13,23 @@
  */
 import type { Socket } from 'node:net';
 import { STATUS_CODES } from 'node:http';
-import type { EventKind } from '@clinical-events/protocol';
+import { EVENT_KINDS, EVENT_PATHS, type EventKind } from '@clinical-events/protocol';
 import { keepPlace, type Limits } from './connections.js';
-import { type Ingest, kindAtPath } from './ingest.js';
+import type { Ingest } from './ingest.js';
 import { readHeaders, type Reply, type RequestHeaders, type WholeRequest } from './request.js';
 
-/** A request line, and header lines as every client writes them: no folding, no spaces but one behind the colon. */
-const PLAIN_HEAD =
-  /^POST (\/[a-z/_-]+) HTTP\/1\.1\r\n(?:[\w!#$%&'*+.^`|~-]+: [\x21-\x7e]+(?: +[\x21-\x7e]+)*\r\n)+\r\n$/;
+const KIND_OF_LINE: ReadonlyMap<string, EventKind> = new Map(
+  EVENT_KINDS.map((kind) => [`POST ${EVENT_PATHS[kind]} HTTP/1.1`, kind]),
+);
+/** Header lines as every client writes them: no folding, one space behind the colon, none at the end. */
+const PLAIN_LINES = /^[^\r\n]+\r\n(?:[\w!#$%&'*+.^`|~-]+: [\x21-\x7e]+(?: +[\x21-\x7e]+)*\r\n)+\r\n$/;
 /** What asks for more than an answer to this request, or for another kind of answer. */
 const ODD_HEADER =
   /\r\n(?:transfer-encoding|te|trailer|expect|upgrade|http2-settings|origin|(?:proxy-)?connection(?!: keep-alive\r\n)):/i;
-const PLAIN_LENGTH = /\r\ncontent-length: \d{1,9}\r\n/i;
+const MOST_DIGITS = 9;
+const PLAIN_LENGTH = /(\r\ncontent-length: )\d{1,9}\r\n/i;
+const CR = 13;
+const ZERO = 48;
 const MOST_HEAD_BYTES = 4 << 10;
 /** A larger request that comes in pieces is not waited for: Node's sockets gather 64 KiB. */
 const MOST_AWAITED_BYTES = 48 << 10;
@@ -33,29 +38,77 @@ const PATIENCE_MS = 5;
 const SWEEP_MS = 500;
 const NOTHING = Buffer.alloc(0);
 
-/** A head as it was read, remembered with its connection: the same bytes mean the same. */
-interface Head {
-  readonly bytes: Buffer;
-  readonly path: string;
-  readonly kind: EventKind;
+/**
+ * A head as it was read, remembered with its connection. The next one is read by it: the same bytes mean the same, and
+ * what differs from request to request is one of five first lines and the digits of the length.
+ */
+class Head {
+  kind: EventKind;
+  /** Of the head; and of the request. */
+  bytes: number;
+  requestBytes: number;
   readonly headers: RequestHeaders;
-  /** Of head and body. */
-  readonly requestBytes: number;
-}
+  #line: string;
+  /** Between the first line and the digits of Content-Length, and behind those. */
+  readonly #before: Buffer;
+  readonly #after: Buffer;
 
-/** @returns what the bytes begin with, or undefined for anything but a whole plain head. */
-function readHead(bytes: Buffer): Head | undefined {
-  const end = bytes.subarray(0, MOST_HEAD_BYTES).indexOf('\r\n\r\n') + 4;
-  if (end < 4) return undefined;
-  const text = bytes.toString('latin1', 0, end);
-  const path = PLAIN_HEAD.exec(text)?.[1] ?? '';
-  const kind = kindAtPath(path);
-  if (kind === undefined || ODD_HEADER.test(text) || !PLAIN_LENGTH.test(text)) return undefined;
-  const headers = readHeaders(rawHeadersOf(text));
-  if (headers.repeated || headers.host !== 1) return undefined;
-  const requestBytes = end + (headers.contentLength ?? NaN);
-  // A copy: the bytes lie in a buffer of 64 KiB.
-  return { bytes: Buffer.from(bytes.subarray(0, end)), path, kind, headers, requestBytes };
+  private constructor(text: string, kind: EventKind, headers: RequestHeaders) {
+    this.kind = kind;
+    this.headers = headers;
+    this.bytes = text.length;
+    this.requestBytes = text.length + (headers.contentLength ?? NaN);
+    const length = PLAIN_LENGTH.exec(text);
+    const digitsAt = (length?.index ?? 0) + (length?.[1]?.length ?? 0);
+    this.#line = text.slice(0, text.indexOf('\r\n'));
+    this.#before = Buffer.from(text.slice(this.#line.length, digitsAt), 'latin1');
+    this.#after = Buffer.from(text.slice(text.indexOf('\r\n', digitsAt)), 'latin1');
+  }
+
+  /** @returns what the bytes begin with, or undefined for anything but a whole plain head. */
+  static read(bytes: Buffer): Head | undefined {
+    const end = bytes.subarray(0, MOST_HEAD_BYTES).indexOf('\r\n\r\n') + 4;
+    if (end < 4) return undefined;
+    const text = bytes.toString('latin1', 0, end);
+    const kind = KIND_OF_LINE.get(text.slice(0, text.indexOf('\r\n')));
+    if (kind === undefined || !PLAIN_LINES.test(text) || ODD_HEADER.test(text) || !PLAIN_LENGTH.test(text))
+      return undefined;
+    const headers = readHeaders(rawHeadersOf(text));
+    return headers.repeated || headers.host !== 1 ? undefined : new Head(text, kind, headers);
+  }
+
+  /** Reads a head that has the same lines as this one. @returns false when it is another, and nothing is changed. */
+  readNext(bytes: Buffer): boolean {
+    const lineEnd = bytes.indexOf(CR);
+    const kind = KIND_OF_LINE.get(bytes.toString('latin1', 0, Math.max(0, lineEnd)));
+    const digitsAt = lineEnd + this.#before.length;
+    if (kind === undefined || digitsAt > bytes.length) return false;
+    if (this.#before.compare(bytes, lineEnd, digitsAt) !== 0) return false;
+    let at = digitsAt;
+    let length = 0;
+    for (; at < bytes.length && at < digitsAt + MOST_DIGITS; at++) {
+      const digit = (bytes[at] ?? 0) - ZERO;
+      if (digit < 0 || digit > 9) break;
+      length = length * 10 + digit;
+    }
+    const end = at + this.#after.length;
+    if (at === digitsAt || end > bytes.length || this.#after.compare(bytes, at, end) !== 0) return false;
+    this.kind = kind;
+    this.bytes = end;
+    this.requestBytes = end + length;
+    this.headers.contentLength = length;
+    this.#line = bytes.toString('latin1', 0, lineEnd);
+    return true;
+  }
+
+  get path(): string {
+    return this.#line.split(' ')[1] ?? '';
+  }
+
+  get rawHeaders(): string[] {
+    const length = String(this.headers.contentLength);
+    return rawHeadersOf(this.#line + this.#before.toString() + length + this.#after.toString());
+  }
 }
 
 function rawHeadersOf(head: string): string[] {
@@ -192,7 +245,7 @@ class Connection implements WholeRequest, Reply {
   }
 
   get rawHeaders(): string[] {
-    return rawHeadersOf(this.#head?.bytes.toString('latin1') ?? '');
+    return this.#head?.rawHeaders ?? [];
   }
 
   writeHead(status: number, headers: readonly string[]): void {
@@ -266,15 +319,13 @@ class Connection implements WholeRequest, Reply {
     if (bytes.length < requestBytes) return this.#await(bytes, requestBytes);
     this.#isOpen = true;
     this.shouldKeepAlive = true;
-    this.body = bytes.subarray(head.bytes.length);
+    this.body = bytes.subarray(head.bytes);
     shortcut.ingest.take(this, this, head.kind, head.headers, principal);
   };
 
   #headOf(bytes: Buffer): Head | undefined {
-    const known = this.#head;
-    const length = known?.bytes.length ?? Infinity;
-    if (length <= bytes.length && known?.bytes.compare(bytes, 0, length) === 0) return known;
-    return (this.#head = readHead(bytes));
+    if (this.#head?.readNext(bytes) !== true) this.#head = Head.read(bytes);
+    return this.#head;
   }
 
   /** Waits for the rest of a request. What has come lies in the socket meanwhile, as the next server will find it. */

@@ -95,7 +95,9 @@ export function hashNode(children: Buffer, at: number, target: Buffer, targetAt:
 
 /** What a leaf tells of an event's content: SHA-256 of its salt and its body, side by side. 32 bytes. */
 export function commitmentOf(salted: Uint8Array): Buffer {
-  return sha256(salted);
+  const commitment = Buffer.allocUnsafe(HASH_BYTES);
+  writeHash(salted, commitment, 0);
+  return commitment;
 }
 
 /**
