@@ -211,6 +211,11 @@ const EMPTY = Buffer.alloc(0);
 
 /* Undoes Content-Encoding (RFC 9110 section 8.4), never making more than the limit allows. */
 
+/** Output comes in pieces of about what JSON of this size grows to; the default, 16 KiB, is garbage for most events. */
+function outputOf({ length }: Uint8Array, limit: number): { maxOutputLength: number; chunkSize: number } {
+  return { maxOutputLength: limit, chunkSize: Math.min(64 << 10, Math.max(4 << 10, 4 * length)) };
+}
+
 type Decoder = (body: Uint8Array, limit: number) => Buffer;
 
 /**
@@ -224,7 +229,10 @@ type Decoder = (body: Uint8Array, limit: number) => Buffer;
 const DECODERS: Readonly<Record<string, Decoder>> = {
   gzip(body, limit) {
     // The typings do not know what `info` makes of the result.
-    const { buffer, engine } = zlib.gunzipSync(body, { maxOutputLength: limit, info: true }) as unknown as {
+    const { buffer, engine } = zlib.gunzipSync(body, {
+      ...outputOf(body, limit),
+      info: true,
+    }) as unknown as {
       buffer: Buffer;
       engine: zlib.Gunzip;
     };
@@ -232,10 +240,10 @@ const DECODERS: Readonly<Record<string, Decoder>> = {
     return buffer;
   },
   br: (body, limit) =>
-    zlib.brotliDecompressSync(body, { maxOutputLength: limit, rejectGarbageAfterEnd: true }),
+    zlib.brotliDecompressSync(body, { ...outputOf(body, limit), rejectGarbageAfterEnd: true }),
   zstd: (body, limit) =>
     zlib.zstdDecompressSync(body, {
-      maxOutputLength: limit,
+      ...outputOf(body, limit),
       rejectGarbageAfterEnd: true,
       params: { [zlib.constants.ZSTD_d_windowLogMax]: 23 },
     }),

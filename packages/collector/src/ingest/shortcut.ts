@@ -175,7 +175,8 @@ export class Shortcut {
   /** The headers that Node puts behind ours, and the empty line. */
   lastHeaders(keepAlive: boolean): string {
     const now = Date.now();
-    if (now >= this.#dateEndsAt) {
+    // Also when the clock was set back.
+    if (now >= this.#dateEndsAt || now < this.#dateEndsAt - 1000) {
       this.#dateEndsAt = now - (now % 1000) + 1000;
       this.#date = `Date: ${new Date(now).toUTCString()}\r\n`;
     }
