@@ -6,8 +6,11 @@ import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 
 const BUSY_TIMEOUT_MS = 5_000;
-/** SQLITE_IOERR and SQLITE_CANTOPEN, without their extended parts. */
-const SPACE_CODES = [10, 14];
+/**
+ * SQLITE_IOERR, SQLITE_CANTOPEN and SQLITE_PROTOCOL, without their extended parts: of a -shm that cannot be used as it
+ * stands, and cannot be changed.
+ */
+const SHARED_CODES = [10, 14, 15];
 
 /**
  * SQLite reads a file in WAL mode only with its -wal and -shm beside it, and makes these when they are not there.
@@ -26,9 +29,10 @@ export function openWithoutWriting(file: string): DatabaseSync {
       return database;
     } catch (error) {
       database.close();
-      // After a crash, or a start that failed, the -shm may have to grow first, and a full disk does not let it.
+      // After a crash, or a start that failed, the -shm may have to grow first, and a full disk does not let it. One
+      // that was copied beside a writer may not fit the -wal.
       const code = (error as { errcode?: unknown } | null)?.errcode;
-      if (typeof code !== 'number' || !SPACE_CODES.includes(code & 0xff)) throw error;
+      if (typeof code !== 'number' || !SHARED_CODES.includes(code & 0xff)) throw error;
     }
   }
   if (log === undefined || log.size === 0) {
