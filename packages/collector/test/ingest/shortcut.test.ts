@@ -2,6 +2,7 @@
  * The same bytes, cut anywhere, to a listener with the shortcut and to one without: the same answers, the same events,
  * the same end.
  */
+import diagnostics from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,6 +21,13 @@ const QUIET_TURNS = 8;
 const RESTING_MS = 60;
 /** So that what waits for time waits together. */
 const AT_A_TIME = 16;
+
+/** The listeners' ends of the connections, by the port at the other end. */
+const ACCEPTED = new Map<number, net.Socket>();
+diagnostics.subscribe('net.server.socket', (message) => {
+  const { socket } = message as { readonly socket: net.Socket };
+  ACCEPTED.set(socket.remotePort ?? 0, socket);
+});
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 const PATHS = Object.values(EVENT_PATHS);
@@ -214,11 +222,17 @@ async function collector(hasShortcut: boolean) {
     ledger.send();
     return stored.length > before;
   };
-  /** Until it has done what it can with what was sent. */
-  const rest = async (received: readonly Buffer[]): Promise<void> => {
+  /** Until it has read what was sent, unless it wants nothing more, and has done what it can with that. */
+  const rest = async (socket: net.Socket, received: readonly Buffer[]): Promise<void> => {
+    const { bytesWritten } = socket;
+    const isRead = (): boolean => {
+      const end = ACCEPTED.get(socket.localPort ?? 0);
+      if (end === undefined) return socket.destroyed;
+      return end.destroyed || end.isPaused() || end.bytesRead >= bytesWritten;
+    };
     for (let [quiet, came] = [0, received.length]; quiet < QUIET_TURNS; quiet++) {
       await turn();
-      if (work() || received.length > came) [quiet, came] = [0, received.length];
+      if (work() || received.length > came || !isRead()) [quiet, came] = [0, received.length];
     }
   };
   const talk = async ({ pieces, waits }: Talk): Promise<Said> => {
@@ -233,18 +247,20 @@ async function collector(hasShortcut: boolean) {
         .on('close', () => resolve());
     });
     await once(socket, 'connect');
+    const { localPort = 0 } = socket;
     for (const piece of pieces) {
       socket.write(piece);
-      await rest(received);
+      await rest(socket, received);
       if (waits) await sleep(PATIENCE_MS + 2);
     }
     // Behind a refusal the connection rests.
-    await Promise.all([sleep(RESTING_MS), rest(received)]);
-    await rest(received);
+    await Promise.all([sleep(RESTING_MS), rest(socket, received)]);
+    await rest(socket, received);
     const isOpen = socket.readyState === 'open';
     socket.end();
     for (let isOver = false; !isOver;)
-      isOver = await Promise.race([over.then(() => true), rest(received).then(() => false)]);
+      isOver = await Promise.race([over.then(() => true), rest(socket, received).then(() => false)]);
+    ACCEPTED.delete(localPort);
     socket.destroy();
     const text = Buffer.concat(received).toString('latin1');
     const answers = text.replaceAll(/X-Request-Id: \w+\r\n|Date: [^\r]+\r\n/g, '').split(/(?=HTTP\/1\.1 \d)/);
