@@ -132,14 +132,16 @@ interface Rule {
 
 const RULES: readonly Rule[] = [
   {
-    between: ['queueBytes', 'maxBodyBytes'],
-    fault: ({ queueBytes, maxBodyBytes }) =>
-      queueBytes < 4 * maxBodyBytes
-        ? [
-            'queue-bytes',
-            `must be at least 4 times --max-body-bytes, that is ${formatByteSize(4 * maxBodyBytes)}`,
-          ]
-        : undefined,
+    between: ['queueBytes', 'maxBodyBytes', 'httpThreads'],
+    fault({ queueBytes, maxBodyBytes, httpThreads }) {
+      const least = 4 * maxBodyBytes * httpThreads;
+      const each = httpThreads === 1 ? '' : ' for each of --http-threads';
+      if (queueBytes >= least) return undefined;
+      return [
+        'queue-bytes',
+        `must be at least 4 times --max-body-bytes${each}, that is ${formatByteSize(least)}`,
+      ];
+    },
   },
   {
     between: ['segmentBytes', 'maxBodyBytes'],

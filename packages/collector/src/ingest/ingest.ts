@@ -59,6 +59,8 @@ export interface IngestOptions {
   /** The collector's own profile, for keys that have none. Asked for each event: a reload may change it. */
   readonly profile: Profile;
   readonly maxBodyBytes: number;
+  /** How many threads send to the same ledger: a key may send by all of them. */
+  readonly threads: number;
   readonly log: Log;
   /** Whether to log a line for every request. Asked for each, as the profile is. */
   readonly logRequests: boolean;
@@ -140,7 +142,9 @@ export class Ingest {
       options.maxBodyBytes,
       (exchange, answer, fault, place, tookMs) => {
         if (place % ANSWERS_A_READING === 0) this.#answeredAt = performance.now();
-        if (exchange.share !== undefined) this.#shares.charge(exchange.share, tookMs, this.#answeredAt);
+        if (exchange.share !== undefined) {
+          this.#shares.charge(exchange.share, tookMs * options.threads, this.#answeredAt);
+        }
         this.#settle(exchange, answer, fault);
       },
     );
@@ -410,7 +414,7 @@ export class Ingest {
 
   /** Logs and counts a connection that was closed because all were taken. */
   noteLostPlace(reason: LostPlace, remote: string | undefined): void {
-    this.counters.lostPlaces[reason]++;
+    this.counters.lostPlace(reason);
     this.#refusals.noteLostPlace(reason, remote, performance.now());
   }
 

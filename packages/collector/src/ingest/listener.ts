@@ -6,7 +6,7 @@ import {
   type ServerOptions,
   type ServerResponse,
 } from 'node:http';
-import { Socket, type ServerOpts as TcpOptions } from 'node:net';
+import { type ListenOptions, Server as NetServer, Socket, type ServerOpts as TcpOptions } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ErrorCode } from '@clinical-events/protocol';
 import { systemCode } from '../system-code.js';
@@ -20,6 +20,8 @@ import { Tls, type TlsOptions } from './tls.js';
 export interface ListenerOptions extends Limits {
   readonly host: string;
   readonly port: number;
+  /** The count of connections of all listeners that share the port; undefined when there is but this one. */
+  readonly places?: SharedArrayBuffer | undefined;
 }
 
 const MAX_HEADER_BYTES = 16 << 10;
@@ -83,7 +85,11 @@ export class Listener {
     // Not documented: who ends its own side behind a request is answered all the same.
     Object.assign(server, { httpAllowHalfOpen: true });
     this.#server = server;
-    this.#places = new Places(options.maxConnections, (...lost) => ingest.noteLostPlace(...lost));
+    this.#places = new Places(
+      options.maxConnections,
+      (...lost) => ingest.noteLostPlace(...lost),
+      options.places && new Int32Array(options.places),
+    );
     const spoken = this.tls === undefined ? 'connection' : 'secureConnection';
     // Node's own, which is the first, with what it needs to be called from here.
     const [speakHttp] = server.listeners(spoken) as [(socket: Socket) => void];
@@ -138,19 +144,24 @@ export class Listener {
     if (this.#shortcut !== undefined) this.#shortcut.limits = limits;
   }
 
-  /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
-  async listen(): Promise<number> {
-    const { host, port, maxConnections } = this.options;
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen({ host, port, backlog: maxConnections }, () => {
-        this.#server.off('error', reject);
-        resolve();
-      });
-    });
+  /** Connections that are open. */
+  get connections(): number {
+    return this.#places.size;
+  }
+
+  /**
+   * Resolves with the port once connections are accepted; rejects when the address cannot be had.
+   * @param shared the port on which another listener of this process is; else that of the options is taken.
+   */
+  async listen(shared?: number): Promise<number> {
+    const { host, maxConnections, places } = this.options;
+    const reusePort = places !== undefined;
+    let port = shared ?? this.options.port;
+    // The kernel lets any process of this user have a port that is shared, so who comes first asks for it alone.
+    if (reusePort && shared === undefined) port = await freePort(host, port);
+    const bound = await listening(this.#server, { host, port, backlog: maxConnections, reusePort });
     this.tls?.start();
-    const address = this.#server.address();
-    return typeof address === 'object' && address !== null ? address.port : port;
+    return bound;
   }
 
   /**
@@ -228,6 +239,27 @@ export class Listener {
       this.ingest.noteRefusal(code, id, socket instanceof Socket ? socket.remoteAddress : undefined);
     refuseOnSocket(socket, code, `${REQUEST_ID}: ${id}\r\n${headers}`);
   }
+}
+
+/** @returns the port. Rejects when the address cannot be had. */
+async function listening(server: NetServer, options: ListenOptions): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(options, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+  const address = server.address();
+  return typeof address === 'object' && address !== null ? address.port : (options.port ?? 0);
+}
+
+/** @returns the port, on which no one listens. Rejects when someone does. */
+async function freePort(host: string, port: number): Promise<number> {
+  const probe = new NetServer();
+  const found = await listening(probe, { host, port });
+  await new Promise((resolve) => probe.close(resolve));
+  return found;
 }
 
 function faultOf(error: Error): ErrorCode {

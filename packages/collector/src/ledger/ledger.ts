@@ -88,6 +88,7 @@ export class Ledger {
   #underWay = 0;
   #answered: Promise<void> = Promise.resolve();
   #freed: (() => void) | undefined;
+  #firstRing = 0;
 
   constructor(options: LedgerOptions) {
     this.#options = options;
@@ -196,10 +197,12 @@ export class Ledger {
     for (const ring of this.#options.rings) ring.send();
   }
 
-  /** Takes from the rings in turn, up to a batch; what passes its examination is a candidate. */
+  /** Takes from the rings, each time from the next one first, up to a batch; what passes its examination is a candidate. */
   #gather(taken: Taken[], candidates: Candidate[]): void {
+    const { rings } = this.#options;
     let bytes = 0;
-    for (const ring of this.#options.rings) {
+    const first = this.#firstRing++ % rings.length;
+    for (const ring of [...rings.slice(first), ...rings.slice(0, first)]) {
       while (taken.length < MAX_BATCH_EVENTS && bytes < MAX_BATCH_BYTES) {
         const queued = ring.take();
         if (queued === undefined) break;

@@ -15,26 +15,25 @@ import { type Facts, isBackupOld, isInUse, isUsable, shownKeys, warningsOf } fro
  */
 
 export interface HealthCheck {
-  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'storage';
+  readonly name: 'startup' | 'shutdown' | 'ledger_thread' | 'http_threads' | 'storage';
   /** Why it fails; undefined when it does not. */
   readonly failure: { readonly reason: string; readonly code: ErrorCode } | undefined;
   /** Whether a start again would be the remedy. */
   readonly fatal: boolean;
 }
 
-/** A thread that waits for a slow disk is no reason to start again; one that says nothing for so long is. */
 const DEAD_AFTER_MS = 60_000;
 const STALLED_AFTER_MS = 10_000;
 
 /** @param now the monotonic clock, milliseconds. */
 export function healthOf(
-  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt'>,
+  collectorStatus: Pick<CollectorStatus, 'phase' | 'ingest' | 'ledgerLivedAt' | 'httpThreadsLivedAt'>,
   now: number,
 ): HealthCheck[] {
   const phase = collectorStatus.phase();
   const { state } = collectorStatus.ingest.storage;
-  const livedAt = collectorStatus.ledgerLivedAt();
-  const silent = livedAt === undefined || phase !== 'running' ? 0 : now - livedAt;
+  const silentFor = (livedAt: number | undefined) =>
+    livedAt === undefined || phase !== 'running' ? 0 : now - livedAt;
   const check = (
     name: HealthCheck['name'],
     fails: boolean,
@@ -42,16 +41,23 @@ export function healthOf(
     reason: string,
     fatal = false,
   ): HealthCheck => ({ name, failure: fails ? { reason, code } : undefined, fatal: fails && fatal });
+  /** A thread that waits for a slow disk is no reason to start again; one that says nothing for long is. */
+  const checkThread = (name: HealthCheck['name'], whose: string, silent: number) =>
+    check(
+      name,
+      silent > STALLED_AFTER_MS,
+      'storage_unavailable',
+      `${whose} said nothing for ${Math.floor(silent / 1000)} seconds`,
+      silent > DEAD_AFTER_MS,
+    );
+  const httpThreadsLivedAt = collectorStatus.httpThreadsLivedAt();
   return [
     check('startup', phase === 'starting', 'storage_unavailable', 'the ledger is being opened'),
     check('shutdown', phase === 'stopping', 'shutting_down', 'the collector is stopping'),
-    check(
-      'ledger_thread',
-      silent > STALLED_AFTER_MS,
-      'storage_unavailable',
-      `the ledger's thread has said nothing for ${Math.floor(silent / 1000)} seconds`,
-      silent > DEAD_AFTER_MS,
-    ),
+    checkThread('ledger_thread', "the ledger's thread has", silentFor(collectorStatus.ledgerLivedAt())),
+    ...(httpThreadsLivedAt === undefined
+      ? []
+      : [checkThread('http_threads', 'an HTTP thread has', silentFor(httpThreadsLivedAt))]),
     check(
       'storage',
       // The ledger tries by itself whether it can store again: a load balancer lets no event through to show it.

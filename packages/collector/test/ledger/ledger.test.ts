@@ -215,6 +215,18 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
+  test('[R-1301] begins each batch with another ring, so that none waits for all of another', async () => {
+    const bench = new Bench(acceptAll, 2);
+    for (let i = 0; i < 4 * MAX_BATCH_EVENTS; i++) bench.send('crowd', event('crowd'), 0);
+    for (let i = 0; i < 10; i++) bench.send('few', event('few'), 1);
+    await bench.answered();
+    const withFew = bench.batches.findIndex((batch) =>
+      batch.some(({ organisation }) => organisation === 'few'),
+    );
+    expect(withFew).toBeLessThan(2);
+    await bench.stop();
+  });
+
   test('[R-409] refuses while the store cannot commit, tries each batch, and is open again after the first new event that is stored', async () => {
     let full = true;
     const cause = new NotCommitted('no space');

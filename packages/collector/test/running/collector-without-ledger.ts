@@ -45,6 +45,7 @@ export async function collectorWithoutLedger(
     answers: port1,
     profile: 'minimum',
     maxBodyBytes: 1 << 10,
+    threads: 1,
     log,
     logRequests: false,
     trustedProxies: new TrustedProxies(''),

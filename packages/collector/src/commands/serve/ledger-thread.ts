@@ -3,9 +3,10 @@ import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import type { Alarm } from '../../operate/status.js';
 import { LedgerCounters } from '../../ledger/ledger-counters.js';
 import { Ledger, type LedgerState } from '../../ledger/ledger.js';
-import { RingReader, type RingMemory } from '../../ledger/ring.js';
+import { RingReader } from '../../ledger/ring.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
 import type { IdIndexStats } from '../../store/open.js';
+import type { QueueEnd } from './http-side.js';
 import {
   openLedger,
   reasonOf,
@@ -20,8 +21,8 @@ import {
 /** What the thread is started with. */
 export interface LedgerThreadData extends LedgerSettings {
   readonly maxDepth: number;
-  readonly ring: RingMemory;
-  readonly answers: MessagePort;
+  /** One for each HTTP thread. */
+  readonly queues: readonly [QueueEnd, ...QueueEnd[]];
   /** What it counts (ledger/ledger-counters.ts). */
   readonly counters: SharedArrayBuffer;
 }
@@ -70,12 +71,17 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
     return;
   }
   const { store, sequencer } = opened;
+  const [
+    {
+      ring: { doorbell },
+    },
+  ] = data.queues;
   counters.holds(opened.opened);
   const ledger = new Ledger({
     store,
     sequencer,
-    rings: [new RingReader(data.ring, data.answers)],
-    doorbell: new Int32Array(data.ring.doorbell),
+    rings: data.queues.map(({ ring, answers }) => new RingReader(ring, answers)),
+    doorbell: new Int32Array(doorbell),
     maxDepth: data.maxDepth,
     counters,
     onState: (state, cause) =>
@@ -98,7 +104,7 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   await ledger.run();
   say({ type: 'closed' });
   port.close();
-  data.answers.close();
+  for (const { answers } of data.queues) answers.close();
 }
 
 if (parentPort) await main(parentPort, workerData as LedgerThreadData);

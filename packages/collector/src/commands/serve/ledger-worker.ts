@@ -1,7 +1,7 @@
 /** The main thread's end of the ledger's thread: starts it, hears what it says, stops it. */
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
-import type { Ingest } from '../../ingest/ingest.js';
+import type { LedgerState } from '../../ledger/ledger.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
 import type { IdIndexStats } from '../../store/open.js';
 import type { OpenedLog } from './open-ledger.js';
@@ -14,8 +14,8 @@ const TROUBLE_EVERY_MS = 10_000;
 
 export interface LedgerWorkerOptions {
   readonly log: Logger;
-  /** Told how the ledger fares: it answers senders accordingly. */
-  readonly ingest: Ingest;
+  /** Told how the ledger fares: senders are answered accordingly. */
+  readonly onState: (state: LedgerState) => void;
   /** The ledger has failed, and the process has to end. */
   readonly onFailure: () => void;
   /** A checkpoint was signed and stands on the disk. */
@@ -36,17 +36,17 @@ export class LedgerWorker {
   #closed = false;
 
   constructor(data: LedgerThreadData, options: LedgerWorkerOptions) {
-    const { log, ingest, onFailure, onCheckpoint, onCheckpointTrouble, onAlarm } = options;
+    const { log, onState, onFailure, onCheckpoint, onCheckpointTrouble, onAlarm } = options;
     this.#worker = new Worker(new URL('./ledger-thread.js', import.meta.url), {
       workerData: data,
-      transferList: [data.answers],
+      transferList: data.queues.map(({ answers }) => answers),
     });
     const unsafe = (reason: string) => {
       log.fatal(
         { reason },
         'the ledger has failed; going on would not be safe. A new start reads what is on the disk',
       );
-      ingest.ledgerEntered('failed');
+      onState('failed');
       onFailure();
     };
     const troubles = new Map<string, number>();
@@ -70,7 +70,7 @@ export class LedgerWorker {
           case 'state':
             if (message.state === 'failed') unsafe(message.reason);
             else {
-              ingest.ledgerEntered(message.state);
+              onState(message.state);
               if (message.state === 'open') log.info('events can be stored again');
               else
                 log.error({ reason: message.reason }, 'events cannot be stored; senders are told to retry');

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { type Config, type ConfigFault, openTelemetryVariables } from '../../config.js';
 import type { Credentials } from '../../ingest/credentials.js';
 import type { Ingest } from '../../ingest/ingest.js';
+import type { Log } from '../../ingest/refusal-log.js';
 import { isLoopback } from '../../loopback.js';
 import type { OperatorToken } from '../../operate/gate.js';
 import type { CollectorStatus } from '../../operate/status.js';
@@ -35,16 +36,23 @@ export async function telemetryWarnings(): Promise<ConfigFault[]> {
   });
 }
 
-/** On return telemetry is exported, if it is wanted and can be: a collector never fails to start for it. */
-export async function openTelemetry(collectorStatus: CollectorStatus, log: Logger): Promise<OpenTelemetry> {
+/**
+ * On return telemetry is exported, if it is wanted and can be: a collector never fails to start for it.
+ * @param collectorStatus undefined in a thread that has spans to tell of and no metrics.
+ */
+export async function openTelemetry(
+  version: string,
+  collectorStatus: CollectorStatus | undefined,
+  log: Log,
+): Promise<OpenTelemetry> {
   const none = { observer: undefined, [Symbol.asyncDispose]: () => Promise.resolve() };
   const variables = openTelemetryVariables();
   const settings = telemetrySettings(variables);
-  for (const warning of settings.warnings) log.warn(warning);
-  if (!settings.traces && !settings.metrics) return none;
+  for (const warning of collectorStatus === undefined ? [] : settings.warnings) log.warn({}, warning);
+  if (!settings.traces && !(settings.metrics && collectorStatus)) return none;
   try {
     const { Telemetry } = await import('../../operate/telemetry/telemetry.js');
-    const telemetry = new Telemetry(settings, variables, collectorStatus, log);
+    const telemetry = new Telemetry(settings, variables, version, collectorStatus, log);
     return { observer: telemetry.observer, [Symbol.asyncDispose]: () => telemetry.close() };
   } catch (error) {
     log.error(

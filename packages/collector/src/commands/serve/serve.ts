@@ -1,16 +1,13 @@
 /** `collector serve`: puts the rooms together, and takes them apart again in the right order. */
 import { isatty } from 'node:tty';
-import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { Command } from 'commander';
 import type { Logger } from 'pino';
 import { ensureFirstKey } from '../../access/issuing.js';
-import { KeyRing } from '../../access/key-ring.js';
 import { type Config, type ConfigReading, serviceManagement } from '../../config.js';
 import { type HeldFile } from '../../files.js';
-import { Ingest } from '../../ingest/ingest.js';
+import type { Ingest } from '../../ingest/ingest.js';
 import { Listener } from '../../ingest/listener.js';
 import { createCounterMemory } from '../../ledger/ledger-counters.js';
-import { createRingMemory, type RingMemory } from '../../ledger/ring.js';
 import { Publisher } from '../../transparency/publisher.js';
 import { readHistory } from '../../transparency/key-files.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
@@ -26,6 +23,8 @@ import type { KeyStore, TreeReader } from '../../store/contract.js';
 import { RunningStatus } from './status.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { Follower } from './follower.js';
+import { createQueues, createSharedLimits, openIngest, openKeyRing } from './http-side.js';
+import { HttpThreads } from './http-threads.js';
 import { LedgerWorker } from './ledger-worker.js';
 import { keysLost, type Listening, newKeyNotice, requiresCertificate, noteListening } from './listening.js';
 import { escrowNotice } from '../signing-key.js';
@@ -142,10 +141,12 @@ async function run(
     apply(changed) {
       log.level = changed.logLevel;
       listener.limit(changed);
+      beside.take(changed);
     },
     sources: {
       'API keys': () => keys.refresh(),
       'TLS certificate': (): Promise<boolean> => listener.tls?.reload() ?? Promise.resolve(true),
+      'both in other threads': () => beside.reload(),
     },
     onBegin: () => manager.reloading(),
     onEnd: () => manager.ready(status),
@@ -155,10 +156,19 @@ async function run(
     () => reload.ask(),
     (signal) => shutdown.begin(EXIT.ok, signal),
   );
-  const keys = await openKeyRing(keyDatabase, log);
-  const ring = createRingMemory(config.queueBytes, config.queueEvents, new SharedArrayBuffer(4));
-  const answers = new MessageChannel();
-  const ingest = openIngest({ keys, ring, answers: answers.port1, reload, resolved, trial, log });
+  const limits = createSharedLimits(config);
+  const keys = await openKeyRing(keyDatabase, limits, log);
+  const queues = createQueues(config);
+  const [queue, ...queuesBeside] = queues.http;
+  const { trustedProxies, allowedOrigins, tls } = resolved;
+  const ingest = openIngest(() => reload.config, {
+    ...{ keys, queue, trustedProxies, allowedOrigins, log },
+    keepsBodies: trial !== undefined,
+  });
+  await using beside = new HttpThreads({
+    ...{ config, queues: queuesBeside, limits, tls, log },
+    onFailure: () => shutdown.begin(EXIT.failure, 'an HTTP thread has failed'),
+  });
   const tree = isShared(config) ? (await openSharedStore(config)).tree : openStore(config.dataDir).tree;
   const publisher = openPublisher(
     config.dataDir,
@@ -169,23 +179,27 @@ async function run(
   );
   const counters = createCounterMemory();
   const collectorStatus = new RunningStatus({
-    ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, publisher, counters },
+    ...{ dataDir: config.dataDir, keyPlace: config, keys, ingest, beside, publisher, counters },
     tokenInClear: isTokenInClear(config),
     droppedLines: dropped,
     // A database is backed up by its own tools.
     backupMaxAgeMs: () => (isShared(config) ? 0 : reload.config.backupMaxAgeMs),
   });
   // Before the ledger is opened, which may take long: a probe asks whether the collector lives.
-  const { token, tls } = resolved;
+  const { token } = resolved;
   await using management = await openManagement(config, token, tls?.credentials, collectorStatus, log);
   if (management.address) log.info(management.address, 'management listening');
   // It flushes when it is disposed of, after the last answer and before the keys are closed.
-  await using telemetry = await openTelemetry(collectorStatus, log);
+  await using telemetry = await openTelemetry(collectorStatus.version, collectorStatus, log);
   ingest.observer = observerOf(telemetry.observer, trial);
   const thread = new LedgerWorker(
-    { ...ledgerSettings(config), lock, ring, answers: answers.port2, counters },
+    { ...ledgerSettings(config), lock, queues: queues.ledger, counters },
     {
-      ...{ log, ingest },
+      log,
+      onState(state) {
+        ingest.ledgerEntered(state);
+        beside.ledgerEntered(state);
+      },
       onFailure: () => shutdown.begin(EXIT.unsafe, 'the ledger has failed'),
       onCheckpoint(note) {
         collectorStatus.noteCheckpoint(note);
@@ -196,7 +210,7 @@ async function run(
     },
   );
   collectorStatus.thread = thread;
-  await openLedger(thread, keyDatabase, config, log);
+  await Promise.all([openLedger(thread, keyDatabase, config, log), beside.opened()]);
   // The catalogue of a log in a database is that of a mirror.
   await using follower = isShared(config)
     ? undefined
@@ -206,11 +220,15 @@ async function run(
   signals.endInOrder();
   const listener = new Listener(
     ingest,
-    config,
-    tls && { ...tls, log, onRenewed: (credentials) => management.present(credentials) },
+    { ...config, places: limits?.places },
+    tls && {
+      ...{ ...tls, log },
+      onRenewed: (credentials) => management.present(credentials),
+      onTicketKeys: (ticketKeys) => beside.useTicketKeys(ticketKeys),
+    },
   );
   collectorStatus.listener = listener;
-  const listening = await listen(listener, config, tls, thread);
+  const listening = await listen(listener, beside, config, tls, thread);
   trial?.announce();
   if (isatty(1)) out.write(listeningNotice(listening, management.address));
   const notices = consoleNotice(management.address) + (trial ? '' : escrowNotice(config));
@@ -239,7 +257,7 @@ async function run(
   started.resolve(undefined);
 
   const { code, reason } = await shutdown.begun;
-  log.info({ reason, pending: ingest.pending }, 'stopping');
+  log.info({ reason, pending: collectorStatus.ingest.queue.events }, 'stopping');
   collectorStatus.entered('stopping');
   const { shutdownTimeoutMs } = reload.config;
   const inOrder = code === EXIT.ok;
@@ -247,51 +265,19 @@ async function run(
   await reload.end(Math.min(RELOAD_END_MS, shutdownTimeoutMs));
   manager.stopping();
   ingest.stop();
-  await listener.close(inOrder ? shutdownTimeoutMs : Math.min(1000, shutdownTimeoutMs));
+  const closeTimeoutMs = inOrder ? shutdownTimeoutMs : Math.min(1000, shutdownTimeoutMs);
+  await Promise.all([listener.close(closeTimeoutMs), beside.stop(closeTimeoutMs)]);
   await keys.stop();
   await (inOrder ? thread.stop() : thread.terminate());
   await publisher.close(shutdownTimeoutMs);
   await tree.close();
   await followerEnds;
-  answers.port1.close();
+  queue.answers.close();
   // The thread may have failed while it stopped.
   const exitCode = shutdown.code ?? code;
   await manager.close();
   log.info({ exitCode }, 'stopped');
   return exitCode;
-}
-
-function openKeyRing(database: KeyStore, log: Logger): Promise<KeyRing> {
-  return KeyRing.open(database, {
-    onFailure: (error) =>
-      log.error({ reason: messageOf(error) }, 'API keys cannot be read; those last read stay valid'),
-    onRecovery: () => log.info('API keys can be read again'),
-  });
-}
-
-function openIngest(parts: {
-  readonly keys: KeyRing;
-  readonly ring: RingMemory;
-  readonly answers: MessagePort;
-  readonly reload: Reload;
-  readonly resolved: ResolvedConfig;
-  readonly trial: Trial | undefined;
-  readonly log: Logger;
-}): Ingest {
-  const { keys, ring, answers, reload, resolved, trial, log } = parts;
-  return new Ingest({
-    ...{ keys, ring, answers, log },
-    get profile() {
-      return reload.config.profile;
-    },
-    maxBodyBytes: reload.config.maxBodyBytes,
-    get logRequests() {
-      return log.isLevelEnabled('debug');
-    },
-    trustedProxies: resolved.trustedProxies,
-    allowedOrigins: resolved.allowedOrigins,
-    keepsBodies: trial !== undefined,
-  });
 }
 
 function observerOf(observer: Ingest['observer'], trial: Trial | undefined): Ingest['observer'] {
@@ -364,6 +350,7 @@ async function openLedger(thread: LedgerWorker, keys: KeyStore, config: Config, 
 /** On return it listens. @throws CommandFailure when the address cannot be had; the ledger is closed then. */
 async function listen(
   listener: Listener,
+  beside: HttpThreads,
   config: Config,
   tls: ResolvedConfig['tls'],
   thread: LedgerWorker,
@@ -375,7 +362,9 @@ async function listen(
     clientShowsOne: requiresCertificate(config),
   };
   try {
-    return { host, port: await listener.listen(), tls: shown };
+    const port = await listener.listen();
+    await beside.listen(port);
+    return { host, port, tls: shown };
   } catch (error) {
     await thread.stop();
     const message = `cannot listen on ${host}:${config.port}: ${messageOf(error)}`;

@@ -158,6 +158,7 @@ interface Pipeline {
   end(): void;
 }
 
+/** Of the collector, or of one thread of it, which has no metrics of its own: then there is no status. */
 export class Telemetry {
   /** To be told of each answer; undefined when no traces are wanted. */
   readonly observer: Ingest['observer'];
@@ -166,7 +167,8 @@ export class Telemetry {
   constructor(
     { traces, metrics }: TelemetrySettings,
     variables: Variables,
-    collectorStatus: CollectorStatus,
+    version: string,
+    collectorStatus: CollectorStatus | undefined,
     log: Log,
   ) {
     const target = (signal: Signal) => {
@@ -175,13 +177,13 @@ export class Telemetry {
       log.info({ signal, to: found.url.origin + found.url.pathname }, 'OpenTelemetry export begins');
       return found;
     };
-    const resource = resourceOf(collectorStatus.version);
+    const resource = resourceOf(version);
     if (traces) {
-      const tracing = openTracing(traces, target('traces'), resource, collectorStatus.version, log);
+      const tracing = openTracing(traces, target('traces'), resource, version, log);
       this.observer = tracing.observer;
       this.#pipelines.push(tracing);
     }
-    if (metrics)
+    if (metrics && collectorStatus)
       this.#pipelines.push(meter(metrics.intervalMs, target('metrics'), resource, collectorStatus, log));
   }
 
