@@ -167,6 +167,27 @@ const OPTIONS = {
     help: 'size at which the log goes on in a new file',
     appliesTo: SERVE,
   },
+  encryption: {
+    type: 'choice',
+    default: 'auto',
+    choices: ['auto', 'on', 'off'],
+    help: 'encrypt payloads: on begins it, and it stays on; auto goes on as the log was begun',
+    appliesTo: SERVE,
+  },
+  'encryption-keys': {
+    type: 'text',
+    default: '',
+    otherwise: '`encryption-keys` in the data directory',
+    help: 'directory of the keys of payloads, and behind commas its mirrors; remembered in the data directory',
+    appliesTo: SERVE,
+  },
+  kek: {
+    type: 'text',
+    default: '',
+    otherwise: 'a file `kek` beside the keys',
+    help: 'what wraps the keys of payloads: file:PATH, or command:PROGRAM that asks a KMS; remembered as well',
+    appliesTo: SERVE,
+  },
   'signing-keys': {
     type: 'path',
     default: '',

@@ -101,4 +101,6 @@ export interface AuditedLog {
   readonly bytes: number;
   /** What is said of a torn tail, which is a note. */
   readonly torn: string | undefined;
+  /** How many encrypted payloads were not opened, because there is no key directory. */
+  readonly unopened: number;
 }

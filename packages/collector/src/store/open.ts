@@ -130,7 +130,7 @@ export type WritableStore = Pick<
   EmbeddedStore,
   keyof Store | 'opened' | 'committed' | 'newestOwn' | 'indexStats'
 >;
-export type { Held, Opened } from './embedded/embedded-store.js';
+export type { Encryption, Held, Opened } from './embedded/embedded-store.js';
 export type { IdIndexStats } from './embedded/id-index/id-index.js';
 
 /** The lock, the keys and the rights of a data directory. */
@@ -147,6 +147,8 @@ export { KeyDatabase, keyDatabasePath } from './embedded/key-database.js';
 /** Where commands append their lines, and where checkpoints lie. */
 export { accessLogPath, readingsLogPath } from './embedded/access-log-file.js';
 export { checkpointDirectory } from './embedded/tree-files.js';
+/** Where the keys of its payloads are. */
+export { noteKeyPlaces, readKeyPlaces } from './embedded/key-places.js';
 
 /** Where a mirror logs who reads on it: its access log is a copy. */
 export function openReadingsLog(dataDir: string): LocalAccessLog {

@@ -2,7 +2,8 @@
  * Opens a data directory for writing: the embedded store, the key that signs, and the tree, each held against the others.
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
-import { type HeldFile } from '../../files.js';
+import path from 'node:path';
+import { type HeldFile, nodeFiles } from '../../files.js';
 import type { CheckpointSigner } from '../../integrity/note-signing.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../../ledger/access-log-heads.js';
 import { Sequencer, type SequencerOptions } from '../../ledger/sequencer.js';
@@ -18,9 +19,12 @@ import { checkpointOf } from '../../transparency/sink-queue.js';
 import { CommandSigner, SigningCommandUnfit } from '../../transparency/command-signer.js';
 import { SigningKeys } from '../../transparency/signing-keys.js';
 import { SigningKeyFault } from '../../transparency/key-files.js';
+import { hasKeys, KeysUnfit, KeyWriter } from '../../privacy/key-directory.js';
+import { KekFault } from '../../privacy/key-encryption-key.js';
 import {
   DirectoryInUse,
   type DirectoryLock,
+  type Encryption,
   type Held,
   lockDirectory,
   LockUnfit,
@@ -28,6 +32,8 @@ import {
   openStore,
   openTree,
   openSharedForWriting,
+  noteKeyPlaces,
+  readKeyPlaces,
   type FoundLog,
   type IdIndexStats,
   isShared,
@@ -53,6 +59,10 @@ export interface LedgerSettings {
   /** Empty: made of the ledger's id. */
   readonly logOrigin: string;
   readonly checkpointIntervalMs: number;
+  /** As the options of these names have them. */
+  readonly encryption: 'auto' | 'on' | 'off';
+  readonly encryptionKeys: string;
+  readonly kek: string;
 }
 
 /** Told while the ledger is open. `reason` is the text of an error: a place or a system's answer, never an event's content. */
@@ -133,6 +143,7 @@ async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise
     lock: settings.lock,
     // Whether it can be believed is seen when the tree is opened.
     vouchedEntries: await claimedSize(treeStore),
+    encryption: encryptionOf(settings, onTrouble),
     onTrouble,
     ...(onFlushed && { onFlushed }),
   });
@@ -152,9 +163,43 @@ async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise
   return { store, opened: store.opened, index: () => store.indexStats(), sequencer, accessLog };
 }
 
+/** Payloads are encrypted from the start that says so on; what is encrypted cannot go on without its keys. */
+function encryptionOf(
+  { dataDir, encryption, encryptionKeys, kek }: LedgerSettings,
+  onTrouble: (what: string, error: unknown) => void,
+): Encryption {
+  return {
+    suite: 1,
+    async openKeys(ledgerId, isNeeded) {
+      const noted = readKeyPlaces(dataDir);
+      const given = encryptionKeys.split(',').filter((directory) => directory !== '');
+      const places = {
+        directories: given.length > 0 ? given.map((each) => path.resolve(each)) : noted.directories,
+        kek: kek || noted.kek,
+      };
+      const where = places.directories.join(', ');
+      const isBegun = hasKeys(places);
+      if (isNeeded && !isBegun) {
+        throw new KeysUnfit(
+          `the payloads of this log are encrypted, and their keys are not in ${where}. Say where they are by ` +
+            '--encryption-keys; if they are lost, see docs/guide/encryption.md, "Keys that are lost"',
+        );
+      }
+      if (isBegun && encryption === 'off')
+        throw new ConfigurationUnfit('--encryption off: the payloads of this log are encrypted, and that stays');
+      if (!isBegun && encryption !== 'on') return undefined;
+      const keys = KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble });
+      await noteKeyPlaces(dataDir, places);
+      return keys;
+    },
+  };
+}
+
 /** The log is in a database, which other collectors write to too. */
 async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
   const { dataDir } = settings;
+  if (settings.encryption === 'on')
+    throw new ConfigurationUnfit('--encryption on: payloads in a database cannot be encrypted yet');
   const onTrouble = troubleTo(ears);
   /** Given their places here, and under no checkpoint yet: how old the batches were then. */
   const unsigned: { readonly entries: number; readonly agesMs: readonly number[]; readonly at: number }[] =
@@ -259,12 +304,14 @@ export function refusalOf(error: unknown): Refusal {
   if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) return 'damaged';
   if (error instanceof SigningKeyFault && error.reason === 'broken') return 'damaged';
   if (error instanceof SigningKeyFault && /^(key|seal)-missing$/.test(error.reason)) return 'usage';
-  return error instanceof SigningCommandUnfit || error instanceof ConfigurationUnfit ? 'usage' : 'failure';
+  const isUsage = [SigningCommandUnfit, ConfigurationUnfit, KeysUnfit, KekFault].some((kind) => error instanceof kind);
+  return isUsage ? 'usage' : 'failure';
 }
 
 /** What to tell of it at the start. */
 export function refusedBecause(error: unknown): string {
   if (error instanceof SigningCommandUnfit) return `--signing-command: ${error.message}`;
+  if (error instanceof KekFault) return `--kek: ${error.message}`;
   if (error instanceof SigningKeyFault && error.reason === 'seal-missing') {
     return (
       `${error.message}. Copy the file from the --signing-keys of another collector; if it is lost, see ` +

@@ -9,6 +9,7 @@ import { CredentialsUnusable, readCredentials } from '../../ingest/credentials.j
 import type { TlsOptions } from '../../ingest/tls.js';
 import { ProxiesInvalid, TrustedProxies } from '../../ingest/trusted-proxies.js';
 import { OperatorToken, OperatorTokenUnfit } from '../../operate/gate.js';
+import { kekFault } from '../../privacy/key-encryption-key.js';
 import { storeFault } from '../../store/open.js';
 import { parseSinks, type SinkSpec, SinkSpecInvalid } from '../../transparency/sink.js';
 
@@ -49,6 +50,8 @@ export async function findSettings({ sound, faults: before, settings }: ConfigRe
     tell('data-dir', `${dataDir} is not a directory`);
   const fault = storeFault(sound.store ?? '');
   if (fault !== undefined) tell('store', fault);
+  const noKek = sound.kek ? kekFault(sound.kek) : undefined;
+  if (noKek !== undefined) tell('kek', noKek);
   const found = {
     sinks: understood(tell, 'checkpoint-sink', SinkSpecInvalid, parseSinks, checkpointSink),
     trustedProxies: understood(

@@ -316,8 +316,8 @@ function openPublisher(
 }
 
 function ledgerSettings(config: Config) {
-  const { dataDir, store, segmentBytes, signingKeys, signingCommand, logOrigin, checkpointIntervalMs } =
-    config;
+  const { dataDir, store, segmentBytes, signingKeys, signingCommand, logOrigin, checkpointIntervalMs } = config;
+  const { encryption, encryptionKeys, kek } = config;
   const maxDepth = config.maxNestingDepth;
   return {
     dataDir,
@@ -327,6 +327,9 @@ function ledgerSettings(config: Config) {
     signingCommand,
     logOrigin,
     checkpointIntervalMs,
+    encryption,
+    encryptionKeys,
+    kek,
     maxDepth,
   };
 }

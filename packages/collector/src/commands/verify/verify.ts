@@ -137,7 +137,7 @@ export function holds(directory: string, isOne: RegExp): boolean {
 
 /** For scripts; the names are a promise. */
 export function verificationFields(verification: Verification): object {
-  const { findings, events, entries, unsigned, keys, checkpoints, access } = verification;
+  const { findings, events, entries, unsigned, unopened, keys, checkpoints, access } = verification;
   const { newest, checked } = checkpoints;
   return {
     intact: findings.intact,
@@ -150,6 +150,7 @@ export function verificationFields(verification: Verification): object {
     checkpoints_given: checkpoints.given,
     keys_from: keys.from,
     unsigned_entries: unsigned,
+    unopened_payloads: unopened,
     access_log: access === undefined ? null : accessLogOf(access),
     findings: findings.listed,
     findings_not_listed: findings.unlisted,
@@ -217,8 +218,13 @@ function checkedText({ keys, checkpoints: { checked, given } }: Verification): s
 }
 
 /** What the verdict does not rest on. */
-function caveats({ keys, checkpoints }: Verification): string[] {
+function caveats({ keys, checkpoints, unopened }: Verification): string[] {
   const lines: string[] = [];
+  if (unopened > 0) {
+    lines.push(
+      `${counted(unopened, 'payload')} ${unopened === 1 ? 'is' : 'are'} encrypted and ${unopened === 1 ? 'was' : 'were'} not opened: there are no keys here. Order, number, times and senders of the events were checked all the same.`,
+    );
+  }
   if (keys.from !== 'given')
     lines.push('The keys are those that the directory itself holds; give yours by --key.');
   if (checkpoints.given === 0) {

@@ -23,8 +23,11 @@ import {
   frameSize,
   plausibleSize,
 } from './frame.js';
+import type { KeyWriter } from '../../privacy/key-directory.js';
+import type { Suite } from '../../privacy/sealing.js';
 import { IdIndex, type IdIndexStats } from './id-index/id-index.js';
 import { IdIndexReader } from './id-index/sorted-runs.js';
+import { FrameOpener, FrameSealer } from './sealed-frame.js';
 import { SegmentLog, type TornTail } from './segment-log.js';
 
 /* The events staged for one batch, by fingerprint: the part of the dedup that the index does not know yet. */
@@ -72,11 +75,19 @@ class BatchIds {
   }
 }
 
+export interface Encryption {
+  readonly suite: Suite;
+  /** @param isNeeded whether the newest events are encrypted, so that there have to be keys. */
+  readonly openKeys: (ledgerId: string, isNeeded: boolean) => Promise<KeyWriter | undefined>;
+}
+
 export interface EmbeddedStoreOptions {
   readonly directory: string;
   readonly segmentBytes: number;
   /** Of a ledger that is begun; a random one when not given. */
   readonly ledgerId?: string;
+  /** How payloads are encrypted; not at all when it is not given. */
+  readonly encryption?: Encryption;
   /** See SegmentLogOptions. */
   readonly lock?: HeldFile | undefined;
   /** A signed checkpoint says how many entries were durable once; 0 when there is none. */
@@ -123,6 +134,8 @@ export class EmbeddedStore implements Store {
   readonly #index: IdIndex;
   readonly #batch = new BatchIds();
   readonly #places: number[] = [];
+  readonly #sealer: FrameSealer | undefined;
+  readonly #opener: FrameOpener;
   #staging = Buffer.alloc(1 << 20);
   #staged = 0;
   /** How many of them are the log's own. */
@@ -132,11 +145,14 @@ export class EmbeddedStore implements Store {
   private constructor(
     log: SegmentLog,
     index: IdIndex,
+    keys: KeyWriter | undefined,
     private readonly options: EmbeddedStoreOptions,
     readonly opened: Opened,
   ) {
     this.#log = log;
     this.#index = index;
+    this.#sealer = keys && options.encryption && new FrameSealer(keys, options.encryption.suite);
+    this.#opener = new FrameOpener(() => keys);
   }
 
   /**
@@ -157,6 +173,7 @@ export class EmbeddedStore implements Store {
       files: options.files ?? nodeFiles,
       onRoomTrouble: (error) => onTrouble('no room can be made for the next segment', error),
     });
+    const keys = await options.encryption?.openKeys(log.ledgerId, log.isSealed);
     const openIndex = () =>
       IdIndex.open({
         directory: indexDirectory,
@@ -182,7 +199,7 @@ export class EmbeddedStore implements Store {
       if (++replayed % COMMIT_EVERY === 0) index.commit(address + size);
     }
     index.commit(log.end);
-    return new EmbeddedStore(log, index, options, {
+    return new EmbeddedStore(log, index, keys, options, {
       ...heldBy(log),
       segments: log.segments.length,
       ledgerId: log.ledgerId,
@@ -248,10 +265,12 @@ export class EmbeddedStore implements Store {
         candidate.comparedMs = performance.now() - began;
         continue;
       }
-      this.#grow(this.#staged + frameSize(candidate));
+      const isOwn = typeof candidate.kind === 'number';
+      const sealer = isOwn ? undefined : this.#sealer;
+      this.#grow(this.#staged + frameSize(candidate, sealer));
       this.#batch.add(hi, lo, this.#staged);
-      if (typeof candidate.kind === 'number') this.#ownStaged++;
-      this.#staged += encodeFrame(this.#staging, this.#staged, candidate, sequence++, durableBefore);
+      if (isOwn) this.#ownStaged++;
+      this.#staged += encodeFrame(this.#staging, this.#staged, candidate, sequence++, durableBefore, sealer);
     }
     return outcomes;
   }
@@ -270,7 +289,9 @@ export class EmbeddedStore implements Store {
   #known(candidate: Candidate, hi: number, lo: number): Outcome | undefined {
     this.#batch.find(hi, lo, this.#places);
     for (const place of this.#places) {
-      if (isSameId(this.#staging, place, candidate)) return compare(this.#staging, place, candidate);
+      if (!isSameId(this.#staging, place, candidate)) continue;
+      const size = this.#staging.readUInt32LE(place + 4);
+      return this.#compare(Buffer.from(this.#staging.subarray(place, place + size)), candidate);
     }
     const found = this.#index.find(hi, lo, this.#places);
     for (let i = 0; i < found; i++) {
@@ -285,7 +306,17 @@ export class EmbeddedStore implements Store {
     // The fingerprint says that this very event is most likely here. To store it again might store it twice.
     const bytes = this.#readFrame(address);
     if (bytes === undefined) return 'unreadable';
-    return isSameId(bytes, 0, candidate) ? compare(bytes, 0, candidate) : undefined;
+    return isSameId(bytes, 0, candidate) ? this.#compare(bytes, candidate) : undefined;
+  }
+
+  /** @param frame in memory of its own: its payload is opened there. */
+  #compare(frame: Buffer, candidate: Candidate): Outcome {
+    const isOpen = this.#opener.open(frame, 0, frame.readUInt32LE(4));
+    const stored = decodeFrame(frame, 0);
+    if (stored.kind !== candidate.kind) return 'conflict';
+    if (!isOpen) return 'unreadable';
+    const body = candidate.salted.subarray(SALT_BYTES);
+    return stored.body.equals(body) || sameContent(stored.body, body) ? 'duplicate' : 'conflict';
   }
 
   /** The frame at an address, or undefined when it cannot be read: one bad sector must not stop the others. */
@@ -331,14 +362,6 @@ function publishedTo(directory: string): number {
 
 function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Candidate): boolean {
   return frameEventId(frame, offset).equals(eventId) && frameOrganisation(frame, offset) === organisation;
-}
-
-function compare(frame: Buffer, offset: number, candidate: Candidate): Outcome {
-  const stored = decodeFrame(frame, offset);
-  if (stored.kind !== candidate.kind) return 'conflict';
-  const body = candidate.salted.subarray(SALT_BYTES);
-  if (stored.payloadState !== 'plain') return 'conflict';
-  return stored.body.equals(body) || sameContent(stored.body, body) ? 'duplicate' : 'conflict';
 }
 
 /** Whether the newest event of each run stands in the log where the index says. */

@@ -6,7 +6,9 @@ import { type VerifyFinding, eventRange } from '../log-audit.js';
 import { uuidText } from '../text.js';
 import type { Rest } from './forensic-reader.js';
 import {
+  ENCRYPTED,
   HEADER_BYTES,
+  PLAIN,
   checksumHolds,
   envelopeEnd,
   frameCommitment,
@@ -15,11 +17,12 @@ import {
   frameEventId,
   framePayloadLength,
   framePayloadState,
-  frameSaltLength,
+  frameExtensionLength,
   frameSalted,
   frameSequence,
   plausibleSize,
 } from './frame.js';
+import { sealedExtensionHolds } from './sealed-frame.js';
 
 /** Where something lies in the log. */
 export interface Place {
@@ -33,6 +36,8 @@ export interface FrameBytes extends Place {
   readonly sequence: number;
   /** Durable-before of the frame in front of it; undefined when that is not known. */
   readonly before: number | undefined;
+  /** Of an encrypted payload: what it is when it is opened, and whether there is a key directory to open it by. */
+  readonly opened?: { readonly salted: Buffer | undefined; readonly hasKeys: boolean };
 }
 
 /** The leaf that an event should have, if any is known. */
@@ -65,13 +70,18 @@ export function alteredFinding(
     if (plausibleSize(frame, 0, frame.length) !== frame.length) return undefined;
     return told(`the payload of ${event} was removed or replaced: the frame has no room for a salt`);
   }
-  const { envelope, commitment, salted } = parts;
-  const found = commitmentOf(salted);
-  const fits = found.equals(commitment);
+  const { envelope, commitment } = parts;
+  const isSealed = framePayloadState(frame, 0) === ENCRYPTED && sealedExtensionHolds(frame, 0);
+  const salted = isSealed ? bytes.opened?.salted : parts.salted;
+  const found = salted && commitmentOf(salted);
+  const fits = found === undefined || found.equals(commitment);
+  const closed = `does not open: its key is missing, or it is not what was encrypted`;
+  const isClosed = salted === undefined && bytes.opened?.hasKeys === true;
   const fields = alteredFields(frame, sequence, before).join(', ');
   if (leaf === undefined) {
     const which = `${event}, ${covered ? 'whose hash the tree lacks' : 'which is under no checkpoint'},`;
     if (!fits) return told(`the payload of ${which} does not fit the commitment to it`);
+    if (isClosed && fields === '') return told(`the payload of ${which} ${closed}`);
     return fields === '' ? undefined : told(`the frame of ${which} has changed (${fields})`);
   }
   const [one, all] = proven
@@ -79,10 +89,11 @@ export function alteredFinding(
     : ['the one that the tree holds', 'those that the tree holds'];
   if (leafOf(envelope, commitment).equals(leaf)) {
     if (!fits) return told(`the payload of ${event}, or its salt, is not ${one}; its envelope is`);
+    if (isClosed && fields === '') return told(`the payload of ${event} ${closed}; its envelope is ${one}`);
     if (fields === '') return undefined;
     return told(`the frame of ${event} has changed (${fields}); its envelope and payload are ${all}`);
   }
-  if (leafOf(envelope, found).equals(leaf)) {
+  if (found !== undefined && leafOf(envelope, found).equals(leaf)) {
     return told(`the frame of ${event} has changed (commitment); its envelope and payload are ${all}`);
   }
   const what = fits
@@ -153,9 +164,6 @@ export function ownLeaf(frame: Buffer): Buffer | undefined {
   return parts && leafOf(parts.envelope, parts.commitment);
 }
 
-/** The payload state of every frame that this version writes. */
-const PLAIN = 0;
-
 interface FrameParts {
   readonly envelope: Buffer;
   readonly commitment: Buffer;
@@ -190,11 +198,16 @@ export function headerHolds(
   before: number | undefined,
 ): boolean {
   return (
-    framePayloadState(source, offset) === PLAIN &&
-    frameSaltLength(source, offset) === SALT_BYTES &&
+    extensionHolds(source, offset) &&
     frameSequence(source, offset) === sequence &&
     durableBeforeHolds(frameDurableBefore(source, offset), sequence, before)
   );
+}
+
+function extensionHolds(source: Buffer, offset: number): boolean {
+  const state = framePayloadState(source, offset);
+  if (state === ENCRYPTED) return sealedExtensionHolds(source, offset);
+  return state === PLAIN && frameExtensionLength(source, offset) === SALT_BYTES;
 }
 
 /** The frames of a batch share one, which is the sequence of the first of them. */
@@ -209,12 +222,14 @@ function durableBeforeHolds(durableBefore: number, sequence: number, before: num
  * @param before durable-before of the frame in front of it; undefined when that is not known.
  */
 function alteredFields(frame: Buffer, sequence: number, before: number | undefined): string[] {
-  const payloadAt = envelopeEnd(frame, 0) + SALT_BYTES;
+  const isSealed = framePayloadState(frame, 0) === ENCRYPTED && sealedExtensionHolds(frame, 0);
+  const extension = isSealed ? frameExtensionLength(frame, 0) : SALT_BYTES;
+  const payloadAt = envelopeEnd(frame, 0) + extension;
   const holds: readonly (readonly [string, boolean])[] = [
     ['size', frame.readUInt32LE(4) === frame.length],
     ['format version', hasVersion(frame)],
-    ['payload state', framePayloadState(frame, 0) === PLAIN],
-    ['salt length', frameSaltLength(frame, 0) === SALT_BYTES],
+    ['payload state', isSealed || framePayloadState(frame, 0) === PLAIN],
+    ['salt length', frameExtensionLength(frame, 0) === extension],
     ['payload length', framePayloadLength(frame, 0) === frame.length - payloadAt],
     ['sequence', frameSequence(frame, 0) === sequence],
     // One that is wrongly said to begin a batch is noticed at the next one.

@@ -16,10 +16,11 @@ import {
   frameRunId,
   frameSequence,
   HEADER_BYTES,
+  PLAIN,
 } from './frame.js';
 import type { FrameBlock } from './log-frames.js';
+import type { FrameOpener } from './sealed-frame.js';
 
-const PLAIN = 0;
 /** Where things stand in a frame, as frame.ts has it. */
 const PROBE = Buffer.alloc(HEADER_BYTES);
 const offsetOf = (view: Buffer) => view.byteOffset - PROBE.byteOffset;
@@ -41,6 +42,8 @@ export class PassedFrames implements Iterable<PassedEntry>, PassedEntry {
   readonly #organisation = new RepeatedText(latin1);
   #offset = 0;
   #block: FrameBlock | undefined;
+
+  constructor(private readonly opener: FrameOpener) {}
 
   /** @returns this, for the frames of another block. */
   of(block: FrameBlock): this {
@@ -89,7 +92,7 @@ export class PassedFrames implements Iterable<PassedEntry>, PassedEntry {
   }
 
   body(): Buffer | undefined {
-    if (framePayloadState(this.source, this.#offset) !== PLAIN) return undefined;
+    if (!this.opener.open(this.source, this.#offset, this.size)) return undefined;
     const end = this.#offset + this.size;
     return this.source.subarray(end - framePayloadLength(this.source, this.#offset), end);
   }

@@ -6,7 +6,7 @@
  *        4     4  size of the whole frame in bytes
  *        8     1  format version, 3
  *        9     1  payload state: 0 plain, 1 encrypted, 2 retired (extension and payload zeroed in place, the rest stays)
- *       10     2  length of the extension, X: the salt of a plain payload, and room for what an encrypted one needs
+ *       10     2  length of the extension, X: the salt, and before it what an encrypted payload needs (sealed-frame.ts)
  *       12     4  payload length, P
  *       16     8  sequence
  *       24     8  durable-before: when this frame was written, every lower sequence was already durable
@@ -37,6 +37,9 @@ const FRAME_VERSION = 3;
 const ENVELOPE = 64;
 /** The size of a frame whose strings, extension and payload are empty: no frame is smaller. */
 export const HEADER_BYTES = ENVELOPE + ENVELOPE_FIXED_BYTES;
+/** Payload states. */
+export const PLAIN = 0;
+export const ENCRYPTED = 1;
 const PAYLOAD_STATES: readonly PayloadState[] = ['plain', 'encrypted', 'retired'];
 /** Sequences and times stay below 2^53, so that a double holds them exactly. */
 const HIGH = 0x1_0000_0000;
@@ -50,9 +53,17 @@ function readUint64(source: Buffer, offset: number): number {
   return source.readUInt32LE(offset + 4) * HIGH + source.readUInt32LE(offset);
 }
 
+/** By what a payload is encrypted on its way into its frame; salt and body as they are when there is none. */
+export interface PayloadSealer {
+  /** How many bytes stand in front of the sealed salt. */
+  readonly overhead: number;
+  /** Writes these and behind them the sealed salt and body, for a frame whose envelope and commitment are in place. */
+  seal(target: Buffer, offset: number, at: number, candidate: Candidate, sequence: number): void;
+}
+
 /** The size in bytes of the frame that `encodeFrame` will write for the candidate. */
-export function frameSize(candidate: Candidate): number {
-  return ENVELOPE + envelopeSize(candidate) + candidate.salted.length;
+export function frameSize(candidate: Candidate, sealer?: PayloadSealer): number {
+  return ENVELOPE + envelopeSize(candidate) + (sealer?.overhead ?? 0) + candidate.salted.length;
 }
 
 /**
@@ -65,19 +76,22 @@ export function encodeFrame(
   candidate: Candidate,
   sequence: number,
   durableBefore: number,
+  sealer?: PayloadSealer,
 ): number {
   const { salted, commitment } = candidate;
   const at = offset + ENVELOPE + encodeEnvelope(target, offset + ENVELOPE, candidate);
-  const size = at - offset + salted.length;
+  const overhead = sealer?.overhead ?? 0;
+  const size = at - offset + overhead + salted.length;
   target.writeUInt32LE(size, offset + 4);
   target[offset + 8] = FRAME_VERSION;
-  target[offset + 9] = 0;
-  target.writeUInt16LE(SALT_BYTES, offset + 10);
+  target[offset + 9] = sealer === undefined ? PLAIN : ENCRYPTED;
+  target.writeUInt16LE(overhead + SALT_BYTES, offset + 10);
   target.writeUInt32LE(salted.length - SALT_BYTES, offset + 12);
   writeUint64(target, sequence, offset + 16);
   writeUint64(target, durableBefore, offset + 24);
   target.set(commitment, offset + 32);
-  target.set(salted, at);
+  if (sealer === undefined) target.set(salted, at);
+  else sealer.seal(target, offset, at, candidate, sequence);
   target.writeUInt32LE(crc32(target.subarray(offset + 4, offset + size)), offset);
   return size;
 }
@@ -92,7 +106,7 @@ export function plausibleSize(source: Buffer, offset: number, end: number): numb
   const least =
     envelopeEnd(source, offset) -
     offset +
-    frameSaltLength(source, offset) +
+    frameExtensionLength(source, offset) +
     framePayloadLength(source, offset);
   return size === least && source[offset + 8] === FRAME_VERSION ? size : 0;
 }
@@ -113,8 +127,13 @@ export function framePayloadState(source: Buffer, offset: number): number {
   return source[offset + 9] ?? 255;
 }
 
+/** Says that the payload of a frame in memory is plain by now. */
+export function setFramePlain(source: Buffer, offset: number): void {
+  source[offset + 9] = PLAIN;
+}
+
 /** The length of what stands between envelope and payload. */
-export function frameSaltLength(source: Buffer, offset: number): number {
+export function frameExtensionLength(source: Buffer, offset: number): number {
   return source.readUInt16LE(offset + 10);
 }
 
@@ -168,9 +187,14 @@ export function frameEnvelope(source: Buffer, offset: number): Buffer {
   return source.subarray(offset + ENVELOPE, envelopeEnd(source, offset));
 }
 
+/** Extensions of an encrypted payload, with and without a tag (sealed-frame.ts), by what is in front of the salt. */
+export const OVERHEADS: readonly number[] = [8, 24];
+
 /** A view of the salt and the payload of a frame that is `size` bytes long. */
 export function frameSalted(source: Buffer, offset: number, size: number): Buffer {
-  return source.subarray(envelopeEnd(source, offset), offset + size);
+  const overhead = frameExtensionLength(source, offset) - SALT_BYTES;
+  const from = envelopeEnd(source, offset) + (OVERHEADS.includes(overhead) ? overhead : 0);
+  return source.subarray(from, offset + size);
 }
 
 const NO_ID = Buffer.alloc(16);

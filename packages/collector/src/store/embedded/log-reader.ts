@@ -35,6 +35,7 @@ import {
   plausibleSize,
 } from './frame.js';
 import { PassedFrames, ReadFrames } from './frame-views.js';
+import { FrameOpener } from './sealed-frame.js';
 import {
   isBlank,
   offsetIn,
@@ -57,6 +58,7 @@ export class LogReader implements EventLog {
   readonly #directory: string;
   readonly #descriptors = new Map<string, number>();
   readonly #finder: EventFinder;
+  readonly #opener: FrameOpener;
   #segments: readonly Segment[] = [];
   #names = '';
   #read = Buffer.alloc(0);
@@ -68,6 +70,7 @@ export class LogReader implements EventLog {
   ) {
     this.#directory = path.join(dataDirectory, 'ledger');
     this.#finder = new EventFinder(dataDirectory, this);
+    this.#opener = FrameOpener.of(dataDirectory, files);
   }
 
   get ledgerId(): string {
@@ -80,17 +83,17 @@ export class LogReader implements EventLog {
   }
 
   pass(from: Cursor = BEGINNING, { through }: { readonly through?: number } = {}) {
-    const frames = new PassedFrames();
+    const frames = new PassedFrames(this.#opener);
     return this.#batches((block): Iterable<PassedEntry> => frames.of(block), from, through);
   }
 
   scan(filter: EventFilter, from: Cursor = BEGINNING) {
     const matches = matcher(filter);
-    return this.#batches((block) => decoded(block, matches) as Iterable<StoredEvent>, from);
+    return this.#batches((block) => this.#decoded(block, matches) as Iterable<StoredEvent>, from);
   }
 
   entries(from: Cursor = BEGINNING) {
-    return this.#batches((block) => decoded(block, () => true), from);
+    return this.#batches((block) => this.#decoded(block, () => true), from);
   }
 
   async end(): Promise<Cursor> {
@@ -116,7 +119,7 @@ export class LogReader implements EventLog {
     for (const each of organisation === undefined ? new Set([...known, OF_THE_LOG]) : [organisation]) {
       const found = await this.find(each, id);
       const frame = found && this.frameAt(found.at);
-      if (frame !== undefined) entries.push(decodeFrame(frame, 0));
+      if (frame !== undefined) entries.push(this.#entry(frame, 0, frame.length));
     }
     if (entries.length === 0 && organisation === undefined) return this.#scanFor(id);
     entries.sort((a, b) => a.sequence - b.sequence);
@@ -126,7 +129,7 @@ export class LogReader implements EventLog {
   async #scanFor(id: Buffer): Promise<FoundEntries> {
     const entries: StoredEntry[] = [];
     const hasId = (buffer: Buffer, offset: number) => frameEventId(buffer, offset).equals(id);
-    const scan = this.#batches((block) => decoded(block, hasId), BEGINNING);
+    const scan = this.#batches((block) => this.#decoded(block, hasId), BEGINNING);
     for (;;) {
       const next = await scan.next();
       if (next.done) return { entries, nextSequence: next.value.sequence };
@@ -138,6 +141,16 @@ export class LogReader implements EventLog {
     for (const fd of this.#descriptors.values()) this.files.close(fd);
     this.#descriptors.clear();
     await this.#finder.close();
+  }
+
+  *#decoded({ buffer, offsets, end }: FrameBlock, matches: Matches): Generator<StoredEntry, void> {
+    for (const [i, offset] of offsets.entries())
+      if (matches(buffer, offset)) yield this.#entry(buffer, offset, (offsets[i + 1] ?? end) - offset);
+  }
+
+  #entry(buffer: Buffer, offset: number, size: number): StoredEntry {
+    this.#opener.open(buffer, offset, size);
+    return decodeFrame(buffer, offset);
   }
 
   /** As they are now. */
@@ -279,6 +292,7 @@ export class LogReader implements EventLog {
       const holds = checksumHolds(this.#read, offset, size);
       if (plausibleSize(this.#read, offset, filled) !== size || !holds)
         throw changed(this.#segmentOf(at), at);
+      this.#opener.open(this.#read, offset, size);
     }
     return new ReadFrames(this.#read, offsets);
   }
@@ -392,10 +406,6 @@ function changed(segment: Segment, address: number): Error {
 }
 
 type Matches = (buffer: Buffer, offset: number) => boolean;
-
-function* decoded({ buffer, offsets }: FrameBlock, matches: Matches): Generator<StoredEntry, void> {
-  for (const offset of offsets) if (matches(buffer, offset)) yield decodeFrame(buffer, offset);
-}
 
 /** Decides from the header alone, so that what is not asked for costs no decoding. */
 function matcher({ kinds, organisation, runId, eventId, since, until }: EventFilter): Matches {

@@ -14,9 +14,11 @@ import { CommitUnknown, LogChanged, NotCommitted, type StoreDamaged, type Cursor
 import type { Files, HeldFile, NamedFile } from '../../files.js';
 import {
   frameDurableBefore,
+  ENCRYPTED,
   frameIsOwn,
   frameKind,
   framePayloadLength,
+  framePayloadState,
   frameSequence,
   HEADER_BYTES,
 } from './frame.js';
@@ -70,9 +72,13 @@ interface Found {
   readonly end: SegmentEnd;
   readonly own: number;
   readonly newestOwn: ReadonlyMap<number, Buffer>;
+  /** Whether payloads in it are encrypted. */
+  readonly isSealed: boolean;
 }
 
-const NOTHING: Found = { end: { address: 0, offset: 0, nextSequence: 1 }, own: 0, newestOwn: new Map() };
+const NOTHING: Found = {
+  ...{ end: { address: 0, offset: 0, nextSequence: 1 }, own: 0, newestOwn: new Map(), isSealed: false },
+};
 
 export class SegmentLog {
   /** Oldest first; the last one is written to. Never empty after `open`. */
@@ -85,6 +91,8 @@ export class SegmentLog {
   ownEntries: number;
   /** By kind, the body of the newest of them in the last segment, as it was when the log was opened. */
   readonly newestOwn: ReadonlyMap<number, Buffer>;
+  /** Whether payloads at its end were encrypted when it was opened. */
+  readonly isSealed: boolean;
   readonly tornTail: TornTail | undefined;
   /** How long the last flush of a batch took, in milliseconds. */
   flushMs = 0;
@@ -106,7 +114,7 @@ export class SegmentLog {
     segments: Segment[],
     fd: number,
     held: NamedFile,
-    { end, own, newestOwn }: Found,
+    { end, own, newestOwn, isSealed }: Found,
     tornTail: TornTail | undefined,
   ) {
     this.#options = options;
@@ -118,6 +126,7 @@ export class SegmentLog {
     this.nextSequence = end.nextSequence;
     this.ownEntries = (segments.at(-1)?.ownBefore ?? 0) + own;
     this.newestOwn = newestOwn;
+    this.isSealed = isSealed;
     this.tornTail = tornTail;
   }
 
@@ -143,9 +152,11 @@ export class SegmentLog {
       return log;
     }
     assertComplete(files, segments);
-    const found = findEnd(files, last);
+    const { lastBatch, ...lastFound } = findEnd(files, last);
+    const before = lastFound.end.offset === SEGMENT_HEADER_BYTES ? segments.at(-2) : undefined;
+    const found = before ? { ...lastFound, isSealed: findEnd(files, before).isSealed } : lastFound;
     const fd = files.open(last.path, 'r+');
-    const { end, lastBatch } = found;
+    const { end } = found;
     const tornTail = repairTail(options, last, fd, end, lastBatch);
     const log = new SegmentLog(options, segments, fd, heldNow(files, last.path), found, tornTail);
     log.#remember(0, log.#readBack(0));
@@ -523,17 +534,21 @@ function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch
   let lastDurableBefore = -1;
   let offset = SEGMENT_HEADER_BYTES;
   let own = 0;
+  let isSealed = false;
   const newestOwn = new Map<number, Buffer>();
   for (;;) {
     const next = frames.next();
-    if (next.done) return { end: next.value, own, newestOwn, lastBatch: { offset } };
+    if (next.done) return { end: next.value, own, newestOwn, isSealed, lastBatch: { offset } };
     const { buffer, offset: at, size, address } = next.value;
     const durableBefore = frameDurableBefore(buffer, at);
     if (durableBefore !== lastDurableBefore) {
       lastDurableBefore = durableBefore;
       offset = address - segment.base + SEGMENT_HEADER_BYTES;
     }
-    if (!frameIsOwn(buffer, at)) continue;
+    if (!frameIsOwn(buffer, at)) {
+      isSealed ||= framePayloadState(buffer, at) === ENCRYPTED;
+      continue;
+    }
     own++;
     const body = buffer.subarray(at + size - framePayloadLength(buffer, at), at + size);
     newestOwn.set(frameKind(buffer, at), Buffer.from(body));

@@ -21,18 +21,22 @@ import {
 } from '../log-audit.js';
 import type { TreeReader } from '../contract.js';
 import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
-import { alteredFinding, headerHolds, ownLeaf, restFinding, type Place } from './findings.js';
+import { alteredFinding, headerHolds, ownLeaf, restFinding, type FrameBytes, type Place } from './findings.js';
 import { ForensicReader, type Rest, type WholeFrame } from './forensic-reader.js';
 import {
+  ENCRYPTED,
   frameCommitment,
   frameDurableBefore,
   frameEnvelope,
   frameIsOwn,
   frameKind,
   framePayloadLength,
+  framePayloadState,
   frameReceivedAt,
   frameSalted,
+  HEADER_BYTES,
 } from './frame.js';
+import { FrameOpener } from './sealed-frame.js';
 import { SEGMENT_HEADER_BYTES } from './segment.js';
 import { surveySegments } from './segment-survey.js';
 
@@ -48,6 +52,7 @@ export class LogReading {
   readonly #tree: TreeReader;
   readonly #audit: Audit<CheckedRoot>;
   readonly #reader: ForensicReader;
+  readonly #opener: FrameOpener;
   readonly #hashes = Buffer.alloc(CHUNK * HASH_BYTES);
   readonly #places = new Float64Array(CHUNK);
   #count = 0;
@@ -66,6 +71,8 @@ export class LogReading {
   #before: number | undefined;
   /** Whether every frame so far stood in its place, from 1 on. */
   #inOrder = true;
+  /** Encrypted payloads for which there is no key directory here. */
+  #unopened = 0;
   /** Entries behind the largest checkpoint. */
   #unsigned = 0;
   #waiting: Waiting | undefined;
@@ -88,6 +95,7 @@ export class LogReading {
     const segments = surveySegments(options.files, path.join(options.dataDir, 'ledger'), ledgerId, (name) =>
       this.#irregular.push(name),
     );
+    this.#opener = FrameOpener.of(options.dataDir, options.files);
     this.#reader = new ForensicReader(options.files, segments, { covered });
   }
 
@@ -120,7 +128,7 @@ export class LogReading {
     const bytes = this.#ends.reduce((sum, end) => sum + end - SEGMENT_HEADER_BYTES, 0);
     const torn = this.#rests.find(({ rest: { kind } }) => kind === 'torn')?.rest;
     const message = torn && restFinding(torn, this.#placeOf(torn.segment, torn.position)).message;
-    return { entries, events, unsigned, waiting, bytes, torn: message };
+    return { entries, events, unsigned, waiting, bytes, torn: message, unopened: this.#unopened };
   }
 
   async #read(): Promise<void> {
@@ -153,7 +161,9 @@ export class LogReading {
     if (sequence > this.#audit.covered) this.#wait(sequence, frameReceivedAt(buffer, offset));
     // As text, a character a byte: half the time of a Buffer for each hash.
     const fits =
-      hash('sha256', frameSalted(buffer, offset, size), 'binary') === commitment.toString('latin1');
+      framePayloadState(buffer, offset) === ENCRYPTED
+        ? this.#opens(buffer, offset, size)
+        : hash('sha256', frameSalted(buffer, offset, size), 'binary') === commitment.toString('latin1');
     if (!holds || !fits) this.#doubt({ index: sequence - 1, count: 1, place });
     if (frameIsOwn(buffer, offset)) {
       this.#ownIn[segment] = (this.#ownIn[segment] ?? 0) + 1;
@@ -164,6 +174,14 @@ export class LogReading {
     this.#before = holds ? frameDurableBefore(buffer, offset) : undefined;
     this.#ends[segment] = position + size;
     this.#entries++;
+  }
+
+  /** Whether an encrypted payload is the one that was committed to, as far as it can be told here. */
+  #opens(buffer: Buffer, offset: number, size: number): boolean {
+    if (this.#opener.open(buffer, offset, size)) return true;
+    if (this.#opener.keys !== undefined) return false;
+    this.#unopened++;
+    return true;
   }
 
   #doubt(stretch: Stretch): void {
@@ -221,7 +239,8 @@ export class LogReading {
     if (kind !== 'damaged') return restFinding(rest, place);
     const frame = this.#reader.bytesAt(segment, position, bytes);
     const expected = await this.#expected(sequence - 1, provenTo);
-    return alteredFinding({ frame, sequence, before, ...place }, expected) ?? restFinding(rest, place);
+    const opened = this.#opened(frame);
+    return alteredFinding({ frame, sequence, before, opened, ...place }, expected) ?? restFinding(rest, place);
   }
 
   /** Each stretch of entries that are not those that were signed, and what the log is around the first of them. */
@@ -320,8 +339,18 @@ export class LogReading {
     const position = place % MOST_IN_SEGMENT;
     const frame = this.#reader.frameAt(segment, position);
     return {
-      ...{ frame, sequence: index + 1, before: this.#befores.get(place) },
+      ...{ frame, sequence: index + 1, before: this.#befores.get(place), opened: this.#opened(frame) },
       ...this.#placeOf(segment, position),
+    };
+  }
+
+  /** What an encrypted payload is when it is opened; the frame stays as it lies there. */
+  #opened(frame: Buffer): NonNullable<FrameBytes['opened']> {
+    const copy = Buffer.from(frame);
+    const isOpen = frame.length >= HEADER_BYTES && this.#opener.open(copy, 0, copy.length);
+    return {
+      salted: isOpen ? frameSalted(copy, 0, copy.length) : undefined,
+      hasKeys: this.#opener.keys !== undefined,
     };
   }
 

@@ -106,7 +106,7 @@ export class PostgresAudit {
     else if (findings.faults === found && this.#isWhole) findings.add(DOUBT);
     return {
       ...{ entries: this.#entries, events: this.#entries - this.#own, unsigned: this.#unsigned },
-      ...{ waiting: this.#waiting, bytes, torn: undefined },
+      ...{ waiting: this.#waiting, bytes, torn: undefined, unopened: 0 },
     };
   }
 

@@ -91,7 +91,7 @@ async function damageAtOpen(disk: MemoryDisk, more: Partial<SegmentLogOptions> =
 describe('a torn tail', () => {
   const earlier = events(3, 'earlier');
   const last = events(3, 'last');
-  const sizes = last.map(frameSize);
+  const sizes = last.map((event) => frameSize(event));
   const start = SEGMENT_HEADER_BYTES + earlier.reduce((bytes, event) => bytes + frameSize(event), 0);
   const batchBytes = sizes.reduce((a, b) => a + b, 0);
 

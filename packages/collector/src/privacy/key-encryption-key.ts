@@ -1,0 +1,143 @@
+/**
+ * The key that wraps the epoch keys of a key directory (KEK): in a file, or behind a program that asks a KMS, an HSM or a
+ * vault. It is asked once for each epoch at a start, never for an event.
+ */
+import { execFileSync } from 'node:child_process';
+import { createCipheriv, createDecipheriv, createSecretKey, randomBytes, type KeyObject } from 'node:crypto';
+import fs from 'node:fs';
+import { systemCode } from '../system-code.js';
+
+const KEY_BYTES = 32;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const COMMAND_MS = 10_000;
+/** More than any KMS makes of 32 bytes. */
+const MOST_WRAPPED_BYTES = 64 << 10;
+
+/** The key cannot be had, or does not open what it should. The message names a place, never a key. */
+export class KekFault extends Error {
+  override name = 'KekFault';
+}
+
+export interface KeyEncryptionKey {
+  /** What is wrapped by it, in base64. */
+  wrap(key: Buffer): string;
+  /** @throws KekFault */
+  unwrap(wrapped: string): Buffer;
+}
+
+/** Why this names no key; undefined when it does, which is not looked at. */
+export function kekFault(kek: string): string | undefined {
+  return /^(?:file|command):\/./.test(kek)
+    ? undefined
+    : 'must be file: or command: and an absolute path, as in file:/etc/collector/kek';
+}
+
+/**
+ * @param kek `file:` and the path of 32 random bytes in base64, or `command:` and that of a program which is given `wrap`
+ *   or `unwrap`, reads base64 and prints base64.
+ * @throws KekFault when the file holds no such key, or others may read it.
+ */
+export function openKek(kek: string): KeyEncryptionKey {
+  const [, kind, place = ''] = /^(file|command):(.*)$/s.exec(kek) ?? [];
+  return kind === 'command' ? new CommandKek(place) : new FileKek(place);
+}
+
+/** Makes the key where there is none. On return it is on stable storage. */
+export function makeKekFile(file: string): void {
+  let fd: number;
+  try {
+    fd = fs.openSync(file, 'wx', 0o600);
+  } catch (error) {
+    if (systemCode(error) === 'EEXIST') return;
+    throw error;
+  }
+  try {
+    fs.writeSync(fd, `${randomBytes(KEY_BYTES).toString('base64')}\n`);
+    fs.fsyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+class FileKek implements KeyEncryptionKey {
+  readonly #key: KeyObject;
+
+  constructor(private readonly file: string) {
+    let text: string;
+    try {
+      const { mode } = fs.statSync(file);
+      if ((mode & 0o077) !== 0) throw new KekFault(`${file}: others than its owner may read it (chmod 600)`);
+      text = fs.readFileSync(file, 'latin1').trim();
+    } catch (error) {
+      if (error instanceof KekFault) throw error;
+      throw new KekFault(`${file} cannot be read (${systemCode(error) ?? 'UNKNOWN'})`);
+    }
+    const key = Buffer.from(text, 'base64');
+    if (key.length !== KEY_BYTES || key.toString('base64') !== text)
+      throw new KekFault(`${file} holds no key: 32 bytes in base64, as openssl rand -base64 32 prints them`);
+    this.#key = createSecretKey(key);
+  }
+
+  wrap(key: Buffer): string {
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce);
+    const sealed = Buffer.concat([cipher.update(key), cipher.final()]);
+    return Buffer.concat([nonce, sealed, cipher.getAuthTag()]).toString('base64');
+  }
+
+  unwrap(wrapped: string): Buffer {
+    const bytes = Buffer.from(wrapped, 'base64');
+    if (bytes.length !== NONCE_BYTES + KEY_BYTES + TAG_BYTES) throw this.#unfit();
+    const decipher = createDecipheriv('aes-256-gcm', this.#key, bytes.subarray(0, NONCE_BYTES));
+    decipher.setAuthTag(bytes.subarray(NONCE_BYTES + KEY_BYTES));
+    try {
+      const sealed = bytes.subarray(NONCE_BYTES, NONCE_BYTES + KEY_BYTES);
+      return Buffer.concat([decipher.update(sealed), decipher.final()]);
+    } catch {
+      throw this.#unfit();
+    }
+  }
+
+  #unfit(): KekFault {
+    return new KekFault(`${this.file} is not the key that the payload keys are wrapped by`);
+  }
+}
+
+class CommandKek implements KeyEncryptionKey {
+  constructor(private readonly program: string) {}
+
+  wrap(key: Buffer): string {
+    const wrapped = this.#run('wrap', key.toString('base64'));
+    if (wrapped === '') throw new KekFault(`${this.program} printed nothing (wrap)`);
+    return wrapped;
+  }
+
+  unwrap(wrapped: string): Buffer {
+    const key = Buffer.from(this.#run('unwrap', wrapped), 'base64');
+    if (key.length !== KEY_BYTES)
+      throw new KekFault(`${this.program} did not print the base64 of a key of ${KEY_BYTES} bytes (unwrap)`);
+    return key;
+  }
+
+  #run(verb: 'wrap' | 'unwrap', input: string): string {
+    try {
+      const printed = execFileSync(this.program, [verb], {
+        ...{ input: `${input}\n`, timeout: COMMAND_MS, killSignal: 'SIGKILL', maxBuffer: MOST_WRAPPED_BYTES },
+        ...{ stdio: ['pipe', 'pipe', 'ignore'], encoding: 'latin1', windowsHide: true },
+      });
+      return printed.replace(/\s/g, '');
+    } catch (error) {
+      const { status } = error as { status?: number | null };
+      const code = systemCode(error);
+      const how =
+        code === 'ETIMEDOUT'
+          ? `did not end within ${COMMAND_MS / 1000} s`
+          : code === undefined
+            ? `ended with exit code ${status ?? -1}`
+            : `cannot be started (${code})`;
+      // Not the error itself: it holds what was given and printed.
+      throw new KekFault(`${this.program} ${how} (${verb})`);
+    }
+  }
+}

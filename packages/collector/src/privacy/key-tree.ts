@@ -1,0 +1,89 @@
+/**
+ * The keys of payloads: a tree of Goldreich, Goldwasser and Micali (How to construct random functions, 1986), in which
+ * every key follows from one random root, and any of them can be taken out for good by keeping the nodes beside its way
+ * in place of the root. Pure.
+ *
+ *   children of a node   SHA-512 of label (16) | bucket id (16) | level (1) | index (4, big-endian) | node (32)
+ *                        the first 32 bytes are the left child, the last 32 the right one
+ *   key of place i       the node at level 20 with index i
+ *
+ * Nodes are strings of 32 characters from 0 to 255 ('latin1'): as such they come from `hash` and go into a cipher without
+ * a copy, which a Buffer would take 25 microseconds longer for.
+ */
+import { hash, randomBytes } from 'node:crypto';
+
+export const BUCKET_ID_BYTES = 16;
+export const NODE_BYTES = 32;
+/** A tree has a key for each of so many places. */
+export const TREE_HEIGHT = 20;
+export const TREE_PLACES = 2 ** TREE_HEIGHT;
+
+export interface TreeNode {
+  /** 0 for the root, TREE_HEIGHT for a key. */
+  readonly level: number;
+  readonly index: number;
+  readonly value: string;
+}
+
+export function newRoot(): TreeNode {
+  return { level: 0, index: 0, value: randomBytes(NODE_BYTES).toString('latin1') };
+}
+
+const LABEL = 'cle ggm sha512 1';
+const LEVEL = LABEL.length + BUCKET_ID_BYTES;
+const INDEX = LEVEL + 1;
+const NODE = INDEX + 4;
+
+export class KeyTree {
+  readonly #input = Buffer.alloc(NODE + NODE_BYTES);
+  /** Nodes from the one that is kept down to the key that was asked for last. */
+  #way: TreeNode[] = [];
+
+  /** @param nodes none of them above another: what they cover has keys, the rest has none any more. */
+  constructor(
+    bucketId: Uint8Array,
+    private readonly nodes: readonly TreeNode[],
+  ) {
+    this.#input.write(LABEL, 'latin1');
+    this.#input.set(bucketId, LABEL.length);
+  }
+
+  /**
+   * The key of a place, as a string of NODE_BYTES characters; undefined when it has none. In order, a key takes one hash,
+   * anywhere else up to twenty.
+   */
+  keyAt(place: number): string | undefined {
+    const way = this.#way;
+    while (way.length > 0 && !covers(way.at(-1), place)) way.pop();
+    if (way.length === 0) {
+      const kept = this.nodes.find((node) => covers(node, place));
+      if (kept === undefined) return undefined;
+      way.push(kept);
+    }
+    for (;;) {
+      const node = way.at(-1);
+      if (node === undefined || node.level === TREE_HEIGHT) return node?.value;
+      // Both children stay: the right one is the next place's way.
+      const [left, right] = this.#children(node);
+      if (covers(left, place)) way.push(right, left);
+      else way.push(right);
+    }
+  }
+
+  #children({ level, index, value }: TreeNode): [TreeNode, TreeNode] {
+    const input = this.#input;
+    input[LEVEL] = level;
+    input.writeUInt32BE(index, INDEX);
+    input.write(value, NODE, 'latin1');
+    const both = hash('sha512', input, 'binary');
+    const below = { level: level + 1, index: index * 2 };
+    return [
+      { ...below, value: both.slice(0, NODE_BYTES) },
+      { level: below.level, index: below.index + 1, value: both.slice(NODE_BYTES) },
+    ];
+  }
+}
+
+function covers(node: TreeNode | undefined, place: number): boolean {
+  return node !== undefined && place >>> (TREE_HEIGHT - node.level) === node.index;
+}
