@@ -26,8 +26,9 @@ const HELP = `npm run bench -- [options]
   --seconds <n>       length of one measurement (default 8; memory: 40; overload: 20; hostile: 5)
   --warmup <n>        seconds before it (default 2)
   --connections <n>   keep-alive connections (default 256)
-  --peers <names>     rate: which ones, with commas (default all: collector,collector-tls,collector-postgres,
-                      collector-replicated,raw,raw-tls,fastify-pg,express-sqlite)
+  --peers <names>     rate: which ones, with commas (default all: collector,collector-encrypted,
+                      collector-tls,collector-postgres,collector-replicated,raw,raw-tls,fastify-pg,
+                      express-sqlite)
   --load <name>       rate: what is sent: padded, 1,200 bytes of which a part is padding (default); start, a start as
                       applications send it; mix, events of the demonstration of all kinds; gzip, the start compressed
   --events <n>        postgres: how many ids the filled registry holds (default 10000000);

@@ -16,6 +16,7 @@ export const FIGURES = {
     atLeast: 4,
     judgedBy: 'median',
   },
+  'encrypted/plain': { title: 'Rate, payloads encrypted / plain', atLeast: 0.75, judgedBy: 'median' },
   'postgres/embedded': {
     title: 'Rate, collector on PostgreSQL / on its embedded store',
     atLeast: 0.5,

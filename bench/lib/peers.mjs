@@ -77,12 +77,12 @@ function onPostgres(title, { replicated }) {
   };
 }
 
-function embedded(title, { overTls }) {
+function embedded(title, { overTls = false, encrypted = false }) {
   return {
     title,
     async start(directory, key) {
       const certificates = overTls ? temporaryDirectory(path.dirname(directory), 'tls') : undefined;
-      const more = overTls ? certificateIn(certificates) : [];
+      const more = [...(overTls ? certificateIn(certificates) : []), ...(encrypted ? ['--encryption', 'on'] : [])];
       const collector = await startCollector(directory, key, { more });
       return {
         pid: collector.pid,
@@ -99,7 +99,8 @@ function embedded(title, { overTls }) {
 }
 
 export const PEERS = {
-  collector: embedded('collector', { overTls: false }),
+  collector: embedded('collector', {}),
+  'collector-encrypted': embedded('collector, payloads encrypted', { encrypted: true }),
   'collector-tls': embedded('collector, HTTPS', { overTls: true }),
   'collector-postgres': onPostgres('collector, PostgreSQL', { replicated: false }),
   'collector-replicated': onPostgres('collector, with standby', { replicated: true }),

@@ -77,6 +77,8 @@ export async function rate({ options, seeds, say, print }) {
     const { collector, raw, 'collector-postgres': shared } = peers;
     const { 'collector-tls': secured, 'raw-tls': rawSecured } = peers;
     if (secured && rawSecured) note('rate/raw-tls', secured.rate / rawSecured.rate);
+    const { 'collector-encrypted': encrypted } = peers;
+    if (encrypted && collector) note('encrypted/plain', encrypted.rate / collector.rate);
     const { 'collector-replicated': replicated, 'fastify-pg': inserting } = peers;
     if (shared && inserting) note('postgres/fastify-pg', shared.rate / inserting.rate);
     if (shared && collector) note('postgres/embedded', shared.rate / collector.rate);

@@ -9,6 +9,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemCode } from '../system-code.js';
+import type { EventLog } from '../store/contract.js';
 import { TALLY } from './packed-summary.js';
 import { CatalogueBusy, CatalogueDamaged, CatalogueFault } from './packing.js';
 
@@ -253,6 +254,11 @@ export class CatalogueFile {
       if (database?.isOpen === true) database.close();
     }
   }
+}
+
+/** What a catalogue is of: the ledger, and where its names are encrypted the key that they are encrypted by. */
+export function contentId({ ledgerId, names }: Pick<EventLog, 'ledgerId'> & Partial<Pick<EventLog, 'names'>>): string {
+  return names === undefined ? ledgerId : `${ledgerId}/${names.id}`;
 }
 
 /** Removes the catalogue of a directory. Who has it open goes on with what was removed. */

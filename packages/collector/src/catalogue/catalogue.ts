@@ -13,6 +13,7 @@ import {
   UNFINISHED,
   holderOf,
   noteHolder,
+  contentId,
 } from './catalogue-file.js';
 import { BEGINNING, type Cursor, type EventLog } from '../store/contract.js';
 import {
@@ -29,7 +30,7 @@ import {
 import { eachEntry, logBytesIn, unpackEntries, type EventEntry } from './packed-entries.js';
 import { unpackSummary, tallyOf, type Tally } from './packed-summary.js';
 import { beganBySender, type RunSummary } from './run-summary.js';
-import { listing, Tables, type Row } from './tables.js';
+import { listing, Tables, textsOf, type Row, type Texts } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
 import { isNoId, uuidBytes, uuidText } from '../store/text.js';
 
@@ -64,6 +65,8 @@ export interface CatalogueOptions {
   /** Where the file is made: for its owner alone, as is the directory when it is made. */
   readonly directory: string;
   readonly ledgerId: string;
+  /** As the log has it. */
+  readonly names?: EventLog['names'];
   /** How long an update waits for another process. */
   readonly waitMs?: number;
   /** Called while an update waits, about ten times a second. @param holder who is waited for, in words. */
@@ -114,6 +117,7 @@ const PLACED = `run.first_sequence, above.is_run, above.record, run.circle, ${HA
 
 export class Catalogue {
   #file: CatalogueFile;
+  readonly #texts: Texts;
   #tables: Tables;
   #updating: Promise<unknown> = Promise.resolve();
   /** A question has found it so: the next update rebuilds it. */
@@ -134,12 +138,13 @@ export class Catalogue {
     file: CatalogueFile,
   ) {
     this.#file = file;
-    this.#tables = new Tables(file.writer);
+    this.#texts = textsOf(options.names);
+    this.#tables = new Tables(file.writer, this.#texts);
   }
 
   /** @throws CatalogueFault when the file cannot be made or opened. */
   static open(options: CatalogueOptions): Catalogue {
-    return new Catalogue(options, CatalogueFile.open(options.directory, options.ledgerId, options.mostPages));
+    return new Catalogue(options, CatalogueFile.open(options.directory, contentId(options), options.mostPages));
   }
 
   /** The next sequence that an update takes in. */
@@ -182,10 +187,10 @@ export class Catalogue {
   }
 
   async #run(log: EventLog, options: UpdateOptions): Promise<Updated> {
-    const { ledgerId, mostEntries = ENTRIES } = this.options;
+    const { mostEntries = ENTRIES } = this.options;
     const lock = () => this.#lock(options.signal);
     const seenAt = this.#seen?.log === log ? this.#seen.at : undefined;
-    const updating = new Updating(this.#tables, log, ledgerId, options, lock, mostEntries, seenAt);
+    const updating = new Updating(this.#tables, log, contentId(this.options), options, lock, mostEntries, seenAt);
     try {
       const updated = await updating.run();
       this.#seen = { log, at: updating.newestAt };
@@ -206,9 +211,9 @@ export class Catalogue {
   #reopen(): void {
     this.#isDamaged = false;
     this.#file.close();
-    const { directory, ledgerId, mostPages } = this.options;
-    this.#file = CatalogueFile.open(directory, ledgerId, mostPages);
-    this.#tables = new Tables(this.#file.writer);
+    const { directory, mostPages } = this.options;
+    this.#file = CatalogueFile.open(directory, contentId(this.options), mostPages);
+    this.#tables = new Tables(this.#file.writer, this.#texts);
   }
 
   /** Begins a transaction that no other process writes beside. Waits in steps, so that the process goes on meanwhile. */
@@ -248,7 +253,7 @@ export class Catalogue {
   *runs(filter: RunFilter = {}): Generator<CatalogueRun> {
     const rows = this.#ask(() => {
       this.#checkSettled();
-      const query = queryOf(filter, (text) => this.#nameId(text));
+      const query = queryOf(filter, { texts: this.#texts, nameId: (text) => this.#nameId(text) });
       if (query === undefined) return [];
       const sql = `SELECT ${COLUMNS} FROM run ${query.where} ${query.order}`;
       const statement = listing(this.#file.reader, sql);
@@ -275,7 +280,7 @@ export class Catalogue {
   count(filter: RunFilter = {}): number {
     return this.#ask(() => {
       this.#checkSettled();
-      const query = queryOf(filter, (text) => this.#nameId(text));
+      const query = queryOf(filter, { texts: this.#texts, nameId: (text) => this.#nameId(text) });
       if (query === undefined) return 0;
       const { where, values } = query;
       const { limit } = filter;
@@ -497,7 +502,7 @@ export class Catalogue {
       firstSequence: Number(firstSequence),
       lastSequence: Number(lastSequence),
       began,
-      targetId: target instanceof Uint8Array ? Buffer.from(target).toString() : null,
+      targetId: target instanceof Uint8Array ? this.#texts.toText(target) : null,
       userId: name(user),
       modelId: name(model),
       modelVersion: name(version),
@@ -520,7 +525,7 @@ export class Catalogue {
   }
 
   #nameId(text: string): number | undefined {
-    const id = this.#first('SELECT id FROM name WHERE text = ?', Buffer.from(text))?.[0];
+    const id = this.#first('SELECT id FROM name WHERE text = ?', this.#texts.toBytes(text))?.[0];
     return id === undefined ? undefined : Number(id);
   }
 
@@ -529,7 +534,7 @@ export class Catalogue {
     if (text === undefined) {
       const found = this.#first('SELECT text FROM name WHERE id = ?', id)?.[0];
       if (!(found instanceof Uint8Array)) throw new CatalogueDamaged('a text that a row names is not there');
-      text = Buffer.from(found).toString();
+      text = this.#texts.toText(found);
       if (this.#names.size >= 4096) this.#names.clear();
       this.#names.set(id, text);
     }

@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { EventLog } from '../store/contract.js';
 import { openWithoutWriting } from '../unwritten-database.js';
 import { Catalogue, CatalogueDamaged } from './catalogue.js';
-import { CATALOGUE_FILE, faultOf, isOf } from './catalogue-file.js';
+import { CATALOGUE_FILE, contentId, faultOf, isOf } from './catalogue-file.js';
 import { unpackEntries } from './packed-entries.js';
 import { listing, type Row } from './tables.js';
 
@@ -62,11 +62,11 @@ async function compare(
   log: EventLog,
   { scratch, onProgress }: CatalogueCheckOptions,
 ): Promise<CatalogueCheck> {
-  if (!isOf(database, log.ledgerId)) return { state: 'stale' };
+  if (!isOf(database, contentId(log))) return { state: 'stale' };
   const [found] = listing(database, 'PRAGMA integrity_check(1)').all() as unknown as Row[];
   if (found?.[0] !== 'ok') throw new CatalogueDamaged('SQLite finds it damaged');
   if (!(await isOfLog(database, log))) return { state: 'stale' };
-  const rebuilt = Catalogue.open({ directory: scratch, ledgerId: log.ledgerId });
+  const rebuilt = Catalogue.open({ directory: scratch, ledgerId: log.ledgerId, names: log.names });
   try {
     await rebuilt.update(log, { through: nextOf(database) - 1, onProgress });
     // What a collector has taken in meanwhile, and no more from now on.

@@ -14,7 +14,7 @@ import {
 } from './packed-summary.js';
 import { PackedReader } from './packing.js';
 import type { RunSummary } from './run-summary.js';
-import type { Row } from './tables.js';
+import type { Row, Texts } from './tables.js';
 
 /* Which runs are asked for, as the statement that finds them. */
 
@@ -98,11 +98,17 @@ class Conditions {
   }
 }
 
+/** What names are called in the file. */
+export interface Names {
+  readonly texts: Texts;
+  nameId(text: string): number | undefined;
+}
+
 /** @returns undefined when nothing can match. */
-export function queryOf(filter: RunFilter, nameId: NameId): RunQuery | undefined {
+export function queryOf(filter: RunFilter, names: Names): RunQuery | undefined {
   const asked = new Conditions();
-  if (filter.target !== undefined) asked.add('target = ?', Buffer.from(filter.target));
-  if (!asked.addNames(filter, nameId)) return undefined;
+  if (filter.target !== undefined) asked.add('target = ?', names.texts.toBytes(filter.target));
+  if (!asked.addNames(filter, (text) => names.nameId(text))) return undefined;
   const began = filter.clock === 'sender' ? 'began_sender' : 'began_received';
   if (filter.since !== undefined) asked.add(`${began} >= ?`, filter.since);
   if (filter.until !== undefined) asked.add(`${began} < ?`, filter.until);

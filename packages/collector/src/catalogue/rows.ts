@@ -185,7 +185,7 @@ export class Rows {
   /** In the order of the statements above. */
   #valuesOf(summary: RunSummary, parent: number | null): Row {
     const { began, targetId, userId, modelId, modelVersion, application } = summary;
-    const target = targetId === null ? null : Buffer.from(targetId);
+    const target = targetId === null ? null : this.tables.texts.toBytes(targetId);
     const name = (text: string | null) => (text === null ? null : this.tables.nameId(text));
     packSummary(this.#writer, summary);
     return [

@@ -3,6 +3,8 @@ import type { SQLInputValue, StatementSync } from 'node:sqlite';
 import type { Sql } from './catalogue-file.js';
 import { hashOf } from './packed-entries.js';
 import { TallyChanges } from './packed-summary.js';
+import { CatalogueDamaged } from './packing.js';
+import type { EventLog } from '../store/contract.js';
 
 /** A row as an update finds it. */
 export interface FoundRow {
@@ -25,6 +27,27 @@ const ROW_BY_ID = `${FOUND} WHERE id = ?`;
 const MOST_NAMES = 1 << 16;
 const NAME_LENGTH = 256;
 
+/** How names stand in the file: as they are, or encrypted where payloads are. */
+export interface Texts {
+  toBytes(text: string): Buffer;
+  /** @throws CatalogueDamaged for what is no name. */
+  toText(bytes: Uint8Array): string;
+}
+
+/** @param names how they have to be encrypted, if they have to be. */
+export function textsOf(names: EventLog['names']): Texts {
+  if (names === undefined)
+    return { toBytes: (text) => Buffer.from(text), toText: (bytes) => Buffer.from(bytes).toString() };
+  return {
+    toBytes: (text) => names.seal(text),
+    toText(bytes) {
+      const text = names.open(bytes);
+      if (text === undefined) throw new CatalogueDamaged('a name does not open by the key of names');
+      return text;
+    },
+  };
+}
+
 type Value = null | number | bigint | string | Uint8Array;
 export type Row = readonly Value[];
 
@@ -46,7 +69,10 @@ export class Tables {
   #knowsAwaited = false;
   #dataVersion: unknown;
 
-  constructor(readonly database: Sql) {}
+  constructor(
+    readonly database: Sql,
+    readonly texts: Texts,
+  ) {}
 
   /** Forgets what it knows of the tables: after a rollback, and when another connection has written. */
   forget(): void {
@@ -87,7 +113,7 @@ export class Tables {
   nameId(text: string): number {
     const known = this.#names.get(text);
     if (known !== undefined) return known;
-    const bytes = Buffer.from(text);
+    const bytes = this.texts.toBytes(text);
     const made =
       this.first('SELECT id FROM name WHERE text = ?', bytes) ??
       this.first('INSERT INTO name (text) VALUES (?) RETURNING id', bytes);

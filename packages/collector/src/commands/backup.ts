@@ -26,7 +26,9 @@ import {
   keyDatabasePath,
   lockDirectory,
   openStore,
+  readKeyPlaces,
 } from '../store/open.js';
+import { hasKeys } from '../privacy/key-directory.js';
 import { systemCode } from '../system-code.js';
 import { type KeyHistory, PrivateKeys, SigningKeyFault } from '../transparency/key-files.js';
 import { writeBackupNote } from '../transparency/state-files.js';
@@ -190,7 +192,8 @@ the disk is full, the back-up of before is still whole, and the next run goes on
 --follow makes a round every 5 seconds until a signal ends it. When the disk of the collector dies, what was
 acknowledged after the last completed round is lost; backup.json in the directory has its time.
 
-The directory holds what the events hold, and the hashes of the API keys. The private signing keys are left out unless
+The directory holds what the events hold, and the hashes of the API keys. Where payloads are encrypted, they are so in
+the back-up, and their keys are never in it: a mirror of them has to be there, or --keys-elsewhere given. The private signing keys are left out unless
 --with-signing-keys is given; a later run without it leaves those that are there.
 
 The back-up is logged in access.log in the data directory, and for the console, which warns when the last one is too old
@@ -207,6 +210,7 @@ const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 interface BackupOptions {
   readonly withSigningKeys?: true;
+  readonly keysElsewhere?: true;
   readonly follow?: true;
   readonly json?: true;
 }
@@ -216,6 +220,7 @@ export function command(): Command {
     .description('Copy the data directory while a collector runs; a later run copies only what is new.')
     .argument('<directory>', 'where to; made when it is not there')
     .option('--with-signing-keys', 'copy the private signing keys too')
+    .option('--keys-elsewhere', 'the keys of encrypted payloads, of which there is no mirror, are kept in another way')
     .option('--follow', 'make a round every 5 seconds, until a signal')
     .option('--json', 'print what was done as JSON; with --follow one line a round');
   return addConfigOptions(backup, 'backup')
@@ -239,6 +244,7 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
     throw new CommandFailure(`${dataDir} holds no ledger`, EXIT.notFound);
   }
   assertApart(directory, dataDir, 'the data directory');
+  assertKeysKept(dataDir, options);
   const job: Job = { directory, config, options, givenOut: undefined };
   try {
     // Before anything is made there: it may be the wrong directory.
@@ -253,6 +259,17 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
   } catch (error) {
     throw backupFailure(error, directory);
   }
+}
+
+/** A back-up never holds the keys of payloads, and is worth nothing when they are lost with the host. */
+function assertKeysKept(dataDir: string, { keysElsewhere }: BackupOptions): void {
+  const places = readKeyPlaces(dataDir);
+  if (keysElsewhere || places.directories.length > 1 || !hasKeys(places)) return;
+  throw usage(
+    `the payloads of this log are encrypted, and their keys are in ${places.directories.join()} alone; a back-up never ` +
+      'holds them. Name a mirror on another disk (collector serve --encryption-keys DIR,MIRROR), or say ' +
+      '--keys-elsewhere when they are kept in another way',
+  );
 }
 
 /** What is wrong for a time, like a full disk, is reported once and tried again. */
@@ -383,6 +400,9 @@ function report(job: Job, done: Round): string {
       : 'The private signing keys are not in it: a restored log goes on only with them, so keep a copy elsewhere, or ' +
         'give --with-signing-keys.',
   ];
+  if (hasKeys(readKeyPlaces(job.config.dataDir))) {
+    lines.push('Its payloads are encrypted, and their keys are not in it: keep the mirror of them elsewhere.');
+  }
   if (isOnOneDisk(job)) {
     lines.push('It is on the same file system as the log, and is lost with it: keep one on another machine.');
   }

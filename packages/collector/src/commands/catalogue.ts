@@ -121,7 +121,7 @@ export class CatalogueAccess {
   static async open(request: CatalogueRequest, log: EventLog, directory: string): Promise<CatalogueAccess> {
     let isSaid = request.quiet;
     const catalogue = Catalogue.open({
-      ...{ directory, ledgerId: log.ledgerId, waitMs: request.waitMs ?? WAIT_MS },
+      ...{ directory, ledgerId: log.ledgerId, names: log.names, waitMs: request.waitMs ?? WAIT_MS },
       onWait(elapsedMs, holder) {
         if (isSaid || elapsedMs < SILENT_WAIT_MS) return;
         isSaid = true;

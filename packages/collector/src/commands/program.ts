@@ -41,6 +41,10 @@ const COMMANDS: Readonly<
   tiles: { summary: 'export the tree for independent tools', load: () => import('./tiles.js') },
   backup: { summary: 'copy all that is stored, while a collector runs', load: () => import('./backup.js') },
   restore: { summary: 'lay a back-up out again, and prove it', load: () => import('./restore.js') },
+  'encryption-keys': {
+    summary: 'look after the keys of encrypted payloads',
+    load: () => import('./encryption-keys.js'),
+  },
   store: {
     summary: 'look after a log in a PostgreSQL database',
     load: () => import('./store.js'),
@@ -56,7 +60,7 @@ const COMMANDS: Readonly<
 const LAST_WORDS_MS = 1000;
 
 /** Commands that have commands of their own. */
-const GROUPS: readonly string[] = ['config', 'keys', 'signing-key', 'store', 'tiles'];
+const GROUPS: readonly string[] = ['config', 'encryption-keys', 'keys', 'signing-key', 'store', 'tiles'];
 
 const EXAMPLES = `
 Examples:

@@ -14,6 +14,7 @@ const NAMES = [
     'import',
     'validate',
     'config',
+    'encryption-keys',
     'signing-key',
     'doctor',
     'verify',
@@ -25,7 +26,7 @@ export type CommandWord = (typeof NAMES)[number];
 
 /** `collector runs`, and neither `no collector runs` nor the end of a path. */
 const COMMAND = new RegExp(
-  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:keys|config|signing-key|tiles|store) [a-z]+|(?:${NAMES.join('|')})\b)`,
+  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:keys|config|encryption-keys|signing-key|tiles|store) [a-z]+|(?:${NAMES.join('|')})\b)`,
   'g',
 );
 /** Those that are about no data directory. */

@@ -25,6 +25,7 @@ export type CommandName =
   | 'report'
   | 'validate'
   | 'doctor'
+  | 'encryption-keys'
   | 'signing-key'
   | 'verify'
   | 'proof'

@@ -25,6 +25,7 @@ const EVERY: readonly CommandName[] = [
   'runs',
   'report',
   'doctor',
+  'encryption-keys',
   'signing-key',
   'verify',
   'proof',

@@ -3,6 +3,7 @@
  *
  *   kek                         the key that wraps the epoch keys, where no other is named by --kek
  *   epochs/0000001.json         an epoch key, wrapped by it; the states of an epoch are written under it
+ *   names.json                  the key of names in derived files (name-cipher.ts), wrapped by it
  *   buckets/<sequence>-<tag>.keys   the trees of a bucket (key-state.ts), by its first sequence and the tag in its frames
  *
  * A bucket is a stretch of at most BUCKET_PLACES entries of the log and of a day. No event is flushed whose root is not
@@ -14,11 +15,12 @@ import { exists, type Files } from '../files.js';
 import { decodeKeyState, encodeKeyState, keyStateHeader, KeyStateDamaged, type KeyState } from './key-state.js';
 import { makeKekFile, openKek, type KeyEncryptionKey } from './key-encryption-key.js';
 import { BUCKET_ID_BYTES, KeyTree, newRoot } from './key-tree.js';
+import { SyntheticIv, type NameCipher } from './name-cipher.js';
 
 /** As many as a segment of the usual size holds. */
 export const BUCKET_PLACES = 65_536;
 const BUCKET_MS = 24 * 3600 * 1000;
-const EPOCH_FORMAT = 'clinical-events/encryption-epoch/v1';
+const WRAPPED_FORMAT = 'clinical-events/encryption-key/v1';
 const EPOCH_NAME = /^(\d{7})\.json$/;
 const BUCKET_NAME = /^(\d{16})-([0-9a-f]{8})\.keys$/;
 /** What was not found is looked for again after this time. */
@@ -37,9 +39,11 @@ export class KeysUnfit extends Error {
   override name = 'KeysUnfit';
 }
 
-interface Epoch {
-  readonly format: typeof EPOCH_FORMAT;
+/** A key as it stands in a file of its own. */
+interface WrappedKey {
+  readonly format: string;
   readonly ledger: string;
+  /** 0 for the key of names. */
   readonly epoch: number;
   readonly begun: string;
   readonly wrapped: string;
@@ -84,6 +88,7 @@ function replaceNow(files: Files, file: string, bytes: Buffer): void {
 class Shelf {
   readonly #epochs = new Map<number, KeyObject>();
   #kek: KeyEncryptionKey | undefined;
+  #names: NameCipher | undefined;
 
   constructor(
     readonly files: Files,
@@ -106,13 +111,14 @@ class Shelf {
     return directory === undefined ? undefined : contentOf(this.files, path.join(directory, name));
   }
 
-  epoch(number: number): Epoch {
-    const name = epochName(number);
+  /** @param number of an epoch; 0 for the key of names. */
+  wrapped(number: number): WrappedKey {
+    const name = wrappedName(number);
     const text = this.#first(name)?.toString();
     if (text === undefined) throw new KeysUnfit(`${name} is missing in ${this.places.directories.join(', ')}`);
     try {
-      const epoch = JSON.parse(text) as Epoch;
-      if (epoch.format === EPOCH_FORMAT && epoch.epoch === number && typeof epoch.wrapped === 'string') return epoch;
+      const key = JSON.parse(text) as WrappedKey;
+      if (key.format === WRAPPED_FORMAT && key.epoch === number && typeof key.wrapped === 'string') return key;
     } catch {
       // Told below.
     }
@@ -131,10 +137,15 @@ class Shelf {
   epochKey(number: number): KeyObject {
     let key = this.#epochs.get(number);
     if (key === undefined) {
-      key = createSecretKey(this.kek.unwrap(this.epoch(number).wrapped));
+      key = createSecretKey(this.kek.unwrap(this.wrapped(number).wrapped));
       this.#epochs.set(number, key);
     }
     return key;
+  }
+
+  /** @throws KeysUnfit, KekFault */
+  names(): NameCipher {
+    return (this.#names ??= new SyntheticIv(this.kek.unwrap(this.wrapped(0).wrapped)));
   }
 
   /** The names of all buckets, oldest first. */
@@ -178,8 +189,8 @@ function generationOf(file: Buffer): number {
   }
 }
 
-function epochName(number: number): string {
-  return path.join('epochs', `${String(number).padStart(7, '0')}.json`);
+function wrappedName(number: number): string {
+  return number === 0 ? 'names.json' : path.join('epochs', `${String(number).padStart(7, '0')}.json`);
 }
 
 function bucketName({ firstSequence, bucketId }: Pick<KeyState, 'firstSequence' | 'bucketId'>): string {
@@ -199,6 +210,8 @@ export interface StoredKeys {
    * @throws KekFault, KeysUnfit when no key at all can be had.
    */
   keyOf(tag: number, organisation: string, sequence: number): string | undefined;
+  /** For names in files that are derived from payloads. @throws KekFault, KeysUnfit */
+  names(): NameCipher;
 }
 
 /** For readers, beside a running collector or without one. */
@@ -218,6 +231,10 @@ export class KeyReader implements StoredKeys {
     // A key is durable before the event is: what is not known is there by now, or nowhere.
     if (bucket?.trees.has(organisation) !== true) bucket = this.#look(tag, organisation);
     return bucket?.trees.get(organisation)?.keyAt(sequence - bucket.firstSequence);
+  }
+
+  names(): NameCipher {
+    return this.#shelf.names();
   }
 
   #look(tag: number, organisation: string): Bucket | undefined {
@@ -257,7 +274,7 @@ export interface KeyInventory {
 /** @throws KeysUnfit when there are no keys. */
 export function keyInventory(files: Files, places: KeyPlaces): KeyInventory {
   const shelf = new Shelf(files, places);
-  const epoch = shelf.epoch(shelf.newestEpoch());
+  const epoch = shelf.wrapped(shelf.newestEpoch());
   const names = shelf.buckets();
   const generations = places.directories.map((directory) =>
     names.map((name) => generationIn(files, path.join(directory, 'buckets', name))),
@@ -319,17 +336,15 @@ export class KeyWriter implements StoredKeys {
     const shelf = new Shelf(files, places);
     let epoch = shelf.newestEpoch();
     if (epoch > 0) {
-      const { ledger } = shelf.epoch(epoch);
+      const { ledger } = shelf.wrapped(epoch);
       if (ledger !== ledgerId)
         throw new KeysUnfit(`the keys in ${places.directories.join(', ')} are those of another log (${ledger})`);
       shelf.epochKey(epoch);
     } else {
       epoch = 1;
       if (places.kek === '') makeKek(files, places);
-      const wrapped = shelf.kek.wrap(randomBytes(32));
-      const begun = new Date().toISOString();
-      const content = { format: EPOCH_FORMAT, ledger: ledgerId, epoch, begun, wrapped } satisfies Epoch;
-      new KeyWriter(options, shelf, epoch).#put(epochName(epoch), Buffer.from(`${JSON.stringify(content)}\n`));
+      // The epoch is last: while it is missing, there are no keys.
+      for (const number of [0, epoch]) new KeyWriter(options, shelf, epoch).#makeKey(number);
       shelf.epochKey(epoch);
     }
     const writer = new KeyWriter(options, shelf, epoch);
@@ -353,6 +368,10 @@ export class KeyWriter implements StoredKeys {
 
   keyOf(tag: number, organisation: string, sequence: number): string | undefined {
     return this.#stored.keyOf(tag, organisation, sequence);
+  }
+
+  names(): NameCipher {
+    return this.#shelf.names();
   }
 
   #bucketOf(sequence: number): KeyState {
@@ -398,6 +417,14 @@ export class KeyWriter implements StoredKeys {
     return state;
   }
 
+  #makeKey(number: number): void {
+    const content: WrappedKey = {
+      ...{ format: WRAPPED_FORMAT, ledger: this.#options.ledgerId, epoch: number },
+      ...{ begun: new Date().toISOString(), wrapped: this.#shelf.kek.wrap(randomBytes(32)) },
+    };
+    this.#put(wrappedName(number), Buffer.from(`${JSON.stringify(content)}\n`));
+  }
+
   /** On return the directory and one of its mirrors, where it has any, hold the file. */
   #put(name: string, bytes: Buffer): void {
     const { files, places, onTrouble } = this.#options;
@@ -421,7 +448,7 @@ export class KeyWriter implements StoredKeys {
     const { files, places, onTrouble } = this.#options;
     const names = [
       ...(places.kek === '' ? ['kek'] : []),
-      ...Array.from({ length: this.#epoch }, (_, i) => epochName(i + 1)),
+      ...Array.from({ length: this.#epoch + 1 }, (_, i) => wrappedName(i)),
       ...this.#shelf.buckets().map((name) => path.join('buckets', name)),
     ];
     for (const name of names) {

@@ -2,7 +2,7 @@
  * The key that wraps the epoch keys of a key directory (KEK): in a file, or behind a program that asks a KMS, an HSM or a
  * vault. It is asked once for each epoch at a start, never for an event.
  */
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { createCipheriv, createDecipheriv, createSecretKey, randomBytes, type KeyObject } from 'node:crypto';
 import fs from 'node:fs';
 import { systemCode } from '../system-code.js';
@@ -121,23 +121,21 @@ class CommandKek implements KeyEncryptionKey {
   }
 
   #run(verb: 'wrap' | 'unwrap', input: string): string {
-    try {
-      const printed = execFileSync(this.program, [verb], {
-        ...{ input: `${input}\n`, timeout: COMMAND_MS, killSignal: 'SIGKILL', maxBuffer: MOST_WRAPPED_BYTES },
-        ...{ stdio: ['pipe', 'pipe', 'ignore'], encoding: 'latin1', windowsHide: true },
-      });
-      return printed.replace(/\s/g, '');
-    } catch (error) {
-      const { status } = error as { status?: number | null };
-      const code = systemCode(error);
-      const how =
-        code === 'ETIMEDOUT'
+    const { status, error, stdout } = spawnSync(this.program, [verb], {
+      ...{ input: `${input}\n`, timeout: COMMAND_MS, killSignal: 'SIGKILL', maxBuffer: MOST_WRAPPED_BYTES },
+      ...{ stdio: ['pipe', 'pipe', 'ignore'], encoding: 'latin1', windowsHide: true },
+    });
+    const code = systemCode(error);
+    // A program may end without reading what it is given: its output tells.
+    if (status === 0 && (code === undefined || code === 'EPIPE')) return stdout.replace(/\s/g, '');
+    const how =
+      status !== null && status !== 0
+        ? `ended with exit code ${status}`
+        : code === 'ETIMEDOUT'
           ? `did not end within ${COMMAND_MS / 1000} s`
-          : code === undefined
-            ? `ended with exit code ${status ?? -1}`
-            : `cannot be started (${code})`;
-      // Not the error itself: it holds what was given and printed.
-      throw new KekFault(`${this.program} ${how} (${verb})`);
-    }
+          : code === 'ENOBUFS'
+            ? 'prints more than any wrapped key needs'
+            : `cannot be started (${code ?? 'UNKNOWN'})`;
+    throw new KekFault(`${this.program} ${how} (${verb})`);
   }
 }

@@ -53,7 +53,7 @@ export function seal(
 }
 
 /**
- * @param sealed without its tag.
+ * @param sealed without its tag. @param tag that has to fit too; without it the commitment alone is asked.
  * @returns salt and body; undefined when they do not come to the commitment: another key, or not what was sealed.
  */
 export function open(
@@ -62,10 +62,25 @@ export function open(
   leaf: Buffer,
   sealed: Uint8Array,
   commitment: Buffer,
+  tag?: Buffer,
 ): Buffer | undefined {
+  if (suite === 1 && tag !== undefined && !tagFits(key, leaf, sealed, tag)) return undefined;
   const decipher = createDecipheriv('aes-256-ctr', bytesOf(key), firstCounter(suite, leaf));
   const salted = decipher.update(sealed);
   return hash('sha256', salted, 'binary') === commitment.toString('latin1') ? salted : undefined;
+}
+
+function tagFits(key: string, leaf: Buffer, sealed: Uint8Array, tag: Buffer): boolean {
+  const decipher = createDecipheriv('aes-256-gcm', bytesOf(key), leaf.subarray(0, NONCE_BYTES));
+  decipher.setAAD(leaf);
+  decipher.setAuthTag(tag);
+  decipher.update(sealed);
+  try {
+    decipher.final();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Of GCM the first counter is for the tag, the second for the payload. */

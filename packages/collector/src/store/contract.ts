@@ -7,6 +7,7 @@
  * ({@link CommitUnknown}), after which the store must be opened again before it answers again.
  */
 import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
+import type { NameCipher } from '../privacy/name-cipher.js';
 import type { AuditedLog, AuditedRoots, AuditOptions, FindingList, HeadListener } from './log-audit.js';
 
 /**
@@ -254,6 +255,8 @@ export interface FoundEntries {
 export interface EventLog {
   /** Of the ledger, in hexadecimal; empty while nothing is stored. */
   readonly ledgerId: string;
+  /** How derived files have to write names; undefined where they may write them as they are. */
+  readonly names?: NameCipher | undefined;
   /**
    * About how much there is to pass, in the unit of `Place.size`: for progress bars. A running collector adds to it.
    */

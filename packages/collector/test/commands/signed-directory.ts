@@ -7,7 +7,7 @@ import { AccessLogHeads } from '../../src/ledger/access-log-heads.js';
 import { Sequencer } from '../../src/ledger/sequencer.js';
 import { SigningKeys } from '../../src/transparency/signing-keys.js';
 import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
-import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
+import { EmbeddedStore, type Encryption } from '../../src/store/embedded/embedded-store.js';
 import { nodeFiles } from '../../src/files.js';
 import { TreeFiles } from '../../src/store/embedded/tree-files.js';
 import { candidate, type Made, type Wanted } from '../store/candidate.js';
@@ -29,12 +29,15 @@ export function loggedEvent(
 export async function fillSigned(
   dataDir: string,
   batches: readonly (readonly Made[])[],
-  { origin = ORIGIN, segmentBytes = 64 << 10 } = {},
+  { origin = ORIGIN, segmentBytes = 64 << 10, encryption = undefined as Encryption | undefined } = {},
 ): Promise<void> {
   const onTrouble = (what: string, error: unknown) => {
     throw new Error(what, { cause: error });
   };
-  const store = await EmbeddedStore.open({ directory: dataDir, segmentBytes, onTrouble });
+  const store = await EmbeddedStore.open({
+    ...{ directory: dataDir, segmentBytes, onTrouble },
+    ...(encryption && { encryption }),
+  });
   const sequencer = await Sequencer.open({
     store: TreeFiles.open(dataDir, nodeFiles),
     signer: SigningKeys.openOrCreate({

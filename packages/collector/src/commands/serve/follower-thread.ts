@@ -80,7 +80,7 @@ class Follower {
     const log = (this.#log ??= openStore(this.dataDir).events);
     if (log.ledgerId === '') return true;
     const catalogue = (this.#catalogue ??= Catalogue.open({
-      ...{ directory: catalogueDirectory(this.dataDir), ledgerId: log.ledgerId },
+      ...{ directory: catalogueDirectory(this.dataDir), ledgerId: log.ledgerId, names: log.names },
       ...{ mostEntries: MOST_ENTRIES, waitMs: WAIT_MS },
     }));
     if (this.#isThrough && catalogue.isCurrent && catalogue.cursor.sequence > entries) return true;

@@ -26,6 +26,7 @@ import { KeyStoreDamaged, KeyStoreError, StoreDamaged } from '../../store/contra
 import { checkCatalogue, type CatalogueCheck } from '../../catalogue/check.js';
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
+import { encryptionFindings } from '../encryption-keys.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { keysLost } from '../serve/listening.js';
 import { findingsTable, printableJson, ProgressBar } from '../terminal.js';
@@ -104,7 +105,8 @@ async function examine(config: Config, json: boolean): Promise<number> {
   if (log === undefined) findings.push(about('ok', 'events', 'none yet: no collector has run here'));
   else {
     findings.push(...logFindings(log), indexFinding(index, log.bytes, running), ...tornFindings(dataDir));
-    findings.push(await catalogueFinding(dataDir, wanted), ...proofFindings(config, log, running));
+    findings.push(await catalogueFinding(dataDir, wanted), ...encryptionFindings(dataDir));
+    findings.push(...proofFindings(config, log, running));
   }
   return tell(findings, json, { data_dir: dataDir }, dataDir);
 }

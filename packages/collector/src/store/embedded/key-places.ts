@@ -16,8 +16,10 @@ export function readKeyPlaces(dataDirectory: string): KeyPlaces {
   return { directories, kek };
 }
 
-/** On return the note is on stable storage. */
+/** On return the note, if one is needed, is on stable storage. */
 export async function noteKeyPlaces(dataDirectory: string, { directories, kek }: KeyPlaces): Promise<void> {
+  const noted = readKeyPlaces(dataDirectory);
+  if (noted.kek === kek && noted.directories.join() === directories.join()) return;
   await nodeFiles.replace(
     noteOf(dataDirectory),
     Buffer.from(`${JSON.stringify({ directories, kek }, undefined, 2)}\n`),

@@ -17,6 +17,7 @@ import {
   type StoredEntry,
   type StoredEvent,
 } from '../contract.js';
+import type { NameCipher } from '../../privacy/name-cipher.js';
 import { uuidBytes } from '../text.js';
 import { EventFinder } from './event-finder.js';
 import type { Files } from '../../files.js';
@@ -75,6 +76,10 @@ export class LogReader implements EventLog {
 
   get ledgerId(): string {
     return this.#listedSegments()[0]?.ledgerId ?? '';
+  }
+
+  get names(): NameCipher | undefined {
+    return this.#opener.keys?.names();
   }
 
   get extent(): number {
@@ -292,8 +297,9 @@ export class LogReader implements EventLog {
       const holds = checksumHolds(this.#read, offset, size);
       if (plausibleSize(this.#read, offset, filled) !== size || !holds)
         throw changed(this.#segmentOf(at), at);
-      this.#opener.open(this.#read, offset, size);
     }
+    // Behind all checks: a place may be asked for twice, and does not hold its checksum once it is opened.
+    for (const [index, { size }] of places.entries()) this.#opener.open(this.#read, offsets[index] ?? 0, size);
     return new ReadFrames(this.#read, offsets);
   }
 

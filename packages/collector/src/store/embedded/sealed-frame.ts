@@ -77,15 +77,21 @@ export class FrameOpener {
   readonly #leaf = Buffer.alloc(HASH_BYTES);
   #keys: StoredKeys | undefined;
 
-  /** @param findKeys called once, when the first encrypted frame is met. @returns undefined when there are none. */
-  constructor(private findKeys: () => StoredKeys | undefined) {}
+  /**
+   * @param findKeys called once, when the first encrypted frame is met. @returns undefined when there are none.
+   * @param asksTag whether the tag of the cipher has to fit too: what is opened comes to the commitment at any rate.
+   */
+  constructor(
+    private findKeys: () => StoredKeys | undefined,
+    private readonly asksTag = false,
+  ) {}
 
   /** By the keys that a data directory says where to find. */
-  static of(dataDirectory: string, files: Files): FrameOpener {
+  static of(dataDirectory: string, files: Files, asksTag = false): FrameOpener {
     return new FrameOpener(() => {
       const places = readKeyPlaces(dataDirectory);
       return hasKeys(places) ? new KeyReader(files, places) : undefined;
-    });
+    }, asksTag);
   }
 
   /** Undefined when there is no key directory at all. */
@@ -111,7 +117,10 @@ export class FrameOpener {
     const commitment = frameCommitment(source, offset);
     leafHash(frameEnvelope(source, offset), commitment, this.#leaf, 0);
     const sealed = frameSalted(source, offset, size);
-    const salted = open(source[at] === 2 ? 2 : 1, key, this.#leaf, sealed, commitment);
+    const suite = source[at] === 2 ? 2 : 1;
+    const tagAt = at + CIPHER_TAG_AT;
+    const cipherTag = this.asksTag ? source.subarray(tagAt, tagAt + tagBytes(suite)) : undefined;
+    const salted = open(suite, key, this.#leaf, sealed, commitment, cipherTag);
     if (salted === undefined) return false;
     salted.copy(sealed);
     setFramePlain(source, offset);

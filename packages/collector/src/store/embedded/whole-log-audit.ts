@@ -95,7 +95,7 @@ export class LogReading {
     const segments = surveySegments(options.files, path.join(options.dataDir, 'ledger'), ledgerId, (name) =>
       this.#irregular.push(name),
     );
-    this.#opener = FrameOpener.of(options.dataDir, options.files);
+    this.#opener = FrameOpener.of(options.dataDir, options.files, true);
     this.#reader = new ForensicReader(options.files, segments, { covered });
   }
 

@@ -12,13 +12,18 @@ import { TreeFiles } from '../../../src/store/embedded/tree-files.js';
 import { accessLogConformance } from '../access-log-conformance.js';
 import { storeConformance } from '../store-conformance.js';
 import { committedConformance, treeConformance } from '../tree-conformance.js';
-import { flipBit } from './filled-directory.js';
+import { encryptionIn, flipBit } from './filled-directory.js';
 
 const directoryFor = (what: string) => fs.mkdtempSync(path.join(os.tmpdir(), `collector-${what}-`));
 
-for (const segmentBytes of [64 << 10, 4 << 20]) {
+for (const { segmentBytes, suite } of [
+  { segmentBytes: 64 << 10, suite: undefined },
+  { segmentBytes: 4 << 20, suite: undefined },
+  { segmentBytes: 64 << 10, suite: 1 as const },
+  { segmentBytes: 64 << 10, suite: 2 as const },
+]) {
   storeConformance({
-    name: `the embedded store with segments of ${segmentBytes >> 10} KiB`,
+    name: `the embedded store with segments of ${segmentBytes >> 10} KiB, ${suite ? `encrypted by suite ${suite}` : 'plain'}`,
     makePlace: () => {
       const directory = directoryFor('store');
       return Promise.resolve({
@@ -26,6 +31,7 @@ for (const segmentBytes of [64 << 10, 4 << 20]) {
           EmbeddedStore.open({
             directory,
             segmentBytes,
+            ...(suite && { encryption: encryptionIn(directory, { suite }) }),
             onTrouble: (what, error) => {
               throw new Error(what, { cause: error });
             },

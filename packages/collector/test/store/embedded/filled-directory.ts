@@ -1,20 +1,35 @@
 /** Data directories with events in them, made without a collector. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
+import { KeyWriter } from '../../../src/privacy/key-directory.js';
+import type { Suite } from '../../../src/privacy/sealing.js';
+import { EmbeddedStore, type Encryption } from '../../../src/store/embedded/embedded-store.js';
 import { nodeFiles } from '../../../src/files.js';
 import { decodeFrame, frameSize } from '../../../src/store/embedded/frame.js';
 import { readToEnd } from '../../../src/store/embedded/log-frames.js';
 import { listSegments, SEGMENT_HEADER_BYTES } from '../../../src/store/embedded/segment.js';
 import type { Candidate, StoredEntry, StoredEvent } from '../../../src/store/contract.js';
 
+/** Encrypts payloads, by keys in `encryption-keys` of the directory or where else they are to be. */
+export function encryptionIn(
+  directory: string,
+  { suite = 1 as Suite, directories = [path.join(directory, 'encryption-keys')], onTrouble = () => undefined } = {},
+): Encryption {
+  const places = { directories, kek: '' };
+  const openKeys = (ledgerId: string) =>
+    Promise.resolve(KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble }));
+  return { suite, openKeys };
+}
+
 /** Stores the batches in order; on return the store is closed and in order. */
 export async function fillDirectory(
   directory: string,
   batches: readonly (readonly Candidate[])[],
   segmentBytes = 64 << 10,
+  encryption?: Encryption,
 ): Promise<void> {
-  const store = await EmbeddedStore.open({ directory, segmentBytes, onTrouble: () => undefined });
+  const onTrouble = () => undefined;
+  const store = await EmbeddedStore.open({ directory, segmentBytes, onTrouble, ...(encryption && { encryption }) });
   for (const batch of batches) await store.append(batch);
   await store.close();
 }

@@ -1,0 +1,135 @@
+/** Key states, the key that wraps them, and names. */
+import { createSecretKey, randomBytes } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { makeKekFile, kekFault, openKek } from '../../src/privacy/key-encryption-key.js';
+import { decodeKeyState, encodeKeyState, keyStateHeader, type KeyState } from '../../src/privacy/key-state.js';
+import { newRoot } from '../../src/privacy/key-tree.js';
+import { SyntheticIv } from '../../src/privacy/name-cipher.js';
+import { temporaryDirectory } from '../running/collector-process.js';
+
+let directory: string;
+beforeEach(() => {
+  directory = temporaryDirectory();
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+});
+
+const EPOCH_KEY = createSecretKey(randomBytes(32));
+const STATE: KeyState = {
+  ...{ ledgerId: '0123456789abcdef0123456789abcdef', bucketId: randomBytes(16), firstSequence: 4_200_001 },
+  ...{ generation: 3, epoch: 2, trees: new Map([['icu', [newRoot()]], ['é', []]]) },
+};
+
+describe('[R-1303] a key state', () => {
+  test('is read as it was written, and no key stands in it in the clear', () => {
+    const file = encodeKeyState(STATE, EPOCH_KEY);
+    expect(decodeKeyState(file, EPOCH_KEY)).toEqual(STATE);
+    const { trees, ...header } = STATE;
+    expect(keyStateHeader(file)).toEqual(header);
+    for (const [{ value } = newRoot()] of trees.values()) expect(file.includes(value, 0, 'latin1')).toBe(false);
+    expect(file.length).toBeLessThan(200);
+  });
+
+  test('that was changed anywhere, cut off, or is under another epoch is not read', () => {
+    const file = encodeKeyState(STATE, EPOCH_KEY);
+    for (let i = 0; i < file.length; i++) {
+      const changed = Buffer.from(file);
+      changed[i] = (changed[i] ?? 0) ^ 64;
+      expect(() => decodeKeyState(changed, EPOCH_KEY), `byte ${i}`).toThrow(/hold|stands|later/);
+      expect(() => decodeKeyState(file.subarray(0, i), EPOCH_KEY)).toThrow(/hold|stands/);
+    }
+    expect(() => decodeKeyState(file, createSecretKey(randomBytes(32)))).toThrow(/does not open/);
+  });
+});
+
+describe('[R-1310] the key that wraps the others', () => {
+  test('in a file wraps and unwraps, and is made for its owner alone', () => {
+    const file = path.join(directory, 'kek');
+    makeKekFile(file);
+    const before = fs.readFileSync(file, 'utf8');
+    makeKekFile(file);
+    expect(fs.readFileSync(file, 'utf8')).toBe(before);
+    expect(fs.statSync(file).mode & 0o777).toBe(0o600);
+    const [kek, key] = [openKek(`file:${file}`), randomBytes(32)];
+    const wrapped = kek.wrap(key);
+    expect(kek.unwrap(wrapped)).toEqual(key);
+    expect(kek.wrap(key)).not.toBe(wrapped);
+    expect(Buffer.from(wrapped, 'base64').includes(key)).toBe(false);
+  });
+
+  test('in a file that is missing, readable by others, or holds something else is refused without a word of it', () => {
+    const file = path.join(directory, 'kek');
+    expect(() => openKek(`file:${file}`)).toThrow(/cannot be read \(ENOENT\)/);
+    fs.writeFileSync(file, 'not a key', { mode: 0o600 });
+    expect(() => openKek(`file:${file}`)).toThrow(/holds no key: 32 bytes/);
+    expect(() => openKek(`file:${file}`)).not.toThrow(/not a key/);
+    fs.chmodSync(file, 0o640);
+    expect(() => openKek(`file:${file}`)).toThrow(/others than its owner/);
+  });
+
+  test('that is another one opens nothing', () => {
+    const [one, two] = ['one', 'two'].map((name) => {
+      makeKekFile(path.join(directory, name));
+      return openKek(`file:${path.join(directory, name)}`);
+    });
+    const wrapped = one?.wrap(randomBytes(32)) ?? '';
+    expect(() => two?.unwrap(wrapped)).toThrow(/is not the key/);
+    expect(() => one?.unwrap('AAAA')).toThrow(/is not the key/);
+  });
+
+  function program(script: string): string {
+    const file = path.join(directory, 'kms');
+    fs.writeFileSync(file, `#!/bin/sh\n${script}\n`, { mode: 0o700 });
+    return `command:${file}`;
+  }
+
+  test('behind a program is asked by verb, over standard input', () => {
+    // Turns the text around: enough to see that it is given, and taken back.
+    const kek = openKek(program('read text; echo "$1" >> "$0.verbs"; echo "$text" | rev'));
+    const key = Buffer.concat([randomBytes(30), Buffer.of(1, 2)]);
+    const wrapped = kek.wrap(key);
+    expect(wrapped).toBe([...key.toString('base64')].reverse().join(''));
+    expect(kek.unwrap(wrapped)).toEqual(key);
+    expect(fs.readFileSync(path.join(directory, 'kms.verbs'), 'utf8')).toBe('wrap\nunwrap\n');
+  });
+
+  test.each([
+    ['exit 3', /ended with exit code 3 \(unwrap\)/],
+    ['echo secret >&2; exit 1', /ended with exit code 1/],
+    ['echo AAAA', /did not print the base64 of a key/],
+    ['head -c 100000 /dev/zero', /prints more than/],
+  ])('behind a program that does "%s" is told of, and nothing that it printed', (script, told) => {
+    const kek = openKek(program(script));
+    expect(() => kek.unwrap('QUJD')).toThrow(told);
+    expect(() => kek.unwrap('QUJD')).not.toThrow(/secret|QUJD/);
+  });
+
+  test('is named by file: or command: and an absolute path', () => {
+    expect(kekFault('file:/etc/kek')).toBeUndefined();
+    expect(kekFault('command:/usr/bin/kms')).toBeUndefined();
+    for (const kek of ['/etc/kek', 'file:kek', 'vault:/x', 'file:']) expect(kekFault(kek)).toMatch(/must be/);
+  });
+});
+
+describe('[R-1300] a name in a derived file', () => {
+  const cipher = new SyntheticIv(Buffer.alloc(32, 1));
+  test('is the same bytes each time, opens again, and is not there to be read', () => {
+    for (const name of ['', 'patient-0010', 'Größe 🩺', 'x'.repeat(3000)]) {
+      const sealed = cipher.seal(name);
+      expect(cipher.seal(name)).toEqual(sealed);
+      expect(cipher.open(sealed)).toBe(name);
+      if (name.length > 3) expect(sealed.includes(name)).toBe(false);
+    }
+  });
+
+  test('does not open by another key, or when it was changed', () => {
+    const other = new SyntheticIv(Buffer.alloc(32, 2));
+    const sealed = cipher.seal('patient-0010');
+    expect(other.open(sealed)).toBeUndefined();
+    expect(other.id).not.toBe(cipher.id);
+    sealed[20] = (sealed[20] ?? 0) ^ 1;
+    expect(cipher.open(sealed)).toBeUndefined();
+    expect(cipher.open(Buffer.from('patient'))).toBeUndefined();
+  });
+});

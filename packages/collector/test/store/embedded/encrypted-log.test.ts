@@ -1,0 +1,266 @@
+/** Payloads that are encrypted in the log: what stands on the disk, what opens, and what becomes of it without keys. */
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { SALT_BYTES } from '@clinical-events/protocol';
+import { nodeFiles } from '../../../src/files.js';
+import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
+import { LogReader } from '../../../src/store/embedded/log-reader.js';
+import { NotCommitted, type Candidate } from '../../../src/store/contract.js';
+import { keyInventory, KeysUnfit, KeyWriter } from '../../../src/privacy/key-directory.js';
+import { framesIn, putFrames, sealed } from '../../commands/tampering.js';
+import { candidate, idOf } from '../candidate.js';
+import { encryptionIn, fillDirectory, segmentPaths } from './filled-directory.js';
+
+let root: string;
+let dataDir: string;
+let keys: string;
+let mirror: string;
+
+beforeEach(() => {
+  root = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-encrypted-'));
+  onTestFinished(() => fs.rmSync(root, { recursive: true, force: true }));
+  dataDir = path.join(root, 'data');
+  keys = path.join(dataDir, 'encryption-keys');
+  mirror = path.join(root, 'mirror');
+});
+
+function events(count: number, organisations = ['icu', 'ed']): Candidate[] {
+  return Array.from({ length: count }, (_, i) =>
+    candidate({ organisation: organisations[i % organisations.length] ?? '', body: { text: `Lactate ${i}, Müller` } }),
+  );
+}
+
+async function open(options: Parameters<typeof encryptionIn>[1] = {}): Promise<EmbeddedStore> {
+  const encryption = encryptionIn(dataDir, options);
+  const store = await EmbeddedStore.open({
+    ...{ directory: dataDir, segmentBytes: 16 << 10, encryption, onTrouble: () => undefined },
+  });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** What a reader that knows nothing yet is given: bodies, or the state of what has none. */
+async function bodies(): Promise<string[]> {
+  const log = new LogReader(dataDir, nodeFiles);
+  try {
+    const found: string[] = [];
+    for await (const batch of log.entries())
+      for (const { payloadState, body } of batch) found.push(payloadState === 'plain' ? body.toString() : payloadState);
+    return found;
+  } finally {
+    await log.close();
+  }
+}
+
+const bodyOf = ({ salted }: Candidate) => Buffer.from(salted).toString('utf8', SALT_BYTES);
+
+describe.each([1, 2] as const)('[R-1300] in suite %i', (suite) => {
+  test('neither body nor salt stands in any file, and readers are given what was sent', async () => {
+    const sent = events(120);
+    await fillDirectory(dataDir, [sent.slice(0, 70), sent.slice(70)], 16 << 10, encryptionIn(dataDir, { suite }));
+    expect(await bodies()).toEqual(sent.map(bodyOf));
+    const files = fs.readdirSync(dataDir, { recursive: true, encoding: 'utf8' });
+    for (const file of files.map((name) => path.join(dataDir, name)).filter((name) => fs.statSync(name).isFile())) {
+      const bytes = fs.readFileSync(file);
+      expect(bytes.includes('Lactate'), file).toBe(false);
+      for (const { salted } of sent) expect(bytes.includes(Buffer.from(salted.subarray(0, SALT_BYTES))), file).toBe(false);
+    }
+  });
+
+  test('a repeat is told from another event of its id, within a batch and after a restart', async () => {
+    const [first, second] = events(2, ['icu']) as [Candidate, Candidate];
+    const other = candidate({ organisation: 'icu', eventId: idOf(first), body: { text: 'another' } });
+    const store = await open({ suite });
+    expect(await store.append([first, first, other, second])).toEqual(['accepted', 'duplicate', 'conflict', 'accepted']);
+    expect(await store.append([second, other])).toEqual(['duplicate', 'conflict']);
+    await store.close();
+    expect(await (await open({ suite })).append([first, other])).toEqual(['duplicate', 'conflict']);
+  });
+});
+
+describe('[R-1302] a sealed payload', () => {
+  test('opens in its own place only, and only as it was sealed', async () => {
+    await fillDirectory(dataDir, [events(4, ['icu'])], 64 << 10, encryptionIn(dataDir));
+    const [segment = ''] = segmentPaths(dataDir);
+    const whole = framesIn(segment);
+    const stateOf = async (change: (frames: Buffer[]) => void) => {
+      const frames = whole.map((frame) => Buffer.from(frame));
+      change(frames);
+      putFrames(segment, frames.map(sealed));
+      return bodies();
+    };
+    const sequences = (one: Buffer, other: Buffer) => {
+      const [a, b] = [one.readBigUInt64LE(16), other.readBigUInt64LE(16)];
+      one.writeBigUInt64LE(b, 16);
+      other.writeBigUInt64LE(a, 16);
+    };
+    const [first = '', second = '', third = '', fourth = ''] = await stateOf(() => undefined);
+    expect(third).toContain('Lactate 2');
+    const swapped = await stateOf((frames) => {
+      const [one, two] = frames as [Buffer, Buffer];
+      sequences(one, two);
+      [frames[0], frames[1]] = [two, one];
+    });
+    expect(swapped).toEqual(['encrypted', 'encrypted', third, fourth]);
+    const flip = (frame: Buffer, at: number) => (frame[at] = (frame[at] ?? 0) ^ 1);
+    const end = (whole[1]?.length ?? 0) - 1;
+    for (const at of [40, 70, end - 30, end]) {
+      const changed = await stateOf(([, two = Buffer.alloc(0)]) => void flip(two, at));
+      expect(changed, `byte ${at}`).toEqual([first, 'encrypted', third, fourth]);
+    }
+  });
+
+  test('needs its own key: a bucket whose file is gone, and one that was emptied, open nothing', async () => {
+    await fillDirectory(dataDir, [events(4)], 64 << 10, encryptionIn(dataDir));
+    const [name = ''] = fs.readdirSync(path.join(keys, 'buckets'));
+    const file = path.join(keys, 'buckets', name);
+    fs.renameSync(file, `${file}.away`);
+    expect(new Set(await bodies())).toEqual(new Set(['encrypted']));
+    fs.writeFileSync(file, 'no keys');
+    expect(new Set(await bodies())).toEqual(new Set(['encrypted']));
+    fs.renameSync(`${file}.away`, file);
+    expect(await bodies()).not.toContain('encrypted');
+  });
+});
+
+describe('[R-1303] the keys of an event', () => {
+  test('are durable before it is, in the directory and in a mirror', async () => {
+    const store = await open({ directories: [keys, mirror] });
+    for (const organisation of ['icu', 'ed', 'ward 7']) await store.append(events(3, [organisation]));
+    const files = (directory: string) =>
+      fs.readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) => /\.(keys|json)$|kek/.test(name));
+    expect(files(mirror)).toEqual(files(keys));
+    for (const name of files(keys))
+      expect(fs.readFileSync(path.join(mirror, name)).equals(fs.readFileSync(path.join(keys, name))), name).toBe(true);
+    fs.rmSync(keys, { recursive: true });
+    fs.cpSync(mirror, keys, { recursive: true });
+    expect(await bodies()).not.toContain('encrypted');
+  });
+
+  test('that cannot be written refuse the event, which is stored when they can', async () => {
+    const store = await open({ directories: [keys, mirror] });
+    await store.append(events(3, ['icu']));
+    fs.renameSync(mirror, `${mirror}.away`);
+    fs.writeFileSync(mirror, '');
+    const [late] = events(1, ['ed']) as [Candidate];
+    // With the keys that there are, events go on.
+    expect(await store.append(events(1, ['icu']))).toEqual(['accepted']);
+    expect(() => store.append([late])).toThrow(NotCommitted);
+    fs.rmSync(mirror);
+    fs.renameSync(`${mirror}.away`, mirror);
+    expect(await store.append([late])).toEqual(['accepted']);
+    expect(await bodies()).toHaveLength(5);
+  });
+
+  test('go on in the same bucket after a restart, and begin another when it is full', async () => {
+    await fillDirectory(dataDir, [events(4)], 64 << 10, encryptionIn(dataDir));
+    await fillDirectory(dataDir, [events(4)], 64 << 10, encryptionIn(dataDir));
+    expect(fs.readdirSync(path.join(keys, 'buckets'))).toHaveLength(1);
+    const [{ ledgerId }] = [new LogReader(dataDir, nodeFiles)];
+    const writer = KeyWriter.open({
+      ...{ files: nodeFiles, places: { directories: [keys], kek: '' }, ledgerId, onTrouble: () => undefined },
+    });
+    const last = writer.keyFor('icu', 65_536);
+    const next = writer.keyFor('icu', 65_537);
+    expect(next.tag).not.toBe(last.tag);
+    expect(writer.keyOf(last.tag, 'icu', 65_536)).toBe(last.key);
+    expect(writer.keyOf(next.tag, 'icu', 65_537)).toBe(next.key);
+    expect(writer.keyOf(next.tag, 'icu', 65_536)).toBeUndefined();
+  });
+
+  test('of a batch that was not committed are the same again', async () => {
+    const store = await open();
+    await store.append(events(1));
+    const ledgerId = store.opened.ledgerId;
+    const writer = KeyWriter.open({
+      ...{ files: nodeFiles, places: { directories: [keys], kek: '' }, ledgerId, onTrouble: () => undefined },
+    });
+    const once = [2, 3, 4].map((sequence) => writer.keyFor('icu', sequence).key);
+    expect([2, 3, 4].map((sequence) => writer.keyFor('icu', sequence).key)).toEqual(once);
+  });
+
+  test('are seen by a reader that was there before their organisation', async () => {
+    const store = await open();
+    await store.append(events(2, ['icu']));
+    const log = new LogReader(dataDir, nodeFiles);
+    onTestFinished(() => log.close());
+    const states = async () => {
+      const found: string[] = [];
+      for await (const batch of log.entries()) for (const { payloadState } of batch) found.push(payloadState);
+      return found;
+    };
+    expect(await states()).toEqual(['plain', 'plain']);
+    await store.append(events(2, ['ed']));
+    expect(await states()).toEqual(['plain', 'plain', 'plain', 'plain']);
+  });
+});
+
+describe('[R-1305] a mirror', () => {
+  test('that lags is brought up to date by a start, and so is a directory that was lost', async () => {
+    await fillDirectory(dataDir, [events(4, ['icu'])], 64 << 10, encryptionIn(dataDir));
+    const places = { directories: [keys, mirror], kek: '' };
+    expect(keyInventory(nodeFiles, places).directories).toEqual([
+      { directory: keys, isThere: true, behind: 0 },
+      { directory: mirror, isThere: false, behind: 1 },
+    ]);
+    await fillDirectory(dataDir, [events(4, ['icu'])], 64 << 10, encryptionIn(dataDir, { directories: [keys, mirror] }));
+    const before = fs.cpSync(mirror, `${mirror}.old`, { recursive: true });
+    expect(before).toBeUndefined();
+    await fillDirectory(dataDir, [events(4, ['ed'])], 64 << 10, encryptionIn(dataDir, { directories: [keys, mirror] }));
+    fs.rmSync(keys, { recursive: true });
+    fs.renameSync(`${mirror}.old`, keys);
+    // The directory has an older state by now, and the newer one is used.
+    expect(keyInventory(nodeFiles, places).directories.map(({ behind }) => behind)).toEqual([1, 0]);
+    await (await open({ directories: [keys, mirror] })).close();
+    expect(keyInventory(nodeFiles, places).directories.map(({ behind }) => behind)).toEqual([0, 0]);
+    expect(await bodies()).not.toContain('encrypted');
+  });
+});
+
+describe('[R-1304] keys', () => {
+  test('of another log are refused', async () => {
+    await fillDirectory(dataDir, [events(1)], 64 << 10, encryptionIn(dataDir));
+    const other = path.join(root, 'other');
+    const opening = fillDirectory(other, [events(1)], 64 << 10, encryptionIn(other, { directories: [keys] }));
+    await expect(opening).rejects.toThrow(KeysUnfit);
+    await expect(opening).rejects.toThrow(/of another log/);
+  });
+
+  test('without which a stored event cannot be compared refuse its repeat, and nothing else', async () => {
+    const sent = events(2, ['icu']);
+    await fillDirectory(dataDir, [sent], 64 << 10, encryptionIn(dataDir));
+    const [name = ''] = fs.readdirSync(path.join(keys, 'buckets'));
+    fs.rmSync(path.join(keys, 'buckets', name));
+    const store = await open();
+    expect(await store.append([sent[0] ?? candidate(), candidate({ eventId: randomUUID() })])).toEqual([
+      'unreadable',
+      'accepted',
+    ]);
+  });
+
+  test('are asked for where the newest events are encrypted', async () => {
+    const batches = Array.from({ length: 5 }, () => events(40));
+    await fillDirectory(dataDir, batches, 16 << 10, encryptionIn(dataDir));
+    const asked: boolean[] = [];
+    const openKeys = (_: string, isNeeded: boolean) => {
+      asked.push(isNeeded);
+      return Promise.resolve(undefined);
+    };
+    const options = { directory: dataDir, segmentBytes: 16 << 10, onTrouble: () => undefined };
+    await (await EmbeddedStore.open({ ...options, encryption: { suite: 1, openKeys } })).close();
+    // A segment that was begun and has no frame yet: what is before it tells.
+    const segments = segmentPaths(dataDir);
+    putFrames(segments.at(-1) ?? '', []);
+    fs.rmSync(path.join(dataDir, 'index'), { recursive: true });
+    await (await EmbeddedStore.open({ ...options, encryption: { suite: 1, openKeys } })).close();
+    const plain = path.join(root, 'plain');
+    await fillDirectory(plain, [events(2)]);
+    await (
+      await EmbeddedStore.open({ ...options, directory: plain, encryption: { suite: 1, openKeys } })
+    ).close();
+    expect(asked).toEqual([true, true, false]);
+  });
+});
