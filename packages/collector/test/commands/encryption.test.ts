@@ -1,0 +1,273 @@
+/** Encrypted payloads as an operator meets them: starts, readers, verify, doctor, back-ups. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { createKey, run, start, storedEvents, type Running } from '../running/collector-process.js';
+import { expectAllStored, Load, post } from '../running/load.js';
+import { sampleEvent } from '../running/sample-events.js';
+import { scratch } from '../running/scratch.js';
+import { encryptionIn, segmentPaths } from '../store/embedded/filled-directory.js';
+import { fillSigned, loggedEvent } from './signed-directory.js';
+import { changed, framesIn, putFrames } from './tampering.js';
+
+let root: string;
+let dataDir: string;
+let keys: string;
+let mirror: string;
+let mirrored: string[];
+
+beforeEach(() => {
+  root = scratch();
+  dataDir = path.join(root, 'data');
+  keys = path.join(root, 'keys');
+  mirror = path.join(root, 'mirror');
+  mirrored = ['--encryption', 'on', '--encryption-keys', `${keys},${mirror}`];
+});
+
+/** Sends a start and an outcome, and stops the collector. */
+async function sendTwo(collector: Running, key: string): Promise<void> {
+  for (const kind of ['inference-start', 'outcome'] as const) {
+    const { status } = await post(collector.port, key, JSON.stringify(sampleEvent(kind)), { kind });
+    expect(status).toBe(201);
+  }
+}
+
+/** All bytes of the data directory and below it. */
+function everything(directory: string): Buffer {
+  const names = fs.readdirSync(directory, { recursive: true, encoding: 'utf8' });
+  const files = names.map((name) => path.join(directory, name)).filter((name) => fs.statSync(name).isFile());
+  return Buffer.concat(files.map((file) => fs.readFileSync(file)));
+}
+
+async function json<Told>(...args: readonly string[]): Promise<Told> {
+  const { stdout, stderr } = await run([...args, '--json', '--data-dir', dataDir]);
+  expect(stderr).toBe('');
+  return JSON.parse(stdout) as Told;
+}
+
+interface Verified {
+  readonly intact: boolean;
+  readonly unopened_payloads: number;
+  readonly findings: readonly { kind: string; sequence?: number; message: string }[];
+}
+
+describe('[R-1300] a collector that encrypts', () => {
+  test('leaves nothing of payload or names in its data directory, and every command reads it all the same', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, mirrored);
+    await sendTwo(collector, key);
+    const runs = await run(['runs', '--data-dir', dataDir, '--target', 'patient-4711']);
+    expect(runs.stdout).toContain('clinician-17');
+    for (const name of ['patient-4711', 'clinician-17', 'Chest pain', 'The ECG showed it', 'triage'])
+      expect(everything(dataDir).includes(name), name).toBe(false);
+    expect(await collector.stop()).toBe(0);
+    for (const name of ['patient-4711', 'clinician-17', 'Chest pain'])
+      expect(everything(dataDir).includes(name), name).toBe(false);
+    expect((await storedEvents(dataDir)).map(({ body }) => body).join()).toContain('Chest pain');
+    const records = await run(['records', '--data-dir', dataDir]);
+    expect(records.stdout).toContain('Chest pain');
+    expect((await json<Verified>('verify')).intact).toBe(true);
+    const doctor = await run(['doctor', '--data-dir', dataDir]);
+    expect([doctor.code, doctor.stderr]).toEqual([0, '']);
+    expect(doctor.stdout).toMatch(/ok +encryption +payloads are encrypted/);
+  });
+
+  test('goes on encrypting when it is started without a word of it, also behind kill -9', async () => {
+    const key = await createKey(dataDir);
+    const load = new Load(key, { connections: 8 });
+    for (const args of [mirrored, [], []]) {
+      const collector = await start(dataDir, args);
+      const enough = load.acknowledged.size + 500;
+      const sending = load.run(collector.port, () => false);
+      await expect.poll(() => load.acknowledged.size).toBeGreaterThan(enough);
+      await collector.kill();
+      await sending;
+    }
+    const collector = await start(dataDir);
+    await collector.stop();
+    expect(await expectAllStored(dataDir, load)).toBeGreaterThan(0);
+    for (const frame of segmentPaths(dataDir).flatMap(framesIn)) {
+      const isOwn = (frame[65] ?? 0) >= 0x80;
+      expect(frame[9]).toBe(isOwn ? 0 : 1);
+    }
+  });
+
+  test('encrypts from then on in a log that began without, and its catalogue is made anew', async () => {
+    const key = await createKey(dataDir);
+    const plain = await start(dataDir);
+    await sendTwo(plain, key);
+    await run(['runs', '--data-dir', dataDir]);
+    await plain.stop();
+    expect(everything(path.join(dataDir, 'catalogue')).includes('patient-4711')).toBe(true);
+    const collector = await start(dataDir, mirrored);
+    await sendTwo(collector, key);
+    const runs = await run(['runs', '--data-dir', dataDir, '--target', 'patient-4711']);
+    expect(runs.stdout.match(/clinician-17/g)).toHaveLength(2);
+    await collector.stop();
+    expect((await json<Verified>('verify')).intact).toBe(true);
+  });
+});
+
+describe('[R-1304] a start', () => {
+  /** @returns what it said when it refused with exit code 2. */
+  async function refusal(...args: readonly string[]): Promise<string> {
+    const { code, stderr } = await run(['serve', '--port', '0', '--data-dir', dataDir, ...args]);
+    expect(code, stderr).toBe(2);
+    return stderr;
+  }
+
+  test('without the keys, without what wraps them, or with another is refused in plain words', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, mirrored);
+    await sendTwo(collector, key);
+    await collector.stop();
+    expect(await refusal('--encryption', 'off')).toContain('--encryption off: the payloads of this log are encrypted');
+    const kek = fs.readFileSync(path.join(keys, 'kek'));
+    for (const directory of [keys, mirror])
+      fs.writeFileSync(path.join(directory, 'kek'), `${Buffer.alloc(32, 1).toString('base64')}\n`);
+    expect(await refusal()).toContain('is not the key that the payload keys are wrapped by');
+    for (const directory of [keys, mirror]) fs.rmSync(path.join(directory, 'kek'));
+    expect(await refusal()).toMatch(/--kek: .*kek cannot be read \(ENOENT\)/);
+    for (const directory of [keys, mirror])
+      fs.writeFileSync(path.join(directory, 'kek'), kek, { mode: 0o600 });
+    fs.renameSync(keys, `${keys}.away`);
+    fs.renameSync(mirror, `${mirror}.away`);
+    const told = await refusal();
+    expect(told).toContain(`the payloads of this log are encrypted, and their keys are not in ${keys}, ${mirror}`);
+    expect(told).not.toContain(kek.toString().trim());
+    expect(await refusal('--encryption', 'on')).toContain('their keys are not in');
+    fs.renameSync(`${mirror}.away`, mirror);
+    // One mirror is enough, and the directory is made again from it.
+    const again = await start(dataDir);
+    await sendTwo(again, key);
+    await again.stop();
+    expect(fs.readdirSync(path.join(keys, 'buckets'))).toEqual(fs.readdirSync(path.join(mirror, 'buckets')));
+  });
+
+  test('with a KEK that is no name of one, or on a database, is refused', async () => {
+    expect(await refusal('--kek', 'vault')).toContain('--kek: must be file: or command:');
+  });
+
+  test('asks a program to wrap and unwrap, once each', async () => {
+    const key = await createKey(dataDir);
+    const kms = path.join(root, 'kms');
+    fs.writeFileSync(kms, '#!/bin/sh\nread text\necho "$1" >> "$0.asked"\necho "$text" | rev\n', { mode: 0o700 });
+    const args = ['--encryption', 'on', '--encryption-keys', keys, '--kek', `command:${kms}`];
+    const collector = await start(dataDir, args);
+    await sendTwo(collector, key);
+    await collector.stop();
+    expect(fs.existsSync(path.join(keys, 'kek'))).toBe(false);
+    // The key of names is wrapped first.
+    expect(fs.readFileSync(`${kms}.asked`, 'utf8').split('\n').slice(0, 3)).toEqual(['wrap', 'wrap', 'unwrap']);
+    expect((await storedEvents(dataDir)).map(({ body }) => body).join()).toContain('Chest pain');
+    fs.chmodSync(kms, 0o600);
+    expect(await refusal()).toMatch(/--kek: .*kms cannot be started \(EACCES\)/);
+    const events = await run(['events', '--data-dir', dataDir]);
+    expect([events.code, events.stderr]).toEqual([1, expect.stringContaining('cannot be started')]);
+  });
+});
+
+describe('[R-1306] verify', () => {
+  const texts = Array.from({ length: 20 }, (_, i) => loggedEvent(`event ${i}`));
+
+  async function verified(): Promise<Verified> {
+    return json<Verified>('verify');
+  }
+
+  test('opens every payload, and finds one that was changed under a checksum that fits', async () => {
+    await fillSigned(dataDir, [texts], { encryption: encryptionIn(dataDir) });
+    expect(await verified()).toMatchObject({ intact: true, unopened_payloads: 0 });
+    const [segment = ''] = segmentPaths(dataDir);
+    const whole = framesIn(segment);
+    const extension = (frame: Buffer) => 64 + 61 + (frame[67] ?? 0) + (frame[68] ?? 0);
+    const spots: [string, (frame: Buffer) => number][] = [
+      ['the payload', (frame) => frame.length - 1],
+      ['the salt', (frame) => extension(frame) + 24],
+      ['the tag of the cipher', (frame) => extension(frame) + 8],
+      ['the tag of the bucket', (frame) => extension(frame) + 4],
+      ['the suite', extension],
+      ['the state', () => 9],
+    ];
+    for (const [what, at] of spots) {
+      const frames: Buffer[] = whole.map((frame) => Buffer.from(frame));
+      const third = frames[2] ?? Buffer.alloc(0);
+      frames[2] = changed(third, at(third));
+      putFrames(segment, frames);
+      const { intact, findings } = await verified();
+      expect([what, intact]).toEqual([what, false]);
+      expect(findings.map(({ kind, sequence }) => [kind, sequence]), what).toContainEqual(['altered', 3]);
+    }
+    putFrames(segment, whole);
+    expect((await verified()).intact).toBe(true);
+  });
+
+  test('finds keys that were destroyed, and says without any keys what it did not check', async () => {
+    await fillSigned(dataDir, [texts], { encryption: encryptionIn(dataDir) });
+    const directory = path.join(dataDir, 'encryption-keys');
+    const [bucket = ''] = fs.readdirSync(path.join(directory, 'buckets'));
+    fs.renameSync(path.join(directory, 'buckets', bucket), path.join(root, bucket));
+    const { intact, findings } = await verified();
+    expect(intact).toBe(false);
+    expect(findings[0]?.message).toContain('does not open: its key is missing, or it is not what was encrypted');
+    fs.renameSync(directory, `${directory}.away`);
+    expect(await verified()).toMatchObject({ intact: true, unopened_payloads: 20 });
+    const { stdout } = await run(['verify', '--data-dir', dataDir]);
+    expect(stdout.replace(/\s+/g, ' ')).toContain('20 payloads are encrypted and were not opened');
+    const [event] = await storedEvents(dataDir);
+    expect(event).toMatchObject({ sequence: 1, payload_state: 'encrypted' });
+  });
+});
+
+describe('[R-1308] a back-up', () => {
+  test('wants a mirror of the keys, holds none, and is restored with it', async () => {
+    const key = await createKey(dataDir);
+    const alone = await start(dataDir, ['--encryption', 'on', '--encryption-keys', keys]);
+    await sendTwo(alone, key);
+    await alone.stop();
+    const backups = path.join(root, 'backups');
+    const refused = await run(['backup', backups, '--data-dir', dataDir]);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(`their keys are in ${keys} alone`)]);
+    expect(fs.existsSync(backups)).toBe(false);
+    const said = await run(['backup', backups, '--data-dir', dataDir, '--keys-elsewhere']);
+    expect([said.code, said.stderr]).toEqual([0, '']);
+    const collector = await start(dataDir, mirrored);
+    await collector.stop();
+    const done = await run(['backup', backups, '--data-dir', dataDir, '--with-signing-keys']);
+    expect([done.code, done.stderr]).toEqual([0, '']);
+    expect(done.stdout.replace(/\s+/g, ' ')).toContain('encrypted, and their keys are not in it');
+    const held = fs.readdirSync(backups, { recursive: true, encoding: 'utf8' });
+    expect(held.filter((name) => /encryption|kek|\.keys$|names\.json/.test(name))).toEqual([]);
+    expect(everything(backups).includes('Chest pain')).toBe(false);
+    const target = path.join(root, 'restored');
+    const restored = await run(['restore', backups, '--data-dir', target]);
+    expect(restored.code, restored.stderr).toBe(0);
+    fs.rmSync(keys, { recursive: true });
+    const again = await start(target, ['--encryption-keys', `${keys},${mirror}`]);
+    await sendTwo(again, key);
+    await again.stop();
+    const events = await storedEvents(target);
+    expect(events.filter(({ body }) => body.includes('Chest pain'))).toHaveLength(2);
+  });
+});
+
+describe('[R-1309] encryption-keys status', () => {
+  test('tells directories, mirrors that lag, and what is a risk', async () => {
+    const key = await createKey(dataDir);
+    const plain = await run(['encryption-keys', 'status', '--data-dir', dataDir]);
+    expect([plain.code, plain.stderr]).toEqual([6, expect.stringContaining('are not encrypted')]);
+    const collector = await start(dataDir, mirrored);
+    await sendTwo(collector, key);
+    await collector.stop();
+    const { code, stdout } = await run(['encryption-keys', 'status', '--data-dir', dataDir]);
+    expect(code).toBe(0);
+    expect(stdout.replace(/\s+/g, ' ')).toContain(`${mirror} has all keys`);
+    expect(stdout.replace(/\s+/g, ' ')).toContain('is on the disk of the data');
+    const [bucket = ''] = fs.readdirSync(path.join(mirror, 'buckets'));
+    fs.rmSync(path.join(mirror, 'buckets', bucket));
+    const behind = await run(['encryption-keys', 'status', '--data-dir', dataDir, '--json']);
+    expect(behind.code).toBe(3);
+    expect(JSON.parse(behind.stdout)).toMatchObject({ epoch: 1, buckets: 1, directories: [{ behind: 0 }, { behind: 1 }] });
+    const doctor = await run(['doctor', '--data-dir', dataDir]);
+    expect([doctor.code, doctor.stdout.includes(`${mirror} lacks the newest keys`)]).toEqual([3, true]);
+  });
+});
