@@ -2,8 +2,8 @@
  * Fills a ledger up to a number of events, or with those of a file of lines for `collector import`, through the
  * collector's own store and sequencer and not over HTTP.
  *
- *   node bench/fill.mjs <data directory> <events> <key id>
- *   node bench/fill.mjs <data directory> <file> <key id> [organisation]
+ *   node bench/fill.mjs <data directory> <events> <key id> [--encrypted]
+ *   node bench/fill.mjs <data directory> <file> <key id> [organisation] [--encrypted]
  *
  * Prints what it did as one line of JSON; an interrupted fill goes on where it stopped.
  */
@@ -37,20 +37,31 @@ const { lockDirectory } = await load('store/embedded/directory-lock.js');
 const { EmbeddedStore } = await load('store/embedded/embedded-store.js');
 const { nodeFiles } = await load('files.js');
 const { frameSize } = await load('store/embedded/frame.js');
+const { KeyWriter } = await load('privacy/key-directory.js');
 const { TreeFiles } = await load('store/embedded/tree-files.js');
 
-const [directory, wanted, keyId, organisation = 'default'] = process.argv.slice(2);
+const isEncrypted = process.argv.at(-1) === '--encrypted';
+const [directory, wanted, keyId, organisation = 'default'] = process.argv.slice(
+  2,
+  isEncrypted ? -1 : undefined,
+);
 const total = /^\d+$/.test(wanted) ? Number(wanted) : undefined;
 const config = loadConfig({ 'data-dir': directory }, {});
 const lock = lockDirectory(directory);
 const onTrouble = (what, error) => console.error(`fill: ${what}: ${error}`);
 let signed = signedSize(directory) ?? 0;
+async function openKeys(ledgerId) {
+  const places = { directories: [path.join(directory, 'encryption-keys')], kek: '' };
+  return KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble });
+}
+
 // Put together as the collector does it (commands/serve/ledger-thread.ts).
 const store = await EmbeddedStore.open({
   directory,
   segmentBytes: config.segmentBytes,
   vouchedEntries: signed,
   onTrouble,
+  ...(isEncrypted && { encryption: { suite: 1, openKeys } }),
 });
 const sequencer = await Sequencer.open({
   store: TreeFiles.open(directory, nodeFiles),

@@ -36,6 +36,7 @@ const HELP = `npm run bench -- [options]
                       verify: 1000000); records, questions: about so many (default 10000000, 10 GB and 8 GB while it is made);
                       client: how many wait (default 1000000, 3 GB)
   --data-dir <path>   the same: where the filled ledger is, or is made and kept (default: made and removed)
+  --encrypted         stored, start, verify, records, questions: the ledger that is made has encrypted payloads
   --cold              stored, start: have the kernel forget the ledger's files before each timed start
   --sockets <n>       memory, overload: how many connections, and how many slow clients (default 2000);
                       refused: how many connections (default 1000)
@@ -97,6 +98,7 @@ function readOptions() {
       events: { type: 'string' },
       'data-dir': { type: 'string' },
       cold: { type: 'boolean', default: false },
+      encrypted: { type: 'boolean', default: false },
       sockets: { type: 'string' },
       scratch: text(os.tmpdir()),
       seed: { type: 'string' },
@@ -137,6 +139,7 @@ function readOptions() {
     sockets: number('sockets', 1, SCENARIOS[scenario].sockets ?? 2000),
     seed: number('seed', 0, randomInt(2 ** 32)),
     cold: values.cold,
+    encrypted: values.encrypted,
     dataDir: values['data-dir'] === undefined ? undefined : path.resolve(values['data-dir']),
     scratch: path.resolve(values.scratch),
     json: values.json,
@@ -145,8 +148,20 @@ function readOptions() {
 
 /** What made a difference to this result, without where anything lay on this machine. */
 function recorded(options) {
-  const { scenario, rounds, seconds, warmup, connections, seed, peers, load, events, cold, sockets } =
-    options;
+  const {
+    scenario,
+    rounds,
+    seconds,
+    warmup,
+    connections,
+    seed,
+    peers,
+    load,
+    events,
+    cold,
+    encrypted,
+    sockets,
+  } = options;
   const common = { rounds, seconds, warmup, connections, seed };
   switch (scenario) {
     case 'rate':
@@ -168,9 +183,9 @@ function recorded(options) {
     case 'verify':
     case 'records':
     case 'questions':
-      return { rounds, events };
+      return { rounds, events, encrypted };
     default:
-      return { ...common, events, cold };
+      return { ...common, events, cold, encrypted };
   }
 }
 

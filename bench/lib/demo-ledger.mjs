@@ -21,7 +21,7 @@ const KEY_ID = 'demofilled23';
  * @param dataDir where it is taken from, or made and left; without one, in a temporary directory.
  * @returns its directory.
  */
-export async function demoLedger({ dataDir, scratch }, events, say) {
+export async function demoLedger({ dataDir, scratch, encrypted = false }, events, say) {
   const directory = dataDir ?? temporaryDirectory(scratch, 'demo');
   if (fs.existsSync(path.join(directory, 'ledger'))) {
     say('taking the ledger that is there');
@@ -35,7 +35,10 @@ export async function demoLedger({ dataDir, scratch }, events, say) {
   await timedCommand('demo', ['--runs', `${runs}`, '--days', '90', '--seed', '4', '--to-file', lines]);
   say('storing them');
   // Straight into the ledger: over HTTP, ten million would take a quarter of an hour.
-  await run('the filler', process.execPath, [FILLER, directory, lines, KEY_ID, 'demo']);
+  await run('the filler', process.execPath, [
+    ...[FILLER, directory, lines, KEY_ID, 'demo'],
+    ...(encrypted ? ['--encrypted'] : []),
+  ]);
   fs.rmSync(lines);
   return directory;
 }

@@ -21,7 +21,10 @@ export async function filledLedger({ options, say }) {
   requireRoom(directory, Math.max(0, wanted - bytesOnDisk(directory)) + ROOM_LEFT);
   const { key, key_id: keyId } = await createKey(directory);
   say(`filling the ledger to ${whole(options.events)} events`);
-  const child = new Child('the filler', process.execPath, [FILLER, directory, `${options.events}`, keyId]);
+  const child = new Child('the filler', process.execPath, [
+    ...[FILLER, directory, `${options.events}`, keyId],
+    ...(options.encrypted ? ['--encrypted'] : []),
+  ]);
   child.onLine((stream, line) => {
     if (stream === 'stderr') say(line);
   });

@@ -82,7 +82,10 @@ function embedded(title, { overTls = false, encrypted = false }) {
     title,
     async start(directory, key) {
       const certificates = overTls ? temporaryDirectory(path.dirname(directory), 'tls') : undefined;
-      const more = [...(overTls ? certificateIn(certificates) : []), ...(encrypted ? ['--encryption', 'on'] : [])];
+      const more = [
+        ...(overTls ? certificateIn(certificates) : []),
+        ...(encrypted ? ['--encryption', 'on'] : []),
+      ];
       const collector = await startCollector(directory, key, { more });
       return {
         pid: collector.pid,

@@ -257,7 +257,10 @@ export class CatalogueFile {
 }
 
 /** What a catalogue is of: the ledger, and where its names are encrypted the key that they are encrypted by. */
-export function contentId({ ledgerId, names }: Pick<EventLog, 'ledgerId'> & Partial<Pick<EventLog, 'names'>>): string {
+export function contentId({
+  ledgerId,
+  names,
+}: Pick<EventLog, 'ledgerId'> & Partial<Pick<EventLog, 'names'>>): string {
   return names === undefined ? ledgerId : `${ledgerId}/${names.id}`;
 }
 

@@ -144,7 +144,10 @@ export class Catalogue {
 
   /** @throws CatalogueFault when the file cannot be made or opened. */
   static open(options: CatalogueOptions): Catalogue {
-    return new Catalogue(options, CatalogueFile.open(options.directory, contentId(options), options.mostPages));
+    return new Catalogue(
+      options,
+      CatalogueFile.open(options.directory, contentId(options), options.mostPages),
+    );
   }
 
   /** The next sequence that an update takes in. */
@@ -190,7 +193,15 @@ export class Catalogue {
     const { mostEntries = ENTRIES } = this.options;
     const lock = () => this.#lock(options.signal);
     const seenAt = this.#seen?.log === log ? this.#seen.at : undefined;
-    const updating = new Updating(this.#tables, log, contentId(this.options), options, lock, mostEntries, seenAt);
+    const updating = new Updating(
+      this.#tables,
+      log,
+      contentId(this.options),
+      options,
+      lock,
+      mostEntries,
+      seenAt,
+    );
     try {
       const updated = await updating.run();
       this.#seen = { log, at: updating.newestAt };

@@ -220,7 +220,10 @@ export function command(): Command {
     .description('Copy the data directory while a collector runs; a later run copies only what is new.')
     .argument('<directory>', 'where to; made when it is not there')
     .option('--with-signing-keys', 'copy the private signing keys too')
-    .option('--keys-elsewhere', 'the keys of encrypted payloads, of which there is no mirror, are kept in another way')
+    .option(
+      '--keys-elsewhere',
+      'the keys of encrypted payloads, of which there is no mirror, are kept in another way',
+    )
     .option('--follow', 'make a round every 5 seconds, until a signal')
     .option('--json', 'print what was done as JSON; with --follow one line a round');
   return addConfigOptions(backup, 'backup')
@@ -401,7 +404,9 @@ function report(job: Job, done: Round): string {
         'give --with-signing-keys.',
   ];
   if (hasKeys(readKeyPlaces(job.config.dataDir))) {
-    lines.push('Its payloads are encrypted, and their keys are not in it: keep the mirror of them elsewhere.');
+    lines.push(
+      'Its payloads are encrypted, and their keys are not in it: keep the mirror of them elsewhere.',
+    );
   }
   if (isOnOneDisk(job)) {
     lines.push('It is on the same file system as the log, and is lost with it: keep one on another machine.');

@@ -77,7 +77,9 @@ function findingsOf(
   for (const { directory, isThere, behind } of held) {
     if (!isThere) findings.push(about('damage', `${directory} holds no keys`));
     else if (behind > 0)
-      findings.push(about('damage', `${directory} lacks the newest keys of ${counted(behind, 'stretch', 'stretches')}`));
+      findings.push(
+        about('damage', `${directory} lacks the newest keys of ${counted(behind, 'stretch', 'stretches')}`),
+      );
     else findings.push(about('ok', `${directory} has all keys`));
   }
   const [first = ''] = directories;
@@ -92,7 +94,10 @@ function findingsOf(
   }
   if (isOnDiskOf(dataDir, first)) {
     findings.push(
-      about('warning', `${first} is on the disk of the data: who has that disk has the keys (docs/guide/encryption.md)`),
+      about(
+        'warning',
+        `${first} is on the disk of the data: who has that disk has the keys (docs/guide/encryption.md)`,
+      ),
     );
   }
   return findings;

@@ -12,7 +12,13 @@
 import { createSecretKey, randomBytes, type KeyObject } from 'node:crypto';
 import path from 'node:path';
 import { exists, type Files } from '../files.js';
-import { decodeKeyState, encodeKeyState, keyStateHeader, KeyStateDamaged, type KeyState } from './key-state.js';
+import {
+  decodeKeyState,
+  encodeKeyState,
+  keyStateHeader,
+  KeyStateDamaged,
+  type KeyState,
+} from './key-state.js';
 import { makeKekFile, openKek, type KeyEncryptionKey } from './key-encryption-key.js';
 import { BUCKET_ID_BYTES, KeyTree, newRoot } from './key-tree.js';
 import { SyntheticIv, type NameCipher } from './name-cipher.js';
@@ -115,10 +121,12 @@ class Shelf {
   wrapped(number: number): WrappedKey {
     const name = wrappedName(number);
     const text = this.#first(name)?.toString();
-    if (text === undefined) throw new KeysUnfit(`${name} is missing in ${this.places.directories.join(', ')}`);
+    if (text === undefined)
+      throw new KeysUnfit(`${name} is missing in ${this.places.directories.join(', ')}`);
     try {
       const key = JSON.parse(text) as WrappedKey;
-      if (key.format === WRAPPED_FORMAT && key.epoch === number && typeof key.wrapped === 'string') return key;
+      if (key.format === WRAPPED_FORMAT && key.epoch === number && typeof key.wrapped === 'string')
+        return key;
     } catch {
       // Told below.
     }
@@ -268,7 +276,11 @@ export interface KeyInventory {
   readonly epochBegun: string;
   readonly buckets: number;
   /** Of each directory: how many buckets it lacks or has in an older state, or that it is not there. */
-  readonly directories: readonly { readonly directory: string; readonly isThere: boolean; readonly behind: number }[];
+  readonly directories: readonly {
+    readonly directory: string;
+    readonly isThere: boolean;
+    readonly behind: number;
+  }[];
 }
 
 /** @throws KeysUnfit when there are no keys. */
@@ -338,7 +350,9 @@ export class KeyWriter implements StoredKeys {
     if (epoch > 0) {
       const { ledger } = shelf.wrapped(epoch);
       if (ledger !== ledgerId)
-        throw new KeysUnfit(`the keys in ${places.directories.join(', ')} are those of another log (${ledger})`);
+        throw new KeysUnfit(
+          `the keys in ${places.directories.join(', ')} are those of another log (${ledger})`,
+        );
       shelf.epochKey(epoch);
     } else {
       epoch = 1;
@@ -457,7 +471,8 @@ export class KeyWriter implements StoredKeys {
       const rank = (bytes: Buffer | undefined) => (bytes === undefined ? -2 : generationOf(bytes));
       const newest = held.reduce((best, bytes) => (rank(bytes) > rank(best) ? bytes : best), undefined);
       for (const [i, file] of copies.entries()) {
-        if (newest === undefined || held[i]?.equals(newest) === true || rank(held[i]) === rank(newest)) continue;
+        if (newest === undefined || held[i]?.equals(newest) === true || rank(held[i]) === rank(newest))
+          continue;
         try {
           replaceNow(files, file, newest);
         } catch (error) {

@@ -18,7 +18,7 @@
  * The trees: of each organisation length of its name (1), name, number of nodes (4), and of each node level (1), index
  * (4), value (32). A tree without nodes is one whose keys are all destroyed; a bucket whose file is missing is a fault.
  */
-import { createCipheriv, createDecipheriv, createSecretKey, randomBytes, type KeyObject } from 'node:crypto';
+import { createCipheriv, createDecipheriv, randomBytes, type KeyObject } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { BUCKET_ID_BYTES, NODE_BYTES, type TreeNode } from './key-tree.js';
 

@@ -3,7 +3,14 @@
  * (Rogaway, Shrimpton, Deterministic Authenticated-Encryption, EUROCRYPT 2006) of HMAC-SHA-256, then AES-256-CTR.
  * Who has the file and not the key sees which rows have the same name, and how long it is.
  */
-import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hash, type KeyObject } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  hash,
+  type KeyObject,
+} from 'node:crypto';
 
 const IV_BYTES = 16;
 

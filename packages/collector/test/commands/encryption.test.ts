@@ -51,7 +51,7 @@ interface Verified {
   readonly findings: readonly { kind: string; sequence?: number; message: string }[];
 }
 
-describe('[R-1300] a collector that encrypts', () => {
+describe('[R-1320] a collector that encrypts', () => {
   test('leaves nothing of payload or names in its data directory, and every command reads it all the same', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, mirrored);
@@ -108,7 +108,7 @@ describe('[R-1300] a collector that encrypts', () => {
   });
 });
 
-describe('[R-1304] a start', () => {
+describe('[R-1324] a start', () => {
   /** @returns what it said when it refused with exit code 2. */
   async function refusal(...args: readonly string[]): Promise<string> {
     const { code, stderr } = await run(['serve', '--port', '0', '--data-dir', dataDir, ...args]);
@@ -121,7 +121,9 @@ describe('[R-1304] a start', () => {
     const collector = await start(dataDir, mirrored);
     await sendTwo(collector, key);
     await collector.stop();
-    expect(await refusal('--encryption', 'off')).toContain('--encryption off: the payloads of this log are encrypted');
+    expect(await refusal('--encryption', 'off')).toContain(
+      '--encryption off: the payloads of this log are encrypted',
+    );
     const kek = fs.readFileSync(path.join(keys, 'kek'));
     for (const directory of [keys, mirror])
       fs.writeFileSync(path.join(directory, 'kek'), `${Buffer.alloc(32, 1).toString('base64')}\n`);
@@ -133,7 +135,9 @@ describe('[R-1304] a start', () => {
     fs.renameSync(keys, `${keys}.away`);
     fs.renameSync(mirror, `${mirror}.away`);
     const told = await refusal();
-    expect(told).toContain(`the payloads of this log are encrypted, and their keys are not in ${keys}, ${mirror}`);
+    expect(told).toContain(
+      `the payloads of this log are encrypted, and their keys are not in ${keys}, ${mirror}`,
+    );
     expect(told).not.toContain(kek.toString().trim());
     expect(await refusal('--encryption', 'on')).toContain('their keys are not in');
     fs.renameSync(`${mirror}.away`, mirror);
@@ -151,14 +155,20 @@ describe('[R-1304] a start', () => {
   test('asks a program to wrap and unwrap, once each', async () => {
     const key = await createKey(dataDir);
     const kms = path.join(root, 'kms');
-    fs.writeFileSync(kms, '#!/bin/sh\nread text\necho "$1" >> "$0.asked"\necho "$text" | rev\n', { mode: 0o700 });
+    fs.writeFileSync(kms, '#!/bin/sh\nread text\necho "$1" >> "$0.asked"\necho "$text" | rev\n', {
+      mode: 0o700,
+    });
     const args = ['--encryption', 'on', '--encryption-keys', keys, '--kek', `command:${kms}`];
     const collector = await start(dataDir, args);
     await sendTwo(collector, key);
     await collector.stop();
     expect(fs.existsSync(path.join(keys, 'kek'))).toBe(false);
     // The key of names is wrapped first.
-    expect(fs.readFileSync(`${kms}.asked`, 'utf8').split('\n').slice(0, 3)).toEqual(['wrap', 'wrap', 'unwrap']);
+    expect(fs.readFileSync(`${kms}.asked`, 'utf8').split('\n').slice(0, 3)).toEqual([
+      'wrap',
+      'wrap',
+      'unwrap',
+    ]);
     expect((await storedEvents(dataDir)).map(({ body }) => body).join()).toContain('Chest pain');
     fs.chmodSync(kms, 0o600);
     expect(await refusal()).toMatch(/--kek: .*kms cannot be started \(EACCES\)/);
@@ -167,7 +177,7 @@ describe('[R-1304] a start', () => {
   });
 });
 
-describe('[R-1306] verify', () => {
+describe('[R-1326] verify', () => {
   const texts = Array.from({ length: 20 }, (_, i) => loggedEvent(`event ${i}`));
 
   async function verified(): Promise<Verified> {
@@ -195,7 +205,10 @@ describe('[R-1306] verify', () => {
       putFrames(segment, frames);
       const { intact, findings } = await verified();
       expect([what, intact]).toEqual([what, false]);
-      expect(findings.map(({ kind, sequence }) => [kind, sequence]), what).toContainEqual(['altered', 3]);
+      expect(
+        findings.map(({ kind, sequence }) => [kind, sequence]),
+        what,
+      ).toContainEqual(['altered', 3]);
     }
     putFrames(segment, whole);
     expect((await verified()).intact).toBe(true);
@@ -208,7 +221,9 @@ describe('[R-1306] verify', () => {
     fs.renameSync(path.join(directory, 'buckets', bucket), path.join(root, bucket));
     const { intact, findings } = await verified();
     expect(intact).toBe(false);
-    expect(findings[0]?.message).toContain('does not open: its key is missing, or it is not what was encrypted');
+    expect(findings[0]?.message).toContain(
+      'does not open: its key is missing, or it is not what was encrypted',
+    );
     fs.renameSync(directory, `${directory}.away`);
     expect(await verified()).toMatchObject({ intact: true, unopened_payloads: 20 });
     const { stdout } = await run(['verify', '--data-dir', dataDir]);
@@ -218,7 +233,7 @@ describe('[R-1306] verify', () => {
   });
 });
 
-describe('[R-1308] a back-up', () => {
+describe('[R-1328] a back-up', () => {
   test('wants a mirror of the keys, holds none, and is restored with it', async () => {
     const key = await createKey(dataDir);
     const alone = await start(dataDir, ['--encryption', 'on', '--encryption-keys', keys]);
@@ -226,7 +241,10 @@ describe('[R-1308] a back-up', () => {
     await alone.stop();
     const backups = path.join(root, 'backups');
     const refused = await run(['backup', backups, '--data-dir', dataDir]);
-    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(`their keys are in ${keys} alone`)]);
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      expect.stringContaining(`their keys are in ${keys} alone`),
+    ]);
     expect(fs.existsSync(backups)).toBe(false);
     const said = await run(['backup', backups, '--data-dir', dataDir, '--keys-elsewhere']);
     expect([said.code, said.stderr]).toEqual([0, '']);
@@ -250,7 +268,7 @@ describe('[R-1308] a back-up', () => {
   });
 });
 
-describe('[R-1309] encryption-keys status', () => {
+describe('[R-1329] encryption-keys status', () => {
   test('tells directories, mirrors that lag, and what is a risk', async () => {
     const key = await createKey(dataDir);
     const plain = await run(['encryption-keys', 'status', '--data-dir', dataDir]);
@@ -266,7 +284,11 @@ describe('[R-1309] encryption-keys status', () => {
     fs.rmSync(path.join(mirror, 'buckets', bucket));
     const behind = await run(['encryption-keys', 'status', '--data-dir', dataDir, '--json']);
     expect(behind.code).toBe(3);
-    expect(JSON.parse(behind.stdout)).toMatchObject({ epoch: 1, buckets: 1, directories: [{ behind: 0 }, { behind: 1 }] });
+    expect(JSON.parse(behind.stdout)).toMatchObject({
+      epoch: 1,
+      buckets: 1,
+      directories: [{ behind: 0 }, { behind: 1 }],
+    });
     const doctor = await run(['doctor', '--data-dir', dataDir]);
     expect([doctor.code, doctor.stdout.includes(`${mirror} lacks the newest keys`)]).toEqual([3, true]);
   });

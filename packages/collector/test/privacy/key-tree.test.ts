@@ -21,7 +21,7 @@ function keyByTheFormat(bucket: Buffer, root: Buffer, place: number): Buffer {
   return node;
 }
 
-describe('[R-1301] the key of a place', () => {
+describe('[R-1321] the key of a place', () => {
   test.each([0, 1, 2, 65_535, 524_287, 524_288, TREE_PLACES - 1])('is what the format says: %i', (place) => {
     const key = new KeyTree(BUCKET, [ROOT]).keyAt(place);
     expect(Buffer.from(key ?? '', 'latin1')).toEqual(keyByTheFormat(BUCKET, Buffer.alloc(32, 7), place));
@@ -75,7 +75,9 @@ function nodeByTheFormat(wanted: number, index: number): string {
     at.writeUInt32BE(index >>> (wanted - level));
     const input = Buffer.concat([Buffer.from('cle ggm sha512 1'), BUCKET, Buffer.of(level), at, node]);
     const both = createHash('sha512').update(input).digest();
-    node = Buffer.from(((index >>> (wanted - level - 1)) & 1) === 1 ? both.subarray(32) : both.subarray(0, 32));
+    node = Buffer.from(
+      ((index >>> (wanted - level - 1)) & 1) === 1 ? both.subarray(32) : both.subarray(0, 32),
+    );
   }
   return node.toString('latin1');
 }

@@ -186,7 +186,9 @@ function encryptionOf(
         );
       }
       if (isBegun && encryption === 'off')
-        throw new ConfigurationUnfit('--encryption off: the payloads of this log are encrypted, and that stays');
+        throw new ConfigurationUnfit(
+          '--encryption off: the payloads of this log are encrypted, and that stays',
+        );
       if (!isBegun && encryption !== 'on') return undefined;
       const keys = KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble });
       await noteKeyPlaces(dataDir, places);
@@ -304,7 +306,9 @@ export function refusalOf(error: unknown): Refusal {
   if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) return 'damaged';
   if (error instanceof SigningKeyFault && error.reason === 'broken') return 'damaged';
   if (error instanceof SigningKeyFault && /^(key|seal)-missing$/.test(error.reason)) return 'usage';
-  const isUsage = [SigningCommandUnfit, ConfigurationUnfit, KeysUnfit, KekFault].some((kind) => error instanceof kind);
+  const isUsage = [SigningCommandUnfit, ConfigurationUnfit, KeysUnfit, KekFault].some(
+    (kind) => error instanceof kind,
+  );
   return isUsage ? 'usage' : 'failure';
 }
 

@@ -316,7 +316,8 @@ function openPublisher(
 }
 
 function ledgerSettings(config: Config) {
-  const { dataDir, store, segmentBytes, signingKeys, signingCommand, logOrigin, checkpointIntervalMs } = config;
+  const { dataDir, store, segmentBytes, signingKeys, signingCommand, logOrigin, checkpointIntervalMs } =
+    config;
   const { encryption, encryptionKeys, kek } = config;
   const maxDepth = config.maxNestingDepth;
   return {

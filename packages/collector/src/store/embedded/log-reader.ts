@@ -299,7 +299,8 @@ export class LogReader implements EventLog {
         throw changed(this.#segmentOf(at), at);
     }
     // Behind all checks: a place may be asked for twice, and does not hold its checksum once it is opened.
-    for (const [index, { size }] of places.entries()) this.#opener.open(this.#read, offsets[index] ?? 0, size);
+    for (const [index, { size }] of places.entries())
+      this.#opener.open(this.#read, offsets[index] ?? 0, size);
     return new ReadFrames(this.#read, offsets);
   }
 

@@ -11,7 +11,13 @@
  */
 import type { Files } from '../../files.js';
 import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
-import { KeyReader, hasKeys, type EventKey, type KeyWriter, type StoredKeys } from '../../privacy/key-directory.js';
+import {
+  KeyReader,
+  hasKeys,
+  type EventKey,
+  type KeyWriter,
+  type StoredKeys,
+} from '../../privacy/key-directory.js';
 import { open, seal, SUITES, tagBytes, type Suite } from '../../privacy/sealing.js';
 import { type Candidate, NotCommitted } from '../contract.js';
 import {

@@ -21,7 +21,14 @@ import {
 } from '../log-audit.js';
 import type { TreeReader } from '../contract.js';
 import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
-import { alteredFinding, headerHolds, ownLeaf, restFinding, type FrameBytes, type Place } from './findings.js';
+import {
+  alteredFinding,
+  headerHolds,
+  ownLeaf,
+  restFinding,
+  type FrameBytes,
+  type Place,
+} from './findings.js';
 import { ForensicReader, type Rest, type WholeFrame } from './forensic-reader.js';
 import {
   ENCRYPTED,
@@ -240,7 +247,9 @@ export class LogReading {
     const frame = this.#reader.bytesAt(segment, position, bytes);
     const expected = await this.#expected(sequence - 1, provenTo);
     const opened = this.#opened(frame);
-    return alteredFinding({ frame, sequence, before, opened, ...place }, expected) ?? restFinding(rest, place);
+    return (
+      alteredFinding({ frame, sequence, before, opened, ...place }, expected) ?? restFinding(rest, place)
+    );
   }
 
   /** Each stretch of entries that are not those that were signed, and what the log is around the first of them. */

@@ -29,7 +29,10 @@ beforeEach(() => {
 
 function events(count: number, organisations = ['icu', 'ed']): Candidate[] {
   return Array.from({ length: count }, (_, i) =>
-    candidate({ organisation: organisations[i % organisations.length] ?? '', body: { text: `Lactate ${i}, Müller` } }),
+    candidate({
+      organisation: organisations[i % organisations.length] ?? '',
+      body: { text: `Lactate ${i}, Müller` },
+    }),
   );
 }
 
@@ -48,7 +51,8 @@ async function bodies(): Promise<string[]> {
   try {
     const found: string[] = [];
     for await (const batch of log.entries())
-      for (const { payloadState, body } of batch) found.push(payloadState === 'plain' ? body.toString() : payloadState);
+      for (const { payloadState, body } of batch)
+        found.push(payloadState === 'plain' ? body.toString() : payloadState);
     return found;
   } finally {
     await log.close();
@@ -57,16 +61,24 @@ async function bodies(): Promise<string[]> {
 
 const bodyOf = ({ salted }: Candidate) => Buffer.from(salted).toString('utf8', SALT_BYTES);
 
-describe.each([1, 2] as const)('[R-1300] in suite %i', (suite) => {
+describe.each([1, 2] as const)('[R-1320] in suite %i', (suite) => {
   test('neither body nor salt stands in any file, and readers are given what was sent', async () => {
     const sent = events(120);
-    await fillDirectory(dataDir, [sent.slice(0, 70), sent.slice(70)], 16 << 10, encryptionIn(dataDir, { suite }));
+    await fillDirectory(
+      dataDir,
+      [sent.slice(0, 70), sent.slice(70)],
+      16 << 10,
+      encryptionIn(dataDir, { suite }),
+    );
     expect(await bodies()).toEqual(sent.map(bodyOf));
     const files = fs.readdirSync(dataDir, { recursive: true, encoding: 'utf8' });
-    for (const file of files.map((name) => path.join(dataDir, name)).filter((name) => fs.statSync(name).isFile())) {
+    for (const file of files
+      .map((name) => path.join(dataDir, name))
+      .filter((name) => fs.statSync(name).isFile())) {
       const bytes = fs.readFileSync(file);
       expect(bytes.includes('Lactate'), file).toBe(false);
-      for (const { salted } of sent) expect(bytes.includes(Buffer.from(salted.subarray(0, SALT_BYTES))), file).toBe(false);
+      for (const { salted } of sent)
+        expect(bytes.includes(Buffer.from(salted.subarray(0, SALT_BYTES))), file).toBe(false);
     }
   });
 
@@ -74,14 +86,19 @@ describe.each([1, 2] as const)('[R-1300] in suite %i', (suite) => {
     const [first, second] = events(2, ['icu']) as [Candidate, Candidate];
     const other = candidate({ organisation: 'icu', eventId: idOf(first), body: { text: 'another' } });
     const store = await open({ suite });
-    expect(await store.append([first, first, other, second])).toEqual(['accepted', 'duplicate', 'conflict', 'accepted']);
+    expect(await store.append([first, first, other, second])).toEqual([
+      'accepted',
+      'duplicate',
+      'conflict',
+      'accepted',
+    ]);
     expect(await store.append([second, other])).toEqual(['duplicate', 'conflict']);
     await store.close();
     expect(await (await open({ suite })).append([first, other])).toEqual(['duplicate', 'conflict']);
   });
 });
 
-describe('[R-1302] a sealed payload', () => {
+describe('[R-1322] a sealed payload', () => {
   test('opens in its own place only, and only as it was sealed', async () => {
     await fillDirectory(dataDir, [events(4, ['icu'])], 64 << 10, encryptionIn(dataDir));
     const [segment = ''] = segmentPaths(dataDir);
@@ -97,7 +114,7 @@ describe('[R-1302] a sealed payload', () => {
       one.writeBigUInt64LE(b, 16);
       other.writeBigUInt64LE(a, 16);
     };
-    const [first = '', second = '', third = '', fourth = ''] = await stateOf(() => undefined);
+    const [first = '', , third = '', fourth = ''] = await stateOf(() => undefined);
     expect(third).toContain('Lactate 2');
     const swapped = await stateOf((frames) => {
       const [one, two] = frames as [Buffer, Buffer];
@@ -126,15 +143,20 @@ describe('[R-1302] a sealed payload', () => {
   });
 });
 
-describe('[R-1303] the keys of an event', () => {
+describe('[R-1323] the keys of an event', () => {
   test('are durable before it is, in the directory and in a mirror', async () => {
     const store = await open({ directories: [keys, mirror] });
     for (const organisation of ['icu', 'ed', 'ward 7']) await store.append(events(3, [organisation]));
     const files = (directory: string) =>
-      fs.readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) => /\.(keys|json)$|kek/.test(name));
+      fs
+        .readdirSync(directory, { recursive: true, encoding: 'utf8' })
+        .filter((name) => /\.(keys|json)$|kek/.test(name));
     expect(files(mirror)).toEqual(files(keys));
     for (const name of files(keys))
-      expect(fs.readFileSync(path.join(mirror, name)).equals(fs.readFileSync(path.join(keys, name))), name).toBe(true);
+      expect(
+        fs.readFileSync(path.join(mirror, name)).equals(fs.readFileSync(path.join(keys, name))),
+        name,
+      ).toBe(true);
     fs.rmSync(keys, { recursive: true });
     fs.cpSync(mirror, keys, { recursive: true });
     expect(await bodies()).not.toContain('encrypted');
@@ -198,7 +220,7 @@ describe('[R-1303] the keys of an event', () => {
   });
 });
 
-describe('[R-1305] a mirror', () => {
+describe('[R-1325] a mirror', () => {
   test('that lags is brought up to date by a start, and so is a directory that was lost', async () => {
     await fillDirectory(dataDir, [events(4, ['icu'])], 64 << 10, encryptionIn(dataDir));
     const places = { directories: [keys, mirror], kek: '' };
@@ -206,10 +228,19 @@ describe('[R-1305] a mirror', () => {
       { directory: keys, isThere: true, behind: 0 },
       { directory: mirror, isThere: false, behind: 1 },
     ]);
-    await fillDirectory(dataDir, [events(4, ['icu'])], 64 << 10, encryptionIn(dataDir, { directories: [keys, mirror] }));
-    const before = fs.cpSync(mirror, `${mirror}.old`, { recursive: true });
-    expect(before).toBeUndefined();
-    await fillDirectory(dataDir, [events(4, ['ed'])], 64 << 10, encryptionIn(dataDir, { directories: [keys, mirror] }));
+    await fillDirectory(
+      dataDir,
+      [events(4, ['icu'])],
+      64 << 10,
+      encryptionIn(dataDir, { directories: [keys, mirror] }),
+    );
+    fs.cpSync(mirror, `${mirror}.old`, { recursive: true });
+    await fillDirectory(
+      dataDir,
+      [events(4, ['ed'])],
+      64 << 10,
+      encryptionIn(dataDir, { directories: [keys, mirror] }),
+    );
     fs.rmSync(keys, { recursive: true });
     fs.renameSync(`${mirror}.old`, keys);
     // The directory has an older state by now, and the newer one is used.
@@ -220,7 +251,7 @@ describe('[R-1305] a mirror', () => {
   });
 });
 
-describe('[R-1304] keys', () => {
+describe('[R-1324] keys', () => {
   test('of another log are refused', async () => {
     await fillDirectory(dataDir, [events(1)], 64 << 10, encryptionIn(dataDir));
     const other = path.join(root, 'other');

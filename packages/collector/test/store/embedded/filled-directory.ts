@@ -13,11 +13,14 @@ import type { Candidate, StoredEntry, StoredEvent } from '../../../src/store/con
 /** Encrypts payloads, by keys in `encryption-keys` of the directory or where else they are to be. */
 export function encryptionIn(
   directory: string,
-  { suite = 1 as Suite, directories = [path.join(directory, 'encryption-keys')], onTrouble = () => undefined } = {},
+  {
+    suite = 1,
+    directories = [path.join(directory, 'encryption-keys')],
+  }: { suite?: Suite; directories?: readonly string[] } = {},
 ): Encryption {
   const places = { directories, kek: '' };
   const openKeys = (ledgerId: string) =>
-    Promise.resolve(KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble }));
+    Promise.resolve(KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble: () => undefined }));
   return { suite, openKeys };
 }
 
@@ -29,7 +32,12 @@ export async function fillDirectory(
   encryption?: Encryption,
 ): Promise<void> {
   const onTrouble = () => undefined;
-  const store = await EmbeddedStore.open({ directory, segmentBytes, onTrouble, ...(encryption && { encryption }) });
+  const store = await EmbeddedStore.open({
+    directory,
+    segmentBytes,
+    onTrouble,
+    ...(encryption && { encryption }),
+  });
   for (const batch of batches) await store.append(batch);
   await store.close();
 }
