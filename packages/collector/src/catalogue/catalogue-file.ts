@@ -212,6 +212,7 @@ export class CatalogueFile {
       // Of the process: what SQLite sorts on disk has targets in it, and belongs to the owner of the catalogue.
       this.writer.exec(`PRAGMA temp_store_directory = '${directory.replaceAll("'", "''")}'`);
       if (mostPages !== undefined) this.writer.exec(`PRAGMA max_page_count = ${mostPages}`);
+      assertMayEmpty(this.writer, ledgerId, directory);
       if (!isOf(this.writer, ledgerId)) empty(this.writer, ledgerId);
       this.reader = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
       this.reader.exec('PRAGMA query_only = ON; PRAGMA cache_size = -8192');
@@ -264,6 +265,15 @@ export function contentId({
   return names === undefined ? ledgerId : `${ledgerId}/${names.id}`;
 }
 
+/** Who has not the key of names would take them out of a catalogue that others use. @throws CatalogueFault */
+function assertMayEmpty(database: Sql, id: string, directory: string): void {
+  if (contentOf(database)?.startsWith(`${id}/`) !== true) return;
+  throw new CatalogueFault(
+    `the names of the catalogue in ${directory} are encrypted, and there is no key of them here: name another directory ` +
+      'by --temp-dir',
+  );
+}
+
 /** Removes the catalogue of a directory. Who has it open goes on with what was removed. */
 export function removeFile(directory: string): void {
   for (const end of ['', '-wal', '-shm'])
@@ -311,10 +321,15 @@ function handOver(made: string | number, { uid, gid }: fs.Stats): void {
 
 /** Whether it is a catalogue of this version and ledger. */
 export function isOf(database: Sql, ledgerId: string): boolean {
+  return contentOf(database) === ledgerId;
+}
+
+/** What a catalogue of this version is of (contentId); undefined of another version. */
+function contentOf(database: Sql): string | undefined {
   const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
-  if (version !== VERSION) return false;
+  if (version !== VERSION) return undefined;
   const row = database.prepare("SELECT value FROM meta WHERE name = 'ledger'").get();
-  return row?.['value'] === ledgerId;
+  return row === undefined ? undefined : String(row['value']);
 }
 
 /** Makes it the catalogue of a ledger of which nothing was taken in. Readers see it as it was, or empty. */

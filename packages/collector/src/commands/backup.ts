@@ -14,7 +14,7 @@ import {
   readState,
 } from '../backup/backup.js';
 import type { Config } from '../config.js';
-import { exists } from '../files.js';
+import { exists, nodeFiles } from '../files.js';
 import { counted } from '../quantity.js';
 import { AccessLogUnfit, LogDiffers, StoreDamaged } from '../store/contract.js';
 import {
@@ -28,7 +28,7 @@ import {
   openStore,
   readKeyPlaces,
 } from '../store/open.js';
-import { hasKeys } from '../privacy/key-directory.js';
+import { hasKeys, keyInventory } from '../privacy/key-directory.js';
 import { systemCode } from '../system-code.js';
 import { type KeyHistory, PrivateKeys, SigningKeyFault } from '../transparency/key-files.js';
 import { writeBackupNote } from '../transparency/state-files.js';
@@ -267,9 +267,11 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
 /** A back-up never holds the keys of payloads, and is worth nothing when they are lost with the host. */
 function assertKeysKept(dataDir: string, { keysElsewhere }: BackupOptions): void {
   const places = readKeyPlaces(dataDir);
-  if (keysElsewhere || places.directories.length > 1 || !hasKeys(places)) return;
+  if (keysElsewhere || !hasKeys(nodeFiles, places)) return;
+  const whole = keyInventory(nodeFiles, places).directories.filter(({ behind }) => behind === 0);
+  if (whole.length > 1) return;
   throw usage(
-    `the payloads of this log are encrypted, and their keys are in ${places.directories.join()} alone; a back-up never ` +
+    `the payloads of this log are encrypted, and their keys are in ${whole.map(({ directory }) => directory).join()} alone; a back-up never ` +
       'holds them. Name a mirror on another disk (collector serve --encryption-keys DIR,MIRROR), or say ' +
       '--keys-elsewhere when they are kept in another way',
   );
@@ -403,7 +405,7 @@ function report(job: Job, done: Round): string {
       : 'The private signing keys are not in it: a restored log goes on only with them, so keep a copy elsewhere, or ' +
         'give --with-signing-keys.',
   ];
-  if (hasKeys(readKeyPlaces(job.config.dataDir))) {
+  if (hasKeys(nodeFiles, readKeyPlaces(job.config.dataDir))) {
     lines.push(
       'Its payloads are encrypted, and their keys are not in it: keep the mirror of them elsewhere.',
     );

@@ -39,7 +39,7 @@ export function command(): Command {
 
 function tellStatus(dataDir: string, json: boolean): number {
   const places = readKeyPlaces(dataDir);
-  if (!hasKeys(places))
+  if (!hasKeys(nodeFiles, places))
     throw new CommandFailure(`payloads in ${dataDir} are not encrypted: there are no keys`, EXIT.notFound);
   const inventory = keyInventory(nodeFiles, places);
   const findings = findingsOf(dataDir, places, inventory);
@@ -56,7 +56,7 @@ function tellStatus(dataDir: string, json: boolean): number {
 /** What `doctor` says of them; nothing where payloads are not encrypted. @throws KeysUnfit */
 export function encryptionFindings(dataDir: string): StoreFinding[] {
   const places = readKeyPlaces(dataDir);
-  return hasKeys(places) ? findingsOf(dataDir, places, keyInventory(nodeFiles, places)) : [];
+  return hasKeys(nodeFiles, places) ? findingsOf(dataDir, places, keyInventory(nodeFiles, places)) : [];
 }
 
 function findingsOf(

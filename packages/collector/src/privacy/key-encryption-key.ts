@@ -43,21 +43,20 @@ export function openKek(kek: string): KeyEncryptionKey {
   return kind === 'command' ? new CommandKek(place) : new FileKek(place);
 }
 
-/** Makes the key where there is none. On return it is on stable storage. */
-export function makeKekFile(file: string): void {
-  let fd: number;
-  try {
-    fd = fs.openSync(file, 'wx', 0o600);
-  } catch (error) {
-    if (systemCode(error) === 'EEXIST') return;
-    throw error;
-  }
-  try {
-    fs.writeSync(fd, `${randomBytes(KEY_BYTES).toString('base64')}\n`);
-    fs.fsyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
+/** What a file of a new key holds. */
+export function newKekFile(): Buffer {
+  return Buffer.from(`${randomBytes(KEY_BYTES).toString('base64')}\n`);
+}
+
+/** Whether the content of a file is a key. */
+export function isKekFile(content: Buffer): boolean {
+  return keyIn(content.toString('latin1')) !== undefined;
+}
+
+function keyIn(content: string): Buffer | undefined {
+  const text = content.trim();
+  const key = Buffer.from(text, 'base64');
+  return key.length === KEY_BYTES && key.toString('base64') === text ? key : undefined;
 }
 
 class FileKek implements KeyEncryptionKey {
@@ -68,13 +67,13 @@ class FileKek implements KeyEncryptionKey {
     try {
       const { mode } = fs.statSync(file);
       if ((mode & 0o077) !== 0) throw new KekFault(`${file}: others than its owner may read it (chmod 600)`);
-      text = fs.readFileSync(file, 'latin1').trim();
+      text = fs.readFileSync(file, 'latin1');
     } catch (error) {
       if (error instanceof KekFault) throw error;
       throw new KekFault(`${file} cannot be read (${systemCode(error) ?? 'UNKNOWN'})`);
     }
-    const key = Buffer.from(text, 'base64');
-    if (key.length !== KEY_BYTES || key.toString('base64') !== text)
+    const key = keyIn(text);
+    if (key === undefined)
       throw new KekFault(`${file} holds no key: 32 bytes in base64, as openssl rand -base64 32 prints them`);
     this.#key = createSecretKey(key);
   }

@@ -6,7 +6,7 @@ import { createKey, run, start, storedEvents, type Running } from '../running/co
 import { expectAllStored, Load, post } from '../running/load.js';
 import { sampleEvent } from '../running/sample-events.js';
 import { scratch } from '../running/scratch.js';
-import { encryptionIn, segmentPaths } from '../store/embedded/filled-directory.js';
+import { encryptionIn, flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
 import { fillSigned, loggedEvent } from './signed-directory.js';
 import { changed, framesIn, putFrames } from './tampering.js';
 
@@ -21,6 +21,7 @@ beforeEach(() => {
   dataDir = path.join(root, 'data');
   keys = path.join(root, 'keys');
   mirror = path.join(root, 'mirror');
+  for (const directory of [keys, mirror]) fs.mkdirSync(directory);
   mirrored = ['--encryption', 'on', '--encryption-keys', `${keys},${mirror}`];
 });
 
@@ -141,6 +142,7 @@ describe('[R-1324] a start', () => {
     expect(told).not.toContain(kek.toString().trim());
     expect(await refusal('--encryption', 'on')).toContain('their keys are not in');
     fs.renameSync(`${mirror}.away`, mirror);
+    fs.mkdirSync(keys);
     // One mirror is enough, and the directory is made again from it.
     const again = await start(dataDir);
     await sendTwo(again, key);
@@ -148,8 +150,16 @@ describe('[R-1324] a start', () => {
     expect(fs.readdirSync(path.join(keys, 'buckets'))).toEqual(fs.readdirSync(path.join(mirror, 'buckets')));
   });
 
-  test('with a KEK that is no name of one, or on a database, is refused', async () => {
+  test('with a KEK that is no name of one, or a note of the keys that says nothing, is refused', async () => {
     expect(await refusal('--kek', 'vault')).toContain('--kek: must be file: or command:');
+    const note = path.join(dataDir, 'encryption-keys.json');
+    fs.mkdirSync(dataDir, { mode: 0o700 });
+    for (const text of ['', 'null', '[]', '{"directories":[],"kek":""}', '{"directories":[1],"kek":""}']) {
+      fs.writeFileSync(note, text);
+      expect(await refusal('--encryption', 'on'), text).toContain(
+        'does not say where the keys of payloads are',
+      );
+    }
   });
 
   test('asks a program to wrap and unwrap, once each', async () => {
@@ -170,10 +180,25 @@ describe('[R-1324] a start', () => {
       'unwrap',
     ]);
     expect((await storedEvents(dataDir)).map(({ body }) => body).join()).toContain('Chest pain');
+    // What it was asked for once need not be asked for again: a repeat is told while the KMS is away.
+    const running = await start(dataDir);
+    const event = JSON.stringify(sampleEvent('outcome'));
+    expect((await post(running.port, key, event)).status).toBe(201);
     fs.chmodSync(kms, 0o600);
+    expect((await post(running.port, key, event)).status).toBe(201);
+    expect(await running.stop()).toBe(0);
     expect(await refusal()).toMatch(/--kek: .*kms cannot be started \(EACCES\)/);
     const events = await run(['events', '--data-dir', dataDir]);
     expect([events.code, events.stderr]).toEqual([1, expect.stringContaining('cannot be started')]);
+    // Whoever looks for what is wrong is told, and the rest is checked.
+    const { intact, unopened_payloads: unopened, findings } = await json<Verified>('verify');
+    expect([intact, unopened]).toEqual([true, 3]);
+    expect(findings).toContainEqual({
+      kind: 'note',
+      message: expect.stringContaining('no payload was opened') as string,
+    });
+    const doctor = await run(['doctor', '--data-dir', dataDir]);
+    expect(doctor.stdout).toMatch(/encryption/);
   });
 });
 
@@ -190,15 +215,15 @@ describe('[R-1326] verify', () => {
     const [segment = ''] = segmentPaths(dataDir);
     const whole = framesIn(segment);
     const extension = (frame: Buffer) => 64 + 61 + (frame[67] ?? 0) + (frame[68] ?? 0);
-    const spots: [string, (frame: Buffer) => number][] = [
+    const spots: [string, (frame: Buffer) => number, string?][] = [
       ['the payload', (frame) => frame.length - 1],
       ['the salt', (frame) => extension(frame) + 24],
       ['the tag of the cipher', (frame) => extension(frame) + 8],
-      ['the tag of the bucket', (frame) => extension(frame) + 4],
+      ['the tag of the bucket', (frame) => extension(frame) + 4, 'unreadable'],
       ['the suite', extension],
       ['the state', () => 9],
     ];
-    for (const [what, at] of spots) {
+    for (const [what, at, found = 'altered'] of spots) {
       const frames: Buffer[] = whole.map((frame) => Buffer.from(frame));
       const third = frames[2] ?? Buffer.alloc(0);
       frames[2] = changed(third, at(third));
@@ -208,8 +233,14 @@ describe('[R-1326] verify', () => {
       expect(
         findings.map(({ kind, sequence }) => [kind, sequence]),
         what,
-      ).toContainEqual(['altered', 3]);
+      ).toContainEqual([found, 3]);
     }
+    // A byte that went wrong by itself.
+    putFrames(segment, whole);
+    flipBit(segment, 64 + whole.slice(0, 3).reduce((sum, { length }) => sum + length, 0) - 1);
+    const [broken] = (await verified()).findings;
+    expect(broken?.message).toContain('does not open by its key; its envelope is the one that was signed');
+    expect(broken?.message).not.toMatch(/payload are|made to fit/);
     putFrames(segment, whole);
     expect((await verified()).intact).toBe(true);
   });
@@ -221,9 +252,9 @@ describe('[R-1326] verify', () => {
     fs.renameSync(path.join(directory, 'buckets', bucket), path.join(root, bucket));
     const { intact, findings } = await verified();
     expect(intact).toBe(false);
-    expect(findings[0]?.message).toContain(
-      'does not open: its key is missing, or it is not what was encrypted',
-    );
+    expect(findings[0]).toMatchObject({ kind: 'unreadable', sequence: 1 });
+    expect(findings[0]?.message).toContain('the key of the payload of event 1');
+    expect(findings[0]?.message).not.toContain('made to fit');
     fs.renameSync(directory, `${directory}.away`);
     expect(await verified()).toMatchObject({ intact: true, unopened_payloads: 20 });
     const { stdout } = await run(['verify', '--data-dir', dataDir]);
@@ -260,11 +291,29 @@ describe('[R-1328] a back-up', () => {
     const restored = await run(['restore', backups, '--data-dir', target]);
     expect(restored.code, restored.stderr).toBe(0);
     fs.rmSync(keys, { recursive: true });
+    fs.mkdirSync(keys);
     const again = await start(target, ['--encryption-keys', `${keys},${mirror}`]);
     await sendTwo(again, key);
     await again.stop();
     const events = await storedEvents(target);
     expect(events.filter(({ body }) => body.includes('Chest pain'))).toHaveLength(2);
+  });
+});
+
+describe('[R-1320] a reader without keys', () => {
+  test('says so, and takes no names out of the catalogue of others', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, mirrored);
+    await sendTwo(collector, key);
+    await run(['runs', '--data-dir', dataDir]);
+    await collector.stop();
+    for (const directory of [keys, mirror]) fs.renameSync(directory, `${directory}.away`);
+    const { code, stderr } = await run(['runs', '--data-dir', dataDir]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('there is no key of them here')]);
+    const elsewhere = await run(['runs', '--data-dir', dataDir, '--temp-dir', scratch()]);
+    expect([elsewhere.code, elsewhere.stdout.includes('clinician-17')]).toEqual([0, false]);
+    for (const directory of [keys, mirror]) fs.renameSync(`${directory}.away`, directory);
+    expect((await run(['runs', '--data-dir', dataDir])).stdout).toContain('clinician-17');
   });
 });
 

@@ -3,7 +3,7 @@ import { createSecretKey, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { makeKekFile, kekFault, openKek } from '../../src/privacy/key-encryption-key.js';
+import { isKekFile, kekFault, newKekFile, openKek } from '../../src/privacy/key-encryption-key.js';
 import {
   decodeKeyState,
   encodeKeyState,
@@ -57,13 +57,12 @@ describe('[R-1323] a key state', () => {
 });
 
 describe('[R-1330] the key that wraps the others', () => {
-  test('in a file wraps and unwraps, and is made for its owner alone', () => {
+  test('in a file wraps and unwraps', () => {
     const file = path.join(directory, 'kek');
-    makeKekFile(file);
-    const before = fs.readFileSync(file, 'utf8');
-    makeKekFile(file);
-    expect(fs.readFileSync(file, 'utf8')).toBe(before);
-    expect(fs.statSync(file).mode & 0o777).toBe(0o600);
+    fs.writeFileSync(file, newKekFile(), { mode: 0o600 });
+    expect(isKekFile(fs.readFileSync(file))).toBe(true);
+    for (const text of ['', 'AAAA', newKekFile().toString().slice(1)])
+      expect(isKekFile(Buffer.from(text))).toBe(false);
     const [kek, key] = [openKek(`file:${file}`), randomBytes(32)];
     const wrapped = kek.wrap(key);
     expect(kek.unwrap(wrapped)).toEqual(key);
@@ -83,7 +82,7 @@ describe('[R-1330] the key that wraps the others', () => {
 
   test('that is another one opens nothing', () => {
     const [one, two] = ['one', 'two'].map((name) => {
-      makeKekFile(path.join(directory, name));
+      fs.writeFileSync(path.join(directory, name), newKekFile(), { mode: 0o600 });
       return openKek(`file:${path.join(directory, name)}`);
     });
     const wrapped = one?.wrap(randomBytes(32)) ?? '';

@@ -33,6 +33,7 @@ import {
   openTree,
   openSharedForWriting,
   noteKeyPlaces,
+  notesKeys,
   readKeyPlaces,
   type FoundLog,
   type IdIndexStats,
@@ -170,27 +171,30 @@ function encryptionOf(
 ): Encryption {
   return {
     suite: 1,
-    async openKeys(ledgerId, isNeeded) {
+    async openKeys(ledgerId, isSealed) {
+      const isNeeded = isSealed || notesKeys(dataDir);
       const noted = readKeyPlaces(dataDir);
       const given = encryptionKeys.split(',').filter((directory) => directory !== '');
       const places = {
         directories: given.length > 0 ? given.map((each) => path.resolve(each)) : noted.directories,
         kek: kek || noted.kek,
       };
-      const where = places.directories.join(', ');
-      const isBegun = hasKeys(places);
-      if (isNeeded && !isBegun) {
-        throw new KeysUnfit(
-          `the payloads of this log are encrypted, and their keys are not in ${where}. Say where they are by ` +
-            '--encryption-keys; if they are lost, see docs/guide/encryption.md, "Keys that are lost"',
-        );
-      }
-      if (isBegun && encryption === 'off')
+      if (isNeeded && encryption === 'off')
         throw new ConfigurationUnfit(
           '--encryption off: the payloads of this log are encrypted, and that stays',
         );
-      if (!isBegun && encryption !== 'on') return undefined;
-      const keys = KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble });
+      const isThere = hasKeys(nodeFiles, places);
+      if (isNeeded && !isThere) {
+        throw new KeysUnfit(
+          `the payloads of this log are encrypted, and their keys are not in ${places.directories.join(', ')}. Say where ` +
+            'they are by --encryption-keys; if they are lost, see docs/guide/encryption.md, "Keys that are lost"',
+        );
+      }
+      if (!isNeeded && encryption !== 'on') return undefined;
+      // Only the one that nobody named: another may be a mount that failed.
+      if (given.length === 0 && !isNeeded)
+        places.directories.forEach((each) => nodeFiles.makeDirectory(each));
+      const keys = KeyWriter.open({ files: nodeFiles, places, ledgerId, isNeeded, onTrouble });
       await noteKeyPlaces(dataDir, places);
       return keys;
     },

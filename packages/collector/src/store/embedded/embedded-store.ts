@@ -20,14 +20,15 @@ import {
   encodeFrame,
   frameEventId,
   frameOrganisation,
+  frameSequence,
   frameSize,
   plausibleSize,
 } from './frame.js';
-import type { KeyWriter } from '../../privacy/key-directory.js';
+import { KeysUnfit, type KeyWriter } from '../../privacy/key-directory.js';
 import type { Suite } from '../../privacy/sealing.js';
 import { IdIndex, type IdIndexStats } from './id-index/id-index.js';
 import { IdIndexReader } from './id-index/sorted-runs.js';
-import { FrameOpener, FrameSealer } from './sealed-frame.js';
+import { FrameOpener, FrameSealer, keyNameIn, type Opening } from './sealed-frame.js';
 import { SegmentLog, type TornTail } from './segment-log.js';
 
 /* The events staged for one batch, by fingerprint: the part of the dedup that the index does not know yet. */
@@ -77,7 +78,7 @@ class BatchIds {
 
 export interface Encryption {
   readonly suite: Suite;
-  /** @param isNeeded whether the newest events are encrypted, so that there have to be keys. */
+  /** @param isNeeded whether the newest events are encrypted, so that their keys have to be there. */
   readonly openKeys: (ledgerId: string, isNeeded: boolean) => Promise<KeyWriter | undefined>;
 }
 
@@ -145,7 +146,7 @@ export class EmbeddedStore implements Store {
   private constructor(
     log: SegmentLog,
     index: IdIndex,
-    keys: KeyWriter | undefined,
+    private readonly keys: KeyWriter | undefined,
     private readonly options: EmbeddedStoreOptions,
     readonly opened: Opened,
   ) {
@@ -173,7 +174,15 @@ export class EmbeddedStore implements Store {
       files: options.files ?? nodeFiles,
       onRoomTrouble: (error) => onTrouble('no room can be made for the next segment', error),
     });
-    const keys = await options.encryption?.openKeys(log.ledgerId, log.isSealed);
+    const keys = await options.encryption?.openKeys(log.ledgerId, log.newestSealed !== undefined);
+    if (keys !== undefined && log.newestSealed !== undefined) {
+      try {
+        assertHasKey(keys, log.newestSealed);
+      } catch (error) {
+        await log.close();
+        throw error;
+      }
+    }
     const openIndex = () =>
       IdIndex.open({
         directory: indexDirectory,
@@ -234,6 +243,11 @@ export class EmbeddedStore implements Store {
 
   async prove(): Promise<void> {
     if (this.#index.room === 0) throw new NotCommitted('the id index cannot be written');
+    try {
+      this.keys?.prove();
+    } catch (error) {
+      throw new NotCommitted('the keys of payloads cannot be written', { cause: error });
+    }
     await this.#log.prove();
   }
 
@@ -311,12 +325,22 @@ export class EmbeddedStore implements Store {
 
   /** @param frame in memory of its own: its payload is opened there. */
   #compare(frame: Buffer, candidate: Candidate): Outcome {
-    const isOpen = this.#opener.open(frame, 0, frame.readUInt32LE(4));
+    const opening = this.#open(frame);
     const stored = decodeFrame(frame, 0);
     if (stored.kind !== candidate.kind) return 'conflict';
-    if (!isOpen) return 'unreadable';
+    if (opening !== 'plain') return 'unreadable';
     const body = candidate.salted.subarray(SALT_BYTES);
     return stored.body.equals(body) || sameContent(stored.body, body) ? 'duplicate' : 'conflict';
+  }
+
+  /** Keys that cannot be had must not stop the others. */
+  #open(frame: Buffer): Opening {
+    try {
+      return this.#opener.open(frame, 0, frame.readUInt32LE(4));
+    } catch (error) {
+      this.options.onTrouble('a stored event cannot be opened: its keys cannot be had', error);
+      return 'no-key';
+    }
   }
 
   /** The frame at an address, or undefined when it cannot be read: one bad sector must not stop the others. */
@@ -362,6 +386,15 @@ function publishedTo(directory: string): number {
 
 function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Candidate): boolean {
   return frameEventId(frame, offset).equals(eventId) && frameOrganisation(frame, offset) === organisation;
+}
+
+/** Without it the event cannot be read again, nor told from a repeat. @throws KeysUnfit */
+function assertHasKey(keys: KeyWriter, sealed: Buffer): void {
+  const { tag, organisation } = keyNameIn(sealed, 0);
+  if (keys.keyOf(tag, organisation, frameSequence(sealed, 0)) !== undefined) return;
+  throw new KeysUnfit(
+    `the key of event ${frameSequence(sealed, 0)} is missing; name the directory that has all keys by --encryption-keys`,
+  );
 }
 
 /** Whether the newest event of each run stands in the log where the index says. */

@@ -22,7 +22,7 @@ import {
   frameSequence,
   plausibleSize,
 } from './frame.js';
-import { sealedExtensionHolds } from './sealed-frame.js';
+import { sealedExtensionHolds, type Opening } from './sealed-frame.js';
 
 /** Where something lies in the log. */
 export interface Place {
@@ -36,8 +36,8 @@ export interface FrameBytes extends Place {
   readonly sequence: number;
   /** Durable-before of the frame in front of it; undefined when that is not known. */
   readonly before: number | undefined;
-  /** Of an encrypted payload: what it is when it is opened, and whether there is a key directory to open it by. */
-  readonly opened?: { readonly salted: Buffer | undefined; readonly hasKeys: boolean };
+  /** Of an encrypted payload: whether it could be opened, and what it is then. */
+  readonly opened?: { readonly opening: Opening; readonly salted: Buffer | undefined };
 }
 
 /** The leaf that an event should have, if any is known. */
@@ -75,23 +75,31 @@ export function alteredFinding(
   const salted = isSealed ? bytes.opened?.salted : parts.salted;
   const found = salted && commitmentOf(salted);
   const fits = found === undefined || found.equals(commitment);
-  const closed = `does not open: its key is missing, or it is not what was encrypted`;
-  const isClosed = salted === undefined && bytes.opened?.hasKeys === true;
   const fields = alteredFields(frame, sequence, before).join(', ');
+  const closed = (which: string, more = '') => {
+    const opening = found === undefined ? bytes.opened?.opening : undefined;
+    if (opening === 'unfit')
+      return told(`the payload of ${which} does not open by its key${more}${alsoChanged(fields)}`);
+    if (opening !== 'no-key') return undefined;
+    // Nothing says that anyone has touched it.
+    const message = `the key of the payload of ${which} is missing${more}${alsoChanged(fields)}; ${at(bytes)}`;
+    return { ...told(''), ...(fields === '' && { kind: 'unreadable' as const }), message };
+  };
   if (leaf === undefined) {
     const which = `${event}, ${covered ? 'whose hash the tree lacks' : 'which is under no checkpoint'},`;
     if (!fits) return told(`the payload of ${which} does not fit the commitment to it`);
-    if (isClosed && fields === '') return told(`the payload of ${which} ${closed}`);
-    return fields === '' ? undefined : told(`the frame of ${which} has changed (${fields})`);
+    const isKept = fields === '' ? undefined : told(`the frame of ${which} has changed (${fields})`);
+    return closed(which) ?? isKept;
   }
   const [one, all] = proven
     ? ['the one that was signed', 'those that were signed']
     : ['the one that the tree holds', 'those that the tree holds'];
   if (leafOf(envelope, commitment).equals(leaf)) {
     if (!fits) return told(`the payload of ${event}, or its salt, is not ${one}; its envelope is`);
-    if (isClosed && fields === '') return told(`the payload of ${event} ${closed}; its envelope is ${one}`);
-    if (fields === '') return undefined;
-    return told(`the frame of ${event} has changed (${fields}); its envelope and payload are ${all}`);
+    const rest = found === undefined ? `its envelope is ${one}` : `its envelope and payload are ${all}`;
+    const changed =
+      fields === '' ? undefined : told(`the frame of ${event} has changed (${fields}); ${rest}`);
+    return closed(event, `; its envelope is ${one}`) ?? changed;
   }
   if (found !== undefined && leafOf(envelope, found).equals(leaf)) {
     return told(`the frame of ${event} has changed (commitment); its envelope and payload are ${all}`);
@@ -100,6 +108,10 @@ export function alteredFinding(
     ? 'its envelope has changed, or its payload together with the commitment to it'
     : 'more than one of its envelope, its payload and the commitment to it has changed';
   return told(`${event} is not ${one}: ${what}`);
+}
+
+function alsoChanged(fields: string): string {
+  return fields === '' ? '' : `; the frame has changed (${fields})`;
 }
 
 /** A checksum does not come to fit by accident. */

@@ -92,7 +92,7 @@ export class PassedFrames implements Iterable<PassedEntry>, PassedEntry {
   }
 
   body(): Buffer | undefined {
-    if (!this.opener.open(this.source, this.#offset, this.size)) return undefined;
+    if (this.opener.open(this.source, this.#offset, this.size) !== 'plain') return undefined;
     const end = this.#offset + this.size;
     return this.source.subarray(end - framePayloadLength(this.source, this.#offset), end);
   }

@@ -1,27 +1,52 @@
-/** Where the keys of a data directory's payloads are, for whoever reads it: noted in it when they lie elsewhere. */
-import path from 'node:path';
+/** Where the keys of a data directory's payloads are, for whoever reads it: noted in it when encryption begins. */
 import fs from 'node:fs';
+import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
-import type { KeyPlaces } from '../../privacy/key-directory.js';
+import { type KeyPlaces, KeysUnfit } from '../../privacy/key-directory.js';
 
 function noteOf(dataDirectory: string): string {
   return path.join(dataDirectory, 'encryption-keys.json');
 }
 
-/** As noted; `encryption-keys` in the data directory where nothing is. */
+/** Whether payloads of a data directory are encrypted, as far as its own note says. */
+export function notesKeys(dataDirectory: string): boolean {
+  return exists(noteOf(dataDirectory));
+}
+
+/**
+ * As noted; `encryption-keys` in the data directory where nothing is.
+ * @throws KeysUnfit for a note that says nothing of the kind.
+ */
 export function readKeyPlaces(dataDirectory: string): KeyPlaces {
   const note = noteOf(dataDirectory);
   if (!exists(note)) return { directories: [path.join(dataDirectory, 'encryption-keys')], kek: '' };
-  const { directories, kek } = JSON.parse(fs.readFileSync(note, 'utf8')) as KeyPlaces;
-  return { directories, kek };
+  let noted: Partial<Record<keyof KeyPlaces, unknown>>;
+  try {
+    noted = Object(JSON.parse(fs.readFileSync(note, 'utf8'))) as typeof noted;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    noted = {};
+  }
+  const { directories, kek } = noted;
+  if (!Array.isArray(directories) || directories.length === 0 || !directories.every(isText) || !isText(kek)) {
+    throw new KeysUnfit(
+      `${note} does not say where the keys of payloads are: remove it, and say so by --encryption-keys at the next start`,
+    );
+  }
+  return { directories: directories.map((directory) => path.resolve(dataDirectory, directory)), kek };
 }
 
-/** On return the note, if one is needed, is on stable storage. */
+function isText(value: unknown): value is string {
+  return typeof value === 'string';
+}
+
+/** On return the note is on stable storage. What lies in the data directory is found again when that is moved. */
 export async function noteKeyPlaces(dataDirectory: string, { directories, kek }: KeyPlaces): Promise<void> {
-  const noted = readKeyPlaces(dataDirectory);
-  if (noted.kek === kek && noted.directories.join() === directories.join()) return;
-  await nodeFiles.replace(
-    noteOf(dataDirectory),
-    Buffer.from(`${JSON.stringify({ directories, kek }, undefined, 2)}\n`),
-  );
+  const named = directories.map((directory) => {
+    const within = path.relative(dataDirectory, directory);
+    return within.startsWith('..') || path.isAbsolute(within) ? directory : within;
+  });
+  const text = `${JSON.stringify({ directories: named, kek }, undefined, 2)}\n`;
+  if (exists(noteOf(dataDirectory)) && fs.readFileSync(noteOf(dataDirectory), 'utf8') === text) return;
+  await nodeFiles.replace(noteOf(dataDirectory), Buffer.from(text));
 }

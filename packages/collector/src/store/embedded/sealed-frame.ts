@@ -11,13 +11,7 @@
  */
 import type { Files } from '../../files.js';
 import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
-import {
-  KeyReader,
-  hasKeys,
-  type EventKey,
-  type KeyWriter,
-  type StoredKeys,
-} from '../../privacy/key-directory.js';
+import { KeyReader, type EventKey, type KeyWriter, type StoredKeys } from '../../privacy/key-directory.js';
 import { open, seal, SUITES, tagBytes, type Suite } from '../../privacy/sealing.js';
 import { type Candidate, NotCommitted } from '../contract.js';
 import {
@@ -30,6 +24,7 @@ import {
   framePayloadState,
   frameSalted,
   frameSequence,
+  OVERHEADS,
   PLAIN,
   setFramePlain,
   type PayloadSealer,
@@ -68,68 +63,104 @@ export class FrameSealer implements PayloadSealer {
   }
 }
 
-/** Whether what is said of an encrypted payload in front of it is what a collector of this version writes. */
+/**
+ * Whether what is said of an encrypted payload in front of it is what a collector of this version writes. Asked of a frame
+ * whose size is plausible.
+ */
 export function sealedExtensionHolds(source: Buffer, offset: number): boolean {
+  const overhead = frameExtensionLength(source, offset) - SALT_BYTES;
   const at = envelopeEnd(source, offset);
+  // Before the suite is read: a frame that was made up may end here.
+  if (!OVERHEADS.includes(overhead) || at + overhead > source.length) return false;
   const suite = SUITES.find((each) => each === source.readUInt32LE(at));
-  return (
-    suite !== undefined &&
-    frameExtensionLength(source, offset) === CIPHER_TAG_AT + tagBytes(suite) + SALT_BYTES
-  );
+  return suite !== undefined && overhead === CIPHER_TAG_AT + tagBytes(suite);
+}
+
+/** Names the bucket of an encrypted frame, and the organisation whose tree has its key. */
+export function keyNameIn(source: Buffer, offset: number): { tag: number; organisation: string } {
+  const tag = source.readUInt32BE(envelopeEnd(source, offset) + BUCKET_TAG_AT);
+  return { tag, organisation: frameOrganisation(source, offset) };
+}
+
+/**
+ * `plain`: it is by now, or always was. `no-keys`: there is no key directory. `no-key`: it has not the key that is needed.
+ * `unfit`: the key opens nothing that comes to the commitment.
+ */
+export type Opening = 'plain' | 'no-keys' | 'no-key' | 'unfit';
+
+/** So often it is looked for keys that were not there, in milliseconds. */
+const LOOK_AGAIN_MS = 1000;
+
+export interface OpenerOptions {
+  /** Whether the tag of the cipher has to fit too: what is opened comes to the commitment at any rate. */
+  readonly asksTag?: boolean;
+  /** Told once when there are keys and none can be had, which then counts as if there were none. Thrown without it. */
+  readonly onUnfit?: (error: unknown) => void;
 }
 
 /** Opens frames that are read. */
 export class FrameOpener {
   readonly #leaf = Buffer.alloc(HASH_BYTES);
   #keys: StoredKeys | undefined;
+  #lookedAt = -Infinity;
+  #isUnfit = false;
 
-  /**
-   * @param findKeys called once, when the first encrypted frame is met. @returns undefined when there are none.
-   * @param asksTag whether the tag of the cipher has to fit too: what is opened comes to the commitment at any rate.
-   */
+  /** @param findKeys called when an encrypted frame is met and there were none. @returns undefined when there are none. */
   constructor(
-    private findKeys: () => StoredKeys | undefined,
-    private readonly asksTag = false,
+    private readonly findKeys: () => StoredKeys | undefined,
+    private readonly options: OpenerOptions = {},
   ) {}
 
   /** By the keys that a data directory says where to find. */
-  static of(dataDirectory: string, files: Files, asksTag = false): FrameOpener {
-    return new FrameOpener(() => {
-      const places = readKeyPlaces(dataDirectory);
-      return hasKeys(places) ? new KeyReader(files, places) : undefined;
-    }, asksTag);
+  static of(dataDirectory: string, files: Files, options?: OpenerOptions): FrameOpener {
+    return new FrameOpener(() => KeyReader.open(files, readKeyPlaces(dataDirectory)), options);
   }
 
-  /** Undefined when there is no key directory at all. */
+  /** Undefined when there is no key directory at all. @throws KekFault, KeysUnfit */
   get keys(): StoredKeys | undefined {
-    this.#keys ??= this.findKeys();
-    this.findKeys = () => undefined;
+    const now = performance.now();
+    if (this.#keys === undefined && !this.#isUnfit && now - this.#lookedAt >= LOOK_AGAIN_MS) {
+      this.#lookedAt = now;
+      this.#keys = this.findKeys();
+    }
     return this.#keys;
   }
 
   /**
-   * On return the frame is plain in memory, if it can be: where there are no keys, or not the one it needs, it stays as it
-   * is. `size` bytes of it are at `offset`, and its checksum holds.
-   * @returns whether it is plain. @throws KekFault, KeysUnfit when there are keys and none of them can be had.
+   * On return the frame is plain in memory, if it can be. `size` bytes of it are at `offset`, and its size is plausible.
+   * @param leaf the hash of its leaf, where it is known.
+   * @throws KekFault, KeysUnfit when there are keys and none of them can be had.
    */
-  open(source: Buffer, offset: number, size: number): boolean {
+  open(source: Buffer, offset: number, size: number, leaf?: Buffer): Opening {
     const state = framePayloadState(source, offset);
-    if (state !== ENCRYPTED) return state === PLAIN;
-    if (!sealedExtensionHolds(source, offset)) return false;
+    if (state === PLAIN) return 'plain';
+    if (state !== ENCRYPTED || !sealedExtensionHolds(source, offset)) return 'unfit';
+    const key = this.#keyOf(source, offset);
+    if (key === undefined) return this.#keys === undefined ? 'no-keys' : 'no-key';
     const at = envelopeEnd(source, offset);
-    const tag = source.readUInt32BE(at + BUCKET_TAG_AT);
-    const key = this.keys?.keyOf(tag, frameOrganisation(source, offset), frameSequence(source, offset));
-    if (key === undefined) return false;
     const commitment = frameCommitment(source, offset);
-    leafHash(frameEnvelope(source, offset), commitment, this.#leaf, 0);
+    if (leaf === undefined) leafHash(frameEnvelope(source, offset), commitment, this.#leaf, 0);
     const sealed = frameSalted(source, offset, size);
     const suite = source[at] === 2 ? 2 : 1;
     const tagAt = at + CIPHER_TAG_AT;
-    const cipherTag = this.asksTag ? source.subarray(tagAt, tagAt + tagBytes(suite)) : undefined;
-    const salted = open(suite, key, this.#leaf, sealed, commitment, cipherTag);
-    if (salted === undefined) return false;
+    const cipherTag = this.options.asksTag ? source.subarray(tagAt, tagAt + tagBytes(suite)) : undefined;
+    const salted = open(suite, key, leaf ?? this.#leaf, sealed, commitment, cipherTag);
+    if (salted === undefined) return 'unfit';
     salted.copy(sealed);
     setFramePlain(source, offset);
-    return true;
+    return 'plain';
+  }
+
+  #keyOf(source: Buffer, offset: number): string | undefined {
+    const { tag, organisation } = keyNameIn(source, offset);
+    try {
+      return this.keys?.keyOf(tag, organisation, frameSequence(source, offset));
+    } catch (error) {
+      if (this.options.onUnfit === undefined) throw error;
+      if (!this.#isUnfit) this.options.onUnfit(error);
+      this.#isUnfit = true;
+      this.#keys = undefined;
+      return undefined;
+    }
   }
 }

@@ -31,6 +31,7 @@ import {
   segmentName,
   type Segment,
 } from './segment.js';
+import { sealedExtensionHolds } from './sealed-frame.js';
 import { readFrames, type FramePlace, type SegmentEnd } from './log-frames.js';
 
 /** What a start found behind the last readable frame and moved to a file of its own. */
@@ -72,12 +73,14 @@ interface Found {
   readonly end: SegmentEnd;
   readonly own: number;
   readonly newestOwn: ReadonlyMap<number, Buffer>;
-  /** Whether payloads in it are encrypted. */
-  readonly isSealed: boolean;
+  /** Whether it has events, and of those with encrypted payloads a copy of the newest. */
+  readonly hasEvents: boolean;
+  readonly newestSealed: Buffer | undefined;
 }
 
 const NOTHING: Found = {
-  ...{ end: { address: 0, offset: 0, nextSequence: 1 }, own: 0, newestOwn: new Map(), isSealed: false },
+  ...{ end: { address: 0, offset: 0, nextSequence: 1 }, own: 0, newestOwn: new Map() },
+  ...{ hasEvents: false, newestSealed: undefined },
 };
 
 export class SegmentLog {
@@ -91,8 +94,8 @@ export class SegmentLog {
   ownEntries: number;
   /** By kind, the body of the newest of them in the last segment, as it was when the log was opened. */
   readonly newestOwn: ReadonlyMap<number, Buffer>;
-  /** Whether payloads at its end were encrypted when it was opened. */
-  readonly isSealed: boolean;
+  /** The newest frame with an encrypted payload in the newest segment that has events, as it was when it was opened. */
+  readonly newestSealed: Buffer | undefined;
   readonly tornTail: TornTail | undefined;
   /** How long the last flush of a batch took, in milliseconds. */
   flushMs = 0;
@@ -114,7 +117,7 @@ export class SegmentLog {
     segments: Segment[],
     fd: number,
     held: NamedFile,
-    { end, own, newestOwn, isSealed }: Found,
+    { end, own, newestOwn, newestSealed }: Found,
     tornTail: TornTail | undefined,
   ) {
     this.#options = options;
@@ -126,7 +129,7 @@ export class SegmentLog {
     this.nextSequence = end.nextSequence;
     this.ownEntries = (segments.at(-1)?.ownBefore ?? 0) + own;
     this.newestOwn = newestOwn;
-    this.isSealed = isSealed;
+    this.newestSealed = newestSealed;
     this.tornTail = tornTail;
   }
 
@@ -153,8 +156,10 @@ export class SegmentLog {
     }
     assertComplete(files, segments);
     const { lastBatch, ...lastFound } = findEnd(files, last);
-    const before = lastFound.end.offset === SEGMENT_HEADER_BYTES ? segments.at(-2) : undefined;
-    const found = before ? { ...lastFound, isSealed: findEnd(files, before).isSealed } : lastFound;
+    const found = {
+      ...lastFound,
+      newestSealed: lastFound.newestSealed ?? sealedBefore(files, segments, lastFound),
+    };
     const fd = files.open(last.path, 'r+');
     const { end } = found;
     const tornTail = repairTail(options, last, fd, end, lastBatch);
@@ -534,11 +539,15 @@ function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch
   let lastDurableBefore = -1;
   let offset = SEGMENT_HEADER_BYTES;
   let own = 0;
-  let isSealed = false;
+  let hasEvents = false;
+  let sealed: { offset: number; size: number } | undefined;
   const newestOwn = new Map<number, Buffer>();
   for (;;) {
     const next = frames.next();
-    if (next.done) return { end: next.value, own, newestOwn, isSealed, lastBatch: { offset } };
+    if (next.done) {
+      const newestSealed = sealed && frameIn(files, segment, sealed);
+      return { end: next.value, own, newestOwn, hasEvents, newestSealed, lastBatch: { offset } };
+    }
     const { buffer, offset: at, size, address } = next.value;
     const durableBefore = frameDurableBefore(buffer, at);
     if (durableBefore !== lastDurableBefore) {
@@ -546,13 +555,38 @@ function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch
       offset = address - segment.base + SEGMENT_HEADER_BYTES;
     }
     if (!frameIsOwn(buffer, at)) {
-      isSealed ||= framePayloadState(buffer, at) === ENCRYPTED;
+      hasEvents = true;
+      const isSealed = framePayloadState(buffer, at) === ENCRYPTED && sealedExtensionHolds(buffer, at);
+      if (isSealed) sealed = { offset: address - segment.base + SEGMENT_HEADER_BYTES, size };
       continue;
     }
     own++;
     const body = buffer.subarray(at + size - framePayloadLength(buffer, at), at + size);
     newestOwn.set(frameKind(buffer, at), Buffer.from(body));
   }
+}
+
+function frameIn(files: Files, segment: Segment, { offset, size }: { offset: number; size: number }): Buffer {
+  const fd = files.open(segment.path, 'r');
+  try {
+    const frame = Buffer.alloc(size);
+    files.read(fd, frame, 0, size, offset);
+    return frame;
+  } finally {
+    files.close(fd);
+  }
+}
+
+/** Where the last segment has no event yet: what those before it end with. */
+function sealedBefore(files: Files, segments: readonly Segment[], last: Found): Buffer | undefined {
+  let { hasEvents } = last;
+  for (let i = segments.length - 2; i >= 0 && !hasEvents; i--) {
+    const segment = segments[i];
+    const found = segment && findEnd(files, segment);
+    if (found?.newestSealed !== undefined) return found.newestSealed;
+    hasEvents = found?.hasEvents ?? false;
+  }
+  return undefined;
 }
 
 function repairTail(

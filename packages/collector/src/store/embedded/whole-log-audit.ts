@@ -41,7 +41,7 @@ import {
   framePayloadState,
   frameReceivedAt,
   frameSalted,
-  HEADER_BYTES,
+  plausibleSize,
 } from './frame.js';
 import { FrameOpener } from './sealed-frame.js';
 import { SEGMENT_HEADER_BYTES } from './segment.js';
@@ -80,6 +80,8 @@ export class LogReading {
   #inOrder = true;
   /** Encrypted payloads for which there is no key directory here. */
   #unopened = 0;
+  /** Why there are keys, and none can be had. */
+  #unfit: string | undefined;
   /** Entries behind the largest checkpoint. */
   #unsigned = 0;
   #waiting: Waiting | undefined;
@@ -102,7 +104,10 @@ export class LogReading {
     const segments = surveySegments(options.files, path.join(options.dataDir, 'ledger'), ledgerId, (name) =>
       this.#irregular.push(name),
     );
-    this.#opener = FrameOpener.of(options.dataDir, options.files, true);
+    this.#opener = FrameOpener.of(options.dataDir, options.files, {
+      asksTag: true,
+      onUnfit: (error) => (this.#unfit = error instanceof Error ? error.message : String(error)),
+    });
     this.#reader = new ForensicReader(options.files, segments, { covered });
   }
 
@@ -116,6 +121,8 @@ export class LogReading {
     const verdict = await this.#audit.finish();
     const found = findings.faults;
     this.#tellSegments(findings);
+    if (this.#unfit !== undefined)
+      findings.add({ kind: 'note', message: `no payload was opened: ${this.#unfit}` });
     for (const { rest, before } of this.#rests) findings.add(await this.#restFinding(rest, before, verdict));
     await this.#tellEntries(verdict, findings);
     const isUnread = (size: number) =>
@@ -167,16 +174,17 @@ export class LogReading {
     if (sequence !== this.#entries + 1) this.#inOrder = false;
     if (sequence > this.#audit.covered) this.#wait(sequence, frameReceivedAt(buffer, offset));
     // As text, a character a byte: half the time of a Buffer for each hash.
+    const leafAt = this.#count * HASH_BYTES;
+    leafHash(frameEnvelope(buffer, offset), commitment, this.#hashes, leafAt);
     const fits =
       framePayloadState(buffer, offset) === ENCRYPTED
-        ? this.#opens(buffer, offset, size)
+        ? this.#opens(buffer, offset, size, this.#hashes.subarray(leafAt, leafAt + HASH_BYTES))
         : hash('sha256', frameSalted(buffer, offset, size), 'binary') === commitment.toString('latin1');
     if (!holds || !fits) this.#doubt({ index: sequence - 1, count: 1, place });
     if (frameIsOwn(buffer, offset)) {
       this.#ownIn[segment] = (this.#ownIn[segment] ?? 0) + 1;
       this.#ownEntry(buffer, offset, size, sequence);
     }
-    leafHash(frameEnvelope(buffer, offset), commitment, this.#hashes, this.#count * HASH_BYTES);
     this.#places[this.#count++] = place;
     this.#before = holds ? frameDurableBefore(buffer, offset) : undefined;
     this.#ends[segment] = position + size;
@@ -184,11 +192,10 @@ export class LogReading {
   }
 
   /** Whether an encrypted payload is the one that was committed to, as far as it can be told here. */
-  #opens(buffer: Buffer, offset: number, size: number): boolean {
-    if (this.#opener.open(buffer, offset, size)) return true;
-    if (this.#opener.keys !== undefined) return false;
-    this.#unopened++;
-    return true;
+  #opens(buffer: Buffer, offset: number, size: number, leaf: Buffer): boolean {
+    const opening = this.#opener.open(buffer, offset, size, leaf);
+    if (opening === 'no-keys') this.#unopened++;
+    return opening === 'plain' || opening === 'no-keys';
   }
 
   #doubt(stretch: Stretch): void {
@@ -355,12 +362,12 @@ export class LogReading {
 
   /** What an encrypted payload is when it is opened; the frame stays as it lies there. */
   #opened(frame: Buffer): NonNullable<FrameBytes['opened']> {
+    // Of what is damaged, its lengths may lead anywhere.
+    if (plausibleSize(frame, 0, frame.length) !== frame.length)
+      return { opening: 'unfit', salted: undefined };
     const copy = Buffer.from(frame);
-    const isOpen = frame.length >= HEADER_BYTES && this.#opener.open(copy, 0, copy.length);
-    return {
-      salted: isOpen ? frameSalted(copy, 0, copy.length) : undefined,
-      hasKeys: this.#opener.keys !== undefined,
-    };
+    const opening = this.#opener.open(copy, 0, copy.length);
+    return { opening, salted: opening === 'plain' ? frameSalted(copy, 0, copy.length) : undefined };
   }
 
   #placeOf(segment: number, offset: number): Place {

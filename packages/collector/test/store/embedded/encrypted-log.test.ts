@@ -59,6 +59,13 @@ async function bodies(): Promise<string[]> {
   }
 }
 
+/** For the log that is there. */
+function writerOf(directories: readonly string[]): KeyWriter {
+  const { ledgerId } = new LogReader(dataDir, nodeFiles);
+  const places = { directories, kek: '' };
+  return KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble: () => undefined });
+}
+
 const bodyOf = ({ salted }: Candidate) => Buffer.from(salted).toString('utf8', SALT_BYTES);
 
 describe.each([1, 2] as const)('[R-1320] in suite %i', (suite) => {
@@ -177,29 +184,25 @@ describe('[R-1323] the keys of an event', () => {
     expect(await bodies()).toHaveLength(5);
   });
 
-  test('go on in the same bucket after a restart, and begin another when it is full', async () => {
+  test('are of a bucket of one process, and of another one when it is full', async () => {
     await fillDirectory(dataDir, [events(4)], 64 << 10, encryptionIn(dataDir));
     await fillDirectory(dataDir, [events(4)], 64 << 10, encryptionIn(dataDir));
-    expect(fs.readdirSync(path.join(keys, 'buckets'))).toHaveLength(1);
-    const [{ ledgerId }] = [new LogReader(dataDir, nodeFiles)];
-    const writer = KeyWriter.open({
-      ...{ files: nodeFiles, places: { directories: [keys], kek: '' }, ledgerId, onTrouble: () => undefined },
-    });
-    const last = writer.keyFor('icu', 65_536);
-    const next = writer.keyFor('icu', 65_537);
+    expect(fs.readdirSync(path.join(keys, 'buckets'))).toHaveLength(2);
+    const writer = writerOf([keys]);
+    const first = writer.keyFor('icu', 9);
+    const last = writer.keyFor('icu', 9 + 65_535);
+    expect(last.tag).toBe(first.tag);
+    const next = writer.keyFor('icu', 9 + 65_536);
     expect(next.tag).not.toBe(last.tag);
-    expect(writer.keyOf(last.tag, 'icu', 65_536)).toBe(last.key);
-    expect(writer.keyOf(next.tag, 'icu', 65_537)).toBe(next.key);
-    expect(writer.keyOf(next.tag, 'icu', 65_536)).toBeUndefined();
+    expect(writer.keyOf(last.tag, 'icu', 9 + 65_535)).toBe(last.key);
+    expect(writer.keyOf(next.tag, 'icu', 9 + 65_536)).toBe(next.key);
+    expect(writer.keyOf(next.tag, 'icu', 9 + 65_535)).toBeUndefined();
   });
 
   test('of a batch that was not committed are the same again', async () => {
     const store = await open();
     await store.append(events(1));
-    const ledgerId = store.opened.ledgerId;
-    const writer = KeyWriter.open({
-      ...{ files: nodeFiles, places: { directories: [keys], kek: '' }, ledgerId, onTrouble: () => undefined },
-    });
+    const writer = writerOf([keys]);
     const once = [2, 3, 4].map((sequence) => writer.keyFor('icu', sequence).key);
     expect([2, 3, 4].map((sequence) => writer.keyFor('icu', sequence).key)).toEqual(once);
   });
@@ -220,13 +223,106 @@ describe('[R-1323] the keys of an event', () => {
   });
 });
 
+describe('[R-1323] a mirror that fails', () => {
+  const both = () => ({ directories: [keys, mirror] });
+
+  /** On return it answers everything with an error. */
+  function breakMirror(): void {
+    fs.renameSync(mirror, `${mirror}.away`);
+    fs.symlinkSync(mirror, mirror);
+  }
+
+  function mendMirror(): void {
+    fs.rmSync(mirror);
+    fs.renameSync(`${mirror}.away`, mirror);
+  }
+
+  test('keeps no repeat from being told, nor a reader or a start from the other directory', async () => {
+    const [sent] = events(1, ['icu']) as [Candidate];
+    const store = await open(both());
+    await store.append([sent]);
+    breakMirror();
+    expect(await store.append([sent])).toEqual(['duplicate']);
+    expect(await bodies()).toEqual([bodyOf(sent)]);
+    fs.rmSync(keys, { recursive: true });
+    fs.symlinkSync(keys, keys);
+    // Nothing answers any more, and that is no reason to end.
+    const [unknown] = events(1, ['icu']) as [Candidate];
+    expect(await store.append([unknown])).toEqual(['accepted']);
+  });
+
+  test('refuses what needs it after a restart too, until it is back', async () => {
+    await (await open(both())).append(events(1, ['icu']));
+    breakMirror();
+    const store = await open(both());
+    expect(() => store.append(events(1, ['icu']))).toThrow(NotCommitted);
+    await expect(store.prove()).rejects.toThrow(NotCommitted);
+    mendMirror();
+    await store.prove();
+    expect(await store.append(events(1, ['icu']))).toEqual(['accepted']);
+    fs.rmSync(keys, { recursive: true });
+    fs.cpSync(mirror, keys, { recursive: true });
+    expect(await bodies()).not.toContain('encrypted');
+  });
+
+  test('and comes back empty is made whole before it counts', async () => {
+    const store = await open(both());
+    await store.append(events(1, ['icu']));
+    fs.rmSync(mirror, { recursive: true });
+    fs.mkdirSync(mirror);
+    await store.append(events(1, ['ed']));
+    const { directories } = keyInventory(nodeFiles, { directories: [keys, mirror], kek: '' });
+    expect(directories.map(({ behind }) => behind)).toEqual([0, 0]);
+  });
+
+  test('leaves a root that is the same when it is durable at last', async () => {
+    await (await open(both())).append(events(1, ['icu']));
+    const writer = writerOf([keys, mirror]);
+    const { tag } = writer.keyFor('icu', 2);
+    breakMirror();
+    expect(() => writer.keyFor('ed', 3)).toThrow();
+    // Another organisation goes on.
+    expect(writer.keyFor('icu', 3).tag).toBe(tag);
+    // A reader may have seen what the first directory has by now.
+    const seen = writer.keyOf(tag, 'ed', 3);
+    mendMirror();
+    expect(writer.keyFor('ed', 3).key).toBe(seen);
+  });
+
+  test('and was used alone for a while costs no key of either', async () => {
+    const stale = path.join(root, 'stale');
+    const [first, second, third, fourth] = events(4, ['icu', 'ed', 'ed', 'lab']) as [
+      Candidate,
+      ...Candidate[],
+    ];
+    await fillDirectory(dataDir, [[first]], 64 << 10, encryptionIn(dataDir, both()));
+    fs.cpSync(mirror, stale, { recursive: true });
+    await fillDirectory(dataDir, [[second ?? first]], 64 << 10, encryptionIn(dataDir, both()));
+    fs.rmSync(mirror, { recursive: true });
+    fs.renameSync(stale, mirror);
+    // It lacks the newest key, and a start on it is refused.
+    const alone = encryptionIn(dataDir, { directories: [mirror] });
+    await expect(fillDirectory(dataDir, [[third ?? first]], 64 << 10, alone)).rejects.toThrow(
+      /key of event 2 is missing/,
+    );
+    await fillDirectory(
+      dataDir,
+      [[third ?? first], [fourth ?? first]],
+      64 << 10,
+      encryptionIn(dataDir, both()),
+    );
+    expect(await bodies()).toHaveLength(4);
+    expect(await bodies()).not.toContain('encrypted');
+  });
+});
+
 describe('[R-1325] a mirror', () => {
   test('that lags is brought up to date by a start, and so is a directory that was lost', async () => {
     await fillDirectory(dataDir, [events(4, ['icu'])], 64 << 10, encryptionIn(dataDir));
     const places = { directories: [keys, mirror], kek: '' };
     expect(keyInventory(nodeFiles, places).directories).toEqual([
       { directory: keys, isThere: true, behind: 0 },
-      { directory: mirror, isThere: false, behind: 1 },
+      { directory: mirror, isThere: false, behind: 4 },
     ]);
     await fillDirectory(
       dataDir,
@@ -243,11 +339,63 @@ describe('[R-1325] a mirror', () => {
     );
     fs.rmSync(keys, { recursive: true });
     fs.renameSync(`${mirror}.old`, keys);
-    // The directory has an older state by now, and the newer one is used.
+    // The directory lacks a bucket by now.
     expect(keyInventory(nodeFiles, places).directories.map(({ behind }) => behind)).toEqual([1, 0]);
     await (await open({ directories: [keys, mirror] })).close();
     expect(keyInventory(nodeFiles, places).directories.map(({ behind }) => behind)).toEqual([0, 0]);
     expect(await bodies()).not.toContain('encrypted');
+  });
+});
+
+describe('[R-1324] key files', () => {
+  const places = () => ({ directories: [keys, mirror], kek: '' });
+  const isWhole = () => keyInventory(nodeFiles, places()).directories.map(({ behind }) => behind);
+
+  test.each(['kek', 'names.json', 'epochs/0000001.json'])(
+    'a damaged %s is told of and replaced from a mirror',
+    async (name) => {
+      await fillDirectory(
+        dataDir,
+        [events(2)],
+        64 << 10,
+        encryptionIn(dataDir, { directories: [keys, mirror] }),
+      );
+      for (const [directory, lacks] of [
+        [keys, [1, 0]],
+        [mirror, [0, 1]],
+      ] as const) {
+        fs.writeFileSync(path.join(directory, name), 'x');
+        expect(isWhole()).toEqual(lacks);
+        await fillDirectory(
+          dataDir,
+          [events(2)],
+          64 << 10,
+          encryptionIn(dataDir, { directories: [keys, mirror] }),
+        );
+        expect(isWhole()).toEqual([0, 0]);
+      }
+      expect(await bodies()).not.toContain('encrypted');
+    },
+  );
+
+  test.each(['epochs', 'buckets', 'names.json'])('without any %s no others are made', async (name) => {
+    await fillDirectory(dataDir, [events(2)], 64 << 10, encryptionIn(dataDir));
+    fs.rmSync(path.join(keys, name), { recursive: true });
+    const before = fs.readdirSync(keys);
+    await expect(fillDirectory(dataDir, [events(2)], 64 << 10, encryptionIn(dataDir))).rejects.toThrow(
+      KeysUnfit,
+    );
+    expect(fs.readdirSync(keys)).toEqual(before);
+  });
+
+  test('a directory that is named twice, or is not there, is refused', async () => {
+    const twice = encryptionIn(dataDir, { directories: [keys, path.join(keys, '.')] });
+    await expect(fillDirectory(dataDir, [events(1)], 64 << 10, twice)).rejects.toThrow(/named twice/);
+    const gone = encryptionIn(dataDir, { directories: [mirror] });
+    fs.rmSync(mirror, { recursive: true });
+    await expect(fillDirectory(dataDir, [events(1)], 64 << 10, gone)).rejects.toThrow(
+      /there is no directory/,
+    );
   });
 });
 
@@ -263,6 +411,7 @@ describe('[R-1324] keys', () => {
   test('without which a stored event cannot be compared refuse its repeat, and nothing else', async () => {
     const sent = events(2, ['icu']);
     await fillDirectory(dataDir, [sent], 64 << 10, encryptionIn(dataDir));
+    await fillDirectory(dataDir, [events(1)], 64 << 10, encryptionIn(dataDir));
     const [name = ''] = fs.readdirSync(path.join(keys, 'buckets'));
     fs.rmSync(path.join(keys, 'buckets', name));
     const store = await open();

@@ -19,6 +19,8 @@ export function encryptionIn(
   }: { suite?: Suite; directories?: readonly string[] } = {},
 ): Encryption {
   const places = { directories, kek: '' };
+  for (const each of directories)
+    if (fs.lstatSync(each, { throwIfNoEntry: false }) === undefined) fs.mkdirSync(each, { recursive: true });
   const openKeys = (ledgerId: string) =>
     Promise.resolve(KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble: () => undefined }));
   return { suite, openKeys };
