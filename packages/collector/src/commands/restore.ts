@@ -223,6 +223,12 @@ function report(job: Job, verification: Verification, restored: boolean, later?:
         '--signing-keys or --signing-command.',
     );
   }
+  if (verification.unopened > 0) {
+    paragraphs.push(
+      'Its payloads are encrypted, and no back-up has their keys: start the collector with the mirror of them by ' +
+        '--encryption-keys (docs/guide/encryption.md).',
+    );
+  }
   const { entries } = verification;
   const warning =
     later === undefined

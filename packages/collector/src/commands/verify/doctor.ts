@@ -165,7 +165,7 @@ async function readLog(dataDir: string, wanted: boolean, shared?: OpenSharedStor
 const ABOUT_EVENTS: ReadonlySet<string> = new Set(['altered', 'missing', 'forked', 'unreadable']);
 
 /** What of the log is not as it was written and signed, and how it ends. */
-function* logFindings({ findings, events, torn }: Verification): Generator<Finding> {
+function* logFindings({ findings, events, torn, unopened }: Verification): Generator<Finding> {
   const subject = 'events';
   const faults = findings.listed.filter(({ kind, file }) => ABOUT_EVENTS.has(kind) && file !== 'access.log');
   for (const { message } of faults) yield about('damage', subject, message);
@@ -174,7 +174,11 @@ function* logFindings({ findings, events, torn }: Verification): Generator<Findi
       yield about('damage', subject, `${findings.unlisted} more findings: see collector verify`);
     return;
   }
-  yield about('ok', subject, `${counted(events, 'event')}, each checked`);
+  if (unopened === 0) yield about('ok', subject, `${counted(events, 'event')}, each checked`);
+  else {
+    const message = `${counted(events, 'event')}, each checked, but for ${counted(unopened, 'payload')} that could not be opened: there are no keys`;
+    yield about('warning', subject, message);
+  }
   yield torn === undefined
     ? about('ok', 'tail', 'ends behind a whole event')
     : about('warning', 'tail', torn);
