@@ -79,7 +79,13 @@ describe('collector verify', () => {
       report: {
         ...{ intact: true, events: 60, entries: 60, origin: ORIGIN, size: 60, root, checkpoints_checked: 4 },
         ...{ checkpoints_given: 0, access_log: null },
-        ...{ keys_from: 'data-dir', unsigned_entries: 0, findings: [], findings_not_listed: 0 },
+        ...{
+          keys_from: 'data-dir',
+          unsigned_entries: 0,
+          unopened_payloads: 0,
+          findings: [],
+          findings_not_listed: 0,
+        },
       },
     });
     expect(await run(['verify', '--data-dir', dataDir])).toEqual({
