@@ -241,6 +241,11 @@ describe('[R-1326] verify', () => {
     const [broken] = (await verified()).findings;
     expect(broken?.message).toContain('does not open by its key; its envelope is the one that was signed');
     expect(broken?.message).not.toMatch(/payload are|made to fit/);
+    // Lengths that lead out of the frame.
+    const misled: Buffer[] = whole.map((frame) => Buffer.from(frame));
+    misled[2]?.fill(255, 67, 69);
+    putFrames(segment, misled);
+    expect((await verified()).findings.map(({ sequence }) => sequence)).toContain(3);
     putFrames(segment, whole);
     expect((await verified()).intact).toBe(true);
   });
