@@ -191,6 +191,11 @@ export class Catalogue {
 
   async #run(log: EventLog, options: UpdateOptions): Promise<Updated> {
     const { mostEntries = ENTRIES } = this.options;
+    // Encryption may have begun since it was opened.
+    if (log.names?.id !== this.options.names?.id)
+      throw new CatalogueFault(
+        'the names of the catalogue are encrypted from now on: it has to be opened again',
+      );
     const lock = () => this.#lock(options.signal);
     const seenAt = this.#seen?.log === log ? this.#seen.at : undefined;
     const updating = new Updating(

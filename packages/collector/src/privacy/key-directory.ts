@@ -32,8 +32,6 @@ const WRAPPED_FORMAT = 'clinical-events/encryption-key/v1';
 const EPOCH_NAME = /^(\d{7})\.json$/;
 const BUCKET_NAME = /^(\d{16})-([0-9a-f]{8})\.keys$/;
 const KEK_NAME = 'kek';
-/** What was not found is looked for again after this time. */
-const LOOK_AGAIN_MS = 1000;
 /** Buckets that a reader keeps in memory. */
 const MOST_BUCKETS = 256;
 
@@ -284,14 +282,16 @@ export interface StoredKeys {
   keyOf(tag: number, organisation: string, sequence: number): string | undefined;
   /** For names in files that are derived from payloads. @throws KekFault, KeysUnfit */
   names(): NameCipher;
+  /** What was not found before is looked for once more. */
+  readAnew(): void;
 }
 
 /** For readers, beside a running collector or without one. */
 export class KeyReader implements StoredKeys {
   readonly #buckets = new Map<number, Bucket>();
   #bucketNames = new Map<number, string>();
-  /** When what was not found was looked for. */
-  readonly #missed = new Map<string, number>();
+  /** What was not found since it was read anew. */
+  readonly #missed = new Set<string>();
 
   private constructor(private readonly shelf: Shelf) {}
 
@@ -307,7 +307,6 @@ export class KeyReader implements StoredKeys {
 
   keyOf(tag: number, organisation: string, sequence: number): string | undefined {
     let bucket = this.#buckets.get(tag);
-    // A key is durable before the event is: what is not known is there by now, or nowhere.
     if (bucket?.trees.has(organisation) !== true) bucket = this.#look(tag, organisation);
     return bucket?.trees.get(organisation)?.keyAt(sequence - bucket.firstSequence);
   }
@@ -316,17 +315,19 @@ export class KeyReader implements StoredKeys {
     return this.shelf.names();
   }
 
+  readAnew(): void {
+    this.#missed.clear();
+  }
+
   #look(tag: number, organisation: string): Bucket | undefined {
-    const now = performance.now();
     const sought = `${tag} ${organisation}`;
-    if (now - (this.#missed.get(sought) ?? -Infinity) < LOOK_AGAIN_MS) return undefined;
+    if (this.#missed.has(sought)) return undefined;
     if (!this.#bucketNames.has(tag))
       this.#bucketNames = new Map(this.shelf.buckets().map((name) => [tagOf(name), name]));
     const name = this.#bucketNames.get(tag);
     const state = name === undefined ? undefined : this.shelf.state(name);
     if (state?.trees.has(organisation) !== true) {
-      if (this.#missed.size >= MOST_BUCKETS) this.#missed.clear();
-      this.#missed.set(sought, now);
+      this.#missed.add(sought);
       return undefined;
     }
     const bucket = { firstSequence: state.firstSequence, trees: treesOf(state) };
@@ -465,6 +466,10 @@ export class KeyWriter implements StoredKeys {
 
   keyOf(tag: number, organisation: string, sequence: number): string | undefined {
     return this.#stored.keyOf(tag, organisation, sequence);
+  }
+
+  readAnew(): void {
+    this.#stored.readAnew();
   }
 
   names(): NameCipher {

@@ -335,6 +335,7 @@ export class EmbeddedStore implements Store {
 
   /** Keys that cannot be had must not stop the others. */
   #open(frame: Buffer): Opening {
+    this.#opener.readAnew();
     try {
       return this.#opener.open(frame, 0, frame.readUInt32LE(4));
     } catch (error) {

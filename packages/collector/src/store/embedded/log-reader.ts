@@ -79,6 +79,7 @@ export class LogReader implements EventLog {
   }
 
   get names(): NameCipher | undefined {
+    this.#opener.readAnew();
     return this.#opener.keys?.names();
   }
 
@@ -124,7 +125,9 @@ export class LogReader implements EventLog {
     for (const each of organisation === undefined ? new Set([...known, OF_THE_LOG]) : [organisation]) {
       const found = await this.find(each, id);
       const frame = found && this.frameAt(found.at);
-      if (frame !== undefined) entries.push(this.#entry(frame, 0, frame.length));
+      if (frame === undefined) continue;
+      this.#opener.readAnew();
+      entries.push(this.#entry(frame, 0, frame.length));
     }
     if (entries.length === 0 && organisation === undefined) return this.#scanFor(id);
     entries.sort((a, b) => a.sequence - b.sequence);
@@ -178,6 +181,7 @@ export class LogReader implements EventLog {
       for (;;) {
         const next = blocks.next();
         if (next.done) return next.value;
+        this.#opener.readAnew();
         yield batchOf(next.value);
         await breath();
       }
@@ -298,6 +302,7 @@ export class LogReader implements EventLog {
       if (plausibleSize(this.#read, offset, filled) !== size || !holds)
         throw changed(this.#segmentOf(at), at);
     }
+    this.#opener.readAnew();
     // Behind all checks: a place may be asked for twice, and does not hold its checksum once it is opened.
     for (const [index, { size }] of places.entries())
       this.#opener.open(this.#read, offsets[index] ?? 0, size);

@@ -88,9 +88,6 @@ export function keyNameIn(source: Buffer, offset: number): { tag: number; organi
  */
 export type Opening = 'plain' | 'no-keys' | 'no-key' | 'unfit';
 
-/** So often it is looked for keys that were not there, in milliseconds. */
-const LOOK_AGAIN_MS = 1000;
-
 export interface OpenerOptions {
   /** Whether the tag of the cipher has to fit too: what is opened comes to the commitment at any rate. */
   readonly asksTag?: boolean;
@@ -102,7 +99,7 @@ export interface OpenerOptions {
 export class FrameOpener {
   readonly #leaf = Buffer.alloc(HASH_BYTES);
   #keys: StoredKeys | undefined;
-  #lookedAt = -Infinity;
+  #isLooked = false;
   #isUnfit = false;
 
   /** @param findKeys called when an encrypted frame is met and there were none. @returns undefined when there are none. */
@@ -118,12 +115,20 @@ export class FrameOpener {
 
   /** Undefined when there is no key directory at all. @throws KekFault, KeysUnfit */
   get keys(): StoredKeys | undefined {
-    const now = performance.now();
-    if (this.#keys === undefined && !this.#isUnfit && now - this.#lookedAt >= LOOK_AGAIN_MS) {
-      this.#lookedAt = now;
+    if (this.#keys === undefined && !this.#isUnfit && !this.#isLooked) {
+      this.#isLooked = true;
       this.#keys = this.findKeys();
     }
     return this.#keys;
+  }
+
+  /**
+   * To be called when frames were read that are to be opened: a key is durable before its event is, so that what was not
+   * there before is to be looked for once more, and then no more among these.
+   */
+  readAnew(): void {
+    this.#isLooked = false;
+    this.#keys?.readAnew();
   }
 
   /**

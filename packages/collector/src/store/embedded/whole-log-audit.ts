@@ -164,6 +164,7 @@ export class LogReading {
   async #flush(): Promise<void> {
     await this.#audit.leaves(this.#hashes, this.#places, this.#count);
     await this.accessLog.settle();
+    this.#opener.readAnew();
     this.#count = 0;
   }
 
