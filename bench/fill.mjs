@@ -52,6 +52,7 @@ const onTrouble = (what, error) => console.error(`fill: ${what}: ${error}`);
 let signed = signedSize(directory) ?? 0;
 async function openKeys(ledgerId) {
   const places = { directories: [path.join(directory, 'encryption-keys')], kek: '' };
+  for (const each of places.directories) nodeFiles.makeDirectory(each);
   return KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble });
 }
 
