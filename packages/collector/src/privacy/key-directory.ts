@@ -293,16 +293,12 @@ export class KeyReader implements StoredKeys {
   /** What was not found since it was read anew. */
   readonly #missed = new Set<string>();
 
-  private constructor(private readonly shelf: Shelf) {}
+  constructor(private readonly shelf: Shelf) {}
 
   /** @returns undefined when there are no keys. */
   static open(files: Files, places: KeyPlaces): KeyReader | undefined {
     const shelf = new Shelf(files, places);
     return shelf.newestEpoch() === 0 ? undefined : new KeyReader(shelf);
-  }
-
-  static on(shelf: Shelf): KeyReader {
-    return new KeyReader(shelf);
   }
 
   keyOf(tag: number, organisation: string, sequence: number): string | undefined {
@@ -402,10 +398,11 @@ export interface KeyWriterOptions {
 }
 
 /** For the one process that writes the log. */
-export class KeyWriter implements StoredKeys {
+export class KeyWriter {
+  /** Of what is stored, by the same opened keys. */
+  readonly stored: StoredKeys;
   readonly #options: KeyWriterOptions;
   readonly #shelf: Shelf;
-  readonly #stored: KeyReader;
   readonly #epoch: number;
   #state: KeyState | undefined;
   #trees = new Map<string, KeyTree>();
@@ -417,7 +414,7 @@ export class KeyWriter implements StoredKeys {
   private constructor(options: KeyWriterOptions, shelf: Shelf, epoch: number) {
     this.#options = options;
     this.#shelf = shelf;
-    this.#stored = KeyReader.on(shelf);
+    this.stored = new KeyReader(shelf);
     this.#epoch = epoch;
   }
 
@@ -462,18 +459,6 @@ export class KeyWriter implements StoredKeys {
     const key = tree.keyAt(sequence - state.firstSequence);
     if (key === undefined) throw new Error('a place in a bucket has no key');
     return { tag: state.bucketId.readUInt32BE(0), key };
-  }
-
-  keyOf(tag: number, organisation: string, sequence: number): string | undefined {
-    return this.#stored.keyOf(tag, organisation, sequence);
-  }
-
-  readAnew(): void {
-    this.#stored.readAnew();
-  }
-
-  names(): NameCipher {
-    return this.#shelf.names();
   }
 
   /** On return a root that could not be made durable is. @throws when it still cannot be. */

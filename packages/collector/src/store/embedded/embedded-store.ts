@@ -153,7 +153,7 @@ export class EmbeddedStore implements Store {
     this.#log = log;
     this.#index = index;
     this.#sealer = keys && options.encryption && new FrameSealer(keys, options.encryption.suite);
-    this.#opener = new FrameOpener(() => keys);
+    this.#opener = new FrameOpener(() => keys?.stored);
   }
 
   /**
@@ -392,7 +392,7 @@ function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Cand
 /** Without it the event cannot be read again, nor told from a repeat. @throws KeysUnfit */
 function assertHasKey(keys: KeyWriter, sealed: Buffer): void {
   const { tag, organisation } = keyNameIn(sealed, 0);
-  if (keys.keyOf(tag, organisation, frameSequence(sealed, 0)) !== undefined) return;
+  if (keys.stored.keyOf(tag, organisation, frameSequence(sealed, 0)) !== undefined) return;
   throw new KeysUnfit(
     `the key of event ${frameSequence(sealed, 0)} is missing; name the directory that has all keys by --encryption-keys`,
   );

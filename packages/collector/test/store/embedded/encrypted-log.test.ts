@@ -194,9 +194,9 @@ describe('[R-1323] the keys of an event', () => {
     expect(last.tag).toBe(first.tag);
     const next = writer.keyFor('icu', 9 + 65_536);
     expect(next.tag).not.toBe(last.tag);
-    expect(writer.keyOf(last.tag, 'icu', 9 + 65_535)).toBe(last.key);
-    expect(writer.keyOf(next.tag, 'icu', 9 + 65_536)).toBe(next.key);
-    expect(writer.keyOf(next.tag, 'icu', 9 + 65_535)).toBeUndefined();
+    expect(writer.stored.keyOf(last.tag, 'icu', 9 + 65_535)).toBe(last.key);
+    expect(writer.stored.keyOf(next.tag, 'icu', 9 + 65_536)).toBe(next.key);
+    expect(writer.stored.keyOf(next.tag, 'icu', 9 + 65_535)).toBeUndefined();
   });
 
   test('of a batch that was not committed are the same again', async () => {
@@ -284,7 +284,7 @@ describe('[R-1323] a mirror that fails', () => {
     // Another organisation goes on.
     expect(writer.keyFor('icu', 3).tag).toBe(tag);
     // A reader may have seen what the first directory has by now.
-    const seen = writer.keyOf(tag, 'ed', 3);
+    const seen = writer.stored.keyOf(tag, 'ed', 3);
     mendMirror();
     expect(writer.keyFor('ed', 3).key).toBe(seen);
   });
