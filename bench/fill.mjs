@@ -37,7 +37,7 @@ const { lockDirectory } = await load('store/embedded/directory-lock.js');
 const { EmbeddedStore } = await load('store/embedded/embedded-store.js');
 const { nodeFiles } = await load('files.js');
 const { frameSize } = await load('store/embedded/frame.js');
-const { KeyWriter } = await load('privacy/key-directory.js');
+const { KeyWriter, keysOnDisk } = await load('privacy/key-directory.js');
 const { TreeFiles } = await load('store/embedded/tree-files.js');
 
 const isEncrypted = process.argv.at(-1) === '--encrypted';
@@ -53,7 +53,7 @@ let signed = signedSize(directory) ?? 0;
 async function openKeys(ledgerId) {
   const places = { directories: [path.join(directory, 'encryption-keys')], kek: '' };
   for (const each of places.directories) nodeFiles.makeDirectory(each);
-  return KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble });
+  return KeyWriter.open({ files: keysOnDisk, places, ledgerId, onTrouble });
 }
 
 // Put together as the collector does it (commands/serve/ledger-thread.ts).

@@ -84,7 +84,7 @@ function embedded(title, { overTls = false, encrypted = false }) {
       const certificates = overTls ? temporaryDirectory(path.dirname(directory), 'tls') : undefined;
       const more = [
         ...(overTls ? certificateIn(certificates) : []),
-        ...(encrypted ? ['--encryption', 'on'] : []),
+        ...['--encryption', encrypted ? 'on' : 'off'],
       ];
       const collector = await startCollector(directory, key, { more });
       return {

@@ -3,6 +3,9 @@ import { Histogram } from './histogram.mjs';
 
 const add = (counts, name, by = 1) => (counts[name] = (counts[name] ?? 0) + by);
 
+/** What is answered for no key. A 408 may be for none: a sender may take it for the answer to what it was just sending. */
+const KEYLESS = new Set(['key_revoked', 'key_invalid', 'request_timeout']);
+
 /** Since a start of the collector. What is in flight is not yet answered; what is unanswered never will be. */
 const newLife = () => ({
   accepted: {},
@@ -51,7 +54,7 @@ export class Tally {
     const life = this.#lives[of];
     const kind = this.#kindOf(number);
     add(life.inFlight, kind, -1);
-    if (code !== 'key_revoked' && code !== 'key_invalid') add(life.byKey, sender);
+    if (!KEYLESS.has(code)) add(life.byKey, sender);
     if (code !== 'accepted') {
       add(life.refused, code);
       if (this.#phase !== undefined) add(this.#phase.refused, code);

@@ -34,6 +34,8 @@ const ALERT_OF: Readonly<Record<(typeof WARNING_IDS)[number], string>> = {
   merge_delay: 'CollectorMergeDelay',
   partitions_low: 'CollectorPartitionsLow',
   verify_found_damage: 'CollectorDamage',
+  erasure_incomplete: 'CollectorErasureIncomplete',
+  key_mirror_behind: 'CollectorKeyMirrorBehind',
   backup_old: 'CollectorBackupOld',
   key_expires_soon: 'CollectorKeyExpires',
   keys_unreadable: 'CollectorKeysUnreadable',

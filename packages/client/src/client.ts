@@ -24,6 +24,8 @@ export interface SendingPace {
 export interface ClientState extends SpoolState {
   /** Events that were not captured since the client was made. */
   readonly refused: number;
+  /** Events that were deleted here since then because the collector has erased them. */
+  readonly retired: number;
 }
 
 const NOTHING: SpoolState = { waiting: 0, waitingBytes: 0, quarantined: 0 };
@@ -151,6 +153,7 @@ export class Client<P extends Profile = 'minimum'> {
     const [earliest] = [oldest, first].filter((at) => at !== undefined).sort();
     return {
       ...{ waiting: waiting + front.waiting, waitingBytes: waitingBytes + front.bytes, quarantined, refused },
+      retired: this.#sender?.retired ?? 0,
       ...(earliest !== undefined && { oldest: earliest }),
     };
   }

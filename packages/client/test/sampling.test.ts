@@ -21,7 +21,8 @@ test('[R-863] from what is in the ledger the number of all runs and events can b
     run.output({ summary: 's' });
   }
   await log.close();
-  const { accepted } = collector;
+  // On a busy machine one that is answered late is sent again.
+  const accepted = [...new Map(collector.accepted.map((each) => [each.event.event_id, each])).values()];
   const starts = accepted.filter(({ path }) => path.endsWith('inference-start'));
   const summaries = accepted.filter(({ event }) => event.run_id === undefined);
   const counts = accepted.flatMap(

@@ -52,6 +52,34 @@ export interface Files {
 }
 
 /**
+ * Gives what root makes to the owner of what it belongs to, or a collector that runs as someone else could not use it. Where
+ * the system does not let root do that, it stays root's.
+ * @param made a descriptor where there is one: who owns a directory could put a link in the place of a name.
+ */
+export function handOver(made: string | number, { uid, gid }: fs.Stats): void {
+  if (process.getuid?.() !== 0 || uid === 0) return;
+  try {
+    if (typeof made === 'number') fs.fchownSync(made, uid, gid);
+    else fs.lchownSync(made, uid, gid);
+  } catch {
+    // A user namespace without that user, or a network file system that knows no root.
+  }
+}
+
+/** On return a directory of this path is within another one, for its owner alone. */
+export function makeWithin(owner: string, ...names: readonly string[]): string {
+  const stat = fs.statSync(owner);
+  return names.reduce((above, name) => {
+    const directory = path.join(above, name);
+    if (!exists(directory)) {
+      fs.mkdirSync(directory, { mode: 0o700 });
+      handOver(directory, stat);
+    }
+    return directory;
+  }, owner);
+}
+
+/**
  * Whether something of this name is there. `fs.existsSync` answers no as well when this user may not look, and that
  * made an all-clear of a directory that no one had read.
  * @throws the system's error when it cannot be told.
@@ -155,3 +183,30 @@ export const nodeFiles: Files = {
     }
   },
 };
+
+/** The bytes of a file from a place on. */
+export function readFrom(files: Files, file: string, from = 0): Buffer {
+  const fd = files.open(file, 'r');
+  try {
+    const bytes = Buffer.alloc(Math.max(0, files.size(fd) - from));
+    return bytes.subarray(0, files.read(fd, bytes, 0, bytes.length, from));
+  } finally {
+    files.close(fd);
+  }
+}
+
+/** As `Files.replace`, at once and on this thread: for the few small files that a batch of events may wait for. */
+export function replaceNow(files: Files, file: string, bytes: Uint8Array): void {
+  const draft = `${file}.draft`;
+  files.makeDirectory(path.dirname(file));
+  files.remove(draft);
+  const fd = files.open(draft, 'wx+');
+  try {
+    files.write(fd, bytes, bytes.length, 0);
+    files.datasync(fd);
+  } finally {
+    files.close(fd);
+  }
+  files.rename(draft, file);
+  files.syncDirectory(path.dirname(file));
+}

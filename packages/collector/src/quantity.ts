@@ -47,6 +47,11 @@ export function formatDuration(ms: number): string {
   return format(ms, MILLISECONDS, 'ms');
 }
 
+/** About how much, for a person: `12 KiB`, `1.5 MiB`. */
+export function aboutBytes(bytes: number): string {
+  return bytes < 1 << 20 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
+}
+
 /** A number of things, in words: `1 segment`, `2 segments`. The console has its own, as it runs in a browser too. */
 export function counted(number: number, thing: string, things = `${thing}s`): string {
   return `${number} ${number === 1 ? thing : things}`;

@@ -156,6 +156,14 @@ export const ERRORS = {
     logLevel: 'warn',
     when: 'An event with the same event_id and other content is stored already; that one stands.',
   },
+  event_retired: {
+    status: 409,
+    message: 'The event with this event_id was erased.',
+    retry: false,
+    retryAfter: false,
+    logLevel: 'info',
+    when: 'An event with the same event_id was stored, and its content was erased since: keep no copy of it.',
+  },
   body_too_large: {
     status: 413,
     message: 'The body is too large.',

@@ -37,7 +37,7 @@ export async function drain(request: Request, output: Output): Promise<ExitCode>
     onQuarantine: () => course.refused++,
     onSetback: (setback) => course.setBack(setback),
   });
-  const looking = setInterval(() => course.look(sender.sent, spool.state.waiting), LOOK_MS);
+  const looking = setInterval(() => course.look(sender.sent + sender.retired, spool.state.waiting), LOOK_MS);
   await sender.idle(course.over);
   await sender.stop();
   await spool.flush();
@@ -48,7 +48,7 @@ export async function drain(request: Request, output: Output): Promise<ExitCode>
   await lookedOn;
   clearInterval(looking);
   output.endProgress();
-  const { sent } = sender;
+  const { sent, retired } = sender;
   const { refused, why } = course;
   const cause = waiting > 0 ? course.cause : undefined;
   const damage = sumOf(damages);
@@ -60,8 +60,9 @@ export async function drain(request: Request, output: Output): Promise<ExitCode>
   const still = left.uncounted > 0 ? undefined : Math.max(waiting, left.waiting);
   if (json) {
     await output.sayJson({
-      found: still === undefined ? null : sent + still + refused,
+      found: still === undefined ? null : sent + still + refused + retired,
       sent,
+      retired,
       waiting: still ?? null,
       refused,
       in_quarantine: quarantined,
@@ -73,6 +74,8 @@ export async function drain(request: Request, output: Output): Promise<ExitCode>
   } else {
     const known = still ?? `at least ${Math.max(waiting, left.waiting)}`;
     await output.say(`${counted(sent, 'event')} sent, ${known} still waiting, ${refused} refused.`);
+    if (retired > 0)
+      await output.say(`${counted(retired, 'event')} deleted: the collector had stored and erased them.`);
     for (const { path, waiting: events, why } of notTaken) {
       const count = events === null ? 'an unknown number of events' : counted(events, 'event');
       await output.say(`NOT TAKEN: ${path}: ${count}; ${why}`);

@@ -1,5 +1,5 @@
 /** What an answer means for the event that was sent. docs/CLIENT_SPEC.md, "Sending", has the table. */
-import type { ErrorDetails } from '@clinical-events/protocol';
+import type { ErrorCode, ErrorDetails } from '@clinical-events/protocol';
 import { nestsDeeper } from '../hostile-values.js';
 
 export interface Answer {
@@ -19,15 +19,17 @@ export interface Answer {
 /**
  * `stored`: done. `later`: the same again, after a pause that grows. `unwelcome`: the fault is the key's or the
  * address's, so that every event would be answered so; an operator can fix it, and the event is kept and tried again
- * slowly. `not permitted`: the same for events of this kind alone. `refused`: this event will never be taken.
+ * slowly. `not permitted`: the same for events of this kind alone. `retired`: it was stored and has been erased there, so
+ * nobody may keep it here. `refused`: this event will never be taken.
  */
-export type Verdict = 'stored' | 'later' | 'unwelcome' | 'not permitted' | 'refused';
+export type Verdict = 'stored' | 'later' | 'unwelcome' | 'not permitted' | 'retired' | 'refused';
 
 /** Failures of a request that speak of anyone who sends it, or of where it went. */
 const UNWELCOME: ReadonlySet<number> = new Set([401, 404, 405, 407, 421, 426]);
 
-export function verdictOn({ status, accepted }: Pick<Answer, 'status' | 'accepted'>): Verdict {
+export function verdictOn({ status, accepted, code }: Pick<Answer, 'status' | 'accepted' | 'code'>): Verdict {
   if (status === 201 && accepted) return 'stored';
+  if (status === 409 && code === ('event_retired' satisfies ErrorCode)) return 'retired';
   if (status === 408 || status === 425 || status === 429 || status >= 500) return 'later';
   if (status === 403) return 'not permitted';
   if (status >= 400 && !UNWELCOME.has(status)) return 'refused';

@@ -1,6 +1,6 @@
 /**
  * Sends what waits in the spool, a few events at a time, for as long as it takes. Nothing leaves the spool but what was
- * answered with 201 or stands in the quarantine.
+ * answered with 201, was stored and erased since, or stands in the quarantine.
  *
  * Two things hold it back. The gate is for all events: it shuts when a collector does not answer or has no room, for
  * longer every time, and while it fails one event at a time is tried. A retry is for one event: so one that the
@@ -56,6 +56,8 @@ interface Delivery {
 export class Sender {
   /** Events that the collector has taken. */
   sent = 0;
+  /** Events that it has erased since it took them, and that are deleted here. */
+  retired = 0;
   readonly #options: SenderOptions;
   readonly #concurrency: number;
   readonly #backoff: Backoff;
@@ -176,9 +178,10 @@ export class Sender {
     this.#options.trace?.answered(delivery.event, answer);
     const verdict = verdictOn(answer);
     this.#heldUp = verdict === 'unwelcome';
-    if (verdict === 'stored') {
+    if (verdict === 'stored' || verdict === 'retired') {
       this.#failures = 0;
-      this.sent++;
+      if (verdict === 'stored') this.sent++;
+      else this.retired++;
       this.#options.spool.done(delivery.event);
       this.#settle();
     } else {

@@ -180,7 +180,16 @@ test('[R-866] drain sends what waits, and requeue what was refused before', asyn
     '--json',
   ]);
   expect(JSON.parse(json.stdout)).toEqual({
-    ...{ found: 2, sent: 2, waiting: 0, refused: 0, in_quarantine: 0, held_by_others: 0, not_taken: [] },
+    ...{
+      found: 2,
+      sent: 2,
+      retired: 0,
+      waiting: 0,
+      refused: 0,
+      in_quarantine: 0,
+      held_by_others: 0,
+      not_taken: [],
+    },
     damaged: { bytes: 0, missing_events: 0, files: [] },
     cause: null,
   });

@@ -1,3 +1,4 @@
+import fs from 'node:fs';
 import net, { type AddressInfo } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Client } from '../../src/client.js';
@@ -108,6 +109,26 @@ test.each([400, 409, 413, 415])(
     expect(log.state.quarantined).toBe(1);
   },
 );
+
+test('[R-1332] an event that the collector has erased is deleted and counted, and no copy of it is kept', async () => {
+  let erased = '';
+  const collector = await fakeCollector(
+    ({ event }, response) =>
+      event.event_id === erased &&
+      answer(response, 409, { code: 'event_retired', message: 'It was erased.' }),
+  );
+  const spool = temporaryDirectory();
+  const { log, quarantined } = hurriedClient({ url: collector.url, spool });
+  erased = log.startRun({}).startEventId;
+  const ids = await captureSome(log);
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(idsOf(collector)).toEqual(ids);
+  expect(quarantined).toEqual([]);
+  expect(log.state).toMatchObject({ waiting: 0, quarantined: 0, retired: 1 });
+  await log.close();
+  const files = fs.readdirSync(spool, { recursive: true, encoding: 'utf8' });
+  expect(files.filter((name) => name.includes('quarantine') && name.endsWith('.ndjson'))).toEqual([]);
+});
 
 test('[R-862] a key that is not valid loses nothing: events wait, the operator is told, and a new key goes on', async () => {
   const collector = await fakeCollector(

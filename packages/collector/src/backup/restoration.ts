@@ -16,7 +16,7 @@ export class NotEmpty extends Error {
  * In this order: what a checkpoint and a head of the access log speak of is copied after them and before it, so that a
  * round that runs meanwhile does no harm. Nothing else of a data directory has to be restored.
  */
-const CONTENTS = ['checkpoints', 'signing-keys', 'ledger', 'access.log'] as const;
+const CONTENTS = ['checkpoints', 'signing-keys', 'lifecycle', 'ledger', 'access.log'] as const;
 const PIECE_BYTES = 1 << 20;
 
 /** @throws NotEmpty, also of what is no directory. */

@@ -8,6 +8,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { handOver } from '../files.js';
 import { systemCode } from '../system-code.js';
 import type { EventLog } from '../store/contract.js';
 import { TALLY } from './packed-summary.js';
@@ -63,7 +64,7 @@ function markOf(pid: number): string | undefined {
 }
 
 /** Counts up with every change of a table, or of what a row means. */
-const VERSION = 3;
+const VERSION = 4;
 export const CATALOGUE_FILE = 'catalogue.sqlite';
 
 /** Result codes of SQLite without their extended parts: https://www.sqlite.org/rescode.html */
@@ -208,7 +209,7 @@ export class CatalogueFile {
     try {
       this.writer.exec('PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
       this.writer.exec('PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 8000');
-      this.writer.exec('PRAGMA journal_size_limit = 67108864');
+      this.writer.exec('PRAGMA journal_size_limit = 67108864; PRAGMA secure_delete = ON');
       // Of the process: what SQLite sorts on disk has targets in it, and belongs to the owner of the catalogue.
       this.writer.exec(`PRAGMA temp_store_directory = '${directory.replaceAll("'", "''")}'`);
       if (mostPages !== undefined) this.writer.exec(`PRAGMA max_page_count = ${mostPages}`);
@@ -306,16 +307,6 @@ function makeFile(directory: string): void {
   } catch (error) {
     if (systemCode(error) !== 'EEXIST') throw error;
     if (!fs.lstatSync(file).isFile()) throw new CatalogueFault(`${file} is no regular file: move it away`);
-  }
-}
-
-function handOver(made: string | number, { uid, gid }: fs.Stats): void {
-  if (process.getuid?.() !== 0 || uid === 0) return;
-  try {
-    if (typeof made === 'number') fs.fchownSync(made, uid, gid);
-    else fs.lchownSync(made, uid, gid);
-  } catch {
-    // A network file system that knows no root: it stays as it is.
   }
 }
 

@@ -103,7 +103,7 @@ const RECORDS = `SELECT id, settled, entries, first_sequence, record, is_run, la
 const MEMBERS = 4 + 5;
 const RUNLESS = `SELECT event, text, runless.parent, first_sequence FROM runless
   JOIN name ON name.id = runless.organisation JOIN run ON run.id = runless.run ORDER BY event, text`;
-const TALLY = `SELECT * FROM tally WHERE full OR minimum OR incomplete OR without_outcome OR orphan_events ORDER BY hour`;
+const TALLY = `SELECT * FROM tally WHERE full OR minimum OR incomplete OR retired OR without_outcome OR orphan_events ORDER BY hour`;
 /** Between two turns of the event loop. */
 const ROWS_AT_ONCE = 4096;
 

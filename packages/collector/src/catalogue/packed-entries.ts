@@ -206,21 +206,55 @@ export function packEntries(
   indices: readonly number[],
   sentAt: (place: number) => number | undefined,
 ): void {
-  let [sequence, end, received] = [0, 0, 0];
-  writer.count(indices.length);
+  const packer = new EntryPacker(writer, indices.length);
   for (let place = 0; place < indices.length; place++) {
     const i = indices[place] ?? 0;
-    const sent = sentAt(place);
     const [at, receivedAt, size] = [batch.places[i] ?? 0, batch.receivedAt[i] ?? 0, batch.sizes[i] ?? 0];
-    writer.count(EVENT_KINDS.indexOf(batch.kind(i)) | (sent === undefined ? UNREADABLE : 0));
-    writer.count((batch.sequences[i] ?? 0) - sequence);
-    writer.count(at - end);
+    packer.add(batch.kind(i), batch.sequences[i] ?? 0, at, size, receivedAt, sentAt(place));
+  }
+}
+
+/** The same for entries that were unpacked, in the order of the log. */
+export function packAgain(writer: PackedWriter, entries: readonly EventEntry[]): void {
+  const packer = new EntryPacker(writer, entries.length);
+  for (const { kind, sequence, at, size, receivedAt, sentAt } of entries)
+    packer.add(kind, sequence, at, size, receivedAt, sentAt);
+}
+
+/** Longer entries are moved out of the row, so that what is added to it next costs no more. */
+export const MOST_INLINE = 512;
+
+/** Writes entries, each as what it is behind the one before. Takes no object of each: a batch has 32,768 of them. */
+class EntryPacker {
+  #sequence = 0;
+  #end = 0;
+  #receivedAt = 0;
+
+  constructor(
+    private readonly writer: PackedWriter,
+    count: number,
+  ) {
+    writer.count(count);
+  }
+
+  add(
+    kind: EventKind,
+    sequence: number,
+    at: number,
+    size: number,
+    receivedAt: number,
+    sentAt: number | undefined,
+  ): void {
+    const { writer } = this;
+    writer.count(EVENT_KINDS.indexOf(kind) | (sentAt === undefined ? UNREADABLE : 0));
+    writer.count(sequence - this.#sequence);
+    writer.count(at - this.#end);
     writer.count(size);
-    writer.signed(receivedAt - received);
-    if (sent !== undefined) writer.signed(sent - receivedAt);
-    sequence = batch.sequences[i] ?? 0;
-    end = at + size;
-    received = receivedAt;
+    writer.signed(receivedAt - this.#receivedAt);
+    if (sentAt !== undefined) writer.signed(sentAt - receivedAt);
+    this.#sequence = sequence;
+    this.#end = at + size;
+    this.#receivedAt = receivedAt;
   }
 }
 

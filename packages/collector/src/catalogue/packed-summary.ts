@@ -21,7 +21,7 @@ import { PackedReader, type PackedWriter } from './packing.js';
 import { type CallSummary, MOST_RATING, type Moment, type RunSummary } from './run-summary.js';
 
 /** Final as places, as all lists here are: append only, or count up the version of the catalogue. */
-export const LEVELS: readonly RunSummary['level'][] = ['full', 'minimum', 'incomplete'];
+export const LEVELS = ['full', 'minimum', 'incomplete', 'retired'] as const;
 const MISSING: readonly Missing[] = [
   'inference-start',
   'model',
@@ -283,6 +283,7 @@ export interface Tally {
   readonly full: number;
   readonly minimum: number;
   readonly incomplete: number;
+  readonly retired: number;
   /** Of all of these. */
   readonly withoutOutcome: number;
   /** Of records that began then: events whose run has no start, or whose parent is not there. */
@@ -292,9 +293,9 @@ export interface Tally {
 }
 
 const HOUR_MS = 3_600_000;
-/** The first three are by the level of a run, in the order of its marks. */
-const COUNTS = ['full', 'minimum', 'incomplete', 'without_outcome', 'orphan_events'] as const;
-const [WITHOUT_OUTCOME, ORPHAN_EVENTS] = [3, 4];
+/** The first are by the level of a run, in the order of its marks. */
+const COUNTS = [...LEVELS, 'without_outcome', 'orphan_events'] as const;
+const [WITHOUT_OUTCOME, ORPHAN_EVENTS] = [LEVELS.length, LEVELS.length + 1];
 
 export const TALLY = `
   -- By the hour in which the collector had the first event of a record, since 1970.
@@ -346,7 +347,8 @@ export function tallyOf(database: DatabaseSync, since: number): Tally {
   const found = database.prepare(sql).get(hour);
   const of = (name: string) => Number(found?.[name] ?? 0);
   return {
-    ...{ since: hour * HOUR_MS, full: of('full'), minimum: of('minimum'), incomplete: of('incomplete') },
+    ...{ since: hour * HOUR_MS, full: of('full'), minimum: of('minimum') },
+    ...{ incomplete: of('incomplete'), retired: of('retired') },
     ...{ withoutOutcome: of('without_outcome'), orphanEvents: of('orphan_events'), events: of('events') },
   };
 }

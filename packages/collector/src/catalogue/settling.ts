@@ -34,7 +34,7 @@ interface UnsettledRow extends Omit<SummedRecord, 'events'> {
 }
 
 /** @returns all entries of a row, in the order of the log. */
-function entriesOf(tables: Tables, row: number, inline: Uint8Array): EventEntry[] {
+export function entriesOf(tables: Tables, row: number, inline: Uint8Array): EventEntry[] {
   const parts = tables.all('SELECT entries FROM part WHERE run = ? ORDER BY number', row);
   return unpackEntries([...parts.map(([entries]) => entries as Uint8Array), inline]);
 }

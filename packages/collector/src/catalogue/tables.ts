@@ -124,6 +124,21 @@ export class Tables {
     return id;
   }
 
+  /** Takes those of these texts out that no row has any more. Each row is looked at once for each column without an index. */
+  dropNames(ids: Iterable<number>): void {
+    const left = new Set(ids);
+    if (left.size === 0) return;
+    for (const column of ['version', 'application'])
+      for (const [id] of this.rows(`SELECT DISTINCT ${column} FROM run`)) left.delete(Number(id));
+    for (const id of left) {
+      const isThere = ['user', 'model', 'organisation'].some(
+        (column) => this.first(`SELECT 1 FROM run WHERE ${column} = ? LIMIT 1`, id) !== undefined,
+      );
+      if (!isThere) this.run('DELETE FROM name WHERE id = ?', id);
+    }
+    this.#names.clear();
+  }
+
   rowOf(organisation: number, recordId: Uint8Array, isRun: boolean): FoundRow | undefined {
     if (this.#knowsRows && !this.#rows.has(recordId, 0)) return undefined;
     return foundRow(this.first(ROW_OF, recordId, organisation, isRun ? 1 : 0));

@@ -9,7 +9,8 @@ import { BatchRecords, type TouchedRecord } from './batch-records.js';
 import { clear, SCATTERED } from './catalogue-file.js';
 import { Circles, Rows, sentAtIn, type SummedRecord } from './rows.js';
 import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../store/contract.js';
-import { LogBatch, packEntries } from './packed-entries.js';
+import { forget } from './forgetting.js';
+import { LogBatch, MOST_INLINE, packEntries } from './packed-entries.js';
 import { PackedWriter } from './packing.js';
 import { partsOf, settleSome } from './settling.js';
 import type { Tables } from './tables.js';
@@ -17,8 +18,6 @@ import { uuidBytes } from '../store/text.js';
 
 /** Bytes of events that are objects at a time. */
 const READER_BYTES = 512 << 10;
-/** Longer entries are moved out of the row, so that what is added to it next costs no more. */
-const MOST_INLINE = 512;
 /** So many bytes to an entry of a batch have to be behind the cursor for indexes to be dropped: 128 MiB. */
 const FAR_BEHIND = 4096;
 /** A transaction ends with the first batch after this time: others wait for it. */
@@ -73,6 +72,7 @@ export class Updating {
   #isEnd = false;
   #newestAt: number | undefined;
   #transactionMs = TRANSACTION_MS;
+  #hasForgotten = false;
 
   /** @param lock begins a transaction that no other process writes beside. */
   constructor(
@@ -105,6 +105,8 @@ export class Updating {
       while (!complete && performance.now() < until);
       const cursor = this.#cursor();
       this.options.onProgress?.(cursor.sequence - 1, this.#share(cursor));
+      // Or pages of before would stay in the journal.
+      if (this.#hasForgotten) this.tables.database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
       return { cursor, complete };
     } finally {
       await this.#passing?.return(BEGINNING);
@@ -164,6 +166,7 @@ export class Updating {
     if (cursor.sequence !== this.#passed?.sequence) await this.#passFrom(cursor);
     const next = await this.#fill();
     if (next.sequence === cursor.sequence) {
+      await this.#forgetRetired(cursor.sequence);
       const isLazy = this.options.isLazy === true;
       return !(await settleSome(this.tables, this.log, cursor.sequence, isLazy)) && !this.#makeScattered();
     }
@@ -234,6 +237,20 @@ export class Updating {
     }
     this.#passed = { sequence, at };
     return this.#passed;
+  }
+
+  /** Takes out what was made of events that were retired since, all of which are taken in. */
+  async #forgetRetired(before: number): Promise<void> {
+    const done = Number(this.#get('forgotten') ?? 0);
+    const names = new Set<number>();
+    for (const { said, sequence } of this.log.actions?.().logged ?? []) {
+      if (said.does !== 'retire' || sequence <= done || sequence >= before) continue;
+      for (const { organisation, sequences } of said.keys)
+        await forget(this.tables, this.log, organisation, sequences, names);
+      this.#set('forgotten', sequence);
+      this.#hasForgotten = true;
+    }
+    this.tables.dropNames(names);
   }
 
   async #take(next: Cursor): Promise<void> {

@@ -114,6 +114,11 @@ export interface AccessLine {
   /** The id that the two lines of an access have. */
   readonly reading?: string;
   readonly command?: string;
+  /** Of the process; null for one that the system has no name for. */
+  readonly uid: number;
+  readonly user: string | null;
+  readonly login_uid?: number;
+  readonly sudo_user?: string;
 }
 
 /** With what every line begins. */
@@ -140,8 +145,18 @@ export function lineIn(bytes: Buffer | undefined): AccessLine | 'torn' | 'foreig
 
 function isAccessLine(value: unknown): value is AccessLine {
   if (typeof value !== 'object' || value === null) return false;
-  const { at, uid, user, state, ...more } = value as Record<string, unknown>;
+  const {
+    at,
+    uid,
+    user,
+    state,
+    login_uid: login,
+    sudo_user: sudo,
+    ...more
+  } = value as Record<string, unknown>;
   return (
+    (login === undefined || Number.isSafeInteger(login)) &&
+    (sudo === undefined || typeof sudo === 'string') &&
     typeof at === 'string' &&
     !Number.isNaN(Date.parse(at)) &&
     new Date(at).toISOString() === at &&
@@ -159,6 +174,22 @@ function isOfAccess(state: unknown, more: Readonly<Record<string, unknown>>): bo
       ? typeof more['filter'] === 'object'
       : state === 'ended' && Number.isSafeInteger(more['events']) && typeof more['complete'] === 'boolean')
   );
+}
+
+/** The line with which an access began that holds a text; undefined when there is none. */
+export async function findAccess(dataDirectory: string, text: string): Promise<AccessLine | undefined> {
+  for (const log of [openStore(dataDirectory).accessLog, openReadingsLog(dataDirectory)]) {
+    let rest = '';
+    for await (const piece of log.lines()) {
+      const lines = (rest + piece.toString()).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) {
+        const access = line.includes(text) ? lineIn(Buffer.from(line)) : undefined;
+        if (typeof access === 'object' && access.state === 'begun') return access;
+      }
+    }
+  }
+  return undefined;
 }
 
 /** On a mirror it is a file of its own, whose lines `collector mirror` brings to the access log of the database. */

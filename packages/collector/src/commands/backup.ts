@@ -14,8 +14,8 @@ import {
   readState,
 } from '../backup/backup.js';
 import type { Config } from '../config.js';
-import { exists, nodeFiles } from '../files.js';
-import { counted } from '../quantity.js';
+import { exists } from '../files.js';
+import { aboutBytes, counted } from '../quantity.js';
 import { AccessLogUnfit, LogDiffers, StoreDamaged } from '../store/contract.js';
 import {
   DirectoryInUse,
@@ -28,7 +28,7 @@ import {
   openStore,
   readKeyPlaces,
 } from '../store/open.js';
-import { hasKeys, keyInventory } from '../privacy/key-directory.js';
+import { hasKeys, keyInventory, keysOnDisk } from '../privacy/key-directory.js';
 import { systemCode } from '../system-code.js';
 import { type KeyHistory, PrivateKeys, SigningKeyFault } from '../transparency/key-files.js';
 import { writeBackupNote } from '../transparency/state-files.js';
@@ -93,6 +93,7 @@ export async function backedUpLog(options: BackupSourceOptions): Promise<BackedU
       ...publicKeys(history),
       ...keptCheckpoints(dataDir, names, history, checkpoint.size),
       ...small,
+      ...holdRecords(dataDir),
     ]),
     signingKeys: new Map(signingKeys === undefined ? [] : privateKeys(signingKeys, history)),
     accessLog: () => accessLog(dataDir),
@@ -109,6 +110,15 @@ function publicKeys({ first, rotations }: KeyHistory): Small[] {
     text('checkpoints/origin.vkey', `${first}\n`),
     ...rotations.map((note, i) => text(`checkpoints/rotations/${String(i + 1).padStart(4, '0')}.note`, note)),
   ];
+}
+
+/** Without them nothing can be erased from what is restored. */
+function holdRecords(dataDir: string): Small[] {
+  const directory = path.join('lifecycle', 'holds');
+  const there = path.join(dataDir, directory);
+  if (!exists(there)) return [];
+  const names = fs.readdirSync(there).filter((name) => name.endsWith('.json'));
+  return names.map((name): Small => [path.join(directory, name), fs.readFileSync(path.join(there, name))]);
 }
 
 /** Those that the newest one goes on from. */
@@ -267,8 +277,8 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
 /** A back-up never holds the keys of payloads, and is worth nothing when they are lost with the host. */
 function assertKeysKept(dataDir: string, { keysElsewhere }: BackupOptions): void {
   const places = readKeyPlaces(dataDir);
-  if (keysElsewhere || !hasKeys(nodeFiles, places)) return;
-  const whole = keyInventory(nodeFiles, places).directories.filter(({ behind }) => behind === 0);
+  if (keysElsewhere || !hasKeys(keysOnDisk, places)) return;
+  const whole = keyInventory(keysOnDisk, places).directories.filter(({ behind }) => behind === 0);
   if (whole.length > 1) return;
   throw usage(
     `the payloads of this log are encrypted, and their keys are in ${whole.map(({ directory }) => directory).join()} alone; a back-up never ` +
@@ -397,15 +407,15 @@ function report(job: Job, done: Round): string {
   const { state, bytes, accessLogKept } = done;
   const until = state.last_received_at === null ? '' : `, the last received at ${state.last_received_at}`;
   const held = `${counted(state.events, 'event')} of ${printable(state.origin)}${until}`;
-  if (job.options.follow) return `${state.at ?? ''} ${held}; ${inBinary(bytes)} copied\n`;
+  if (job.options.follow) return `${state.at ?? ''} ${held}; ${aboutBytes(bytes)} copied\n`;
   const lines = [
-    `${job.directory} holds ${held}. ${inBinary(bytes)} of the log copied now.`,
+    `${job.directory} holds ${held}. ${aboutBytes(bytes)} of the log copied now.`,
     holdsKeys(job)
       ? 'It holds the private signing keys: anyone who can read it can sign in the name of this log.'
       : 'The private signing keys are not in it: a restored log goes on only with them, so keep a copy elsewhere, or ' +
         'give --with-signing-keys.',
   ];
-  if (hasKeys(nodeFiles, readKeyPlaces(job.config.dataDir))) {
+  if (hasKeys(keysOnDisk, readKeyPlaces(job.config.dataDir))) {
     lines.push(
       'Its payloads are encrypted, and their keys are not in it: keep the mirror of them elsewhere.',
     );
@@ -419,10 +429,6 @@ function report(job: Job, done: Round): string {
     );
   }
   return lines.map((line) => `${wrappedFor(process.stdout, line)}\n`).join('');
-}
-
-function inBinary(bytes: number): string {
-  return bytes < 1 << 20 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
 }
 
 /** @returns what to throw instead. */

@@ -19,7 +19,7 @@ import type { RunEvent } from '../records/run-event.js';
 import { BEGINNING, type Cursor, type EventLog, StoreDamaged } from '../store/contract.js';
 import { openStore } from '../store/open.js';
 import { type GivenOut, type Access, logAccess } from './access-log.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { CommandFailure, EXIT, interruption } from './exit-codes.js';
 import { ProgressBar, printable } from './terminal.js';
 import { assertReadable } from './regular-files.js';
 import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
@@ -269,12 +269,8 @@ export async function readRuns(
   assertReadable(dataDir);
   // Asked first: a running collector goes on while the log is read.
   const claimed = await claimedSize(openStore(dataDir).tree);
-  const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.once(signal, () => stop.abort(new CommandFailure(interrupted, EXIT.interrupted)));
-  }
+  const signal = interruption(interrupted);
   const givenOut = logAccess(dataDir, logAs);
-  const { signal } = stop;
   const access = await openCatalogue({ dataDir, tempDir, quiet, signal });
   const wanted = !quiet && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });

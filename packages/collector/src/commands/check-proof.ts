@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto';
 import fs from 'node:fs';
 import { buffer } from 'node:stream/consumers';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
 import {
   KeyMalformed,
   NoteForged,
@@ -9,6 +10,7 @@ import {
   type ProofCheck,
   type ProofVerdict,
   checkProof,
+  decodeEnvelope,
   followRotations,
   keyIdText,
   parseCheckpoint,
@@ -18,6 +20,7 @@ import {
   parseVerifierKey,
 } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
+import { HASH_BYTES } from '../integrity/merkle.js';
 import {
   NOTE_ED25519,
   type NoteKey,
@@ -25,8 +28,11 @@ import {
   verifyCosignature,
   verifyNote,
 } from '../integrity/note-signing.js';
+import { actionIn, eventsOf } from '../privacy/actions.js';
+import { counted } from '../quantity.js';
 import { uuidText } from '../store/text.js';
 import { EXIT } from './exit-codes.js';
+import { actionProofIn } from './lifecycle/action-proofs.js';
 import { printable, printableJson, wrappedFor } from './terminal.js';
 import { collect, keysFrom, reading, rotationsIn } from './verify/trusted-keys.js';
 import { usage } from './arguments.js';
@@ -52,7 +58,7 @@ function runIdIn({ envelope }: Valid): string | undefined {
 }
 
 /** For scripts; the names are a promise. */
-export function describe(verdict: Valid, body: Buffer, cosigned: readonly Cosigned[]): object {
+export function describe(verdict: Valid, body: Buffer | undefined, cosigned: readonly Cosigned[]): object {
   const { envelope, index, checkpoint, signedBy } = verdict;
   return {
     valid: true,
@@ -63,7 +69,8 @@ export function describe(verdict: Valid, body: Buffer, cosigned: readonly Cosign
     organisation: envelope.organisation,
     key_id: envelope.keyId,
     received_at: instant(envelope.receivedAt),
-    sha256: hash('sha256', body),
+    content: verdict.content,
+    sha256: body === undefined ? null : hash('sha256', body),
     sequence: index + 1,
     index,
     tree_size: checkpoint.size,
@@ -75,20 +82,37 @@ export function describe(verdict: Valid, body: Buffer, cosigned: readonly Cosign
 }
 
 /** For people who have to rely on it, and may not know how it works. */
-export function report(verdict: Valid, body: Buffer, proof: string, cosigned: readonly Cosigned[]): string {
+export function report(
+  verdict: Valid,
+  body: Buffer | undefined,
+  proof: string,
+  cosigned: readonly Cosigned[],
+): string {
   const { envelope, index, checkpoint, signedBy } = verdict;
   const run = runIdIn(verdict);
   const origin = printable(checkpoint.origin);
+  const [kind, from] =
+    typeof envelope.kind === 'number'
+      ? [ofTheLog(envelope.kind, body), 'the collector itself']
+      : [
+          `${envelope.kind}, under the profile ${envelope.profile}`,
+          `API key ${printable(envelope.keyId)} of organisation ${printable(envelope.organisation)}`,
+        ];
+  const what =
+    body === undefined
+      ? `An event was stored as event ${index + 1} of the log ${origin}, and its content has been
+  destroyed since; nothing can be said of that:`
+      : `The ${body.length} bytes given, exactly as they are (SHA-256 ${hash('sha256', body)}),
+  are event ${index + 1} of the log ${origin}:`;
   return `VALID
 
 Proved:
-  The ${body.length} bytes given, exactly as they are (SHA-256 ${hash('sha256', body)}),
-  are event ${index + 1} of the log ${origin}:
+  ${what}
     event id      ${uuidText(envelope.eventId)}
     run           ${run ?? 'none'}
-    kind          ${envelope.kind}, under the profile ${envelope.profile}
+    kind          ${kind}
     received at   ${instant(envelope.receivedAt)}, according to the collector's clock
-    from          API key ${printable(envelope.keyId)} of organisation ${printable(envelope.organisation)}
+    from          ${from}
   The log had ${checkpoint.size} event${checkpoint.size === 1 ? '' : 's'} when it signed the tree that this one is in, with the key
     ${printable(signedBy)}
 ${cosigned.map(witnessed).join('')}
@@ -96,6 +120,15 @@ Not proved:
   That what the event says is true, who used the API key, and that the collector's clock was right.
   That the log shows this same tree to everybody: compare checkpoints that are held elsewhere.
 ${unchecked(proof, [signedBy, ...cosigned.map(({ witness }) => witness.vkey)])}`;
+}
+
+/** An entry that no sender has sent. */
+function ofTheLog(kind: number, body: Buffer | undefined): string {
+  const says = kind === ENTRY_KINDS.lifecycleAction && body !== undefined ? actionIn(body) : undefined;
+  if (says?.does !== 'retire') return `an entry of the log's own (${kind})`;
+  const erased = counted(eventsOf(says.keys).size, 'event');
+  return `an action: ${says.action}
+    says          ${erased} erased, for the reason ${says.reason}`;
 }
 
 function witnessed({ witness, time }: Cosigned): string {
@@ -120,19 +153,20 @@ Examples:
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey
   $ collector check-proof event.tlog-proof --event body.json --key first.vkey --rotations rotations/
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey --witness witness.vkey
+  $ collector check-proof 0000000000004863.action --key log.vkey
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 | jq -j .body |
       collector check-proof event.tlog-proof --event - --key log.vkey
 
 Needs no data directory and no network, and takes no settings from the environment. The body has to be the event as it
-was sent, byte for byte. The key is the log's verifier key, from "collector signing-key show", and must have come to
-you by another way than the proof: it is what everything rests on. When the log has changed its key since you got
-yours, its rotation notes lead from the one to the other. A witness that has cosigned tells by its own clock when it
-knew the tree, and that the log has shown it no other history.
+was sent, byte for byte; a file of "collector actions export" holds both. The key is the log's verifier key, from
+"collector signing-key show", and must have come to you by another way than the proof: it is what everything rests on.
+When the log has changed its key since you got yours, its rotation notes lead from the one to the other. A witness that
+has cosigned tells by its own clock when it knew the tree, and that the log has shown it no other history.
 
 Exit codes: 0 the proof holds, 3 it does not, 2 a key is none or the command line is wrong, 6 a file is not there.`;
 
 interface CheckOptions {
-  readonly event: string;
+  readonly event?: string;
   readonly key: readonly string[];
   readonly rotations?: readonly string[];
   readonly witness?: readonly string[];
@@ -143,10 +177,10 @@ const STANDARD_INPUT = '-';
 export function command(): Command {
   return new Command('check-proof')
     .description('Check the proof of an event, without the log and without a network.')
-    .argument('<proof>', 'the file that "collector proof" wrote; - is standard input')
-    .requiredOption(
+    .argument('<proof>', 'the file that "collector proof" or "actions export" wrote; - is standard input')
+    .option(
       '--event <body>',
-      '(required) the file with the exact body of the event; - is standard input',
+      'the file with the exact body of the event; - is standard input; none for one that was erased',
     )
     .requiredOption(
       '--key <vkey>',
@@ -181,8 +215,12 @@ async function check(file: string, options: CheckOptions): Promise<number> {
     .flatMap((key) => keysFrom('--witness', key, wellFormed))
     .map(witnessKey);
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
-  const proof = proofText(await contentOf(file));
-  const body = await contentOf(event);
+  const content = await contentOf(file);
+  const erasure = event === undefined ? erasureIn(content) : undefined;
+  const proof = erasure?.proof ?? proofText(content);
+  const body = event === undefined ? erasure?.body : await contentOf(event);
+  if (body === undefined && !isOfErased(proof))
+    throw usage('--event: give the file with the exact body of the event');
   const given = { proof, body, keys, rotations };
   const verdict = await checkProof(given);
   if (verdict.valid) {
@@ -195,7 +233,7 @@ async function check(file: string, options: CheckOptions): Promise<number> {
   }
   const { reason, message } = verdict;
   if (reason === 'key-unusable') throw usage(`--key: ${message}`);
-  if (isPrintedEvent(body)) {
+  if (body !== undefined && isPrintedEvent(body)) {
     const name = event === STANDARD_INPUT ? 'standard input' : event;
     throw usage(
       `--event: ${name} is a line of "collector events", and not the body in it; get that with: jq -j .body`,
@@ -246,6 +284,26 @@ function witnessKey(vkey: string): NoteKey {
 async function contentOf(file: string): Promise<Buffer> {
   if (file === STANDARD_INPUT) return buffer(process.stdin);
   return reading(file, () => fs.readFileSync(file));
+}
+
+/** Whether the log had destroyed the body before it made the proof: then the proof has no salt. */
+function isOfErased(proof: string): boolean {
+  try {
+    const { extra } = parseProof(proof);
+    return extra.length - decodeEnvelope(extra).size === HASH_BYTES;
+  } catch {
+    // What it is instead is told when it is checked.
+    return true;
+  }
+}
+
+/** What `collector actions export` wrote holds both. */
+function erasureIn(content: Buffer): ReturnType<typeof actionProofIn> {
+  try {
+    return actionProofIn(content);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Bytes that are no text become U+FFFD, which no proof of ours has. */
@@ -322,7 +380,7 @@ async function hints(given: ProofCheck, { reason }: ProofVerdict & { valid: fals
         ];
   }
   const LINE_BREAK = 0x0a;
-  if (reason === 'event-differs' && body.at(-1) === LINE_BREAK) {
+  if (reason === 'event-differs' && body?.at(-1) === LINE_BREAK) {
     const without = await checkProof({ ...given, body: body.subarray(0, -1) });
     if (without.valid)
       return ['It does hold for the body without the line break at its end, which was not sent.'];

@@ -1,50 +1,172 @@
-/** `collector encryption-keys`: says where the keys of payloads are, and whether every mirror of them is up to date. */
+/** `collector encryption-keys`: looks after the keys of payloads, where they are and whether every mirror is up to date. */
+import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
+import path from 'node:path';
 import { Command } from 'commander';
-import { counted } from '../quantity.js';
-import { exists, nodeFiles } from '../files.js';
-import { hasKeys, keyInventory, type KeyInventory, type KeyPlaces } from '../privacy/key-directory.js';
-import { readKeyPlaces } from '../store/open.js';
+import { counted, parseDuration } from '../quantity.js';
+import { exists } from '../files.js';
+import {
+  assertApart,
+  copyKeys,
+  hasKeys,
+  keyInventory,
+  KeysUnfit,
+  type KeyInventory,
+  type KeyPlaces,
+  keysOnDisk,
+} from '../privacy/key-directory.js';
+import { KekFault } from '../privacy/key-encryption-key.js';
+import {
+  isLocked,
+  isShared,
+  noteKeyPlaces,
+  notesKeys,
+  openStore,
+  readKeyPlaces,
+  sharedKeyPlaces,
+} from '../store/open.js';
 import type { StoreFinding } from '../store/contract.js';
-import { addConfigOptions, configOf } from './arguments.js';
+import { addConfigOptions, configOf, usage } from './arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
+import { considered, deliver, lifecycleConfigOf } from './lifecycle/delivery.js';
 import { findingsTable, printableJson } from './terminal.js';
 
 const EXAMPLES = `
-Looks at the key directory and its mirrors. No key is read, and nothing is changed. A mirror that is behind is brought up
-to date by the next start of the collector, and by each change of a key.
-
 Examples:
   $ collector encryption-keys status
   $ collector encryption-keys status --json | jq .directories
+  $ collector encryption-keys mirror /mnt/keys-mirror/collector
+  $ collector encryption-keys copy /media/safe/collector-keys --lives 14d
+  $ collector encryption-keys rotate
 
-Exit codes: 0 every directory has all keys (there may be warnings), 3 one of them lacks some, 6 payloads are not
-encrypted.`;
+"status" reads no key and changes nothing. "mirror" makes an empty directory that is there one of the mirrors, which the
+collector keeps up to date: from its next start on, or from the next erasure, stretch or epoch if that comes first.
+"copy" is for a safe: no erasure reaches it, so it is to be destroyed when its time is over, and certificates of erasure
+name that time. Events that came after it do not open by it. "rotate" begins a new epoch: what a disk still holds of
+replaced key files opens no more. A collector does so by itself half a day after an erasure, and once a month.
+
+Exit codes: 0 done, or every directory has all keys (there may be warnings), 3 one of them lacks some, 6 payloads are not
+encrypted, 9 begun and not at its end because a directory cannot be reached.`;
 
 export function command(): Command {
+  const add = (name: string, description: string) =>
+    new Command(name).description(description).addHelpText('after', EXAMPLES);
   const status = addConfigOptions(
-    new Command('status')
-      .description('Say where the keys of payloads are, and whether the mirrors are up to date.')
-      .option('--json', 'print it as one JSON object'),
+    add('status', 'Say where the keys of payloads are, and whether the mirrors are up to date.').option(
+      '--json',
+      'print it as one JSON object',
+    ),
     'encryption-keys',
-  )
-    .addHelpText('after', EXAMPLES)
-    .action((options: { json?: true }, self: Command) => {
-      process.exitCode = tellStatus(configOf(self, 'encryption-keys').dataDir, options.json === true);
-    });
+  ).action((options: { json?: true }, self: Command) => {
+    process.exitCode = tellStatus(configOf(self, 'encryption-keys').dataDir, options.json === true);
+  });
+  const mirror = addConfigOptions(
+    add('mirror', 'Make a directory a mirror of the keys.').argument('<directory>', 'empty, or one that was'),
+    'encryption-keys',
+  ).action(async (directory: string, _: object, self: Command) =>
+    addMirror(configOf(self, 'encryption-keys').dataDir, path.resolve(directory)),
+  );
+  const copy = addConfigOptions(
+    add('copy', 'Copy the keys to a directory that no erasure reaches.')
+      .argument('<directory>', 'empty')
+      .option('--lives <time>', 'how long it is kept, such as 14d'),
+    'encryption-keys',
+  ).action((directory: string, options: { lives?: string }, self: Command) =>
+    makeCopy(configOf(self, 'encryption-keys').dataDir, path.resolve(directory), options.lives),
+  );
+  const rotate = addConfigOptions(add('rotate', 'Begin a new epoch of keys.'), 'lifecycle').action(
+    async (_: object, self: Command) => {
+      process.exitCode = await rotateKeys(self);
+    },
+  );
   return new Command('encryption-keys')
     .description('Look after the keys that payloads are encrypted by.')
-    .addCommand(status);
+    .addCommand(status)
+    .addCommand(mirror)
+    .addCommand(copy)
+    .addCommand(rotate);
+}
+
+/** @throws CommandFailure when there are none. */
+function placesOf(dataDir: string): KeyPlaces {
+  const places = readKeyPlaces(dataDir);
+  if (sharedKeyPlaces(dataDir) !== undefined)
+    throw usage(
+      `the keys of this log are in ${places.directories.join()}, which its collectors look after; of those of a mirror see ` +
+        'its own directory',
+    );
+  if (hasKeys(keysOnDisk, places)) return places;
+  if (notesKeys(dataDir)) throw new CommandFailure(lost(places), EXIT.damaged);
+  throw new CommandFailure(`payloads in ${dataDir} are not encrypted: there are no keys`, EXIT.notFound);
+}
+
+function lost({ directories }: KeyPlaces): string {
+  return `payloads are encrypted, and their keys are not in ${directories.join(', ')}`;
+}
+
+async function addMirror(dataDir: string, directory: string): Promise<void> {
+  const places = placesOf(dataDir);
+  const others = places.directories.filter((each) => each !== directory);
+  const isFilled = hasKeys(keysOnDisk, { directories: [directory], kek: '' });
+  if (isFilled && others.length < places.directories.length)
+    throw usage(`${directory} is one of the directories already`);
+  if (!isFilled && !isEmpty(directory))
+    throw usage(`${directory} is neither empty nor a mirror of these keys`);
+  copyInto({ ...places, directories: others }, directory);
+  await noteKeyPlaces(dataDir, { ...places, directories: [...new Set([...places.directories, directory])] });
+  const who = isLocked(dataDir) ? ', which the running collector keeps up to date' : '';
+  process.stdout.write(`${directory} is a mirror of the keys${who}\n`);
+}
+
+function isEmpty(directory: string): boolean {
+  return !exists(directory) || fs.readdirSync(directory).length === 0;
+}
+
+function makeCopy(dataDir: string, directory: string, lives: string | undefined): void {
+  const ms = lives !== undefined && /[a-z]$/.test(lives) ? parseDuration(lives) : undefined;
+  if (ms === undefined || ms <= 0) throw usage('--lives: say how long it is kept, such as 14d');
+  const places = placesOf(dataDir);
+  if (!isEmpty(directory)) throw usage(`${directory} is not empty`);
+  const until = new Date(Date.now() + ms).toISOString();
+  copyInto(places, directory, until);
+  process.stdout.write(`copied to ${directory}; to be destroyed by ${until.slice(0, 10)}\n`);
+}
+
+function copyInto(places: KeyPlaces, directory: string, until?: string): void {
+  if (!exists(directory)) throw usage(`there is no directory ${directory}: make it first`);
+  try {
+    assertApart({ ...places, directories: [...places.directories, directory] });
+    copyKeys(keysOnDisk, places, directory, until);
+  } catch (error) {
+    if (error instanceof KeysUnfit || error instanceof KekFault) throw usage(error.message);
+    throw error;
+  }
+}
+
+async function rotateKeys(self: Command): Promise<number> {
+  const config = lifecycleConfigOf(self);
+  placesOf(config.dataDir);
+  const actions = openStore(config.dataDir).events.actions?.();
+  if (actions === undefined) throw usage('the log is in a database, and is not encrypted');
+  const action = { action: randomUUID(), does: 'keys', epoch: 1 } as const;
+  const { state } = await deliver(config, { action, considered: considered(actions) });
+  const { epoch } = keyInventory(keysOnDisk, readKeyPlaces(config.dataDir));
+  const which = isShared(config) ? 'a new epoch in the database of keys' : `epoch ${epoch}`;
+  process.stdout.write(
+    `${which} has begun${state === 'pending' ? ', and a directory still has to follow' : ''}\n`,
+  );
+  return state === 'pending' ? EXIT.pending : EXIT.ok;
 }
 
 function tellStatus(dataDir: string, json: boolean): number {
-  const places = readKeyPlaces(dataDir);
-  if (!hasKeys(nodeFiles, places))
-    throw new CommandFailure(`payloads in ${dataDir} are not encrypted: there are no keys`, EXIT.notFound);
-  const inventory = keyInventory(nodeFiles, places);
+  const places = placesOf(dataDir);
+  const inventory = keyInventory(keysOnDisk, places);
   const findings = findingsOf(dataDir, places, inventory);
-  const { ledger, epoch, epochBegun, buckets, directories } = inventory;
-  const told = { ledger, kek: places.kek || 'file', epoch, epoch_begun: epochBegun, buckets, directories };
+  const { ledger, epoch, epochBegun, buckets, directories, copies } = inventory;
+  const told = {
+    ...{ ledger, kek: places.kek || 'file', epoch, epoch_begun: epochBegun, buckets, directories },
+    copies,
+  };
   process.stdout.write(
     json
       ? `${printableJson(JSON.stringify({ ...told, findings }, undefined, 2))}\n`
@@ -56,7 +178,9 @@ function tellStatus(dataDir: string, json: boolean): number {
 /** What `doctor` says of them; nothing where payloads are not encrypted. @throws KeysUnfit */
 export function encryptionFindings(dataDir: string): StoreFinding[] {
   const places = readKeyPlaces(dataDir);
-  return hasKeys(nodeFiles, places) ? findingsOf(dataDir, places, keyInventory(nodeFiles, places)) : [];
+  if (hasKeys(keysOnDisk, places)) return findingsOf(dataDir, places, keyInventory(keysOnDisk, places));
+  const isLost = notesKeys(dataDir) && sharedKeyPlaces(dataDir) === undefined;
+  return isLost ? [{ severity: 'damage', subject: 'encryption', message: lost(places) }] : [];
 }
 
 function findingsOf(
@@ -75,7 +199,13 @@ function findingsOf(
     ),
   ];
   for (const { directory, isThere, behind } of held) {
-    if (!isThere) findings.push(about('damage', `${directory} holds no keys`));
+    if (!isThere)
+      findings.push(
+        about(
+          'damage',
+          `${directory} holds no keys: mount it, or fill it again (collector encryption-keys mirror ${directory})`,
+        ),
+      );
     else if (behind > 0)
       findings.push(
         about('damage', `${directory} lacks the newest keys of ${counted(behind, 'stretch', 'stretches')}`),
@@ -88,7 +218,7 @@ function findingsOf(
       about(
         'warning',
         'the keys are in one directory alone, and without them no payload can be read again: name a mirror on another ' +
-          'disk behind it (--encryption-keys DIR,MIRROR)',
+          'disk (collector encryption-keys mirror DIR)',
       ),
     );
   }

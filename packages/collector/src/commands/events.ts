@@ -6,6 +6,7 @@ import { EVENT_KINDS } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import type { Catalogue } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
+import type { Actions, Retirement } from '../privacy/actions.js';
 import {
   BEGINNING,
   type Cursor,
@@ -16,11 +17,11 @@ import {
   type Place,
   type StoredEvent,
 } from '../store/contract.js';
-import { describeStore, isShared, openSharedStore, openStore } from '../store/open.js';
+import { describeStore, isShared, openSharedStore, openStore, sharedKeyPlaces } from '../store/open.js';
 import { uuidBytes } from '../store/text.js';
 import { type GivenOut, logAccess, logSharedAccess } from './access-log.js';
 import { type CatalogueAccess, failureOf, openCatalogue, unknownNamesIn } from './catalogue.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { CommandFailure, EXIT, interruption } from './exit-codes.js';
 import { LOG_DIRECTORIES, assertReadable } from './regular-files.js';
 import { printableJson } from './terminal.js';
 import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
@@ -104,25 +105,21 @@ async function print(config: Config, asked: Query, options: EventsOptions): Prom
     command: 'events',
     filter: { kind, run, event, organisation, since, until, follow },
   });
-  const stop = new AbortController();
   // An update of the catalogue is ended in order.
-  if (follow || run !== undefined || event !== undefined) {
-    const interrupted = new CommandFailure('interrupted', EXIT.interrupted);
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-      process.once(signal, () => stop.abort(interrupted));
-  }
+  const isEnded = follow || run !== undefined || event !== undefined;
+  const signal = isEnded ? interruption() : new AbortController().signal;
   const log = openStore(dataDir).events;
   try {
-    const printing = new Printing(log, givenOut, stop.signal);
+    const printing = new Printing(log, givenOut, signal);
     const found = await printing.byIndex(dataDir, asked);
     const { filter } = found;
     let { cursor } = found;
-    for (let isFirst = true; isFirst || (follow && !stop.signal.aborted); isFirst = false) {
-      if (!isFirst) await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
+    for (let isFirst = true; isFirst || (follow && !signal.aborted); isFirst = false) {
+      if (!isFirst) await sleep(FOLLOW_EVERY_MS, undefined, { signal }).catch(() => undefined);
       cursor = await printing.from(cursor, filter);
-      if (!stop.signal.aborted) assertReaches(cursor.sequence - 1, claimed);
+      if (!signal.aborted) assertReaches(cursor.sequence - 1, claimed);
       if (isFirst && givenOut.events === 0) {
-        for (const warning of await unknownNamesIn(dataDir, { organisation }, stop.signal))
+        for (const warning of await unknownNamesIn(dataDir, { organisation }, signal))
           process.stderr.write(`collector: warning: ${warning}\n`);
       }
     }
@@ -152,10 +149,8 @@ async function printShared(
     throw usage('--run: a short id is looked for in the catalogue, which a mirror has: give the whole id');
   }
   const filter = { ...asked, ...(meant !== undefined && { runId: meant.id }) };
-  const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-    process.once(signal, () => stop.abort(new CommandFailure('interrupted', EXIT.interrupted)));
-  const shared = await openSharedStore(config);
+  const signal = interruption();
+  const shared = await openSharedStore(config, sharedKeyPlaces(config.dataDir));
   const { events: log } = shared;
   try {
     const givenOut = await logSharedAccess(shared.accessLog, {
@@ -164,12 +159,12 @@ async function printShared(
     });
     try {
       const claimed = await claimedSize(shared.tree);
-      const printing = new Printing(log, givenOut, stop.signal);
+      const printing = new Printing(log, givenOut, signal);
       let cursor = event === undefined ? BEGINNING : await printing.withId(filter);
-      for (let isFirst = true; isFirst || (follow && !stop.signal.aborted); isFirst = false) {
-        if (!isFirst) await sleep(FOLLOW_EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined);
+      for (let isFirst = true; isFirst || (follow && !signal.aborted); isFirst = false) {
+        if (!isFirst) await sleep(FOLLOW_EVERY_MS, undefined, { signal }).catch(() => undefined);
         cursor = await printing.from(cursor, filter);
-        if (!stop.signal.aborted) assertReaches(cursor.sequence - 1, claimed);
+        if (!signal.aborted) assertReaches(cursor.sequence - 1, claimed);
       }
       givenOut.complete = true;
       if (givenOut.events > 0 || follow) return;
@@ -304,14 +299,26 @@ class Printing {
   #piece = '';
 
   async #print(event: Printed): Promise<void> {
-    this.#piece += `${printableJson(lineOf(event))}\n`;
+    const { payloadState, sequence } = event;
+    const retirement =
+      payloadState === 'retired' ? (event.retirement ?? this.#retirementOf(sequence)) : undefined;
+    this.#piece += `${printableJson(lineOf({ ...event, retirement }))}\n`;
     this.givenOut.events++;
     if (this.#piece.length >= PIECE) await this.#flush();
+  }
+
+  /** Actions are read once a batch. */
+  #actions: Actions | undefined;
+
+  #retirementOf(sequence: number): Retirement | undefined {
+    this.#actions ??= this.log.actions?.();
+    return this.#actions?.retirementOf(sequence);
   }
 
   async #flush(): Promise<void> {
     const piece = this.#piece;
     this.#piece = '';
+    this.#actions = undefined;
     if (piece !== '' && !process.stdout.write(piece)) await once(process.stdout, 'drain');
   }
 }
@@ -339,6 +346,8 @@ function lineOf(event: Printed): string {
     run_id: event.runId ?? null,
     sha256: plain ? hash('sha256', event.body, 'hex') : null,
     payload_state: plain ? undefined : event.payloadState,
+    action: event.retirement?.action,
+    retired_at: event.retirement && new Date(event.retirement.at).toISOString(),
     body: plain ? event.body.toString() : null,
   });
 }

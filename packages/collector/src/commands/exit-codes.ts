@@ -11,6 +11,8 @@ export const EXIT = {
   inUse: 5,
   notFound: 6,
   partly: 7,
+  refused: 8,
+  pending: 9,
   interrupted: 130,
 } as const;
 
@@ -27,8 +29,10 @@ const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
     'another back-up',
   notFound: 'what was asked for does not exist',
   partly:
-    'some of the input was refused, and all the rest was done (import); restored, but events are known that came after ' +
+    'some of the input was refused, and all the rest was done (import, erase); restored, but events are known that came after ' +
     'the back-up (restore)',
+  refused: 'a hold or a floor of the retention policy forbids it (erase, retention)',
+  pending: 'begun, and done once every directory of keys can be reached (erase, retention, encryption-keys)',
   interrupted: 'a signal ended it before its end; what it told of is done (import, demo, records, report)',
 };
 
@@ -64,4 +68,12 @@ export function deniedPath(error: unknown): string | undefined {
     if (code === 'EACCES' || code === 'EPERM') return at.path;
   }
   return undefined;
+}
+
+/** Aborted by the first signal that asks the process to end, with exit code 130. */
+export function interruption(message = 'interrupted'): AbortSignal {
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.once(signal, () => stop.abort(new CommandFailure(message, EXIT.interrupted)));
+  return stop.signal;
 }

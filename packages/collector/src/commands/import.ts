@@ -1,9 +1,11 @@
 /** `collector import`: events from NDJSON files, sent to a running collector over HTTP. */
+import type { ErrorCode } from '@clinical-events/protocol';
 import { Command } from 'commander';
 import { DEFAULT_ORGANISATION } from '../access/issuing.js';
 import { senderVariables } from '../config.js';
 import { STANDARD_INPUT } from '../importing/lines.js';
 import type { Offered } from '../importing/offered-line.js';
+import type { Refusal } from '../importing/reject-file.js';
 import { nameOf, type Answer } from '../sending/connection.js';
 import { EventEndpoint } from '../sending/event-endpoint.js';
 import { Sender, SendingFailed } from '../sending/sender.js';
@@ -195,7 +197,15 @@ class Import {
     if (answer === undefined) return;
     const { status, details } = answer;
     if (status === 201) return this.#lines.passed(line);
-    const outcome = status === 409 ? 'conflict' : status === 500 ? 'unreadable' : 'rejected';
-    this.#lines.refuse(line, { code: nameOf(answer), details, eventId }, outcome);
+    const code = nameOf(answer);
+    const outcome = outcomeOf(status, code);
+    this.#lines.refuse(line, { code, details, eventId }, outcome);
   }
+}
+
+/** What the reject file says of a line that was answered so. */
+function outcomeOf(status: number, code: string): Refusal['outcome'] {
+  if (code === ('event_retired' satisfies ErrorCode)) return 'retired';
+  if (status === 409) return 'conflict';
+  return status === 500 ? 'unreadable' : 'rejected';
 }

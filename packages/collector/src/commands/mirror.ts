@@ -13,13 +13,15 @@
  * soon as that can be reached. `access.log` of the directory is a copy of that one: the log has heads of it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { decodeEnvelope } from '@clinical-events/protocol';
+import { decodeEnvelope, ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { type Checkpoint, parseCheckpoint } from '@clinical-events/protocol/verify';
 import { Command } from 'commander';
 import { type Config, inQuotes } from '../config.js';
 import { GrowingTree } from '../integrity/growing-tree.js';
 import { verifyNote } from '../integrity/note-signing.js';
 import { CheckpointContradicted, LeafReader, signedTree } from '../ledger/signed-tree.js';
+import { actionFields } from '../privacy/actions.js';
+import { KeysUnfit } from '../privacy/key-directory.js';
 import { counted } from '../quantity.js';
 import {
   BEGINNING,
@@ -44,7 +46,8 @@ import { pullKeys } from '../transparency/shared-keys.js';
 import { type MirrorNote, readMirrorNote, writeMirrorNote } from '../transparency/state-files.js';
 import { addConfigOptions, configOf, usage } from './arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
-import { holdDirectory, reasonOf } from './serve/open-ledger.js';
+import { recordOf, takeRecord } from './lifecycle/holds.js';
+import { encryptionOf, holdDirectory, reasonOf } from './serve/open-ledger.js';
 import { ProgressBar } from './terminal.js';
 import { holdsLog } from './verify/verify.js';
 
@@ -52,11 +55,13 @@ const EXAMPLES = `
 Examples:
   $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror
   $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror --once
+  $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror --kek command:/usr/local/bin/kms
   $ collector records --data-dir /var/lib/mirror
 
 It goes on where it stopped, and follows until it is told to stop; with --once until it has all that is signed when it
 begins. Each entry is held against its leaf, and each checkpoint against the mirror's own log: what does not fit is not
-taken, and nothing is after it.
+taken, and nothing is after it. Where payloads are encrypted, it reads by the keys of the log, which --kek wraps, and
+encrypts by keys of its own, in encryption-keys of its directory (docs/guide/encryption.md).
 
 Exit codes: 3 the database does not hold what was signed; 5 another process has the data directory.`;
 
@@ -66,6 +71,7 @@ const TELL_EVERY_MS = 10_000;
 /** Of a batch of the mirror's own log. */
 const BATCH_ENTRIES = 1024;
 const BATCH_BYTES = 4 << 20;
+const NO_SALT = Buffer.alloc(SALT_BYTES);
 /** After so many entries the tree is brought up to them, and its hashes to the disk. */
 const STAGE_EVERY = 65_536;
 const KEEP_EVERY_MS = 3_600_000;
@@ -86,17 +92,22 @@ export function command(): Command {
 
 async function run(config: Config, once: boolean): Promise<void> {
   const { dataDir } = config;
-  const shared = await openSharedStore(config);
+  const shared = await openMirrored(config);
   const { ledgerId } = shared.events;
   const held = holdDirectory(dataDir);
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
   try {
     assertMirrorOf(config, ledgerId);
+    const onTrouble = (what: string, error: unknown) =>
+      tell(`warning: ${what}${error === undefined ? '' : `: ${reasonOf(error)}`}`);
+    // By keys of its own, so that what happens to those of the log is not what happens to these.
+    const own = { dataDir, encryption: 'on', encryptionKeys: '', kek: '' } as const;
     const store = await openForWriting({
-      ...{ directory: dataDir, segmentBytes: config.segmentBytes, lock: held.file, ledgerId },
-      onTrouble: (what, error) =>
-        tell(`warning: ${what}${error === undefined ? '' : `: ${reasonOf(error)}`}`),
+      ...{ directory: dataDir, segmentBytes: config.segmentBytes, lock: held.file, ledgerId, onTrouble },
+      ...(shared.encryptionKeys !== undefined && {
+        encryption: encryptionOf(own, onTrouble, shared.namesKey()),
+      }),
     });
     try {
       const mirror = await Mirror.open(config, shared, store, stop.signal);
@@ -117,6 +128,20 @@ async function run(config: Config, once: boolean): Promise<void> {
     await shared.close();
     held.release();
   }
+}
+
+/** With the keys of its payloads, where these are encrypted. */
+async function openMirrored(config: Config): Promise<OpenSharedStore> {
+  const { encryptionKeys, kek } = config;
+  const closed = await openSharedStore(config);
+  const address = encryptionKeys || closed.encryptionKeys;
+  if (closed.encryptionKeys === undefined || address === undefined) return closed;
+  await closed.close();
+  if (kek === '')
+    throw usage(
+      '--kek: the payloads of this log are encrypted; say what wraps their keys, as its collectors do',
+    );
+  return openSharedStore(config, { directories: [address], kek });
 }
 
 /** @throws CommandFailure when the directory has a log that is no mirror, or of another log. */
@@ -148,6 +173,8 @@ class Mirror {
   #head: string | undefined;
   #signed = -1;
   #keptAt = -Infinity;
+  /** So many of the actions are done here. */
+  #obeyed = 0;
   #cursor: Cursor = BEGINNING;
   #note: MirrorNote;
 
@@ -230,6 +257,8 @@ class Mirror {
   /** Takes in what is signed by now. @returns how many entries the database has more. */
   async #round(): Promise<number> {
     const { tree, events } = this.shared;
+    // What waited the last time, or was cut off.
+    await this.#obey();
     const note = await tree.head();
     if (note === undefined) return 0;
     await pullKeys(this.config.dataDir, this.shared.publicKeys);
@@ -285,12 +314,20 @@ class Mirror {
       };
       const entries = this.shared.events.entries(this.#cursor);
       for await (const found of entries) {
-        for (const { sequence, envelope, salted, commitment } of found) {
+        for (const { sequence, kind, envelope, salted, commitment, payloadState } of found) {
           if (sequence > size) break;
-          batch.push({ ...decodeEnvelope(envelope).envelope, salted, commitment });
+          if (payloadState === 'encrypted')
+            throw new KeysUnfit(`event ${sequence} cannot be opened: its key is missing`);
+          const isAction = kind === ENTRY_KINDS.lifecycleAction;
+          // What an action is about is there before it, and nothing comes behind it before it is done.
+          if (isAction) await append();
+          const isRetired = payloadState === 'retired';
+          const copied = { ...decodeEnvelope(envelope).envelope, salted, commitment };
+          batch.push(isRetired ? { ...copied, salted: NO_SALT, isRetired } : copied);
           bytes += salted.length;
           this.#cursor = cursorBehind({ sequence, at: 0 });
-          if (batch.length === BATCH_ENTRIES || bytes >= BATCH_BYTES) await append();
+          if (isAction || batch.length === BATCH_ENTRIES || bytes >= BATCH_BYTES) await append();
+          if (isAction) await this.#obey();
         }
         await append();
         if (this.#cursor.sequence > size || this.signal.aborted) break;
@@ -298,6 +335,40 @@ class Mirror {
     } finally {
       bar.clear();
     }
+  }
+
+  /**
+   * On return the mirror has done what the actions say that it holds: its own keys are destroyed, and the records of holds
+   * are here.
+   * @throws when that cannot be done now; nothing more is copied before it is.
+   */
+  async #obey(): Promise<void> {
+    const { keys, actions } = this.store;
+    const news = actions.logged.slice(this.#obeyed);
+    if (news.length === 0) return;
+    const retires = news.flatMap(({ sequence, said }) =>
+      said.does === 'retire' ? [{ sequence, said }] : [],
+    );
+    const unreached = (await keys?.destroy(retires.flatMap(({ said }) => said.keys))) ?? [];
+    for (const { sequence, said } of retires)
+      unreached.push(...(keys?.noteAction(sequence, said.action, actionFields(said)) ?? []));
+    if (unreached.length > 0)
+      throw new KeysUnfit(`an erasure waits for its keys: ${unreached[0] ?? ''} cannot be reached`);
+    for (const { said } of news) if (said.does === 'hold') await this.#takeRecord(said);
+    // What was destroyed is gone for good with the key of its epoch.
+    if (keys !== undefined && news.some(({ said }) => said.does === 'keys')) {
+      const [left] = await (keys.isRotating ? keys.finishRotation() : keys.rotate());
+      if (left !== undefined) throw new KeysUnfit(`another epoch of keys waits: ${left} cannot be reached`);
+    }
+    this.#obeyed = actions.logged.length;
+  }
+
+  async #takeRecord(hold: { readonly action: string; readonly record: string }): Promise<void> {
+    const { dataDir } = this.config;
+    if (recordOf(dataDir, hold.action, hold.record) !== undefined) return;
+    const text = await this.shared.holdRecords.get(hold.action);
+    if (text !== undefined && (await takeRecord(dataDir, hold, text))) return;
+    tell(`warning: the record of hold ${hold.action} is not in the database as it was written`);
   }
 
   async #append(batch: readonly Candidate[]): Promise<void> {

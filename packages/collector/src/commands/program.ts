@@ -45,6 +45,13 @@ const COMMANDS: Readonly<
     summary: 'look after the keys of encrypted payloads',
     load: () => import('./encryption-keys.js'),
   },
+  erase: { summary: 'destroy the keys of events for good', load: () => import('./lifecycle/erase.js') },
+  retention: {
+    summary: 'keep events as long as a policy says',
+    load: () => import('./lifecycle/retention.js'),
+  },
+  hold: { summary: 'keep events from being erased', load: () => import('./lifecycle/hold.js') },
+  actions: { summary: 'say what was done to stored events', load: () => import('./lifecycle/actions.js') },
   store: {
     summary: 'look after a log in a PostgreSQL database',
     load: () => import('./store.js'),
@@ -60,7 +67,17 @@ const COMMANDS: Readonly<
 const LAST_WORDS_MS = 1000;
 
 /** Commands that have commands of their own. */
-const GROUPS: readonly string[] = ['config', 'encryption-keys', 'keys', 'signing-key', 'store', 'tiles'];
+const GROUPS: readonly string[] = [
+  'hold',
+  'retention',
+  'actions',
+  'config',
+  'encryption-keys',
+  'keys',
+  'signing-key',
+  'store',
+  'tiles',
+];
 
 const EXAMPLES = `
 Examples:

@@ -118,16 +118,15 @@ async function theEvent({ dataDir, tree, events }: ProvingLog, sought: SoughtId)
   if (event === undefined) {
     throw notThere({ what: 'event', id: eventId, dataDir, isNarrowed: organisation !== undefined });
   }
-  if (event.payloadState !== 'plain') {
+  if (event.payloadState === 'encrypted') {
     throw new CommandFailure(
-      `the payload of event ${eventId} is ${event.payloadState}: there is nothing left to prove the body by`,
+      `the payload of event ${eventId} is encrypted, and its key is not here: there is nothing to prove the body by`,
       EXIT.failure,
     );
   }
   return event;
 }
 
-/** They only spare the reading of the whole log: without the keys an event is found as well. */
 /** Where an event is looked for first: a hint, so that the log does not have to be read for it. */
 async function knownOrganisations(dataDir: string, ledgerId: string): Promise<string[]> {
   const directory = catalogueDirectory(dataDir);
@@ -165,16 +164,20 @@ async function proofOf(log: ProvingLog, event: StoredEntry): Promise<EventProof>
   const { tree } = log;
   const { checkpoint, keys } = await checkpointOver(log, event);
   const index = event.sequence - 1;
+  const isRetired = event.payloadState === 'retired';
   const auditPath = await pathOf(event, checkpoint, tree);
   const proof = formatProof({
-    extra: Buffer.concat([event.envelope, event.salted.subarray(0, SALT_BYTES)]),
+    extra: Buffer.concat([
+      event.envelope,
+      isRetired ? event.commitment : event.salted.subarray(0, SALT_BYTES),
+    ]),
     index,
     path: auditPath,
     checkpoint: checkpoint.note,
   });
   // The newest first: it is the one to be named when several have signed.
   const vkeys = keys.map(({ vkey }) => vkey).reverse();
-  const verdict = await checkProof({ proof, body: event.body, keys: vkeys });
+  const verdict = await checkProof({ proof, keys: vkeys, ...(!isRetired && { body: event.body }) });
   if (!verdict.valid) {
     const { reason, message } = verdict;
     const damage =
@@ -269,7 +272,9 @@ Give a proof only to those who may have the body: with the salt one can try whet
 That the proof was made is logged in access.log in the data directory, as an access to the event.
 
 Exit codes: 6 there is no such event, 2 several organisations have one (say which by --organisation), 1 no checkpoint
-covers it yet, 3 what is stored is damaged, and no proof is given out.`;
+covers it yet, 3 what is stored is damaged, and no proof is given out. Of an event that was erased the proof says that it
+was stored, when, and from whom; it is checked without a body. "collector actions" names the entry of the action that
+erased it, of which a proof is made in the same way.`;
 
 interface ProofOptions {
   readonly organisation?: string;
@@ -325,7 +330,13 @@ function give(proved: EventProof, givenOut: GivenOut, options: ProofOptions): vo
   if (options.json || !process.stderr.isTTY) return;
   const file = options.out === undefined ? 'FILE' : inQuotes(options.out);
   const key = inQuotes(proved.verifierKey);
-  process.stderr.write(`Check it with: ${ownCommand()} check-proof ${file} --event BODY --key ${key}\n`);
+  const isRetired = proved.event.payloadState === 'retired';
+  if (isRetired)
+    process.stderr.write(
+      'Its content was erased: what can be proved is that it was stored (collector actions)\n',
+    );
+  const body = isRetired ? '' : ' --event BODY';
+  process.stderr.write(`Check it with: ${ownCommand()} check-proof ${file}${body} --key ${key}\n`);
 }
 
 /** For scripts; the names are a promise. */

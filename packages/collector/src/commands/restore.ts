@@ -1,15 +1,22 @@
 /** `collector restore`: copies a back-up to a new data directory, and proves it before it counts as one. */
+import fs from 'node:fs';
 import path from 'node:path';
 import { Command } from 'commander';
 import { NotThisBackup, readState, type BackupState } from '../backup/backup.js';
 import { NotEmpty, Restoration } from '../backup/restoration.js';
 import { counted } from '../quantity.js';
 import { exists, nodeFiles } from '../files.js';
-import { exposureOf, keyDatabasePath } from '../store/open.js';
+import { eventsOf, takenBy } from '../privacy/actions.js';
+import { type KeyPlaces, KeysUnfit, KeyWriter, keysOnDisk } from '../privacy/key-directory.js';
+import { KekFault, kekFault } from '../privacy/key-encryption-key.js';
+import { SequenceSet } from '../privacy/sequence-set.js';
+import { exposureOf, keyDatabasePath, noteKeyPlaces, openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
+import { rotationPaths } from '../transparency/key-files.js';
 import { beginAccess } from './access-log.js';
 import { assertApart, isNoRoom, real, copyKeys } from './backup.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
+import { readActions } from './lifecycle/action-proofs.js';
 import { collect, keysFrom, rotationsIn, logKey } from './verify/trusted-keys.js';
 import { printable, printableJson, wrappedFor, ProgressBar } from './terminal.js';
 import { verifyLog, type Verification } from './verify/verification.js';
@@ -41,6 +48,9 @@ interface RestoreOptions {
   readonly against?: readonly string[];
   readonly key?: readonly string[];
   readonly rotations?: readonly string[];
+  readonly encryptionKeys?: string;
+  readonly kek?: string;
+  readonly actions?: readonly string[];
   readonly json?: true;
 }
 
@@ -56,6 +66,16 @@ export function command(): Command {
       collect,
     )
     .option('--rotations <path>', 'rotation notes of the log; may be given again', collect)
+    .option(
+      '--encryption-keys <directory>',
+      'the keys of its payloads, and behind commas their mirrors: what is erased by now is taken out of them',
+    )
+    .option('--kek <place>', 'what wraps these keys, where it is no file beside them (see collector serve)')
+    .option(
+      '--actions <directory>',
+      'what "collector actions export" wrote: erasures that came after the back-up; may be given again',
+      collect,
+    )
     .option('--json', 'print what was done as one JSON object')
     .addHelpText('after', EXAMPLES)
     .action(async (directory: string, options: RestoreOptions) => {
@@ -68,8 +88,15 @@ async function restore(directory: string, to: string, options: RestoreOptions): 
   // All that was given is looked at before anything is written.
   const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
   const rotations = (options.rotations ?? []).flatMap(rotationsIn);
-  const { against = [] } = options;
-  for (const given of against) {
+  const { against = [], actions = [] } = options;
+  const keyPlaces = keyPlacesFrom(options);
+  if (actions.length > 0 && keyPlaces === undefined)
+    throw usage('--actions: goes with --encryption-keys, out of which it takes what was erased');
+  if (keyPlaces !== undefined && keys.length === 0)
+    throw usage(
+      '--encryption-keys: goes with --key: the actions of a back-up that is forged would destroy keys',
+    );
+  for (const given of [...against, ...actions, ...(keyPlaces?.directories ?? [])]) {
     if (!exists(given)) throw new CommandFailure(`there is no file ${given}`, EXIT.notFound);
   }
   try {
@@ -78,7 +105,8 @@ async function restore(directory: string, to: string, options: RestoreOptions): 
     assertInNoLog(to);
     const restoration = new Restoration(to);
     const given = { against, keys, rotations };
-    return await layAndProve(restoration, { directory, to, state, given, json: options.json === true });
+    const job = { directory, to, state, given, keyPlaces, actions, json: options.json === true };
+    return await layAndProve(restoration, job);
   } catch (error) {
     throw restoreFailure(error, to);
   }
@@ -93,16 +121,97 @@ interface Job {
     keys: readonly string[];
     rotations: readonly string[];
   };
+  readonly keyPlaces: KeyPlaces | undefined;
+  /** Directories with erasures. */
+  readonly actions: readonly string[];
   readonly json: boolean;
+}
+
+function keyPlacesFrom({ encryptionKeys, kek = '' }: RestoreOptions): KeyPlaces | undefined {
+  if (encryptionKeys === undefined) {
+    if (kek !== '') throw usage('--kek: goes with --encryption-keys');
+    return undefined;
+  }
+  const fault = kek === '' ? undefined : kekFault(kek);
+  if (fault !== undefined) throw usage(`--kek: ${fault}`);
+  const given = encryptionKeys.split(',').filter((directory) => directory !== '');
+  if (given.length === 0) throw usage('--encryption-keys: names no directory');
+  return { directories: given.map((each) => path.resolve(each)), kek };
+}
+
+/** What became of the keys that were given. */
+interface Narrowed {
+  /** How many events of the copy were erased by actions that it does not have. */
+  readonly erasedSince: number;
+  /** When the last of those that are known was, in ms since 1970. */
+  readonly knownUntil: number;
+}
+
+/**
+ * On return the directories of keys open nothing that an action has erased which this log has under a checkpoint, which is
+ * noted beside the keys, or which was given; and the copy says where they are.
+ * @throws CommandFailure when one of them cannot be written, or an action is none of this log.
+ */
+async function narrow(
+  copy: string,
+  { actions, given, state }: Job,
+  keyPlaces: KeyPlaces,
+  { entries, unsigned }: Verification,
+): Promise<Narrowed> {
+  const proved = await readActions(actions, given.keys, [
+    ...given.rotations,
+    ...rotationPaths(copy).map((file) => fs.readFileSync(file, 'utf8')),
+  ]);
+  const log = openStore(copy).events;
+  const signed = entries - unsigned;
+  const own = (log.actions?.().logged ?? []).flatMap(({ said, sequence }) =>
+    said.does === 'retire' && sequence <= signed ? said.keys : [],
+  );
+  try {
+    const writer = KeyWriter.open({
+      ...{ files: keysOnDisk, places: keyPlaces, ledgerId: log.ledgerId, isNeeded: true },
+      onTrouble: (what, error) => {
+        throw new CommandFailure(what, EXIT.failure, { cause: error });
+      },
+    });
+    const later = [...takenBy(writer.stored.noted()), ...proved.flatMap(({ taken }) => taken)];
+    const unreached = await writer.destroy([...own, ...later]);
+    for (const { sequence, action, body } of proved)
+      unreached.push(...writer.noteAction(sequence, action, body));
+    const [directory] = unreached;
+    if (directory !== undefined)
+      throw new CommandFailure(
+        `the keys in ${directory} cannot be written: nothing was restored`,
+        EXIT.failure,
+      );
+    await noteKeyPlaces(copy, keyPlaces);
+    const there = SequenceSet.ofStretches([{ first: 1, end: entries + 1 }]);
+    const since = eventsOf(later).without(eventsOf(own));
+    const times = [...proved.map(({ at }) => at), Date.parse(state.at ?? '') || 0];
+    return { erasedSince: since.within(there).size, knownUntil: Math.max(...times) };
+  } catch (error) {
+    if (error instanceof KeysUnfit || error instanceof KekFault)
+      throw new CommandFailure(printable(error.message), EXIT.usage, { cause: error });
+    throw error;
+  } finally {
+    await log.close();
+  }
 }
 
 async function layAndProve(restoration: Restoration, job: Job): Promise<ExitCode> {
   let taken = false;
   try {
     await lay(restoration, job);
-    const verification = await prove(restoration.copy, job);
+    let verification = await prove(restoration.copy, job);
+    let narrowed: Narrowed | undefined;
+    if (codeOf(verification) !== EXIT.damaged && job.keyPlaces !== undefined) {
+      // Only now: what a forger has put into a back-up must destroy no key.
+      narrowed = await narrow(restoration.copy, job, job.keyPlaces, verification);
+      // And once more, as the payloads can be opened.
+      verification = await prove(restoration.copy, job, narrowed);
+    }
     const later = laterThan(verification);
-    const code = verification.findings.intact ? EXIT.ok : later.only ? EXIT.partly : EXIT.damaged;
+    const code = codeOf(verification);
     if (code !== EXIT.damaged) {
       restoration.take();
       taken = true;
@@ -110,11 +219,16 @@ async function layAndProve(restoration: Restoration, job: Job): Promise<ExitCode
     const exposure = taken ? exposureOf(job.to) : undefined;
     if (exposure !== undefined) process.stderr.write(`collector: warning: ${printable(exposure)}\n`);
     const print = job.json ? asJson : report;
-    process.stdout.write(print(job, verification, taken, later.size));
+    process.stdout.write(print(job, { verification, narrowed, restored: taken, later: later.size }));
     return code;
   } finally {
     if (!taken) restoration.discard();
   }
+}
+
+function codeOf(verification: Verification): ExitCode {
+  if (verification.findings.intact) return EXIT.ok;
+  return laterThan(verification).only ? EXIT.partly : EXIT.damaged;
 }
 
 async function lay(restoration: Restoration, { directory, json }: Job): Promise<void> {
@@ -128,10 +242,16 @@ async function lay(restoration: Restoration, { directory, json }: Job): Promise<
 }
 
 /** Anyone who restores it gets at all that it holds: that is logged in the access log of the copy. */
-async function prove(copy: string, { directory, given, json }: Job): Promise<Verification> {
+async function prove(
+  copy: string,
+  { directory, state, given, json }: Job,
+  narrowed?: Narrowed,
+): Promise<Verification> {
   const wanted = !json && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
-  const end = beginAccess(copy, { command: 'restore', filter: { directory } });
+  const known = narrowed === undefined ? state.at : new Date(narrowed.knownUntil).toISOString();
+  const filter = { directory, erasures_known_until: known ?? undefined };
+  const end = beginAccess(copy, { command: 'restore', filter });
   let verification: Verification | undefined;
   try {
     const own = { ownAccesses: 1, onProgress: bar.show };
@@ -193,8 +313,16 @@ function laterThan({ checkpoints, entries, findings }: Verification): Later {
   return { size, only: only && findings.unlisted === 0 };
 }
 
+interface Done {
+  readonly verification: Verification;
+  readonly narrowed: Narrowed | undefined;
+  readonly restored: boolean;
+  /** See Later. */
+  readonly later: number | undefined;
+}
+
 /** For scripts; the names are a promise. */
-function asJson({ to, state }: Job, verification: Verification, restored: boolean, later?: number): string {
+function asJson({ to, state }: Job, { verification, narrowed, restored, later }: Done): string {
   const told = {
     directory: to,
     restored,
@@ -202,12 +330,13 @@ function asJson({ to, state }: Job, verification: Verification, restored: boolea
     events: verification.events,
     entries: verification.entries,
     newest_checkpoint_given: later ?? null,
+    erased_since: narrowed?.erasedSince ?? null,
     verified: verificationFields(verification),
   };
   return `${printableJson(JSON.stringify(told, undefined, 2))}\n`;
 }
 
-function report(job: Job, verification: Verification, restored: boolean, later?: number): string {
+function report(job: Job, { verification, narrowed, restored, later }: Done): string {
   const told = (text: string) => `${wrappedFor(process.stdout, text)}\n`;
   const proof = verificationReport(verification);
   if (!restored)
@@ -229,6 +358,23 @@ function report(job: Job, verification: Verification, restored: boolean, later?:
         '--encryption-keys (docs/guide/encryption.md).',
     );
   }
+  if (narrowed !== undefined && narrowed.erasedSince > 0)
+    paragraphs.push(
+      `${counted(narrowed.erasedSince, 'event')} of it ${narrowed.erasedSince === 1 ? 'was' : 'were'} erased after this ` +
+        'back-up, and can be read by no key that was given.',
+    );
+  if (job.actions.length === 0 && (narrowed !== undefined || verification.unopened > 0)) {
+    paragraphs.push(
+      `WARNING: what was erased after ${state.at ?? ''} is in this back-up. Directories of keys that were in use to the end ` +
+        'know these erasures, and with them nothing of it can be read. A copy of the keys that is older opens it: give what ' +
+        '"collector actions export" wrote by --actions, or have the certificates and erase it again before anyone reads.',
+    );
+  }
+  if (narrowed !== undefined || verification.unopened > 0)
+    paragraphs.push(
+      `Holds and the retention policy are as they were at ${state.at ?? ''}: begin each hold again that came later, and set ` +
+        'the policy again, before anything is erased here.',
+    );
   const { entries } = verification;
   const warning =
     later === undefined

@@ -172,7 +172,7 @@ function ratingText(count: number, sum: number): string {
 function noteText({ call, level, conflicts, outcomesDiffer }: RunSummary): string {
   const notes = [
     ...(call?.ending === 'failed' ? [call.status === null ? 'failed' : `failed (${call.status})`] : []),
-    ...(level === 'incomplete' ? ['incomplete'] : []),
+    ...(level === 'incomplete' || level === 'retired' ? [level] : []),
     ...(conflicts.length > 0 ? ['conflict'] : []),
     ...(outcomesDiffer ? ['outcomes differ'] : []),
   ];

@@ -14,7 +14,7 @@ import { parseDuration } from '../quantity.js';
 import { type Clock, DAY_MS, OUTCOME_WORDS } from '../records/report/run-tally.js';
 import { type GivenOut, logAccess } from './access-log.js';
 import { BY_SENDERS, failureOf, openCatalogue, unknownNames } from './catalogue.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { interruption } from './exit-codes.js';
 import { assertReadable } from './regular-files.js';
 import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
 import { printable, printableLines } from './terminal.js';
@@ -165,8 +165,8 @@ Examples:
 
 On a terminal it is a table that fits: long names are cut, and columns that do not fit are left out. In a pipe nothing is
 cut. RUN is the beginning of the run's id, as many digits as no other run begins with, and can be given to "records --run".
-NOTE says what is worth a look: the call failed (with its status), the record is incomplete or in conflict with itself, the
-outcomes differ. All times are UTC. Names are compared exactly.
+NOTE says what is worth a look: the call failed (with its status), the record is incomplete, retired or in conflict with
+itself, the outcomes differ. All times are UTC. Names are compared exactly.
 
 --since and --until ask when a run began: by --clock received when the collector had its first event, by --clock sender
 the timestamp of its inference-start. After an import or a demo only the senders' clocks tell one day from another.
@@ -229,7 +229,7 @@ function loggedFilter(options: RunsOptions): Readonly<Record<string, unknown>> {
 }
 
 class Listing {
-  readonly #stop = new AbortController();
+  readonly #signal = interruption();
   #shown = 0;
   /** Of those shown, runs for which the two clocks are more than a day apart. */
   #apart = 0;
@@ -244,12 +244,9 @@ class Listing {
   async run(): Promise<void> {
     const { dataDir } = this.config;
     assertReadable(dataDir);
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-      process.once(signal, () => this.#stop.abort(new CommandFailure('interrupted', EXIT.interrupted)));
-    }
     const givenOut = logAccess(dataDir, { command: 'runs', filter: loggedFilter(this.options) });
     const { tempDir } = this.request;
-    const { signal } = this.#stop;
+    const signal = this.#signal;
     const access = await openCatalogue({ dataDir, tempDir, quiet: !process.stderr.isTTY, signal });
     try {
       const lines = await access.ask((catalogue) => this.#answer(catalogue, givenOut));
@@ -314,7 +311,7 @@ class Listing {
   }
 
   async #write(text: string): Promise<void> {
-    const { signal } = this.#stop;
+    const signal = this.#signal;
     signal.throwIfAborted();
     const harmless = process.stdout.isTTY ? printableLines(text) : text;
     if (process.stdout.write(harmless)) return;

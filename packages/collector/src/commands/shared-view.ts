@@ -6,7 +6,12 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import type { Config } from '../config.js';
-import { checkpointDirectory, openSharedStore, type OpenSharedStore } from '../store/open.js';
+import {
+  checkpointDirectory,
+  openSharedStore,
+  type OpenSharedStore,
+  sharedKeyPlaces,
+} from '../store/open.js';
 import { pullKeys } from '../transparency/shared-keys.js';
 
 export interface SharedView {
@@ -17,10 +22,10 @@ export interface SharedView {
 
 /** @throws when the database cannot be reached, or holds no log that can be read. */
 export async function withSharedView<Result>(
-  config: Pick<Config, 'store'>,
+  config: Pick<Config, 'store' | 'dataDir'>,
   work: (view: SharedView) => Promise<Result>,
 ): Promise<Result> {
-  const shared = await openSharedStore(config);
+  const shared = await openSharedStore(config, sharedKeyPlaces(config.dataDir));
   const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-view-'));
   const remove = () => fs.rmSync(dataDir, { recursive: true, force: true });
   process.once('exit', remove);

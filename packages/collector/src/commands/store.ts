@@ -61,13 +61,17 @@ it, with "local" when this server has, which is right only where the storage bel
   );
   const maintaining = subcommand(
     'maintain',
-    'Make the partitions of the months to come.',
+    'Make the partitions of the months to come, and take erased payloads out.',
     '\nOnce a month is enough. When it is forgotten, events go on into the last partition.',
     async (store) => {
-      const made = await store.maintain();
+      const { months, takenOut } = await store.maintain();
       const what =
-        made === 0 ? 'Nothing had to be made' : `Partitions of ${counted(made, 'month')} were made`;
+        months === 0 ? 'Nothing had to be made' : `Partitions of ${counted(months, 'month')} were made`;
       process.stdout.write(`${what}: there are some for a year ahead.\n`);
+      if (takenOut > 0)
+        process.stdout.write(
+          `${counted(takenOut, 'payload')} of erased events ${takenOut === 1 ? 'was' : 'were'} taken out.\n`,
+        );
     },
   );
   const checking = subcommand(

@@ -19,14 +19,27 @@ const NAMES = [
     'doctor',
     'verify',
   ],
-  ...['proof', 'check-proof', 'tiles', 'backup', 'restore', 'demo', 'store', 'mirror'],
+  ...[
+    'proof',
+    'check-proof',
+    'tiles',
+    'backup',
+    'restore',
+    'demo',
+    'store',
+    'mirror',
+    'erase',
+    'retention',
+    'hold',
+    'actions',
+  ],
 ] as const;
 
 export type CommandWord = (typeof NAMES)[number];
 
 /** `collector runs`, and neither `no collector runs` nor the end of a path. */
 const COMMAND = new RegExp(
-  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:keys|config|encryption-keys|signing-key|tiles|store) [a-z]+|(?:${NAMES.join('|')})\b)`,
+  String.raw`(?<![\w/-]|\b(?:[Tt]he|[Aa]|[Nn]o)\s)collector (help\b|(?:actions|hold|retention|keys|config|encryption-keys|signing-key|tiles|store) [a-z]+|(?:${NAMES.join('|')})\b)`,
   'g',
 );
 /** Those that are about no data directory. */

@@ -14,7 +14,7 @@ export function variable(name: string): string {
   return PREFIX + name.toUpperCase().replaceAll('-', '_');
 }
 
-/** The commands that an option can apply to; `issuing` stands for those of `keys` that hand out a key. */
+/** The commands that an option can apply to: `issuing` are those of `keys` that hand out a key, `lifecycle` those that retire events. */
 export type CommandName =
   | 'serve'
   | 'keys'
@@ -26,6 +26,7 @@ export type CommandName =
   | 'validate'
   | 'doctor'
   | 'encryption-keys'
+  | 'lifecycle'
   | 'signing-key'
   | 'verify'
   | 'proof'

@@ -12,10 +12,12 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const DAY = 24 * 60 * MINUTE;
 const SERVE: readonly CommandName[] = ['serve'];
+/** A mirror reads by the keys of the log that it copies. */
+const KEYED: readonly CommandName[] = ['serve', 'mirror'];
 /** The commands that examine events. */
 const EXAMINING: readonly CommandName[] = ['serve', 'validate'];
 const ADDRESS: readonly CommandName[] = ['serve', 'issuing'];
-const SIGNING: readonly CommandName[] = ['serve', 'doctor', 'signing-key'];
+const SIGNING: readonly CommandName[] = ['serve', 'doctor', 'signing-key', 'lifecycle'];
 const EVERY: readonly CommandName[] = [
   'serve',
   'keys',
@@ -26,6 +28,7 @@ const EVERY: readonly CommandName[] = [
   'report',
   'doctor',
   'encryption-keys',
+  'lifecycle',
   'signing-key',
   'verify',
   'proof',
@@ -172,22 +175,22 @@ const OPTIONS = {
     type: 'choice',
     default: 'auto',
     choices: ['auto', 'on', 'off'],
-    help: 'encrypt payloads: on begins it, and it stays on; auto goes on as the log was begun',
+    help: 'encrypt payloads: auto does for a new log and goes on as others were begun; on begins it, and it stays on',
     appliesTo: SERVE,
   },
   'encryption-keys': {
     type: 'text',
     default: '',
     otherwise: '`encryption-keys` in the data directory',
-    help: 'directory of the keys of payloads, and behind commas its mirrors; remembered in the data directory',
-    appliesTo: SERVE,
+    help: 'directory of the keys of payloads, and behind commas its mirrors; of a log in a database postgres://…, another database; remembered in the data directory',
+    appliesTo: KEYED,
   },
   kek: {
     type: 'text',
     default: '',
     otherwise: 'a file `kek` beside the keys',
     help: 'what wraps the keys of payloads: file:PATH, or command:PROGRAM that asks a KMS; remembered as well',
-    appliesTo: SERVE,
+    appliesTo: KEYED,
   },
   'signing-keys': {
     type: 'path',

@@ -13,7 +13,7 @@ import { WALL_AHEAD } from './random.js';
 /* An event as the JSON text that goes over the wire. */
 
 /**
- * Stands in `system_metadata` of everything that a demonstration sends: nothing can be taken out of the log again, and
+ * Stands in `system_metadata` of everything that a demonstration sends: no event can be taken out of the log again, and
  * so what is made up has to say that it is.
  */
 const ENVIRONMENT = 'demo';

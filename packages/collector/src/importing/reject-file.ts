@@ -4,7 +4,7 @@
  *   file, line, code, details?, event_id?, outcome, text
  *
  * `text` is the exact line, or `text_base64` where that is not UTF-8. A line of more than `TEXT_BYTES` has neither; of one
- * that was too long to be read at all, `details` tells offset and size. The file holds patient data, and is for its owner
+ * that was too long to be read at all, `details` tells offset and size. One that was erased has neither. The file holds patient data, and is for its owner
  * alone.
  */
 import fs from 'node:fs';
@@ -17,10 +17,11 @@ export interface Refusal extends LineFault {
   readonly line: number;
   /**
    * `rejected`: it is faulty. `conflict`: another event with its id is stored, and stands. `unreadable`: the collector
-   * failed at it again and again; an event with its id may be stored in a place that cannot be read.
+   * failed at it again and again; an event with its id may be stored in a place that cannot be read. `retired`: it was
+   * stored, and erased since.
    */
-  readonly outcome: 'rejected' | 'conflict' | 'unreadable';
-  /** The exact line without its ending; undefined when it was too long to be held. */
+  readonly outcome: 'rejected' | 'conflict' | 'unreadable' | 'retired';
+  /** The exact line without its ending; undefined when it was too long to be held, or is not to be kept. */
   readonly bytes: Uint8Array | undefined;
 }
 
@@ -109,7 +110,7 @@ function assertOurs(file: string, found: fs.Stats): void {
 
 function lineOf(file: string, { line, code, details, eventId, outcome, bytes }: Refusal): string {
   const told = { file, line, code, details, event_id: eventId, outcome };
-  if (bytes === undefined || bytes.length > TEXT_BYTES) return JSON.stringify(told);
+  if (bytes === undefined || bytes.length > TEXT_BYTES || outcome === 'retired') return JSON.stringify(told);
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return JSON.stringify(
     isUtf8(text) ? { ...told, text: text.toString() } : { ...told, text_base64: text.toString('base64') },

@@ -106,6 +106,7 @@ const STORE_REST_MS = 500;
 
 const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode> = {
   conflict: 'event_id_conflict',
+  retired: 'event_retired',
   notCommitted: 'storage_unavailable',
   unknown: 'storage_unavailable',
   unreadable: 'internal',

@@ -7,7 +7,13 @@
 import type { Outcome, SharedGauges } from '../store/contract.js';
 import { TIME_BOUNDS_MS, SIZE_BOUNDS, bucketOf } from './buckets.js';
 
-const OUTCOMES = ['accepted', 'duplicate', 'conflict', 'unreadable'] as const satisfies readonly Outcome[];
+const OUTCOMES = [
+  'accepted',
+  'duplicate',
+  'conflict',
+  'unreadable',
+  'retired',
+] as const satisfies readonly Outcome[];
 /** What an event can come to that was not handed back by the store as an outcome. */
 const FAILURES = ['faulty', 'notCommitted', 'unknown'] as const;
 

@@ -8,6 +8,7 @@ import {
   JsonOutline,
   OPEN_BRACE,
   OPEN_BRACKET,
+  parseJson,
   QUOTE,
   stringEnd,
   pastSpace,
@@ -58,7 +59,7 @@ const TOO_DEEP: JsonReading = { fault: { code: 'nesting_too_deep' } };
 function parse(text: string, members: number): JsonReading {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch (error) {
     return invalid(faultOffset(error));
   }

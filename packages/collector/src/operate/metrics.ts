@@ -282,7 +282,7 @@ export const FAMILIES: readonly Family<Scrape>[] = [
     'Runs that began since collector_runs_since_timestamp_seconds, by how complete they are so far.',
     ({ collectorStatus }) => {
       const runs = collectorStatus.runs();
-      return (['full', 'minimum', 'incomplete'] as const).map((completeness) => [
+      return (['full', 'minimum', 'incomplete', 'retired'] as const).map((completeness) => [
         { completeness },
         runs?.[completeness],
       ]);
@@ -467,6 +467,32 @@ export const FAMILIES: readonly Family<Scrape>[] = [
     'When the last run of collector backup on this data directory began.',
     ({ facts }) => seconds(facts.lastBackup?.at),
   ),
+  gauge(
+    'collector_key_directories',
+    'Directories of the keys of payloads, mirrors among them.',
+    ({ facts }) => facts.privacy?.directories,
+  ),
+  gauge(
+    'collector_key_directories_unreached',
+    'Of these, how many could not be written the last time.',
+    ({ facts }) => facts.privacy?.unreached,
+  ),
+  gauge(
+    'collector_key_epoch_timestamp_seconds',
+    'When the epoch of the keys of payloads began.',
+    ({ facts }) => seconds(facts.privacy?.epochBegun),
+  ),
+  gauge(
+    'collector_retired_events',
+    'Events whose keys were destroyed.',
+    ({ facts }) => facts.privacy?.retired,
+  ),
+  gauge(
+    'collector_erasures_pending',
+    'Erasures that have begun and are not at their end.',
+    ({ facts }) => facts.privacy?.pending,
+  ),
+  gauge('collector_holds', 'Legal holds that are not over.', ({ facts }) => facts.privacy?.holds),
   gauge('collector_backup_events', 'Events in that back-up.', ({ facts }) => facts.lastBackup?.events),
   counter(
     'collector_clock_steps_total',

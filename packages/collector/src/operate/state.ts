@@ -91,14 +91,25 @@ export function healthText(endpoint: 'livez' | 'readyz', checks: readonly Health
  */
 
 export interface Hint {
-  readonly id: 'no_checkpoint_sink' | 'signing_key_not_copied' | 'no_backup_yet' | 'not_verified_yet';
+  readonly id:
+    | 'no_checkpoint_sink'
+    | 'signing_key_not_copied'
+    | 'keys_without_mirror'
+    | 'no_backup_yet'
+    | 'not_verified_yet';
   readonly title: string;
   readonly what_to_do: string;
 }
 
 /** In the order in which they are best done. Each goes away by itself, within a second of being done. */
 export function hintsOf(facts: Facts): Hint[] {
-  return [...sink(facts), ...unescrowedKey(facts), ...missingBackup(facts), ...verification(facts)];
+  return [
+    ...sink(facts),
+    ...unescrowedKey(facts),
+    ...mirrorless(facts),
+    ...missingBackup(facts),
+    ...verification(facts),
+  ];
 }
 
 function* sink({ sinks }: Facts): Generator<Hint> {
@@ -118,6 +129,16 @@ function* unescrowedKey({ keyDiesWithDisk }: Facts): Generator<Hint> {
     title: 'The signing key is stored only on the disk of the log',
     what_to_do:
       'Without it the log cannot be continued. Copy it to a safe place (docs/guide/operate.md, "Escrow of the signing key"), then confirm the copy: collector signing-key copied',
+  };
+}
+
+function* mirrorless({ privacy, shared }: Facts): Generator<Hint> {
+  if (privacy === undefined || privacy.directories > 1 || shared !== undefined) return;
+  yield {
+    id: 'keys_without_mirror',
+    title: 'The keys of payloads are in one directory alone',
+    what_to_do:
+      'Without them no payload can be read again. Keep them on another disk than the data, and a mirror on a third: --encryption-keys DIR,MIRROR (docs/guide/encryption.md).',
   };
 }
 
@@ -191,6 +212,7 @@ export function stateOf(collectorStatus: CollectorStatus, watch: Watch): Console
             full: runs.full,
             minimum: runs.minimum,
             incomplete: runs.incomplete,
+            retired: runs.retired,
             without_outcome: runs.withoutOutcome,
             orphan_events: runs.orphanEvents,
             events_behind: Math.max(0, events - runs.events),
@@ -250,6 +272,17 @@ export function stateOf(collectorStatus: CollectorStatus, watch: Watch): Console
             events: facts.lastBackup.events,
             events_since: Math.max(0, events - facts.lastBackup.events),
           },
+    privacy:
+      facts.privacy === undefined
+        ? null
+        : {
+            directories: facts.privacy.directories,
+            unreached: facts.privacy.unreached,
+            epoch_begun: instant(facts.privacy.epochBegun),
+            retired: facts.privacy.retired,
+            pending: facts.privacy.pending,
+            holds: facts.privacy.holds,
+          },
     certificates: facts.certificates.map(({ name, notAfter }) => ({ name, not_after: instant(notAfter) })),
     warnings: warningsOf(facts).map(asTyped),
     hints: hintsOf(facts).map(asTyped),
@@ -270,6 +303,7 @@ export function factsOf(collectorStatus: CollectorStatus, watch: Watch, now: num
     checkpoint: collectorStatus.checkpoint(),
     checkpointTroubleSince: trouble === undefined ? undefined : Date.parse(trouble.since),
     sinks: collectorStatus.sinks(),
+    privacy: collectorStatus.privacy(),
     lastVerify: collectorStatus.lastVerify(),
     lastBackup: collectorStatus.lastBackup(),
     backupMaxAgeMs: collectorStatus.backupMaxAgeMs(),

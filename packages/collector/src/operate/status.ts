@@ -4,6 +4,7 @@ import type { IngestCounters } from '../ingest/ingest-counters.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
 import { TIME_BOUNDS_MS, quantile } from '../ledger/buckets.js';
 import { type LedgerCounts } from '../ledger/ledger-counters.js';
+import type { PrivacyState } from '../ledger/lifecycle.js';
 import type { SinkView } from '../transparency/publisher.js';
 import type { CheckpointTroubleState } from '../transparency/state-files.js';
 
@@ -74,6 +75,7 @@ export interface RunState {
   readonly full: number;
   readonly minimum: number;
   readonly incomplete: number;
+  readonly retired: number;
   /** Of all of these. */
   readonly withoutOutcome: number;
   readonly orphanEvents: number;
@@ -112,6 +114,8 @@ export interface CollectorStatus {
   /** Of each HTTP thread what it has done; of those beside the first as they said it last. */
   httpThreads(): readonly HttpThreadState[];
   index(): IndexState | undefined;
+  /** Undefined where payloads are not encrypted. */
+  privacy(): PrivacyState | undefined;
   /** Undefined before the first count. */
   runs(): RunState | undefined;
   /** Since when the catalogue cannot be brought up to date, in milliseconds since 1970 UTC. */

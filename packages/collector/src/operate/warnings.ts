@@ -6,6 +6,7 @@
  */
 import type { KeyUse } from '../access/key-ring.js';
 import type { QueueState, StorageState } from '../ingest/ingest.js';
+import type { PrivacyState } from '../ledger/lifecycle.js';
 import type { SharedCounts } from '../ledger/ledger-counters.js';
 import { counted } from '../quantity.js';
 import type { SinkView } from '../transparency/publisher.js';
@@ -61,6 +62,8 @@ export const WARNING_IDS = [
   'merge_delay',
   'partitions_low',
   'verify_found_damage',
+  'erasure_incomplete',
+  'key_mirror_behind',
   'backup_old',
   'key_expires_soon',
   'keys_unreadable',
@@ -98,6 +101,8 @@ export interface Facts {
   readonly alarms: ReadonlySet<Alarm>;
   /** Undefined where the log is in a data directory. */
   readonly shared: SharedCounts | undefined;
+  /** Undefined where payloads are not encrypted. */
+  readonly privacy: PrivacyState | undefined;
   readonly lastVerify: VerifyState | undefined;
   readonly lastBackup: BackupState | undefined;
   /** Milliseconds; 0: never too old. */
@@ -137,6 +142,7 @@ export function warningsOf(facts: Facts): Warning[] {
     ...accessLog(facts),
     ...shared(facts),
     ...verify(facts),
+    ...erasures(facts),
     ...backup(facts),
     ...keys(facts),
     ...certificates(facts),
@@ -328,6 +334,29 @@ function* verify({ lastVerify }: Facts): Generator<Warning> {
     title: `The log was found not intact on ${new Date(lastVerify.at).toISOString()}`,
     what_to_do: 'Keep the data directory as it is, and follow docs/INTEGRITY.md, "When something is found".',
   };
+}
+
+function* erasures({ now, privacy }: Facts): Generator<Warning> {
+  if (privacy === undefined) return;
+  const { pending, pendingSince = now, unreached } = privacy;
+  if (pending > 0) {
+    yield {
+      id: 'erasure_incomplete',
+      severity: 'warning',
+      title: `${counted(pending, 'erasure')} begun and not at their end, the oldest ${duration(now - pendingSince)} ago`,
+      what_to_do:
+        'A directory of keys cannot be written, and may still open what is to be erased. Mount it: it is tried again by itself. If it is lost for good, start without it (--encryption-keys); collector actions names the erasures.',
+    };
+  }
+  if (unreached > 0) {
+    yield {
+      id: 'key_mirror_behind',
+      severity: 'warning',
+      title: `${counted(unreached, 'directory', 'directories')} of the keys of payloads cannot be written`,
+      what_to_do:
+        'While only one other has all keys, the first event of an organisation is refused. Mount it again; collector encryption-keys status names it, and the next start brings it up to date.',
+    };
+  }
 }
 
 /** Whether there is something to back up, and it was not for longer than is configured. */

@@ -4,6 +4,9 @@
  *   kek                             the key that wraps the others, where no other is named by --kek
  *   names.json                      the key of names in derived files (name-cipher.ts), wrapped by it
  *   epochs/0000001.json             an epoch key, wrapped by it; the states of an epoch are written under it
+ *   actions/<sequence>-<id>.json    each action that destroyed keys, by its entry in the log and the first digits of its id: for
+ *                                   a log that is restored from before it, and may have another one at that entry
+ *   copies.json                     when copies of all this were made, and how long they are kept
  *   buckets/<sequence>-<tag>.keys   the trees of a bucket (key-state.ts), by its first sequence and the tag in its frames
  *
  * A bucket is a stretch of at most BUCKET_PLACES entries of the log, and of a day of one process: no other adds to it, so
@@ -13,17 +16,20 @@
 import { createSecretKey, randomBytes, type KeyObject } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { exists, type Files } from '../files.js';
+import { exists, nodeFiles, readFrom, replaceNow, type Files } from '../files.js';
 import {
   decodeKeyState,
   encodeKeyState,
   keyStateHeader,
   KeyStateDamaged,
+  mergedStates,
+  opensAlike,
   type KeyState,
 } from './key-state.js';
 import { isKekFile, newKekFile, openKek, type KeyEncryptionKey } from './key-encryption-key.js';
-import { BUCKET_ID_BYTES, KeyTree, newRoot } from './key-tree.js';
+import { BUCKET_ID_BYTES, KeyTree, newRoot, TREE_PLACES } from './key-tree.js';
 import { SyntheticIv, type NameCipher } from './name-cipher.js';
+import { SequenceSet } from './sequence-set.js';
 
 /** As many as a segment of the usual size holds. */
 const BUCKET_PLACES = 65_536;
@@ -32,8 +38,14 @@ const WRAPPED_FORMAT = 'clinical-events/encryption-key/v1';
 const EPOCH_NAME = /^(\d{7})\.json$/;
 const BUCKET_NAME = /^(\d{16})-([0-9a-f]{8})\.keys$/;
 const KEK_NAME = 'kek';
+const COPIES_NAME = 'copies.json';
+const ACTION_NAME = /^\d{16}(-[0-9a-f]{8})?\.json$/;
 /** Buckets that a reader keeps in memory. */
 const MOST_BUCKETS = 256;
+/** And how long, in milliseconds: keys are destroyed by another process. */
+const KEPT_MS = 10_000;
+/** No event has these places of a bucket. */
+const BEYOND = SequenceSet.ofStretches([{ first: BUCKET_PLACES, end: TREE_PLACES }]);
 
 /** Where the keys are: the directory that is written to, its mirrors, and what wraps them. */
 export interface KeyPlaces {
@@ -41,6 +53,13 @@ export interface KeyPlaces {
   readonly directories: readonly string[];
   /** As `--kek` has it; empty: the file `kek` in each directory. */
   readonly kek: string;
+  /** Directories that were among them until then (RFC 3339), and may still have the keys. */
+  readonly leftOut?: readonly LeftOut[];
+}
+
+export interface LeftOut {
+  readonly directory: string;
+  readonly since: string;
 }
 
 /** The keys cannot be used. The message says which, and never holds one. */
@@ -58,41 +77,71 @@ interface WrappedKey {
   readonly wrapped: string;
 }
 
-function namesIn(files: Files, directory: string, kind: RegExp): string[] {
-  return exists(directory) ? files.list(directory).filter((name) => kind.test(name)) : [];
+/** Where files of keys are kept: on a disk, or in a database (store/postgres/key-database.ts). */
+export interface KeyFiles {
+  /** The names in `within` of a directory; none where that is not there. */
+  list(directory: string, within: string): string[];
+  /** Undefined when there is no such file. */
+  read(directory: string, name: string): Buffer | undefined;
+  /** On return the file holds these bytes, durably; until then it holds what it held. */
+  replace(directory: string, name: string, bytes: Buffer): void;
+  /** On return the directory has no such file any more, durably. */
+  remove(directory: string, name: string): void;
 }
 
-/** Undefined when there is none. */
-function contentOf(files: Files, file: string): Buffer | undefined {
-  if (!exists(file)) return undefined;
-  const fd = files.open(file, 'r');
-  try {
-    const bytes = Buffer.alloc(files.size(fd));
-    return bytes.subarray(0, files.read(fd, bytes, 0, bytes.length, 0));
-  } finally {
-    files.close(fd);
-  }
+/** What a file held that has no name any more is overwritten: for what it is worth on a disk that writes elsewhere. */
+export function onDisk(files: Files): KeyFiles {
+  return {
+    list(directory, within) {
+      const where = path.join(directory, within);
+      return exists(where) ? files.list(where) : [];
+    },
+    read(directory, name) {
+      const file = path.join(directory, name);
+      return exists(file) ? readFrom(files, file) : undefined;
+    },
+    replace(directory, name, bytes) {
+      // One that is not there is not made: it may be a mount that failed.
+      if (!exists(directory)) throw new Error(`there is no directory ${directory}`);
+      const file = path.join(directory, name);
+      const old = exists(file) ? files.open(file, 'r+') : undefined;
+      try {
+        replaceNow(files, file, bytes);
+        if (old !== undefined) overwrite(files, old);
+      } finally {
+        if (old !== undefined) files.close(old);
+      }
+    },
+    remove(directory, name) {
+      const file = path.join(directory, name);
+      if (!exists(file)) return;
+      const fd = files.open(file, 'r+');
+      try {
+        files.remove(file);
+        files.syncDirectory(path.dirname(file));
+        overwrite(files, fd);
+      } finally {
+        files.close(fd);
+      }
+    },
+  };
 }
 
-/**
- * On return the file holds these bytes, on stable storage; until then it holds what it held. A directory that is not there
- * is not made: it may be a mount that failed.
- */
-function replaceNow(files: Files, directory: string, name: string, bytes: Buffer): void {
-  if (!exists(directory)) throw new Error(`there is no directory ${directory}`);
-  const file = path.join(directory, name);
-  const draft = `${file}.draft`;
-  files.makeDirectory(path.dirname(file));
-  files.remove(draft);
-  const fd = files.open(draft, 'wx+');
+/** Those of this host. */
+export const keysOnDisk = onDisk(nodeFiles);
+
+function overwrite(files: Files, fd: number): void {
   try {
-    files.write(fd, bytes, bytes.length, 0);
+    const size = files.size(fd);
+    files.write(fd, Buffer.alloc(size), size, 0);
     files.datasync(fd);
-  } finally {
-    files.close(fd);
+  } catch {
+    // What replaced it is durable, and the old epoch's key goes.
   }
-  files.rename(draft, file);
-  files.syncDirectory(path.dirname(file));
+}
+
+function namesIn(files: KeyFiles, directory: string, within: string, kind: RegExp): string[] {
+  return files.list(directory, within).filter((name) => kind.test(name));
 }
 
 /** Undefined for what is none. */
@@ -130,12 +179,12 @@ function tagOf(bucket: string): number {
 
 /** What is in the directory and its mirrors. One that cannot be read is passed over while another can. */
 class Shelf {
-  readonly #epochs = new Map<number, KeyObject>();
+  readonly #epochs = new Map<number, { readonly key: KeyObject; readonly wrapped: string }>();
   #kek: KeyEncryptionKey | undefined;
   #names: NameCipher | undefined;
 
   constructor(
-    readonly files: Files,
+    readonly files: KeyFiles,
     readonly places: KeyPlaces,
   ) {}
 
@@ -156,11 +205,11 @@ class Shelf {
 
   /** The contents of the files of this name. */
   contents(name: string): Buffer[] {
-    const found = this.each((directory) => contentOf(this.files, path.join(directory, name)));
+    const found = this.each((directory) => this.files.read(directory, name));
     return found.filter((bytes) => bytes !== undefined);
   }
 
-  /** The best of them: the first sound one, of key states the newest. */
+  /** The first of them that is sound; of key states the one of the highest generation. */
   best(name: string): Buffer | undefined {
     let best: { bytes: Buffer; rank: number } | undefined;
     for (const bytes of this.contents(name)) {
@@ -178,9 +227,8 @@ class Shelf {
   #kekFile(): string {
     const files = this.places.directories.map((directory) => path.join(directory, KEK_NAME));
     const sound = this.each((directory) => {
-      const file = path.join(directory, KEK_NAME);
-      const bytes = contentOf(this.files, file);
-      return bytes !== undefined && isKekFile(bytes) ? file : undefined;
+      const bytes = this.files.read(directory, KEK_NAME);
+      return bytes !== undefined && isKekFile(bytes) ? path.join(directory, KEK_NAME) : undefined;
     });
     return sound.find((file) => file !== undefined) ?? files[0] ?? '';
   }
@@ -198,59 +246,128 @@ class Shelf {
     return this.places.directories.join(', ');
   }
 
+  /** The numbers of the epochs, oldest first. */
+  epochs(): number[] {
+    const names = this.each((directory) => namesIn(this.files, directory, 'epochs', EPOCH_NAME)).flat();
+    return [...new Set(names.map((name) => Number.parseInt(name, 10)))].sort((a, b) => a - b);
+  }
+
   /** The number of the newest epoch; 0 when there is none. */
   newestEpoch(): number {
-    const names = this.each((directory) =>
-      namesIn(this.files, path.join(directory, 'epochs'), EPOCH_NAME),
-    ).flat();
-    return Math.max(0, ...names.map((name) => Number.parseInt(name, 10)));
+    return this.epochs().at(-1) ?? 0;
   }
 
   /** @throws KeysUnfit, KekFault */
   epochKey(number: number): KeyObject {
-    let key = this.#epochs.get(number);
-    if (key === undefined) {
-      key = createSecretKey(this.kek.unwrap(this.wrapped(number).wrapped));
-      this.#epochs.set(number, key);
-    }
+    const known = this.#epochs.get(number);
+    if (known !== undefined) return known.key;
+    const { wrapped } = this.wrapped(number);
+    const key = createSecretKey(this.kek.unwrap(wrapped));
+    this.know(number, key, wrapped);
     return key;
+  }
+
+  /** Another process may have made others: what is wrapped as before need not be unwrapped again. */
+  readAnew(): void {
+    for (const [number, { wrapped }] of this.#epochs) {
+      const bytes = this.best(wrappedName(number));
+      if (bytes === undefined || wrappedKeyIn(bytes, number)?.wrapped !== wrapped)
+        this.#epochs.delete(number);
+    }
+  }
+
+  /** Of an epoch that was just made, or unwrapped. */
+  know(number: number, key: KeyObject, wrapped: string): void {
+    this.#epochs.set(number, { key, wrapped });
   }
 
   /** @throws KeysUnfit, KekFault */
   names(): NameCipher {
-    return (this.#names ??= new SyntheticIv(this.kek.unwrap(this.wrapped(0).wrapped)));
+    return (this.#names ??= new SyntheticIv(this.namesKey()));
+  }
+
+  /** @throws KeysUnfit, KekFault */
+  namesKey(): Buffer {
+    return this.kek.unwrap(this.wrapped(0).wrapped);
   }
 
   /** The names of all buckets, oldest first. */
   buckets(): string[] {
-    const names = this.each((directory) =>
-      namesIn(this.files, path.join(directory, 'buckets'), BUCKET_NAME),
-    ).flat();
+    const names = this.each((directory) => namesIn(this.files, directory, 'buckets', BUCKET_NAME)).flat();
     return [...new Set(names)].sort();
   }
 
+  /** The copies that were noted. */
+  copies(): KeyCopy[] {
+    const noted = this.contents(COPIES_NAME).flatMap((bytes) => {
+      try {
+        return JSON.parse(bytes.toString()) as KeyCopy[];
+      } catch {
+        return [];
+      }
+    });
+    return [...new Map(noted.map((copy) => [copy.made, copy])).values()];
+  }
+
   /** Everything that each directory has to hold. */
-  all(epoch: number): string[] {
+  all(): string[] {
     return [
       ...(this.places.kek === '' ? [KEK_NAME] : []),
-      ...Array.from({ length: epoch + 1 }, (_, number) => wrappedName(number)),
+      ...[0, ...this.epochs()].map(wrappedName),
       ...this.buckets().map((name) => path.join('buckets', name)),
+      ...this.actions().map((name) => path.join('actions', name)),
+      ...(this.contents(COPIES_NAME).length > 0 ? [COPIES_NAME] : []),
     ];
   }
 
+  /** The names of all actions that are noted, oldest first. */
+  actions(): string[] {
+    const names = this.each((directory) => namesIn(this.files, directory, 'actions', ACTION_NAME)).flat();
+    return [...new Set(names)].sort();
+  }
+
+  noted(): Buffer[] {
+    return this.actions().flatMap((name) => this.best(path.join('actions', name)) ?? []);
+  }
+
   /**
-   * The newest state of a bucket in any of the directories: what a mirror that lags still opens is not to be opened.
+   * The state of a bucket: what all of the directories still open. What a mirror that lags opens besides is not to be
+   * opened.
    * @returns undefined when none of them holds one that can be read.
    */
   state(name: string): KeyState | undefined {
-    const file = this.best(path.join('buckets', name));
-    if (file === undefined) return undefined;
-    try {
-      return decodeKeyState(file, this.epochKey(keyStateHeader(file).epoch));
-    } catch (error) {
-      if (error instanceof KeyStateDamaged) return undefined;
-      throw error;
+    return this.#states(name)?.merged;
+  }
+
+  /** What each directory has to hold under a name; of a state the bytes that one of them holds, where one is right. */
+  due(name: string): Buffer | undefined {
+    if (!name.endsWith('.keys')) return this.best(name);
+    const states = this.#states(path.basename(name));
+    if (states === undefined) return undefined;
+    const { merged, held } = states;
+    return held.get(merged) ?? encodeKeyState(merged, this.epochKey(merged.epoch));
+  }
+
+  #states(name: string): { merged: KeyState; held: ReadonlyMap<KeyState, Buffer> } | undefined {
+    // What is read while it is replaced may be zeros already.
+    return this.#statesNow(name) ?? this.#statesNow(name);
+  }
+
+  #statesNow(name: string): { merged: KeyState; held: ReadonlyMap<KeyState, Buffer> } | undefined {
+    const held = new Map<KeyState, Buffer>();
+    let unfit: KeysUnfit | undefined;
+    for (const bytes of this.contents(path.join('buckets', name))) {
+      if ([...held.values()].some((each) => each.equals(bytes))) continue;
+      try {
+        held.set(decodeKeyState(bytes, this.epochKey(keyStateHeader(bytes).epoch)), bytes);
+      } catch (error) {
+        if (error instanceof KeysUnfit) unfit = error;
+        else if (!(error instanceof KeyStateDamaged)) throw error;
+      }
     }
+    const [first, ...others] = held.keys();
+    if (first === undefined && unfit !== undefined) throw unfit;
+    return first && { merged: others.reduce(mergedStates, first), held };
   }
 }
 
@@ -258,12 +375,22 @@ class Shelf {
 function rankOf(name: string, bytes: Buffer): number {
   if (name === KEK_NAME) return isKekFile(bytes) ? 0 : -1;
   if (name.endsWith('.keys')) return generationOf(bytes);
+  if (name === COPIES_NAME || name.startsWith('actions')) return isJson(bytes) ? 0 : -1;
   const number = name === wrappedName(0) ? 0 : Number.parseInt(path.basename(name), 10);
   return wrappedKeyIn(bytes, number) === undefined ? -1 : 0;
 }
 
+function isJson(bytes: Buffer): boolean {
+  try {
+    JSON.parse(bytes.toString());
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Whether any of the directories holds keys. */
-export function hasKeys(files: Files, places: KeyPlaces): boolean {
+export function hasKeys(files: KeyFiles, places: KeyPlaces): boolean {
   return new Shelf(files, places).newestEpoch() > 0;
 }
 
@@ -280,8 +407,14 @@ export interface StoredKeys {
    * @throws KekFault, KeysUnfit when no key at all can be had.
    */
   keyOf(tag: number, organisation: string, sequence: number): string | undefined;
+  /** Whether the bucket is there, and has or had keys of the organisation. @throws as `keyOf`. */
+  knows(tag: number, organisation: string): boolean;
   /** For names in files that are derived from payloads. @throws KekFault, KeysUnfit */
   names(): NameCipher;
+  /** What these are encrypted by, for other keys of the same log. @throws KekFault, KeysUnfit */
+  namesKey(): Buffer;
+  /** The bodies of the actions that are noted beside the keys, of which the log may be an older state. */
+  noted(): Buffer[];
   /** What was not found before is looked for once more. */
   readAnew(): void;
 }
@@ -292,27 +425,52 @@ export class KeyReader implements StoredKeys {
   #bucketNames = new Map<number, string>();
   /** What was not found since it was read anew. */
   readonly #missed = new Set<string>();
+  /** Since when it keeps buckets. */
+  #keptSince = performance.now();
 
   constructor(private readonly shelf: Shelf) {}
 
   /** @returns undefined when there are no keys. */
-  static open(files: Files, places: KeyPlaces): KeyReader | undefined {
+  static open(files: KeyFiles, places: KeyPlaces): KeyReader | undefined {
     const shelf = new Shelf(files, places);
     return shelf.newestEpoch() === 0 ? undefined : new KeyReader(shelf);
   }
 
   keyOf(tag: number, organisation: string, sequence: number): string | undefined {
-    let bucket = this.#buckets.get(tag);
-    if (bucket?.trees.has(organisation) !== true) bucket = this.#look(tag, organisation);
+    const bucket = this.#bucket(tag, organisation);
     return bucket?.trees.get(organisation)?.keyAt(sequence - bucket.firstSequence);
+  }
+
+  knows(tag: number, organisation: string): boolean {
+    return this.#bucket(tag, organisation) !== undefined;
+  }
+
+  #bucket(tag: number, organisation: string): Bucket | undefined {
+    const bucket = this.#buckets.get(tag);
+    return bucket?.trees.has(organisation) === true ? bucket : this.#look(tag, organisation);
   }
 
   names(): NameCipher {
     return this.shelf.names();
   }
 
+  namesKey(): Buffer {
+    return this.shelf.namesKey();
+  }
+
+  noted(): Buffer[] {
+    return this.shelf.noted();
+  }
+
   readAnew(): void {
     this.#missed.clear();
+    if (performance.now() - this.#keptSince > KEPT_MS) this.drop();
+  }
+
+  /** Forgets all keys that it has read. */
+  drop(): void {
+    this.#buckets.clear();
+    this.#keptSince = performance.now();
   }
 
   #look(tag: number, organisation: string): Bucket | undefined {
@@ -337,12 +495,20 @@ function treesOf({ bucketId, trees }: KeyState): Map<string, KeyTree> {
   return new Map([...trees].map(([organisation, nodes]) => [organisation, new KeyTree(bucketId, nodes)]));
 }
 
+/** A copy of the keys that no erasure reaches. */
+interface KeyCopy {
+  readonly made: string;
+  readonly until: string;
+}
+
 /** The keys of a directory, for a person. */
 export interface KeyInventory {
   readonly ledger: string;
   readonly epoch: number;
   readonly epochBegun: string;
   readonly buckets: number;
+  /** Copies that were made of them, and when each is to be gone (RFC 3339). */
+  readonly copies: readonly KeyCopy[];
   /** Of each directory: how many files it lacks, or has in an older state or damaged. */
   readonly directories: readonly {
     readonly directory: string;
@@ -352,18 +518,19 @@ export interface KeyInventory {
 }
 
 /** @throws KeysUnfit when there are no keys. */
-export function keyInventory(files: Files, places: KeyPlaces): KeyInventory {
+export function keyInventory(files: KeyFiles, places: KeyPlaces): KeyInventory {
   const shelf = new Shelf(files, places);
   const number = shelf.newestEpoch();
   const epoch = shelf.wrapped(Math.max(1, number));
-  const names = shelf.all(number);
+  const names = shelf.all();
   const best = names.map((name) => shelf.best(name));
   return {
     ...{ ledger: epoch.ledger, epoch: epoch.epoch, epochBegun: epoch.begun },
+    copies: shelf.copies(),
     buckets: names.filter((name) => name.endsWith('.keys')).length,
     directories: places.directories.map((directory) => {
       const isHeld = (name: string, i: number) => {
-        const held = contentOrNothing(files, path.join(directory, name));
+        const held = contentOrNothing(files, directory, name);
         return held !== undefined && best[i]?.equals(held) === true;
       };
       const held = names.filter(isHeld).length;
@@ -372,9 +539,32 @@ export function keyInventory(files: Files, places: KeyPlaces): KeyInventory {
   };
 }
 
-function contentOrNothing(files: Files, file: string): Buffer | undefined {
+/**
+ * On return a directory that is there holds all that these hold.
+ * @param until when a copy is to be gone, which is noted before it is made; a mirror has no end.
+ * @throws KeysUnfit when there are no keys, or others there; KekFault.
+ */
+export function copyKeys(files: KeyFiles, places: KeyPlaces, to: string, until?: string): void {
+  const shelf = new Shelf(files, places);
+  const there = new Shelf(files, { directories: [to], kek: '' });
+  const { ledger } = shelf.wrapped(Math.max(1, shelf.newestEpoch()));
+  if (there.newestEpoch() > 0 && there.wrapped(there.newestEpoch()).ledger !== ledger)
+    throw new KeysUnfit(`the keys in ${to} are those of another log`);
+  if (until !== undefined) {
+    const now = new Date().toISOString();
+    const copies = [...shelf.copies().filter((copy) => copy.until > now), { made: now, until }];
+    for (const each of places.directories)
+      files.replace(each, COPIES_NAME, Buffer.from(`${JSON.stringify(copies)}\n`));
+  }
+  for (const name of shelf.all()) {
+    const due = shelf.due(name);
+    if (due !== undefined) files.replace(to, name, due);
+  }
+}
+
+function contentOrNothing(files: KeyFiles, directory: string, name: string): Buffer | undefined {
   try {
-    return contentOf(files, file);
+    return files.read(directory, name);
   } catch {
     return undefined;
   }
@@ -388,33 +578,65 @@ export interface EventKey {
 }
 
 export interface KeyWriterOptions {
-  readonly files: Files;
+  readonly files: KeyFiles;
   readonly places: KeyPlaces;
   readonly ledgerId: string;
   /** Whether there have to be keys: what is encrypted would be lost if others were made. */
   readonly isNeeded?: boolean;
+  /** Keys are asked for by places that are no sequences: those of a log in a database. */
+  readonly hasPlaces?: boolean;
+  /** The key of names, where they have to be as in other keys of the same log; a random one when it is not given. */
+  readonly namesKey?: Buffer | undefined;
+  /** Directories that had keys: one of them without any is a mount that failed, and is not filled. */
+  readonly known?: readonly string[];
+  /** The directories as they are noted by now: a command may have named another mirror. */
+  readonly noted?: () => readonly string[];
   /** A directory cannot be written; another has what it lacks. */
   readonly onTrouble: (what: string, error: unknown) => void;
+}
+
+/** Of a writer, which may be given further mirrors. */
+interface OwnOptions extends KeyWriterOptions {
+  readonly places: KeyPlaces & { readonly directories: string[] };
+}
+
+/** Whose keys are to be destroyed: sequences of events of an organisation, by the tag of their bucket. */
+export interface TakenKeys {
+  readonly tag: number;
+  readonly organisation: string;
+  readonly sequences: SequenceSet;
+  /** Of a log in a database: what keys were asked for by, where it is not the sequences. */
+  readonly places?: SequenceSet;
 }
 
 /** For the one process that writes the log. */
 export class KeyWriter {
   /** Of what is stored, by the same opened keys. */
   readonly stored: StoredKeys;
-  readonly #options: KeyWriterOptions;
+  readonly #options: OwnOptions;
   readonly #shelf: Shelf;
-  readonly #epoch: number;
+  readonly #reader: KeyReader;
+  readonly #known: Set<string>;
+  #epoch: number;
+  #isRotating = false;
   #state: KeyState | undefined;
   #trees = new Map<string, KeyTree>();
+  /** Of `takeOver`: what it has not done yet. */
+  #isBehind = false;
+  #owedStates: KeyState[] = [];
+  readonly #owedFiles = new Map<string, Buffer>();
   /** Not durable yet; it is tried again as it is, since a part of the directories may have it. */
   #pending: KeyState | undefined;
   #begunAt = 0;
   #inTrouble = new Set<string>();
+  /** Of an epoch. */
+  #begun: readonly [epoch: number, at: number] = [0, 0];
 
-  private constructor(options: KeyWriterOptions, shelf: Shelf, epoch: number) {
+  private constructor(options: OwnOptions, shelf: Shelf, epoch: number) {
     this.#options = options;
     this.#shelf = shelf;
-    this.stored = new KeyReader(shelf);
+    this.stored = this.#reader = new KeyReader(shelf);
+    this.#known = new Set(options.known);
     this.#epoch = epoch;
   }
 
@@ -423,9 +645,11 @@ export class KeyWriter {
    * hold.
    * @throws KeysUnfit when they are those of another log, or are needed and not there; KekFault.
    */
-  static open(options: KeyWriterOptions): KeyWriter {
-    const { files, places, ledgerId, isNeeded = false } = options;
-    assertApart(places);
+  static open(given: KeyWriterOptions): KeyWriter {
+    const { files, ledgerId, isNeeded = false } = given;
+    assertApart(given.places);
+    const places = { ...given.places, directories: [...given.places.directories] };
+    const options = { ...given, places };
     const shelf = new Shelf(files, places);
     const epoch = shelf.newestEpoch();
     if (epoch > 0) {
@@ -440,12 +664,17 @@ export class KeyWriter {
       const maker = new KeyWriter(options, shelf, 0);
       if (places.kek === '' && shelf.best(KEK_NAME) === undefined) maker.#put(KEK_NAME, newKekFile());
       // The epoch is last: while it is missing, there are no keys.
-      for (const number of [0, 1]) maker.#makeKey(number);
+      for (const number of [0, 1]) {
+        const key = (number === 0 ? options.namesKey : undefined) ?? randomBytes(32);
+        maker.#putKey(number, key, shelf.kek.wrap(key));
+      }
     }
     const writer = new KeyWriter(options, shelf, Math.max(1, epoch));
     shelf.epochKey(writer.#epoch);
     shelf.names();
     for (const directory of places.directories) writer.#tryToLevel(directory);
+    writer.#isRotating = shelf.epochs().length > 1;
+    writer.#begun = [writer.#epoch, Date.parse(shelf.wrapped(writer.#epoch).begun)];
     return writer;
   }
 
@@ -461,9 +690,246 @@ export class KeyWriter {
     return { tag: state.bucketId.readUInt32BE(0), key };
   }
 
+  /**
+   * Where several processes have keys in one place, each in buckets of its own: to be called when others have changed some.
+   * On return what they have changed holds here, and what this one had made besides: of two states of a bucket both have to
+   * open a place, and all are under the key of the newest epoch.
+   * @param lost what was written here and is not in that place, by the names of the files; undefined for one that was
+   *   removed, which is looked at again. After an error it is still known.
+   * @throws KekFault, KeysUnfit
+   */
+  takeOver(lost: ReadonlyMap<string, Buffer | undefined>): void {
+    this.#isBehind = true;
+    // First, and by the keys that they were written under: others may have ended that epoch.
+    for (const [name, bytes] of lost)
+      if (bytes !== undefined)
+        if (name.endsWith('.keys'))
+          this.#owedStates.push(decodeKeyState(bytes, this.#shelf.epochKey(keyStateHeader(bytes).epoch)));
+        else this.#owedFiles.set(name, bytes);
+    const { files, places } = this.#options;
+    for (const [name, bytes] of this.#owedFiles)
+      for (const each of places.directories)
+        if (files.read(each, name) === undefined) files.replace(each, name, bytes);
+    this.#owedFiles.clear();
+    this.#shelf.readAnew();
+    this.#reader.drop();
+    this.#epoch = Math.max(1, this.#shelf.newestEpoch());
+    this.#isRotating = this.#shelf.epochs().length > 1;
+    this.#shelf.epochKey(this.#epoch);
+    // No event was sealed by what was not kept.
+    this.#pending = undefined;
+    for (const state of this.#owedStates) this.#bringUp(state);
+    if (this.#state !== undefined) this.#bringUp(this.#state);
+    this.#owedStates = [];
+    this.#isBehind = false;
+  }
+
+  /** Whether `takeOver` has not come to its end: until it has, nothing may be saved. */
+  get isBehind(): boolean {
+    return this.#isBehind;
+  }
+
+  #bringUp(state: KeyState): void {
+    const stored = this.#shelf.state(bucketName(state));
+    const merged = { ...(stored ? mergedStates(stored, state) : state), epoch: this.#epoch };
+    const isCurrent = this.#state?.bucketId.equals(state.bucketId) === true;
+    const isStored = stored !== undefined && merged.epoch === stored.epoch && opensAlike(merged, stored);
+    const generation = isStored
+      ? stored.generation
+      : Math.max(merged.generation, (stored?.generation ?? 0) + 1);
+    const next = { ...merged, generation };
+    if (!isStored) this.#writeState(next);
+    if (isCurrent) this.#use(next);
+  }
+
   /** On return a root that could not be made durable is. @throws when it still cannot be. */
   prove(): void {
     if (this.#pending !== undefined) this.#keep(this.#pending);
+  }
+
+  /**
+   * Destroys keys, a bucket at a time. On return no directory that was reached has them, and no reader of this process;
+   * those of others have them for ten seconds more. What has no key any more is left as it is, so that it may be done
+   * again at any time.
+   * @returns the directories that could not be reached, and still have them.
+   */
+  async destroy(taken: readonly TakenKeys[]): Promise<string[]> {
+    this.#takeUpMirrors();
+    if (this.#shelf.newestEpoch() === 0) return [...this.#options.places.directories];
+    const unreached = new Set<string>();
+    const names = new Map(this.#shelf.buckets().map((name) => [tagOf(name), name]));
+    const own = taken.flatMap((each) => this.#ownKeys(each, names.values()));
+    for (const [tag, ofBucket] of Map.groupBy(own, (each) => each.tag)) {
+      const name = names.get(tag);
+      // A file that is missing is a fault, which `verify` finds; nothing is destroyed by it.
+      if (name === undefined) continue;
+      for (const directory of this.#destroyIn(name, ofBucket)) unreached.add(directory);
+      await new Promise(setImmediate);
+    }
+    return [...unreached];
+  }
+
+  /** An action of a log in a database names buckets of that; on a mirror each event is in one of the mirror's. */
+  #ownKeys(taken: TakenKeys, buckets: Iterable<string>): TakenKeys[] {
+    if (taken.places === undefined || this.#options.hasPlaces === true) return [taken];
+    const { organisation, sequences } = taken;
+    return [...buckets].flatMap((name) => {
+      const first = Number.parseInt(name, 10);
+      const end = first + BUCKET_PLACES;
+      if (!sequences.meets(first, end)) return [];
+      const within = sequences.within(SequenceSet.ofStretches([{ first, end }]));
+      return [{ tag: tagOf(name), organisation, sequences: within }];
+    });
+  }
+
+  #destroyIn(name: string, taken: readonly TakenKeys[]): string[] {
+    const isCurrent = this.#state !== undefined && name === bucketName(this.#state);
+    const state = this.#shelf.state(name);
+    if (state === undefined) return [...this.#options.places.directories];
+    const trees = new Map(state.trees);
+    for (const [organisation, own] of Map.groupBy(taken, (each) => each.organisation)) {
+      const nodes = trees.get(organisation);
+      if (nodes === undefined) continue;
+      const gone = SequenceSet.union(own.map(({ places, sequences }) => places ?? sequences));
+      const places = SequenceSet.ofStretches(
+        [...gone].map(({ first, end }) => ({
+          first: Math.max(0, first - state.firstSequence),
+          end: Math.max(0, end - state.firstSequence),
+        })),
+      );
+      trees.set(organisation, new KeyTree(state.bucketId, nodes).without(places.with(BEYOND)));
+    }
+    const left = { ...state, generation: state.generation + 1, trees };
+    this.#reader.drop();
+    if (opensAlike(left, state)) return this.#levelState(name);
+    const unreached = this.#writeState(left);
+    if (isCurrent) this.#replaceCurrent(left);
+    return unreached;
+  }
+
+  /** Notes an action beside the keys that it destroyed. @returns the directories that could not be reached. */
+  noteAction(sequence: number, action: string, body: object): string[] {
+    const name = path.join('actions', `${String(sequence).padStart(16, '0')}-${action.slice(0, 8)}.json`);
+    return this.#putEverywhere(name, Buffer.from(`${JSON.stringify(body)}\n`));
+  }
+
+  /**
+   * Begins an epoch, and brings all states under its key. On return no old epoch's key is left, if every directory could
+   * be reached: what was replaced opens no more, wherever a disk still holds it.
+   * @returns the directories that could not be reached.
+   */
+  async rotate(): Promise<string[]> {
+    this.#takeUpMirrors();
+    const key = randomBytes(32);
+    this.#putKey(this.#epoch + 1, key, await this.#shelf.kek.wrapLater(key));
+    this.#epoch++;
+    this.#isRotating = true;
+    return this.finishRotation();
+  }
+
+  /** On return the rotation that was begun last is at its end, as `rotate` has it. */
+  async finishRotation(): Promise<string[]> {
+    const unreached = new Set<string>();
+    if (this.#pending?.generation === 1) this.#pending = { ...this.#pending, epoch: this.#epoch };
+    for (const name of this.#shelf.buckets()) {
+      const state = this.#shelf.state(name);
+      const isOld = state !== undefined && state.epoch < this.#epoch;
+      const next = isOld && { ...state, epoch: this.#epoch, generation: state.generation + 1 };
+      for (const directory of next ? this.#writeState(next) : this.#levelState(name))
+        unreached.add(directory);
+      if (next && this.#state !== undefined && name === bucketName(this.#state)) this.#replaceCurrent(next);
+      await new Promise(setImmediate);
+    }
+    if (unreached.size > 0) return [...unreached];
+    // Others may have added one meanwhile; from here on nothing is awaited.
+    if (this.#shelf.buckets().some((name) => this.#isUnderOld(name))) return this.finishRotation();
+    const old = this.#shelf.epochs().filter((epoch) => epoch < this.#epoch);
+    const { files, places } = this.#options;
+    for (const epoch of old) for (const each of places.directories) files.remove(each, wrappedName(epoch));
+    this.#isRotating = false;
+    return [];
+  }
+
+  /** On return each directory that is noted is one of those that are written, and holds what they hold if it can be reached. */
+  #takeUpMirrors(): void {
+    const { noted, places } = this.#options;
+    let directories: readonly string[] = [];
+    try {
+      directories = noted?.() ?? [];
+    } catch (error) {
+      this.#options.onTrouble('it cannot be seen which directories have the keys of payloads', error);
+    }
+    for (const directory of directories) {
+      if (places.directories.includes(directory)) continue;
+      places.directories.push(directory);
+      this.#tryToLevel(directory);
+    }
+  }
+
+  #isUnderOld(bucket: string): boolean {
+    const bytes = this.#shelf.best(path.join('buckets', bucket));
+    return bytes !== undefined && keyStateHeader(bytes).epoch < this.#epoch;
+  }
+
+  /** Whether a rotation was begun and is not at its end. Asked of no disk, which may hang. */
+  get isRotating(): boolean {
+    return this.#isRotating;
+  }
+
+  /** The number of the newest epoch. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  /** When the newest epoch was begun, in ms since 1970. */
+  get epochBegun(): number {
+    const [number] = this.#begun;
+    try {
+      if (number !== this.#epoch)
+        this.#begun = [this.#epoch, Date.parse(this.#shelf.wrapped(this.#epoch).begun)];
+    } catch {
+      // No directory of keys can be read: it is asked again.
+    }
+    return this.#begun[1];
+  }
+
+  /** How many directories there are, and how many could not be written the last time. */
+  get directories(): { readonly all: number; readonly inTrouble: number } {
+    return { all: this.#options.places.directories.length, inTrouble: this.#inTrouble.size };
+  }
+
+  /** A tree that waits to be durable is in it if any directory had it; else no event was sealed by it. */
+  #replaceCurrent(state: KeyState): void {
+    if (this.#pending !== undefined && this.#pending.generation > 1) this.#pending = undefined;
+    this.#use(state);
+  }
+
+  /** @returns the directories that do not hold it now. */
+  #writeState(state: KeyState): string[] {
+    const bytes = encodeKeyState(state, this.#shelf.epochKey(state.epoch));
+    return this.#putEverywhere(path.join('buckets', bucketName(state)), bytes);
+  }
+
+  #levelState(name: string): string[] {
+    const file = path.join('buckets', name);
+    const due = this.#shelf.due(file);
+    return due === undefined ? [...this.#options.places.directories] : this.#putEverywhere(file, due);
+  }
+
+  /** @returns the directories that do not hold these bytes now. */
+  #putEverywhere(name: string, bytes: Buffer): string[] {
+    const { files, places } = this.#options;
+    return places.directories.filter((directory) => {
+      try {
+        if (!this.#isWhole(directory)) this.#level(directory);
+        if (files.read(directory, name)?.equals(bytes) !== true) files.replace(directory, name, bytes);
+        this.#inTrouble.delete(directory);
+        return false;
+      } catch (error) {
+        this.#tellTrouble(directory, error);
+        return true;
+      }
+    });
   }
 
   #bucketOf(sequence: number): KeyState {
@@ -476,6 +942,7 @@ export class KeyWriter {
   #begin(firstSequence: number): KeyState {
     // One that could not be made durable has no event yet, and takes the next ones as well.
     if (this.#pending?.generation === 1) return this.#keep(this.#pending);
+    this.#takeUpMirrors();
     const trees = new Map([...this.#trees.keys()].map((organisation) => [organisation, [newRoot()]]));
     const taken = new Set(this.#shelf.buckets().map(tagOf));
     let bucketId: Buffer;
@@ -505,17 +972,23 @@ export class KeyWriter {
     this.#put(name, encodeKeyState(state, this.#shelf.epochKey(state.epoch)));
     this.#pending = undefined;
     if (state.generation === 1) this.#begunAt = Date.now();
-    this.#state = state;
-    this.#trees = treesOf(state);
+    this.#use(state);
     return state;
   }
 
-  #makeKey(number: number): void {
+  #use(state: KeyState): void {
+    this.#state = state;
+    this.#trees = treesOf(state);
+  }
+
+  /** @param number 0 for the key of names. */
+  #putKey(number: number, key: Buffer, wrapped: string): void {
     const content: WrappedKey = {
       ...{ format: WRAPPED_FORMAT, ledger: this.#options.ledgerId, epoch: number },
-      ...{ begun: new Date().toISOString(), wrapped: this.#shelf.kek.wrap(randomBytes(32)) },
+      ...{ begun: new Date().toISOString(), wrapped },
     };
     this.#put(wrappedName(number), Buffer.from(`${JSON.stringify(content)}\n`));
+    if (number > 0) this.#shelf.know(number, createSecretKey(key), wrapped);
   }
 
   /** On return the directory and one of its mirrors, where it has any, hold the file, and all that it needs to be opened. */
@@ -526,7 +999,7 @@ export class KeyWriter {
     for (const [i, directory] of places.directories.entries()) {
       try {
         if (!this.#isWhole(directory)) this.#level(directory);
-        replaceNow(files, directory, name, bytes);
+        files.replace(directory, name, bytes);
         this.#inTrouble.delete(directory);
         if (i > 0) written++;
       } catch (error) {
@@ -542,7 +1015,8 @@ export class KeyWriter {
   /** Whether a directory has what its key states are opened by. It may have been taken away, and given back empty. */
   #isWhole(directory: string): boolean {
     if (this.#epoch === 0) return true;
-    return !this.#inTrouble.has(directory) && exists(path.join(directory, wrappedName(this.#epoch)));
+    if (this.#inTrouble.has(directory)) return false;
+    return this.#options.files.read(directory, wrappedName(this.#epoch)) !== undefined;
   }
 
   #tellTrouble(directory: string, error: unknown): void {
@@ -562,16 +1036,21 @@ export class KeyWriter {
   /** On return the directory holds what the others have. */
   #level(directory: string): void {
     const { files } = this.#options;
-    for (const name of this.#shelf.all(this.#epoch)) {
-      const best = this.#shelf.best(name);
-      const held = contentOf(files, path.join(directory, name));
-      if (best !== undefined && held?.equals(best) !== true) replaceNow(files, directory, name, best);
+    if (this.#known.has(directory) && namesIn(files, directory, 'epochs', EPOCH_NAME).length === 0)
+      throw new Error(
+        'it has no keys any more: mount it, or have it filled by collector encryption-keys mirror',
+      );
+    for (const name of this.#shelf.all()) {
+      const due = this.#shelf.due(name);
+      const held = files.read(directory, name);
+      if (due !== undefined && held?.equals(due) !== true) files.replace(directory, name, due);
     }
+    this.#known.add(directory);
   }
 }
 
 /** A mirror that is the directory itself is none. @throws KeysUnfit */
-function assertApart({ directories }: KeyPlaces): void {
+export function assertApart({ directories }: KeyPlaces): void {
   const places = directories.map((directory) => {
     try {
       return fs.realpathSync(directory);

@@ -2,7 +2,7 @@
  * The key that wraps the epoch keys of a key directory (KEK): in a file, or behind a program that asks a KMS, an HSM or a
  * vault. It is asked once for each epoch at a start, never for an event.
  */
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { createCipheriv, createDecipheriv, createSecretKey, randomBytes, type KeyObject } from 'node:crypto';
 import fs from 'node:fs';
 import { systemCode } from '../system-code.js';
@@ -20,8 +20,10 @@ export class KekFault extends Error {
 }
 
 export interface KeyEncryptionKey {
-  /** What is wrapped by it, in base64. */
+  /** What is wrapped by it, in base64, and was seen to unwrap: what is under a key that does not is lost. @throws KekFault */
   wrap(key: Buffer): string;
+  /** The same, while this thread goes on: a program may take ten seconds. */
+  wrapLater(key: Buffer): Promise<string>;
   /** @throws KekFault */
   unwrap(wrapped: string): Buffer;
 }
@@ -85,6 +87,10 @@ class FileKek implements KeyEncryptionKey {
     return Buffer.concat([nonce, sealed, cipher.getAuthTag()]).toString('base64');
   }
 
+  wrapLater(key: Buffer): Promise<string> {
+    return Promise.resolve(this.wrap(key));
+  }
+
   unwrap(wrapped: string): Buffer {
     const bytes = Buffer.from(wrapped, 'base64');
     if (bytes.length !== NONCE_BYTES + KEY_BYTES + TAG_BYTES) throw this.#unfit();
@@ -107,16 +113,36 @@ class CommandKek implements KeyEncryptionKey {
   constructor(private readonly program: string) {}
 
   wrap(key: Buffer): string {
-    const wrapped = this.#run('wrap', key.toString('base64'));
-    if (wrapped === '') throw new KekFault(`${this.program} printed nothing (wrap)`);
+    const wrapped = this.#wrappedIn(this.#run('wrap', key.toString('base64')));
+    this.#assertSame(key, this.unwrap(wrapped));
+    return wrapped;
+  }
+
+  async wrapLater(key: Buffer): Promise<string> {
+    const wrapped = this.#wrappedIn(await this.#runLater('wrap', key.toString('base64')));
+    this.#assertSame(key, this.#keyIn(await this.#runLater('unwrap', wrapped)));
     return wrapped;
   }
 
   unwrap(wrapped: string): Buffer {
-    const key = Buffer.from(this.#run('unwrap', wrapped), 'base64');
+    return this.#keyIn(this.#run('unwrap', wrapped));
+  }
+
+  #wrappedIn(printed: string): string {
+    if (printed === '') throw new KekFault(`${this.program} printed nothing (wrap)`);
+    return printed;
+  }
+
+  #keyIn(printed: string): Buffer {
+    const key = Buffer.from(printed, 'base64');
     if (key.length !== KEY_BYTES)
       throw new KekFault(`${this.program} did not print the base64 of a key of ${KEY_BYTES} bytes (unwrap)`);
     return key;
+  }
+
+  #assertSame(key: Buffer, unwrapped: Buffer): void {
+    if (!unwrapped.equals(key))
+      throw new KekFault(`${this.program} unwraps another key than it wrapped, and nothing was put under it`);
   }
 
   #run(verb: 'wrap' | 'unwrap', input: string): string {
@@ -124,7 +150,37 @@ class CommandKek implements KeyEncryptionKey {
       ...{ input: `${input}\n`, timeout: COMMAND_MS, killSignal: 'SIGKILL', maxBuffer: MOST_WRAPPED_BYTES },
       ...{ stdio: ['pipe', 'pipe', 'ignore'], encoding: 'latin1', windowsHide: true },
     });
-    const code = systemCode(error);
+    return this.#told(verb, status, systemCode(error), stdout);
+  }
+
+  async #runLater(verb: 'wrap' | 'unwrap', input: string): Promise<string> {
+    const child = spawn(this.program, [verb], {
+      ...{ timeout: COMMAND_MS, killSignal: 'SIGKILL', stdio: ['pipe', 'pipe', 'ignore'], windowsHide: true },
+    });
+    let stdout = '';
+    let code: string | undefined;
+    child.stdout.setEncoding('latin1').on('data', (text: string) => {
+      stdout += text;
+      if (stdout.length <= MOST_WRAPPED_BYTES) return;
+      code = 'ENOBUFS';
+      child.kill('SIGKILL');
+    });
+    // One that ends without reading what it is given.
+    child.stdin.on('error', () => undefined).end(`${input}\n`);
+    const status = await new Promise<number | null>((resolve) => {
+      child.on('error', (error) => {
+        code = systemCode(error) ?? 'UNKNOWN';
+        resolve(null);
+      });
+      child.on('close', (exitCode, signal) => {
+        code ??= signal === null ? undefined : 'ETIMEDOUT';
+        resolve(exitCode);
+      });
+    });
+    return this.#told(verb, status, code, stdout);
+  }
+
+  #told(verb: string, status: number | null, code: string | undefined, stdout: string): string {
     // A program may end without reading what it is given: its output tells.
     if (status === 0 && (code === undefined || code === 'EPIPE')) return stdout.replace(/\s/g, '');
     const how =

@@ -20,7 +20,7 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes, type KeyObject } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { BUCKET_ID_BYTES, NODE_BYTES, type TreeNode } from './key-tree.js';
+import { BUCKET_ID_BYTES, inBoth, NODE_BYTES, type TreeNode } from './key-tree.js';
 
 const MAGIC = 'CLEKEYS1';
 const VERSION = 1;
@@ -45,6 +45,37 @@ export interface KeyState {
 /** The file holds no key state, or not the one that was written. The message names nothing secret. */
 export class KeyStateDamaged extends Error {
   override name = 'KeyStateDamaged';
+}
+
+/**
+ * Of two states of one bucket what both open: what was destroyed in one of them is destroyed. A tree that one of them has
+ * not got yet is the other's.
+ * @returns one of the two as it is, where that opens nothing else; else a state of a higher generation than both.
+ */
+export function mergedStates(one: KeyState, other: KeyState): KeyState {
+  const [newer, older] = one.generation >= other.generation ? [one, other] : [other, one];
+  const trees = new Map(older.trees);
+  for (const [organisation, nodes] of newer.trees) {
+    const before = older.trees.get(organisation);
+    trees.set(organisation, before === undefined ? nodes : inBoth(nodes, before));
+  }
+  const merged = { ...newer, generation: newer.generation + 1, trees };
+  return opensAlike(merged, newer) ? newer : merged;
+}
+
+/** Whether two states of one bucket have the same nodes. */
+export function opensAlike(one: KeyState, other: KeyState): boolean {
+  return encodeTrees(sorted(one.trees)).equals(encodeTrees(sorted(other.trees)));
+}
+
+function sorted(trees: KeyState['trees']): KeyState['trees'] {
+  const first = ({ level, index }: TreeNode) => index / 2 ** level;
+  return new Map(
+    [...trees.keys()].sort().map((organisation) => {
+      const nodes = trees.get(organisation) ?? [];
+      return [organisation, nodes.toSorted((a, b) => first(a) - first(b))];
+    }),
+  );
 }
 
 export function encodeKeyState(state: KeyState, epochKey: KeyObject): Buffer {

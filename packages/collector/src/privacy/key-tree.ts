@@ -11,6 +11,7 @@
  * a copy, which a Buffer would take 25 microseconds longer for.
  */
 import { hash, randomBytes } from 'node:crypto';
+import type { SequenceSet } from './sequence-set.js';
 
 export const BUCKET_ID_BYTES = 16;
 export const NODE_BYTES = 32;
@@ -70,6 +71,19 @@ export class KeyTree {
     }
   }
 
+  /** The nodes that are left when these places have no key any more: what they cover is what it was without them. */
+  without(taken: SequenceSet): TreeNode[] {
+    const left: TreeNode[] = [];
+    const look = (node: TreeNode) => {
+      const width = 2 ** (TREE_HEIGHT - node.level);
+      const first = node.index * width;
+      if (!taken.meets(first, first + width)) left.push(node);
+      else if (!taken.covers(first, first + width)) this.#children(node).forEach(look);
+    };
+    this.nodes.forEach(look);
+    return left;
+  }
+
   #children({ level, index, value }: TreeNode): [TreeNode, TreeNode] {
     const input = this.#input;
     input[LEVEL] = level;
@@ -82,6 +96,23 @@ export class KeyTree {
       { level: below.level, index: below.index + 1, value: both.slice(NODE_BYTES) },
     ];
   }
+}
+
+/** What two sets of nodes of one tree both cover. */
+export function inBoth(one: readonly TreeNode[], other: readonly TreeNode[]): TreeNode[] {
+  const place = (level: number, index: number) => index * (TREE_HEIGHT + 1) + level;
+  const placesOf = (nodes: readonly TreeNode[]) =>
+    new Set(nodes.map(({ level, index }) => place(level, index)));
+  const [ones, others] = [placesOf(one), placesOf(other)];
+  const isWithin = ({ level, index }: TreeNode, places: ReadonlySet<number>) => {
+    for (let up = 0; up <= level; up++) if (places.has(place(level - up, index >>> up))) return true;
+    return false;
+  };
+  const isEqual = ({ level, index }: TreeNode) => ones.has(place(level, index));
+  return [
+    ...one.filter((node) => isWithin(node, others)),
+    ...other.filter((node) => isWithin(node, ones) && !isEqual(node)),
+  ];
 }
 
 function covers(node: TreeNode | undefined, place: number): boolean {

@@ -205,7 +205,11 @@ function recordedEventOf(timed: TimedEvent<BaseEvent>, isStart: boolean, hasPare
     profile: event.profile,
     extra: extraOf(timed),
   };
-  if (event.payloadState !== 'plain') return { ...entry, payload: event.payloadState };
+  if (event.payloadState !== 'plain') {
+    const { payloadState: payload, retirement } = event;
+    if (retirement === undefined) return { ...entry, payload };
+    return { ...entry, payload, action: retirement.action, retired_at: utcText(retirement.at) };
+  }
   if (event.kind !== 'inference-start' || isStart || body === undefined) return entry;
   return { ...entry, second_start: startObjectsOf(body) };
 }

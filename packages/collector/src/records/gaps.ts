@@ -135,10 +135,11 @@ export function completenessOf(
     for (const [name, field] of START_OBJECTS)
       if (sentIn(start.body, field) === undefined) missing.push(name);
   }
-  let [outputs, unplaced, outcomes, feedback, unreadable] = [0, 0, 0, 0, 0];
+  let [outputs, unplaced, outcomes, feedback, unreadable, retired] = [0, 0, 0, 0, 0, 0];
   const numbersInText: string[] = [];
   for (const { event, body } of events) {
     if (body === undefined) unreadable++;
+    if (event.payloadState === 'retired') retired++;
     if (found?.hasNumberInText === true && found.call.event_id === event.eventId)
       numbersInText.push(event.eventId);
     if (event.kind === 'outcome') outcomes++;
@@ -157,12 +158,20 @@ export function completenessOf(
   if (feedback === 0) missing.push('feedback');
   if (orphans.length > 0) missing.push('parent');
   if (unreadable > 0) missing.push('payload');
-  return { level: levelOf(missing), missing, orphans, numbers_in_text: numbersInText };
+  return {
+    level: levelOf(missing, unreadable === retired),
+    missing,
+    orphans,
+    numbers_in_text: numbersInText,
+  };
 }
 
-function levelOf(missing: readonly Missing[]): Completeness['level'] {
+/** @param isLawful whether each payload that is missing was destroyed by an action of the log. */
+function levelOf(missing: readonly Missing[], isLawful: boolean): Completeness['level'] {
   if (missing.length === 0) return 'full';
-  return missing.some((piece) => BROKEN.has(piece)) ? 'incomplete' : 'minimum';
+  const broken = missing.filter((piece) => BROKEN.has(piece));
+  if (broken.length === 0) return 'minimum';
+  return isLawful && broken.every((piece) => piece === 'payload') ? 'retired' : 'incomplete';
 }
 
 /*

@@ -9,6 +9,7 @@
  * a plain object with a member `rawJSON` of it. Between threads, hand over the text.
  */
 import type { ClinicalRecord } from '@clinical-events/protocol';
+import { parseJson } from '../store/json-text.js';
 
 declare global {
   // In Node since 21; not yet among the types of TypeScript 6.0.
@@ -46,8 +47,8 @@ const keepSpelling: ExactReviver = (_name, value, { source }) =>
  * @throws SyntaxError when the text is not JSON. Its message quotes the text: do not show it.
  */
 export function parseExact(text: string): unknown {
-  if (COMPOUND.test(text) && !SUSPECT.test(text)) return JSON.parse(text);
-  return JSON.parse(text, keepSpelling as (this: unknown, name: string, value: unknown) => unknown);
+  if (COMPOUND.test(text) && !SUSPECT.test(text)) return parseJson(text);
+  return parseJson(text, keepSpelling as (this: unknown, name: string, value: unknown) => unknown);
 }
 
 /**

@@ -7,6 +7,7 @@
  * ({@link CommitUnknown}), after which the store must be opened again before it answers again.
  */
 import type { Envelope, EventKind, Profile } from '@clinical-events/protocol';
+import type { Actions, Retirement } from '../privacy/actions.js';
 import type { NameCipher } from '../privacy/name-cipher.js';
 import type { AuditedLog, AuditedRoots, AuditOptions, FindingList, HeadListener } from './log-audit.js';
 
@@ -19,6 +20,8 @@ export interface Candidate extends Envelope {
   readonly salted: Uint8Array;
   /** SHA-256 of `salted`. */
   readonly commitment: Uint8Array;
+  /** Of an entry that is copied from another log: its payload was destroyed there, and `salted` is as many zeros as a salt. */
+  readonly isRetired?: true;
   /** Written by the store: how long it took to hold the event against a stored one, in milliseconds. */
   comparedMs?: number;
 }
@@ -26,9 +29,11 @@ export interface Candidate extends Envelope {
 /**
  * `accepted`: stored by this call. `duplicate`: the same organisation has stored the same event id with equal
  * JSON content before, durably. `conflict`: it has, with different content; the first one stands.
+ * `retired`: it was stored, and its payload was destroyed since (privacy/actions.ts), so that no one can tell whether this
+ * one says the same; nothing was stored for it now.
  * `unreadable`: the id seems to be stored, but that place cannot be read; nothing was stored for it now.
  */
-export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'unreadable';
+export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'retired' | 'unreadable';
 
 /** What happened to a stored event's payload since. */
 export type PayloadState = 'plain' | 'encrypted' | 'retired';
@@ -175,6 +180,8 @@ export interface PassedEntry extends Place {
   readonly runIdAt: number;
   /** All zero when the event names no parent. */
   readonly parentIdAt: number;
+  /** The tag of the bucket whose key it is encrypted by; undefined when it is plain or was retired from the file. */
+  readonly bucket?: number | undefined;
   /** What its sender wrote; undefined when the payload is encrypted or retired. */
   body(): Buffer | undefined;
 }
@@ -191,7 +198,10 @@ export type EventFacts = Pick<
   | 'eventId'
   | 'runId'
   | 'payloadState'
->;
+> & {
+  /** By what the payload was retired, where that is known. */
+  readonly retirement?: Retirement | undefined;
+};
 
 /** Events that were read again. */
 export interface ReadEvents {
@@ -257,6 +267,13 @@ export interface EventLog {
   readonly ledgerId: string;
   /** How derived files have to write names; undefined where they may write them as they are. */
   readonly names?: NameCipher | undefined;
+  /** The actions that are in the log by now; undefined where there are none in a log of this kind. */
+  actions?(): Actions;
+  /**
+   * The tags of the buckets whose keys events are encrypted by; undefined for one that is plain. It counts as a reading.
+   * @throws StoreDamaged where they are not what was passed.
+   */
+  buckets?(places: readonly Place[]): (number | undefined)[];
   /**
    * About how much there is to pass, in the unit of `Place.size`: for progress bars. A running collector adds to it.
    */
@@ -571,7 +588,38 @@ export interface StoreFinding {
   readonly message: string;
 }
 
+/** An answer waits so long for who asked, in milliseconds. */
+export const KEPT_ANSWER_MS = 3_600_000;
+
+/** Where commands lay what they ask to be done to stored events, and find the answers: JSON, by the id of the action. */
+export interface Requests {
+  /** On return the request is durable. */
+  lay(id: string, request: string): Promise<void>;
+  /** Those that were not taken yet, in an order that stays. Answers that nobody has taken are cleared. */
+  waiting(): Promise<readonly { readonly id: string; readonly request: string }[]>;
+  /** On return it is not waiting any more. */
+  take(id: string): Promise<void>;
+  /** Who asked may have gone: another answer may replace it. */
+  answer(id: string, answer: string): Promise<void>;
+  /** Undefined while there is none. */
+  answerTo(id: string): Promise<string | undefined>;
+}
+
+/** The records of legal holds of a log that has several mirrors, by the actions with which they began. */
+export interface HoldRecords {
+  put(action: string, record: string): Promise<void>;
+  get(action: string): Promise<string | undefined>;
+}
+
 /* What is opened together. */
+
+/** Of a log that several collectors write to: what is asked of them. */
+export interface SharedRequests {
+  readonly ledgerId: string;
+  readonly requests: Requests;
+  readonly holdRecords: HoldRecords;
+  close(): Promise<void>;
+}
 
 /** What is stored in a data directory, for reading, beside a collector or without one. */
 export interface OpenStore {
@@ -584,7 +632,12 @@ export interface OpenStore {
 
 /** Of a log that several collectors write to. */
 export interface OpenSharedStore extends OpenStore {
+  /** The database of the keys of its payloads; undefined where these are not encrypted. */
+  readonly encryptionKeys: string | undefined;
   readonly publicKeys: SharedKeys;
+  readonly holdRecords: HoldRecords;
+  /** What names in derived files are encrypted by on every mirror; undefined where keys are not opened. */
+  namesKey(): Buffer | undefined;
   /** Checkpoints that stay when newer ones come, by their size. */
   checkpoints(): Promise<{ readonly size: number; readonly note: string }[]>;
   /** The reading of the whole log for `verify`. @param onProgress see AuditOptions. */

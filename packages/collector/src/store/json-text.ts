@@ -1,4 +1,4 @@
-/** JSON texts (RFC 8259), for those who walk one without building its values. */
+/** JSON texts (RFC 8259): their values, and for those who walk one without building values, its parts. */
 
 export const QUOTE = 34;
 export const COMMA = 44;
@@ -26,6 +26,64 @@ export function stringEnd(text: string, start: number): number {
     // An even number of backslashes escape each other, and the quote is a quote.
     if (backslashes % 2 === 0) return end;
   }
+}
+
+type Reviver = Parameters<typeof JSON.parse>[1];
+
+/**
+ * As JSON.parse, with the names that the text has. V8 of Node 24 to 26 mistakes a name that has an escape for one that it
+ * met before where that has a backslash: of {"x":0,"\\":1} and then {"x":0,"\n":1} the second has the name of the first.
+ * @throws SyntaxError, as JSON.parse.
+ */
+export function parseJson(text: string, reviver?: Reviver): unknown {
+  const value: unknown = JSON.parse(text, reviver);
+  return hasEscapedName(text) ? fromLists(JSON.parse(asLists(text), reviver) as Lists) : value;
+}
+
+/** Of a text that is JSON: whether a name is not spelt as it reads. */
+function hasEscapedName(text: string): boolean {
+  for (let at = text.indexOf('\\'); at >= 0; at = text.indexOf('\\', at)) {
+    at = stringEnd(text, at) + 1;
+    while (SPACE.includes(text.charAt(at))) at++;
+    if (text.charCodeAt(at) === COLON) return true;
+  }
+  return false;
+}
+
+const SPACE = [' ', '\n', '\r', '\t'];
+
+/** An array is [1, items], an object [0, name, value, name, value, ...] in a list of its own. */
+type Lists = readonly [0 | 1, readonly unknown[]];
+
+const AS_LISTS = new Map([
+  [OPEN_BRACE, '[0,['],
+  [COLON, ','],
+  [CLOSE_BRACE, ']]'],
+  [OPEN_BRACKET, '[1,['],
+  [CLOSE_BRACKET, ']]'],
+]);
+
+/** Of a text that is JSON. Strings that are no names are read right. */
+function asLists(text: string): string {
+  const parts: string[] = [];
+  let from = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === QUOTE) i = stringEnd(text, i);
+    const list = AS_LISTS.get(code);
+    if (list === undefined) continue;
+    parts.push(text.slice(from, i), list);
+    from = i + 1;
+  }
+  return parts.join('') + text.slice(from);
+}
+
+function fromLists([isArray, parts]: Lists): unknown {
+  const values = parts.map((each) => (Array.isArray(each) ? fromLists(each as unknown as Lists) : each));
+  if (isArray === 1) return values;
+  const members: [string, unknown][] = [];
+  for (let i = 0; i < values.length; i += 2) members.push([values[i] as string, values[i + 1]]);
+  return Object.fromEntries(members);
 }
 
 /** A text by its UTF-16 units, with zeros behind them: read in a third of the time that `charCodeAt` takes. */

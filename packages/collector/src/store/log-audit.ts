@@ -4,6 +4,8 @@
  */
 import type { SignedRoot } from '../integrity/audit.js';
 import type { Files } from '../files.js';
+import type { Actions } from '../privacy/actions.js';
+import type { ErasedEvent } from '../privacy/lawfulness.js';
 
 /** A promise to scripts. */
 type VerifyKind =
@@ -18,6 +20,12 @@ type VerifyKind =
   | 'checkpoint_invalid'
   | 'checkpoint_missing'
   | 'unreadable'
+  /** An encrypted payload has no key, and no action has destroyed it. */
+  | 'unexplained'
+  /** An encrypted payload has a key that an action has destroyed. */
+  | 'not_retired'
+  /** An action has erased what a policy, a floor of it or a hold forbade to erase. */
+  | 'unlawful'
   /** `access.log` does not come to the heads in the log. */
   | 'access_log_altered'
   /** No fault. */
@@ -103,4 +111,12 @@ export interface AuditedLog {
   readonly torn: string | undefined;
   /** How many encrypted payloads were not opened, because there is no key directory. */
   readonly unopened: number;
+  /** How many events were retired, by the reason; and of how many keys may be left as yet. */
+  readonly retired: Readonly<Record<string, number>>;
+  readonly retiring: number;
+  /** The actions of the log, and what is left of the events that they have erased, in their order. */
+  readonly erased: {
+    readonly actions: Actions;
+    readonly events: () => Iterable<ErasedEvent> | AsyncIterable<ErasedEvent>;
+  };
 }

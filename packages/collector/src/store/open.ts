@@ -8,17 +8,23 @@ import type {
   LocalAccessLog,
   OpenSharedStore,
   OpenStore,
+  Requests,
+  SharedRequests,
   Store,
   StoreFinding,
   TreeStore,
 } from './contract.js';
 import { AccessLogFile, readingsLogPath } from './embedded/access-log-file.js';
 import { EmbeddedStore, type EmbeddedStoreOptions } from './embedded/embedded-store.js';
+import { Inbox } from './embedded/inbox.js';
 import { LogReader } from './embedded/log-reader.js';
 import { KeyDatabase } from './embedded/key-database.js';
+import { notesKeys, readKeyPlaces } from './embedded/key-places.js';
+import type { KeyPlaces, KeyWriterOptions } from '../privacy/key-directory.js';
 import { TreeFiles } from './embedded/tree-files.js';
 import { AddressFault, describeAddress, isPostgres, parseAddress } from './postgres/address.js';
-import type { Migrated } from './postgres/administration.js';
+import type { Maintained, Migrated } from './postgres/administration.js';
+import type { SharedKeyWriter } from './postgres/key-rows.js';
 import type { PostgresStore, PostgresStoreOptions } from './postgres/postgres-store.js';
 
 /** Loaded where a log is in a database: its library takes longer to load than most commands run. */
@@ -26,6 +32,7 @@ const postgres = () => import('./postgres/driver.js');
 
 export interface OpenDirectory extends OpenStore {
   readonly accessLog: LocalAccessLog;
+  readonly requests: Requests;
 }
 
 /** Nothing is read before it is asked for, and nothing is written. */
@@ -34,6 +41,7 @@ export function openStore(dataDir: string): OpenDirectory {
     events: new LogReader(dataDir, nodeFiles),
     tree: TreeFiles.read(dataDir, nodeFiles),
     accessLog: new AccessLogFile(dataDir),
+    requests: new Inbox(dataDir),
   };
 }
 
@@ -65,12 +73,38 @@ export function isShared({ store }: Pick<StoreSettings, 'store'>): boolean {
   return isPostgres(store);
 }
 
-/** @throws when the database cannot be reached, or holds no log that this collector can read. */
-export async function openSharedStore({ store }: Pick<StoreSettings, 'store'>): Promise<OpenSharedStore> {
-  return (await postgres()).openForReading(parseAddress(store));
+/**
+ * @param keys where those of its payloads are; without them what is encrypted stays closed.
+ * @throws when the database cannot be reached, or holds no log that this collector can read; KeysUnfit, KekFault.
+ */
+export async function openSharedStore(
+  { store }: Pick<StoreSettings, 'store'>,
+  keys?: KeyPlaces,
+): Promise<OpenSharedStore> {
+  return (await postgres()).openForReading(parseAddress(store), keys);
 }
 
-export type { FoundLog } from './postgres/postgres-store.js';
+/** Where the keys of a log in a database are, as a collector has noted in its data directory; undefined where none has. */
+export function sharedKeyPlaces(dataDir: string): KeyPlaces | undefined {
+  if (!notesKeys(dataDir)) return undefined;
+  const places = readKeyPlaces(dataDir);
+  return places.directories.some(isPostgres) ? places : undefined;
+}
+
+/** What a mirror asks of the collectors of its log. @throws when the database cannot be reached, or holds no log. */
+export async function openSharedRequests({ store }: Pick<StoreSettings, 'store'>): Promise<SharedRequests> {
+  return (await postgres()).openRequests(parseAddress(store));
+}
+
+/** As KeyWriter.open, of keys in a database. */
+export async function openSharedKeys(
+  options: Omit<KeyWriterOptions, 'files'>,
+  logCluster: string,
+): Promise<SharedKeyWriter> {
+  return (await postgres()).SharedKeyWriter.open(options, logCluster);
+}
+
+export type { FoundLog, KeysOfLog, OpenedKeys } from './postgres/postgres-store.js';
 
 export type { OpenSharedStore } from './contract.js';
 
@@ -79,8 +113,8 @@ export interface StoreAdministration {
   migrate(durability?: 'replicated' | 'local'): Promise<Migrated>;
   /** The SQL of the roles. */
   roles(): Promise<string>;
-  /** On return there are partitions for a year. @returns how many months were added. */
-  maintain(): Promise<number>;
+  /** On return there are partitions for a year, and no payload is left whose key is destroyed. */
+  maintain(): Promise<Maintained>;
   /** On return the log belongs to the database cluster that it is on now. */
   adopt(): Promise<void>;
   examine(): Promise<StoreFinding[]>;
@@ -128,7 +162,7 @@ export function openForWriting(options: EmbeddedStoreOptions): Promise<WritableS
 /** With what it found when it was opened, and how its index fares. */
 export type WritableStore = Pick<
   EmbeddedStore,
-  keyof Store | 'opened' | 'committed' | 'newestOwn' | 'indexStats'
+  keyof Store | 'opened' | 'committed' | 'newestOwn' | 'indexStats' | 'actions' | 'keys'
 >;
 export type { Encryption, Held, Opened } from './embedded/embedded-store.js';
 export type { IdIndexStats } from './embedded/id-index/id-index.js';
@@ -163,4 +197,5 @@ export function copiedAccessLog(dataDir: string): ReturnType<AccessLogFile['copy
 /** For `doctor`, `verify` and back-ups. */
 export { indexState, type IndexState } from './embedded/id-index/index-state.js';
 export { LogReading as LogAudit } from './embedded/whole-log-audit.js';
+export { compactLog, type Compacted } from './embedded/compacted-segment.js';
 export { copiedLog } from './embedded/log-copy.js';

@@ -21,6 +21,7 @@ import {
   parseVerifierKey,
 } from '@clinical-events/protocol/verify';
 import { NOTE_ED25519, type NoteKey, keyChain, noteKey, verifierKeyOf } from '../integrity/note-signing.js';
+import { handOver } from '../files.js';
 import { systemCode } from '../system-code.js';
 
 /** With what a crash may leave of its making. */
@@ -185,21 +186,6 @@ export function syncDirectory(directory: string): void {
 }
 
 /**
- * Gives what root makes to the owner of `model`: a key that was rotated with sudo has to be read by a collector that
- * runs as someone else. Where the system does not let root do that, it stays root's. By descriptor, because who owns
- * the directory could put a link in the place of the name.
- */
-function handOver(fd: number, model: string | undefined): void {
-  if (model === undefined || process.getuid?.() !== 0) return;
-  const { uid, gid } = fs.statSync(model);
-  try {
-    if (uid !== 0) fs.fchownSync(fd, uid, gid);
-  } catch {
-    // A user namespace without that user, or a network file system that knows no root.
-  }
-}
-
-/**
  * On return the directory exists, and the names of all that had to be made are on stable storage.
  * @param model whose owner becomes the owner of what is made.
  */
@@ -212,7 +198,7 @@ export function makeDirectory(directory: string, model?: string): void {
     if (process.platform === 'win32') continue;
     const fd = fs.openSync(each, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW);
     try {
-      handOver(fd, model);
+      if (model !== undefined) handOver(fd, fs.statSync(model));
     } finally {
       fs.closeSync(fd);
     }
@@ -234,7 +220,7 @@ export function createDurably(file: string, content: string, model?: string): vo
   try {
     try {
       fs.writeFileSync(fd, content);
-      handOver(fd, model);
+      if (model !== undefined) handOver(fd, fs.statSync(model));
       fs.fsyncSync(fd);
     } finally {
       fs.closeSync(fd);

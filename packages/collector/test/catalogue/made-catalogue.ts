@@ -73,7 +73,7 @@ export function tallied(contents: ReadonlyMap<string, Said>): Omit<Tally, 'since
   const began = said.filter(({ isRun, missing }) => isRun && !missing.includes('inference-start'));
   const of = (wanted: Said['level']) => began.filter(({ level }) => level === wanted).length;
   return {
-    ...{ full: of('full'), minimum: of('minimum'), incomplete: of('incomplete') },
+    ...{ full: of('full'), minimum: of('minimum'), incomplete: of('incomplete'), retired: of('retired') },
     withoutOutcome: began.filter(({ outcome }) => outcome === 'none').length,
     orphanEvents: said.reduce((sum, { orphanEvents }) => sum + orphanEvents, 0),
   };

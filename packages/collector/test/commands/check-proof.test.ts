@@ -113,7 +113,14 @@ Not proved:
     expect(JSON.parse(stdout)).toEqual({
       ...{ valid: true, event_id: idOf(EVENT), run_id: RUN, kind: 'human-output', profile: 'minimum' },
       ...{ organisation: 'ward', key_id: 'abcdefghij23', received_at: '2026-01-10T03:00:00.017Z' },
-      ...{ sha256: hash('sha256', EVENT.body), sequence: 5, index: 4, tree_size: 7, origin: ORIGIN },
+      ...{
+        content: 'body',
+        sha256: hash('sha256', EVENT.body),
+        sequence: 5,
+        index: 4,
+        tree_size: 7,
+        origin: ORIGIN,
+      },
       ...{ root: proof.split('\n').at(-4), signed_by: key, cosigned_by: [] },
     });
   });
@@ -430,7 +437,7 @@ describe('what check-proof is given', () => {
     [
       'no body',
       () => run(['check-proof', file(proof), '--key', key]),
-      "required option '--event <body>' not specified",
+      '--event: give the file with the exact body of the event',
     ],
     [
       'no proof',

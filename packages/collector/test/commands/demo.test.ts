@@ -320,7 +320,7 @@ test('on a terminal the key is asked for, and not shown', async () => {
 test('the help says where the data goes, what the times mean and what is mixed in', async () => {
   const { code, stdout, stderr } = await collector(['demo', '--help']);
   expect([code, stderr]).toEqual([0, '']);
-  expect(stdout).toContain('nothing can be taken out of the log again');
+  expect(stdout).toContain('its events stay in the log for ever');
   expect(stdout).toContain("received_at, which is the collector's, is now");
   for (const name of Object.keys(ANOMALIES))
     expect(stdout).toMatch(new RegExp(`^  ${name} +[\\d.]+ % of `, 'm'));

@@ -95,7 +95,7 @@ describe('[R-1320] a collector that encrypts', () => {
 
   test('encrypts from then on in a log that began without, and its catalogue is made anew', async () => {
     const key = await createKey(dataDir);
-    const plain = await start(dataDir);
+    const plain = await start(dataDir, ['--encryption', 'off']);
     await sendTwo(plain, key);
     await run(['runs', '--data-dir', dataDir]);
     await plain.stop();
@@ -143,7 +143,8 @@ describe('[R-1324] a start', () => {
     expect(await refusal('--encryption', 'on')).toContain('their keys are not in');
     fs.renameSync(`${mirror}.away`, mirror);
     fs.mkdirSync(keys);
-    // One mirror is enough, and the directory is made again from it.
+    // One mirror is enough, and the directory is made again from it when that is asked for.
+    expect((await run(['encryption-keys', 'mirror', keys, '--data-dir', dataDir])).code).toBe(0);
     const again = await start(dataDir);
     await sendTwo(again, key);
     await again.stop();
@@ -162,7 +163,7 @@ describe('[R-1324] a start', () => {
     }
   });
 
-  test('asks a program to wrap and unwrap, once each', async () => {
+  test('asks a program to wrap and unwrap, and never for an event', async () => {
     const key = await createKey(dataDir);
     const kms = path.join(root, 'kms');
     fs.writeFileSync(kms, '#!/bin/sh\nread text\necho "$1" >> "$0.asked"\necho "$text" | rev\n', {
@@ -173,10 +174,9 @@ describe('[R-1324] a start', () => {
     await sendTwo(collector, key);
     await collector.stop();
     expect(fs.existsSync(path.join(keys, 'kek'))).toBe(false);
-    // The key of names is wrapped first.
-    expect(fs.readFileSync(`${kms}.asked`, 'utf8').split('\n').slice(0, 3)).toEqual([
-      'wrap',
-      'wrap',
+    // The key of names is wrapped first, and each is proved to unwrap before anything is under it.
+    expect(fs.readFileSync(`${kms}.asked`, 'utf8').trim().split('\n')).toEqual([
+      ...['wrap', 'unwrap', 'wrap', 'unwrap'],
       'unwrap',
     ]);
     expect((await storedEvents(dataDir)).map(({ body }) => body).join()).toContain('Chest pain');
@@ -219,7 +219,7 @@ describe('[R-1326] verify', () => {
       ['the payload', (frame) => frame.length - 1],
       ['the salt', (frame) => extension(frame) + 24],
       ['the tag of the cipher', (frame) => extension(frame) + 8],
-      ['the tag of the bucket', (frame) => extension(frame) + 4, 'unreadable'],
+      ['the tag of the bucket', (frame) => extension(frame) + 4, 'unexplained'],
       ['the suite', extension],
       ['the state', () => 9],
     ];
@@ -257,8 +257,8 @@ describe('[R-1326] verify', () => {
     fs.renameSync(path.join(directory, 'buckets', bucket), path.join(root, bucket));
     const { intact, findings } = await verified();
     expect(intact).toBe(false);
-    expect(findings[0]).toMatchObject({ kind: 'unreadable', sequence: 1 });
-    expect(findings[0]?.message).toContain('the key of the payload of event 1');
+    expect(findings[0]).toMatchObject({ kind: 'unexplained', sequence: 1 });
+    expect(findings[0]?.message).toContain('events 1 to 20 cannot be opened');
     expect(findings[0]?.message).not.toContain('made to fit');
     fs.renameSync(directory, `${directory}.away`);
     expect(await verified()).toMatchObject({ intact: true, unopened_payloads: 20 });
@@ -270,7 +270,7 @@ describe('[R-1326] verify', () => {
 });
 
 describe('[R-1328] a back-up', () => {
-  test('wants a mirror of the keys, holds none, and is restored with it', async () => {
+  test('[R-1350] wants a mirror of the keys, holds none, and is restored with it and a warning', async () => {
     const key = await createKey(dataDir);
     const alone = await start(dataDir, ['--encryption', 'on', '--encryption-keys', keys]);
     await sendTwo(alone, key);
@@ -296,6 +296,13 @@ describe('[R-1328] a back-up', () => {
     const restored = await run(['restore', backups, '--data-dir', target]);
     expect(restored.code, restored.stderr).toBe(0);
     expect(restored.stdout.replace(/\s+/g, ' ')).toContain('start the collector with the mirror of them');
+    // [R-1350]
+    expect(restored.stdout.replace(/\s+/g, ' ')).toMatch(
+      /WARNING: what was erased after \d{4}-.*Z is in this back-up/,
+    );
+    expect(fs.readFileSync(path.join(target, 'access.log'), 'utf8')).toMatch(
+      /"erasures_known_until":"\d{4}-/,
+    );
     fs.rmSync(keys, { recursive: true });
     fs.mkdirSync(keys);
     const again = await start(target, ['--encryption-keys', `${keys},${mirror}`]);

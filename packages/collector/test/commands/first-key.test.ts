@@ -5,13 +5,17 @@ import { launch, outcomeEvent, run, start } from '../running/collector-process.j
 import { post } from '../running/load.js';
 import { scratch } from '../running/scratch.js';
 
+const KEY_LINE = /(cek_[\w-]+)\s/;
+
 async function keysIn(dataDir: string): Promise<unknown> {
   return JSON.parse((await run(['keys', 'list', '--json', '--data-dir', dataDir])).stdout);
 }
 
 async function expectFirstKey(dataDir: string): Promise<void> {
   const running = await start(dataDir);
-  const [key = ''] = /cek_\w+/.exec(running.output.stdout) ?? [];
+  // It was printed before the collector listened, and comes by another pipe.
+  await expect.poll(() => running.output.stdout).toMatch(KEY_LINE);
+  const key = KEY_LINE.exec(running.output.stdout)?.[1] ?? '';
   expect(await post(running.port, key, JSON.stringify(outcomeEvent()))).toMatchObject({ status: 201 });
   expect(await running.stop()).toBe(0);
   expect(await keysIn(dataDir)).toHaveLength(1);

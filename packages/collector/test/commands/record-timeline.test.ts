@@ -111,3 +111,11 @@ test('[R-1044] a full timeline has every member of every event, whole and wrappe
   expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/);
   for (const { event_id } of record.metadata.events) expect(text).toContain(event_id);
 });
+
+test('a timeline says in place of what was erased when it was, and by which action [R-1352]', () => {
+  const gone = event({ kind: 'human-output', n: 3, payloadState: 'retired' });
+  const retirement = { action: id(900), reason: 'erasure-request', at: Date.UTC(2026, 5, 1) } as const;
+  const text = timeline(assembleRecord([START, { ...gone, event: { ...gone.event, retirement } }]), 200);
+  expect(text).toContain(`payload retired on 2026-06-01 by action ${id(900)}`);
+  expect(text).toMatch(/^Completeness +retired; missing: .*payload$/m);
+});

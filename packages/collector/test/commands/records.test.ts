@@ -279,7 +279,9 @@ describe('collector records [R-711]', () => {
     await fill(Array.from({ length: 3000 }, (_, n) => odd(n + 1, 'outcome', { run: 501 + n })));
     const reader = launch(['records', '--data-dir', dataDir]);
     reader.process.stdout?.pause();
-    await sleep(1500);
+    const log = path.join(dataDir, 'access.log');
+    await expect.poll(() => fs.existsSync(log) && fs.readFileSync(log, 'utf8')).toContain('"records"');
+    await sleep(500);
     reader.process.kill('SIGINT');
     reader.process.stdout?.resume();
     expect(await reader.exited).toBe(130);

@@ -33,7 +33,15 @@ function events(count: number): ReturnType<typeof loggedEvent>[] {
 }
 
 async function backUp(...args: readonly string[]): Promise<void> {
-  const { code, stderr } = await run(['backup', backups, '--data-dir', dataDir, '--json', ...args]);
+  const { code, stderr } = await run([
+    'backup',
+    backups,
+    '--keys-elsewhere',
+    '--data-dir',
+    dataDir,
+    '--json',
+    ...args,
+  ]);
   expect([code, stderr]).toEqual([0, '']);
 }
 
@@ -91,6 +99,9 @@ describe('[R-812] a restored data directory', () => {
     expect((await restore('--key', firstKey(dataDir))).code).toBe(0);
     const names = (directory: string) => fs.readdirSync(path.join(directory, 'checkpoints', 'rotations'));
     expect(names(target)).toEqual(names(dataDir));
+    fs.cpSync(path.join(dataDir, 'encryption-keys'), path.join(target, 'encryption-keys'), {
+      recursive: true,
+    });
 
     const again = await start(target, ['--checkpoint-interval-ms', '100']);
     onTestFinished(() => again.kill());

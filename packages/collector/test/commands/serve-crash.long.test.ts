@@ -47,6 +47,7 @@ test('[R-609] stopped under load, the collector ends with 0 and keeps every even
     const collector = await start(dataDir, SMALL);
     const before = load.acknowledged.size;
     const senders = load.run(collector.port, () => false);
+    while (load.acknowledged.size <= before + 20) await sleep(5);
     await sleep(300);
     const code = await collector.stop();
     // Every sender had an answer or a closed connection; none of them hangs.

@@ -3,18 +3,20 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { PostgresServer } from '../running/postgres-server.js';
+import { PostgresServer, signed as signedIn } from '../running/postgres-server.js';
 import {
+  eventsIn,
+  KEY,
+  keyFrom,
   launch,
   outcomeEvent,
+  postEvent,
   type PrintedEvent,
   run,
   type Running,
   start,
   temporaryDirectory,
 } from '../running/collector-process.js';
-
-const KEY = /cek_[a-z2-7]{12}_[\w-]{43}/;
 
 let server: PostgresServer;
 let schemas = 0;
@@ -48,31 +50,13 @@ function collector(name: string, ...more: readonly string[]): Promise<Running> {
   return start(place(name), ['--store', store, '--signing-keys', place('signing-keys'), ...sink, ...more]);
 }
 
-function post({ url }: Running, key: string, event: object): Promise<Response> {
-  return fetch(`${url}/event/outcome`, {
-    method: 'POST',
-    headers: { 'X-API-Key': key, 'Content-Type': 'application/json' },
-    body: JSON.stringify(event),
-  });
-}
-
 async function printed(...args: readonly string[]): Promise<PrintedEvent[]> {
-  const text = await succeeds('events', '--store', store, ...args);
-  return text
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as PrintedEvent);
+  return eventsIn(await succeeds('events', '--store', store, ...args));
 }
 
 /** Until all that was sent has its place and is signed. */
-async function signed(entries: number): Promise<void> {
-  const schema = new URL(store).searchParams.get('schema') ?? '';
-  for (;;) {
-    const [row] = await server.query(`SELECT note FROM ${schema}.published`);
-    if (Number(String(row?.['note']).split('\n')[1]) >= entries) return;
-    await sleep(50);
-  }
-}
+const signed = (entries: number) =>
+  signedIn(server, new URL(store).searchParams.get('schema') ?? '', entries);
 
 /** Until every collector has given a checkpoint over so many entries to its own sink. */
 async function givenOut(entries: number, ...names: readonly string[]): Promise<void> {
@@ -84,10 +68,12 @@ async function givenOut(entries: number, ...names: readonly string[]): Promise<v
 /** Two collectors, a key, and some events that both have taken. */
 async function filled(): Promise<{ one: Running; other: Running; key: string; ids: string[] }> {
   const one = await collector('one');
-  const key = KEY.exec(one.output.stdout)?.[0] ?? '';
+  const key = await keyFrom(one);
   const other = await collector('other');
   const events = Array.from({ length: 20 }, () => outcomeEvent());
-  const answers = await Promise.all(events.map((event, i) => post(i % 2 === 0 ? one : other, key, event)));
+  const answers = await Promise.all(
+    events.map((event, i) => postEvent(i % 2 === 0 ? one : other, key, event)),
+  );
   expect(answers.map(({ status }) => status)).toEqual(events.map(() => 201));
   await signed(20);
   return { one, other, key, ids: events.map(({ event_id: id }) => id) };
@@ -96,9 +82,15 @@ async function filled(): Promise<{ one: Running; other: Running; key: string; id
 test('[R-1260] two collectors write one log: an event that both get is stored once, and another one of its id refused', async () => {
   const { one, other, key, ids } = await filled();
   const event = outcomeEvent();
-  const answers = await Promise.all([post(one, key, event), post(other, key, event), post(one, key, event)]);
+  const answers = await Promise.all([
+    postEvent(one, key, event),
+    postEvent(other, key, event),
+    postEvent(one, key, event),
+  ]);
   expect(answers.map(({ status }) => status)).toEqual([201, 201, 201]);
-  expect((await post(other, key, { ...event, outcome: { outcome_type: 'contradicted' } })).status).toBe(409);
+  expect((await postEvent(other, key, { ...event, outcome: { outcome_type: 'contradicted' } })).status).toBe(
+    409,
+  );
   await signed(21);
   const stored = await printed();
   expect(stored.map(({ event_id: id }) => id).toSorted()).toEqual([...ids, event.event_id].toSorted());
@@ -111,7 +103,7 @@ test('[R-1260] a collector that is killed loses nothing that it acknowledged, an
   const { one, other, key } = await filled();
   const events = Array.from({ length: 30 }, () => outcomeEvent());
   const answers = events.map((event) =>
-    post(one, key, event).then(
+    postEvent(one, key, event).then(
       ({ status }) => status,
       () => 0,
     ),
@@ -121,7 +113,7 @@ test('[R-1260] a collector that is killed loses nothing that it acknowledged, an
   const acknowledged = (await Promise.all(answers)).flatMap((status, i) =>
     status === 201 ? [events[i]] : [],
   );
-  expect((await post(other, key, outcomeEvent())).status).toBe(201);
+  expect((await postEvent(other, key, outcomeEvent())).status).toBe(201);
   await signed(21 + acknowledged.length);
   const stored = (await printed()).map(({ event_id: id }) => id);
   for (const event of acknowledged) expect(stored).toContain(event?.event_id);
@@ -138,7 +130,10 @@ test('[R-1261] a key that is revoked is refused by every collector within second
   await succeeds('keys', 'revoke', id, '--store', store);
   for (const each of [one, other]) {
     for (;;) {
-      const [old, fresh] = [await post(each, key, outcomeEvent()), await post(each, second, outcomeEvent())];
+      const [old, fresh] = [
+        await postEvent(each, key, outcomeEvent()),
+        await postEvent(each, second, outcomeEvent()),
+      ];
       if (old.status === 401 && fresh.status === 201) break;
       await sleep(50);
     }
@@ -154,7 +149,7 @@ test('[R-1262] a mirror is a data directory that every command reads, and goes o
   expect(await succeeds('verify', '--data-dir', mirror)).toContain('INTACT');
   const following = launch(['mirror', '--store', store, '--data-dir', mirror]);
   const late = outcomeEvent();
-  await post(one, key, late);
+  await postEvent(one, key, late);
   for (;;) {
     const { stdout } = await run(['events', '--data-dir', mirror, '--event', late.event_id]);
     if (stdout.includes(late.event_id)) break;
@@ -190,7 +185,7 @@ test('[R-1263] follow shows what comes, in the order of the log, and proof gives
   const { one, other, key } = await filled();
   const following = launch(['events', '--store', store, '--follow', '--since', '2020-01-01']);
   const event = outcomeEvent();
-  await post(other, key, event);
+  await postEvent(other, key, event);
   while (!following.output.stdout.includes(event.event_id)) await sleep(50);
   following.process.kill('SIGINT');
   await following.exited;
@@ -215,7 +210,7 @@ test('[R-1264] a signing key that is rotated is followed by the collectors that 
   const signing = ['--store', store, '--data-dir', place('one'), '--signing-keys', place('signing-keys')];
   await succeeds('signing-key', 'rotate', ...signing, '--overlap', '0');
   for (const each of [one, other, one, other])
-    expect((await post(each, key, outcomeEvent())).status).toBe(201);
+    expect((await postEvent(each, key, outcomeEvent())).status).toBe(201);
   await signed(24);
   expect(await succeeds('verify', '--store', store)).toContain('INTACT');
   await Promise.all([one.stop(), other.stop()]);
@@ -274,17 +269,18 @@ test('an address with a password, an unknown scheme or option is refused before 
   }
 });
 
-test('[R-1265] the roles let a collector write and change no event, and readers read', async () => {
+test('[R-1265] [R-1364] the roles let a collector write and change no event, readers read, and an officer ask', async () => {
   const schema = new URL(store).searchParams.get('schema') ?? '';
   await server.query(await succeeds('store', 'roles', '--store', store));
   await server.query(`CREATE ROLE ${schema}_app LOGIN; GRANT ${schema}_writer TO ${schema}_app;
     ALTER ROLE ${schema}_app SET log_parameter_max_length = 0; ALTER ROLE ${schema}_app SET log_parameter_max_length_on_error = 0;
-    CREATE ROLE ${schema}_look LOGIN; GRANT ${schema}_reader TO ${schema}_look`);
+    CREATE ROLE ${schema}_look LOGIN; GRANT ${schema}_reader TO ${schema}_look;
+    CREATE ROLE ${schema}_officer LOGIN; GRANT ${schema}_eraser TO ${schema}_officer`);
   const owner = store;
   store = store.replace('postgres@', `${schema}_app@`);
   const one = await collector('one');
-  const key = KEY.exec(one.output.stdout)?.[0] ?? '';
-  expect((await post(one, key, outcomeEvent())).status).toBe(201);
+  const key = await keyFrom(one);
+  expect((await postEvent(one, key, outcomeEvent())).status).toBe(201);
   await signed(1);
   for (const statement of [
     'UPDATE events SET salted = NULL',
@@ -302,6 +298,18 @@ test('[R-1265] the roles let a collector write and change no event, and readers 
   expect(await printed()).toHaveLength(1);
   await succeeds('mirror', '--store', store, '--data-dir', place('mirror'), '--once');
   expect((await run(['verify', '--store', store])).code).toBe(0);
+  for (const statement of ['SELECT salted FROM events', 'INSERT INTO actions VALUES (9, 1, 1)']) {
+    await expect(
+      server.query(`SET ROLE ${schema}_officer; SET search_path = ${schema}; ${statement}`),
+    ).rejects.toThrow('permission denied');
+  }
+  const policy = place('policy.json');
+  fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'kept', default: { keep: 'forever' } }));
+  const mirror = launch(['mirror', '--store', store, '--data-dir', place('mirror')]);
+  const officer = owner.replace('postgres@', `${schema}_officer@`);
+  await succeeds('retention', 'policy', 'set', policy, '--data-dir', place('mirror'), '--store', officer);
+  mirror.process.kill('SIGTERM');
+  expect(await mirror.exited).toBe(0);
   await one.stop();
 });
 
@@ -362,8 +370,8 @@ describe('[R-1266] verify and doctor find and name what a superuser has changed'
 
   test('each of these', async () => {
     const one = await collector('one');
-    const key = KEY.exec(one.output.stdout)?.[0] ?? '';
-    for (let i = 0; i < 12; i++) expect((await post(one, key, outcomeEvent())).status).toBe(201);
+    const key = await keyFrom(one);
+    for (let i = 0; i < 12; i++) expect((await postEvent(one, key, outcomeEvent())).status).toBe(201);
     await signed(12);
     await one.stop();
     const copy = schema();
@@ -403,7 +411,7 @@ test('[R-1267] [R-1270] a database that goes back behind what was signed is not 
   const { one, other, key } = await filled();
   await server.query(`CREATE TABLE ${schema}.before AS TABLE ${schema}.published;
     CREATE TABLE ${schema}.head_before AS TABLE ${schema}.heads`);
-  for (let i = 0; i < 5; i++) expect((await post(one, key, outcomeEvent())).status).toBe(201);
+  for (let i = 0; i < 5; i++) expect((await postEvent(one, key, outcomeEvent())).status).toBe(201);
   await givenOut(25, 'one', 'other');
   const merged = async () => {
     const counts = await Promise.all(
@@ -422,7 +430,7 @@ test('[R-1267] [R-1270] a database that goes back behind what was signed is not 
     INSERT INTO open_lanes SELECT lane FROM lanes ON CONFLICT DO NOTHING; COMMIT`);
   for (const each of [one, other]) {
     while (!each.output.stderr.includes('the log is not the one that was signed')) await sleep(50);
-    expect((await post(each, key, outcomeEvent())).status).toBe(201);
+    expect((await postEvent(each, key, outcomeEvent())).status).toBe(201);
     await expect.poll(() => measured(each, 'collector_log_forked')).toBe('1');
     expect(await measured(each, 'collector_warnings{id="log_forked"}')).toBe('1');
     expect(await measured(each, 'collector_warnings{id="access_log_altered"}')).toBe('0');

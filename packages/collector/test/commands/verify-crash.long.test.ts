@@ -53,7 +53,7 @@ test('[R-907] killed 50 times under load, the log is found intact each time, als
     const { code, stdout } = await run(['verify', '--data-dir', dataDir, ...args]);
     expect([code, stdout.slice(0, 6)], stdout).toEqual([0, 'INTACT']);
   }
-}, 600_000);
+});
 
 test('[R-907] beside a collector under load the log is found intact, ten times', async () => {
   const [dataDir, sinks] = [scratch(), scratch()];

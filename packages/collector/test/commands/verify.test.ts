@@ -83,6 +83,8 @@ describe('collector verify', () => {
           keys_from: 'data-dir',
           unsigned_entries: 0,
           unopened_payloads: 0,
+          retired_events: {},
+          retiring_events: 0,
           findings: [],
           findings_not_listed: 0,
         },

@@ -10,6 +10,7 @@ import { EVENT_PATHS, SALT_BYTES } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { runs } from '../../../../test/property-runs.js';
+import { SHORT_LINE } from '../../src/ingest/admission.js';
 import { Listener } from '../../src/ingest/listener.js';
 import { collectorWithoutLedger } from '../running/collector-without-ledger.js';
 
@@ -19,14 +20,18 @@ const PATIENCE_MS = 5;
 const QUIET_TURNS = 8;
 
 const RESTING_MS = 60;
-/** So that what waits for time waits together: some 440 requests at a time, above a million in all. */
-const AT_A_TIME = 128;
+/**
+ * So that what waits for time waits together. Four requests of each may be in the line, which is never long then: on a
+ * slow machine one of the two would refuse some.
+ */
+const AT_A_TIME = (0.75 * SHORT_LINE) / 4;
 
-/** The listeners' ends of the connections, by the port at the other end. */
-const ACCEPTED = new Map<number, net.Socket>();
+/** The listeners' ends of the connections, by both ports: connections to two listeners may have the same one here. */
+const ACCEPTED = new Map<string, net.Socket>();
+const between = (client = 0, listener = 0) => `${client} ${listener}`;
 diagnostics.subscribe('net.server.socket', (message) => {
   const { socket } = message as { readonly socket: net.Socket };
-  ACCEPTED.set(socket.remotePort ?? 0, socket);
+  ACCEPTED.set(between(socket.remotePort, socket.localPort), socket);
 });
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -145,11 +150,14 @@ const REQUEST = fc
     ]);
   });
 
-/** A request with one of its bytes changed, taken away or doubled. */
+/**
+ * A request with a byte of its head changed, taken away or added. Not of its body: the size of a chunk could then reach
+ * beyond what a body may have, and whether such a one is seen whole hangs on how it is cut.
+ */
 const SPOILT = fc
   .tuple(REQUEST, fc.nat(), fc.constantFrom('set', 'cut', 'add'), fc.integer({ min: 0, max: 255 }))
   .map(([bytes, at, how, byte]) => {
-    const place = at % bytes.length;
+    const place = at % (bytes.indexOf('\r\n\r\n') + 4);
     const rest = bytes.subarray(how === 'add' ? place : place + 1);
     return Buffer.concat([
       bytes.subarray(0, place),
@@ -226,7 +234,7 @@ async function collector(hasShortcut: boolean) {
   const rest = async (socket: net.Socket, received: readonly Buffer[]): Promise<void> => {
     const { bytesWritten } = socket;
     const isRead = (): boolean => {
-      const end = ACCEPTED.get(socket.localPort ?? 0);
+      const end = ACCEPTED.get(between(socket.localPort, port));
       if (end === undefined) return socket.destroyed;
       return end.destroyed || end.isPaused() || end.bytesRead >= bytesWritten;
     };
@@ -247,7 +255,7 @@ async function collector(hasShortcut: boolean) {
         .on('close', () => resolve());
     });
     await once(socket, 'connect');
-    const { localPort = 0 } = socket;
+    const here = between(socket.localPort, port);
     for (const piece of pieces) {
       socket.write(piece);
       await rest(socket, received);
@@ -260,7 +268,7 @@ async function collector(hasShortcut: boolean) {
     socket.end();
     for (let isOver = false; !isOver;)
       isOver = await Promise.race([over.then(() => true), rest(socket, received).then(() => false)]);
-    ACCEPTED.delete(localPort);
+    ACCEPTED.delete(here);
     socket.destroy();
     const text = Buffer.concat(received).toString('latin1');
     const answers = text.replaceAll(/X-Request-Id: \w+\r\n|Date: [^\r]+\r\n/g, '').split(/(?=HTTP\/1\.1 \d)/);
@@ -284,8 +292,8 @@ test('[R-1300] plain and odd requests, cut anywhere, are answered and stored the
     events += expected.events.length;
   });
   await fc.assert(property, {
-    numRuns: runs(2400, 30),
-    interruptAfterTimeLimit: 25 * 60_000,
+    numRuns: runs(800, 30),
+    interruptAfterTimeLimit: 8 * 60_000,
   });
   expect(events).toBeGreaterThan(1000);
 });

@@ -151,7 +151,16 @@ describe('the ledger', () => {
     expect(bench.closed).toBe(true);
     const { outcomes, batches } = bench.counters.read();
     expect(outcomes).toEqual({
-      ...{ accepted: 2, duplicate: 1, conflict: 1, unreadable: 1, faulty: 2, notCommitted: 0, unknown: 0 },
+      ...{
+        accepted: 2,
+        duplicate: 1,
+        conflict: 1,
+        retired: 0,
+        unreadable: 1,
+        faulty: 2,
+        notCommitted: 0,
+        unknown: 0,
+      },
     });
     expect(batches.sum).toBe(7);
   });

@@ -184,6 +184,12 @@ describe('a repeated name is refused [R-314]', () => {
   });
 });
 
+test('a name with an escape is never taken for one with a backslash that was read before [R-314]', () => {
+  expect(outcome('{"x":0,"\\\\":1}')).toEqual({ value: { x: 0, '\\': 1 } });
+  expect(outcome('{"x":0,"\\n":1,"\\\\":2}')).toEqual({ value: { x: 0, '\n': 1, '\\': 2 } });
+  expect(outcome('{"x":0,"\\n":1,"\\u000a":2}')).toBe('duplicate_key');
+});
+
 describe('what is no JSON is refused [R-314]', () => {
   test.each([
     '',
@@ -304,6 +310,12 @@ describe('on arbitrary texts the reading agrees with a parser that keeps the nam
     '"\\""',
     '"{"',
     '"1"',
+    '"\\n"',
+    '"\\u000a"',
+    '"\\\\"',
+    '"\\u005c"',
+    '"a\\\\"',
+    '"a\\/"',
   );
   const leaf = fc.oneof(
     fc.constantFrom(

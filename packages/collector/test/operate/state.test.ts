@@ -23,10 +23,13 @@ describe("[R-834] the console's state", () => {
   test('has a sample a second, and rates', async () => {
     for (let i = 0; i < 5; i++)
       expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
-    await expect.poll(async () => (await state()).traffic.seconds.length).toBeGreaterThan(1);
+    // A second is sampled when it is over; a busy machine has some before the first event, or one that is longer.
+    const sampled = async () => {
+      const { seconds } = (await state()).traffic;
+      return [seconds.length > 1, seconds.reduce((sum, second) => sum + second.accepted, 0)];
+    };
+    await expect.poll(sampled).toEqual([true, 5]);
     const { traffic, queue, started_at: started } = await state();
-    const accepted = traffic.seconds.reduce((sum, second) => sum + second.accepted, 0);
-    expect(accepted).toBe(5);
     expect(traffic.accepted_per_second).toBeGreaterThan(0);
     const busy = traffic.seconds.find((second) => second.accepted > 0);
     expect(busy?.p50_ms).toBeGreaterThan(0);
@@ -111,7 +114,7 @@ test('[R-837] the state and the metrics tell when the last back-up was made, and
   const backups = path.join(dataDir, '..', `${path.basename(dataDir)}-backups`);
   onTestFinished(() => fs.rmSync(backups, { recursive: true, force: true }));
   const before = Date.now();
-  expect((await run(['backup', backups, '--data-dir', dataDir])).code).toBe(0);
+  expect((await run(['backup', backups, '--keys-elsewhere', '--data-dir', dataDir])).code).toBe(0);
   const { events } = (await state()).ledger;
   await expect.poll(async () => (await state()).last_backup).toMatchObject({ events, events_since: 0 });
   expect(await warned()).not.toContain('backup_old');
@@ -125,7 +128,7 @@ test('[R-837] the state and the metrics tell when the last back-up was made, and
   // Where it cannot be noted the back-up stands all the same.
   const note = path.join(dataDir, 'checkpoints', 'backup.json.unfinished');
   fs.mkdirSync(note);
-  const { code, stdout, stderr } = await run(['backup', backups, '--data-dir', dataDir]);
+  const { code, stdout, stderr } = await run(['backup', backups, '--keys-elsewhere', '--data-dir', dataDir]);
   expect([code, stdout]).toEqual([0, expect.stringContaining(backups)]);
   expect(stderr).toMatch(/^collector: warning: it could not be noted for the console.*EISDIR/);
   fs.rmdirSync(note);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { warningsOf, WARNING_IDS, type Facts } from '../../src/operate/warnings.js';
-import { DAY, NOW, SHARED, sink, use, WELL, WELL_SINK } from './well.js';
+import { DAY, NOW, PRIVACY, SHARED, sink, use, WELL, WELL_SINK } from './well.js';
 
 function ids(facts: Partial<Facts>): string[] {
   return warningsOf({ ...WELL, ...facts }).map(({ id, severity }) => `${severity} ${id}`);
@@ -72,6 +72,13 @@ test.each<[string, Partial<Facts>, string[]]>([
   ['later', { shared: { ...SHARED, waiting: { batches: 3, oldestMs: 60_001 } } }, ['warning merge_delay']],
   ['three months ahead', { shared: { ...SHARED, months: 3 } }, []],
   ['two months ahead', { shared: { ...SHARED, months: 2 } }, ['warning partitions_low']],
+  [
+    'an erasure that waits',
+    { privacy: { ...PRIVACY, pending: 1, pendingSince: NOW - DAY } },
+    ['warning erasure_incomplete'],
+  ],
+  ['keys that are away', { privacy: { ...PRIVACY, unreached: 1 } }, ['warning key_mirror_behind']],
+  ['payloads in the clear', { privacy: undefined }, []],
   ['damage', { lastVerify: { at: NOW, intact: false, events: 1 } }, ['critical verify_found_damage']],
   ['old back-up', { lastBackup: { at: NOW - DAY - 1, events: 9 } }, ['warning backup_old']],
   ['no back-up', { lastBackup: undefined }, ['warning backup_old']],
@@ -141,6 +148,7 @@ test('[R-834] the gravest come first, and all at once are told', () => {
     keyGone: true,
     alarms: new Set(['access-log', 'fork', 'lost'] as const),
     shared: { ...SHARED, replicated: false, waiting: { batches: 1, oldestMs: DAY }, months: 0 },
+    privacy: { ...PRIVACY, pending: 2, pendingSince: NOW - DAY, unreached: 1 },
     lastVerify: { at: NOW, intact: false, events: 1 },
     lastBackup: undefined,
     keys: [use({ expiresAt: NOW + DAY })],

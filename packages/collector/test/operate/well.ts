@@ -13,6 +13,11 @@ export const WELL_SINK = {
   waiting: 0,
 } as const;
 
+export const PRIVACY = {
+  ...{ directories: 2, unreached: 0, epochBegun: NOW - DAY, retired: 0 },
+  ...{ pending: 0, pendingSince: undefined, holds: 0 },
+};
+
 export const WELL: Facts = {
   now: NOW,
   storage: { state: 'open' },
@@ -26,6 +31,7 @@ export const WELL: Facts = {
   sinks: [WELL_SINK],
   alarms: new Set(),
   shared: undefined,
+  privacy: PRIVACY,
   lastVerify: { at: NOW - DAY, intact: true, events: 10 },
   lastBackup: { at: NOW - DAY + 1000, events: 9 },
   backupMaxAgeMs: DAY,

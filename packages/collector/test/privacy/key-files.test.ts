@@ -10,6 +10,7 @@ import {
   keyStateHeader,
   type KeyState,
 } from '../../src/privacy/key-state.js';
+import { KeyWriter, keysOnDisk } from '../../src/privacy/key-directory.js';
 import { newRoot } from '../../src/privacy/key-tree.js';
 import { SyntheticIv } from '../../src/privacy/name-cipher.js';
 import { temporaryDirectory } from '../running/collector-process.js';
@@ -103,7 +104,7 @@ describe('[R-1330] the key that wraps the others', () => {
     const wrapped = kek.wrap(key);
     expect(wrapped).toBe(Buffer.from(key.toString('base64')).reverse().toString());
     expect(kek.unwrap(wrapped)).toEqual(key);
-    expect(fs.readFileSync(path.join(directory, 'kms.verbs'), 'utf8')).toBe('wrap\nunwrap\n');
+    expect(fs.readFileSync(path.join(directory, 'kms.verbs'), 'utf8')).toBe('wrap\nunwrap\nunwrap\n');
   });
 
   test.each([
@@ -115,6 +116,55 @@ describe('[R-1330] the key that wraps the others', () => {
     const kek = openKek(program(script));
     expect(() => kek.unwrap('QUJD')).toThrow(told);
     expect(() => kek.unwrap('QUJD')).not.toThrow(/secret|QUJD/);
+  });
+
+  test('[R-1354] behind a program is asked while other work goes on, when an epoch begins', async () => {
+    const kek = openKek(program('read text; echo "$text" | rev'));
+    const key = Buffer.concat([randomBytes(30), Buffer.of(1, 2)]);
+    expect(kek.unwrap(await kek.wrapLater(key))).toEqual(key);
+    let ticks = 0;
+    const ticking = setInterval(() => ticks++, 10);
+    onTestFinished(() => clearInterval(ticking));
+    await expect(openKek(program('exec sleep 60')).wrapLater(key)).rejects.toThrow(
+      /did not end within 10 s \(wrap\)/,
+    );
+    expect(ticks).toBeGreaterThan(100);
+  });
+
+  test.each([
+    ['exit 3', /ended with exit code 3 \(wrap\)/],
+    ['true', /printed nothing \(wrap\)/],
+    ['head -c 100000 /dev/zero', /prints more than/],
+    ['echo AAAA', /did not print the base64 of a key/],
+    [`echo ${Buffer.alloc(32).toString('base64')}`, /unwraps another key than it wrapped/],
+  ])('[R-1354] behind a program that does "%s" begins nothing', async (script, told) => {
+    const kek = openKek(program(script));
+    await expect(kek.wrapLater(randomBytes(32))).rejects.toThrow(told);
+    expect(() => kek.wrap(randomBytes(32))).toThrow(told);
+    const places = { directories: [path.join(directory, 'keys')], kek: program(script) };
+    fs.mkdirSync(path.join(directory, 'keys'));
+    const open = () =>
+      KeyWriter.open({
+        files: keysOnDisk,
+        places,
+        ledgerId: STATE.ledgerId,
+        onTrouble: () => undefined,
+      });
+    expect(open).toThrow(told);
+    // It is as it was for a program that does what it should; and so is a rotation that cannot begin.
+    program('read text; echo "$text" | rev');
+    const writer = open();
+    expect(writer.keyFor('icu', 1).key).toBeDefined();
+    program(script);
+    await expect(writer.rotate()).rejects.toThrow(told);
+    expect([writer.epoch, writer.isRotating]).toEqual([1, false]);
+    expect(fs.readdirSync(path.join(directory, 'keys', 'epochs'))).toEqual(['0000001.json']);
+  });
+
+  test('behind a program that is not there is told of', async () => {
+    const kek = openKek(`command:${path.join(directory, 'none')}`);
+    await expect(kek.wrapLater(randomBytes(32))).rejects.toThrow(/cannot be started \(ENOENT\)/);
+    expect(() => kek.wrap(randomBytes(32))).toThrow(/cannot be started \(ENOENT\)/);
   });
 
   test('is named by file: or command: and an absolute path', () => {

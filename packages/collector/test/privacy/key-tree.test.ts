@@ -1,7 +1,15 @@
 import { createHash, randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { KeyTree, newRoot, TREE_HEIGHT, TREE_PLACES, type TreeNode } from '../../src/privacy/key-tree.js';
+import {
+  inBoth,
+  KeyTree,
+  newRoot,
+  TREE_HEIGHT,
+  TREE_PLACES,
+  type TreeNode,
+} from '../../src/privacy/key-tree.js';
+import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import { runs } from '../../../../test/property-runs.js';
 
 const BUCKET = Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex');
@@ -62,11 +70,36 @@ describe('[R-1321] the key of a place', () => {
     expect(whole.keyAt(-1)).toBeUndefined();
   });
 
+  test('[R-1333] is not there once its place was taken out, in whichever order, and every other is what it was', () => {
+    const few = fc.array(fc.oneof(fc.nat(40), fc.nat(TREE_PLACES - 1)), { maxLength: 40 });
+    fc.assert(
+      fc.property(few, few, fc.array(fc.nat(60), { maxLength: 30 }), (one, other, asked) => {
+        const [whole, taken] = [new KeyTree(BUCKET, [ROOT]), new Set([...one, ...other])];
+        const without = (nodes: readonly TreeNode[], places: readonly number[]) =>
+          new KeyTree(BUCKET, nodes).without(SequenceSet.of(places));
+        const left = without(without([ROOT], one), other);
+        expect(byPlace(inBoth(without([ROOT], one), without([ROOT], other)))).toEqual(byPlace(left));
+        expect(without(left, other)).toEqual(left);
+        const after = new KeyTree(BUCKET, left);
+        for (const place of [...asked, ...taken])
+          expect(after.keyAt(place)).toBe(taken.has(place) ? undefined : whole.keyAt(place));
+        // Nor is any node left from which one of them follows.
+        for (const { level, index } of left)
+          for (const place of taken) expect(place >>> (TREE_HEIGHT - level)).not.toBe(index);
+      }),
+      { numRuns: runs(300) },
+    );
+  });
+
   test('comes of a root that is random', () => {
     expect(newRoot().value).toHaveLength(32);
     expect(newRoot().value).not.toBe(newRoot().value);
   });
 });
+
+function byPlace(nodes: readonly TreeNode[]): TreeNode[] {
+  return nodes.toSorted((a, b) => a.index / 2 ** a.level - b.index / 2 ** b.level);
+}
 
 function nodeByTheFormat(wanted: number, index: number): string {
   let node = Buffer.alloc(32, 7);

@@ -76,7 +76,23 @@ describe('the completeness of a record', () => {
     const retired = fullRun().map(({ event: { kind } }, i) =>
       event({ kind, n: i + 1, payloadState: 'retired' }),
     );
-    expect(completeness(retired)).toMatchObject({ level: 'incomplete', missing: ['payload'], orphans: [] });
+    expect(completeness(retired)).toMatchObject({ missing: ['payload'], orphans: [] });
+  });
+
+  test('is retired when nothing but payloads that were destroyed by actions is missing [R-1351]', () => {
+    const [started, ...others] = fullRun();
+    const retired = event({ kind: 'inference-start', n: 1, payloadState: 'retired' });
+    expect(started?.event.kind).toBe('inference-start');
+    const levelOf = (...more: Parameters<typeof completeness>[0]) =>
+      completeness([retired, ...others, ...more]).level;
+    expect(levelOf()).toBe('retired');
+    // A run of today has no outcome yet, whatever was erased of it.
+    expect(completeness([retired]).level).toBe('retired');
+    expect(levelOf(event({ kind: 'outcome', n: 20, payloadState: 'encrypted' }))).toBe('incomplete');
+    expect(levelOf(event({ kind: 'outcome', n: 20, parent: id(99) }))).toBe('incomplete');
+    expect(completeness([event({ kind: 'outcome', n: 1, payloadState: 'retired' })]).level).toBe(
+      'incomplete',
+    );
   });
 
   test('names events that write a number as a text, and nothing is missing for it [R-208]', () => {

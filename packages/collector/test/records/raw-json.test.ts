@@ -50,6 +50,17 @@ describe('parseExact', () => {
     }
   });
 
+  test('names come back as they are, whatever names were read before [R-112]', () => {
+    for (const name of ['\\', '\n', 'a\\', 'a/', '"', '__proto__', '', '\u2028', '\ud800'])
+      for (const spelt of [JSON.stringify(name), JSON.stringify(name).replaceAll('/', '\\/')]) {
+        const value = parseExact(`{"x": [{}, [] , {"y":1.10}],${spelt} : {"x":1,${spelt}:[-0,"a:{[\\n"]} }`);
+        const written = JSON.stringify(name);
+        expect(JSON.stringify(value)).toBe(
+          `{"x":[{},[],{"y":1.10}],${written}:{"x":1,${written}:[-0,"a:{[\\n"]}}`,
+        );
+      }
+  });
+
   test('a number that a double spells the same way is a plain number', () => {
     expect(parseExact('{"latency_ms":412,"risk":0.873,"x":-1.5}')).toEqual({
       latency_ms: 412,

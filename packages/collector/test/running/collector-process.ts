@@ -1,4 +1,5 @@
 /** A real collector in a process of its own, for tests that have to stop, kill or starve one. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
@@ -10,7 +11,7 @@ import path from 'node:path';
  * repository is.
  */
 const BIN = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-bin-'));
-const MAIN = path.join(BIN, 'collector');
+export const MAIN = path.join(BIN, 'collector');
 fs.symlinkSync(path.resolve(import.meta.dirname, '../../dist/main.js'), MAIN);
 process.once('exit', () => fs.rmSync(BIN, { recursive: true, force: true }));
 
@@ -164,10 +165,7 @@ export interface PrintedEvent {
 export async function storedEvents(dataDir: string, ...args: readonly string[]): Promise<PrintedEvent[]> {
   const { code, stdout, stderr } = await run(['events', '--data-dir', dataDir, ...args]);
   if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`);
-  return stdout
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as PrintedEvent);
+  return eventsIn(stdout);
 }
 
 /** A valid event of any kind that asks for nothing but its base, with a payload of its own when given. */
@@ -182,4 +180,30 @@ export function outcomeEvent(
     outcome: { outcome_type: 'validated' },
     ...more,
   };
+}
+
+/** An API key, in what a command or a first start prints. */
+export const KEY = /cek_[a-z2-7]{12}_[\w-]{43}/;
+
+/** The key that a first start prints, which may come behind what it logs. */
+export async function keyFrom({ output }: Running): Promise<string> {
+  for (;;) {
+    const key = KEY.exec(output.stdout)?.[0];
+    if (key !== undefined) return key;
+    await sleep(10);
+  }
+}
+
+export function postEvent({ url }: Running, key: string, event: object, kind = 'outcome'): Promise<Response> {
+  return fetch(`${url}/event/${kind}`, {
+    method: 'POST',
+    headers: { 'X-API-Key': key, 'Content-Type': 'application/json' },
+    body: JSON.stringify(event),
+  });
+}
+
+/** What `collector events` has printed. */
+export function eventsIn(text: string): PrintedEvent[] {
+  const lines = text.split('\n').filter(Boolean);
+  return lines.map((line) => JSON.parse(line) as PrintedEvent);
 }

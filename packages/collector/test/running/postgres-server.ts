@@ -9,6 +9,7 @@ import { createRequire } from 'node:module';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 
 const require = createRequire(import.meta.url);
@@ -184,16 +185,21 @@ export class PostgresServer {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     this.#process = child;
+    const before = this.log.length;
     child.stderr.setEncoding('utf8').on('data', (text: string) => (this.log += text));
-    for (;;) {
-      if (child.exitCode !== null) throw new Error(`the server ended: ${this.log}`);
+    while (child.exitCode === null) {
       try {
         await this.query('SELECT 1');
         return;
       } catch {
-        await new Promise((resolve) => setTimeout(resolve, 20));
+        await sleep(20);
       }
     }
+    // What is left of one that was killed ends by itself, and has its memory until then.
+    if (!this.log.includes('pre-existing shared memory block', before))
+      throw new Error(`the server ended: ${this.log}`);
+    await sleep(50);
+    return this.run();
   }
 
   /** On return a standby has caught up, and commits wait for it. */
@@ -296,5 +302,14 @@ export class PostgresServer {
     this.thaw();
     await this.stop('SIGQUIT');
     fs.rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+/** Until all that was sent to a log has its place and is signed. */
+export async function signed(server: PostgresServer, schema: string, entries: number): Promise<void> {
+  for (;;) {
+    const [row] = await server.query(`SELECT note FROM ${schema}.published`);
+    if (Number(String(row?.['note']).split('\n')[1]) >= entries) return;
+    await sleep(50);
   }
 }

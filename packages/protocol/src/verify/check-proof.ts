@@ -53,6 +53,8 @@ export type ProofVerdict =
       readonly valid: true;
       /** What the log recorded along with the body. */
       readonly envelope: Envelope;
+      /** `retired`: the log has destroyed its body since, and nothing can be said of it but that there was one. */
+      readonly content: 'body' | 'retired';
       /** Of the leaf, from zero: the event's sequence less one. */
       readonly index: number;
       readonly checkpoint: Checkpoint;
@@ -69,8 +71,8 @@ export type ProofVerdict =
 export interface ProofCheck {
   /** The proof file. */
   readonly proof: string;
-  /** The event as it was sent, byte for byte. */
-  readonly body: Uint8Array;
+  /** The event as it was sent, byte for byte; not to be given for one whose body the log has destroyed. */
+  readonly body?: Uint8Array | undefined;
   /** Verifier keys of the log that the caller trusts, from a source other than the proof's. */
   readonly keys: readonly string[];
   /** Rotation notes of the log, the oldest first, by which those keys lead to later ones. */
@@ -89,15 +91,25 @@ class Refusal extends Error {
 interface Extra {
   readonly encodedEnvelope: Uint8Array;
   readonly envelope: Envelope;
-  readonly salt: Uint8Array;
+  /** Undefined when the body was destroyed, and the salt with it. */
+  readonly salt: Uint8Array | undefined;
+  readonly commitment: Uint8Array | undefined;
 }
+
+const COMMITMENT_BYTES = 32;
 
 function readExtra(extra: Uint8Array): Extra {
   const { envelope, size } = decodeEnvelope(extra);
-  if (extra.length !== size + SALT_BYTES) {
-    throw new ProofMalformed('the extra data is not an envelope and a salt of 16 bytes');
-  }
-  return { encodedEnvelope: extra.subarray(0, size), envelope, salt: extra.subarray(size) };
+  const rest = extra.subarray(size);
+  const isRetired = rest.length === COMMITMENT_BYTES;
+  if (rest.length !== SALT_BYTES && !isRetired)
+    throw new ProofMalformed(
+      'the extra data is not an envelope and a salt of 16 bytes, or a commitment of 32',
+    );
+  return {
+    ...{ encodedEnvelope: extra.subarray(0, size), envelope },
+    ...{ salt: isRetired ? undefined : rest, commitment: isRetired ? rest : undefined },
+  };
 }
 
 function readProof(text: string): { proof: TlogProof; extra: Extra; checkpoint: Checkpoint } {
@@ -192,8 +204,21 @@ function checkEventId(body: Uint8Array, eventId: Uint8Array): void {
   }
 }
 
-async function leafOf({ encodedEnvelope, salt }: Extra, body: Uint8Array): Promise<Uint8Array> {
-  const [envelopeHash, commitment] = await Promise.all([sha256(encodedEnvelope), sha256(salt, body)]);
+async function commitmentOf({ salt, commitment }: Extra, body?: Uint8Array): Promise<Uint8Array> {
+  if (salt !== undefined && body !== undefined) return sha256(salt, body);
+  if (commitment !== undefined && body === undefined) return commitment;
+  throw new Refusal(
+    'event-differs',
+    commitment === undefined
+      ? 'The body of the event is needed, and was not given.'
+      : 'The log has destroyed the body of this event before it made the proof: no body can be checked by it.',
+  );
+}
+
+async function leafOf(extra: Extra, body?: Uint8Array): Promise<Uint8Array> {
+  const { encodedEnvelope } = extra;
+  const commitment = await commitmentOf(extra, body);
+  const envelopeHash = await sha256(encodedEnvelope);
   const leaf = new Uint8Array(LEAF_BYTES);
   encodeLeaf(leaf, 0, encodedEnvelope, envelopeHash, commitment);
   return leaf;
@@ -204,7 +229,7 @@ async function check(given: ProofCheck): Promise<ProofVerdict> {
   const { index, path } = proof;
   const keys = await trustedKeys(given);
   const signedBy = await checkSignature(proof.checkpoint, checkpoint.origin, keys);
-  checkEventId(given.body, extra.envelope.eventId);
+  if (given.body !== undefined) checkEventId(given.body, extra.envelope.eventId);
   const leafHash = await hashLeaf(await leafOf(extra, given.body));
   const root = await rootFromInclusion(leafHash, index, checkpoint.size, path);
   if (root === undefined) {
@@ -217,7 +242,8 @@ async function check(given: ProofCheck): Promise<ProofVerdict> {
       'was logged, byte for byte, or the envelope, salt, index or path in the proof was changed.';
     throw new Refusal('event-differs', message);
   }
-  return { valid: true, envelope: extra.envelope, index, checkpoint, signedBy };
+  const content = given.body === undefined ? 'retired' : 'body';
+  return { valid: true, envelope: extra.envelope, content, index, checkpoint, signedBy };
 }
 
 /**

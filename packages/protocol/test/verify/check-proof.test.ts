@@ -36,6 +36,7 @@ describe('checkProof', () => {
       const root = new Uint8Array(treeRoot(events.map(({ leafHash }) => leafHash)));
       expect(verdict).toEqual({
         valid: true,
+        content: 'body',
         envelope: {
           ...logged.envelope,
           eventId: new Uint8Array(logged.envelope.eventId),

@@ -70,10 +70,11 @@ Examples:
   $ collector demo --runs 2000000 --days 90 --to-file demo.ndjson
   $ collector import demo.ndjson --organisation demo --key @demo.key
 
-What is sent is made up, and stays: nothing can be taken out of the log again. So it goes to an organisation of its own,
-unless a key says otherwise, and each event has "environment": "demo" in its system_metadata. Without --key, a key for
-that organisation is made in the data directory of the collector that runs on this host, and revoked at the end. A key
-of your own is read from a file or from standard input; in the list of arguments other users of this host could see it.
+What is sent is made up, and its events stay in the log for ever, also when they are erased. So it goes to an
+organisation of its own, unless a key says otherwise, and each event has "environment": "demo" in its system_metadata.
+Without --key, a key for that organisation is made in the data directory of the collector that runs on this host, and
+revoked at the end. A key of your own is read from a file or from standard input; in the list of arguments other users
+of this host could see it.
 
 The timestamps, which are the senders', lie in the --days before --until. received_at, which is the collector's, is now.
 The same --seed, --runs, --days and --until give the same events, so what was interrupted can be sent again in full:

@@ -284,8 +284,11 @@ function artifactWords({ artifact_type, description, artifact_uri, ...more }: Ar
   return [artifact_type, description ?? artifact_uri];
 }
 
-function unreadable({ payload }: RecordedEvent): string {
-  return payload === undefined ? '' : `payload ${payload}`;
+function unreadable({ payload, action, retired_at }: RecordedEvent): string {
+  if (payload === undefined) return '';
+  return action === undefined
+    ? `payload ${payload}`
+    : `payload retired on ${retired_at?.slice(0, 10) ?? ''} by action ${action}`;
 }
 
 function line(...parts: readonly unknown[]): string {

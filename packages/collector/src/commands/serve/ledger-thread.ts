@@ -2,6 +2,7 @@
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import type { Alarm } from '../../operate/status.js';
 import { LedgerCounters } from '../../ledger/ledger-counters.js';
+import type { PrivacyState } from '../../ledger/lifecycle.js';
 import { Ledger, type LedgerState } from '../../ledger/ledger.js';
 import { RingReader } from '../../ledger/ring.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
@@ -40,8 +41,15 @@ export type LedgerThreadMessage =
   | { readonly type: 'notice'; readonly message: string }
   | { readonly type: 'checkpoint'; readonly note: string }
   | { readonly type: 'checkpoint-trouble'; readonly trouble: CheckpointTroubleState | undefined }
-  | { readonly type: 'report'; readonly index: IdIndexStats | undefined }
+  | {
+      readonly type: 'report';
+      readonly index: IdIndexStats | undefined;
+      readonly privacy: PrivacyState | undefined;
+    }
   | { readonly type: 'closed' };
+
+/** Someone waits for what is asked for, and no event does. */
+const LIFECYCLE_EVERY_MS = 1000;
 
 async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   const say = (message: LedgerThreadMessage) => port.postMessage(message);
@@ -88,17 +96,17 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
       say({ type: 'state', state, reason: cause === undefined ? '' : reasonOf(cause) }),
   });
   const accessLog = opened.accessLog((entry) => ledger.append(entry), data.checkpointIntervalMs);
-  const stop = () => {
-    // Never rejects; what the last reading has added is still stored.
-    accessLog.close().then(
-      () => ledger.stop(),
-      () => ledger.stop(),
-    );
+  const lifecycle = opened.lifecycle((entry) => ledger.append(entry), LIFECYCLE_EVERY_MS);
+  const stop = async () => {
+    // Neither rejects; what the last reading has added is still stored.
+    await lifecycle.close();
+    await accessLog.close();
+    ledger.stop();
   };
   // Listening also keeps the thread alive while the ledger sleeps.
   port.on('message', (request: LedgerThreadRequest) => {
-    if (request === 'stop') stop();
-    else say({ type: 'report', index: opened.index() });
+    if (request === 'stop') stop().catch(() => undefined);
+    else say({ type: 'report', index: opened.index(), privacy: lifecycle.state });
   });
   say({ type: 'opened', opened: opened.opened });
   await ledger.run();

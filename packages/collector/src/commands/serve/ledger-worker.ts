@@ -2,6 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { LedgerState } from '../../ledger/ledger.js';
+import type { PrivacyState } from '../../ledger/lifecycle.js';
 import type { CheckpointTroubleState } from '../../transparency/state-files.js';
 import type { IdIndexStats } from '../../store/open.js';
 import type { OpenedLog } from './open-ledger.js';
@@ -32,6 +33,8 @@ export class LedgerWorker {
   livedAt: number | undefined;
   /** How the id index fared then. */
   index: IdIndexStats | undefined;
+  /** How keys and erasures did. */
+  privacy: PrivacyState | undefined;
   readonly #worker: Worker;
   #closed = false;
 
@@ -98,6 +101,7 @@ export class LedgerWorker {
           case 'report':
             this.livedAt = performance.now();
             this.index = message.index;
+            this.privacy = message.privacy;
             break;
           case 'closed':
             this.#closed = true;

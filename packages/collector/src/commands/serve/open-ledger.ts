@@ -6,6 +6,7 @@ import path from 'node:path';
 import { type HeldFile, nodeFiles } from '../../files.js';
 import type { CheckpointSigner } from '../../integrity/note-signing.js';
 import { AccessLogHeads, type AccessLogHeadsOptions } from '../../ledger/access-log-heads.js';
+import { Lifecycle } from '../../ledger/lifecycle.js';
 import { Sequencer, type SequencerOptions } from '../../ledger/sequencer.js';
 import type { Alarm } from '../../operate/status.js';
 import { CheckpointContradicted } from '../../ledger/signed-tree.js';
@@ -19,7 +20,7 @@ import { checkpointOf } from '../../transparency/sink-queue.js';
 import { CommandSigner, SigningCommandUnfit } from '../../transparency/command-signer.js';
 import { SigningKeys } from '../../transparency/signing-keys.js';
 import { SigningKeyFault } from '../../transparency/key-files.js';
-import { hasKeys, KeysUnfit, KeyWriter } from '../../privacy/key-directory.js';
+import { hasKeys, KeysUnfit, KeyWriter, keysOnDisk } from '../../privacy/key-directory.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
 import {
   DirectoryInUse,
@@ -32,6 +33,11 @@ import {
   openStore,
   openTree,
   openSharedForWriting,
+  openSharedKeys,
+  sharedKeyPlaces,
+  storeFault,
+  type KeysOfLog,
+  type OpenedKeys,
   noteKeyPlaces,
   notesKeys,
   readKeyPlaces,
@@ -100,6 +106,8 @@ export interface OpenLedger {
    * @param append as in AccessLogHeadsOptions. @param intervalMs only looks when it is asked to, when undefined.
    */
   readonly accessLog: (append: AccessLogHeadsOptions['append'], intervalMs?: number) => AccessLogHeads;
+  /** Begins to do what is asked to be done to stored events. The same two. */
+  readonly lifecycle: (append: AccessLogHeadsOptions['append'], intervalMs?: number) => Lifecycle;
 }
 
 /**
@@ -161,17 +169,33 @@ async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise
       ...(intervalMs !== undefined && { intervalMs }),
       onAltered: (reason) => onAlarm('access-log', 'access.log was changed; see collector verify', reason),
     });
-  return { store, opened: store.opened, index: () => store.indexStats(), sequencer, accessLog };
+  const { actions, keys } = store;
+  const lifecycle: OpenLedger['lifecycle'] = (append, intervalMs) =>
+    new Lifecycle({
+      ...{ requests: openStore(dataDir).requests, actions, keys, append, onTrouble },
+      ...(intervalMs !== undefined && { intervalMs }),
+    });
+  return { store, opened: store.opened, index: () => store.indexStats(), sequencer, accessLog, lifecycle };
 }
 
-/** Payloads are encrypted from the start that says so on; what is encrypted cannot go on without its keys. */
-function encryptionOf(
-  { dataDir, encryption, encryptionKeys, kek }: LedgerSettings,
+/**
+ * Payloads of a new log are encrypted unless that is refused, of another from the start that says so on; what is encrypted
+ * cannot go on without its keys.
+ * @param namesKey of a mirror, so that names are written there as on the others.
+ */
+export function encryptionOf(
+  {
+    dataDir,
+    encryption,
+    encryptionKeys,
+    kek,
+  }: Pick<LedgerSettings, 'dataDir' | 'encryption' | 'encryptionKeys' | 'kek'>,
   onTrouble: (what: string, error: unknown) => void,
+  namesKey?: Buffer,
 ): Encryption {
   return {
     suite: 1,
-    async openKeys(ledgerId, isSealed) {
+    async openKeys(ledgerId, isSealed, isNew) {
       const isNeeded = isSealed || notesKeys(dataDir);
       const noted = readKeyPlaces(dataDir);
       const given = encryptionKeys.split(',').filter((directory) => directory !== '');
@@ -183,18 +207,23 @@ function encryptionOf(
         throw new ConfigurationUnfit(
           '--encryption off: the payloads of this log are encrypted, and that stays',
         );
-      const isThere = hasKeys(nodeFiles, places);
+      const isThere = hasKeys(keysOnDisk, places);
       if (isNeeded && !isThere) {
         throw new KeysUnfit(
           `the payloads of this log are encrypted, and their keys are not in ${places.directories.join(', ')}. Say where ` +
             'they are by --encryption-keys; if they are lost, see docs/guide/encryption.md, "Keys that are lost"',
         );
       }
-      if (!isNeeded && encryption !== 'on') return undefined;
+      const isWanted = encryption === 'on' || (encryption === 'auto' && isNew);
+      if (!isNeeded && !isWanted) return undefined;
       // Only the one that nobody named: another may be a mount that failed.
       if (given.length === 0 && !isNeeded)
         places.directories.forEach((each) => nodeFiles.makeDirectory(each));
-      const keys = KeyWriter.open({ files: nodeFiles, places, ledgerId, isNeeded, onTrouble });
+      const keys = KeyWriter.open({
+        ...{ files: keysOnDisk, places, ledgerId, isNeeded, namesKey, onTrouble },
+        known: notesKeys(dataDir) ? noted.directories : [],
+        noted: () => readKeyPlaces(dataDir).directories,
+      });
       await noteKeyPlaces(dataDir, places);
       return keys;
     },
@@ -204,8 +233,6 @@ function encryptionOf(
 /** The log is in a database, which other collectors write to too. */
 async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<OpenLedger> {
   const { dataDir } = settings;
-  if (settings.encryption === 'on')
-    throw new ConfigurationUnfit('--encryption on: payloads in a database cannot be encrypted yet');
   const onTrouble = troubleTo(ears);
   /** Given their places here, and under no checkpoint yet: how old the batches were then. */
   const unsigned: { readonly entries: number; readonly agesMs: readonly number[]; readonly at: number }[] =
@@ -214,6 +241,7 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
     store: settings.store,
     version: version(),
     sealKey: (ledgerId, shared) => openSealKey(settings.signingKeys, ledgerId, shared),
+    openKeys: (log) => openSharedKeysOf(settings, log, onTrouble),
     onTrouble,
     onLost: (reason) => ears.onAlarm('lost', 'acknowledged events are gone from the database', reason),
     ...(ears.gauges && { gauges: ears.gauges }),
@@ -249,7 +277,52 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
       onAltered: (reason) =>
         ears.onAlarm('access-log', 'the access log was changed; see collector verify', reason),
     });
-  return { store, opened: store.opened, index: () => undefined, sequencer, accessLog };
+  const { requests, actions, keys } = store;
+  const lifecycle: OpenLedger['lifecycle'] = (_, intervalMs) =>
+    new Lifecycle({
+      ...{ requests, actions, keys, onTrouble },
+      append: (entry) => store.appendAction(entry),
+      async isOnUs() {
+        if (!(await store.isOnUs())) return false;
+        await store.refreshActions();
+        return true;
+      },
+      keysOf: (sequences) => store.keysOf(sequences),
+      ...(intervalMs !== undefined && { intervalMs }),
+    });
+  return { store, opened: store.opened, index: () => undefined, sequencer, accessLog, lifecycle };
+}
+
+/**
+ * Payloads of a log in a database are encrypted from its first event on or not at all: its collectors have to agree. Their
+ * keys are in a database on another cluster.
+ */
+async function openSharedKeysOf(
+  { dataDir, encryption, encryptionKeys, kek }: LedgerSettings,
+  { ledgerId, cluster, noted, isNew }: KeysOfLog,
+  onTrouble: (what: string, error: unknown) => void,
+): Promise<OpenedKeys | undefined> {
+  if (noted === undefined && (encryption === 'off' || (encryption === 'auto' && encryptionKeys === '')))
+    return undefined;
+  if (noted !== undefined && encryption === 'off')
+    throw new ConfigurationUnfit('--encryption off: the payloads of this log are encrypted, and that stays');
+  if (noted === undefined && !isNew)
+    throw new ConfigurationUnfit(
+      '--encryption: this log has payloads in the clear, and encryption in a database begins with the log',
+    );
+  const known = sharedKeyPlaces(dataDir);
+  const address = encryptionKeys || noted || '';
+  const fault = isShared({ store: address }) ? storeFault(address) : 'it is no address postgres://…';
+  if (fault !== undefined)
+    throw new ConfigurationUnfit(
+      `--encryption-keys: the keys of a log in a database are in a database on another cluster: ${fault}`,
+    );
+  const places = { directories: [address], kek: kek || known?.kek || '' };
+  if (places.kek === '')
+    throw new ConfigurationUnfit('--kek: keys in a database have to be wrapped by a key that is not there');
+  const keys = await openSharedKeys({ places, ledgerId, isNeeded: noted !== undefined, onTrouble }, cluster);
+  await noteKeyPlaces(dataDir, places);
+  return { keys, address };
 }
 
 function troubleTo(ears: LedgerEars): (what: string, error: unknown) => void {

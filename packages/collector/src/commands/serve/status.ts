@@ -6,6 +6,7 @@ import { acceptedIn } from '../../ingest/ingest-counters.js';
 import type { Ingest, QueueState } from '../../ingest/ingest.js';
 import type { Listener } from '../../ingest/listener.js';
 import { LedgerCounters, type LedgerCounts } from '../../ledger/ledger-counters.js';
+import type { PrivacyState } from '../../ledger/lifecycle.js';
 import type {
   Alarm,
   BackupState,
@@ -161,6 +162,10 @@ export class RunningStatus implements CollectorStatus {
 
   index(): IndexState | undefined {
     return this.thread?.index;
+  }
+
+  privacy(): PrivacyState | undefined {
+    return this.thread?.privacy;
   }
 
   runs(): RunState | undefined {

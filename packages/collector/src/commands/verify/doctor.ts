@@ -162,7 +162,10 @@ async function readLog(dataDir: string, wanted: boolean, shared?: OpenSharedStor
   }
 }
 
-const ABOUT_EVENTS: ReadonlySet<string> = new Set(['altered', 'missing', 'forked', 'unreadable']);
+const ABOUT_EVENTS: ReadonlySet<string> = new Set([
+  ...['altered', 'missing', 'forked', 'unreadable'],
+  ...['unexplained', 'not_retired'],
+]);
 
 /** What of the log is not as it was written and signed, and how it ends. */
 function* logFindings({ findings, events, torn, unopened }: Verification): Generator<Finding> {

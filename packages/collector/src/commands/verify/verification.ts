@@ -7,13 +7,22 @@
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
 import { counted } from '../../quantity.js';
-import type { AuditedLog, AuditOptions, FindingList, VerifyFinding, Waiting } from '../../store/log-audit.js';
+import { holdsEver, Lawfulness } from '../../privacy/lawfulness.js';
+import {
+  type AuditedLog,
+  type AuditOptions,
+  eventRange,
+  type FindingList,
+  type VerifyFinding,
+  type Waiting,
+} from '../../store/log-audit.js';
 import { LogAudit, openStore, type OpenSharedStore } from '../../store/open.js';
 import { readSinkStates } from '../../transparency/state-files.js';
 import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js';
 import { readHistory } from '../../transparency/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory, SignedCheckpoints } from './signed-checkpoints.js';
+import { type HoldRecord, metBy, recordIn, recordOf } from '../lifecycle/holds.js';
 import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
 import { keysOf, type LogKeys } from './trusted-keys.js';
@@ -113,6 +122,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
       new LogAudit(options, tree, checkpoints, accessLog);
     const log = await audit.tell(findings);
     const { entries, unsigned, waiting } = log;
+    for await (const finding of unlawfulFindings(options, log.erased)) findings.add(finding);
     if (!checkpoints.hasNewest) findings.add(noNewest(entries));
     else if (checkpoints.newest !== undefined) {
       for (const finding of waitingFindings(unsigned, waiting)) findings.add(finding);
@@ -124,6 +134,45 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   } finally {
     if (shared === undefined) await tree.close();
   }
+}
+
+/** Erasures that the policy of their time, a floor of it or a hold forbade. */
+async function* unlawfulFindings(
+  { dataDir, shared }: Pick<VerificationOptions, 'dataDir' | 'shared'>,
+  { actions, events }: AuditedLog['erased'],
+): AsyncGenerator<VerifyFinding> {
+  if (actions.retired.size === 0) return;
+  const holds = new Map<string, HoldRecord>();
+  for (const { action, record } of holdsEver(actions)) {
+    const read =
+      shared === undefined
+        ? recordOf(dataDir, action, record)
+        : recordIn((await shared.holdRecords.get(action)) ?? '', record);
+    if (read !== undefined) holds.set(action, read);
+    else
+      yield {
+        kind: 'note',
+        message: `the record of hold ${action} is not here as it was written: whether anything was erased in spite of that hold was not judged`,
+      };
+  }
+  const things = new Map([...holds].map(([id, record]) => [id, { ...record, events: metBy(record) }]));
+  const lawfulness = new Lawfulness(actions, things);
+  let found: { first: number; end: number; action: string; why: string } | undefined;
+  const told = ({ first, end, action, why }: NonNullable<typeof found>): VerifyFinding => ({
+    ...{ kind: 'unlawful', sequence: first },
+    message: `${eventRange(first, end - first)} ${end - first === 1 ? 'was' : 'were'} erased by action ${action}, although ${why}`,
+  });
+  for await (const event of events()) {
+    const { sequence } = event;
+    const fault = lawfulness.faultOf(event);
+    const isNext = found?.end === sequence && found.action === fault?.action && found.why === fault.why;
+    if (isNext && found !== undefined) found.end++;
+    else {
+      if (found !== undefined) yield told(found);
+      found = fault && { ...fault, first: sequence, end: sequence + 1 };
+    }
+  }
+  if (found !== undefined) yield told(found);
 }
 
 /** Against the keys of the directory alone: anyone who holds only an older key may leave out what it hands on to. */

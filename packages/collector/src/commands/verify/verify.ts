@@ -137,7 +137,8 @@ export function holds(directory: string, isOne: RegExp): boolean {
 
 /** For scripts; the names are a promise. */
 export function verificationFields(verification: Verification): object {
-  const { findings, events, entries, unsigned, unopened, keys, checkpoints, access } = verification;
+  const { findings, events, entries, unsigned, unopened, retired, retiring, keys, checkpoints, access } =
+    verification;
   const { newest, checked } = checkpoints;
   return {
     intact: findings.intact,
@@ -151,6 +152,8 @@ export function verificationFields(verification: Verification): object {
     keys_from: keys.from,
     unsigned_entries: unsigned,
     unopened_payloads: unopened,
+    retired_events: retired,
+    retiring_events: retiring,
     access_log: access === undefined ? null : accessLogOf(access),
     findings: findings.listed,
     findings_not_listed: findings.unlisted,
@@ -167,7 +170,7 @@ function accessLogOf({ lines, covered, heads, unended, torn, last }: AccessLogSt
 
 /** For people: the verdict first. */
 export function verificationReport(verification: Verification): string {
-  const { findings, events, entries, unsigned, keys, checkpoints, access } = verification;
+  const { findings, events, entries, unsigned, retired, keys, checkpoints, access } = verification;
   const { newest } = checkpoints;
   const waiting = unsigned === 0 ? '' : `, ${unsigned} of them not yet under a checkpoint`;
   const verdict = findings.intact
@@ -177,6 +180,7 @@ export function verificationReport(verification: Verification): string {
     ['Log', printable(newest?.origin ?? keys.keys[0]?.name ?? 'unknown')],
     ['Events', `${events}${entries === events ? waiting : ''}`],
     ...(entries === events ? [] : [['Entries', `${entries}${waiting}`]]),
+    ...(Object.keys(retired).length === 0 ? [] : [['Retired', retiredText(retired)]]),
     [
       'Checkpoint',
       newest === undefined
@@ -200,6 +204,13 @@ export function verificationReport(verification: Verification): string {
   ].join('');
 }
 
+/** By their reasons. */
+function retiredText(retired: Verification['retired']): string {
+  return Object.entries(retired)
+    .map(([reason, events]) => `${counted(events, 'event')} (${reason})`)
+    .join(', ');
+}
+
 function intactText({ entries, unsigned }: Verification): string {
   const signed = entries - unsigned;
   if (entries === 0) return 'no event was stored, and none was signed';
@@ -218,8 +229,12 @@ function checkedText({ keys, checkpoints: { checked, given } }: Verification): s
 }
 
 /** What the verdict does not rest on. */
-function caveats({ keys, checkpoints, unopened }: Verification): string[] {
+function caveats({ keys, checkpoints, unopened, retiring }: Verification): string[] {
   const lines: string[] = [];
+  if (retiring > 0)
+    lines.push(
+      `The keys of ${counted(retiring, 'event')} are being destroyed; the log does not say yet that none is left (collector actions).`,
+    );
   if (unopened > 0) {
     lines.push(
       `${counted(unopened, 'payload')} ${unopened === 1 ? 'is' : 'are'} encrypted and ${unopened === 1 ? 'was' : 'were'} not opened: there are no keys here. Order, number, times and senders of the events were checked all the same.`,

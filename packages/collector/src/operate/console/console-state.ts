@@ -40,6 +40,7 @@ export interface ConsoleState {
     readonly full: number;
     readonly minimum: number;
     readonly incomplete: number;
+    readonly retired: number;
     /** Of all of these. */
     readonly without_outcome: number;
     /** Events of records that began since then, whose run has no start or whose parent is not there. */
@@ -95,6 +96,18 @@ export interface ConsoleState {
     readonly at: string;
     readonly events: number;
     readonly events_since: number;
+  } | null;
+  /** Null where payloads are not encrypted. */
+  readonly privacy: {
+    readonly directories: number;
+    /** Of these, how many cannot be written. */
+    readonly unreached: number;
+    readonly epoch_begun: string;
+    /** Events that were erased. */
+    readonly retired: number;
+    /** Erasures that have begun and are not at their end. */
+    readonly pending: number;
+    readonly holds: number;
   } | null;
   readonly certificates: readonly { readonly name: string; readonly not_after: string }[];
   /** The most severe first. */

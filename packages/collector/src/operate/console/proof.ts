@@ -27,6 +27,7 @@ export function proof(view: View): Element {
       newest(view),
       ...noSink(view),
       ...(view.state.database === null ? [verify(view), backup(view)] : shared(view)),
+      ...privacy(view),
       ...certificates(view),
     ]),
   );
@@ -88,6 +89,29 @@ function backup(view: View): Fact {
     value: ago(Date.parse(last.at), takenAt(view)),
     more: `${counted(last.events, 'event')}, ${count(last.events_since)} since`,
   };
+}
+
+function privacy(view: View): Fact[] {
+  const { privacy: state, database } = view.state;
+  if (state === null) return [{ name: 'Payloads', value: 'in the clear' }];
+  const { directories, unreached, epoch_begun: begun, retired, pending, holds: held } = state;
+  const away = unreached > 0 && chip('warning', `${count(unreached)} away`);
+  const waits = pending > 0 && chip('warning', `${counted(pending, 'erasure')} not at the end`);
+  return [
+    {
+      name: 'Keys of payloads',
+      value: [
+        database === null ? counted(directories, 'directory', 'directories') : 'in a database of their own',
+        ...[' ', away],
+      ],
+      more: `epoch begun ${ago(Date.parse(begun), takenAt(view))}`,
+    },
+    {
+      name: 'Erased',
+      value: [counted(retired, 'event'), ' ', waits],
+      more: held === 0 ? 'nothing on hold' : counted(held, 'hold'),
+    },
+  ];
 }
 
 function command(text: string): Element {

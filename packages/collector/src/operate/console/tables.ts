@@ -164,7 +164,7 @@ export function runs({ state: { runs: found, traffic, database } }: View): Eleme
       ),
     );
   }
-  const all = found.full + found.minimum + found.incomplete;
+  const all = found.full + found.minimum + found.incomplete + found.retired;
   if (all === 0 && found.orphan_events === 0) {
     return card(
       'runs',
@@ -181,6 +181,7 @@ export function runs({ state: { runs: found, traffic, database } }: View): Eleme
     ['full', found.full],
     ['minimum', found.minimum],
     ['incomplete', found.incomplete],
+    ...(found.retired > 0 ? [['retired', found.retired] as const] : []),
   ] as const;
   return card(
     'runs',

@@ -90,6 +90,7 @@ const CODES = {
   job: coding(ROLE, '20', 'Job'),
   origination: coding(LIFECYCLE, '1', 'Origination / Creation'),
   access: coding(LIFECYCLE, '6', 'Access / Use'),
+  erasure: coding(LIFECYCLE, '15', 'Permanent erasure / Physical destruction'),
   parent: part('parent-event', 'Event that this one expands on'),
   outcome: part('outcome', 'Outcome that was reported'),
   feedback: part('feedback', 'Feedback that was given'),
@@ -259,7 +260,15 @@ function entitiesOf(lookup: RecordLookup, event: RecordedEvent): Part[] {
     ...targetEntity(lookup.startOf(event).target_identity, metadata.organisation),
     ...(parent === null ? [] : [{ what: eventReference(lookup, parent), type: CODES.parent }]),
     ...ownEntities(lookup, event),
+    ...erasureOf(event),
   ];
+}
+
+/** By which action of the log the content was destroyed. */
+function erasureOf({ action, retired_at }: RecordedEvent): Part[] {
+  if (action === undefined) return [];
+  const detail = detailOf('retired_at', retired_at);
+  return [{ what: { identifier: uuid(action) }, type: CODES.systemObject, lifecycle: CODES.erasure, detail }];
 }
 
 function targetEntity(target: Payload | undefined, organisation: string): Part[] {

@@ -393,5 +393,7 @@ function eventAttributes(event: RecordedEvent): Readonly<Record<string, Attribut
     'clinical_events.event.sequence': BigInt(event.sequence),
     'clinical_events.event.received_at': event.received_at,
     'clinical_events.event.payload': event.payload,
+    'clinical_events.event.action': event.action,
+    'clinical_events.event.retired_at': event.retired_at,
   };
 }

@@ -47,6 +47,7 @@ type Relation =
   | 'wasInformedBy'
   | 'wasStartedBy'
   | 'wasDerivedFrom'
+  | 'wasInvalidatedBy'
   | 'wasAssociatedWith'
   | 'actedOnBehalfOf'
   | 'wasInfluencedBy'
@@ -155,8 +156,24 @@ function documentOf(record: ClinicalRecord): object {
     if (event.kind === 'inference-start')
       relateStart(document, lookup, { event, run, isFirst: event === start });
     else relateEvent(document, lookup, { event, run, cyclic });
+    if (event.action !== undefined) relateErasure(document, event, event.action);
   }
   return document.toObject();
+}
+
+function relateErasure(
+  document: ProvDocument,
+  { event_id, retired_at }: RecordedEvent,
+  action: string,
+): void {
+  const erasure = document.declare('activity', `ce:action-${action}`, {
+    'prov:type': qualified('ce:Erasure'),
+  });
+  document.relate('wasInvalidatedBy', {
+    'prov:entity': `event:${event_id}`,
+    'prov:activity': erasure,
+    'prov:time': retired_at,
+  });
 }
 
 /** The invocation, and who took part in it. */

@@ -46,13 +46,17 @@ export const OUTPUT_TYPES = ['text', 'image', 'video', 'audio', 'other'] as cons
 // eslint-disable-next-line no-control-regex -- they are what is looked for
 const UNWRITABLE = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ufffe\uffff]/g;
 
+/** The pattern of a string in FHIR R4, as JavaScript reads it, takes no other white space than this: U+00A0 is none. */
+const ODD_SPACE = /[^\S \r\n\t]/g;
+
 /**
- * An identifier or a name as it can be written everywhere: what no format can hold is U+FFFD.
+ * An identifier or a name as it can be written everywhere: what no format can hold is U+FFFD, and white space that FHIR does
+ * not have is a blank.
  * @returns undefined for what is no string, or has nothing to be seen in it.
  */
 export function nameIn(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined;
-  const name = value.toWellFormed().replace(UNWRITABLE, '\uFFFD').trim();
+  const name = value.toWellFormed().replace(UNWRITABLE, '\uFFFD').replace(ODD_SPACE, ' ').trim();
   return name === '' ? undefined : name;
 }
 

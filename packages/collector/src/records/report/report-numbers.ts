@@ -1,5 +1,5 @@
 /** The numbers of a report, as `--json` prints them and as the page shows them: nothing else is on the page. */
-import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { type Completeness, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import {
   FEEDBACK_WORDS,
   OUTCOME_WORDS,
@@ -36,7 +36,7 @@ export interface GroupNumbers {
   readonly first_run: string | null;
   readonly last_run: string | null;
   readonly runs_by_step: readonly number[];
-  readonly completeness: Readonly<Record<'full' | 'minimum' | 'incomplete', number>>;
+  readonly completeness: Readonly<Record<Completeness['level'], number>>;
   readonly missing: Readonly<Record<Missing, number>>;
   /** Each run once, by its last outcome. */
   readonly outcomes: Readonly<Record<OutcomeWord, number>>;

@@ -11,7 +11,7 @@ import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { systemCode } from '../../system-code.js';
 import { AccessLogAltered, AccessLogUnfit, type LineCursor, type LocalAccessLog } from '../contract.js';
-import { nodeFiles } from '../../files.js';
+import { handOver, nodeFiles } from '../../files.js';
 
 const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_CREAT, O_EXCL } = fs.constants;
 const APPENDING = O_RDWR | O_APPEND | O_NOFOLLOW;
@@ -175,16 +175,6 @@ function byteAt(fd: number, position: number): number | undefined {
 
 function fault(code: string, message: string): Error {
   return Object.assign(new Error(message), { code });
-}
-
-/** What root makes belongs to the owner of the directory, or the collector could not read it. */
-function handOver(fd: number, { uid, gid }: fs.Stats): void {
-  if (process.getuid?.() !== 0 || uid === 0) return;
-  try {
-    fs.fchownSync(fd, uid, gid);
-  } catch {
-    // A network file system that knows no root: it stays as it is.
-  }
 }
 
 function unfit(): AccessLogUnfit {

@@ -8,10 +8,12 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
-import { SALT_BYTES } from '@clinical-events/protocol';
+import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { type Files, type HeldFile, exists, nodeFiles } from '../../files.js';
 import { sameContent } from '../content.js';
 import { type Candidate, NotCommitted, type Outcome, type Store } from '../contract.js';
+import { ActionList, noteAction } from './action-list.js';
+import { expanding } from './compacted-segment.js';
 import { CommittedEntries } from './committed-entries.js';
 import {
   HEADER_BYTES,
@@ -24,8 +26,10 @@ import {
   frameSize,
   plausibleSize,
 } from './frame.js';
+import { type Actions, eventsOf, takenBy } from '../../privacy/actions.js';
 import { KeysUnfit, type KeyWriter } from '../../privacy/key-directory.js';
 import type { Suite } from '../../privacy/sealing.js';
+import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { IdIndex, type IdIndexStats } from './id-index/id-index.js';
 import { IdIndexReader } from './id-index/sorted-runs.js';
 import { FrameOpener, FrameSealer, keyNameIn, type Opening } from './sealed-frame.js';
@@ -78,8 +82,11 @@ class BatchIds {
 
 export interface Encryption {
   readonly suite: Suite;
-  /** @param isNeeded whether the newest events are encrypted, so that their keys have to be there. */
-  readonly openKeys: (ledgerId: string, isNeeded: boolean) => Promise<KeyWriter | undefined>;
+  /**
+   * @param isNeeded whether the newest events are encrypted, so that their keys have to be there.
+   * @param isNew whether nothing is stored yet.
+   */
+  readonly openKeys: (ledgerId: string, isNeeded: boolean, isNew: boolean) => Promise<KeyWriter | undefined>;
 }
 
 export interface EmbeddedStoreOptions {
@@ -139,6 +146,8 @@ export class EmbeddedStore implements Store {
   readonly #opener: FrameOpener;
   #staging = Buffer.alloc(1 << 20);
   #staged = 0;
+  /** Places and sequences of the actions among them. */
+  #stagedActions: { readonly place: number; readonly sequence: number }[] = [];
   /** How many of them are the log's own. */
   #ownStaged = 0;
   #closed: Promise<void> | undefined;
@@ -146,7 +155,9 @@ export class EmbeddedStore implements Store {
   private constructor(
     log: SegmentLog,
     index: IdIndex,
-    private readonly keys: KeyWriter | undefined,
+    private readonly list: ActionList,
+    /** Undefined where payloads are not encrypted. */
+    readonly keys: KeyWriter | undefined,
     private readonly options: EmbeddedStoreOptions,
     readonly opened: Opened,
   ) {
@@ -157,7 +168,8 @@ export class EmbeddedStore implements Store {
   }
 
   /**
-   * Opens the ledger in `directory`, or begins one. On return the log is whole and the index covers all of it.
+   * Opens the ledger in `directory`, or begins one. On return the log is whole, the index covers all of it, and no key that
+   * an action destroys is in any directory of keys that can be reached.
    * The caller holds the directory's lock.
    * @throws StoreDamaged when the log does not hold what was written to it.
    */
@@ -171,18 +183,14 @@ export class EmbeddedStore implements Store {
       ...(options.ledgerId !== undefined && { ledgerId: options.ledgerId }),
       vouchedTo: publishedTo(indexDirectory),
       vouchedEntries: options.vouchedEntries ?? 0,
-      files: options.files ?? nodeFiles,
+      files: expanding(options.files ?? nodeFiles),
       onRoomTrouble: (error) => onTrouble('no room can be made for the next segment', error),
     });
-    const keys = await options.encryption?.openKeys(log.ledgerId, log.newestSealed !== undefined);
-    if (keys !== undefined && log.newestSealed !== undefined) {
-      try {
-        assertHasKey(keys, log.newestSealed);
-      } catch (error) {
-        await log.close();
-        throw error;
-      }
-    }
+    const keys = await options.encryption?.openKeys(
+      log.ledgerId,
+      log.newestSealed !== undefined,
+      log.nextSequence === 1,
+    );
     const openIndex = () =>
       IdIndex.open({
         directory: indexDirectory,
@@ -202,13 +210,33 @@ export class EmbeddedStore implements Store {
       index = openIndex();
     }
     let replayed = 0;
+    const list = new ActionList(directory, options.files ?? nodeFiles);
+    if (!list.load((address) => wholeFrame(log, address), log.end)) {
+      for (const { buffer, offset, size, address } of log.framesFrom(log.start)) {
+        if (address >= index.coveredTo) break;
+        list.take(buffer, offset, size, address);
+      }
+      list.settle();
+    }
     for (const { buffer, offset, size, address } of log.framesFrom(index.coveredTo)) {
+      list.take(buffer, offset, size, address);
       index.fingerprint(frameOrganisation(buffer, offset), frameEventId(buffer, offset), 0);
       index.add(index.hi, index.lo, address);
       if (++replayed % COMMIT_EVERY === 0) index.commit(address + size);
     }
     index.commit(log.end);
-    return new EmbeddedStore(log, index, keys, options, {
+    // Of a log that was restored from before them, the keys know what it does not.
+    const noted = takenBy(keys?.stored.noted() ?? []);
+    try {
+      if (keys !== undefined && log.newestSealed !== undefined)
+        assertHasKey(keys, log.newestSealed, list.actions.retired.with(eventsOf(noted)));
+    } catch (error) {
+      await index.close();
+      await log.close();
+      throw error;
+    }
+    await keys?.destroy([...list.actions.taken('all'), ...noted]);
+    return new EmbeddedStore(log, index, list, keys, options, {
       ...heldBy(log),
       segments: log.segments.length,
       ledgerId: log.ledgerId,
@@ -235,6 +263,11 @@ export class EmbeddedStore implements Store {
   /** By kind, the body of the newest entry of the log's own in the last segment, as it was when it was opened. */
   get newestOwn(): ReadonlyMap<number, Buffer> {
     return this.#log.newestOwn;
+  }
+
+  /** Those that are in the log. */
+  get actions(): Actions {
+    return this.list.actions;
   }
 
   look(): void {
@@ -266,6 +299,7 @@ export class EmbeddedStore implements Store {
     const durableBefore = this.#log.nextSequence;
     let sequence = durableBefore;
     this.#staged = this.#ownStaged = 0;
+    this.#stagedActions = [];
     this.#batch.begin();
     const outcomes: Outcome[] = [];
     for (const candidate of batch) {
@@ -280,10 +314,12 @@ export class EmbeddedStore implements Store {
         continue;
       }
       const isOwn = typeof candidate.kind === 'number';
-      const sealer = isOwn ? undefined : this.#sealer;
+      const sealer = isOwn || candidate.isRetired ? undefined : this.#sealer;
       this.#grow(this.#staged + frameSize(candidate, sealer));
       this.#batch.add(hi, lo, this.#staged);
       if (isOwn) this.#ownStaged++;
+      if (candidate.kind === ENTRY_KINDS.lifecycleAction)
+        this.#stagedActions.push({ place: this.#staged, sequence });
       this.#staged += encodeFrame(this.#staging, this.#staged, candidate, sequence++, durableBefore, sealer);
     }
     return outcomes;
@@ -292,11 +328,22 @@ export class EmbeddedStore implements Store {
   #commit(outcomes: Outcome[]): Outcome[] {
     const start = this.#log.end;
     const { count, high, low, place } = this.#batch;
+    for (const action of this.#stagedActions) this.#noteAction(action.sequence, start + action.place);
     this.#log.commit(this.#staging, this.#staged, count, this.#ownStaged);
+    for (const action of this.#stagedActions)
+      noteAction(this.actions, this.#staging, action.place, this.#staging.readUInt32LE(action.place + 4));
     for (let i = 0; i < count; i++) this.#index.add(high[i] ?? 0, low[i] ?? 0, start + (place[i] ?? 0));
     this.#index.commit(this.#log.end);
     this.options.onFlushed?.(this.#log.flushMs, heldBy(this.#log));
     return outcomes;
+  }
+
+  #noteAction(sequence: number, address: number): void {
+    try {
+      this.list.note(sequence, address);
+    } catch (error) {
+      throw new NotCommitted('the list of actions cannot be written', { cause: error });
+    }
   }
 
   /** What is known of an event with this organisation and id, in the log or earlier in the batch. */
@@ -325,6 +372,8 @@ export class EmbeddedStore implements Store {
 
   /** @param frame in memory of its own: its payload is opened there. */
   #compare(frame: Buffer, candidate: Candidate): Outcome {
+    // Also while its key is still there: what it said is not to be told any more.
+    if (this.actions.retired.has(frameSequence(frame, 0))) return 'retired';
     const opening = this.#open(frame);
     const stored = decodeFrame(frame, 0);
     if (stored.kind !== candidate.kind) return 'conflict';
@@ -348,10 +397,8 @@ export class EmbeddedStore implements Store {
   #readFrame(address: number): Buffer | undefined {
     let trouble: unknown;
     try {
-      let bytes = this.#log.readAt(address, HEADER_BYTES + SENDER_BYTES);
-      const size = plausibleSize(bytes, 0, bytes.length);
-      if (size > bytes.length) bytes = this.#log.readAt(address, size);
-      if (size > 0 && bytes.length >= size && checksumHolds(bytes, 0, size)) return bytes;
+      const frame = wholeFrame(this.#log, address);
+      if (frame !== undefined) return frame;
       trouble = new Error('the frame does not hold what was written');
     } catch (error) {
       trouble = error;
@@ -389,13 +436,25 @@ function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Cand
   return frameEventId(frame, offset).equals(eventId) && frameOrganisation(frame, offset) === organisation;
 }
 
-/** Without it the event cannot be read again, nor told from a repeat. @throws KeysUnfit */
-function assertHasKey(keys: KeyWriter, sealed: Buffer): void {
+/** Without it the event cannot be read again, nor told from a repeat, unless that is meant. @throws KeysUnfit */
+function assertHasKey(keys: KeyWriter, sealed: Buffer, retired: SequenceSet): void {
   const { tag, organisation } = keyNameIn(sealed, 0);
-  if (keys.stored.keyOf(tag, organisation, frameSequence(sealed, 0)) !== undefined) return;
+  const sequence = frameSequence(sealed, 0);
+  const isThere = retired.has(sequence)
+    ? keys.stored.knows(tag, organisation)
+    : keys.stored.keyOf(tag, organisation, sequence) !== undefined;
+  if (isThere) return;
   throw new KeysUnfit(
-    `the key of event ${frameSequence(sealed, 0)} is missing; name the directory that has all keys by --encryption-keys`,
+    `the key of event ${sequence} is missing; name the directory that has all keys by --encryption-keys`,
   );
+}
+
+/** The frame at an address of the log; undefined when none is there that holds. */
+function wholeFrame(log: SegmentLog, address: number): Buffer | undefined {
+  const header = log.readAt(address, HEADER_BYTES + SENDER_BYTES);
+  const size = plausibleSize(header, 0, header.length);
+  const frame = size > header.length ? log.readAt(address, size) : header.subarray(0, size);
+  return size > 0 && frame.length === size && checksumHolds(frame, 0, size) ? frame : undefined;
 }
 
 /** Whether the newest event of each run stands in the log where the index says. */

@@ -9,6 +9,7 @@ import {
   ENCRYPTED,
   HEADER_BYTES,
   PLAIN,
+  RETIRED,
   checksumHolds,
   envelopeEnd,
   frameCommitment,
@@ -71,19 +72,14 @@ export function alteredFinding(
     return told(`the payload of ${event} was removed or replaced: the frame has no room for a salt`);
   }
   const { envelope, commitment } = parts;
-  const isSealed = framePayloadState(frame, 0) === ENCRYPTED && sealedExtensionHolds(frame, 0);
-  const salted = isSealed ? bytes.opened?.salted : parts.salted;
+  const salted = isClosed(frame) ? bytes.opened?.salted : parts.salted;
   const found = salted && commitmentOf(salted);
   const fits = found === undefined || found.equals(commitment);
   const fields = alteredFields(frame, sequence, before).join(', ');
   const closed = (which: string, more = '') => {
-    const opening = found === undefined ? bytes.opened?.opening : undefined;
-    if (opening === 'unfit')
-      return told(`the payload of ${which} does not open by its key${more}${alsoChanged(fields)}`);
-    if (opening !== 'no-key') return undefined;
-    // Nothing says that anyone has touched it.
-    const message = `the key of the payload of ${which} is missing${more}${alsoChanged(fields)}; ${at(bytes)}`;
-    return { ...told(''), ...(fields === '' && { kind: 'unreadable' as const }), message };
+    if (found !== undefined || bytes.opened?.opening !== 'unfit') return undefined;
+    const also = fields === '' ? '' : `; the frame has changed (${fields})`;
+    return told(`the payload of ${which} does not open by its key${more}${also}`);
   };
   if (leaf === undefined) {
     const which = `${event}, ${covered ? 'whose hash the tree lacks' : 'which is under no checkpoint'},`;
@@ -108,10 +104,6 @@ export function alteredFinding(
     ? 'its envelope has changed, or its payload together with the commitment to it'
     : 'more than one of its envelope, its payload and the commitment to it has changed';
   return told(`${event} is not ${one}: ${what}`);
-}
-
-function alsoChanged(fields: string): string {
-  return fields === '' ? '' : `; the frame has changed (${fields})`;
 }
 
 /** A checksum does not come to fit by accident. */
@@ -219,6 +211,8 @@ export function headerHolds(
 function extensionHolds(source: Buffer, offset: number): boolean {
   const state = framePayloadState(source, offset);
   if (state === ENCRYPTED) return sealedExtensionHolds(source, offset);
+  // Compacted: the extension is as long as it was, and zeros.
+  if (state === RETIRED) return frameExtensionLength(source, offset) >= SALT_BYTES;
   return state === PLAIN && frameExtensionLength(source, offset) === SALT_BYTES;
 }
 
@@ -228,13 +222,19 @@ function durableBeforeHolds(durableBefore: number, sequence: number, before: num
   return before === undefined ? durableBefore < sequence : durableBefore === before;
 }
 
+/** Whether a frame holds its payload encrypted, or has none any more. */
+function isClosed(frame: Buffer): boolean {
+  const state = framePayloadState(frame, 0);
+  return state === RETIRED || (state === ENCRYPTED && sealedExtensionHolds(frame, 0));
+}
+
 /**
  * The fields in the header of a frame, given whole, that no collector of this version has written so, by name. When the
  * checksum does not hold, at least one.
  * @param before durable-before of the frame in front of it; undefined when that is not known.
  */
 function alteredFields(frame: Buffer, sequence: number, before: number | undefined): string[] {
-  const isSealed = framePayloadState(frame, 0) === ENCRYPTED && sealedExtensionHolds(frame, 0);
+  const isSealed = isClosed(frame);
   const extension = isSealed ? frameExtensionLength(frame, 0) : SALT_BYTES;
   const payloadAt = envelopeEnd(frame, 0) + extension;
   const holds: readonly (readonly [string, boolean])[] = [

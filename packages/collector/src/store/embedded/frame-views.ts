@@ -1,5 +1,6 @@
 /** Frames in memory for readers of millions: what `decodeFrame` says of each, without an object for each. */
 import { EVENT_KINDS, PROFILES, type EventKind } from '@clinical-events/protocol';
+import type { Actions } from '../../privacy/actions.js';
 import { ID_BYTES, type EventFacts, type PassedEntry, type ReadEvents } from '../contract.js';
 import { latin1, RepeatedText, isNoId, uuidText } from '../text.js';
 import {
@@ -19,7 +20,7 @@ import {
   PLAIN,
 } from './frame.js';
 import type { FrameBlock } from './log-frames.js';
-import type { FrameOpener } from './sealed-frame.js';
+import { bucketOf, type FrameOpener } from './sealed-frame.js';
 
 /** Where things stand in a frame, as frame.ts has it. */
 const PROBE = Buffer.alloc(HEADER_BYTES);
@@ -91,6 +92,10 @@ export class PassedFrames implements Iterable<PassedEntry>, PassedEntry {
     return frameReceivedAt(this.source, this.#offset);
   }
 
+  get bucket(): number | undefined {
+    return bucketOf(this.source, this.#offset);
+  }
+
   body(): Buffer | undefined {
     if (this.opener.open(this.source, this.#offset, this.size) !== 'plain') return undefined;
     const end = this.#offset + this.size;
@@ -107,6 +112,7 @@ export class ReadFrames implements ReadEvents {
   constructor(
     readonly source: Buffer,
     private readonly offsets: Float64Array,
+    private readonly retirementOf: Actions['retirementOf'],
   ) {}
 
   facts(index: number): EventFacts {
@@ -116,7 +122,9 @@ export class ReadFrames implements ReadEvents {
     const profile = PROFILES[source[at + PROFILE_AT] ?? -1];
     // The rare, and what this version does not know, is for decodeFrame to tell.
     if (framePayloadState(source, at) !== PLAIN || kind === undefined || profile === undefined) {
-      return factsOf(decodeFrame(source, at));
+      const facts = factsOf(decodeFrame(source, at));
+      if (facts.payloadState !== 'retired') return facts;
+      return { ...facts, retirement: this.retirementOf(facts.sequence) };
     }
     const texts = at + HEADER_BYTES;
     const keyIdAt = texts + organisationLength(source, at);

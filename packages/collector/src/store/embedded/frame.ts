@@ -40,6 +40,7 @@ export const HEADER_BYTES = ENVELOPE + ENVELOPE_FIXED_BYTES;
 /** Payload states. */
 export const PLAIN = 0;
 export const ENCRYPTED = 1;
+export const RETIRED = 2;
 const PAYLOAD_STATES: readonly PayloadState[] = ['plain', 'encrypted', 'retired'];
 /** Sequences and times stay below 2^53, so that a double holds them exactly. */
 const HIGH = 0x1_0000_0000;
@@ -84,7 +85,7 @@ export function encodeFrame(
   const size = at - offset + overhead + salted.length;
   target.writeUInt32LE(size, offset + 4);
   target[offset + 8] = FRAME_VERSION;
-  target[offset + 9] = sealer === undefined ? PLAIN : ENCRYPTED;
+  target[offset + 9] = candidate.isRetired ? RETIRED : sealer === undefined ? PLAIN : ENCRYPTED;
   target.writeUInt16LE(overhead + SALT_BYTES, offset + 10);
   target.writeUInt32LE(salted.length - SALT_BYTES, offset + 12);
   writeUint64(target, sequence, offset + 16);
@@ -92,7 +93,7 @@ export function encodeFrame(
   target.set(commitment, offset + 32);
   if (sealer === undefined) target.set(salted, at);
   else sealer.seal(target, offset, at, candidate, sequence);
-  target.writeUInt32LE(crc32(target.subarray(offset + 4, offset + size)), offset);
+  sealFrame(target, offset, size);
   return size;
 }
 
@@ -117,6 +118,11 @@ export function envelopeEnd(source: Buffer, offset: number): number {
   return offset + HEADER_BYTES + lengths;
 }
 
+/** On return the `size` bytes at `offset` carry the checksum of what they hold. */
+export function sealFrame(target: Buffer, offset: number, size: number): void {
+  target.writeUInt32LE(crc32(target.subarray(offset + 4, offset + size)), offset);
+}
+
 /** True when the `size` bytes at `offset` carry the checksum that they were written with. */
 export function checksumHolds(source: Buffer, offset: number, size: number): boolean {
   return crc32(source.subarray(offset + 4, offset + size)) === source.readUInt32LE(offset);
@@ -127,9 +133,13 @@ export function framePayloadState(source: Buffer, offset: number): number {
   return source[offset + 9] ?? 255;
 }
 
-/** Says that the payload of a frame in memory is plain by now. */
-export function setFramePlain(source: Buffer, offset: number): void {
-  source[offset + 9] = PLAIN;
+/** Says of a frame in memory what its payload is by now. */
+export function setFramePayloadState(
+  source: Buffer,
+  offset: number,
+  state: typeof PLAIN | typeof RETIRED,
+): void {
+  source[offset + 9] = state;
 }
 
 /** The length of what stands between envelope and payload. */

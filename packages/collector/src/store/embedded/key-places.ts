@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
-import { type KeyPlaces, KeysUnfit } from '../../privacy/key-directory.js';
+import { type KeyPlaces, KeysUnfit, type LeftOut } from '../../privacy/key-directory.js';
 
 function noteOf(dataDirectory: string): string {
   return path.join(dataDirectory, 'encryption-keys.json');
@@ -27,26 +27,45 @@ export function readKeyPlaces(dataDirectory: string): KeyPlaces {
     if (!(error instanceof SyntaxError)) throw error;
     noted = {};
   }
-  const { directories, kek } = noted;
+  const { directories, kek, leftOut } = noted;
   if (!Array.isArray(directories) || directories.length === 0 || !directories.every(isText) || !isText(kek)) {
     throw new KeysUnfit(
       `${note} does not say where the keys of payloads are: remove it, and say so by --encryption-keys at the next start`,
     );
   }
-  return { directories: directories.map((directory) => path.resolve(dataDirectory, directory)), kek };
+  return {
+    directories: directories.map((each) => (isAddress(each) ? each : path.resolve(dataDirectory, each))),
+    kek,
+    leftOut: Array.isArray(leftOut) ? (leftOut as LeftOut[]) : [],
+  };
+}
+
+/** Of a database that has the keys of a log in another one. */
+function isAddress(directory: string): boolean {
+  return directory.includes('://');
 }
 
 function isText(value: unknown): value is string {
   return typeof value === 'string';
 }
 
-/** On return the note is on stable storage. What lies in the data directory is found again when that is moved. */
+/**
+ * On return the note is on stable storage, also of the directories that are none of them any more. What lies in the data
+ * directory is found again when that is moved.
+ */
 export async function noteKeyPlaces(dataDirectory: string, { directories, kek }: KeyPlaces): Promise<void> {
+  const before = notesKeys(dataDirectory) ? readKeyPlaces(dataDirectory) : undefined;
+  const since = new Date().toISOString();
+  const left = (before?.directories ?? []).map((directory) => ({ directory, since }));
+  const leftOut = [...(before?.leftOut ?? []), ...left].filter(
+    ({ directory }) => !directories.includes(directory) && !isAddress(directory),
+  );
   const named = directories.map((directory) => {
+    if (isAddress(directory)) return directory;
     const within = path.relative(dataDirectory, directory);
     return within.startsWith('..') || path.isAbsolute(within) ? directory : within;
   });
-  const text = `${JSON.stringify({ directories: named, kek }, undefined, 2)}\n`;
+  const text = `${JSON.stringify({ directories: named, kek, ...(leftOut.length > 0 && { leftOut }) }, undefined, 2)}\n`;
   if (exists(noteOf(dataDirectory)) && fs.readFileSync(noteOf(dataDirectory), 'utf8') === text) return;
   await nodeFiles.replace(noteOf(dataDirectory), Buffer.from(text));
 }

@@ -9,6 +9,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../../files.js';
 import { LogDiffers, type Copied, type LogCopy, type Progress } from '../contract.js';
+import { isCompacted, segmentFiles, sizeOf } from './compacted-segment.js';
 import { frameIsOwn, frameReceivedAt } from './frame.js';
 import { readToEnd, segmentPieces, type LogEnd } from './log-frames.js';
 import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, segmentNames, type Segment } from './segment.js';
@@ -16,6 +17,8 @@ import { damagedAt, listSegments, SEGMENT_HEADER_BYTES, segmentNames, type Segme
 interface CopiedSegment {
   readonly name: string;
   readonly bytes: number;
+  /** It is copied as it is, in place of what it was when it was copied last. */
+  readonly isCompacted: boolean;
   /** So many of these are under a checkpoint of the copy. */
   readonly agreed: number;
   readonly pieces: () => Generator<Uint8Array>;
@@ -33,7 +36,7 @@ const CLOCK = new Int32Array(new SharedArrayBuffer(4));
  * @throws StoreDamaged
  */
 export function copiedLog(dataDir: string, signed: number, agreed: number): LogCopy | undefined {
-  const segments = listSegments(nodeFiles, path.join(dataDir, 'ledger'));
+  const segments = listSegments(segmentFiles, path.join(dataDir, 'ledger'));
   const last = segments.at(-1);
   if (last === undefined) return undefined;
   const { end, own, lastReceivedAt, agreedUntil } = endOf(segments, last, agreed);
@@ -48,8 +51,9 @@ export function copiedLog(dataDir: string, signed: number, agreed: number): LogC
     return {
       name: path.basename(segment.path),
       bytes: inFile(until),
+      isCompacted: isCompacted(segment.path),
       agreed: agreedUntil > segment.base ? inFile(Math.min(until, agreedUntil)) : 0,
-      pieces: () => segmentPieces(nodeFiles, segment, next, until),
+      pieces: () => segmentPieces(segmentFiles, segment, next, until),
     };
   });
   return {
@@ -80,7 +84,7 @@ function endOf(segments: readonly Segment[], last: Segment, agreed: number): Rea
   let sequence = newest[0]?.firstSequence ?? 1;
   let agreedUntil = 0;
   let lastReceivedAt: number | undefined;
-  const blocks = readToEnd(nodeFiles, newest);
+  const blocks = readToEnd(segmentFiles, newest);
   let next = blocks.next();
   for (; !next.done; next = blocks.next()) {
     const { buffer, offsets, end, address } = next.value;
@@ -117,13 +121,17 @@ function copySegments(
   nodeFiles.makeDirectory(target);
   const surplus = assertSameLog(segments, source, target, agreed);
   for (const name of surplus) nodeFiles.remove(path.join(target, name));
-  const isWhole = ({ name }: CopiedSegment) =>
-    grewIn !== undefined && name < grewIn && exists(path.join(target, name));
+  const isWhole = ({ name, isCompacted: isSmaller }: CopiedSegment) => {
+    const file = path.join(target, name);
+    if (!exists(file)) return false;
+    if (isSmaller) return fs.statSync(file).size === fs.statSync(path.join(source, name)).size;
+    return grewIn !== undefined && name < grewIn;
+  };
   const wanted = segments.filter((segment) => !isWhole(segment));
   const of = wanted.reduce((sum, { bytes }) => sum + bytes, 0);
   let [done, bytes] = [0, 0];
   for (const segment of wanted) {
-    bytes += extend(segment, target);
+    bytes += segment.isCompacted ? replace(segment, source, target) : extend(segment, target);
     onProgress((done += segment.bytes), of);
   }
   nodeFiles.syncDirectory(target);
@@ -151,7 +159,7 @@ function assertSameLog(
     if (segment === undefined) {
       if (Number.parseInt(name, 10) <= agreed) throw new LogDiffers(`the log has no ${name}`);
       surplus.push(name);
-    } else if (segment.agreed > fs.statSync(file).size) {
+    } else if (segment.agreed > sizeOf(segmentFiles, file)) {
       throw new LogDiffers(`${name} there is shorter than its checkpoint says: it was changed there`);
     } else if (segment.agreed > 0 && !headerOf(file).equals(headerOf(path.join(source, name)))) {
       throw new LogDiffers(`${name} is another segment there`);
@@ -162,13 +170,38 @@ function assertSameLog(
 
 function headerOf(file: string): Buffer {
   const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
-  const fd = nodeFiles.open(file, 'r');
+  const fd = segmentFiles.open(file, 'r');
   try {
-    nodeFiles.read(fd, header, 0, header.length, 0);
+    segmentFiles.read(fd, header, 0, header.length, 0);
     return header;
   } finally {
-    nodeFiles.close(fd);
+    segmentFiles.close(fd);
   }
+}
+
+/** @returns how many bytes were written. */
+function replace({ name }: CopiedSegment, source: string, target: string): number {
+  const draft = path.join(target, DRAFT);
+  nodeFiles.remove(draft);
+  const [from, to] = [nodeFiles.open(path.join(source, name), 'r'), nodeFiles.open(draft, 'wx+')];
+  const size = nodeFiles.size(from);
+  try {
+    const writer = new GentleWriter(to);
+    const piece = Buffer.allocUnsafe(FLUSH_BYTES);
+    for (let at = 0; at < size;) {
+      const held = nodeFiles.read(from, piece, 0, piece.length, at);
+      if (held === 0) throw new Error(`${name} became shorter while it was copied`);
+      writer.write(piece.subarray(0, held), at);
+      at += held;
+    }
+    nodeFiles.datasync(to);
+  } finally {
+    nodeFiles.close(from);
+    nodeFiles.close(to);
+  }
+  nodeFiles.rename(draft, path.join(target, name));
+  nodeFiles.syncDirectory(target);
+  return size;
 }
 
 /** Compares what is there, and writes the rest. @returns how many bytes were written. */

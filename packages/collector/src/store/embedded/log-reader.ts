@@ -17,7 +17,10 @@ import {
   type StoredEntry,
   type StoredEvent,
 } from '../contract.js';
+import type { Actions } from '../../privacy/actions.js';
 import type { NameCipher } from '../../privacy/name-cipher.js';
+import { NotedActions } from './action-list.js';
+import { expanding } from './compacted-segment.js';
 import { uuidBytes } from '../text.js';
 import { EventFinder } from './event-finder.js';
 import type { Files } from '../../files.js';
@@ -36,7 +39,7 @@ import {
   plausibleSize,
 } from './frame.js';
 import { PassedFrames, ReadFrames } from './frame-views.js';
-import { FrameOpener } from './sealed-frame.js';
+import { bucketOf, FrameOpener } from './sealed-frame.js';
 import {
   isBlank,
   offsetIn,
@@ -52,26 +55,53 @@ import { damagedAt, listSegments, type Segment, segmentNames } from './segment.j
 const GAP_BYTES = 4 << 10;
 /** Readers go back for single events, but mostly forward: few segments are in use at a time. */
 const MOST_OPEN = 256;
+/** And so long: a segment that was compacted takes its old room while it is held. */
+const HELD_MS = 60_000;
 const NOWHERE: Place = { at: 0, size: 0 };
 const ABANDONED = { sequence: 0, at: 0 };
 
 export class LogReader implements EventLog {
+  private readonly files: Files;
   readonly #directory: string;
   readonly #descriptors = new Map<string, number>();
   readonly #finder: EventFinder;
   readonly #opener: FrameOpener;
+  readonly #actions: NotedActions;
+  /** Since when it holds descriptors. */
+  #heldSince = performance.now();
   #segments: readonly Segment[] = [];
   #names = '';
   #read = Buffer.alloc(0);
   #spare = Buffer.alloc(0);
 
-  constructor(
-    dataDirectory: string,
-    private readonly files: Files,
-  ) {
+  constructor(dataDirectory: string, files: Files) {
+    this.files = expanding(files);
     this.#directory = path.join(dataDirectory, 'ledger');
     this.#finder = new EventFinder(dataDirectory, this);
-    this.#opener = FrameOpener.of(dataDirectory, files);
+    this.#actions = new NotedActions(
+      dataDirectory,
+      files,
+      (address) => this.frameAt(address),
+      () => this.#frames(),
+    );
+    this.#opener = FrameOpener.of(dataDirectory, files, {
+      retired: () => this.actions().retired,
+    });
+  }
+
+  actions(): Actions {
+    return this.#actions.get();
+  }
+
+  buckets(places: readonly Place[]): (number | undefined)[] {
+    if (places.length === 0) return [];
+    return Array.from(this.#gather(places), (offset) => bucketOf(this.#read, offset));
+  }
+
+  *#frames(): Generator<{ buffer: Buffer; offset: number; size: number }, void> {
+    for (const { buffer, offsets, end } of this.#blocks(BEGINNING))
+      for (const [i, offset] of offsets.entries())
+        yield { buffer, offset, size: (offsets[i + 1] ?? end) - offset };
   }
 
   get ledgerId(): string {
@@ -146,8 +176,7 @@ export class LogReader implements EventLog {
   }
 
   async close(): Promise<void> {
-    for (const fd of this.#descriptors.values()) this.files.close(fd);
-    this.#descriptors.clear();
+    this.#closeAll();
     await this.#finder.close();
   }
 
@@ -163,6 +192,7 @@ export class LogReader implements EventLog {
 
   /** As they are now. */
   #listedSegments(): readonly Segment[] {
+    if (performance.now() - this.#heldSince > HELD_MS) this.#closeAll();
     const names = segmentNames(this.files, this.#directory).join();
     if (names !== this.#names) {
       this.#segments = listSegments(this.files, this.#directory);
@@ -272,6 +302,17 @@ export class LogReader implements EventLog {
   }
 
   #readNow(places: readonly Place[]): ReadEvents {
+    const offsets = this.#gather(places);
+    this.#opener.readAnew();
+    // Behind all checks: a place may be asked for twice, and does not hold its checksum once it is opened.
+    for (const [index, { size }] of places.entries())
+      this.#opener.open(this.#read, offsets[index] ?? 0, size);
+    const actions = this.actions();
+    return new ReadFrames(this.#read, offsets, (sequence) => actions.retirementOf(sequence));
+  }
+
+  /** On return `#read` holds the frames at these places, as they lie in the log. @returns where each begins in it. */
+  #gather(places: readonly Place[]): Float64Array {
     const order = Uint32Array.from(places, (_, index) => index);
     const placeOf = (index: number) => places[index] ?? NOWHERE;
     order.sort((a, b) => placeOf(a).at - placeOf(b).at);
@@ -302,11 +343,7 @@ export class LogReader implements EventLog {
       if (plausibleSize(this.#read, offset, filled) !== size || !holds)
         throw changed(this.#segmentOf(at), at);
     }
-    this.#opener.readAnew();
-    // Behind all checks: a place may be asked for twice, and does not hold its checksum once it is opened.
-    for (const [index, { size }] of places.entries())
-      this.#opener.open(this.#read, offsets[index] ?? 0, size);
-    return new ReadFrames(this.#read, offsets);
+    return offsets;
   }
 
   /** What to read with one call from this place on. */
@@ -371,6 +408,12 @@ export class LogReader implements EventLog {
       this.#descriptors.set(segment.path, fd);
     }
     return fd;
+  }
+
+  #closeAll(): void {
+    for (const fd of this.#descriptors.values()) this.files.close(fd);
+    this.#descriptors.clear();
+    this.#heldSince = performance.now();
   }
 
   #closeOldest(): void {

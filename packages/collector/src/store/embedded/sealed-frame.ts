@@ -11,7 +11,14 @@
  */
 import type { Files } from '../../files.js';
 import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
-import { KeyReader, type EventKey, type KeyWriter, type StoredKeys } from '../../privacy/key-directory.js';
+import {
+  KeyReader,
+  type EventKey,
+  type KeyWriter,
+  type StoredKeys,
+  onDisk,
+} from '../../privacy/key-directory.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
 import { open, seal, SUITES, tagBytes, type Suite } from '../../privacy/sealing.js';
 import { type Candidate, NotCommitted } from '../contract.js';
 import {
@@ -26,7 +33,8 @@ import {
   frameSequence,
   OVERHEADS,
   PLAIN,
-  setFramePlain,
+  RETIRED,
+  setFramePayloadState,
   type PayloadSealer,
 } from './frame.js';
 import { readKeyPlaces } from './key-places.js';
@@ -76,6 +84,11 @@ export function sealedExtensionHolds(source: Buffer, offset: number): boolean {
   return suite !== undefined && overhead === CIPHER_TAG_AT + tagBytes(suite);
 }
 
+/** The tag of the bucket whose key a frame's payload is encrypted by; undefined when it is not. */
+export function bucketOf(source: Buffer, offset: number): number | undefined {
+  return framePayloadState(source, offset) === ENCRYPTED ? keyNameIn(source, offset).tag : undefined;
+}
+
 /** Names the bucket of an encrypted frame, and the organisation whose tree has its key. */
 export function keyNameIn(source: Buffer, offset: number): { tag: number; organisation: string } {
   const tag = source.readUInt32BE(envelopeEnd(source, offset) + BUCKET_TAG_AT);
@@ -83,16 +96,18 @@ export function keyNameIn(source: Buffer, offset: number): { tag: number; organi
 }
 
 /**
- * `plain`: it is by now, or always was. `no-keys`: there is no key directory. `no-key`: it has not the key that is needed.
- * `unfit`: the key opens nothing that comes to the commitment.
+ * `plain`: it is by now, or always was. `retired`: an action has destroyed its key. `no-keys`: there is no key directory.
+ * `no-key`: it has not the key that is needed. `unfit`: the key opens nothing that comes to the commitment.
  */
-export type Opening = 'plain' | 'no-keys' | 'no-key' | 'unfit';
+export type Opening = 'plain' | 'retired' | 'no-keys' | 'no-key' | 'unfit';
 
 export interface OpenerOptions {
   /** Whether the tag of the cipher has to fit too: what is opened comes to the commitment at any rate. */
   readonly asksTag?: boolean;
   /** Told once when there are keys and none can be had, which then counts as if there were none. Thrown without it. */
   readonly onUnfit?: (error: unknown) => void;
+  /** The events whose keys actions have destroyed, by now: they are not opened, whatever keys there are. */
+  readonly retired?: () => SequenceSet;
 }
 
 /** Opens frames that are read. */
@@ -101,6 +116,7 @@ export class FrameOpener {
   #keys: StoredKeys | undefined;
   #isLooked = false;
   #isUnfit = false;
+  #retired = SequenceSet.EMPTY;
 
   /** @param findKeys called when an encrypted frame is met and there were none. @returns undefined when there are none. */
   constructor(
@@ -110,7 +126,7 @@ export class FrameOpener {
 
   /** By the keys that a data directory says where to find. */
   static of(dataDirectory: string, files: Files, options?: OpenerOptions): FrameOpener {
-    return new FrameOpener(() => KeyReader.open(files, readKeyPlaces(dataDirectory)), options);
+    return new FrameOpener(() => KeyReader.open(onDisk(files), readKeyPlaces(dataDirectory)), options);
   }
 
   /** Undefined when there is no key directory at all. @throws KekFault, KeysUnfit */
@@ -129,17 +145,23 @@ export class FrameOpener {
   readAnew(): void {
     this.#isLooked = false;
     this.#keys?.readAnew();
+    this.#retired = this.options.retired?.() ?? this.#retired;
   }
 
   /**
-   * On return the frame is plain in memory, if it can be. `size` bytes of it are at `offset`, and its size is plausible.
+   * On return the frame is plain in memory, if it can be, or said to be retired. `size` bytes of it are at `offset`, and its size is plausible.
    * @param leaf the hash of its leaf, where it is known.
    * @throws KekFault, KeysUnfit when there are keys and none of them can be had.
    */
   open(source: Buffer, offset: number, size: number, leaf?: Buffer): Opening {
     const state = framePayloadState(source, offset);
     if (state === PLAIN) return 'plain';
+    if (state === RETIRED) return 'retired';
     if (state !== ENCRYPTED || !sealedExtensionHolds(source, offset)) return 'unfit';
+    if (this.#retired.has(frameSequence(source, offset))) {
+      setFramePayloadState(source, offset, RETIRED);
+      return 'retired';
+    }
     const key = this.#keyOf(source, offset);
     if (key === undefined) return this.#keys === undefined ? 'no-keys' : 'no-key';
     const at = envelopeEnd(source, offset);
@@ -152,7 +174,7 @@ export class FrameOpener {
     const salted = open(suite, key, leaf ?? this.#leaf, sealed, commitment, cipherTag);
     if (salted === undefined) return 'unfit';
     salted.copy(sealed);
-    setFramePlain(source, offset);
+    setFramePayloadState(source, offset, PLAIN);
     return 'plain';
   }
 

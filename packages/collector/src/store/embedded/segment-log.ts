@@ -325,6 +325,11 @@ export class SegmentLog {
     if (!met) throw new RangeError(`no frame of the log begins at ${address}`);
   }
 
+  /** The address of the first frame. */
+  get start(): number {
+    return this.segments[0]?.base ?? this.end;
+  }
+
   /** The file and offset of an address, for messages. */
   placeOf(address: number): { file: string; offset: number } {
     const segment = this.segments.findLast((candidate) => candidate.base <= address) ?? this.#current;

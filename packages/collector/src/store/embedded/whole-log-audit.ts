@@ -7,6 +7,9 @@ import path from 'node:path';
 import { hash } from 'node:crypto';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { exists } from '../../files.js';
+import { Actions, eventsOf, takenBy } from '../../privacy/actions.js';
+import type { ErasedEvent } from '../../privacy/lawfulness.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
 import { Audit, Stretches, type Stretch, type Verdict } from '../../integrity/audit.js';
 import { HASH_BYTES, leafHash } from '../../integrity/merkle.js';
 import {
@@ -20,7 +23,10 @@ import {
   type Waiting,
 } from '../log-audit.js';
 import type { TreeReader } from '../contract.js';
+import { erasedEvent, tellLifecycle } from '../lifecycle-findings.js';
 import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
+import { noteAction } from './action-list.js';
+import { expanding } from './compacted-segment.js';
 import {
   alteredFinding,
   headerHolds,
@@ -31,7 +37,6 @@ import {
 } from './findings.js';
 import { ForensicReader, type Rest, type WholeFrame } from './forensic-reader.js';
 import {
-  ENCRYPTED,
   frameCommitment,
   frameDurableBefore,
   frameEnvelope,
@@ -41,6 +46,8 @@ import {
   framePayloadState,
   frameReceivedAt,
   frameSalted,
+  frameSequence,
+  PLAIN,
   plausibleSize,
 } from './frame.js';
 import { FrameOpener } from './sealed-frame.js';
@@ -80,6 +87,9 @@ export class LogReading {
   #inOrder = true;
   /** Encrypted payloads for which there is no key directory here. */
   #unopened = 0;
+  /** What the log says was done to events, and which of them have no key. */
+  readonly #actions = new Actions();
+  readonly #keyless: { first: number; end: number }[] = [];
   /** Why there are keys, and none can be had. */
   #unfit: string | undefined;
   /** Entries behind the largest checkpoint. */
@@ -101,14 +111,15 @@ export class LogReading {
     this.#audit = new Audit(tree, roots);
     const { covered } = this.#audit;
     const ledgerId = /^collector\/([0-9a-f]{32})$/.exec(newest?.origin ?? '')?.[1];
-    const segments = surveySegments(options.files, path.join(options.dataDir, 'ledger'), ledgerId, (name) =>
+    const files = expanding(options.files);
+    const segments = surveySegments(files, path.join(options.dataDir, 'ledger'), ledgerId, (name) =>
       this.#irregular.push(name),
     );
     this.#opener = FrameOpener.of(options.dataDir, options.files, {
       asksTag: true,
       onUnfit: (error) => (this.#unfit = error instanceof Error ? error.message : String(error)),
     });
-    this.#reader = new ForensicReader(options.files, segments, { covered });
+    this.#reader = new ForensicReader(files, segments, { covered });
   }
 
   /**
@@ -125,6 +136,7 @@ export class LogReading {
       findings.add({ kind: 'note', message: `no payload was opened: ${this.#unfit}` });
     for (const { rest, before } of this.#rests) findings.add(await this.#restFinding(rest, before, verdict));
     await this.#tellEntries(verdict, findings);
+    const lifecycle = this.#tellLifecycle(findings);
     const isUnread = (size: number) =>
       this.#rests.some(({ rest: { count, sequence } }) => {
         return count > 0 && sequence > verdict.provenTo && sequence <= size;
@@ -142,7 +154,46 @@ export class LogReading {
     const bytes = this.#ends.reduce((sum, end) => sum + end - SEGMENT_HEADER_BYTES, 0);
     const torn = this.#rests.find(({ rest: { kind } }) => kind === 'torn')?.rest;
     const message = torn && restFinding(torn, this.#placeOf(torn.segment, torn.position)).message;
-    return { entries, events, unsigned, waiting, bytes, torn: message, unopened: this.#unopened };
+    return {
+      ...{ entries, events, unsigned, waiting, bytes, torn: message },
+      ...{ unopened: this.#unopened, ...lifecycle },
+      erased: { actions: this.#actions, events: () => this.#erased() },
+    };
+  }
+
+  /** Of segments that hold none nothing is read again. */
+  *#erased(): Generator<ErasedEvent> {
+    const { retired } = this.#actions;
+    const { segments } = this.#reader;
+    for (const [i, segment] of segments.entries()) {
+      const end = segments[i + 1]?.firstSequence ?? this.#entries + 1;
+      if (retired.within(SequenceSet.ofStretches([{ first: segment.firstSequence, end }])).size === 0)
+        continue;
+      const again = new ForensicReader(expanding(this.#options.files), [segment], {
+        covered: this.#audit.covered,
+      });
+      for (const item of again.items()) {
+        if (item.kind !== 'frame' || !retired.has(item.sequence)) continue;
+        const event = erasedEvent(item.sequence, frameEnvelope(item.buffer, item.offset));
+        if (event !== undefined) yield event;
+      }
+    }
+  }
+
+  #tellLifecycle(findings: FindingList): Pick<AuditedLog, 'retired' | 'retiring'> {
+    const keys = this.#unfit === undefined ? this.#opener.keys : undefined;
+    return tellLifecycle(
+      {
+        actions: this.#actions,
+        keyless: SequenceSet.ofStretches(this.#keyless),
+        unread: SequenceSet.ofStretches(
+          this.#rests.map(({ rest: { sequence, count } }) => ({ first: sequence, end: sequence + count })),
+        ),
+        hasKeys: keys !== undefined,
+        later: eventsOf(takenBy(keys?.noted() ?? [])),
+      },
+      findings,
+    );
   }
 
   async #read(): Promise<void> {
@@ -178,7 +229,7 @@ export class LogReading {
     const leafAt = this.#count * HASH_BYTES;
     leafHash(frameEnvelope(buffer, offset), commitment, this.#hashes, leafAt);
     const fits =
-      framePayloadState(buffer, offset) === ENCRYPTED
+      framePayloadState(buffer, offset) !== PLAIN
         ? this.#opens(buffer, offset, size, this.#hashes.subarray(leafAt, leafAt + HASH_BYTES))
         : hash('sha256', frameSalted(buffer, offset, size), 'binary') === commitment.toString('latin1');
     if (!holds || !fits) this.#doubt({ index: sequence - 1, count: 1, place });
@@ -196,7 +247,14 @@ export class LogReading {
   #opens(buffer: Buffer, offset: number, size: number, leaf: Buffer): boolean {
     const opening = this.#opener.open(buffer, offset, size, leaf);
     if (opening === 'no-keys') this.#unopened++;
-    return opening === 'plain' || opening === 'no-keys';
+    if (opening === 'no-key' || opening === 'retired') this.#noteKeyless(frameSequence(buffer, offset));
+    return opening !== 'unfit';
+  }
+
+  #noteKeyless(sequence: number): void {
+    const last = this.#keyless.at(-1);
+    if (last?.end === sequence) last.end++;
+    else this.#keyless.push({ first: sequence, end: sequence + 1 });
   }
 
   #doubt(stretch: Stretch): void {
@@ -206,6 +264,7 @@ export class LogReading {
 
   #ownEntry(buffer: Buffer, offset: number, size: number, sequence: number): void {
     this.#own++;
+    noteAction(this.#actions, buffer, offset, size);
     if (frameKind(buffer, offset) !== ENTRY_KINDS.accessLogHead) return;
     const end = offset + size;
     this.accessLog.head(sequence, buffer.subarray(end - framePayloadLength(buffer, offset), end));

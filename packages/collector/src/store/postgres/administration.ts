@@ -1,8 +1,11 @@
 /** What the people who look after the database of a log do with it, and what can be wrong with it. */
 import { counted } from '../../quantity.js';
 import type { StoreFinding } from '../contract.js';
-import type { Address } from './address.js';
-import { Connection } from './connection.js';
+import { eventsOf } from '../../privacy/actions.js';
+import { ActionRows, keptRows, type KeptRow } from './action-rows.js';
+import { type Address, describeAddress, parseAddress } from './address.js';
+import { int2Array, int4Array } from './binary.js';
+import { Connection, ReadingConnection } from './connection.js';
 import { type LogRow, makePeriods, migrate, readLog } from './schema.js';
 
 /** What a migration has done. */
@@ -28,9 +31,56 @@ export async function migrateLog(address: Address, durability?: LogRow['durabili
   });
 }
 
-/** On return there are partitions for a year. @returns how many months were added. */
-export function maintainLog(address: Address): Promise<number> {
-  return connected(address, (connection) => connection.transaction(() => makePeriods(connection)));
+/** What was done for a log. */
+export interface Maintained {
+  /** Months that were added. */
+  readonly months: number;
+  /** Payloads of erased events that were taken out. */
+  readonly takenOut: number;
+}
+
+/** On return there are partitions for a year, and no payload is left whose key is destroyed. */
+export async function maintainLog(address: Address): Promise<Maintained> {
+  const months = await connected(address, (connection) =>
+    connection.transaction(() => makePeriods(connection)),
+  );
+  const connection = new ReadingConnection(address, 'store');
+  try {
+    return { months, takenOut: await takeOut(connection) };
+  } finally {
+    await connection.close();
+  }
+}
+
+const TAKE_OUT = `
+UPDATE events e SET payload_state = 2, salted = NULL
+FROM unnest($1::int[], $2::int[], $3::smallint[]) AS t (lane, batch, ord)
+WHERE e.lane = t.lane AND e.batch = t.batch AND e.ord = t.ord AND e.payload_state = 1`;
+const TAKEN_TOGETHER = 1024;
+
+/** Takes the payloads out whose keys are destroyed: nothing can open them. @returns how many. */
+async function takeOut(connection: ReadingConnection): Promise<number> {
+  const known = new ActionRows(connection);
+  await known.refresh();
+  const { actions } = known;
+  const gone = actions.retired.without(eventsOf(actions.taken('undone')));
+  let taken = 0;
+  let rows: KeptRow[] = [];
+  const flush = async () => {
+    const arrays = [
+      int4Array(rows.map(({ lane }) => lane)),
+      int4Array(rows.map(({ batch }) => batch)),
+      int2Array(rows.map(({ ord }) => ord)),
+    ];
+    taken += (await connection.query(TAKE_OUT, arrays)).count;
+    rows = [];
+  };
+  for await (const row of keptRows(connection, gone)) {
+    if (row.key !== undefined) rows.push(row);
+    if (rows.length === TAKEN_TOGETHER) await flush();
+  }
+  if (rows.length > 0) await flush();
+  return taken;
 }
 
 /** On return the log belongs to the database cluster that it is on now. */
@@ -55,28 +105,36 @@ async function connected<Result>(
 
 /** Everything but rights: roles that log in are made by the people who look after the database. */
 export function rolesOf({ schema }: Address): string {
-  const [writer, keys, reader] = ['writer', 'keys', 'reader'].map((role) => `${schema}_${role}`);
+  const [writer, keys, reader, eraser] = ['writer', 'keys', 'reader', 'eraser'].map(
+    (role) => `${schema}_${role}`,
+  );
   return `-- Roles of the log in schema ${schema}. Run it as the owner of the schema, who may create roles.
 -- Grant one of them to each role that logs in:
 --   ${writer}   for collector serve
 --   ${keys}     for collector keys, besides
 --   ${reader}   for collector events, verify, proof, doctor and mirror
+--   ${eraser}   for collector erase, hold and retention on a mirror: it asks, and the collectors do it
 -- None of them can change or delete an event.
 CREATE ROLE ${writer} NOLOGIN;
 CREATE ROLE ${keys} NOLOGIN;
 CREATE ROLE ${reader} NOLOGIN;
-GRANT USAGE ON SCHEMA ${schema} TO ${writer}, ${keys}, ${reader};
+CREATE ROLE ${eraser} NOLOGIN;
+GRANT USAGE ON SCHEMA ${schema} TO ${writer}, ${keys}, ${reader}, ${eraser};
 GRANT SELECT ON ALL TABLES IN SCHEMA ${schema} TO ${writer}, ${reader};
 REVOKE SELECT ON ${schema}.api_keys FROM ${reader};
-GRANT INSERT ON ${tables(schema, ['organisations', 'collectors', 'lanes', 'batches', 'event_ids', 'events', 'open_lanes', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'access_lines', 'api_keys'])} TO ${writer};
+GRANT INSERT ON ${tables(schema, ['organisations', 'collectors', 'lanes', 'batches', 'event_ids', 'events', 'open_lanes', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'encryption', 'actions', 'requests', 'access_lines', 'api_keys'])} TO ${writer};
 GRANT UPDATE ON ${tables(schema, ['heads', 'tiles', 'published'])} TO ${writer};
-GRANT DELETE ON ${schema}.open_lanes TO ${writer};
+GRANT DELETE ON ${tables(schema, ['open_lanes', 'requests'])} TO ${writer};
+GRANT UPDATE (request, answer, answered_at) ON ${schema}.requests TO ${writer};
 GRANT UPDATE (next_lane) ON ${schema}.periods TO ${writer};
 GRANT UPDATE (seen_at) ON ${schema}.collectors TO ${writer};
 GRANT SELECT, UPDATE ON ${schema}.key_changes TO ${writer}, ${keys};
 GRANT SELECT, INSERT, UPDATE ON ${schema}.api_keys TO ${keys};
 GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations'])} TO ${keys};
 GRANT INSERT ON ${schema}.access_lines TO ${reader};
+GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations', 'encryption'])} TO ${eraser};
+GRANT INSERT ON ${tables(schema, ['requests', 'hold_records'])} TO ${eraser};
+GRANT SELECT (action, answer) ON ${schema}.requests TO ${eraser};
 -- Bodies of events are parameters of statements. A server that logs parameters would log patient data. For each role
 -- that logs in, as a superuser:
 --   ALTER ROLE name SET log_parameter_max_length = 0;
@@ -102,8 +160,43 @@ export function examineLog(address: Address): Promise<StoreFinding[]> {
       await memoryFinding(connection),
       await sequencingFinding(connection),
       await ageFinding(connection),
+      ...(await keyFindings(log)),
     ];
   });
+}
+
+const KEY_SERVER = `
+SELECT current_setting('fsync'), current_setting('synchronous_standby_names'),
+  current_setting('synchronous_commit'), current_setting('archive_mode')`;
+
+/** Of the database of the keys of payloads: what is lost with a key, and what a copy of one brings back. */
+async function keyFindings({ encryptionKeys, durability }: LogRow): Promise<StoreFinding[]> {
+  const subject = 'keys';
+  if (encryptionKeys === undefined)
+    return [{ severity: 'ok', subject, message: 'payloads are stored in the clear, as the log was begun' }];
+  const address = parseAddress(encryptionKeys);
+  const where = describeAddress(address);
+  try {
+    return await connected(address, async (connection) => {
+      const [fsync, standbys, commit, archive] = (await connection.query(KEY_SERVER)).rows[0] ?? [];
+      const findings: StoreFinding[] = [];
+      const add = (severity: StoreFinding['severity'], message: string) =>
+        findings.push({ severity, subject, message: `${where}: ${message}` });
+      if (fsync !== 'on') add('damage', 'fsync is off: keys are lost with power, and events with them');
+      if (durability === 'replicated' && (standbys === '' || commit === 'local' || commit === 'off'))
+        add('warning', 'no commit waits for a standby: a failover can lose keys, and events with them');
+      if (archive !== 'off')
+        add(
+          'warning',
+          'the write-ahead log is archived: what is erased can be read from it, so keep it for a week at most',
+        );
+      if (findings.length === 0) add('ok', 'has the keys of payloads');
+      return findings;
+    });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return [{ severity: 'warning', subject, message: `${where} was not looked at: ${reason}` }];
+  }
 }
 
 async function clusterFindings(connection: Connection, { systemId }: LogRow): Promise<StoreFinding[]> {

@@ -5,6 +5,7 @@
  *   array    int32 number of dimensions, 1; int32 whether it has NULLs, 0; int32 OID of the elements;
  *            int32 how many there are; int32 lower bound, 1; then for each: int32 length, and its bytes
  */
+import { hash } from 'node:crypto';
 
 const HEADER_BYTES = 20;
 
@@ -66,6 +67,10 @@ export function byteaArray(values: readonly Uint8Array[]): Buffer {
     at += 4 + value.length;
   }
   return array;
+}
+
+export function sha256(bytes: Uint8Array): Buffer {
+  return hash('sha256', bytes, 'buffer');
 }
 
 type Column = Buffer | null | undefined;

@@ -15,12 +15,14 @@
  *   a warning     committed here, perhaps not on the standby: empty batches follow until one comes back without
  */
 import { encodeEnvelope, encodeLeaf, envelopeSize, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
-import { hash, type KeyObject } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Candidate, CommitUnknown, NotCommitted, type Outcome, type SharedGauges } from '../contract.js';
 import { sameContent } from '../content.js';
+import type { StoredKeys } from '../../privacy/key-directory.js';
+import { keyPlaceIn, openRow, type RowSealer } from './encrypted-row.js';
 import type { Address } from './address.js';
-import { byteaArray, bytesOf, int2Array, int4Array, uuidArray } from './binary.js';
+import { byteaArray, bytesOf, int2Array, int4Array, sha256, uuidArray } from './binary.js';
 import {
   type Answer,
   Connection,
@@ -55,16 +57,16 @@ const AGAIN = new Set(['40P01', '40001']);
  */
 export const APPEND = `
 WITH input AS MATERIALIZED (
-  SELECT * FROM unnest($4::uuid[], $5::int[], $6::smallint[], $7::bytea[], $8::bytea[], $9::bytea[])
-    AS t (event_id, organisation_id, ord, envelope, salted, leaf)),
+  SELECT * FROM unnest($4::uuid[], $5::int[], $6::smallint[], $7::bytea[], $8::bytea[], $9::bytea[], $12::smallint[])
+    AS t (event_id, organisation_id, ord, envelope, salted, leaf, payload_state)),
 fresh AS (
   INSERT INTO event_ids (event_id, organisation_id, shard, lane, batch, ord)
   SELECT event_id, organisation_id, $3::smallint, $1::int, $2::int, ord FROM input
   ORDER BY event_id, organisation_id, ord
   ON CONFLICT (event_id, organisation_id, shard) DO NOTHING RETURNING ord),
 payloads AS (
-  INSERT INTO events (lane, batch, ord, shard, envelope, salted)
-  SELECT $1::int, $2::int, ord, $3::smallint, envelope, salted FROM input JOIN fresh USING (ord) ORDER BY ord),
+  INSERT INTO events (lane, batch, ord, shard, payload_state, envelope, salted)
+  SELECT $1::int, $2::int, ord, $3::smallint, payload_state, envelope, salted FROM input JOIN fresh USING (ord) ORDER BY ord),
 noted AS (
   INSERT INTO batches (lane, batch, shard, candidates, entries, own, bytes, leaves, repeats, seal, closes)
   SELECT $1::int, $2::int, $3::smallint, count(*), count(f.ord),
@@ -99,6 +101,18 @@ const STANDBYS = `
 SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery(),
   pg_conf_load_time() > clock_timestamp() - interval '1 second'`;
 
+export interface RowEncryption {
+  readonly sealer: RowSealer;
+  /** Of what is stored. */
+  readonly stored: StoredKeys;
+  /** Whether an action has destroyed a key. */
+  readonly isTaken: (tag: number, organisation: string, place: number) => boolean;
+  /** On return the keys of all that was sealed are durable. */
+  save(): Promise<void>;
+  /** On return the keys that others have made are known, and by which actions others are gone. */
+  refresh(): Promise<void>;
+}
+
 export interface LaneOptions {
   readonly address: Address;
   /** Of this process: a UUID in text form, that stands in `collectors`. */
@@ -109,6 +123,8 @@ export interface LaneOptions {
   readonly sealKey: KeyObject;
   /** Every lane has to be of one log. */
   readonly ledgerId: string;
+  /** Undefined where payloads are not encrypted. */
+  readonly encryption?: RowEncryption | undefined;
   /** The number of an organisation's name. */
   readonly organisationId: (connection: Connection, name: string) => number | Promise<number>;
   readonly gauges?: SharedGauges | undefined;
@@ -128,11 +144,13 @@ interface Packed {
   readonly envelopes: Buffer;
   readonly salted: Buffer;
   readonly leaves: Buffer;
+  readonly states: Buffer;
 }
 
 const EMPTY: Packed = {
   ...{ ids: uuidArray([]), organisations: int4Array([]), ords: int2Array([]) },
   ...{ envelopes: byteaArray([]), salted: byteaArray([]), leaves: byteaArray([]) },
+  states: int2Array([]),
 };
 
 export class Lane {
@@ -235,6 +253,8 @@ export class Lane {
     try {
       const log = await readLog(connection);
       if (log.ledgerId !== ledgerId) throw new Error(`it holds another log (${log.ledgerId})`);
+      if (log.encryptionKeys !== undefined && this.options.encryption === undefined)
+        throw new Error('its payloads are encrypted, and this collector has no keys: start it again');
       if (this.#lane > 0) await this.#lastOf(connection, this.#lane, this.#next);
       const draw = () => connection.query(OPEN, [collectorId, shard]);
       const { rows, warnings } = await draw().catch(async (error: unknown) => {
@@ -266,7 +286,8 @@ export class Lane {
         throw error;
       });
       try {
-        const packed = pack(batch, await this.#organisationsOf(connection, batch));
+        const organisations = await this.#organisationsOf(connection, batch);
+        const packed = await this.#packed(batch, organisations, isInDoubt);
         const answer = await this.#send(connection, packed, until);
         isInDoubt = true;
         for (const [ord] of answer.rows) if (typeof ord === 'string') fresh.add(Number(ord));
@@ -284,6 +305,25 @@ export class Lane {
           throw new CommitUnknown('not known to be replicated', { cause: error });
         }
       }
+    }
+  }
+
+  /** On return no key that the batch is sealed by can be lost. */
+  async #packed(
+    batch: readonly Candidate[],
+    organisations: readonly number[],
+    isInDoubt: boolean,
+  ): Promise<Packed> {
+    const { encryption } = this.options;
+    try {
+      const packed = pack(batch, organisations, encryption?.sealer);
+      await encryption?.save();
+      return packed;
+    } catch (error) {
+      const what = 'the keys of payloads cannot be written';
+      throw isInDoubt
+        ? new CommitUnknown(`not known to be replicated, and ${what}`, { cause: error })
+        : new NotCommitted(what, { cause: error });
     }
   }
 
@@ -336,10 +376,10 @@ export class Lane {
   }
 
   async #send(connection: Connection, packed: Packed, until: number, closes = false): Promise<Answer> {
-    const { ids, organisations, ords, envelopes, salted, leaves } = packed;
+    const { ids, organisations, ords, envelopes, salted, leaves, states } = packed;
     const place = [this.#lane, this.#next, this.options.shard];
     const seal = sealOf(this.options.sealKey, this.#lane, this.#next, leaves);
-    const values = [...place, ids, organisations, ords, envelopes, salted, leaves, seal, closes];
+    const values = [...place, ids, organisations, ords, envelopes, salted, leaves, seal, closes, states];
     const answer = await connection.query(APPEND, values, left(until));
     this.#next++;
     return answer;
@@ -447,15 +487,42 @@ export class Lane {
       ];
     });
     const outcomes: Outcome[] = batch.map(() => 'accepted');
-    for (const row of rows) {
-      const ord = Number(row[0]);
-      const candidate = batch[ord];
-      if (candidate === undefined) continue;
-      const began = performance.now();
-      outcomes[ord] = outcomeOf(candidate, row[1], row[2], row[3]);
-      candidate.comparedMs = performance.now() - began;
-    }
+    const compare = () => {
+      for (const [at, ...row] of rows) {
+        const ord = Number(at);
+        const candidate = batch[ord];
+        if (candidate === undefined) continue;
+        const began = performance.now();
+        outcomes[ord] = this.#outcomeOf(candidate, row);
+        candidate.comparedMs = performance.now() - began;
+      }
+    };
+    compare();
+    // Their keys were durable before they were: another collector may have made them just now.
+    if (outcomes.includes('unreadable') && (await this.#isRefreshed())) compare();
     return outcomes;
+  }
+
+  async #isRefreshed(): Promise<boolean> {
+    const { encryption, onTrouble } = this.options;
+    try {
+      await encryption?.refresh();
+      return encryption !== undefined;
+    } catch (error) {
+      onTrouble('the keys of payloads cannot be read', error);
+      return false;
+    }
+  }
+
+  /** Keys that cannot be had must not stop the others. */
+  #outcomeOf(candidate: Candidate, row: TextRow): Outcome {
+    const { encryption, onTrouble } = this.options;
+    try {
+      return outcomeOf(candidate, row, encryption);
+    } catch (error) {
+      onTrouble('a stored event cannot be opened: its keys cannot be had', error);
+      return 'unreadable';
+    }
   }
 
   async #stored(
@@ -495,12 +562,13 @@ export function parametersOf(
   candidate: Candidate,
   organisation: number,
 ): Parameter[] {
-  const { ids, organisations, ords, envelopes, salted, leaves } = pack([candidate], [organisation]);
+  const packed = pack([candidate], [organisation]);
+  const { ids, organisations, ords, envelopes, salted, leaves, states } = packed;
   const seal = sealOf(sealKey, lane, 1, leaves);
-  return [lane, 1, shard, ids, organisations, ords, envelopes, salted, leaves, seal, true];
+  return [lane, 1, shard, ids, organisations, ords, envelopes, salted, leaves, seal, true, states];
 }
 
-function pack(batch: readonly Candidate[], organisations: readonly number[]): Packed {
+function pack(batch: readonly Candidate[], organisations: readonly number[], sealer?: RowSealer): Packed {
   const envelopes = batch.map((candidate) => {
     const envelope = Buffer.allocUnsafe(envelopeSize(candidate));
     encodeEnvelope(envelope, 0, candidate);
@@ -509,7 +577,7 @@ function pack(batch: readonly Candidate[], organisations: readonly number[]): Pa
   const leaves = batch.map(({ commitment }, i) => {
     const leaf = Buffer.allocUnsafe(LEAF_BYTES);
     const envelope = envelopes[i] ?? Buffer.alloc(0);
-    encodeLeaf(leaf, 0, envelope, hash('sha256', envelope, 'buffer'), commitment);
+    encodeLeaf(leaf, 0, envelope, sha256(envelope), commitment);
     return leaf;
   });
   return {
@@ -517,24 +585,46 @@ function pack(batch: readonly Candidate[], organisations: readonly number[]): Pa
     organisations: int4Array(organisations),
     ords: int2Array([...batch.keys()]),
     envelopes: byteaArray(envelopes),
-    salted: byteaArray(batch.map(({ salted }) => salted)),
+    salted: byteaArray(
+      batch.map((candidate, i) =>
+        sealer && !isOwn(candidate) ? sealer.seal(candidate, leaves[i] ?? EMPTY_LEAF) : candidate.salted,
+      ),
+    ),
     leaves: byteaArray(leaves),
+    states: int2Array(batch.map((candidate) => Number(sealer !== undefined && !isOwn(candidate)))),
   };
 }
 
-/** Of a repeat, held against what is stored under its id. */
+const EMPTY_LEAF = Buffer.alloc(LEAF_BYTES);
+
+/** Entries of the log's own are not encrypted. */
+function isOwn({ kind }: Candidate): boolean {
+  return typeof kind === 'number';
+}
+
+/**
+ * Of a repeat, held against what is stored under its id.
+ * @param row its payload state, its envelope and its payload.
+ */
 function outcomeOf(
   candidate: Candidate,
-  state: string | null | undefined,
-  envelope: string | null | undefined,
-  salted: string | null | undefined,
+  [state, envelope, salted]: TextRow,
+  encryption: RowEncryption | undefined,
 ): Outcome {
   if (typeof envelope !== 'string') return 'unreadable';
+  const row = bytesOf(salted ?? '');
+  const place = state === '1' ? keyPlaceIn(row) : undefined;
+  // Also while its key is still here: what it said is not to be told any more.
+  if (state === '2' || (place && encryption?.isTaken(place.tag, candidate.organisation, place.place)))
+    return 'retired';
   const own = Buffer.allocUnsafe(envelopeSize(candidate));
   encodeEnvelope(own, 0, candidate);
   // The kind is the second byte of an envelope.
   if (own[1] !== bytesOf(envelope)[1]) return 'conflict';
-  if (typeof salted !== 'string' || state !== '0') return 'conflict';
-  const [stored, body] = [bytesOf(salted).subarray(SALT_BYTES), candidate.salted.subarray(SALT_BYTES)];
+  if (typeof salted !== 'string') return 'conflict';
+  const opened =
+    state === '1' ? openRow(encryption?.stored, candidate.organisation, bytesOf(envelope), row) : row;
+  if (typeof opened === 'string') return 'unreadable';
+  const [stored, body] = [opened.subarray(SALT_BYTES), candidate.salted.subarray(SALT_BYTES)];
   return stored.equals(body) || sameContent(stored, body) ? 'duplicate' : 'conflict';
 }

@@ -2,7 +2,6 @@
  * The reading of a whole PostgreSQL log for `collector verify`: every row that an entry hangs on, against the leaves that
  * were stored with it and the roots that were signed over them. It goes on behind what is damaged.
  */
-import { hash } from 'node:crypto';
 import {
   decodeEnvelope,
   encodeLeaf,
@@ -14,6 +13,10 @@ import {
 } from '@clinical-events/protocol';
 import { Audit } from '../../integrity/audit.js';
 import { encodedLeafHash, HASH_BYTES } from '../../integrity/merkle.js';
+import { Actions, eventsOf, takenBy } from '../../privacy/actions.js';
+import type { StoredKeys } from '../../privacy/key-directory.js';
+import type { ErasedEvent } from '../../privacy/lawfulness.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
 import type { TreeReader } from '../contract.js';
 import {
   type AuditedLog,
@@ -24,16 +27,20 @@ import {
   type HeadListener,
   type Waiting,
 } from '../log-audit.js';
+import { erasedEvent, tellLifecycle } from '../lifecycle-findings.js';
 import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
 import { uuidText } from '../text.js';
-import { bytesIn, numberIn } from './binary.js';
+import { ActionRows, keptRows } from './action-rows.js';
+import { bytesIn, numberIn, sha256 } from './binary.js';
 import type { BinaryRow, ReadingConnection } from './connection.js';
-import { groupsOf, list, type Span, spanIn, spansOf } from './postgres-log.js';
+import { commitmentIn, keyPlaceIn, openRow } from './encrypted-row.js';
+import type { SharedKeyReader } from './key-rows.js';
+import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
 const HEAD = 'SELECT size, bytes FROM heads';
 /** With whether the registry of ids says of each that it is there. */
 const auditOf = (group: readonly Span[]) => `
-SELECT s.n, e.envelope, e.salted, (k.lane = e.lane AND k.batch = e.batch AND k.ord = e.ord AND o.name IS NOT NULL)::int
+SELECT s.n, e.payload_state, e.envelope, e.salted, (k.lane = e.lane AND k.batch = e.batch AND k.ord = e.ord AND o.name IS NOT NULL)::int
 FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH ORDINALITY AS s (lane, batch, n)
 CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch OFFSET 0) e
 LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = CASE WHEN length(e.envelope) >= ${ENVELOPE_FIXED_BYTES}
@@ -50,11 +57,18 @@ const PLACES = `
 SELECT s.lane, s.batch FROM sequenced s LEFT JOIN batches b USING (lane, batch)
 WHERE b.entries IS DISTINCT FROM s.entries ORDER BY s.lane, s.batch LIMIT 10`;
 
+const LISTED = 'SELECT first_sequence FROM actions JOIN sequenced USING (lane, batch)';
+
 const CHUNK = 4096;
 
 interface AuditRow {
   readonly envelope: Buffer;
+  /** Of one that is not encrypted. */
   readonly salted: Buffer | undefined;
+  /** Why an encrypted payload was not checked. */
+  readonly unopened: 'no-keys' | 'no-key' | undefined;
+  /** Its payload was taken out, since its key is destroyed. */
+  readonly isTaken: boolean;
   readonly isRegistered: boolean;
   /** LEAF_BYTES, as the row comes to. */
   readonly leaf: Buffer;
@@ -70,6 +84,13 @@ export class PostgresAudit {
   #own = 0;
   #unsigned = 0;
   #waiting: Waiting | undefined;
+  /** Encrypted payloads for which there are no keys here, and those whose key is missing. */
+  #unopened = 0;
+  readonly #keyless: number[] = [];
+  readonly #unread: number[] = [];
+  readonly #actions = new Actions();
+  /** The sequences of entries that are actions. */
+  readonly #actionsAt: number[] = [];
   /** Whether every entry so far is as it was written. */
   #isWhole = true;
 
@@ -79,6 +100,7 @@ export class PostgresAudit {
     private readonly signed: AuditedRoots,
     private readonly accessLog: HeadListener,
     private readonly onProgress: (events: number, of: number) => void,
+    private readonly keys: SharedKeyReader | undefined,
   ) {
     this.#audit = new Audit(tree, signed.roots);
   }
@@ -101,13 +123,36 @@ export class PostgresAudit {
     for (const finding of rootFindings(verdict, () => false)) findings.add(finding);
     for (const finding of tileFindings(verdict, true)) findings.add(finding);
     await this.#tellTables(findings);
+    const keyless = SequenceSet.of(this.#keyless);
+    const unread = SequenceSet.of(this.#unread);
+    // What was erased while this was read, and by another state of the log.
+    const now = new ActionRows(this.connection);
+    await now.refresh();
+    const noted = eventsOf(takenBy(this.keys?.stored.noted() ?? []));
+    const later = now.actions.retired.with(noted).without(this.#actions.retired);
+    const hasKeys = this.keys !== undefined;
+    const lifecycle = tellLifecycle({ actions: this.#actions, keyless, unread, hasKeys, later }, findings);
     const agrees = verdict.roots.every(({ log }) => log === 'agrees') && this.#entries >= covered;
     if (agrees && this.#isWhole) findings.confirm();
     else if (findings.faults === found && this.#isWhole) findings.add(DOUBT);
     return {
       ...{ entries: this.#entries, events: this.#entries - this.#own, unsigned: this.#unsigned },
-      ...{ waiting: this.#waiting, bytes, torn: undefined, unopened: 0 },
+      ...{
+        waiting: this.#waiting,
+        bytes,
+        torn: undefined,
+        unopened: this.#unopened,
+        ...lifecycle,
+      },
+      erased: { actions: this.#actions, events: () => this.#erased() },
     };
+  }
+
+  async *#erased(): AsyncGenerator<ErasedEvent> {
+    for await (const { sequence, envelope } of keptRows(this.connection, this.#actions.retired)) {
+      const event = erasedEvent(sequence, envelope);
+      if (event !== undefined) yield event;
+    }
   }
 
   async #read(size: number, findings: FindingList): Promise<void> {
@@ -116,9 +161,10 @@ export class PostgresAudit {
       if (spans.length === 0) return this.#gone(next, size - next + 1, findings);
       for (const group of groupsOf(spans)) {
         const rows = await this.connection.copy(auditOf(group));
+        await this.keys?.refresh();
         for (const [n, span] of group.entries()) {
           if (span.first > next) await this.#gone(next, span.first - next, findings);
-          await this.#span(span, rowsOf(rows, n + 1), findings);
+          await this.#span(span, rowsOf(rows, n + 1, this.keys?.stored), findings);
           next = span.first + span.entries;
         }
         await this.accessLog.settle();
@@ -149,6 +195,13 @@ export class PostgresAudit {
   async #span(span: Span, rows: AuditRow[], findings: FindingList): Promise<void> {
     const { first, entries, leaves } = span;
     const leafAt = (i: number) => leaves.subarray(i * LEAF_BYTES, (i + 1) * LEAF_BYTES);
+    // Of a payload that was taken out only the leaf says to what it came.
+    for (const { leaf, isTaken } of rows) {
+      const i = isTaken
+        ? [...rows.keys()].find((at) => leafAt(at).subarray(0, 41).equals(leaf.subarray(0, 41)))
+        : undefined;
+      if (i !== undefined) leafAt(i).copy(leaf, 41, 41);
+    }
     const isClean = rows.length === entries && rows.every(({ leaf }, i) => leaf.equals(leafAt(i)));
     const strangers = isClean ? [] : rows.filter(({ leaf }) => leaves.indexOf(leaf) < 0);
     for (let i = 0; i < entries; i++) {
@@ -159,6 +212,7 @@ export class PostgresAudit {
       if (sequence > this.#audit.covered) this.#unsigned++;
       if (row === undefined) {
         this.#isWhole = false;
+        this.#unread.push(sequence);
         await this.#gap(1);
         findings.add({
           kind: 'missing',
@@ -180,9 +234,17 @@ export class PostgresAudit {
     }
   }
 
-  #fits(sequence: number, { envelope, salted, isRegistered }: AuditRow, findings: FindingList): void {
+  #fits(sequence: number, row: AuditRow, findings: FindingList): void {
+    const { envelope, salted, unopened, isTaken, isRegistered } = row;
+    if (unopened === 'no-keys') this.#unopened++;
+    if (unopened === 'no-key' || isTaken) this.#keyless.push(sequence);
     const kind = envelope[1] ?? 0;
     if (kind >= FIRST_ENTRY_KIND) this.#own++;
+    if (kind === ENTRY_KINDS.lifecycleAction && salted !== undefined) {
+      const { receivedAt } = decodeEnvelope(envelope).envelope;
+      this.#actionsAt.push(sequence);
+      this.#actions.add(sequence, receivedAt, salted.subarray(SALT_BYTES));
+    }
     if (kind === ENTRY_KINDS.accessLogHead && salted !== undefined) {
       this.accessLog.head(sequence, salted.subarray(SALT_BYTES));
     }
@@ -199,6 +261,7 @@ export class PostgresAudit {
 
   #altered(sequence: number, { envelope, leaf }: AuditRow, expected: Buffer, findings: FindingList): void {
     this.#isWhole = false;
+    this.#unread.push(sequence);
     const sameEnvelope = leaf.subarray(0, 41).equals(expected.subarray(0, 41));
     const what = sameEnvelope ? 'its payload, or the salt of it,' : 'its envelope';
     const message = `${named(sequence, envelope)} is not the one that was written: ${what} has changed`;
@@ -218,6 +281,12 @@ export class PostgresAudit {
         `lane ${lane ?? ''} has ${count ?? ''} batches, and the last is number ${last ?? ''}`,
       );
     }
+    const listed = new Set((await this.connection.query(LISTED)).rows.map(([sequence]) => Number(sequence)));
+    for (const sequence of this.#actionsAt.filter((each) => !listed.has(each)))
+      this.#add(
+        findings,
+        `entry ${sequence} is an action that is not in the table actions: no collector does it`,
+      );
     for (const [lane, batch] of (await this.connection.query(PLACES)).rows) {
       const which = `batch ${batch ?? ''} of lane ${lane ?? ''}`;
       this.#add(findings, `sequenced and batches do not say the same of ${which}`);
@@ -230,22 +299,39 @@ export class PostgresAudit {
   }
 }
 
-function rowsOf(rows: readonly BinaryRow[], n: number): AuditRow[] {
+function rowsOf(rows: readonly BinaryRow[], n: number, keys: StoredKeys | undefined): AuditRow[] {
   return rows
     .filter(([number]) => numberIn(number) === n)
-    .map(([, envelope, salted, isRegistered]) => {
+    .map(([, state, envelope, salted, isRegistered]) => {
       const leaf = Buffer.alloc(LEAF_BYTES);
       const bytes = bytesIn(envelope);
-      if (bytes.length >= ENVELOPE_FIXED_BYTES) {
-        encodeLeaf(leaf, 0, bytes, sha256(bytes), salted ? sha256(salted) : Buffer.alloc(HASH_BYTES));
-      }
+      const isEncrypted = state != null && numberIn(state) === 1;
+      const { commitment, unopened } =
+        isEncrypted && salted ? committedTo(keys, bytes, salted) : { commitment: salted && sha256(salted) };
+      if (bytes.length >= ENVELOPE_FIXED_BYTES)
+        encodeLeaf(leaf, 0, bytes, sha256(bytes), commitment ?? NOTHING);
       const registered = isRegistered ? numberIn(isRegistered) === 1 : false;
-      return { envelope: bytes, salted: salted ?? undefined, isRegistered: registered, leaf };
+      const plain = isEncrypted ? undefined : (salted ?? undefined);
+      const isTaken = state != null && numberIn(state) === 2 && !salted;
+      return { envelope: bytes, salted: plain, unopened, isTaken, isRegistered: registered, leaf };
     });
 }
 
-function sha256(bytes: Uint8Array): Buffer {
-  return hash('sha256', bytes, 'buffer');
+const NOTHING = Buffer.alloc(HASH_BYTES);
+
+/** What an encrypted payload comes to: where it can be opened that is known, and else believed. */
+function committedTo(
+  keys: StoredKeys | undefined,
+  envelope: Buffer,
+  row: Buffer,
+): { readonly commitment: Buffer; readonly unopened?: AuditRow['unopened'] } {
+  if (keyPlaceIn(row) === undefined || envelope.length < ENVELOPE_FIXED_BYTES) return { commitment: NOTHING };
+  const opened = openRow(keys, decodeEnvelope(envelope).envelope.organisation, envelope, row, {
+    asksTag: true,
+  });
+  if (opened === 'unfit') return { commitment: NOTHING };
+  const commitment = commitmentIn(row);
+  return typeof opened === 'string' ? { commitment, unopened: opened } : { commitment };
 }
 
 function idIn(envelope: Buffer): string {

@@ -1,5 +1,5 @@
 /** Reads the log of a database: what has its place in it, in that order (src/store/contract.ts, EventLog). */
-import { hash, type KeyObject } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import {
   decodeEnvelope,
   type Envelope,
@@ -33,17 +33,20 @@ import {
 import { encodedLeafHash } from '../../integrity/merkle.js';
 import { isNoId, uuidText } from '../text.js';
 import type { Address } from './address.js';
-import { bytesIn, numberIn } from './binary.js';
+import { bytesIn, numberIn, sha256 } from './binary.js';
+import { commitmentIn, openRow } from './encrypted-row.js';
+import type { SharedKeyReader } from './key-rows.js';
+import type { Actions } from '../../privacy/actions.js';
+import type { StoredKeys } from '../../privacy/key-directory.js';
+import type { SequenceSet } from '../../privacy/sequence-set.js';
+import { ActionRows } from './action-rows.js';
 import { type BinaryRow, ReadingConnection } from './connection.js';
 import { type LogRow, readLog } from './schema.js';
 import { lookAfterLanes, type Sequenced, sequence } from './sequencing.js';
+import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
 /** How often a collector says that it lives, in milliseconds. */
 const LOOK_AFTER_MS = 10_000;
-/** Read with one query, at most. */
-const MOST_ENTRIES = 2048;
-const MOST_BYTES = 4 << 20;
-const MOST_SPANS = 512;
 /** Where the ids stand in an envelope (protocol, leaf.ts). */
 const [EVENT_ID_AT, RUN_ID_AT, PARENT_ID_AT] = [13, 29, 45];
 /** In a leaf. */
@@ -54,14 +57,6 @@ const HEAD = 'SELECT size, bytes FROM heads';
 const HELD = 'SELECT size, own_entries, bytes FROM heads';
 /* Of COPY, which takes no parameters: what stands in the texts is numbers. */
 
-/** Batches that have a place, from the one that holds a sequence on. */
-export const spansOf = (from: number, last: number) => `
-SELECT s.first_sequence, s.lane, s.batch, s.entries, b.bytes, b.leaves
-FROM (SELECT * FROM sequenced WHERE entries > 0 AND first_sequence <= ${last} AND first_sequence >= coalesce(
-    (SELECT max(first_sequence) FROM sequenced WHERE entries > 0 AND first_sequence <= ${from}), 1)
-  ORDER BY first_sequence LIMIT ${MOST_SPANS}) s
-CROSS JOIN LATERAL (SELECT * FROM batches WHERE lane = s.lane AND batch = s.batch OFFSET 0) b
-ORDER BY s.first_sequence`;
 const entriesOf = (group: readonly Span[]) => `
 SELECT s.n, e.payload_state, e.envelope, e.salted
 FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH ORDINALITY AS s (lane, batch, n)
@@ -85,13 +80,10 @@ FROM event_ids k JOIN sequenced s ON s.lane = k.lane AND s.batch = k.batch
 JOIN organisations o USING (organisation_id)
 WHERE k.event_id = $1::uuid AND ($2::text IS NULL OR o.name = $2) ORDER BY 1`;
 
-export interface Span {
-  readonly first: number;
-  readonly lane: number;
-  readonly batch: number;
-  readonly entries: number;
-  readonly bytes: number;
-  readonly leaves: Buffer;
+/** What payloads are opened by, and whose may not be any more. */
+interface Opener {
+  readonly keys: StoredKeys | undefined;
+  readonly retired: SequenceSet;
 }
 
 /** An entry as it was read, and held against its leaf. */
@@ -185,24 +177,35 @@ function* leavesOf({ first, entries, leaves }: Span, from: number, last: number)
 export class PostgresLog implements EventLog {
   /** Bytes of everything that has its place, as it was asked last. */
   extent = 0;
+  readonly #actions: ActionRows;
 
   private constructor(
     private readonly connection: ReadingConnection,
     readonly ledgerId: string,
-  ) {}
+    private readonly isEncrypted: boolean,
+    private readonly keys: SharedKeyReader | undefined,
+  ) {
+    this.#actions = new ActionRows(connection);
+  }
 
   /**
-   * @param connection is closed with it.
+   * @param connection is closed with it. @param keys of its payloads, where they are encrypted and are to be opened.
    * @throws Unreachable, SchemaUnfit.
    */
   static async open(
     address: Address,
     connection = new ReadingConnection(address, 'reading'),
+    keys?: SharedKeyReader,
   ): Promise<PostgresLog> {
-    const { ledgerId } = await readLog(connection, { forWriting: false });
-    const log = new PostgresLog(connection, ledgerId);
+    const { ledgerId, encryptionKeys } = await readLog(connection, { forWriting: false });
+    const log = new PostgresLog(connection, ledgerId, encryptionKeys !== undefined, keys);
     await log.#head();
     return log;
+  }
+
+  /** As they were when the log was read last. */
+  actions(): Actions {
+    return this.#actions.actions;
   }
 
   async *pass(from: Cursor = BEGINNING, { through }: { readonly through?: number } = {}) {
@@ -227,7 +230,9 @@ export class PostgresLog implements EventLog {
 
   async read(places: readonly Place[]): Promise<ReadEvents> {
     const found = await this.#single(places.map(({ at }) => at));
-    return new ReadRows(places.map(({ at }) => present(found.get(at), at)));
+    const actions = this.actions();
+    const rows = places.map(({ at }) => present(found.get(at), at));
+    return new ReadRows(rows, (sequence) => actions.retirementOf(sequence));
   }
 
   async find(organisation: string, id: Uint8Array): Promise<FoundEvent | undefined> {
@@ -256,9 +261,10 @@ export class PostgresLog implements EventLog {
 
   async #single(sequences: readonly number[]): Promise<ReadonlyMap<number, Row>> {
     const rows = await this.connection.copy(singleOf(new Set(sequences)));
+    const opener = await this.#opener();
     return new Map(
       rows.flatMap(([at, state, envelope, salted, leaf]) => {
-        const row = rowOf(numberIn(at), state, envelope, salted, bytesIn(leaf));
+        const row = rowOf(numberIn(at), state, envelope, salted, bytesIn(leaf), opener);
         return row === undefined ? [] : [[row.sequence, row]];
       }),
     );
@@ -287,13 +293,20 @@ export class PostgresLog implements EventLog {
       for (const [n, group] of groups.entries()) {
         const rows = await coming;
         coming = this.#entriesOf(groups[n + 1]);
-        const checked = checkedRows(group, rows, from, last);
+        const checked = checkedRows(group, rows, from, last, await this.#opener());
         if (checked.rows.length > 0) yield checked.rows;
         if (checked.damagedAt !== undefined) throw damaged(checked.damagedAt);
         const end = group.at(-1);
         if (end !== undefined) next = end.first + end.entries;
       }
     }
+  }
+
+  /** For rows that were read. An action has its place before it destroys a key: so one that is missing is known to be. */
+  async #opener(): Promise<Opener> {
+    await this.keys?.refresh();
+    if (this.isEncrypted) await this.#actions.refresh();
+    return { keys: this.keys?.stored, retired: this.#actions.actions.retired };
   }
 
   /** Its error is met by whoever waits for it, if anyone does. */
@@ -306,12 +319,9 @@ export class PostgresLog implements EventLog {
   async #head(): Promise<number> {
     const [[size, bytes] = []] = (await this.connection.query(HEAD, [])).rows;
     this.extent = Number(bytes);
+    await this.#actions.refresh();
     return Number(size);
   }
-}
-
-export function list(group: readonly Span[], of: 'lane' | 'batch'): string {
-  return `'{${group.map((span) => span[of]).join()}}'`;
 }
 
 function behind(sequence: number): Cursor {
@@ -327,35 +337,13 @@ function present(row: Row | undefined, sequence: number): Row {
   return row;
 }
 
-export function spanIn([first, lane, batch, entries, bytes, leaves]: BinaryRow): Span {
-  return {
-    ...{ first: numberIn(first), lane: numberIn(lane), batch: numberIn(batch) },
-    ...{ entries: numberIn(entries), bytes: numberIn(bytes), leaves: bytesIn(leaves) },
-  };
-}
-
-/** Of a size that is read with one query. */
-export function* groupsOf(spans: readonly Span[]): Generator<readonly Span[]> {
-  let group: Span[] = [];
-  let [entries, bytes] = [0, 0];
-  for (const span of spans) {
-    if (group.length > 0 && (entries + span.entries > MOST_ENTRIES || bytes + span.bytes > MOST_BYTES)) {
-      yield group;
-      [group, entries, bytes] = [[], 0, 0];
-    }
-    group.push(span);
-    entries += span.entries;
-    bytes += span.bytes;
-  }
-  if (group.length > 0) yield group;
-}
-
 /** The rows of some batches from one sequence to another, up to the first that is not as it was written. */
 function checkedRows(
   group: readonly Span[],
   raw: readonly BinaryRow[],
   from: number,
   last: number,
+  opener: Opener,
 ): { readonly rows: readonly Row[]; readonly damagedAt?: number } {
   const rows: Row[] = [];
   let next = 0;
@@ -364,7 +352,7 @@ function checkedRows(
       const [number, state, envelope, salted] = raw[next] ?? [];
       const leaf = leaves.subarray(i * LEAF_BYTES, (i + 1) * LEAF_BYTES);
       const isNext = number !== undefined && numberIn(number) === n + 1;
-      const row = isNext ? rowOf(first + i, state, envelope, salted, leaf) : undefined;
+      const row = isNext ? rowOf(first + i, state, envelope, salted, leaf, opener) : undefined;
       if (isNext) next++;
       if (first + i > last) return { rows };
       if (first + i < from) continue;
@@ -375,24 +363,35 @@ function checkedRows(
   return { rows };
 }
 
-/** @returns undefined where the entry is not what its leaf commits to. */
+/**
+ * An encrypted one is opened, where its key is to be had.
+ * @returns undefined where the entry is not what its leaf commits to.
+ */
 function rowOf(
   sequence: number,
   state: Buffer | null | undefined,
   envelope: Buffer | null | undefined,
   salted: Buffer | null | undefined,
   leaf: Buffer,
+  { keys, retired }: Opener,
 ): Row | undefined {
-  const payloadState = state && STATES[numberIn(state)];
-  if (!envelope || !payloadState) return undefined;
+  const stored = state && STATES[numberIn(state)];
+  if (!envelope || !stored) return undefined;
   const commitment = leaf.subarray(COMMITMENT_AT);
   if (!sha256(envelope).equals(leaf.subarray(ENVELOPE_HASH_AT, COMMITMENT_AT))) return undefined;
-  if (payloadState === 'plain' && !(salted && sha256(salted).equals(commitment))) return undefined;
-  return { sequence, state: payloadState, envelope, commitment, salted: salted ?? Buffer.alloc(0) };
+  const row = { sequence, envelope, commitment };
+  if (stored === 'plain')
+    return salted && sha256(salted).equals(commitment) ? { ...row, state: stored, salted } : undefined;
+  const closed = { ...row, state: stored, salted: Buffer.alloc(0) };
+  if (stored === 'retired' || retired.has(sequence)) return { ...closed, state: 'retired' };
+  if (!salted || !commitmentIn(salted).equals(commitment)) return undefined;
+  const opened = openRow(keys, organisationIn(envelope), envelope, salted);
+  if (opened === 'unfit') return undefined;
+  return typeof opened === 'string' ? closed : { ...row, state: 'plain', salted: opened };
 }
 
-function sha256(bytes: Uint8Array): Buffer {
-  return hash('sha256', bytes, 'buffer');
+function organisationIn(envelope: Buffer): string {
+  return decodeEnvelope(envelope).envelope.organisation;
 }
 
 function idText(id: Uint8Array): string | undefined {
@@ -479,7 +478,10 @@ class ReadRows implements ReadEvents {
   readonly source: Buffer;
   readonly #ends: number[] = [];
 
-  constructor(private readonly rows: readonly Row[]) {
+  constructor(
+    private readonly rows: readonly Row[],
+    private readonly retirementOf: Actions['retirementOf'],
+  ) {
     this.source = Buffer.concat(rows.map(bodyOf));
     let end = 0;
     for (const row of rows) this.#ends.push((end += bodyOf(row).length));
@@ -489,7 +491,8 @@ class ReadRows implements ReadEvents {
     const { sequence, profile, organisation, keyId, receivedAt, eventId, runId, payloadState, kind } =
       storedEntry(this.#row(index));
     if (typeof kind === 'number') throw new RangeError("an entry of the log's own is no event");
-    return { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState };
+    const facts = { sequence, kind, profile, organisation, keyId, receivedAt, eventId, runId, payloadState };
+    return payloadState === 'retired' ? { ...facts, retirement: this.retirementOf(sequence) } : facts;
   }
 
   body(index: number): string | undefined {

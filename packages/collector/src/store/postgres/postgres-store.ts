@@ -1,12 +1,28 @@
 /** The driver of the store that writes to a PostgreSQL log, beside any number of others (src/store/contract.ts). */
 import { randomUUID, type KeyObject } from 'node:crypto';
 import os from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { headFields, headIn } from '../../integrity/access-chain.js';
-import type { AccessLogStore, Candidate, Outcome, SharedGauges, SharedKeys, Store } from '../contract.js';
+import {
+  type AccessLogStore,
+  type Candidate,
+  NotCommitted,
+  type Outcome,
+  type Requests,
+  type SharedGauges,
+  type SharedKeys,
+  type Store,
+} from '../contract.js';
+import { type Actions, takenBy } from '../../privacy/actions.js';
+import type { TakenKeys } from '../../privacy/key-directory.js';
+import type { SequenceSet } from '../../privacy/sequence-set.js';
+import { ActionRows, keysOf, RequestRows } from './action-rows.js';
 import type { Address } from './address.js';
 import { Connection, ReadingConnection } from './connection.js';
-import { APPEND, Lane, type LaneOptions, OPEN, parametersOf } from './lane.js';
+import { RowSealer } from './encrypted-row.js';
+import type { SharedKeyWriter } from './key-rows.js';
+import { APPEND, Lane, type LaneOptions, OPEN, parametersOf, type RowEncryption } from './lane.js';
 import { PostgresAccessLog } from './postgres-access-log.js';
 import { PostgresCommitted } from './postgres-log.js';
 import { PostgresTree } from './postgres-tree.js';
@@ -24,6 +40,8 @@ export interface PostgresStoreOptions {
   readonly version: string;
   /** What the collectors of a log seal their batches with (seal.ts). */
   readonly sealKey: (ledgerId: string, shared: SharedKeys) => Promise<KeyObject>;
+  /** @returns undefined where payloads are not encrypted. Without it they are not, and must not be. */
+  readonly openKeys?: (log: KeysOfLog) => Promise<OpenedKeys | undefined>;
   /** Something is degraded, but nothing is lost and nothing is refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** See LaneOptions. */
@@ -33,6 +51,32 @@ export interface PostgresStoreOptions {
   readonly onSequenced?: (sequenced: Sequenced) => void;
 }
 
+/** What a log in a database says of the keys of its payloads. */
+export interface KeysOfLog {
+  readonly ledgerId: string;
+  /** The cluster that the log is on. */
+  readonly cluster: string;
+  /** The address of the keys' database; undefined while payloads are not encrypted. */
+  readonly noted: string | undefined;
+  /** Nothing is stored yet. */
+  readonly isNew: boolean;
+}
+
+export interface OpenedKeys {
+  readonly keys: SharedKeyWriter;
+  /** Of their database, as the log is to say. */
+  readonly address: string;
+}
+
+const ACTION = 'INSERT INTO actions (number, lane, batch) VALUES ($1, $2, 1)';
+/** The collector that has lived longest of those that live: each is seen every ten seconds. */
+const OLDEST = `
+SELECT collector_id = $1::uuid FROM collectors WHERE seen_at > clock_timestamp() - interval '30 seconds'
+ORDER BY started_at, collector_id LIMIT 1`;
+/** Until what was committed has its place, in milliseconds. */
+const PLACED_MS = 30_000;
+const LOOK_MS = 100;
+const BEGIN_ENCRYPTION = 'INSERT INTO encryption (keys) VALUES ($1) ON CONFLICT DO NOTHING';
 const REGISTER = `INSERT INTO collectors (collector_id, host, pid, version) VALUES ($1::uuid, $2, $3, $4)
 ON CONFLICT DO NOTHING`;
 const ORGANISATION = `
@@ -59,23 +103,30 @@ export class PostgresStore implements Store {
   readonly tree: PostgresTree;
   readonly publicKeys: SharedKeys;
   readonly accessLog: AccessLogStore;
+  readonly requests: Requests;
   readonly #control: ReadingConnection;
   readonly #free: Lane[];
   readonly #waiting: ((lane: Lane) => void)[] = [];
   readonly #lanes: readonly Lane[];
+  #isRefreshing = false;
 
   private constructor(
-    { address, lanes = LANES, onSequenced }: PostgresStoreOptions,
+    { lanes = LANES, onSequenced }: PostgresStoreOptions,
     readonly log: LogRow,
     private readonly laneOptions: LaneOptions,
     readonly opened: FoundLog,
     /** By their kind, the bodies of the newest entries of the log's own. */
     readonly newestOwn: ReadonlyMap<number, Buffer>,
+    /** Undefined where payloads are not encrypted. */
+    readonly keys: SharedKeyWriter | undefined,
+    private readonly actionRows: ActionRows,
+    control: ReadingConnection,
   ) {
     const { durability } = log;
     const { collectorId, sealKey } = laneOptions;
     this.concurrency = lanes;
-    this.#control = new ReadingConnection(address, `tree of ${collectorId}`);
+    this.#control = control;
+    this.requests = new RequestRows(this.#control);
     this.committed = new PostgresCommitted(this.#control, {
       ...{
         durability,
@@ -93,15 +144,17 @@ export class PostgresStore implements Store {
   }
 
   /**
-   * On return the database holds a log that this collector knows, and may write to.
+   * On return the database holds a log that this collector knows, and may write to, and no key that an action destroys is in
+   * the database of keys.
    * @throws Unreachable, SchemaUnfit.
    */
   static async open(options: PostgresStoreOptions): Promise<PostgresStore> {
     const { address, onTrouble, onLost, gauges } = options;
+    const collectorId = randomUUID();
     const connection = await Connection.open(address, 'start');
+    const control = new ReadingConnection(address, `tree of ${collectorId}`);
     try {
       const log = await readLog(connection);
-      const collectorId = randomUUID();
       const register = (to: Connection) =>
         to.transaction(async () => {
           // No event hangs on it: a standby that is away does not keep a collector from starting.
@@ -110,8 +163,17 @@ export class PostgresStore implements Store {
         });
       await register(connection);
       const { ledgerId, durability } = log;
+      const [row = []] = (await connection.query(HEAD)).rows;
+      const [entries = 0, own = 0, bytes = 0, lines = 0] = row.slice(0, 4).map(Number);
+      // First: a start that is refused leaves no key of seals behind.
+      const keys = await openKeys(connection, log, entries === 0, options.openKeys);
       const sealKey = await options.sealKey(ledgerId, new PostgresLogKeys(connection));
+      const actionRows = new ActionRows(control);
+      await actionRows.refresh();
+      const { actions } = actionRows;
+      await keys?.destroy([...actions.taken('all'), ...takenBy(keys.writer.stored.noted())]);
       const common = {
+        ...{ encryption: keys && encryptionBy(keys, actionRows) },
         address,
         collectorId,
         shard: 0,
@@ -123,8 +185,6 @@ export class PostgresStore implements Store {
         gauges,
         register,
       };
-      const [row = []] = (await connection.query(HEAD)).rows;
-      const [entries = 0, own = 0, bytes = 0, lines = 0] = row.slice(0, 4).map(Number);
       const head = { lines, head: row[4] ?? '' };
       const newestOwn = new Map<number, Buffer>();
       if (lines > 0) newestOwn.set(ENTRY_KINDS.accessLogHead, Buffer.from(JSON.stringify(headFields(head))));
@@ -135,7 +195,13 @@ export class PostgresStore implements Store {
         { ...common, organisationId: organisations() },
         found,
         newestOwn,
+        keys,
+        actionRows,
+        control,
       );
+    } catch (error) {
+      await control.close();
+      throw error;
     } finally {
       await connection.close();
     }
@@ -159,28 +225,85 @@ export class PostgresStore implements Store {
   async appendAccessHead(entry: Candidate): Promise<void> {
     const head = headIn(Buffer.from(entry.salted.subarray(SALT_BYTES)));
     if (head === undefined) throw new RangeError('the entry holds no head of an access log');
-    const { collectorId, shard, organisationId } = this.laneOptions;
     await this.#control.transaction(async (connection) => {
       const { count } = await connection.query(ACCESS_HEAD, [head.lines, head.head]);
-      if (count === 0) return;
-      const organisation = await organisationId(connection, entry.organisation);
-      const [lane] = (await connection.query(OPEN, [collectorId, shard])).rows;
-      await connection.query(APPEND, parametersOf(Number(lane?.[0]), this.laneOptions, entry, organisation));
+      if (count > 0) await this.#appendAlone(connection, entry);
     });
   }
 
-  /** A lane looks at its server with every batch. */
-  look(): void {
-    return;
+  /** In the only batch of a lane of its own. @returns the lane. */
+  async #appendAlone(connection: Connection, entry: Candidate): Promise<number> {
+    const { collectorId, shard, organisationId } = this.laneOptions;
+    const organisation = await organisationId(connection, entry.organisation);
+    const [row] = (await connection.query(OPEN, [collectorId, shard])).rows;
+    const lane = Number(row?.[0]);
+    await connection.query(APPEND, parametersOf(lane, this.laneOptions, entry, organisation));
+    return lane;
   }
 
-  prove(): Promise<void> {
-    return this.#withLane((lane) => lane.barrier());
+  /** Those that are in the log, as they were known last. */
+  get actions(): Actions {
+    return this.actionRows.actions;
+  }
+
+  /**
+   * Stores an action, in a lane that it has for itself. On return it has its place in the log, and is among `actions`.
+   * @throws Refused where another collector has added one that is not known here yet; Lost, NotCommitted, CommitUnknown.
+   */
+  async appendAction(entry: Candidate): Promise<void> {
+    const number = this.actionRows.known + 1;
+    await this.#control.transaction(async (connection) => {
+      await connection.query(ACTION, [number, await this.#appendAlone(connection, entry)]);
+    });
+    // What was committed before it is replicated with it.
+    await this.#withLane((lane) => lane.barrier());
+    for (const until = performance.now() + PLACED_MS; ;) {
+      await this.actionRows.refresh();
+      if (this.actionRows.known >= number) return;
+      if (performance.now() > until) throw new Error('an action is stored, and has no place in the log yet');
+      await sleep(LOOK_MS);
+    }
+  }
+
+  /** Whether it is on this collector to do what was asked for: one of all does. */
+  async isOnUs(): Promise<boolean> {
+    const { rows } = await this.#control.query(OLDEST, [this.laneOptions.collectorId]);
+    return rows[0]?.[0] === 't';
+  }
+
+  /** On return the actions of others are known. */
+  refreshActions(): Promise<void> {
+    return this.actionRows.refresh();
+  }
+
+  keysOf(sequences: SequenceSet): Promise<TakenKeys[]> {
+    return keysOf(this.#control, sequences);
+  }
+
+  /** A lane looks at its server with every batch. What others have done to the keys is asked for. */
+  look(): void {
+    const { encryption, onTrouble } = this.laneOptions;
+    if (encryption === undefined || this.#isRefreshing) return;
+    this.#isRefreshing = true;
+    encryption
+      .refresh()
+      .catch((error: unknown) => onTrouble('the keys of payloads cannot be read', error))
+      .finally(() => (this.#isRefreshing = false));
+  }
+
+  async prove(): Promise<void> {
+    try {
+      await this.keys?.save();
+    } catch (error) {
+      throw new NotCommitted('the keys of payloads cannot be written', { cause: error });
+    }
+    await this.#withLane((lane) => lane.barrier());
   }
 
   async close(): Promise<void> {
     await Promise.all(this.#lanes.map((lane) => lane.close()));
     await this.#control.close();
+    await this.keys?.close();
   }
 
   async #withLane<Result>(work: (lane: Lane) => Promise<Result>): Promise<Result> {
@@ -193,6 +316,35 @@ export class PostgresStore implements Store {
       else next(lane);
     }
   }
+}
+
+/** On return the log says where its keys are, durably, if it has any. */
+async function openKeys(
+  connection: Connection,
+  { ledgerId, systemId, encryptionKeys }: LogRow,
+  isNew: boolean,
+  open: PostgresStoreOptions['openKeys'],
+): Promise<SharedKeyWriter | undefined> {
+  const opened = await open?.({ ledgerId, cluster: systemId, noted: encryptionKeys, isNew });
+  if (opened === undefined) return undefined;
+  await connection.query(BEGIN_ENCRYPTION, [opened.address]);
+  return opened.keys;
+}
+
+function encryptionBy(keys: SharedKeyWriter, rows: ActionRows): RowEncryption {
+  const { actions } = rows;
+  return {
+    sealer: new RowSealer(keys.writer),
+    stored: keys.writer.stored,
+    isTaken: (tag, organisation, place) => actions.isTaken(tag, organisation, place),
+    save: () => keys.save(),
+    // An action is in the log before it destroys a key: so it is known of one that is gone.
+    async refresh() {
+      await keys.refresh();
+      keys.writer.stored.readAnew();
+      await rows.refresh();
+    },
+  };
 }
 
 /** The numbers of organisations, each asked for once on a connection: another server may have given others. */

@@ -101,13 +101,34 @@ INSERT INTO heads (size, own_entries, bytes) VALUES (0, 0, 0);
 INSERT INTO key_changes (version) VALUES (1);
 `;
 
+const ENCRYPTION = `
+-- A row once payloads are encrypted: the database of their keys, as one collector names it.
+CREATE TABLE encryption (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one), keys text NOT NULL,
+  begun_at timestamptz NOT NULL DEFAULT clock_timestamp());
+-- The entries of the log that are actions (privacy/actions.ts), each in a batch of its own. Who adds one knows all before.
+CREATE TABLE actions (
+  number int PRIMARY KEY CHECK (number > 0), lane int NOT NULL, batch int NOT NULL, UNIQUE (lane, batch));
+-- What commands ask the collectors to do to stored events. NULL once it was taken.
+CREATE TABLE requests (
+  action uuid PRIMARY KEY, request text, asked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  answer text, answered_at timestamptz);
+-- What legal holds hold, subjects encrypted: the log has the SHA-256 of each.
+CREATE TABLE hold_records (action uuid PRIMARY KEY, record text NOT NULL);
+`;
+
 interface Migration {
   readonly name: string;
   readonly sql: string;
+  /** Whether collectors that do not know it may go on beside those that do. */
+  readonly olderMayRun: boolean;
 }
 
 /** In their order. Add to the end; never edit one that was released. */
-export const MIGRATIONS: readonly Migration[] = [{ name: 'the tables of a log', sql: TABLES }];
+export const MIGRATIONS: readonly Migration[] = [
+  { name: 'the tables of a log', sql: TABLES, olderMayRun: true },
+  { name: 'encrypted payloads, and what is done to them', sql: ENCRYPTION, olderMayRun: false },
+];
 
 const BOOKKEEPING = `CREATE TABLE IF NOT EXISTS schema_migrations (
   id int PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL,
@@ -124,6 +145,8 @@ export interface LogRow {
   readonly ledgerId: string;
   readonly systemId: string;
   readonly durability: 'replicated' | 'local';
+  /** The database of the keys of its payloads, as a collector has named it; undefined where they are not encrypted. */
+  readonly encryptionKeys: string | undefined;
 }
 
 /**
@@ -143,11 +166,14 @@ export async function migrate(
     await connection.query(`SELECT pg_advisory_xact_lock(hashtext('collector ' || $1))`, [schema]);
     await connection.query(BOOKKEEPING);
     const version = await versionOf(connection);
-    for (const [i, { name, sql }] of migrations.entries()) {
+    for (const [i, { name, sql, olderMayRun }] of migrations.entries()) {
       if (i < version) continue;
       for (const statement of statementsOf(sql)) await connection.query(statement);
-      const values = [i + 1, name, sha256(sql)];
-      await connection.query('INSERT INTO schema_migrations (id, name, sha256) VALUES ($1, $2, $3)', values);
+      const values = [i + 1, name, sha256(sql), olderMayRun];
+      await connection.query(
+        'INSERT INTO schema_migrations (id, name, sha256, older_may_run) VALUES ($1, $2, $3, $4)',
+        values,
+      );
       applied.push(name);
     }
     await connection.query(
@@ -209,10 +235,11 @@ export async function readLog(
     );
   }
   const { rows } = await connection.query(
-    `SELECT ledger_id, log.system_id::text, durability, control.system_identifier::text
+    `SELECT ledger_id, log.system_id::text, durability, control.system_identifier::text,
+       (SELECT keys FROM encryption)
      FROM log, pg_control_system() AS control`,
   );
-  const [ledgerId, systemId, durability, here] = rows[0] ?? [];
+  const [ledgerId, systemId, durability, here, keys] = rows[0] ?? [];
   if (typeof ledgerId !== 'string' || typeof systemId !== 'string')
     throw new SchemaUnfit('the table log is empty');
   // A copy that was made for a test must not be written to by accident.
@@ -221,7 +248,10 @@ export async function readLog(
       'this log began on another database cluster, and was restored here; see collector store check --adopt',
     );
   }
-  return { ledgerId, systemId, durability: durability === 'local' ? 'local' : 'replicated' };
+  return {
+    ...{ ledgerId, systemId, durability: durability === 'local' ? 'local' : 'replicated' },
+    encryptionKeys: keys ?? undefined,
+  };
 }
 
 const SEALED_FIRST = 'INSERT INTO seal_key (key_id) VALUES ($1) ON CONFLICT DO NOTHING';

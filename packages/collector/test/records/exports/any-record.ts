@@ -5,6 +5,7 @@
 import { type ClinicalRecord, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { assembleRecord, type RunLinks } from '../../../src/records/assemble.js';
+import type { RunEvent } from '../../../src/records/run-event.js';
 import { anyRun, ELSEWHERE, NOWHERE } from '../any-run.js';
 import { eventFromText, id, RUN } from '../run-events.js';
 
@@ -154,9 +155,23 @@ const oddEvent = (n: number) =>
           ...payload,
         });
         const receivedAt = Date.UTC(2026, 2, 2, 8, 31, n);
-        return eventFromText(text, { kind, eventId: id(n), runId, sequence: n, receivedAt, payloadState });
+        const made = eventFromText(text, {
+          kind,
+          eventId: id(n),
+          runId,
+          sequence: n,
+          receivedAt,
+          payloadState,
+        });
+        return payloadState === 'retired' ? erased(made) : made;
       }),
   );
+
+/** The same event when an action has destroyed its payload. */
+export function erased(made: RunEvent): RunEvent {
+  const retirement = { action: id(900), reason: 'erasure-request', at: Date.UTC(2026, 5, 1) } as const;
+  return { ...made, event: { ...made.event, retirement } };
+}
 
 const anyEvents = fc.oneof(
   anyRun.map((sent) => sent.map(({ event }) => event)),

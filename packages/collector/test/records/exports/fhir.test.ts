@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { assembleRecord } from '../../../src/records/assemble.js';
 import { fhir } from '../../../src/records/exports/fhir.js';
 import { event, fullRun, id, RUN } from '../run-events.js';
-import { anyRecord, PROSE, says } from './any-record.js';
+import { anyRecord, erased, PROSE, says } from './any-record.js';
 import { fhirFaults } from './fhir-validator.js';
 import { runs } from '../../../../../test/property-runs.js';
 
@@ -125,6 +125,16 @@ describe('a record in FHIR R4', () => {
       event({ kind: 'inference-start', n: 2, payloadState: 'retired' }),
     ]);
     expect(audits(bundleOf(record)).map(({ agent }) => agent.length)).toEqual([3, 1]);
+  });
+
+  test('names the action that has destroyed the content of an event [R-1352]', () => {
+    const gone = erased(event({ kind: 'outcome', n: 4, payloadState: 'retired' }));
+    const [, audit] = audits(bundleOf(assembleRecord([start({}), gone])));
+    expect(audit?.entity?.at(-1)).toMatchObject({
+      what: { identifier: { value: `urn:uuid:${id(900)}` } },
+      lifecycle: { code: '15' },
+      detail: [{ type: 'retired_at', valueString: '2026-06-01T00:00:00.000Z' }],
+    });
   });
 
   test('gives an outcome a Provenance that points at its AuditEvent, and at the evidence [R-712]', () => {

@@ -4,6 +4,7 @@ import { addressIn, nameIn, OUTCOME_TYPES, ratingIn, wordIn } from '../../../src
 describe('what leaves the log for where many people read', () => {
   test('is a name as it was sent, but for what no format can hold [R-712]', () => {
     expect(nameIn('sepsis|risk é')).toBe('sepsis|risk é');
+    expect(nameIn('a\u00a0b\u2028c\u3000d\te')).toBe('a b c d\te');
     expect(nameIn('a\u0000b\ud800c\u0085')).toBe('a\ufffdb\ufffdc\ufffd');
     for (const value of ['', ' \t\n', undefined, 4, null, {}, JSON.rawJSON('1.10')]) {
       expect(nameIn(value)).toBeUndefined();

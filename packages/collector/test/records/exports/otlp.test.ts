@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { assembleRecord, UNLINKED } from '../../../src/records/assemble.js';
 import { otlp } from '../../../src/records/exports/otlp.js';
 import { event, fullRun, id, RUN } from '../run-events.js';
-import { anyRecord, PROSE, says } from './any-record.js';
+import { anyRecord, erased, PROSE, says } from './any-record.js';
 import { throughProtobuf } from './otlp-reader.js';
 import { runs } from '../../../../../test/property-runs.js';
 
@@ -43,6 +43,16 @@ const start = (more: Readonly<Record<string, unknown>>, parent: string | null = 
 const KNOWN: ReadonlySet<unknown> = new Set(Object.values(conventions));
 
 describe('a record in OTLP/JSON', () => {
+  test('says of an event that was erased by which action, and when [R-1352]', () => {
+    const gone = erased(event({ kind: 'outcome', n: 4, payloadState: 'retired' }));
+    const [, span] = spansOf(assembleRecord([start({}), gone]));
+    expect(named(span?.attributes)).toMatchObject({
+      'clinical_events.event.payload': 'retired',
+      'clinical_events.event.action': id(900),
+      'clinical_events.event.retired_at': '2026-06-01T00:00:00.000Z',
+    });
+  });
+
   test('is a trace of the run, from its start to its last output, and a trace for each that came later [R-712]', () => {
     const [root, artifact, output, outcome, feedback] = spansOf(assembleRecord(fullRun()));
     expect(root).toMatchObject({

@@ -23,6 +23,7 @@ const relation = (...required: readonly string[]) => ({
 
 const RELATIONS = {
   wasGeneratedBy: relation('prov:entity', 'prov:activity'),
+  wasInvalidatedBy: relation('prov:entity', 'prov:activity'),
   used: relation('prov:activity', 'prov:entity'),
   wasInformedBy: relation('prov:informed', 'prov:informant'),
   wasStartedBy: relation('prov:activity', 'prov:trigger'),

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { assembleRecord, UNLINKED } from '../../../src/records/assemble.js';
 import { prov } from '../../../src/records/exports/prov.js';
 import { event, fullRun, id, RUN } from '../run-events.js';
-import { anyRecord, PROSE, says } from './any-record.js';
+import { anyRecord, erased, PROSE, says } from './any-record.js';
 import { provFaults, type ProvJson } from './prov-json.js';
 import { runs } from '../../../../../test/property-runs.js';
 
@@ -51,6 +51,21 @@ describe('a record in PROV-JSON', () => {
   test('gives the same model and the same caller the same id in every document [R-712]', () => {
     const other = documentOf(assembleRecord([event({ kind: 'inference-start', n: 9, run: id(9) })]));
     expect(Object.keys(other['agent'] ?? {})).toEqual(Object.keys(full['agent'] ?? {}));
+  });
+
+  test('invalidates what was erased by the action that erased it [R-1352]', () => {
+    const [started, ...others] = fullRun();
+    const gone = erased(event({ kind: 'human-output', n: 30, payloadState: 'retired' }));
+    if (started === undefined) throw new Error('a run has a start');
+    const document = documentOf(assembleRecord([started, ...others, gone]));
+    expect(provFaults(document)).toEqual([]);
+    expect(relations(document, 'wasInvalidatedBy')).toEqual([
+      {
+        ...{ 'prov:entity': `event:${id(30)}`, 'prov:activity': `ce:action-${id(900)}` },
+        'prov:time': '2026-06-01T00:00:00.000Z',
+      },
+    ]);
+    expect(document['activity']?.[`ce:action-${id(900)}`]).toBeDefined();
   });
 
   test('informs a nested run by the run that it was started from [R-712]', () => {

@@ -9,7 +9,7 @@ import { nodeFiles } from '../../../src/files.js';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
 import { NotCommitted, type Candidate } from '../../../src/store/contract.js';
-import { keyInventory, KeysUnfit, KeyWriter } from '../../../src/privacy/key-directory.js';
+import { keyInventory, KeysUnfit, KeyWriter, keysOnDisk } from '../../../src/privacy/key-directory.js';
 import { framesIn, putFrames, sealed } from '../../commands/tampering.js';
 import { candidate, idOf } from '../candidate.js';
 import { encryptionIn, fillDirectory, segmentPaths } from './filled-directory.js';
@@ -63,7 +63,7 @@ async function bodies(): Promise<string[]> {
 function writerOf(directories: readonly string[]): KeyWriter {
   const { ledgerId } = new LogReader(dataDir, nodeFiles);
   const places = { directories, kek: '' };
-  return KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble: () => undefined });
+  return KeyWriter.open({ files: keysOnDisk, places, ledgerId, onTrouble: () => undefined });
 }
 
 const bodyOf = ({ salted }: Candidate) => Buffer.from(salted).toString('utf8', SALT_BYTES);
@@ -265,14 +265,27 @@ describe('[R-1323] a mirror that fails', () => {
     expect(await bodies()).not.toContain('encrypted');
   });
 
-  test('and comes back empty is made whole before it counts', async () => {
+  test('and comes back empty is a mount that failed: it is not filled, and made whole when it has its keys again', async () => {
     const store = await open(both());
     await store.append(events(1, ['icu']));
-    fs.rmSync(mirror, { recursive: true });
+    fs.renameSync(mirror, `${mirror}.away`);
     fs.mkdirSync(mirror);
+    expect(() => store.append(events(1, ['ed']))).toThrow(NotCommitted);
+    expect(fs.readdirSync(mirror)).toEqual([]);
+    fs.rmdirSync(mirror);
+    fs.renameSync(`${mirror}.away`, mirror);
     await store.append(events(1, ['ed']));
-    const { directories } = keyInventory(nodeFiles, { directories: [keys, mirror], kek: '' });
+    const { directories } = keyInventory(keysOnDisk, { directories: [keys, mirror], kek: '' });
     expect(directories.map(({ behind }) => behind)).toEqual([0, 0]);
+  });
+
+  test('has what is noted of two actions at one entry, of the log and of one that was restored', async () => {
+    await (await open(both())).append(events(1, ['icu']));
+    const writer = writerOf([keys, mirror]);
+    for (const id of ['0000000a-x', '0000000b-x'])
+      expect(writer.noteAction(7, id, { action: id })).toEqual([]);
+    const noted = writer.stored.noted().map((body) => JSON.parse(body.toString()) as { action: string });
+    expect(noted.map(({ action }) => action)).toEqual(['0000000a-x', '0000000b-x']);
   });
 
   test('leaves a root that is the same when it is durable at last', async () => {
@@ -320,7 +333,7 @@ describe('[R-1325] a mirror', () => {
   test('that lags is brought up to date by a start, and so is a directory that was lost', async () => {
     await fillDirectory(dataDir, [events(4, ['icu'])], 64 << 10, encryptionIn(dataDir));
     const places = { directories: [keys, mirror], kek: '' };
-    expect(keyInventory(nodeFiles, places).directories).toEqual([
+    expect(keyInventory(keysOnDisk, places).directories).toEqual([
       { directory: keys, isThere: true, behind: 0 },
       { directory: mirror, isThere: false, behind: 4 },
     ]);
@@ -340,16 +353,16 @@ describe('[R-1325] a mirror', () => {
     fs.rmSync(keys, { recursive: true });
     fs.renameSync(`${mirror}.old`, keys);
     // The directory lacks a bucket by now.
-    expect(keyInventory(nodeFiles, places).directories.map(({ behind }) => behind)).toEqual([1, 0]);
+    expect(keyInventory(keysOnDisk, places).directories.map(({ behind }) => behind)).toEqual([1, 0]);
     await (await open({ directories: [keys, mirror] })).close();
-    expect(keyInventory(nodeFiles, places).directories.map(({ behind }) => behind)).toEqual([0, 0]);
+    expect(keyInventory(keysOnDisk, places).directories.map(({ behind }) => behind)).toEqual([0, 0]);
     expect(await bodies()).not.toContain('encrypted');
   });
 });
 
 describe('[R-1324] key files', () => {
   const places = () => ({ directories: [keys, mirror], kek: '' });
-  const isWhole = () => keyInventory(nodeFiles, places()).directories.map(({ behind }) => behind);
+  const isWhole = () => keyInventory(keysOnDisk, places()).directories.map(({ behind }) => behind);
 
   test.each(['kek', 'names.json', 'epochs/0000001.json'])(
     'a damaged %s is told of and replaced from a mirror',

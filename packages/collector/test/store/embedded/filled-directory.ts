@@ -1,12 +1,13 @@
 /** Data directories with events in them, made without a collector. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { KeyWriter } from '../../../src/privacy/key-directory.js';
+import { KeyWriter, onDisk } from '../../../src/privacy/key-directory.js';
 import type { Suite } from '../../../src/privacy/sealing.js';
 import { EmbeddedStore, type Encryption } from '../../../src/store/embedded/embedded-store.js';
-import { nodeFiles } from '../../../src/files.js';
+import { nodeFiles, type Files } from '../../../src/files.js';
 import { decodeFrame, frameSize } from '../../../src/store/embedded/frame.js';
 import { readToEnd } from '../../../src/store/embedded/log-frames.js';
+import { FrameOpener } from '../../../src/store/embedded/sealed-frame.js';
 import { listSegments, SEGMENT_HEADER_BYTES } from '../../../src/store/embedded/segment.js';
 import type { Candidate, StoredEntry, StoredEvent } from '../../../src/store/contract.js';
 
@@ -16,13 +17,14 @@ export function encryptionIn(
   {
     suite = 1,
     directories = [path.join(directory, 'encryption-keys')],
-  }: { suite?: Suite; directories?: readonly string[] } = {},
+    files = nodeFiles,
+  }: { suite?: Suite; directories?: readonly string[]; files?: Files } = {},
 ): Encryption {
   const places = { directories, kek: '' };
   for (const each of directories)
     if (fs.lstatSync(each, { throwIfNoEntry: false }) === undefined) fs.mkdirSync(each, { recursive: true });
   const openKeys = (ledgerId: string) =>
-    Promise.resolve(KeyWriter.open({ files: nodeFiles, places, ledgerId, onTrouble: () => undefined }));
+    Promise.resolve(KeyWriter.open({ files: onDisk(files), places, ledgerId, onTrouble: () => undefined }));
   return { suite, openKeys };
 }
 
@@ -44,11 +46,17 @@ export async function fillDirectory(
   await store.close();
 }
 
-/** Every entry as it stands in the segments, valid until the next: without a promise, beside a collector too. */
+/** Every entry of the segments, opened, valid until the next: without a promise, beside a collector too. */
 export function* storedEntries(directory: string, files = nodeFiles): Generator<StoredEntry> {
   const segments = listSegments(files, path.join(directory, 'ledger'));
-  for (const { buffer, offsets } of readToEnd(files, segments))
-    for (const offset of offsets) yield decodeFrame(buffer, offset);
+  const opener = FrameOpener.of(directory, nodeFiles);
+  for (const { buffer, offsets, end } of readToEnd(files, segments)) {
+    opener.readAnew();
+    for (const [i, offset] of offsets.entries()) {
+      opener.open(buffer, offset, (offsets[i + 1] ?? end) - offset);
+      yield decodeFrame(buffer, offset);
+    }
+  }
 }
 
 /** Without the log's own entries. */

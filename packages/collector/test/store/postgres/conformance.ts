@@ -1,16 +1,20 @@
 /** The suites of stores, trees, access logs and keys, over PostgreSQL. */
 import { randomBytes, randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { newKekFile } from '../../../src/privacy/key-encryption-key.js';
 import { parseAddress, type Address } from '../../../src/store/postgres/address.js';
 import { Connection, ReadingConnection } from '../../../src/store/postgres/connection.js';
 import { PostgresAccessLog } from '../../../src/store/postgres/postgres-access-log.js';
 import { PostgresKeys } from '../../../src/store/postgres/postgres-keys.js';
 import { PostgresCommitted, PostgresLog } from '../../../src/store/postgres/postgres-log.js';
-import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
+import { PostgresStore, type PostgresStoreOptions } from '../../../src/store/postgres/postgres-store.js';
 import { migrate } from '../../../src/store/postgres/schema.js';
 import { sequence } from '../../../src/store/postgres/sequencing.js';
 import type { ApiKey, Candidate, Store } from '../../../src/store/contract.js';
-import { type PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
+import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
 import { PostgresTree } from '../../../src/store/postgres/postgres-tree.js';
 import { accessLogConformance } from '../access-log-conformance.js';
 import { storeConformance } from '../store-conformance.js';
@@ -22,6 +26,67 @@ export interface Database {
   /** Of loopback, by which stores reach it. */
   readonly port: number;
   remove(): Promise<void>;
+}
+
+/** A log of its own, in a schema of its own, which a role of that name finds whatever the settings of its connection. */
+export async function makeLog({ server, port }: Database, name: string): Promise<Address> {
+  await server.query(`CREATE ROLE ${name} LOGIN SUPERUSER`);
+  const address = parseAddress(`postgres://${name}@127.0.0.1:${port}/postgres?schema=${name}`);
+  const connection = await Connection.open(address, 'test');
+  await migrate(connection, address.schema, 'local');
+  await connection.close();
+  return address;
+}
+
+/** As the suite of stores wants it: what was appended has its place at once. */
+export async function openSequencedStore(
+  address: Address,
+  {
+    onSequenced = () => undefined,
+    ...more
+  }: { readonly onSequenced?: (entries: number) => void } & Partial<
+    Pick<PostgresStoreOptions, 'openKeys'>
+  > = {},
+): Promise<Store> {
+  const store = await PostgresStore.open({
+    sealKey: () => Promise.resolve(SEAL_KEY),
+    ...{ address, lanes: 1, version: 'test', onLost: () => undefined, ...more },
+    onTrouble: (what, error) => {
+      throw new Error(what, { cause: error });
+    },
+  });
+  const connection = await Connection.open(address, 'test');
+  return {
+    concurrency: 1,
+    outlivesDoubt: true,
+    append: async (batch: readonly Candidate[]) => {
+      const outcomes = await store.append(batch);
+      onSequenced((await sequence(connection, SEAL_KEY))?.entries ?? 0);
+      return outcomes;
+    },
+    look: () => store.look(),
+    prove: () => store.prove(),
+    close: async () => {
+      await store.close();
+      await connection.close();
+    },
+  };
+}
+
+/** Changes a byte of the payload of an entry, as a superuser can. @returns what brings it back. */
+export async function spoil(
+  server: PostgresServer,
+  { schema }: Address,
+  at: number,
+): Promise<() => Promise<void>> {
+  const flip = async () => {
+    await server.query(
+      `SET search_path = ${schema}; UPDATE events e SET salted = set_byte(salted, length(salted) - 3, get_byte(salted, length(salted) - 3) # 1)
+       FROM sequenced s WHERE s.lane = e.lane AND s.batch = e.batch AND s.first_sequence + e.ord = ${at}`,
+    );
+  };
+  await flip();
+  return flip;
 }
 
 /** Every suite that a driver has to pass, over a database. Call it at the top of a test file, or in a `describe`. */
@@ -36,75 +101,24 @@ export function postgresConformance(start: () => Promise<Database>): void {
   });
   afterAll(() => database.remove());
 
-  /** A log of its own, in a schema of its own, which a role of that name finds whatever the settings of its connection. */
-  async function makeLog(): Promise<Address> {
-    const name = `log_${places++}`;
-    await server.query(`CREATE ROLE ${name} LOGIN SUPERUSER`);
-    const address = parseAddress(`postgres://${name}@127.0.0.1:${database.port}/postgres?schema=${name}`);
-    const connection = await Connection.open(address, 'test');
-    await migrate(connection, address.schema, 'local');
-    await connection.close();
-    return address;
-  }
+  const newLog = () => makeLog(database, `log_${places++}`);
 
   async function dropLog({ schema }: Address): Promise<void> {
     await server.query(`DROP SCHEMA ${schema} CASCADE`);
-  }
-
-  /** As the suite wants it: what was appended has its place at once. */
-  async function openStore(
-    address: Address,
-    onSequenced: (entries: number) => void = () => undefined,
-  ): Promise<Store> {
-    const store = await PostgresStore.open({
-      sealKey: () => Promise.resolve(SEAL_KEY),
-      ...{ address, lanes: 1, version: 'test', onLost: () => undefined },
-      onTrouble: (what, error) => {
-        throw new Error(what, { cause: error });
-      },
-    });
-    const connection = await Connection.open(address, 'test');
-    return {
-      concurrency: 1,
-      outlivesDoubt: true,
-      append: async (batch: readonly Candidate[]) => {
-        const outcomes = await store.append(batch);
-        onSequenced((await sequence(connection, SEAL_KEY))?.entries ?? 0);
-        return outcomes;
-      },
-      look: () => store.look(),
-      prove: () => store.prove(),
-      close: async () => {
-        await store.close();
-        await connection.close();
-      },
-    };
   }
 
   function treeOf(address: Address): PostgresTree {
     return new PostgresTree(new ReadingConnection(address, 'test'));
   }
 
-  /** Changes a byte of the payload of an entry, as a superuser can. */
-  async function spoil({ schema }: Address, at: number): Promise<() => Promise<void>> {
-    const flip = async () => {
-      await server.query(
-        `SET search_path = ${schema}; UPDATE events e SET salted = set_byte(salted, 20, get_byte(salted, 20) # 1)
-       FROM sequenced s WHERE s.lane = e.lane AND s.batch = e.batch AND s.first_sequence + e.ord = ${at}`,
-      );
-    };
-    await flip();
-    return flip;
-  }
-
   storeConformance({
     name: 'the PostgreSQL store',
     async makePlace() {
-      const address = await makeLog();
+      const address = await newLog();
       return {
-        open: () => openStore(address),
+        open: () => openSequencedStore(address),
         read: () => PostgresLog.open(address),
-        spoil: (at) => spoil(address, at),
+        spoil: (at) => spoil(server, address, at),
         loseIndex: () => undefined,
         remove: () => dropLog(address),
       };
@@ -114,12 +128,14 @@ export function postgresConformance(start: () => Promise<Database>): void {
   committedConformance({
     name: 'what the PostgreSQL store has committed',
     async open() {
-      const address = await makeLog();
+      const address = await newLog();
       const connection = new ReadingConnection(address, 'test');
       const committed = new PostgresCommitted(connection, {
         ...{ durability: 'local', collectorId: randomUUID(), sealKey: SEAL_KEY },
       });
-      const store = await openStore(address, (entries) => (committed.entries = entries));
+      const store = await openSequencedStore(address, {
+        onSequenced: (entries) => (committed.entries = entries),
+      });
       return {
         ...{ store, committed },
         async close() {
@@ -134,7 +150,7 @@ export function postgresConformance(start: () => Promise<Database>): void {
   treeConformance({
     name: 'the tree in PostgreSQL',
     async makePlace() {
-      const address = await makeLog();
+      const address = await newLog();
       return {
         open: () => Promise.resolve(treeOf(address)),
         read: () => treeOf(address),
@@ -146,7 +162,7 @@ export function postgresConformance(start: () => Promise<Database>): void {
   accessLogConformance({
     name: 'the access log in PostgreSQL',
     async makePlace() {
-      const address = await makeLog();
+      const address = await newLog();
       const connections: ReadingConnection[] = [];
       return {
         open() {
@@ -172,7 +188,7 @@ export function postgresConformance(start: () => Promise<Database>): void {
     let address: Address;
     let keys: PostgresKeys;
     beforeEach(async () => {
-      address = await makeLog();
+      address = await newLog();
       keys = new PostgresKeys(address);
     });
     afterEach(async () => {
@@ -226,4 +242,28 @@ export function postgresConformance(start: () => Promise<Database>): void {
       expect(await keys.list()).toHaveLength(2);
     });
   });
+}
+
+/** A server of logs, one of keys, and what wraps these. */
+export interface KeyedServers {
+  readonly server: PostgresServer;
+  readonly keyServer: PostgresServer;
+  readonly database: Database;
+  /** As `--kek` has it. */
+  readonly kek: string;
+  remove(): Promise<void>;
+}
+
+export async function startKeyed(): Promise<KeyedServers> {
+  const [server, keyServer] = await Promise.all([PostgresServer.start(), PostgresServer.start()]);
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-kek-'));
+  fs.writeFileSync(path.join(directory, 'kek'), newKekFile(), { mode: 0o600 });
+  return {
+    ...{ server, keyServer, kek: `file:${path.join(directory, 'kek')}` },
+    database: { server, port: server.port, remove: () => server.remove() },
+    async remove() {
+      await Promise.all([server.remove(), keyServer.remove()]);
+      fs.rmSync(directory, { recursive: true });
+    },
+  };
 }

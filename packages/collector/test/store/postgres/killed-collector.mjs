@@ -21,6 +21,7 @@ const ledger = await openLedger(
   {
     ...{ dataDir, store, signingKeys, signingCommand: '', logOrigin: '' },
     ...{ segmentBytes: 0, lock: { id: '', path: '' }, checkpointIntervalMs: 100 },
+    ...{ encryption: 'auto', encryptionKeys: '', kek: '' },
   },
   {
     ...{ onTrouble: silent, onNotice: silent, onCheckpoint: silent },

@@ -73,6 +73,7 @@ async function commitWaits(): Promise<number> {
 
 test('[R-1250] a standby whose replay is paused has everything that was acknowledged when it is promoted', async () => {
   const store = await open('postgres', primary.port, standby.port);
+  await until(standby, `to_regclass('collector.event_ids') IS NOT NULL`);
   await standby.query('SELECT pg_wal_replay_pause()');
   await until(standby, `pg_get_wal_replay_pause_state() = 'paused'`);
   const batch = Array.from({ length: 50 }, () => candidate());

@@ -75,7 +75,9 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
     </li>
     <li>
       <strong>Completeness</strong> and <strong>conflicts</strong> are those of the records: minimum is the
-      usual state of a young run. A run counts once for each kind of conflict that it has.
+      usual state of a young run, and retired is a run of which no more is missing than payloads that were
+      erased: it counts as a run, and in no number that a payload says. A run counts once for each kind of
+      conflict that it has.
     </li>
     <li>
       <strong>A new version</strong> is one whose first run in the period came after the first run of another

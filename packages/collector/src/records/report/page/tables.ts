@@ -138,6 +138,9 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
         ['full', ofRuns(({ completeness }) => completeness.full)],
         ['minimum', ofRuns(({ completeness }) => completeness.minimum)],
         ['incomplete', ofRuns(({ completeness }) => completeness.incomplete)],
+        ...(found(({ completeness }) => completeness.retired)
+          ? [['retired', ofRuns(({ completeness }) => completeness.retired)] as const]
+          : []),
         ...MISSING_WORDS.filter((word) => found(({ missing }) => missing[word])).map((word): Row => [
           `missing: ${MISSING_TEXT[word]}`,
           ofRuns(({ missing }) => missing[word]),

@@ -1,0 +1,171 @@
+/**
+ * How a command has an action done: by the collector that runs, or by itself when none does. On a mirror it is asked of the
+ * collectors of the log, and done on the mirror when that has followed.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Command } from 'commander';
+import type { Config } from '../../config.js';
+import { answerTo, layRequest, type LifecycleAnswer, type LifecycleRequest } from '../../ledger/lifecycle.js';
+import type { Action, Actions } from '../../privacy/actions.js';
+import type { Candidate, EventLog, Requests, SharedRequests } from '../../store/contract.js';
+import { describeStore, isLocked, isShared, openSharedRequests, openStore } from '../../store/open.js';
+import { readMirrorNote } from '../../transparency/state-files.js';
+import { configOf, usage } from '../arguments.js';
+import { CommandFailure, EXIT } from '../exit-codes.js';
+import { assertReadable } from '../regular-files.js';
+import { holdDirectory, openLedger, refusalOf, refusedBecause } from '../serve/open-ledger.js';
+
+const LOOK_MS = 100;
+/** A collector looks for requests once a second. */
+const SILENT_MS = 5000;
+/** A mirror that runs has followed by then. */
+const FOLLOWED_MS = 60_000;
+
+/** @throws CommandFailure also for a database without a mirror of it. */
+export function lifecycleConfigOf(command: Command): Config {
+  const config = configOf(command, 'lifecycle');
+  if (isShared(config) && readMirrorNote(config.dataDir) === undefined)
+    throw usage(
+      `--store: this is done on a mirror of the log, and ${config.dataDir} is none: make one with collector mirror --store ` +
+        `${config.store} --data-dir DIR, and give --data-dir DIR with --store`,
+    );
+  return config;
+}
+
+/** The log that is to be acted on. @throws CommandFailure when nothing is stored, or it cannot be read. */
+export function beginLog(dataDir: string): { readonly log: EventLog; readonly actions: Actions } {
+  assertReadable(dataDir);
+  const { events: log } = openStore(dataDir);
+  const actions = log.actions?.();
+  if (actions === undefined || log.ledgerId === '')
+    throw new CommandFailure(`nothing is stored in ${dataDir}`, EXIT.notFound);
+  return { log, actions };
+}
+
+/** What an action is asked for by the light of. */
+export function considered(actions: Actions): LifecycleRequest['considered'] {
+  return { policy: actions.policy?.action ?? null, holds: [...actions.holds.keys()] };
+}
+
+/**
+ * On return the action is done, or will be.
+ * @throws CommandFailure when it is refused, nobody can do it, or the signal comes. What was asked for and has no answer is
+ *   done all the same once a collector runs.
+ */
+export async function deliver(
+  config: Config,
+  request: LifecycleRequest,
+  { holdRecord, signal }: { readonly holdRecord?: string; readonly signal?: AbortSignal } = {},
+): Promise<Exclude<LifecycleAnswer, { state: 'refused' }>> {
+  const { action } = request;
+  const { requests, shared } = await requestsOf(config);
+  try {
+    if (holdRecord !== undefined) await shared?.holdRecords.put(action.action, holdRecord);
+    await layRequest(requests, request);
+    const answer = await awaitAnswer(config, requests, action.action, signal);
+    if (answer.state === 'refused') throw new CommandFailure(answer.reason, EXIT.refused);
+    if (shared !== undefined) await followed(config, action, answer.state === 'done');
+    return answer;
+  } finally {
+    await shared?.close();
+  }
+}
+
+/** @throws CommandFailure where it is a mirror, and not said by which role its log can be asked. */
+async function requestsOf(
+  config: Config,
+): Promise<{ readonly requests: Requests; readonly shared?: SharedRequests }> {
+  const mirror = readMirrorNote(config.dataDir);
+  if (mirror === undefined) return { requests: openStore(config.dataDir).requests };
+  if (!isShared(config))
+    throw usage(
+      `--store: ${config.dataDir} is a mirror of ${mirror.store}: say by which role its collectors are asked, as ` +
+        'postgres://eraser@host/database',
+    );
+  const shared = await openSharedRequests(config);
+  if (shared.ledgerId === mirror.ledger_id) return { requests: shared.requests, shared };
+  await shared.close();
+  throw usage(`--store: ${describeStore(config)} holds another log than the one that this is a mirror of`);
+}
+
+async function awaitAnswer(
+  config: Config,
+  requests: Requests,
+  action: string,
+  signal: AbortSignal | undefined,
+): Promise<LifecycleAnswer> {
+  const rest = 'it is done all the same, by the next collector that runs: see collector actions';
+  for (let waited = 0, isTried = false; ; waited += LOOK_MS) {
+    const answer = await answerTo(requests, action);
+    if (answer !== undefined) return answer;
+    if (signal?.aborted) throw new CommandFailure(`interrupted; ${rest}`, EXIT.interrupted);
+    if (isTried) throw new CommandFailure(`it could not be done now; ${rest}`, EXIT.failure);
+    if (isShared(config) || isLocked(config.dataDir)) {
+      if (waited === SILENT_MS)
+        process.stderr.write(
+          `collector: waiting for ${isShared(config) ? 'a collector' : 'the collector'} that runs\n`,
+        );
+      await sleep(LOOK_MS);
+    } else {
+      await doItHere(config);
+      isTried = true;
+    }
+  }
+}
+
+/** On return the mirror has what the collectors have done, and has done it too. */
+async function followed({ dataDir }: Config, { action }: Action, isDone: boolean): Promise<void> {
+  const { log } = beginLog(dataDir);
+  for (let waited = 0; ; waited += LOOK_MS) {
+    const actions = log.actions?.();
+    if (actions !== undefined && hasDone(actions, action, isDone)) return log.close();
+    if (waited === SILENT_MS)
+      process.stderr.write('collector: waiting for the mirror to follow: collector mirror has to run\n');
+    if (waited >= FOLLOWED_MS)
+      throw new CommandFailure(
+        'the collectors have it, and the mirror has not followed: start collector mirror. The certificate of an erasure is ' +
+          `then printed by collector actions certificate ${action}`,
+        EXIT.pending,
+      );
+    await sleep(LOOK_MS);
+  }
+}
+
+function hasDone(actions: Actions, action: string, isDone: boolean): boolean {
+  if (isDone && actions.partsIn(action).length > 0) return actions.doneAt(action) !== undefined;
+  return actions.logged.some(({ said }) => said.action === action);
+}
+
+/** On return what lies in the inbox is done, and signed. */
+async function doItHere(config: Config): Promise<void> {
+  const lock = holdDirectory(config.dataDir);
+  try {
+    const tell = (message: string) => process.stderr.write(`collector: ${message}\n`);
+    const { store, sequencer, accessLog, lifecycle } = await openLedger(
+      { ...config, lock: lock.file },
+      {
+        onTrouble: (what, reason) => tell(reason === '' ? what : `${what}: ${reason}`),
+        onAlarm: (_, what, reason) => tell(`${what}: ${reason}`),
+        onNotice: tell,
+        onCheckpoint: () => undefined,
+      },
+    ).catch((error: unknown) => {
+      throw new CommandFailure(refusedBecause(error), EXIT[refusalOf(error)], { cause: error });
+    });
+    const append = async (entry: Candidate) => {
+      const [outcome] = await store.append([entry]);
+      if (outcome !== 'accepted') throw new Error(`an entry of the log's own was ${outcome ?? 'lost'}`);
+    };
+    const work = lifecycle(append);
+    try {
+      await work.look();
+      await work.close();
+      await accessLog(append).close();
+      await sequencer.close();
+    } finally {
+      await store.close();
+    }
+  } finally {
+    lock.release();
+  }
+}

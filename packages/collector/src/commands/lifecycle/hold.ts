@@ -1,0 +1,204 @@
+/** `collector hold`: what a court or an investigation needs is not erased, by no request and no policy. */
+import { randomUUID } from 'node:crypto';
+import { Command } from 'commander';
+import type { CatalogueRun } from '../../catalogue/catalogue.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { counted } from '../../quantity.js';
+import { openStore } from '../../store/open.js';
+import { addConfigOptions, organisationFrom, recordMeant, runIdFrom, usage } from '../arguments.js';
+import { openCatalogue } from '../catalogue.js';
+import { CommandFailure, EXIT, interruption } from '../exit-codes.js';
+import { logAccess } from '../access-log.js';
+import { assertReadable } from '../regular-files.js';
+import { alignedTable, legible, printableJson } from '../terminal.js';
+import { collect } from '../verify/trusted-keys.js';
+import { beginLog, considered, deliver, lifecycleConfigOf } from './delivery.js';
+import { subjectsFrom } from './erase.js';
+import { type HoldRecord, holdsOf, keepRecord } from './holds.js';
+
+const EXAMPLES = `
+Examples:
+  $ collector hold add --name CASE-7 --run 0b2c5a3e-8c2b-4cc0-9f6e-2f1d3a4b5c6d
+  $ collector hold add --name INSPECTION-2026 --organisation icu
+  $ collector hold add --name CASE-8 --subject-file subject.txt
+  $ collector hold list
+  $ collector hold release CASE-7
+
+A hold on a subject or an organisation also holds what comes later; one on a run holds its later events, and not the runs
+that are nested in it. The log says that a hold began and ended, and not of
+whom: its record lies in the data directory, with the subjects encrypted. Do not call a hold by the name of a person.
+
+Exit codes: 0 done, 6 there is no such hold, 8 a record of a hold is missing or was changed.`;
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+interface AddOptions {
+  readonly name?: string;
+  readonly run?: string[];
+  readonly organisation?: string[];
+  readonly subjectFile?: string;
+}
+
+export function command(): Command {
+  const add = addConfigOptions(
+    new Command('add')
+      .description('Begin a hold.')
+      .option('--name <name>', 'what it is called: the number of a case, not the name of a person')
+      .option('--run <id>', 'a run; may be given several times', collect)
+      .option('--organisation <name>', 'all of an organisation; may be given several times', collect)
+      .option('--subject-file <file>', 'ids of a person, one a line; - for standard input'),
+    'lifecycle',
+  )
+    .addHelpText('after', EXAMPLES)
+    .action(async (options: AddOptions, self: Command) => {
+      process.title = 'collector hold';
+      await addHold(options, self);
+    });
+  const list = addConfigOptions(
+    new Command('list').description('List the holds that are not over.').option('--json', 'print JSON'),
+    'lifecycle',
+  )
+    .addHelpText('after', EXAMPLES)
+    .action((options: { json?: true }, self: Command) => {
+      const { dataDir } = lifecycleConfigOf(self);
+      assertReadable(dataDir);
+      const records = recordsIn(dataDir);
+      process.stdout.write(options.json ? records.map(jsonLine).join('') : tableOf(records));
+      if (records.length === 0) process.stderr.write('collector: nothing is held\n');
+    });
+  const release = addConfigOptions(
+    new Command('release').description('End a hold.').argument('<name>', 'what it is called, or its id'),
+    'lifecycle',
+  )
+    .addHelpText('after', EXAMPLES)
+    .action(async (name: string, _: object, self: Command) => {
+      await releaseHold(name, self);
+    });
+  return new Command('hold')
+    .description('Keep events from being erased.')
+    .addCommand(add)
+    .addCommand(list)
+    .addCommand(release);
+}
+
+function recordsIn(dataDir: string): HoldRecord[] {
+  const actions = openStore(dataDir).events.actions?.();
+  return actions === undefined ? [] : holdsOf(dataDir, actions);
+}
+
+async function addHold(options: AddOptions, self: Command): Promise<void> {
+  const { name = '', run = [], organisation = [], subjectFile } = options;
+  if (!NAME.test(name)) throw usage('--name: give 1 to 64 characters of A-Z a-z 0-9 . _ -');
+  for (const id of run) runIdFrom('--run', id);
+  const organisations = organisation.map(organisationFrom);
+  const subjects = subjectFile === undefined ? [] : subjectsFrom(subjectFile);
+  if (run.length + organisations.length + subjects.length === 0)
+    throw usage('say what is to be held: --run, --organisation or --subject-file');
+  const config = lifecycleConfigOf(self);
+  const { dataDir } = config;
+  const { log, actions } = beginLog(dataDir);
+  if (holdsOf(dataDir, actions).some((each) => each.name === name))
+    throw usage(`--name: there is a hold ${name} already`);
+  const { names } = log;
+  if (subjects.length > 0 && names === undefined)
+    throw usage('--subject-file: payloads of this log are not encrypted, and neither could the subject be');
+  const access = logAccess(dataDir, {
+    command: 'hold add',
+    filter: { name, run, organisation, subjects: subjects.length || undefined },
+  });
+  const { named: runs, ...met } = await meeting(dataDir, subjects, run);
+  const action = randomUUID();
+  const sealed = subjects.map((subject) => names?.seal(subject).toString('base64') ?? '');
+  const { record, text } = await keepRecord(dataDir, {
+    ...{ action, name, runs, organisations, subjects: sealed },
+    met: { runs: met.runs, events: met.events.toText() },
+  });
+  await deliver(
+    config,
+    { action: { action, does: 'hold', record }, considered: considered(actions) },
+    { holdRecord: text },
+  );
+  access.complete = true;
+  const now =
+    organisations.length > 0
+      ? ''
+      : `: ${counted(met.events.size, 'event')} by now, and those that come later`;
+  process.stdout.write(`held: ${name} (${action})${now}\n`);
+}
+
+/** The runs that are named, whether they have come or not, and what there is of them and of the subjects. */
+async function meeting(
+  dataDir: string,
+  subjects: readonly string[],
+  texts: readonly string[],
+): Promise<{
+  readonly named: readonly string[];
+  readonly runs: readonly string[];
+  readonly events: SequenceSet;
+}> {
+  const access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal: interruption() });
+  try {
+    return await access.ask((catalogue) => {
+      const found = new Map<number, CatalogueRun>();
+      for (const target of subjects) for (const run of catalogue.runs({ target })) found.set(run.row, run);
+      const named: string[] = [];
+      for (const text of texts) {
+        const { isWhole, id: whole } = runIdFrom('--run', text);
+        const id = isWhole ? whole : recordMeant(catalogue, { option: '--run', text }, dataDir);
+        named.push(id);
+        for (const run of catalogue.run(undefined, id)) found.set(run.row, run);
+      }
+      const events = [...found.values()].flatMap((run) => run.events().map(({ sequence }) => sequence));
+      return {
+        named,
+        runs: [...found.values()].map(({ recordId }) => recordId),
+        events: SequenceSet.of(events),
+      };
+    });
+  } finally {
+    await access.close();
+  }
+}
+
+async function releaseHold(name: string, self: Command): Promise<void> {
+  const config = lifecycleConfigOf(self);
+  const { dataDir } = config;
+  assertReadable(dataDir);
+  const actions = openStore(dataDir).events.actions?.();
+  const isId = actions?.holds.has(name) === true;
+  const found = isId ? name : recordsIn(dataDir).find((each) => each.name === name)?.action;
+  if (actions === undefined || found === undefined)
+    throw new CommandFailure(`there is no hold ${JSON.stringify(name)} in ${dataDir}`, EXIT.notFound);
+  const access = logAccess(dataDir, { command: 'hold release', filter: { name } });
+  await deliver(config, {
+    action: { action: randomUUID(), does: 'unhold', hold: found },
+    considered: considered(actions),
+  });
+  access.complete = true;
+  process.stdout.write(`released: ${name}\n`);
+}
+
+function whatOf({ runs, organisations, subjects }: HoldRecord): string {
+  return [
+    ...runs.map((run) => `run ${run}`),
+    ...organisations.map((each) => `organisation ${legible(each)}`),
+    ...(subjects.length > 0
+      ? [`a subject (${subjects.length === 1 ? '1 id' : `${subjects.length} ids`})`]
+      : []),
+  ].join(', ');
+}
+
+function tableOf(records: readonly HoldRecord[]): string {
+  if (records.length === 0) return '';
+  const rows = records.map((each) => [
+    each.name,
+    each.begun.slice(0, 16).replace('T', ' '),
+    each.action,
+    whatOf(each),
+  ]);
+  return alignedTable([['NAME', 'BEGUN (UTC)', 'ID', 'HOLDS'], ...rows]);
+}
+
+function jsonLine({ name, action, begun, runs, organisations, subjects }: HoldRecord): string {
+  const fields = { name, action, begun, runs, organisations, subjects: subjects.length };
+  return `${printableJson(JSON.stringify(fields))}\n`;
+}

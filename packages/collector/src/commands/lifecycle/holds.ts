@@ -1,0 +1,143 @@
+/**
+ * Legal holds. The log has of each that it began, its id and the SHA-256 of its record, which is a file beside the log,
+ * `lifecycle/holds/<id>.json`: what it is called, and what it holds. Subjects stand there encrypted (name-cipher.ts).
+ */
+import { hash, randomBytes } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import type { CatalogueRun } from '../../catalogue/catalogue.js';
+import { exists, handOver, makeWithin, nodeFiles } from '../../files.js';
+import type { Actions } from '../../privacy/actions.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import type { EventLog } from '../../store/contract.js';
+import { CommandFailure, EXIT } from '../exit-codes.js';
+
+export interface HoldRecord {
+  readonly format: 'clinical-events/hold/v1';
+  readonly action: string;
+  readonly name: string;
+  readonly begun: string;
+  /** Ids of runs. */
+  readonly runs: readonly string[];
+  readonly organisations: readonly string[];
+  /** In base64; also of runs that come later. */
+  readonly subjects: readonly string[];
+  /**
+   * What it met when it began, of runs and subjects: runs, and the sequences of their events. So that no sender takes anything
+   * out of it, by a further start that is about someone else.
+   */
+  readonly met?: { readonly runs: readonly string[]; readonly events: string };
+  /** So that nobody who has the log alone can try what it holds. */
+  readonly salt: string;
+}
+
+function fileOf(dataDir: string, action: string): string {
+  return path.join(dataDir, 'lifecycle', 'holds', `${action}.json`);
+}
+
+/** On return the record is on stable storage. @returns it, and what the log is to say of it. */
+export async function keepRecord(
+  dataDir: string,
+  record: Omit<HoldRecord, 'format' | 'salt' | 'begun'>,
+): Promise<{ readonly record: string; readonly text: string }> {
+  const whole: HoldRecord = {
+    ...{ format: 'clinical-events/hold/v1', ...record },
+    ...{ begun: new Date().toISOString(), salt: randomBytes(16).toString('hex') },
+  };
+  const text = `${JSON.stringify(whole, undefined, 2)}\n`;
+  await write(dataDir, record.action, text);
+  return { record: hash('sha256', text), text };
+}
+
+/** For a mirror: on return the record of a hold that was begun on another is here too. @returns false for one that is not it. */
+export async function takeRecord(
+  dataDir: string,
+  { action, record }: { readonly action: string; readonly record: string },
+  text: string,
+): Promise<boolean> {
+  if (recordIn(text, record) === undefined) return false;
+  await write(dataDir, action, text);
+  return true;
+}
+
+async function write(dataDir: string, action: string, text: string): Promise<void> {
+  const file = fileOf(dataDir, action);
+  makeWithin(dataDir, 'lifecycle', 'holds');
+  await nodeFiles.replace(file, Buffer.from(text));
+  handOver(file, fs.statSync(dataDir));
+}
+
+/** @param record what the log says of it. @returns undefined when it is not there as it was written. */
+export function recordOf(dataDir: string, action: string, record: string): HoldRecord | undefined {
+  const file = fileOf(dataDir, action);
+  return exists(file) ? recordIn(fs.readFileSync(file, 'utf8'), record) : undefined;
+}
+
+/** @param record what the log says of it. @returns undefined for a text that is not it. */
+export function recordIn(text: string, record: string): HoldRecord | undefined {
+  return hash('sha256', text) === record ? (JSON.parse(text) as HoldRecord) : undefined;
+}
+
+/**
+ * The records of the holds that are not over.
+ * @throws CommandFailure when one is missing or was changed: what it holds is not known, so that nothing may be erased.
+ */
+export function holdsOf(dataDir: string, actions: Actions): HoldRecord[] {
+  return [...actions.holds].map(([action, record]) => {
+    const read = recordOf(dataDir, action, record);
+    if (read !== undefined) return read;
+    const file = fileOf(dataDir, action);
+    const what = exists(file) ? 'was changed' : 'is missing';
+    throw new CommandFailure(
+      `the record of hold ${action} ${what} (${file}), and nothing can be erased while it is not known what it holds: bring ` +
+        'it back from a back-up, or release the hold by its id',
+      EXIT.refused,
+    );
+  });
+}
+
+/** Says by which holds an event is held: it is of that organisation, and of that run where it is of one. */
+export class Holds {
+  readonly #subjects: readonly ReadonlySet<string>[];
+  readonly #runs: readonly ReadonlySet<string>[];
+  readonly #met: readonly SequenceSet[];
+  readonly #sealed = new Map<string, string>();
+
+  constructor(
+    private readonly records: readonly HoldRecord[],
+    private readonly names: EventLog['names'],
+  ) {
+    this.#subjects = records.map(({ subjects }) => new Set(subjects));
+    this.#runs = records.map(({ runs, met }) => new Set([...runs, ...(met?.runs ?? [])]));
+    this.#met = records.map(metBy);
+  }
+
+  /** The names of the holds on an event. */
+  on(organisation: string, run: CatalogueRun | undefined, sequence: number): string[] {
+    const target = run?.targetId ?? undefined;
+    return this.records
+      .filter(({ organisations }, i) => {
+        if (organisations.includes(organisation) || this.#met[i]?.has(sequence) === true) return true;
+        if (run !== undefined && this.#runs[i]?.has(run.recordId) === true) return true;
+        return target !== undefined && this.#subjects[i]?.has(this.#sealedOf(target)) === true;
+      })
+      .map(({ name }) => name);
+  }
+
+  #sealedOf(target: string): string {
+    let sealed = this.#sealed.get(target);
+    if (sealed === undefined) {
+      sealed = this.names?.seal(target).toString('base64') ?? target;
+      if (this.#sealed.size > MOST_KEPT) this.#sealed.clear();
+      this.#sealed.set(target, sealed);
+    }
+    return sealed;
+  }
+}
+
+const MOST_KEPT = 100_000;
+
+/** The sequences of the events that a hold met when it began. */
+export function metBy({ met }: Pick<HoldRecord, 'met'>): SequenceSet {
+  return SequenceSet.fromText(met?.events ?? '') ?? SequenceSet.EMPTY;
+}

@@ -1,0 +1,206 @@
+/** Which events an erasure is about: those of runs, of a subject, or by their ids; and what speaks against it. */
+import type { EventKind } from '@clinical-events/protocol';
+import type { Catalogue, CatalogueRun } from '../../catalogue/catalogue.js';
+import type { TakenKeys } from '../../privacy/key-directory.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { type EventLog, ID_BYTES } from '../../store/contract.js';
+import { isNoId, uuidBytes, uuidText } from '../../store/text.js';
+import { recordMeant } from '../arguments.js';
+import type { CatalogueAccess } from '../catalogue.js';
+
+/** An event that is to be retired, and what rules ask of it. */
+export interface SelectedEvent {
+  readonly at: number;
+  readonly size: number;
+  readonly sequence: number;
+  readonly kind: EventKind;
+  readonly organisation: string;
+  readonly receivedAt: number;
+  /** The record that it is of, where that is known. */
+  readonly run: CatalogueRun | undefined;
+}
+
+/** What was asked for. */
+export interface Asked {
+  /** Ids of a person, a document, a claim: as senders write them in target_identity. */
+  readonly subjects: readonly string[];
+  readonly runs: readonly string[];
+  readonly events: readonly string[];
+}
+
+export interface Selection {
+  readonly runs: readonly CatalogueRun[];
+  readonly events: readonly SelectedEvent[];
+  /** Runs nested in those, which are about someone else or say of nobody. */
+  readonly nestedOfOthers: readonly string[];
+  /** Of the subjects those without a run, by their number among them from 1 on; and the ids that no event has. */
+  readonly unknown: { readonly subjects: readonly number[]; readonly events: readonly string[] };
+}
+
+/** @throws CommandFailure for a run that is not there. */
+export async function select(
+  catalogue: Catalogue,
+  log: EventLog,
+  { subjects, runs, events }: Asked,
+  dataDir: string,
+): Promise<Selection> {
+  const found = new Map<number, CatalogueRun>();
+  const unknownSubjects: number[] = [];
+  for (const [i, target] of subjects.entries()) {
+    const before = found.size;
+    for (const run of catalogue.runs({ target })) found.set(run.row, run);
+    if (found.size === before) unknownSubjects.push(i + 1);
+  }
+  for (const text of runs) {
+    const id = recordMeant(catalogue, { option: '--run', text }, dataDir);
+    for (const run of catalogue.run(undefined, id)) found.set(run.row, run);
+  }
+  const nestedOfOthers = addNested(catalogue, found);
+  const selected = new Map<number, SelectedEvent>();
+  for (const run of found.values())
+    for (const { at, size, sequence, kind, receivedAt } of run.events())
+      selected.set(sequence, { at, size, sequence, kind, receivedAt, organisation: run.organisation, run });
+  const unknownEvents: string[] = [];
+  for (const eventId of events) {
+    const ofId = await eventsOfId(catalogue, log, eventId);
+    if (ofId.length === 0) unknownEvents.push(eventId);
+    for (const event of ofId) if (!selected.has(event.sequence)) selected.set(event.sequence, event);
+  }
+  return {
+    runs: [...found.values()],
+    events: [...selected.values()].sort((a, b) => a.sequence - b.sequence),
+    nestedOfOthers,
+    unknown: { subjects: unknownSubjects, events: unknownEvents },
+  };
+}
+
+/** Adds the runs that are nested in those and about the same subject. @returns the ids of the others. */
+function addNested(catalogue: Catalogue, found: Map<number, CatalogueRun>): string[] {
+  const others = new Set<string>();
+  for (const run of found.values()) {
+    for (const id of catalogue.children(run)) {
+      for (const child of catalogue.run(run.organisation, id)) {
+        if (child.targetId !== null && child.targetId === run.targetId) found.set(child.row, child);
+        else if (!found.has(child.row)) others.add(id);
+      }
+    }
+  }
+  return [...others];
+}
+
+async function eventsOfId(catalogue: Catalogue, log: EventLog, eventId: string): Promise<SelectedEvent[]> {
+  const { entries } = await log.withId({ eventId, known: catalogue.organisations() });
+  const found: SelectedEvent[] = [];
+  for (const { kind, organisation, sequence, receivedAt } of entries) {
+    if (typeof kind === 'number') continue;
+    const place = await log.find(organisation, uuidBytes(eventId));
+    if (place === undefined) continue;
+    const { at, size, runId } = place;
+    const run = runOf(catalogue, organisation, isNoId(runId) ? eventId : uuidText(runId));
+    found.push({ at, size, sequence, kind, organisation, receivedAt, run });
+  }
+  return found;
+}
+
+function runOf(catalogue: Catalogue, organisation: string, recordId: string): CatalogueRun | undefined {
+  return catalogue.run(organisation, recordId).find((each) => each.recordId === recordId);
+}
+
+/** What of a selection can be retired: events whose payload was stored in the clear have no key that could be destroyed. */
+export interface Retirable {
+  /** One for each bucket and organisation. */
+  readonly keys: readonly TakenKeys[];
+  readonly events: readonly SelectedEvent[];
+  readonly plain: number;
+  readonly already: number;
+}
+
+const READ_TOGETHER = 1024;
+
+export function retirable(log: EventLog, selected: readonly SelectedEvent[]): Retirable {
+  const retired = log.actions?.().retired ?? SequenceSet.EMPTY;
+  const left = selected.filter(({ sequence }) => !retired.has(sequence));
+  const byKey = new Map<string, { tag: number; organisation: string; sequences: number[] }>();
+  const events: SelectedEvent[] = [];
+  for (let at = 0; at < left.length; at += READ_TOGETHER) {
+    const some = left.slice(at, at + READ_TOGETHER);
+    const buckets = log.buckets?.(some) ?? [];
+    for (const [i, event] of some.entries()) {
+      const tag = buckets[i];
+      if (tag === undefined) continue;
+      const name = `${tag} ${event.organisation}`;
+      const keys = byKey.get(name) ?? { tag, organisation: event.organisation, sequences: [] };
+      byKey.set(name, keys);
+      keys.sequences.push(event.sequence);
+      events.push(event);
+    }
+  }
+  const keys = [...byKey.values()].map((each) => ({ ...each, sequences: SequenceSet.of(each.sequences) }));
+  return { keys, events, plain: left.length - events.length, already: selected.length - left.length };
+}
+
+/**
+ * Events beside those in which an id stands: as a string or a number of their JSON, or in a text of it with no letter, digit,
+ * - or _ on either side.
+ * @param onProgress called with what was read, in bytes of the log.
+ */
+export async function mentions(
+  access: CatalogueAccess,
+  ids: readonly string[],
+  selected: SequenceSet,
+  onProgress: (bytes: number) => void,
+): Promise<SelectedEvent[]> {
+  const needles = new Needles(ids);
+  const found: (Omit<SelectedEvent, 'run'> & { readonly recordId: string })[] = [];
+  for await (const batch of access.log.pass()) {
+    for (const entry of batch) {
+      if (entry.isOwn || selected.has(entry.sequence)) continue;
+      const body = entry.body();
+      if (body === undefined || !needles.areIn(body)) continue;
+      const { at, size, sequence, kind, organisation, receivedAt, source, eventIdAt, runIdAt } = entry;
+      const runId = source.subarray(runIdAt, runIdAt + ID_BYTES);
+      const recordId = isNoId(runId)
+        ? uuidText(source.subarray(eventIdAt, eventIdAt + ID_BYTES))
+        : uuidText(runId);
+      found.push({ at, size, sequence, kind, organisation, receivedAt, recordId });
+      onProgress(at);
+    }
+  }
+  return access.ask((catalogue) =>
+    found.map(({ recordId, ...event }) => ({
+      ...event,
+      run: runOf(catalogue, event.organisation, recordId),
+    })),
+  );
+}
+
+/** Ids that are looked for in bodies. */
+class Needles {
+  readonly #ids: readonly string[];
+  readonly #needles: readonly Buffer[];
+  /** Escapes in which JSON may hide a character that JSON.stringify writes otherwise (RFC 8259, section 7). */
+  readonly #escapes: readonly Buffer[];
+  readonly #standing: RegExp;
+
+  constructor(ids: readonly string[]) {
+    this.#ids = ids;
+    this.#needles = ids.map((id) => Buffer.from(JSON.stringify(id).slice(1, -1)));
+    this.#escapes = ['\\u', ...(ids.some((id) => id.includes('/')) ? ['\\/'] : [])].map((each) =>
+      Buffer.from(each),
+    );
+    const any = ids.map((id) => id.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)).join('|');
+    this.#standing = new RegExp(String.raw`(?<![\p{L}\p{N}_\-])(?:${any})(?![\p{L}\p{N}_\-])`, 'u');
+  }
+
+  areIn(body: Buffer): boolean {
+    const isLikely = [...this.#needles, ...this.#escapes].some((each) => body.includes(each));
+    return isLikely && this.#standIn(JSON.parse(body.toString()));
+  }
+
+  #standIn(value: unknown): boolean {
+    if (typeof value === 'string') return this.#standing.test(value);
+    if (typeof value === 'number') return this.#ids.includes(String(value));
+    if (typeof value !== 'object' || value === null) return false;
+    return Object.entries(value).some(([name, each]) => this.#standing.test(name) || this.#standIn(each));
+  }
+}

@@ -1,0 +1,325 @@
+/**
+ * Does what commands ask to be done to stored events: retires them, sets the policy, begins and ends holds, rotates keys.
+ *
+ * A command in a process of its own lays a request, a file in the inbox or a row of the database, and waits for the answer.
+ * No other door leads here. Of each request, in this order:
+ *
+ *   look       what was considered when it was made still holds: no hold has begun since, and no other policy was set
+ *   entry      the action is appended to the log and flushed: from here on it is done at any rate, by this process or by
+ *              the next start, which destroys the keys of all actions before it does anything else
+ *   keys       they are destroyed in every directory that can be reached, bucket by bucket
+ *   done       an entry says that no directory has them any more; while one cannot be reached, it is tried again
+ *
+ * Events are stored meanwhile; no batch waits for more than one bucket of keys.
+ */
+import { randomUUID } from 'node:crypto';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
+import {
+  actionFields,
+  actionFrom,
+  type Action,
+  type Actions,
+  eventsOf,
+  partsOf,
+} from '../privacy/actions.js';
+import type { TakenKeys } from '../privacy/key-directory.js';
+import type { SequenceSet } from '../privacy/sequence-set.js';
+import { type Candidate, KEPT_ANSWER_MS, type Requests } from '../store/contract.js';
+import { ownEntry } from './own-entry.js';
+
+/** What a request was made by the light of: none of it may have changed when it is done. */
+interface Considered {
+  /** The action by which the policy was set; null when none was. */
+  readonly policy: string | null;
+  /** The holds that were not over. */
+  readonly holds: readonly string[];
+}
+
+export interface LifecycleRequest {
+  readonly action: Action;
+  readonly considered: Considered;
+}
+
+export type LifecycleAnswer =
+  | { readonly state: 'done' }
+  /** Begun, and it will be done: these directories of keys cannot be reached. */
+  | { readonly state: 'pending'; readonly unreached: readonly string[] }
+  | { readonly state: 'refused'; readonly reason: string };
+
+/** The keys that are destroyed, as KeyWriter has it. */
+interface LifecycleKeys {
+  destroy(taken: readonly TakenKeys[]): Promise<string[]>;
+  noteAction(sequence: number, action: string, body: object): string[] | Promise<string[]>;
+  rotate(): Promise<string[]>;
+  finishRotation(): Promise<string[]>;
+  readonly isRotating: boolean;
+  readonly epoch: number;
+  readonly epochBegun: number;
+  readonly directories: { readonly all: number; readonly inTrouble: number };
+}
+
+export interface LifecycleOptions {
+  readonly requests: Requests;
+  /** Those of the log; what is appended is added to them. */
+  readonly actions: Actions;
+  /** Undefined where payloads are not encrypted. */
+  readonly keys: LifecycleKeys | undefined;
+  /** Where others write the log too: whether it is on this process to work. On return `actions` has what the others did. */
+  readonly isOnUs?: () => Promise<boolean>;
+  /** Where who asks does not know it: by what keys events are encrypted. Those without one are left out. */
+  readonly keysOf?: (sequences: SequenceSet) => Promise<TakenKeys[]>;
+  /** Stores an entry, durably. Rejects when it is not stored; it is tried again. */
+  readonly append: (entry: Candidate) => Promise<void>;
+  /** Milliseconds between two looks; none is made by itself when undefined. */
+  readonly intervalMs?: number;
+  /** Something could not be done; it is tried again. */
+  readonly onTrouble: (what: string, error: unknown) => void;
+}
+
+/** How keys and erasures fare. */
+export interface PrivacyState {
+  readonly directories: number;
+  /** Directories of keys that could not be written the last time. */
+  readonly unreached: number;
+  /** Milliseconds since 1970. */
+  readonly epochBegun: number;
+  readonly retired: number;
+  /** Erasures that have begun and are not at their end, and when the oldest began. */
+  readonly pending: number;
+  readonly pendingSince: number | undefined;
+  readonly holds: number;
+}
+
+const WRITER = 'lifecycle000';
+const DONE: LifecycleAnswer = { state: 'done' };
+const PARTLY: LifecycleAnswer = {
+  state: 'refused',
+  reason: 'only a part of it was erased: a hold has begun meanwhile, or another policy was set',
+};
+/** What could not be done is tried again after so long, in milliseconds. */
+const REST_MS = 10_000;
+/** Keys that were destroyed have their epoch's key for so long, which a remnant of their file could be opened by. */
+const ROTATE_AFTER_MS = 12 * 3_600_000;
+/** And without a reason as often. */
+const EPOCH_MS = 30 * 86_400_000;
+
+/** On return a request is durable, and will be taken. */
+export function layRequest(requests: Requests, { action, considered }: LifecycleRequest): Promise<void> {
+  return requests.lay(action.action, JSON.stringify({ ...actionFields(action), considered }));
+}
+
+/** The answer to a request; undefined while there is none. */
+export async function answerTo(requests: Requests, action: string): Promise<LifecycleAnswer | undefined> {
+  const answer = await requests.answerTo(action);
+  return answer === undefined ? undefined : (JSON.parse(answer) as LifecycleAnswer);
+}
+
+export class Lifecycle {
+  readonly #options: LifecycleOptions;
+  readonly #timer: NodeJS.Timeout | undefined;
+  #working: Promise<void> | undefined;
+  /** Nothing is tried before this, on the clock of `performance.now`. */
+  #restUntil = 0;
+  /** Of so many actions of the log it is known that whoever asked has the answer, where they are done. */
+  #answered = 0;
+
+  /** Looks for requests from now on, if there is an interval. */
+  constructor(options: LifecycleOptions) {
+    this.#options = options;
+    const { intervalMs } = options;
+    if (intervalMs !== undefined)
+      this.#timer = setInterval(() => {
+        this.look().catch(() => undefined);
+      }, intervalMs);
+  }
+
+  /** Undefined where payloads are not encrypted. */
+  get state(): PrivacyState | undefined {
+    const { keys, actions } = this.#options;
+    if (keys === undefined) return undefined;
+    const undone = actions.undone();
+    const { all: directories, inTrouble: unreached } = keys.directories;
+    return {
+      ...{ directories, unreached, epochBegun: keys.epochBegun, retired: actions.retired.size },
+      ...{ pending: undone.length, holds: actions.holds.size },
+      pendingSince: actions.logged.find(({ said }) => said.action === undone[0])?.at,
+    };
+  }
+
+  /** On return what was asked for is done, as far as it can be now. Never rejects. */
+  look(): Promise<void> {
+    return (this.#working ??= this.#look().finally(() => (this.#working = undefined)));
+  }
+
+  /** On return nothing is under way. To be called while entries can still be stored. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#working;
+  }
+
+  async #look(): Promise<void> {
+    const { onTrouble, isOnUs } = this.#options;
+    try {
+      if ((await isOnUs?.()) === false) return;
+      // A request that cannot be read or done keeps nothing else from being brought to its end.
+      const failures = await this.#takeAll();
+      await this.#finishAll(failures.length === 0);
+      await this.#answerDone();
+      if (failures.length > 0) throw failures[0];
+    } catch (error) {
+      // Requests are looked for each time, and it is not told each time that a database is away.
+      const now = performance.now();
+      if (now < this.#restUntil) return;
+      this.#restUntil = now + REST_MS;
+      onTrouble('what is to be done to stored events could not be done; it is tried again', error);
+    }
+  }
+
+  /** @returns why requests could not be taken: they are still there. */
+  async #takeAll(): Promise<unknown[]> {
+    const failures: unknown[] = [];
+    try {
+      for (const { id, request } of await this.#options.requests.waiting())
+        await this.#take(id, request).catch((error: unknown) => failures.push(error));
+    } catch (error) {
+      failures.push(error);
+    }
+    return failures;
+  }
+
+  /** @param all also what lacks a part, which no request is there for any more. */
+  async #finishAll(all: boolean): Promise<void> {
+    if (performance.now() < this.#restUntil) return;
+    const { actions } = this.#options;
+    for (const action of actions.undone()) if (all || actions.isWhole(action)) await this.#finish(action);
+    await this.#rotateWhenDue();
+  }
+
+  async #take(id: string, text: string): Promise<void> {
+    const { actions, requests, keysOf } = this.#options;
+    const end = async (answer: LifecycleAnswer) => {
+      await this.#answer(id, answer);
+      await requests.take(id);
+    };
+    const request = requestIn(text);
+    if (request?.action.action !== id) return end({ state: 'refused', reason: 'it is no request' });
+    const { action } = request;
+    const taken = action.does === 'retire' ? action.keys : [];
+    const keys = (await keysOf?.(eventsOf(taken))) ?? taken;
+    // Nothing is awaited between this and the entry: what others append meanwhile keeps it from being appended.
+    const isBegun = actions.logged.some(({ said }) => said.action === id);
+    const reason = this.#refusal(request);
+    if (reason !== undefined && !isBegun) return end({ state: 'refused', reason });
+    if (action.does !== 'retire') {
+      const unreached = isBegun ? [] : await this.#do(action);
+      return end(unreached.length > 0 ? { state: 'pending', unreached } : DONE);
+    }
+    const there = new Set(actions.partsIn(id).map(({ part }) => part));
+    const missing = partsOf({ ...action, keys }).filter(({ part }) => !there.has(part));
+    // What a hold holds by now is not begun any more.
+    if (reason === undefined) for (const part of missing) await this.#append(part);
+    // What is not done at once is tried again as what was begun by the start before.
+    await requests.take(id);
+    // It is, where only taking the request had failed.
+    if (actions.doneAt(id) === undefined) await this.#finish(id);
+  }
+
+  /** Why a request cannot be done; undefined when it can. */
+  #refusal({ action, considered }: LifecycleRequest): string | undefined {
+    const { actions, keys } = this.#options;
+    if (action.does === 'retire' || action.does === 'policy') {
+      const isSame = [...actions.holds.keys()].every((hold) => considered.holds.includes(hold));
+      if (!isSame) return 'a hold has begun meanwhile: ask again';
+      if ((actions.policy?.action ?? null) !== considered.policy)
+        return 'another retention policy was set meanwhile: ask again';
+    }
+    const needsKeys = action.does === 'retire' || action.does === 'keys';
+    return needsKeys && keys === undefined ? 'the payloads of this log are not encrypted' : undefined;
+  }
+
+  /** @returns the directories of keys that could not be reached. */
+  async #do(action: Action): Promise<readonly string[]> {
+    if (action.does === 'keys') return this.#rotate(action.action);
+    await this.#append(action);
+    return [];
+  }
+
+  /** On return the keys of an action are in no directory that can be reached, and if that is all, the log says so. */
+  async #finish(action: string): Promise<void> {
+    const { actions, keys } = this.#options;
+    const unreached = (await keys?.destroy(actions.partsIn(action).flatMap((part) => part.keys))) ?? [];
+    if (unreached.length === 0)
+      for (const { sequence, said } of actions.logged)
+        if (said.action === action && said.does === 'retire')
+          unreached.push(...((await keys?.noteAction(sequence, action, actionFields(said))) ?? []));
+    if (unreached.length > 0) {
+      this.#restUntil = performance.now() + REST_MS;
+      await this.#answer(action, { state: 'pending', unreached });
+      return;
+    }
+    await this.#append({ action, does: 'done' });
+    await this.#answerDone();
+  }
+
+  /** On return whoever asked for what is done has the answer, also where the process was cut off before it gave it. */
+  async #answerDone(): Promise<void> {
+    const { actions, requests } = this.#options;
+    for (const { at, said } of actions.logged.slice(this.#answered)) {
+      if (said.does === 'done' && at >= Date.now() - KEPT_ANSWER_MS) {
+        const given = await answerTo(requests, said.action);
+        const answer = actions.isWhole(said.action) ? DONE : PARTLY;
+        if (given === undefined || given.state === 'pending') await this.#answer(said.action, answer);
+      }
+      this.#answered++;
+    }
+  }
+
+  /** What was destroyed is gone for good with the key of its epoch. */
+  async #rotateWhenDue(): Promise<void> {
+    const { keys, actions } = this.#options;
+    if (keys !== undefined && isRotationDue(keys, actions)) await this.#rotate(randomUUID());
+  }
+
+  async #rotate(action: string): Promise<readonly string[]> {
+    const { keys } = this.#options;
+    if (keys === undefined) return [];
+    const unreached = keys.isRotating ? await keys.finishRotation() : await keys.rotate();
+    if (unreached.length > 0) this.#restUntil = performance.now() + REST_MS;
+    else await this.#append({ action, does: 'keys', epoch: keys.epoch });
+    return unreached;
+  }
+
+  #append(action: Action): Promise<void> {
+    return this.#options.append(ownEntry(ENTRY_KINDS.lifecycleAction, WRITER, actionFields(action)));
+  }
+
+  #answer(action: string, answer: LifecycleAnswer): Promise<void> {
+    return this.#options.requests.answer(action, JSON.stringify(answer));
+  }
+}
+
+/** Whether another epoch of keys is to be begun, or the last one was not brought to its end. */
+function isRotationDue({ isRotating, epochBegun }: LifecycleKeys, actions: Actions): boolean {
+  const first = actions.logged.find(({ said, at }) => said.does === 'retire' && at >= epochBegun);
+  const now = Date.now();
+  const isDue = first !== undefined && now - first.at >= ROTATE_AFTER_MS;
+  return isRotating || isDue || now - epochBegun >= EPOCH_MS;
+}
+
+/** Undefined for what is none. */
+function requestIn(text: string): LifecycleRequest | undefined {
+  let read: Record<string, unknown>;
+  try {
+    read = Object(JSON.parse(text)) as Record<string, unknown>;
+  } catch {
+    return undefined;
+  }
+  const action = actionFrom(read);
+  const { policy = null, holds } = Object(read['considered']) as Record<string, unknown>;
+  const isText = (value: unknown): value is string => typeof value === 'string';
+  // When it is done says who does it.
+  if (action === undefined || action.does === 'done' || !(policy === null || isText(policy)))
+    return undefined;
+  if (!Array.isArray(holds) || !holds.every(isText)) return undefined;
+  return { action, considered: { policy, holds } };
+}

@@ -1,0 +1,288 @@
+/**
+ * Actions: entries of the log that say what is done to stored events, and what may be done. They are leaves like events,
+ * are never erased, and so hold nothing personal: no subject, no name of a person, no free text. Pure.
+ *
+ *   policy   the retention policy that holds from here on, whole
+ *   hold     a hold begins: its id, and what binds its record, which is kept beside the log
+ *   unhold   a hold is over
+ *   retire   the keys of these events are destroyed, from this entry on. A long one has several parts, an entry each
+ *   done     no directory of keys has them any more
+ *   keys     another epoch of keys has begun, and no key of an older one is left
+ */
+import type { TakenKeys } from './key-directory.js';
+import { SequenceSet } from './sequence-set.js';
+
+const FORMAT = 'clinical-events/action/v1';
+/** Every body of the log's own begins with it. */
+const ENTRY_ID = /^\{"event_id":"([0-9a-f-]{36})"/;
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** Why events are retired. Closed: free text could name a person. */
+export const REASONS = [
+  'policy',
+  'erasure-request',
+  'consent-withdrawn',
+  'objection',
+  'unlawful-processing',
+  'legal-obligation',
+  'court-order',
+  'tenant-end',
+  'test-data',
+  'sent-in-error',
+] as const;
+export type Reason = (typeof REASONS)[number];
+
+interface Named {
+  /** A UUID, the same in all entries of an action. */
+  readonly action: string;
+}
+
+export interface Retire extends Named {
+  readonly does: 'retire';
+  readonly reason: Reason;
+  /** The action by which the policy was set that held, and the rule of it, where one decided. */
+  readonly policy?: string;
+  readonly rule?: string;
+  /** Counted from 1. */
+  readonly part: number;
+  readonly parts: number;
+  readonly keys: readonly TakenKeys[];
+}
+
+/** What an action says. */
+export type Action =
+  | Retire
+  | (Named & { readonly does: 'done' })
+  | (Named & { readonly does: 'policy'; readonly policy: unknown })
+  /** @param record SHA-256 of the hold's record, in hexadecimal. */
+  | (Named & { readonly does: 'hold'; readonly record: string })
+  | (Named & { readonly does: 'unhold'; readonly hold: string })
+  | (Named & { readonly does: 'keys'; readonly epoch: number });
+
+/** As the log has it. */
+export interface LoggedAction {
+  readonly sequence: number;
+  /** The id of the entry, by which it is proved. */
+  readonly entryId: string;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly said: Action;
+}
+
+/** To be written as JSON, in an entry behind its id. */
+export function actionFields(action: Action): object {
+  if (action.does !== 'retire') return { format: FORMAT, ...action };
+  const { keys, ...said } = action;
+  return {
+    ...{ format: FORMAT, ...said, events: eventsOf(keys).size },
+    keys: keys.map(({ tag, organisation, sequences, places }) => ({
+      ...{ bucket: tag.toString(16).padStart(8, '0'), organisation, set: sequences.toText() },
+      ...(places && { places: places.toText() }),
+    })),
+  };
+}
+
+export function eventsOf(keys: readonly TakenKeys[]): SequenceSet {
+  return SequenceSet.union(keys.map(({ sequences }) => sequences));
+}
+
+/** Undefined for what is none, or of a later version. */
+export function actionIn(body: Buffer): Action | undefined {
+  let read: Record<string, unknown>;
+  try {
+    read = Object(JSON.parse(body.toString())) as Record<string, unknown>;
+  } catch {
+    return undefined;
+  }
+  return read['format'] === FORMAT ? actionFrom(read) : undefined;
+}
+
+/** Of JSON that was parsed; undefined for what is no action. */
+export function actionFrom(read: Readonly<Record<string, unknown>>): Action | undefined {
+  const { action, does, reason, policy, rule, part = 1, parts = 1, record, hold, epoch } = read;
+  if (!isId(action)) return undefined;
+  switch (does) {
+    case 'done':
+      return { action, does };
+    case 'policy':
+      return { action, does, policy };
+    case 'hold':
+      return typeof record === 'string' ? { action, does, record } : undefined;
+    case 'unhold':
+      return isId(hold) ? { action, does, hold } : undefined;
+    case 'keys':
+      return isCount(epoch) ? { action, does, epoch } : undefined;
+    case 'retire': {
+      const known = REASONS.find((each) => each === reason);
+      const keys = keysFrom(read['keys']);
+      if (known === undefined || keys === undefined || !isCount(part) || !isCount(parts)) return undefined;
+      return {
+        ...{ action, does, reason: known, part, parts, keys },
+        ...(isId(policy) && { policy }),
+        ...(typeof rule === 'string' && { rule }),
+      };
+    }
+    default:
+      return undefined;
+  }
+}
+
+function keysFrom(read: unknown): TakenKeys[] | undefined {
+  if (!Array.isArray(read)) return undefined;
+  const keys: TakenKeys[] = [];
+  for (const each of read as unknown[]) {
+    const { bucket, organisation, set, places } = Object(each) as Record<string, unknown>;
+    const sequences = setFrom(set);
+    const counted = setFrom(places);
+    if (typeof bucket !== 'string' || !/^[0-9a-f]{8}$/.test(bucket)) return undefined;
+    if (typeof organisation !== 'string' || sequences === undefined) return undefined;
+    if (places !== undefined && counted?.size !== sequences.size) return undefined;
+    const tag = Number.parseInt(bucket, 16);
+    keys.push({ tag, organisation, sequences, ...(counted && { places: counted }) });
+  }
+  return keys;
+}
+
+function setFrom(text: unknown): SequenceSet | undefined {
+  return typeof text === 'string' ? SequenceSet.fromText(text) : undefined;
+}
+
+function isId(value: unknown): value is string {
+  return typeof value === 'string' && UUID.test(value);
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) > 0;
+}
+
+/** Bytes of sets in a part, so that its entry is about as large as an event may be. */
+const PART_BYTES = 128 << 10;
+
+/** Divides what is to be retired into parts. @param keys one for each bucket and organisation. */
+export function partsOf(retire: Omit<Retire, 'part' | 'parts'>): Retire[] {
+  const groups: TakenKeys[][] = [[]];
+  let bytes = 0;
+  for (const each of retire.keys) {
+    const size = each.sequences.toText().length + (each.places?.toText().length ?? 0);
+    if (bytes > 0 && bytes + size > PART_BYTES) {
+      groups.push([]);
+      bytes = 0;
+    }
+    groups.at(-1)?.push(each);
+    bytes += size;
+  }
+  return groups.map((keys, i) => ({ ...retire, keys, part: i + 1, parts: groups.length }));
+}
+
+/** The keys that actions noted beside them say are destroyed, whether the log has these actions or not. */
+export function takenBy(noted: readonly Buffer[]): TakenKeys[] {
+  return noted.flatMap((body) => {
+    const said = actionIn(body);
+    return said?.does === 'retire' ? said.keys : [];
+  });
+}
+
+/** By what an event was retired. */
+export interface Retirement {
+  readonly action: string;
+  readonly reason: Reason;
+  /** When, in ms since 1970. */
+  readonly at: number;
+}
+
+/** The actions of a log, in its order. */
+export class Actions {
+  readonly logged: LoggedAction[] = [];
+  #retired = SequenceSet.EMPTY;
+  /** Of each event the first. */
+  readonly #retirements: { readonly sequences: SequenceSet; readonly retirement: Retirement }[] = [];
+  /** Of a log in a database: by tag and organisation the places whose keys were to be destroyed. */
+  readonly #places = new Map<string, SequenceSet>();
+
+  /** @returns whether the body says one that is known here. */
+  add(sequence: number, at: number, body: Buffer): boolean {
+    const said = actionIn(body);
+    if (said === undefined) return false;
+    const entryId = ENTRY_ID.exec(body.toString('latin1', 0, 64))?.[1] ?? '';
+    this.logged.push({ sequence, entryId, at, said });
+    if (said.does === 'retire') {
+      const sequences = eventsOf(said.keys);
+      const { action, reason } = said;
+      this.#retirements.push({
+        sequences: sequences.without(this.#retired),
+        retirement: { action, reason, at },
+      });
+      this.#retired = this.#retired.with(sequences);
+      for (const { tag, organisation, places } of said.keys) {
+        if (places === undefined) continue;
+        const name = `${tag} ${organisation}`;
+        this.#places.set(name, (this.#places.get(name) ?? SequenceSet.EMPTY).with(places));
+      }
+    }
+    return true;
+  }
+
+  /** All events whose keys were to be destroyed. */
+  get retired(): SequenceSet {
+    return this.#retired;
+  }
+
+  /** Whether the key of a place was to be destroyed, of a log in a database. */
+  isTaken(tag: number, organisation: string, place: number): boolean {
+    return this.#places.get(`${tag} ${organisation}`)?.has(place) === true;
+  }
+
+  /** By what an event was retired; undefined when it was not. */
+  retirementOf(sequence: number): Retirement | undefined {
+    if (!this.#retired.has(sequence)) return undefined;
+    return this.#retirements.find(({ sequences }) => sequences.has(sequence))?.retirement;
+  }
+
+  /** The parts of an action that are in the log. */
+  partsIn(action: string): Retire[] {
+    return this.#said('retire').filter((said) => said.action === action);
+  }
+
+  /** Whether all parts of an action are in the log. */
+  isWhole(action: string): boolean {
+    const parts = this.partsIn(action);
+    return parts.length >= (parts[0]?.parts ?? 0);
+  }
+
+  /** When an action was done, in ms since 1970; undefined when it is not. */
+  doneAt(action: string): number | undefined {
+    return this.logged.find(({ said }) => said.does === 'done' && said.action === action)?.at;
+  }
+
+  /** The keys that are to be destroyed by actions that are not done, or by all. */
+  taken(which: 'all' | 'undone'): TakenKeys[] {
+    const retires = this.#said('retire');
+    const done = new Set(this.#said('done').map(({ action }) => action));
+    return retires.flatMap(({ action, keys }) => (which === 'undone' && done.has(action) ? [] : keys));
+  }
+
+  /** Actions whose keys may still be somewhere, oldest first. */
+  undone(): string[] {
+    const done = new Set(this.#said('done').map(({ action }) => action));
+    const ids = this.#said('retire').map(({ action }) => action);
+    return [...new Set(ids)].filter((action) => !done.has(action));
+  }
+
+  /** The policy that holds; undefined while none was set. */
+  get policy(): { readonly action: string; readonly policy: unknown } | undefined {
+    return this.#said('policy').at(-1);
+  }
+
+  /** The holds that are not over, by their ids, and what binds their records. */
+  get holds(): ReadonlyMap<string, string> {
+    const over = new Set(this.#said('unhold').map(({ hold }) => hold));
+    const begun = this.#said('hold').filter(({ action }) => !over.has(action));
+    return new Map(begun.map(({ action, record }) => [action, record]));
+  }
+
+  #said<Does extends Action['does']>(does: Does): Extract<Action, { does: Does }>[] {
+    return this.logged.flatMap(({ said }) =>
+      said.does === does ? [said as Extract<Action, { does: Does }>] : [],
+    );
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * Where the actions of a log stand (privacy/actions.ts), so that no start and no reader passes all of it for them. Derived,
+ * and as old as the id index beside it: of each action sequence (8) and address (8), little-endian, in `index/actions`.
+ *
+ * An action is noted, durably, before it is written, and the id index never covers one that is not noted. So an entry may
+ * be of an action that was never written: what stands at its place says so. A log without a list, or with one that names a
+ * place which cannot be read, is passed whole: a hold that was forgotten would hold nothing.
+ */
+import path from 'node:path';
+import { ENTRY_KINDS } from '@clinical-events/protocol';
+import { exists, readFrom, replaceNow, type Files } from '../../files.js';
+import { Actions } from '../../privacy/actions.js';
+import { frameKind, framePayloadLength, frameReceivedAt, frameSequence } from './frame.js';
+
+const ENTRY_BYTES = 16;
+
+function listOf(dataDirectory: string): string {
+  return path.join(dataDirectory, 'index', 'actions');
+}
+
+/** Adds what the frame of an entry of the log's own says to `actions`, if that is an action. @param size of the frame. */
+export function noteAction(actions: Actions, buffer: Buffer, offset: number, size: number): void {
+  if (frameKind(buffer, offset) !== ENTRY_KINDS.lifecycleAction) return;
+  const end = offset + size;
+  const body = buffer.subarray(end - framePayloadLength(buffer, offset), end);
+  actions.add(frameSequence(buffer, offset), frameReceivedAt(buffer, offset), body);
+}
+
+/** The actions of a log, as a reader knows them: what has come since is looked for each time. */
+export class NotedActions {
+  #actions = new Actions();
+  /** So many of the list are read; -1 when the log was, for want of one. */
+  #bytes = 0;
+
+  constructor(
+    private readonly dataDirectory: string,
+    private readonly files: Files,
+    /** The frame at an address, checked; undefined when none is there. */
+    private readonly frameAt: (address: number) => Buffer | undefined,
+    /** All frames of a log that has no list. */
+    private readonly frames: () => Iterable<{ buffer: Buffer; offset: number; size: number }>,
+  ) {}
+
+  get(): Actions {
+    const file = listOf(this.dataDirectory);
+    const list = this.files.look(file);
+    if (list === undefined) {
+      if (this.#bytes < 0) return this.#actions;
+      this.#bytes = -1;
+      for (const { buffer, offset, size } of this.frames()) noteAction(this.#actions, buffer, offset, size);
+      return this.#actions;
+    }
+    if (this.#bytes < 0) {
+      this.#actions = new Actions();
+      this.#bytes = 0;
+    }
+    if (list.size <= this.#bytes) return this.#actions;
+    for (const { sequence, address } of entriesOf(readFrom(this.files, file, this.#bytes))) {
+      const frame = this.frameAt(address);
+      const isIt = frame !== undefined && frameSequence(frame, 0) === sequence;
+      if (isIt) noteAction(this.#actions, frame, 0, frame.length);
+      // One that is just being written is read the next time, and all behind it.
+      else break;
+      this.#bytes += ENTRY_BYTES;
+    }
+    return this.#actions;
+  }
+}
+
+/** What a list says, in its order; `bytes` are the entry as it stands there. */
+function* entriesOf(list: Buffer): Generator<{ sequence: number; address: number; bytes: Buffer }> {
+  for (let at = 0; at + ENTRY_BYTES <= list.length; at += ENTRY_BYTES) {
+    const bytes = list.subarray(at, at + ENTRY_BYTES);
+    yield { sequence: Number(bytes.readBigUInt64LE()), address: Number(bytes.readBigUInt64LE(8)), bytes };
+  }
+}
+
+/** For the one process that writes the log. */
+export class ActionList {
+  readonly actions = new Actions();
+  readonly #file: string;
+  #entries: Buffer[] = [];
+  /** Whether the file has what is known. */
+  #isSettled = true;
+
+  /** @param dataDirectory whose id index is open. */
+  constructor(
+    dataDirectory: string,
+    private readonly files: Files,
+  ) {
+    this.#file = listOf(dataDirectory);
+  }
+
+  /**
+   * On return all that the list says of the log is known, and it says nothing else.
+   * @param frameAt the frame at an address before `end`, whole; undefined when none is there.
+   * @returns false when there is none that can be believed: then nothing is known, and what the id index covers is to be
+   *   taken in before `settle`.
+   */
+  load(frameAt: (address: number) => Buffer | undefined, end: number): boolean {
+    this.#isSettled = false;
+    if (!exists(this.#file)) return false;
+    const list = readFrom(this.files, this.#file);
+    const entries = [...entriesOf(list)].filter(({ address }) => address < end);
+    const frames = entries.map(({ address }) => frameAt(address));
+    if (frames.includes(undefined)) return false;
+    this.#isSettled = true;
+    for (const [i, { sequence, bytes }] of entries.entries()) {
+      const frame = frames[i];
+      if (frame === undefined || frameSequence(frame, 0) !== sequence) continue;
+      if (frameKind(frame, 0) !== ENTRY_KINDS.lifecycleAction) continue;
+      noteAction(this.actions, frame, 0, frame.length);
+      this.#entries.push(bytes);
+    }
+    if (this.#entries.length * ENTRY_BYTES !== list.length) this.#write();
+    return true;
+  }
+
+  /** On return the list says all that is known. */
+  settle(): void {
+    if (!this.#isSettled) this.#write();
+    this.#isSettled = true;
+  }
+
+  /** Takes in an entry of the log that the id index does not cover: one that is an action is noted, on return or by `settle`. */
+  take(buffer: Buffer, offset: number, size: number, address: number): void {
+    if (frameKind(buffer, offset) !== ENTRY_KINDS.lifecycleAction) return;
+    const sequence = frameSequence(buffer, offset);
+    if (this.#entries.some((entry) => entry.readBigUInt64LE() === BigInt(sequence))) return;
+    this.note(sequence, address);
+    noteAction(this.actions, buffer, offset, size);
+  }
+
+  /** On return the list has it, on stable storage. */
+  note(sequence: number, address: number): void {
+    const entry = Buffer.alloc(ENTRY_BYTES);
+    entry.writeBigUInt64LE(BigInt(sequence));
+    entry.writeBigUInt64LE(BigInt(address), 8);
+    // What was noted for a place that another entry got is not one of them.
+    const before = this.#entries;
+    this.#entries = [...before.filter((each) => each.readBigUInt64LE(8) < BigInt(address)), entry];
+    try {
+      if (this.#isSettled) this.#write();
+    } catch (error) {
+      this.#entries = before;
+      throw error;
+    }
+  }
+
+  #write(): void {
+    replaceNow(this.files, this.#file, Buffer.concat(this.#entries));
+  }
+}

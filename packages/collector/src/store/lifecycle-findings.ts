@@ -1,0 +1,77 @@
+/** In words, what the keys of a log say against the actions in it: for `collector verify`. */
+import { decodeEnvelope } from '@clinical-events/protocol';
+import { type Actions, eventsOf, type Reason } from '../privacy/actions.js';
+import type { ErasedEvent } from '../privacy/lawfulness.js';
+import { SequenceSet } from '../privacy/sequence-set.js';
+import { counted } from '../quantity.js';
+import { type AuditedLog, eventRange, type FindingList } from './log-audit.js';
+import { isNoId, uuidText } from './text.js';
+
+/** Of a kind so many are listed, and the rest is counted. */
+const MOST = 10_000;
+
+export interface KeysFound {
+  readonly actions: Actions;
+  /** Events whose key is not to be had, or whose payload was taken out. */
+  readonly keyless: SequenceSet;
+  /** Events that could not be read. */
+  readonly unread: SequenceSet;
+  /** Whether there are keys to judge by. */
+  readonly hasKeys: boolean;
+  /** What actions behind the end of the log, as it was read, have erased. */
+  readonly later: SequenceSet;
+}
+
+/**
+ * Tells events that have no key though no action has taken it, and those whose keys are there though one has. Where there
+ * are no keys at all neither can be told.
+ */
+export function tellLifecycle(
+  { actions, keyless, unread, hasKeys, later }: KeysFound,
+  findings: FindingList,
+): Pick<AuditedLog, 'retired' | 'retiring'> {
+  const { retired } = actions;
+  const pending = eventsOf(actions.taken('undone'));
+  const add = (kind: 'unexplained' | 'not_retired', sequences: SequenceSet, what: string) => {
+    for (const [i, { first, end }] of [...sequences].entries()) {
+      const message = `${eventRange(first, end - first)} ${what}`;
+      if (i < MOST) findings.add({ kind, sequence: first, message });
+      else findings.unlisted++;
+    }
+  };
+  const explained = keyless.without(retired).within(later);
+  if (explained.size > 0) {
+    const message = `${counted(explained.size, 'event')} cannot be opened: an action behind the end of this state of the log has destroyed their keys`;
+    findings.add({ kind: 'note', message });
+  }
+  add(
+    'unexplained',
+    keyless.without(retired).without(later),
+    'cannot be opened: the key is missing, and no action in the log has destroyed it',
+  );
+  if (hasKeys)
+    add(
+      'not_retired',
+      retired.without(pending).without(keyless).without(unread),
+      'can be opened, and an action in the log says that no key is left: the keys are of an older state, and the next ' +
+        'start destroys them',
+    );
+  const reasons = new Map<Reason, number>();
+  for (const { said } of actions.logged) {
+    if (said.does !== 'retire') continue;
+    reasons.set(said.reason, (reasons.get(said.reason) ?? 0) + eventsOf(said.keys).size);
+  }
+  return { retired: Object.fromEntries(reasons), retiring: pending.size };
+}
+
+/** What an envelope says of an event that was erased; undefined when it cannot be read. */
+export function erasedEvent(sequence: number, envelope: Buffer): ErasedEvent | undefined {
+  try {
+    const { organisation, kind, receivedAt, runId, eventId } = decodeEnvelope(envelope).envelope;
+    const recordId = uuidText(Buffer.from(isNoId(runId) ? eventId : runId));
+    return { sequence, organisation, kind: String(kind), receivedAt, recordId };
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}

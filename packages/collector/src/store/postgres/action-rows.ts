@@ -1,0 +1,189 @@
+/**
+ * Actions of a log in a database (privacy/actions.ts): entries in batches of their own, which the table `actions` numbers in
+ * their order. Who adds one gives it the number behind the last that it knows: so of two collectors that would act at a
+ * time one is refused, and none acts without knowing all that was done before.
+ */
+import { decodeEnvelope, SALT_BYTES } from '@clinical-events/protocol';
+import { Actions } from '../../privacy/actions.js';
+import type { TakenKeys } from '../../privacy/key-directory.js';
+import { SequenceSet, type SequenceStretch } from '../../privacy/sequence-set.js';
+import { type HoldRecords, KEPT_ANSWER_MS, type Requests, StoreDamaged } from '../contract.js';
+import { bytesIn, bytesOf, numberIn, sha256 } from './binary.js';
+import type { ReadingConnection } from './connection.js';
+import { type KeyPlace, keyPlaceIn, PLACE_BYTES } from './encrypted-row.js';
+import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
+
+/** Those that have their place, behind the last that is known. */
+const NEWER = `
+SELECT a.number, s.first_sequence, e.envelope, e.salted, b.leaves
+FROM actions a JOIN sequenced s USING (lane, batch) JOIN batches b USING (lane, batch)
+JOIN events e USING (lane, batch) WHERE a.number > $1 ORDER BY a.number`;
+
+/** The actions of a log, as they are known to one process. */
+export class ActionRows {
+  readonly actions = new Actions();
+  /** The number of the last that is known. */
+  known = 0;
+  #refreshing: Promise<void> | undefined;
+
+  constructor(private readonly connection: Pick<ReadingConnection, 'query'>) {}
+
+  /** On return all that have their place by now are known. @throws StoreDamaged where one is not what was written. */
+  refresh(): Promise<void> {
+    return (this.#refreshing ??= this.#refresh().finally(() => (this.#refreshing = undefined)));
+  }
+
+  async #refresh(): Promise<void> {
+    for (const row of (await this.connection.query(NEWER, [this.known])).rows) {
+      const sequence = Number(row[1]);
+      const [envelope, salted, leaf] = row.slice(2).map((each) => bytesOf(each ?? ''));
+      if (envelope === undefined || salted === undefined || leaf === undefined) continue;
+      const comesTo = Buffer.concat([sha256(envelope), sha256(salted)]);
+      if (!leaf.subarray(-comesTo.length).equals(comesTo))
+        throw new StoreDamaged({ where: 'the database', sequence }, 'the log does not hold what was written');
+      const { receivedAt } = decodeEnvelope(envelope).envelope;
+      this.actions.add(sequence, receivedAt, salted.subarray(SALT_BYTES));
+      this.known = Number(row[0]);
+    }
+  }
+}
+
+const LAY = 'INSERT INTO requests (action, request) VALUES ($1::uuid, $2) ON CONFLICT DO NOTHING';
+const WAITING = 'SELECT action, request FROM requests WHERE request IS NOT NULL ORDER BY asked_at, action';
+const TAKE = 'UPDATE requests SET request = NULL WHERE action = $1::uuid';
+const ANSWER = `
+INSERT INTO requests (action, answer, answered_at) VALUES ($1::uuid, $2, clock_timestamp())
+ON CONFLICT (action) DO UPDATE SET answer = excluded.answer, answered_at = excluded.answered_at`;
+const CLEAR = `
+DELETE FROM requests WHERE request IS NULL AND answered_at < clock_timestamp() - $1 * interval '1 millisecond'`;
+
+/** What commands ask of a log in a database. */
+export class RequestRows implements Requests {
+  constructor(private readonly connection: Pick<ReadingConnection, 'query'>) {}
+
+  async lay(id: string, request: string): Promise<void> {
+    await this.connection.query(LAY, [id, request]);
+  }
+
+  async waiting(): Promise<{ id: string; request: string }[]> {
+    await this.connection.query(CLEAR, [KEPT_ANSWER_MS]);
+    const { rows } = await this.connection.query(WAITING);
+    return rows.map(([id, request]) => ({ id: id ?? '', request: request ?? '' }));
+  }
+
+  async take(id: string): Promise<void> {
+    await this.connection.query(TAKE, [id]);
+  }
+
+  async answer(id: string, answer: string): Promise<void> {
+    await this.connection.query(ANSWER, [id, answer]);
+  }
+
+  async answerTo(id: string): Promise<string | undefined> {
+    const { rows } = await this.connection.query('SELECT answer FROM requests WHERE action = $1::uuid', [id]);
+    return rows[0]?.[0] ?? undefined;
+  }
+}
+
+/** What legal holds hold. */
+export class HoldRecordRows implements HoldRecords {
+  constructor(private readonly connection: Pick<ReadingConnection, 'query'>) {}
+
+  async put(action: string, record: string): Promise<void> {
+    await this.connection.query('INSERT INTO hold_records (action, record) VALUES ($1::uuid, $2)', [
+      action,
+      record,
+    ]);
+  }
+
+  async get(action: string): Promise<string | undefined> {
+    const { rows } = await this.connection.query('SELECT record FROM hold_records WHERE action = $1::uuid', [
+      action,
+    ]);
+    return rows[0]?.[0] ?? undefined;
+  }
+}
+
+const keptOf = (group: readonly Span[]) => `
+SELECT s.n, e.ord, e.payload_state, e.envelope, substring(e.salted FROM 1 FOR ${PLACE_BYTES})
+FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH ORDINALITY AS s (lane, batch, n)
+CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch OFFSET 0) e ORDER BY s.n, e.ord`;
+
+/** An event as far as it stays when it is erased. */
+export interface KeptRow {
+  readonly sequence: number;
+  readonly lane: number;
+  readonly batch: number;
+  readonly ord: number;
+  readonly envelope: Buffer;
+  /** Where the key of its payload is; undefined where it is not encrypted, or was taken out. */
+  readonly key: KeyPlace | undefined;
+}
+
+/** Of the log the events of a set, in its order. */
+export async function* keptRows(
+  connection: Pick<ReadingConnection, 'copy'>,
+  sequences: SequenceSet,
+): AsyncGenerator<KeptRow> {
+  let behind = 0;
+  for (const { first, end } of windowsOf(sequences)) {
+    for (let next = Math.max(first, behind); next < end; next = behind) {
+      const spans = (await connection.copy(spansOf(next, end - 1))).map(spanIn);
+      const last = spans.at(-1);
+      behind = last === undefined ? end : last.first + last.entries;
+      const wanted = spans.filter((span) => sequences.meets(span.first, span.first + span.entries));
+      for (const group of groupsOf(wanted)) {
+        const counts = new Map<number, number>();
+        for (const [number, ord, state, envelope, head] of await connection.copy(keptOf(group))) {
+          const n = numberIn(number);
+          const at = counts.get(n) ?? 0;
+          counts.set(n, at + 1);
+          const { first: from = 0, lane = 0, batch = 0 } = group[n - 1] ?? {};
+          const sequence = from + at;
+          if (!sequences.has(sequence)) continue;
+          const isEncrypted = state != null && numberIn(state) === 1;
+          const key = isEncrypted && head ? keyPlaceIn(head) : undefined;
+          yield { sequence, lane, batch, ord: numberIn(ord), envelope: bytesIn(envelope), key };
+        }
+      }
+    }
+  }
+}
+
+/** By what keys events are encrypted, one for each bucket and organisation; those that are not are left out. */
+export async function keysOf(
+  connection: Pick<ReadingConnection, 'copy'>,
+  sequences: SequenceSet,
+): Promise<TakenKeys[]> {
+  const keys = new Map<
+    string,
+    { tag: number; organisation: string; sequences: number[]; places: number[] }
+  >();
+  for await (const { sequence, envelope, key } of keptRows(connection, sequences)) {
+    if (key === undefined) continue;
+    const { organisation } = decodeEnvelope(envelope).envelope;
+    const name = `${key.tag} ${organisation}`;
+    const known = keys.get(name) ?? { tag: key.tag, organisation, sequences: [], places: [] };
+    keys.set(name, known);
+    known.sequences.push(sequence);
+    known.places.push(key.place);
+  }
+  return [...keys.values()].map(({ tag, organisation, ...of }) => ({
+    ...{ tag, organisation, sequences: SequenceSet.of(of.sequences), places: SequenceSet.of(of.places) },
+  }));
+}
+
+/** Stretches that have less than this between them are passed together. */
+const MOST_BETWEEN = 4096;
+
+function* windowsOf(sequences: SequenceSet): Generator<SequenceStretch> {
+  let window: SequenceStretch | undefined;
+  for (const { first, end } of sequences) {
+    if (window !== undefined && first - window.end < MOST_BETWEEN) window = { first: window.first, end };
+    else {
+      if (window !== undefined) yield window;
+      window = { first, end };
+    }
+  }
+  if (window !== undefined) yield window;
+}

@@ -1,0 +1,90 @@
+/** What the catalogue has of events that were erased: nothing, in no page of it. */
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { Catalogue, catalogueDirectory } from '../../src/catalogue/catalogue.js';
+import { nodeFiles } from '../../src/files.js';
+import { layRequest, Lifecycle } from '../../src/ledger/lifecycle.js';
+import { SequenceSet } from '../../src/privacy/sequence-set.js';
+import { EmbeddedStore } from '../../src/store/embedded/embedded-store.js';
+import { Inbox } from '../../src/store/embedded/inbox.js';
+import { LogReader } from '../../src/store/embedded/log-reader.js';
+import { candidate, type Made } from '../store/candidate.js';
+import { encryptionIn } from '../store/embedded/filled-directory.js';
+
+const SUBJECT = 'patient-4711';
+const CALLER = 'clinician-only-his';
+
+/** A start and an outcome of it. */
+function run(target: string, caller: string): Made[] {
+  const eventId = randomUUID();
+  const base = { timestamp: '2026-01-10T00:00:00Z', protocol_version: '0.0.1' };
+  const start = { ...base, event_id: eventId, model_instance: { model_id: 'triage', model_version: '4.2' } };
+  return [
+    candidate({
+      ...{ kind: 'inference-start', eventId, runId: eventId },
+      body: { ...start, user_identity: { caller_id: caller }, target_identity: { target_id: target } },
+    }),
+    candidate({
+      runId: eventId,
+      body: { ...base, event_id: randomUUID(), outcome: { outcome_type: 'validated' } },
+    }),
+  ];
+}
+
+test('[R-1338] names and times of erased events are in no byte of the catalogue, and all others are found', async () => {
+  const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-forgetting-'));
+  onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
+  const store = await EmbeddedStore.open({
+    ...{ directory: dataDir, segmentBytes: 64 << 10, onTrouble: () => undefined },
+    encryption: encryptionIn(dataDir),
+  });
+  const others = Array.from({ length: 200 }, (_, i) => run(`patient-${i}`, 'clinician-17')).flat();
+  await store.append([...others.slice(0, 100), ...run(SUBJECT, CALLER), ...others.slice(100)]);
+  const log = new LogReader(dataDir, nodeFiles);
+  const { names } = log;
+  const directory = catalogueDirectory(dataDir);
+  const catalogue = Catalogue.open({ directory, ledgerId: log.ledgerId, names });
+  onTestFinished(async () => {
+    catalogue.close();
+    await log.close();
+    await store.close();
+  });
+  await catalogue.update(log);
+  const has = (name: string) =>
+    fs
+      .readdirSync(directory)
+      .some((file) => fs.readFileSync(path.join(directory, file)).includes(names?.seal(name) ?? name));
+  expect([has(SUBJECT), has(CALLER), has('patient-7')]).toEqual([true, true, true]);
+
+  const [found] = [...catalogue.runs({ target: SUBJECT })];
+  const events = found?.events() ?? [];
+  const [tag = 0] = log.buckets(events);
+  const sequences = SequenceSet.of(events.map(({ sequence }) => sequence));
+  const action = { action: randomUUID(), does: 'retire', reason: 'test-data', part: 1, parts: 1 } as const;
+  await layRequest(new Inbox(dataDir), {
+    action: { ...action, keys: [{ tag, organisation: 'default', sequences }] },
+    considered: { policy: null, holds: [] },
+  });
+  const lifecycle = new Lifecycle({
+    ...{ requests: new Inbox(dataDir), actions: store.actions, keys: store.keys, onTrouble: () => undefined },
+    append: async (entry) => {
+      await store.append([entry]);
+    },
+  });
+  await lifecycle.look();
+  await catalogue.update(log);
+  expect([has(SUBJECT), has(CALLER), has('patient-7'), has('clinician-17')]).toEqual([
+    false,
+    false,
+    true,
+    true,
+  ]);
+  expect([...catalogue.runs({ target: SUBJECT })]).toEqual([]);
+  const [left] = catalogue.run('default', found?.recordId ?? '');
+  expect(left).toMatchObject({ targetId: null, userId: null, modelId: null, outcome: 'unreadable' });
+  expect(left?.events().map(({ sentAt }) => sentAt)).toEqual([undefined, undefined]);
+  expect(catalogue.count()).toBe(201);
+});

@@ -1,0 +1,136 @@
+/** What is asked of a log while something else fails, or comes between. */
+import { SALT_BYTES } from '@clinical-events/protocol';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { answerTo, layRequest, Lifecycle, type LifecycleOptions } from '../../src/ledger/lifecycle.js';
+import { type Action, Actions } from '../../src/privacy/actions.js';
+import { SequenceSet } from '../../src/privacy/sequence-set.js';
+import type { Requests } from '../../src/store/contract.js';
+
+const ERASURE = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
+const HOLD = '00000000-0000-4000-8000-000000000000';
+
+let actions: Actions;
+let told: string[];
+/** What the log does not take. */
+let isRefused: (body: Buffer) => boolean;
+
+beforeEach(() => {
+  actions = new Actions();
+  told = [];
+  isRefused = () => false;
+});
+
+class Memory implements Requests {
+  isAway = false;
+  isWritable = true;
+  readonly #laid = new Map<string, string>();
+  readonly #answers = new Map<string, string>();
+
+  lay(id: string, request: string): Promise<void> {
+    this.#laid.set(id, request);
+    return Promise.resolve();
+  }
+
+  waiting(): Promise<{ id: string; request: string }[]> {
+    if (this.isAway) return Promise.reject(new Error('the inbox cannot be read'));
+    return Promise.resolve([...this.#laid].sort().map(([id, request]) => ({ id, request })));
+  }
+
+  take(id: string): Promise<void> {
+    if (!this.isWritable) return Promise.reject(new Error('the inbox cannot be written'));
+    this.#laid.delete(id);
+    return Promise.resolve();
+  }
+
+  answer(id: string, answer: string): Promise<void> {
+    if (!this.isWritable) return Promise.reject(new Error('the inbox cannot be written'));
+    this.#answers.set(id, answer);
+    return Promise.resolve();
+  }
+
+  answerTo(id: string): Promise<string | undefined> {
+    return Promise.resolve(this.#answers.get(id));
+  }
+}
+
+function lifecycleOf(requests: Requests): Lifecycle {
+  let sequence = 0;
+  const none = () => Promise.resolve([]);
+  const keys: LifecycleOptions['keys'] = {
+    ...{ destroy: none, noteAction: () => [], rotate: none, finishRotation: none },
+    ...{ isRotating: false, epoch: 1, epochBegun: Date.now(), directories: { all: 1, inTrouble: 0 } },
+  };
+  return new Lifecycle({
+    ...{ requests, actions, keys },
+    append(entry) {
+      const body = Buffer.from(entry.salted).subarray(SALT_BYTES);
+      if (isRefused(body)) return Promise.reject(new Error('no room'));
+      actions.add(++sequence, Date.now(), body);
+      return Promise.resolve();
+    },
+    onTrouble: (what) => told.push(what),
+  });
+}
+
+/** Of so many sequences that it takes two entries. */
+function erasure(): Action {
+  const every = (first: number) => SequenceSet.of(Array.from({ length: 40_000 }, (_, i) => first + 2 * i));
+  const keys = [1, 100_001].map((first, i) => ({
+    ...{ tag: i + 1, organisation: 'icu', sequences: every(first) },
+  }));
+  return { action: ERASURE, does: 'retire', reason: 'test-data', part: 1, parts: 1, keys };
+}
+
+const considered = { policy: null, holds: [] };
+const done = () => actions.logged.map(({ said }) => `${said.does}${'part' in said ? said.part : ''}`);
+
+describe('[R-1367] an erasure of which a part was begun', () => {
+  test('takes no further part over a hold that has begun meanwhile, and says so', async () => {
+    const requests = new Memory();
+    const lifecycle = lifecycleOf(requests);
+    await layRequest(requests, { action: erasure(), considered });
+    isRefused = (body) => body.includes('"part":2');
+    await lifecycle.look();
+    expect(done()).toEqual(['retire1']);
+    expect(await answerTo(requests, ERASURE)).toBeUndefined();
+    isRefused = () => false;
+    await layRequest(requests, { action: { action: HOLD, does: 'hold', record: 'ab' }, considered });
+    await lifecycle.look();
+    expect(done()).toEqual(['retire1', 'hold', 'done']);
+    expect(await answerTo(requests, ERASURE)).toMatchObject({
+      state: 'refused',
+      reason: expect.stringMatching(/only a part of it was erased: a hold has begun/) as string,
+    });
+  });
+
+  test('is brought to its end while requests cannot be read, which is told', async () => {
+    const requests = new Memory();
+    const lifecycle = lifecycleOf(requests);
+    await layRequest(requests, { action: erasure(), considered });
+    isRefused = (body) => body.includes('"done"');
+    await lifecycle.look();
+    expect(done()).toEqual(['retire1', 'retire2']);
+    expect(told).toHaveLength(1);
+    isRefused = () => false;
+    const next = lifecycleOf(requests);
+    requests.isAway = true;
+    await next.look();
+    expect(done()).toEqual(['retire1', 'retire2', 'done']);
+    expect(told).toHaveLength(2);
+  });
+});
+
+test('[R-1371] an erasure that is done while its answer cannot be written is answered later, and is done once', async () => {
+  const requests = new Memory();
+  await layRequest(requests, { action: erasure(), considered });
+  requests.isWritable = false;
+  await lifecycleOf(requests).look();
+  expect(await requests.waiting()).toHaveLength(1);
+  expect(done()).toEqual(['retire1', 'retire2', 'done']);
+  expect(await answerTo(requests, ERASURE)).toBeUndefined();
+  requests.isWritable = true;
+  await lifecycleOf(requests).look();
+  expect(await answerTo(requests, ERASURE)).toEqual({ state: 'done' });
+  expect(await requests.waiting()).toEqual([]);
+  expect(done()).toEqual(['retire1', 'retire2', 'done']);
+});

@@ -1,0 +1,107 @@
+/** What actions say, as entries of the log have it: read by every start and every reader, whoever wrote them. */
+import { describe, expect, test } from 'vitest';
+import fc from 'fast-check';
+import {
+  type Action,
+  actionFields,
+  Actions,
+  partsOf,
+  REASONS,
+  type Retire,
+} from '../../src/privacy/actions.js';
+import { SequenceSet } from '../../src/privacy/sequence-set.js';
+import { runs } from '../../../../test/property-runs.js';
+
+const id = fc.uuid();
+const numRuns = runs(2000, 200);
+
+const keys = fc
+  .tuple(
+    fc.uniqueArray(fc.integer({ min: 1, max: 2 ** 40 }), { minLength: 1, maxLength: 20 }),
+    fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+    fc.string({ maxLength: 8 }),
+    fc.boolean(),
+  )
+  .map(([sequences, tag, organisation, hasPlaces]) => ({
+    ...{ tag, organisation, sequences: SequenceSet.of(sequences) },
+    ...(hasPlaces && { places: SequenceSet.of(sequences.map((_, i) => i + 1)) }),
+  }));
+
+const retire: fc.Arbitrary<Retire> = fc
+  .tuple(id, fc.constantFrom(...REASONS), fc.array(keys, { minLength: 1, maxLength: 5 }))
+  .map(([action, reason, taken]) => ({ action, does: 'retire', reason, part: 1, parts: 1, keys: taken }));
+
+const action: fc.Arbitrary<Action> = fc.oneof(
+  retire,
+  id.map((of) => ({ action: of, does: 'done' }) as const),
+  fc.tuple(id, id).map(([of, hold]) => ({ action: of, does: 'unhold', hold }) as const),
+  fc.tuple(id, fc.string()).map(([of, record]) => ({ action: of, does: 'hold', record }) as const),
+  fc
+    .tuple(id, fc.integer({ min: 1, max: 99 }))
+    .map(([of, epoch]) => ({ action: of, does: 'keys', epoch }) as const),
+);
+
+function bodyOf(said: object): Buffer {
+  return Buffer.from(JSON.stringify({ event_id: '018f6f6e-8c2b-4cc0-9f6e-2f1d3a4b5c6d', ...said }));
+}
+
+describe('an action', () => {
+  test('says in the log what it said before', () => {
+    fc.assert(
+      fc.property(action, (said) => {
+        const actions = new Actions();
+        expect(actions.add(7, 1000, bodyOf(actionFields(said)))).toBe(true);
+        expect(actions.logged[0]?.said).toEqual(said);
+      }),
+      { numRuns },
+    );
+  });
+
+  test('is none, and no error, where it is something else', () => {
+    const fields = fc.constantFrom(
+      ...['format', 'action', 'does', 'reason', 'part', 'parts', 'keys', 'record', 'hold', 'epoch', 'policy'],
+    );
+    const inner = fc.constantFrom('bucket', 'organisation', 'set', 'places');
+    fc.assert(
+      fc.property(
+        retire,
+        fields,
+        inner,
+        fc.jsonValue(),
+        fc.jsonValue(),
+        (said, field, within, one, other) => {
+          const written = actionFields(said) as Record<string, unknown> & { keys: object[] };
+          for (const changed of [
+            { ...written, [field]: one },
+            { ...written, keys: [{ ...written.keys[0], [within]: other }] },
+          ])
+            new Actions().add(1, 0, bodyOf(changed));
+        },
+      ),
+      { numRuns },
+    );
+    fc.assert(
+      fc.property(fc.uint8Array(), (bytes) => {
+        expect(new Actions().add(1, 0, Buffer.from(bytes))).toBe(false);
+      }),
+      { numRuns },
+    );
+  });
+
+  test('of many events has parts that are together what it was, and none is longer than an event may be', () => {
+    fc.assert(
+      fc.property(fc.array(keys, { minLength: 1, maxLength: 40 }), (taken) => {
+        const parts = partsOf({ action: 'a', does: 'retire', reason: 'policy', keys: taken });
+        expect(parts.flatMap((part) => part.keys)).toEqual(taken);
+        expect(parts.map(({ part }) => part)).toEqual(parts.map((_, i) => i + 1));
+      }),
+      { numRuns },
+    );
+    const stretches = Array.from({ length: 60_000 }, (_, i) => 3 * i + 1);
+    const [sequences, places] = [SequenceSet.of(stretches), SequenceSet.of(stretches)];
+    const taken = Array.from({ length: 8 }, (_, tag) => ({ tag, organisation: 'ward', sequences, places }));
+    const parts = partsOf({ action: 'a', does: 'retire', reason: 'policy', keys: taken });
+    expect(parts.length).toBeGreaterThan(1);
+    for (const part of parts) expect(bodyOf(actionFields(part)).length).toBeLessThan(1 << 20);
+  });
+});

@@ -1,0 +1,472 @@
+/** Events whose keys are destroyed: who can still read them, what becomes of it when it is cut off, and of old copies. */
+import { randomInt, randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { SALT_BYTES } from '@clinical-events/protocol';
+import { type Files, nodeFiles } from '../../../src/files.js';
+import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
+import { type Reason } from '../../../src/privacy/actions.js';
+import { KeyWriter, type TakenKeys, keysOnDisk } from '../../../src/privacy/key-directory.js';
+import { SequenceSet } from '../../../src/privacy/sequence-set.js';
+import { type Candidate, NotCommitted, type Outcome } from '../../../src/store/contract.js';
+import { Inbox } from '../../../src/store/embedded/inbox.js';
+import { noteKeyPlaces } from '../../../src/store/embedded/key-places.js';
+import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
+import { LogReader } from '../../../src/store/embedded/log-reader.js';
+import { candidate, idOf } from '../candidate.js';
+import { encryptionIn } from './filled-directory.js';
+import { killedAt } from './killed-files.js';
+
+let root: string;
+let dataDir: string;
+let keys: string;
+let mirror: string;
+
+beforeEach(() => {
+  root = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-erased-'));
+  onTestFinished(() => fs.rmSync(root, { recursive: true, force: true }));
+  dataDir = path.join(root, 'data');
+  keys = path.join(root, 'keys');
+  mirror = path.join(root, 'mirror');
+});
+
+function events(count: number, organisations = ['icu', 'ed']): Candidate[] {
+  return Array.from({ length: count }, (_, i) =>
+    candidate({
+      organisation: organisations[i % organisations.length] ?? '',
+      body: { text: `Lactate ${i}` },
+    }),
+  );
+}
+
+const bodyOf = ({ salted }: Candidate) => Buffer.from(salted).toString('utf8', SALT_BYTES);
+
+interface Opened {
+  readonly store: EmbeddedStore;
+  readonly lifecycle: Lifecycle;
+}
+
+async function open({ files = nodeFiles, directories = [keys, mirror] } = {}): Promise<Opened> {
+  const store = await EmbeddedStore.open({
+    ...{ directory: dataDir, segmentBytes: 16 << 10, files, onTrouble: () => undefined },
+    encryption: encryptionIn(dataDir, { directories, files }),
+  });
+  await noteKeyPlaces(dataDir, { directories: [keys, mirror], kek: '' });
+  const lifecycle = new Lifecycle({
+    ...{ requests: new Inbox(dataDir), actions: store.actions, keys: store.keys, onTrouble: () => undefined },
+    append: async (entry) => {
+      await store.append([entry]);
+    },
+  });
+  return { store, lifecycle };
+}
+
+/** @returns what brings all back to how it is now. */
+function beginning(): () => void {
+  const names = ['data', 'keys', 'mirror'];
+  for (const name of names)
+    fs.cpSync(path.join(root, name), path.join(root, `${name}.0`), { recursive: true });
+  return () => {
+    for (const name of names) {
+      fs.rmSync(path.join(root, name), { recursive: true });
+      fs.cpSync(path.join(root, `${name}.0`), path.join(root, name), { recursive: true });
+    }
+  };
+}
+
+/** Stores the batches, and closes. */
+async function fill(...batches: Candidate[][]): Promise<void> {
+  const { store } = await open();
+  for (const batch of batches) await store.append(batch);
+  await store.close();
+}
+
+/** What a reader that knows nothing yet is given, by sequence: bodies, or the state of what has none. */
+async function readAll(): Promise<Map<number, string>> {
+  const log = new LogReader(dataDir, nodeFiles);
+  try {
+    const found = new Map<number, string>();
+    for await (const batch of log.entries())
+      for (const { sequence, kind, payloadState, body } of batch)
+        if (typeof kind !== 'number')
+          found.set(sequence, payloadState === 'plain' ? body.toString() : payloadState);
+    return found;
+  } finally {
+    await log.close();
+  }
+}
+
+/** The keys of some events, as a plan has them. */
+async function keysOf(sequences: readonly number[]): Promise<TakenKeys[]> {
+  const log = new LogReader(dataDir, nodeFiles);
+  const byKey = new Map<string, { tag: number; organisation: string; sequences: number[] }>();
+  for await (const batch of log.pass()) {
+    for (const { sequence, organisation, bucket } of batch) {
+      if (!sequences.includes(sequence) || bucket === undefined) continue;
+      const name = `${bucket} ${organisation}`;
+      const known = byKey.get(name) ?? { tag: bucket, organisation, sequences: [] };
+      byKey.set(name, known);
+      known.sequences.push(sequence);
+    }
+  }
+  await log.close();
+  return [...byKey.values()].map((each) => ({ ...each, sequences: SequenceSet.of(each.sequences) }));
+}
+
+async function request(sequences: readonly number[], reason: Reason = 'test-data'): Promise<string> {
+  const action = randomUUID();
+  const taken = await keysOf(sequences);
+  await layRequest(new Inbox(dataDir), {
+    action: { action, does: 'retire', reason, part: 1, parts: 1, keys: taken },
+    considered: { policy: null, holds: [] },
+  });
+  return action;
+}
+
+/** What became of an event that is sent until it can be stored. */
+async function stored(store: EmbeddedStore, sent: Candidate): Promise<Outcome | undefined> {
+  for (;;) {
+    try {
+      return (await store.append([sent]))[0];
+    } catch (error) {
+      if (!(error instanceof NotCommitted)) throw error;
+      await store.prove().catch(() => undefined);
+    }
+  }
+}
+
+async function erase(sequences: readonly number[]): Promise<void> {
+  const action = await request(sequences);
+  const { store, lifecycle } = await open();
+  await lifecycle.look();
+  expect(await answerTo(new Inbox(dataDir), action)).toEqual({ state: 'done' });
+  await store.close();
+}
+
+/** What is left of these when some were erased. */
+function expected(sent: readonly Candidate[], erased: readonly number[]): Map<number, string> {
+  return new Map(sent.map((each, i) => [i + 1, erased.includes(i + 1) ? 'retired' : bodyOf(each)]));
+}
+
+describe('[R-1334] an event that was erased', () => {
+  test('is read by nobody any more, and every other event is', async () => {
+    const sent = events(60);
+    await fill(sent.slice(0, 40), sent.slice(40));
+    await erase([1, 7, 8, 9, 33, 60]);
+    expect(await readAll()).toEqual(expected(sent, [1, 7, 8, 9, 33, 60]));
+    await erase([2, 10]);
+    expect(await readAll()).toEqual(expected(sent, [1, 2, 7, 8, 9, 10, 33, 60]));
+  });
+
+  test('is not told from another one of its id, and is not stored again', async () => {
+    const sent = events(3, ['icu']);
+    await fill(sent);
+    await erase([2]);
+    const { store } = await open();
+    onTestFinished(() => store.close());
+    const [first, second] = sent as [Candidate, Candidate];
+    const other = candidate({ organisation: 'icu', eventId: idOf(second), body: { text: 'another' } });
+    expect(await store.append([first, second, other])).toEqual(['duplicate', 'retired', 'retired']);
+    expect((await readAll()).size).toBe(3);
+  });
+
+  test('of the bucket that is being written leaves the next ones their keys', async () => {
+    const { store, lifecycle } = await open();
+    onTestFinished(() => store.close());
+    const sent = events(20);
+    await store.append(sent.slice(0, 10));
+    await request([3, 10]);
+    await lifecycle.look();
+    await store.append(sent.slice(10));
+    const found = [...(await readAll()).values()];
+    expect(found).toEqual([...expected(sent, [3, 10]).values()]);
+    expect(await store.append([sent[2] ?? candidate(), sent[12] ?? candidate()])).toEqual([
+      'retired',
+      'duplicate',
+    ]);
+  });
+
+  test('costs so little room that a hundred of a thousand take some tens of kilobytes', async () => {
+    const sent = events(1000, ['icu']);
+    await fill(sent);
+    await erase(Array.from({ length: 100 }, (_, i) => 10 * i + 1));
+    const [file = ''] = fs.readdirSync(path.join(keys, 'buckets'));
+    expect(fs.statSync(path.join(keys, 'buckets', file)).size).toBeLessThan(40_000);
+  });
+});
+
+describe('[R-1335] an erasure that is cut off', () => {
+  test('at any step is done and answered by the next start, or nothing of it is [R-1371]', async () => {
+    const sent = events(30);
+    await fill(sent.slice(0, 15), sent.slice(15));
+    const begin = beginning();
+    const erased = [2, 3, 20, 29];
+    let done = 0;
+    // Every third of them, from another one on each time; the long test kills at any.
+    for (let step = 1 + randomInt(3); ; step += 3) {
+      begin();
+      const action = await request(erased);
+      const { files, steps } = killedAt(step);
+      try {
+        const { store, lifecycle } = await open({ files });
+        await lifecycle.look();
+        await store.close();
+      } catch {
+        // Killed while it was opened.
+      }
+      if (steps() < step) break;
+      await new Inbox(dataDir).take(action);
+      const { store, lifecycle } = await open();
+      await lifecycle.look();
+      const isBegun = store.actions.retired.size > 0;
+      await store.close();
+      if (isBegun) done++;
+      expect(await answerTo(new Inbox(dataDir), action)).toEqual(isBegun ? { state: 'done' } : undefined);
+      expect(await readAll(), `step ${step}`).toEqual(expected(sent, isBegun ? erased : []));
+      const reopened = await open();
+      expect(reopened.store.actions.undone()).toEqual([]);
+      await reopened.store.close();
+    }
+    expect(done).toBeGreaterThan(3);
+  });
+
+  test('[R-1353] by a full disk at any write is done when there is room, and nothing else is lost', async () => {
+    const sent = events(30);
+    await fill(sent.slice(0, 15), sent.slice(15));
+    const begin = beginning();
+    const erased = [2, 3, 20, 29];
+    let failed = 0;
+    for (let step = 1; ; step++) {
+      begin();
+      await request(erased);
+      let [isFull, writes] = [false, 0];
+      const files: Files = {
+        ...nodeFiles,
+        write: (...given) => {
+          if (isFull && ++writes >= step) throw Object.assign(new Error('no room'), { code: 'ENOSPC' });
+          nodeFiles.write(...given);
+        },
+      };
+      const { store, lifecycle } = await open({ files });
+      isFull = true;
+      await lifecycle.look();
+      const isOver = writes < step;
+      isFull = false;
+      // What no batch could be stored for, can be once there is room.
+      if (!isOver) expect(await stored(store, sent[0] ?? candidate())).toBe('duplicate');
+      await store.close();
+      const again = await open();
+      await again.lifecycle.look();
+      expect(again.store.actions.undone(), `write ${step}`).toEqual([]);
+      await again.store.close();
+      expect(await readAll(), `write ${step}`).toEqual(expected(sent, erased));
+      if (isOver) break;
+      failed++;
+    }
+    expect(failed).toBeGreaterThan(5);
+  });
+
+  test('whose request is still there is done once', async () => {
+    await fill(events(10));
+    const action = await request([4]);
+    const inbox = path.join(dataDir, 'lifecycle', 'inbox', `${action}.request.json`);
+    const text = fs.readFileSync(inbox);
+    const { store, lifecycle } = await open();
+    await lifecycle.look();
+    fs.writeFileSync(inbox, text);
+    await lifecycle.look();
+    expect(store.actions.partsIn(action)).toHaveLength(1);
+    await store.close();
+    // An answer that nobody takes is gone an hour later.
+    const answer = inbox.replace('.request.', '.answer.');
+    const next = await open();
+    await next.lifecycle.look();
+    expect(fs.existsSync(answer)).toBe(true);
+    fs.utimesSync(answer, 0, Date.now() / 1000 - 3601);
+    await next.lifecycle.look();
+    await next.store.close();
+    expect(fs.existsSync(answer)).toBe(false);
+  });
+
+  test('waits for a mirror that is away, and is done when it is back', async () => {
+    const sent = events(10);
+    await fill(sent);
+    const action = await request([4]);
+    fs.renameSync(mirror, `${mirror}.away`);
+    fs.symlinkSync(mirror, mirror);
+    const { store, lifecycle } = await open();
+    await lifecycle.look();
+    expect(await answerTo(new Inbox(dataDir), action)).toEqual({ state: 'pending', unreached: [mirror] });
+    expect(store.actions.undone()).toEqual([action]);
+    expect((await readAll()).get(4)).toBe('retired');
+    await store.close();
+    fs.rmSync(mirror);
+    fs.renameSync(`${mirror}.away`, mirror);
+    const again = await open();
+    await again.lifecycle.look();
+    expect(again.store.actions.undone()).toEqual([]);
+    await again.store.close();
+    fs.rmSync(keys, { recursive: true });
+    fs.renameSync(mirror, keys);
+    expect(await readAll()).toEqual(expected(sent, [4]));
+  });
+});
+
+describe('[R-1336] an older copy', () => {
+  /** The data, or the keys, as they were before. */
+  const copy = (name: string) =>
+    fs.cpSync(path.join(root, name), path.join(root, `${name}.old`), { recursive: true });
+  const bringBack = (name: string) => {
+    fs.rmSync(path.join(root, name), { recursive: true });
+    fs.cpSync(path.join(root, `${name}.old`), path.join(root, name), { recursive: true });
+  };
+
+  test('of the log opens nothing that was erased since', async () => {
+    const sent = events(12);
+    await fill(sent);
+    copy('data');
+    await erase([5, 6]);
+    bringBack('data');
+    const found = await readAll();
+    expect([found.get(5), found.get(6), found.get(7)]).toEqual([
+      'encrypted',
+      'encrypted',
+      bodyOf(sent[6] ?? candidate()),
+    ]);
+  });
+
+  test('of all keys is narrowed by the next start before it is used', async () => {
+    const sent = events(12);
+    await fill(sent);
+    for (const name of ['keys', 'mirror']) copy(name);
+    await erase([5, 6]);
+    for (const name of ['keys', 'mirror']) bringBack(name);
+    await (await open()).store.close();
+    fs.rmSync(path.join(dataDir, 'index'), { recursive: true });
+    expect(await readAll()).toEqual(expected(sent, [5, 6]));
+    for (const directory of [keys, mirror]) {
+      fs.rmSync(path.join(root, 'one'), { recursive: true, force: true });
+      fs.cpSync(directory, path.join(root, 'one'), { recursive: true });
+      const writer = KeyWriter.open({
+        ...{ files: keysOnDisk, places: { directories: [path.join(root, 'one')], kek: '' } },
+        ...{ ledgerId: new LogReader(dataDir, nodeFiles).ledgerId, onTrouble: () => undefined },
+      });
+      for (const { tag, organisation, sequences } of await keysOf([5, 6]))
+        for (const { first } of sequences)
+          expect(writer.stored.keyOf(tag, organisation, first)).toBeUndefined();
+    }
+  });
+
+  test('of one mirror brings nothing back, though its state was changed as often', async () => {
+    const sent = events(12);
+    await fill(sent);
+    await erase([1]);
+    copy('mirror');
+    await erase([5]);
+    // Another history of the same length: it lacks the erasure of 5, and has that of 9.
+    fs.rmSync(keys, { recursive: true });
+    fs.cpSync(path.join(root, 'mirror.old'), keys, { recursive: true });
+    const writer = KeyWriter.open({
+      ...{ files: keysOnDisk, places: { directories: [keys], kek: '' } },
+      ...{ ledgerId: new LogReader(dataDir, nodeFiles).ledgerId, onTrouble: () => undefined },
+    });
+    expect(await writer.destroy(await keysOf([9]))).toEqual([]);
+    // What both open is what is read, and what is left after a start.
+    const found = await readAll();
+    expect([found.get(1), found.get(5)]).toEqual(['retired', 'retired']);
+    await (await open()).store.close();
+    fs.rmSync(mirror, { recursive: true });
+    const after = await readAll();
+    expect([after.get(1), after.get(5), after.get(9)]).toEqual(['retired', 'retired', 'encrypted']);
+  });
+
+  test('of the id index, or none, costs no action', async () => {
+    const sent = events(12);
+    await fill(sent);
+    copy('data/index');
+    await erase([5]);
+    bringBack('data/index');
+    await (await open()).store.close();
+    expect(await readAll()).toEqual(expected(sent, [5]));
+    fs.rmSync(path.join(dataDir, 'index'), { recursive: true });
+    expect(await readAll()).toEqual(expected(sent, [5]));
+    const { store } = await open();
+    expect(store.actions.retired.size).toBe(1);
+    await store.close();
+  });
+});
+
+describe('[R-1337] a new epoch', () => {
+  test('leaves no key of an older one, and what was replaced opens no more', async () => {
+    const sent = events(12);
+    await fill(sent);
+    const bucket = path.join(keys, 'buckets', fs.readdirSync(path.join(keys, 'buckets'))[0] ?? '');
+    const remnant = fs.readFileSync(bucket);
+    await erase([5]);
+    const { store } = await open();
+    expect(await store.keys?.rotate()).toEqual([]);
+    await store.append(events(2, ['lab']));
+    await store.close();
+    for (const directory of [keys, mirror])
+      expect(fs.readdirSync(path.join(directory, 'epochs'))).toEqual(['0000002.json']);
+    expect((await readAll()).get(5)).toBe('retired');
+    expect([...(await readAll()).values()].filter((body) => body.includes('Lactate'))).toHaveLength(13);
+    fs.writeFileSync(bucket, remnant);
+    fs.writeFileSync(path.join(mirror, 'buckets', path.basename(bucket)), remnant);
+    await expect(readAll()).rejects.toThrow(/0000001.json is missing/);
+  });
+
+  test('[R-1353] that is cut off at any step is at its end after the next, and no key is lost', async () => {
+    const sent = events(12);
+    await fill(sent);
+    await erase([5]);
+    const begin = beginning();
+    let rotated = 0;
+    for (let step = 1; ; step++) {
+      begin();
+      const { files, steps } = killedAt(step);
+      try {
+        const { store } = await open({ files });
+        await store.keys?.rotate();
+        await store.close();
+      } catch {
+        // Killed.
+      }
+      const { store } = await open();
+      if (store.keys?.isRotating === true)
+        expect(await store.keys.finishRotation(), `step ${step}`).toEqual([]);
+      expect(await store.append(events(1, ['lab'])), `step ${step}`).toEqual(['accepted']);
+      if (store.keys !== undefined && store.keys.epoch > 1) rotated++;
+      await store.close();
+      for (const directory of [keys, mirror])
+        expect(
+          fs.readdirSync(path.join(directory, 'epochs')).filter((name) => !name.endsWith('.draft')),
+          `step ${step}`,
+        ).toHaveLength(1);
+      const found = await readAll();
+      expect([...found].slice(0, 12), `step ${step}`).toEqual([...expected(sent, [5])]);
+      fs.rmSync(keys, { recursive: true });
+      fs.renameSync(mirror, keys);
+      expect(await readAll(), `step ${step}`).toEqual(found);
+      fs.mkdirSync(mirror);
+      if (steps() < step) break;
+    }
+    expect(rotated).toBeGreaterThan(5);
+  });
+
+  test('that is cut off at a mirror is at its end once that is back', async () => {
+    await fill(events(12));
+    const { store } = await open();
+    fs.renameSync(mirror, `${mirror}.away`);
+    fs.symlinkSync(mirror, mirror);
+    await expect(store.keys?.rotate()).rejects.toThrow(/too few/);
+    fs.rmSync(mirror);
+    fs.renameSync(`${mirror}.away`, mirror);
+    expect(await store.keys?.rotate()).toEqual([]);
+    expect(store.keys?.isRotating).toBe(false);
+    await store.close();
+    expect([...(await readAll()).values()]).not.toContain('encrypted');
+  });
+});

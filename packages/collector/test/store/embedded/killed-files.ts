@@ -1,0 +1,34 @@
+/** Files of a process that is killed at a durable step. */
+import { type Files, nodeFiles } from '../../../src/files.js';
+
+/** From the given step on nothing is done any more. */
+export function killedAt(step: number): { files: Files; steps: () => number } {
+  let steps = 0;
+  const next = () => {
+    if (++steps >= step) throw new Error('killed');
+  };
+  const files: Files = {
+    ...nodeFiles,
+    write(fd, source, length, position) {
+      next();
+      nodeFiles.write(fd, source, length, position);
+    },
+    datasync(fd) {
+      next();
+      nodeFiles.datasync(fd);
+    },
+    rename(from, to) {
+      next();
+      nodeFiles.rename(from, to);
+    },
+    remove(path) {
+      next();
+      nodeFiles.remove(path);
+    },
+    syncDirectory(path) {
+      next();
+      nodeFiles.syncDirectory(path);
+    },
+  };
+  return { files, steps: () => steps };
+}

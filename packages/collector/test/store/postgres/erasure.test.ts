@@ -1,0 +1,404 @@
+/** What is done to stored events of a log in PostgreSQL, by several collectors at a time. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
+import { type Actions, eventsOf } from '../../../src/privacy/actions.js';
+import { SequenceSet } from '../../../src/privacy/sequence-set.js';
+import type { Candidate } from '../../../src/store/contract.js';
+import type { AuditedLog, VerifyFinding } from '../../../src/store/log-audit.js';
+import type { Address } from '../../../src/store/postgres/address.js';
+import { maintainLog } from '../../../src/store/postgres/administration.js';
+import { openForReading } from '../../../src/store/postgres/driver.js';
+import { SharedKeyWriter } from '../../../src/store/postgres/key-rows.js';
+import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
+import { PostgresServer, SEAL_KEY } from '../../running/postgres-server.js';
+import { runs } from '../../../../../test/property-runs.js';
+import { candidate } from '../candidate.js';
+import { type Database, type KeyedServers, makeLog, startKeyed } from './conformance.js';
+
+const COLLECTORS = 2;
+
+let servers: KeyedServers;
+let server: PostgresServer;
+let keyServer: PostgresServer;
+let database: Database;
+let kek: string;
+let logs = 0;
+let address: Address;
+let collectors: Collector[] = [];
+
+beforeAll(async () => {
+  servers = await startKeyed();
+  ({ server, keyServer, database, kek } = servers);
+});
+afterAll(() => servers.remove());
+beforeEach(async () => {
+  address = await makeLog(database, `erased_${logs++}`);
+});
+afterEach(async () => {
+  await Promise.all(collectors.map((each) => each.close()));
+  collectors = [];
+});
+
+const keysAt = () => `${keyServer.url()}?schema=${address.schema}`;
+
+/** A store as a collector has it, which gives places all the time, and what does what is asked. */
+class Collector {
+  readonly lifecycle: Lifecycle;
+  readonly #timer: NodeJS.Timeout;
+  #placing: Promise<unknown> | undefined;
+
+  private constructor(
+    readonly store: PostgresStore,
+    readonly told: string[],
+  ) {
+    this.#timer = setInterval(() => {
+      this.#placing ??= store.committed
+        .sequence()
+        .catch(() => undefined)
+        .finally(() => (this.#placing = undefined));
+    }, 5);
+    const { requests, actions, keys } = store;
+    this.lifecycle = new Lifecycle({
+      ...{ requests, actions, keys, onTrouble: (what) => told.push(what) },
+      append: (entry) => store.appendAction(entry),
+      // Each of them at a time, as if none was first.
+      isOnUs: async () => {
+        await store.refreshActions();
+        return true;
+      },
+      keysOf: (sequences) => store.keysOf(sequences),
+    });
+  }
+
+  static async open(): Promise<Collector> {
+    const told: string[] = [];
+    const store = await PostgresStore.open({
+      sealKey: () => Promise.resolve(SEAL_KEY),
+      ...{ address, lanes: 1, version: 'test', onLost: (reason) => told.push(reason) },
+      onTrouble: (what) => told.push(what),
+      openKeys: async ({ ledgerId, cluster, noted }) => ({
+        keys: await SharedKeyWriter.open(
+          {
+            ...{ places: { directories: [keysAt()], kek }, ledgerId, isNeeded: noted !== undefined },
+            onTrouble: (what) => told.push(what),
+          },
+          cluster,
+        ),
+        address: keysAt(),
+      }),
+    });
+    const collector = new Collector(store, told);
+    collectors.push(collector);
+    return collector;
+  }
+
+  async append(events: readonly Candidate[]): Promise<void> {
+    expect(await this.store.append(events)).toEqual(events.map(() => 'accepted'));
+    await this.placed();
+  }
+
+  /** Until all that is stored has its place. */
+  async placed(): Promise<void> {
+    const waiting = `SELECT sum(entries) AS n FROM ${address.schema}.batches`;
+    for (;;) {
+      const [{ n } = {}] = await server.query(waiting);
+      await this.store.committed.look();
+      if (this.store.committed.entries === Number(n)) return;
+    }
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#placing;
+    await this.lifecycle.close();
+    await this.store.close();
+  }
+}
+
+function events(count: number, organisation = 'ward-1'): Candidate[] {
+  return Array.from({ length: count }, (_, i) => candidate({ organisation, body: { i } }));
+}
+
+async function request(of: Collector, sequences: Iterable<number>): Promise<string> {
+  const action = randomUUID();
+  // Those who ask know the sequences, and not the buckets.
+  const keys = [{ tag: 0, organisation: '', sequences: SequenceSet.of(sequences) }];
+  await layRequest(of.store.requests, {
+    action: { action, does: 'retire', reason: 'test-data', part: 1, parts: 1, keys },
+    considered: { policy: null, holds: [] },
+  });
+  return action;
+}
+
+/** What readers see of each entry that is no action, with keys unless they are not wanted. */
+async function states({ hasKeys = true } = {}): Promise<string[]> {
+  const log = await openForReading(address, hasKeys ? { directories: [keysAt()], kek } : undefined);
+  const found: string[] = [];
+  for await (const batch of log.events.scan({}))
+    for (const { payloadState } of batch) found.push(payloadState);
+  await log.close();
+  return found;
+}
+
+async function audit(): Promise<{ readonly log: AuditedLog; readonly findings: VerifyFinding[] }> {
+  const shared = await openForReading(address, { directories: [keysAt()], kek });
+  const findings: VerifyFinding[] = [];
+  const list = {
+    add: (finding: VerifyFinding) => findings.push(finding),
+    confirm: () => undefined,
+    ...{ faults: 0, unlisted: 0 },
+  };
+  const heads = { head: () => undefined, settle: () => Promise.resolve() };
+  const log = await shared.audit({ roots: [], newest: undefined }, heads, () => undefined).tell(list);
+  await shared.close();
+  return { log, findings: findings.filter(({ kind }) => kind !== 'note' && kind !== 'forked') };
+}
+
+const partsOf = (actions: Actions, action: string) => actions.partsIn(action).map(({ part }) => part);
+
+describe('an erasure in a log in PostgreSQL', () => {
+  test('[R-1360] destroys the keys of the events that were named, of no others, for every collector and reader', async () => {
+    const [one, other] = [await Collector.open(), await Collector.open()];
+    const [mine, others] = [events(6), events(4, 'ward-2')];
+    await one.append(mine);
+    await other.append(others);
+    const action = await request(one, [2, 3, 7]);
+    await one.lifecycle.look();
+    expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
+    expect([...eventsOf(one.store.actions.partsIn(action).flatMap(({ keys }) => keys))]).toEqual([
+      { first: 2, end: 4 },
+      { first: 7, end: 8 },
+    ]);
+    const expected = [
+      'plain',
+      'retired',
+      'retired',
+      'plain',
+      'plain',
+      'plain',
+      'retired',
+      'plain',
+      'plain',
+      'plain',
+    ];
+    expect(await states()).toEqual(expected);
+    expect(await states({ hasKeys: false })).toEqual(
+      expected.map((state) => (state === 'retired' ? state : 'encrypted')),
+    );
+    await other.store.refreshActions();
+    for (const { store } of [one, other]) {
+      expect(await store.append(mine)).toEqual([
+        ...['duplicate', 'retired', 'retired', 'duplicate', 'duplicate', 'duplicate'],
+      ]);
+      const changed = mine.map((event) => ({
+        ...candidate({ organisation: 'ward-1' }),
+        eventId: event.eventId,
+      }));
+      expect((await store.append(changed)).slice(1, 4)).toEqual(['retired', 'retired', 'conflict']);
+      expect((await store.append(others)).slice(0, 2)).toEqual(['retired', 'duplicate']);
+    }
+    const { log, findings } = await audit();
+    expect(findings).toEqual([]);
+    expect([log.retired, log.retiring]).toEqual([{ 'test-data': 3 }, 0]);
+    // New events of the same buckets are encrypted as ever.
+    await one.append(events(3));
+    expect((await states()).slice(-3)).toEqual(['plain', 'plain', 'plain']);
+    expect([one.told, other.told]).toEqual([[], []]);
+  });
+
+  test('[R-1360] is done once, though every collector does it at a time', async () => {
+    for (let i = 0; i < COLLECTORS + 1; i++) await Collector.open();
+    const [first] = collectors;
+    if (first === undefined) return;
+    for (const each of collectors) await each.append(events(20));
+    const asked: string[] = [];
+    for (let i = 0; i < 10; i++) asked.push(await request(first, [i + 1, i + 21, i + 41]));
+    const isDone = async () => {
+      const answers = await Promise.all(asked.map((action) => answerTo(first.store.requests, action)));
+      return answers.every((answer) => answer?.state === 'done');
+    };
+    while (!(await isDone())) {
+      // What one was late for is tried again after a rest.
+      await Promise.all(collectors.map(({ lifecycle }) => lifecycle.look()));
+      const resting = collectors;
+      collectors = [];
+      await Promise.all(resting.map((each) => each.close()));
+      for (let i = 0; i < COLLECTORS; i++) await Collector.open();
+      const [again] = collectors;
+      if (again !== undefined) Object.assign(first, { store: again.store });
+    }
+    const reader = await Collector.open();
+    for (const action of asked) expect(partsOf(reader.store.actions, action)).toEqual([1]);
+    expect(reader.store.actions.logged).toHaveLength(2 * asked.length);
+    expect((await states()).map((state, i) => [i % 20 < 10, state])).toEqual(
+      Array.from({ length: 60 }, (_, i) => [i % 20 < 10, i % 20 < 10 ? 'retired' : 'plain']),
+    );
+    expect((await audit()).findings).toEqual([]);
+  });
+
+  test('[R-1361] is tried again while the database is away, which is not told each time', async () => {
+    const one = await Collector.open();
+    await one.append(events(2));
+    const action = await request(one, [1]);
+    await server.stop('SIGKILL');
+    for (let i = 0; i < 5; i++) await one.lifecycle.look();
+    expect(one.told.filter((what) => what.startsWith('what is to be done'))).toHaveLength(1);
+    await server.run();
+    await one.lifecycle.look();
+    expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
+  });
+
+  test('[R-1365] is taken out of its row by store maintain, and nothing is missed by that', async () => {
+    const one = await Collector.open();
+    const sent = events(30);
+    await one.append(sent);
+    await request(one, [1, 2, 3, 29]);
+    expect(await maintainLog(address)).toEqual({ months: 0, takenOut: 0 });
+    await one.lifecycle.look();
+    expect(await maintainLog(address)).toEqual({ months: 0, takenOut: 4 });
+    expect(await maintainLog(address)).toEqual({ months: 0, takenOut: 0 });
+    const left = await server.query(`SELECT count(*) FROM ${address.schema}.events WHERE salted IS NULL`);
+    expect(left).toEqual([{ count: '4' }]);
+    const found = (await states()).map((state) => state === 'retired');
+    expect(found).toEqual(sent.map((_, i) => [0, 1, 2, 28].includes(i)));
+    expect((await one.store.append(sent)).slice(0, 4)).toEqual([
+      'retired',
+      'retired',
+      'retired',
+      'duplicate',
+    ]);
+    expect((await audit()).findings).toEqual([]);
+    // Another envelope in its place is none that was written.
+    await server.query(
+      `UPDATE ${address.schema}.events SET envelope = set_byte(envelope, 61, 1) WHERE salted IS NULL AND ord = 1`,
+    );
+    expect((await audit()).findings.map(({ kind, sequence }) => [kind, sequence])).toEqual([['altered', 2]]);
+  });
+
+  test('[R-1361] holds in an older copy of the keys: nothing opens it, verify names it, and a start destroys it', async () => {
+    const one = await Collector.open();
+    await one.append(events(5));
+    const copy = await keyServer.query(`SELECT name, bytes, version FROM ${address.schema}.encryption_keys`);
+    await request(one, [4]);
+    await one.lifecycle.look();
+    await one.close();
+    collectors = [];
+    await keyServer.query(`TRUNCATE ${address.schema}.encryption_keys`);
+    for (const { name, bytes, version } of copy)
+      await keyServer.query(
+        `INSERT INTO ${address.schema}.encryption_keys VALUES ('${String(name)}', '\\x${(bytes as Buffer).toString('hex')}', ${String(version)})`,
+      );
+    expect(await states()).toEqual(['plain', 'plain', 'plain', 'retired', 'plain']);
+    expect((await audit()).findings.map(({ kind, sequence }) => [kind, sequence])).toEqual([
+      ['not_retired', 4],
+    ]);
+    await Collector.open();
+    expect((await audit()).findings).toEqual([]);
+  });
+
+  test('[R-1361] waits for a database of keys that is away, and is done when it is back', async () => {
+    const one = await Collector.open();
+    await one.append(events(5));
+    await keyServer.stop('SIGKILL');
+    const action = await request(one, [1]);
+    await one.lifecycle.look();
+    // The entry needs no key: what it says holds from here on.
+    expect(await answerTo(one.store.requests, action)).toMatchObject({ state: 'pending' });
+    expect(one.store.actions.undone()).toEqual([action]);
+    await keyServer.run();
+    expect(await states()).toEqual(['retired', 'plain', 'plain', 'plain', 'plain']);
+    await one.close();
+    collectors = [];
+    const again = await Collector.open();
+    await again.lifecycle.look();
+    expect(await answerTo(again.store.requests, action)).toEqual({ state: 'done' });
+    expect((await audit()).findings).toEqual([]);
+  });
+
+  test('[R-1361] [R-1371] that is cut off at any step is done once by whoever comes next, and takes nothing else', async () => {
+    const cut = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'collector/%'`;
+    let one = await Collector.open();
+    await one.append(events(40));
+    const asked: string[] = [];
+    let cuts = 0;
+    for (let i = 0; i < runs(60, 12); i++) {
+      const action = await request(one, [(i % 20) + 1]);
+      asked.push(action);
+      for (let round = 1; ; round++) {
+        expect(round, `rounds of ${action}`).toBeLessThan(30);
+        const looking = one.lifecycle.look();
+        await sleep(Math.random() * 40);
+        cuts += (await (i % 2 === 0 ? server : keyServer).query(cut)).length;
+        await looking;
+        await one.close().catch(() => undefined);
+        collectors = [];
+        one = await Collector.open();
+        await one.lifecycle.look();
+        if ((await answerTo(one.store.requests, action))?.state === 'done') break;
+      }
+    }
+    expect(cuts).toBeGreaterThan(0);
+    const { actions } = one.store;
+    await one.store.refreshActions();
+    for (const action of asked) expect(partsOf(actions, action)).toEqual([1]);
+    for (const does of ['retire', 'done'])
+      expect(actions.logged.filter(({ said }) => said.does === does)).toHaveLength(asked.length);
+    const erased = Math.min(20, asked.length);
+    expect(await states()).toEqual(Array.from({ length: 40 }, (_, i) => (i < erased ? 'retired' : 'plain')));
+    expect((await audit()).findings).toEqual([]);
+  });
+
+  test('[R-1362] a policy, a hold and another epoch of keys are entries that every collector knows', async () => {
+    const [one, other] = [await Collector.open(), await Collector.open()];
+    await one.append(events(3));
+    const considered = { policy: null, holds: [] };
+    const hold = randomUUID();
+    const lay = (action: Parameters<typeof layRequest>[1]['action']) =>
+      layRequest(one.store.requests, { action, considered });
+    await lay({ action: hold, does: 'hold', record: 'ab' });
+    await one.lifecycle.look();
+    const rotation = randomUUID();
+    await lay({ action: rotation, does: 'keys', epoch: 1 });
+    const refused = await request(one, [1]);
+    await other.lifecycle.look();
+    expect(await answerTo(one.store.requests, refused)).toEqual({
+      state: 'refused',
+      reason: 'a hold has begun meanwhile: ask again',
+    });
+    expect([...other.store.actions.holds.keys()]).toEqual([hold]);
+    const done = randomUUID();
+    await lay({ action: done, does: 'done' });
+    await one.store.requests.lay(randomUUID(), '{"keys":');
+    await one.store.refreshActions();
+    await one.lifecycle.look();
+    expect(await answerTo(one.store.requests, done)).toEqual({
+      state: 'refused',
+      reason: 'it is no request',
+    });
+    expect(await one.store.requests.waiting()).toEqual([]);
+    const epochs = `SELECT name FROM ${address.schema}.encryption_keys WHERE name LIKE 'epochs/%' AND bytes IS NOT NULL`;
+    expect(await keyServer.query(epochs)).toEqual([{ name: 'epochs/0000002.json' }]);
+    await one.append(events(2));
+    expect(await states()).toEqual(['plain', 'plain', 'plain', 'plain', 'plain']);
+    expect((await audit()).findings).toEqual([]);
+  });
+
+  test('[R-1362] an action that was taken out of its table is found, and so is one that was changed', async () => {
+    const one = await Collector.open();
+    await one.append(events(3));
+    await request(one, [2]);
+    await one.lifecycle.look();
+    await one.close();
+    collectors = [];
+    await server.query(`DELETE FROM ${address.schema}.actions WHERE number = 2`);
+    expect((await audit()).findings.map(({ message }) => message)).toEqual([
+      expect.stringContaining('is not in the table actions'),
+    ]);
+    await server.query(
+      `UPDATE ${address.schema}.events SET salted = salted || '\\x20' WHERE lane = (SELECT lane FROM ${address.schema}.actions)`,
+    );
+    await expect(states()).rejects.toThrow('does not hold what was written');
+  });
+});
