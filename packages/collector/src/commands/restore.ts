@@ -1,5 +1,4 @@
 /** `collector restore`: copies a back-up to a new data directory, and proves it before it counts as one. */
-import fs from 'node:fs';
 import path from 'node:path';
 import { Command } from 'commander';
 import { NotThisBackup, readState, type BackupState } from '../backup/backup.js';
@@ -12,7 +11,6 @@ import { KekFault, kekFault } from '../privacy/key-encryption-key.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
 import { exposureOf, keyDatabasePath, noteKeyPlaces, openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
-import { rotationPaths } from '../transparency/key-files.js';
 import { beginAccess } from './access-log.js';
 import { assertApart, isNoRoom, real, copyKeys } from './backup.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
@@ -141,8 +139,8 @@ function keyPlacesFrom({ encryptionKeys, kek = '' }: RestoreOptions): KeyPlaces 
 
 /** What became of the keys that were given. */
 interface Narrowed {
-  /** How many events of the copy were erased by actions that it does not have. */
-  readonly erasedSince: number;
+  /** The events of the copy that were erased by actions that it does not have. */
+  readonly erasedSince: SequenceSet;
   /** When the last of those that are known was, in ms since 1970. */
   readonly knownUntil: number;
 }
@@ -158,10 +156,7 @@ async function narrow(
   keyPlaces: KeyPlaces,
   { entries, unsigned }: Verification,
 ): Promise<Narrowed> {
-  const proved = await readActions(actions, given.keys, [
-    ...given.rotations,
-    ...rotationPaths(copy).map((file) => fs.readFileSync(file, 'utf8')),
-  ]);
+  const proved = await readActions(actions, copy, given.keys, given.rotations);
   const log = openStore(copy).events;
   const signed = entries - unsigned;
   const own = (log.actions?.().logged ?? []).flatMap(({ said, sequence }) =>
@@ -175,9 +170,10 @@ async function narrow(
       },
     });
     const later = [...takenBy(writer.stored.noted()), ...proved.flatMap(({ taken }) => taken)];
-    const unreached = await writer.destroy([...own, ...later]);
-    for (const { sequence, action, body } of proved)
-      unreached.push(...writer.noteAction(sequence, action, body));
+    const unreached = proved.flatMap(({ sequence, action, body }) =>
+      writer.noteAction(sequence, action, body),
+    );
+    unreached.push(...(await writer.destroy([...own, ...later])));
     const [directory] = unreached;
     if (directory !== undefined)
       throw new CommandFailure(
@@ -188,7 +184,7 @@ async function narrow(
     const there = SequenceSet.ofStretches([{ first: 1, end: entries + 1 }]);
     const since = eventsOf(later).without(eventsOf(own));
     const times = [...proved.map(({ at }) => at), Date.parse(state.at ?? '') || 0];
-    return { erasedSince: since.within(there).size, knownUntil: Math.max(...times) };
+    return { erasedSince: since.within(there), knownUntil: Math.max(...times) };
   } catch (error) {
     if (error instanceof KeysUnfit || error instanceof KekFault)
       throw new CommandFailure(printable(error.message), EXIT.usage, { cause: error });
@@ -254,7 +250,7 @@ async function prove(
   const end = beginAccess(copy, { command: 'restore', filter });
   let verification: Verification | undefined;
   try {
-    const own = { ownAccesses: 1, onProgress: bar.show };
+    const own = { ownAccesses: 1, onProgress: bar.show, erasedSince: narrowed?.erasedSince };
     verification = await verifyLog({ dataDir: copy, files: nodeFiles, ...given, ...own });
     return verification;
   } finally {
@@ -330,7 +326,7 @@ function asJson({ to, state }: Job, { verification, narrowed, restored, later }:
     events: verification.events,
     entries: verification.entries,
     newest_checkpoint_given: later ?? null,
-    erased_since: narrowed?.erasedSince ?? null,
+    erased_since: narrowed?.erasedSince.size ?? null,
     verified: verificationFields(verification),
   };
   return `${printableJson(JSON.stringify(told, undefined, 2))}\n`;
@@ -358,9 +354,9 @@ function report(job: Job, { verification, narrowed, restored, later }: Done): st
         '--encryption-keys (docs/guide/encryption.md).',
     );
   }
-  if (narrowed !== undefined && narrowed.erasedSince > 0)
+  if (narrowed !== undefined && narrowed.erasedSince.size > 0)
     paragraphs.push(
-      `${counted(narrowed.erasedSince, 'event')} of it ${narrowed.erasedSince === 1 ? 'was' : 'were'} erased after this ` +
+      `${counted(narrowed.erasedSince.size, 'event')} of it ${narrowed.erasedSince.size === 1 ? 'was' : 'were'} erased after this ` +
         'back-up, and can be read by no key that was given.',
     );
   if (job.actions.length === 0 && (narrowed !== undefined || verification.unopened > 0)) {
@@ -372,8 +368,9 @@ function report(job: Job, { verification, narrowed, restored, later }: Done): st
   }
   if (narrowed !== undefined || verification.unopened > 0)
     paragraphs.push(
-      `Holds and the retention policy are as they were at ${state.at ?? ''}: begin each hold again that came later, and set ` +
-        'the policy again, before anything is erased here.',
+      `Holds and the retention policy are as they were at ${state.at ?? ''}. The first start learns later ones from beside ` +
+        'keys that were in use to the end; of others, begin each hold again that came later, and set the policy again, ' +
+        'before anything is erased here.',
     );
   const { entries } = verification;
   const warning =

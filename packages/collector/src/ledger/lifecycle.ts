@@ -1,13 +1,17 @@
 /**
  * Does what commands ask to be done to stored events: retires them, sets the policy, begins and ends holds, rotates keys.
  *
+ * All of it is noted beside the keys. So a log that was restored from before learns it from there: first of all, a start takes
+ * into the log what is noted and not in it, and `verify` needs to believe nothing but the log.
+ *
  * A command in a process of its own lays a request, a file in the inbox or a row of the database, and waits for the answer.
  * No other door leads here. Of each request, in this order:
  *
  *   look       what was considered when it was made still holds: no hold has begun since, and no other policy was set
  *   entry      the action is appended to the log and flushed: from here on it is done at any rate, by this process or by
  *              the next start, which destroys the keys of all actions before it does anything else
- *   keys       they are destroyed in every directory that can be reached, bucket by bucket
+ *   note       it lies beside the keys, in every directory that can be reached
+ *   keys       they are destroyed there, bucket by bucket
  *   done       an entry says that no directory has them any more; while one cannot be reached, it is tried again
  *
  * Events are stored meanwhile; no batch waits for more than one bucket of keys.
@@ -17,9 +21,11 @@ import { ENTRY_KINDS } from '@clinical-events/protocol';
 import {
   actionFields,
   actionFrom,
+  actionIn,
   type Action,
   type Actions,
   eventsOf,
+  isLasting,
   partsOf,
 } from '../privacy/actions.js';
 import type { TakenKeys } from '../privacy/key-directory.js';
@@ -48,6 +54,7 @@ export type LifecycleAnswer =
 
 /** The keys that are destroyed, as KeyWriter has it. */
 interface LifecycleKeys {
+  readonly stored: { noted(): Buffer[] };
   destroy(taken: readonly TakenKeys[]): Promise<string[]>;
   noteAction(sequence: number, action: string, body: object): string[] | Promise<string[]>;
   rotate(): Promise<string[]>;
@@ -68,6 +75,8 @@ export interface LifecycleOptions {
   readonly isOnUs?: () => Promise<boolean>;
   /** Where who asks does not know it: by what keys events are encrypted. Those without one are left out. */
   readonly keysOf?: (sequences: SequenceSet) => Promise<TakenKeys[]>;
+  /** Of some keys those by which events of the log are encrypted. */
+  readonly keysIn: (taken: readonly TakenKeys[]) => Promise<TakenKeys[]>;
   /** Stores an entry, durably. Rejects when it is not stored; it is tried again. */
   readonly append: (entry: Candidate) => Promise<void>;
   /** Milliseconds between two looks; none is made by itself when undefined. */
@@ -122,15 +131,22 @@ export class Lifecycle {
   #restUntil = 0;
   /** Of so many actions of the log it is known that whoever asked has the answer, where they are done. */
   #answered = 0;
+  /** So many of them lie beside the keys, in each directory. */
+  #noted = 0;
+  /** Done when all that lies beside the keys is in the log; where it could not be, it is tried again after this. */
+  #takenUp: Promise<void> | undefined;
+  #takeUpAgain = Infinity;
 
-  /** Looks for requests from now on, if there is an interval. */
+  /** Looks for requests at once and from now on, if there is an interval. */
   constructor(options: LifecycleOptions) {
     this.#options = options;
     const { intervalMs } = options;
-    if (intervalMs !== undefined)
-      this.#timer = setInterval(() => {
-        this.look().catch(() => undefined);
-      }, intervalMs);
+    if (intervalMs === undefined) return;
+    const look = () => {
+      this.look().catch(() => undefined);
+    };
+    this.#timer = setInterval(look, intervalMs);
+    look();
   }
 
   /** Undefined where payloads are not encrypted. */
@@ -161,8 +177,14 @@ export class Lifecycle {
     const { onTrouble, isOnUs } = this.#options;
     try {
       if ((await isOnUs?.()) === false) return;
-      // A request that cannot be read or done keeps nothing else from being brought to its end.
-      const failures = await this.#takeAll();
+      // What cannot be read or done keeps nothing else from being brought to its end.
+      // What lies beside the keys is taken up first: it may read much of the log.
+      if (this.#takenUp === undefined || performance.now() >= this.#takeUpAgain)
+        this.#takenUp = this.#takeUp();
+      const failures = await this.#takenUp.then(
+        () => this.#takeAll(),
+        (error: unknown) => [error],
+      );
       await this.#finishAll(failures.length === 0);
       await this.#answerDone();
       if (failures.length > 0) throw failures[0];
@@ -173,6 +195,38 @@ export class Lifecycle {
       this.#restUntil = now + REST_MS;
       onTrouble('what is to be done to stored events could not be done; it is tried again', error);
     }
+  }
+
+  /** On return the log has all that lies beside its keys: it was restored from before, where it had not. */
+  async #takeUp(): Promise<void> {
+    const { keys, actions, keysIn } = this.#options;
+    if (keys === undefined) return;
+    this.#takeUpAgain = performance.now() + REST_MS;
+    for (const body of keys.stored.noted()) {
+      const said = actionIn(body);
+      if (said === undefined || actions.has(said)) continue;
+      if (said.does !== 'retire') await this.#append(said);
+      else {
+        // Behind the end of what was restored sequences are given again, to events with other keys.
+        const here = await keysIn(said.keys);
+        if (here.length > 0) await this.#append({ ...said, keys: here });
+      }
+    }
+    await this.#noteAll();
+    this.#takeUpAgain = Infinity;
+  }
+
+  /** On return all actions of the log lie beside its keys. @returns the directories that could not be reached. */
+  async #noteAll(): Promise<string[]> {
+    const { keys, actions } = this.#options;
+    for (const { sequence, said } of actions.logged.slice(this.#noted)) {
+      const fields = isLasting(said) ? actionFields(said) : undefined;
+      const unreached = (fields && (await keys?.noteAction(sequence, said.action, fields))) ?? [];
+      if (unreached.length > 0) return unreached;
+      this.#noted++;
+      await new Promise(setImmediate);
+    }
+    return [];
   }
 
   /** @returns why requests could not be taken: they are still there. */
@@ -241,17 +295,17 @@ export class Lifecycle {
   async #do(action: Action): Promise<readonly string[]> {
     if (action.does === 'keys') return this.#rotate(action.action);
     await this.#append(action);
+    // What is not noted now is so before anything is erased, or by the next start.
+    await this.#noteAll();
     return [];
   }
 
   /** On return the keys of an action are in no directory that can be reached, and if that is all, the log says so. */
   async #finish(action: string): Promise<void> {
     const { actions, keys } = this.#options;
-    const unreached = (await keys?.destroy(actions.partsIn(action).flatMap((part) => part.keys))) ?? [];
-    if (unreached.length === 0)
-      for (const { sequence, said } of actions.logged)
-        if (said.action === action && said.does === 'retire')
-          unreached.push(...((await keys?.noteAction(sequence, action, actionFields(said))) ?? []));
+    const unnoted = await this.#noteAll();
+    const taken = actions.partsIn(action).flatMap((part) => part.keys);
+    const unreached = [...new Set([...unnoted, ...((await keys?.destroy(taken)) ?? [])])];
     if (unreached.length > 0) {
       this.#restUntil = performance.now() + REST_MS;
       await this.#answer(action, { state: 'pending', unreached });

@@ -640,11 +640,11 @@ export interface OpenSharedStore extends OpenStore {
   namesKey(): Buffer | undefined;
   /** Checkpoints that stay when newer ones come, by their size. */
   checkpoints(): Promise<{ readonly size: number; readonly note: string }[]>;
-  /** The reading of the whole log for `verify`. @param onProgress see AuditOptions. */
+  /** The reading of the whole log for `verify`. */
   audit(
     signed: AuditedRoots,
     accessLog: HeadListener,
-    onProgress: AuditOptions['onProgress'],
+    options: Omit<AuditOptions, 'dataDir' | 'files'>,
   ): { tell(findings: FindingList): Promise<AuditedLog> };
   /** To be called once. */
   close(): Promise<void>;

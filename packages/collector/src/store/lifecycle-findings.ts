@@ -1,6 +1,7 @@
 /** In words, what the keys of a log say against the actions in it: for `collector verify`. */
 import { decodeEnvelope } from '@clinical-events/protocol';
-import { type Actions, eventsOf, type Reason } from '../privacy/actions.js';
+import { type Actions, eventsOf, type Reason, takenBy } from '../privacy/actions.js';
+import type { StoredKeys } from '../privacy/key-directory.js';
 import type { ErasedEvent } from '../privacy/lawfulness.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
 import { counted } from '../quantity.js';
@@ -16,18 +17,18 @@ export interface KeysFound {
   readonly keyless: SequenceSet;
   /** Events that could not be read. */
   readonly unread: SequenceSet;
-  /** Whether there are keys to judge by. */
-  readonly hasKeys: boolean;
+  /** By which it is judged; undefined where there are none. */
+  readonly keys: Pick<StoredKeys, 'noted'> | undefined;
   /** What actions behind the end of the log, as it was read, have erased. */
   readonly later: SequenceSet;
 }
 
 /**
  * Tells events that have no key though no action has taken it, and those whose keys are there though one has. Where there
- * are no keys at all neither can be told.
+ * are no keys at all neither can be told. What lies beside the keys is signed by nobody, and explains nothing.
  */
 export function tellLifecycle(
-  { actions, keyless, unread, hasKeys, later }: KeysFound,
+  { actions, keyless, unread, keys, later }: KeysFound,
   findings: FindingList,
 ): Pick<AuditedLog, 'retired' | 'retiring'> {
   const { retired } = actions;
@@ -44,12 +45,17 @@ export function tellLifecycle(
     const message = `${counted(explained.size, 'event')} cannot be opened: an action behind the end of this state of the log has destroyed their keys`;
     findings.add({ kind: 'note', message });
   }
+  const unexplained = keyless.without(retired).without(later);
+  const noted = unexplained.size > 0 ? eventsOf(takenBy(keys?.noted() ?? [])) : SequenceSet.EMPTY;
+  const why = 'cannot be opened: the key is missing, and no action in the log has destroyed it';
+  add('unexplained', unexplained.without(noted), why);
   add(
     'unexplained',
-    keyless.without(retired).without(later),
-    'cannot be opened: the key is missing, and no action in the log has destroyed it',
+    unexplained.within(noted),
+    `${why}; one lies beside the keys, which proves nothing. If this log was restored, start the collector, which takes ` +
+      'it into the log, or give --actions',
   );
-  if (hasKeys)
+  if (keys !== undefined)
     add(
       'not_retired',
       retired.without(pending).without(keyless).without(unread),

@@ -6,6 +6,7 @@ import type { SignedRoot } from '../integrity/audit.js';
 import type { Files } from '../files.js';
 import type { Actions } from '../privacy/actions.js';
 import type { ErasedEvent } from '../privacy/lawfulness.js';
+import type { SequenceSet } from '../privacy/sequence-set.js';
 
 /** A promise to scripts. */
 type VerifyKind =
@@ -95,6 +96,8 @@ export interface AuditOptions {
   readonly files: Files;
   /** Events read so far, and of how many, about. */
   readonly onProgress: (events: number, of: number) => void;
+  /** What was erased by actions that this log does not have: who asks knows it, and by what. */
+  readonly erasedSince?: SequenceSet | undefined;
 }
 
 export interface AuditedLog {

@@ -162,7 +162,7 @@ export function openForWriting(options: EmbeddedStoreOptions): Promise<WritableS
 /** With what it found when it was opened, and how its index fares. */
 export type WritableStore = Pick<
   EmbeddedStore,
-  keyof Store | 'opened' | 'committed' | 'newestOwn' | 'indexStats' | 'actions' | 'keys'
+  keyof Store | 'opened' | 'committed' | 'newestOwn' | 'indexStats' | 'actions' | 'keys' | 'keysIn'
 >;
 export type { Encryption, Held, Opened } from './embedded/embedded-store.js';
 export type { IdIndexStats } from './embedded/id-index/id-index.js';

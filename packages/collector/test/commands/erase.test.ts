@@ -339,6 +339,48 @@ describe('[R-1339] verify', () => {
   });
 });
 
+describe('[R-1372] an older state of the log with the keys of today', () => {
+  test('is explained by erasures that were signed, by no note beside the keys, and learns them when it is started', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const { runId } = await sendRun(collector, key, SUBJECT);
+    await sendRun(collector, key, OTHER);
+    await collector.stop();
+    fs.cpSync(dataDir, `${dataDir}.old`, { recursive: true });
+    const policy = path.join(root, 'policy.json');
+    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'later', default: { keep: 'P1Y' } }));
+    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    expect((await on('erase', '--run', runId, '--reason', 'test-data', '--confirm', '2')).code).toBe(0);
+    const exported = path.join(root, 'actions');
+    fs.mkdirSync(exported);
+    expect((await on('actions', 'export', exported)).code).toBe(0);
+    fs.rmSync(dataDir, { recursive: true });
+    fs.renameSync(`${dataDir}.old`, dataDir);
+
+    const noted = await on('verify', '--json');
+    expect([noted.code, JSON.parse(noted.stdout)]).toMatchObject([
+      3,
+      {
+        findings: [
+          { kind: 'unexplained', sequence: 1, message: expect.stringContaining('proves nothing') as string },
+        ],
+      },
+    ]);
+    expect((await on('verify', '--actions', exported)).stderr).toContain('--actions: goes with --key');
+    const proved = await on('verify', '--actions', exported, '--key', firstKey(dataDir), '--json');
+    expect([proved.code, JSON.parse(proved.stdout)]).toMatchObject([0, { findings: [{ kind: 'note' }] }]);
+
+    await (await start(dataDir, encrypted)).stop();
+    expect(await json<Verified>('verify')).toMatchObject({
+      intact: true,
+      retired_events: { 'test-data': 2 },
+      findings: [],
+    });
+    expect((await on('retention', 'policy', 'show')).stdout).toContain('later');
+    expect((await storedEvents(dataDir)).map((event) => isOpen(event))).toEqual([false, false, true, true]);
+  });
+});
+
 describe('[R-1349] an erasure that was not allowed', () => {
   test('is found by verify, whoever had it done', async () => {
     const key = await createKey(dataDir);

@@ -59,9 +59,11 @@ function lifecycleOf(requests: Requests): Lifecycle {
   const keys: LifecycleOptions['keys'] = {
     ...{ destroy: none, noteAction: () => [], rotate: none, finishRotation: none },
     ...{ isRotating: false, epoch: 1, epochBegun: Date.now(), directories: { all: 1, inTrouble: 0 } },
+    stored: { noted: () => [] },
   };
   return new Lifecycle({
     ...{ requests, actions, keys },
+    keysIn: (taken) => Promise.resolve([...taken]),
     append(entry) {
       const body = Buffer.from(entry.salted).subarray(SALT_BYTES);
       if (isRefused(body)) return Promise.reject(new Error('no room'));

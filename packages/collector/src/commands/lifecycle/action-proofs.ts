@@ -11,7 +11,7 @@ import { exists, nodeFiles } from '../../files.js';
 import { type TakenKeys } from '../../privacy/key-directory.js';
 import { actionIn, takenBy } from '../../privacy/actions.js';
 import { openStore } from '../../store/open.js';
-import { createDurably } from '../../transparency/key-files.js';
+import { createDurably, rotationPaths } from '../../transparency/key-files.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { proveEvent } from '../proof.js';
 
@@ -58,20 +58,23 @@ export interface ProvedAction {
 
 /**
  * The erasures whose files lie in some directories, in the order of the log.
- * @param keys verifier keys of the log that are trusted.
+ * @param keys verifier keys of the log that are trusted. @param rotations notes besides those in `dataDir`.
  * @throws CommandFailure for a directory that is not there, and for a file that is no proved action of this log.
  */
 export async function readActions(
   directories: readonly string[],
+  dataDir: string,
   keys: readonly string[],
   rotations: readonly string[],
 ): Promise<ProvedAction[]> {
+  if (directories.length === 0) return [];
+  const all = [...rotations, ...rotationPaths(dataDir).map((file) => fs.readFileSync(file, 'utf8'))];
   const found = new Map<number, ProvedAction>();
   for (const directory of directories) {
     if (!exists(directory)) throw new CommandFailure(`there is no directory ${directory}`, EXIT.notFound);
     for (const name of nodeFiles.list(directory)) {
       if (!NAME.test(name)) continue;
-      const action = await readAction(path.join(directory, name), keys, rotations);
+      const action = await readAction(path.join(directory, name), keys, all);
       found.set(action.sequence, action);
     }
   }

@@ -7,7 +7,9 @@
  * these checkpoints say. What lies behind the largest of them is looked at by itself, and held against nothing.
  */
 import { counted } from '../../quantity.js';
+import { eventsOf } from '../../privacy/actions.js';
 import { holdsEver, Lawfulness } from '../../privacy/lawfulness.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
 import {
   type AuditedLog,
   type AuditOptions,
@@ -22,6 +24,7 @@ import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js'
 import { readHistory } from '../../transparency/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { notesElsewhere, notesOfDirectory, SignedCheckpoints } from './signed-checkpoints.js';
+import { readActions } from '../lifecycle/action-proofs.js';
 import { type HoldRecord, metBy, recordIn, recordOf } from '../lifecycle/holds.js';
 import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
@@ -77,6 +80,8 @@ export interface VerificationOptions extends AuditOptions {
   readonly keys: readonly string[];
   /** Rotation notes, besides those of the data directory. */
   readonly rotations?: readonly string[];
+  /** Directories with erasures that the log has signed, of which this may be an older state. */
+  readonly actions?: readonly string[];
   /** How many accesses the command that verifies has logged itself. */
   readonly ownAccesses?: number;
 }
@@ -95,6 +100,9 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
   const findings = new VerifyFindings();
   // Segments are looked at one by one (segment-survey.ts), and the index is not read.
   checkRegular(dataDir, PROOF_DIRECTORIES);
+  const proved = await readActions(options.actions ?? [], dataDir, options.keys, options.rotations ?? []);
+  const since = eventsOf(proved.flatMap(({ taken }) => taken));
+  const audited = { ...options, erasedSince: since.with(options.erasedSince ?? SequenceSet.EMPTY) };
   // A checkpoint is the newest one before it is given out.
   const sizesGivenOut = givenOut(dataDir, findings);
   const { shared } = options;
@@ -118,8 +126,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     const accesses = (shared ?? openStore(dataDir)).accessLog;
     const accessLog = new AccessLogCheck(accesses, options.ownAccesses);
     const audit =
-      shared?.audit(checkpoints, accessLog, options.onProgress) ??
-      new LogAudit(options, tree, checkpoints, accessLog);
+      shared?.audit(checkpoints, accessLog, audited) ?? new LogAudit(audited, tree, checkpoints, accessLog);
     const log = await audit.tell(findings);
     const { entries, unsigned, waiting } = log;
     for await (const finding of unlawfulFindings(options, log.erased)) findings.add(finding);

@@ -27,12 +27,12 @@ import {
   plausibleSize,
 } from './frame.js';
 import { type Actions, eventsOf, takenBy } from '../../privacy/actions.js';
-import { KeysUnfit, type KeyWriter } from '../../privacy/key-directory.js';
+import { KeysUnfit, type KeyWriter, type TakenKeys } from '../../privacy/key-directory.js';
 import type { Suite } from '../../privacy/sealing.js';
-import type { SequenceSet } from '../../privacy/sequence-set.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
 import { IdIndex, type IdIndexStats } from './id-index/id-index.js';
 import { IdIndexReader } from './id-index/sorted-runs.js';
-import { FrameOpener, FrameSealer, keyNameIn, type Opening } from './sealed-frame.js';
+import { bucketOf, FrameOpener, FrameSealer, keyNameIn, type Opening } from './sealed-frame.js';
 import { SegmentLog, type TornTail } from './segment-log.js';
 
 /* The events staged for one batch, by fingerprint: the part of the dedup that the index does not know yet. */
@@ -268,6 +268,34 @@ export class EmbeddedStore implements Store {
   /** Those that are in the log. */
   get actions(): Actions {
     return this.list.actions;
+  }
+
+  /** Of some keys those by which events of the log are encrypted. Reads the segments in which they may be. */
+  async keysIn(taken: readonly TakenKeys[]): Promise<TakenKeys[]> {
+    const sequences = eventsOf(taken);
+    const nameOf = (tag: number, organisation: string) => `${tag} ${organisation}`;
+    const keys = new Map(
+      taken.map((each) => [nameOf(each.tag, each.organisation), { each, found: new Array<number>() }]),
+    );
+    const end = this.#log.nextSequence;
+    const { segments } = this.#log;
+    for (const [i, { base, firstSequence }] of segments.entries()) {
+      const next = segments[i + 1]?.firstSequence ?? end;
+      if (!sequences.meets(firstSequence, next)) continue;
+      for (const { buffer, offset } of this.#log.framesFrom(base)) {
+        const sequence = frameSequence(buffer, offset);
+        if (sequence >= next) break;
+        const tag = sequences.has(sequence) ? bucketOf(buffer, offset) : undefined;
+        if (tag === undefined) continue;
+        const key = keys.get(nameOf(tag, frameOrganisation(buffer, offset)));
+        if (key?.each.sequences.has(sequence) === true) key.found.push(sequence);
+      }
+      await new Promise(setImmediate);
+    }
+    const isHere = ({ found }: { found: number[] }) => found.length > 0;
+    return [...keys.values()]
+      .filter(isHere)
+      .map(({ each, found }) => ({ ...each, sequences: SequenceSet.of(found) }));
   }
 
   look(): void {

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { hash } from 'node:crypto';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { exists } from '../../files.js';
-import { Actions, eventsOf, takenBy } from '../../privacy/actions.js';
+import { Actions } from '../../privacy/actions.js';
 import type { ErasedEvent } from '../../privacy/lawfulness.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { Audit, Stretches, type Stretch, type Verdict } from '../../integrity/audit.js';
@@ -181,19 +181,33 @@ export class LogReading {
   }
 
   #tellLifecycle(findings: FindingList): Pick<AuditedLog, 'retired' | 'retiring'> {
-    const keys = this.#unfit === undefined ? this.#opener.keys : undefined;
+    const keyless = SequenceSet.ofStretches(this.#keyless);
+    const { erasedSince = SequenceSet.EMPTY } = this.#options;
+    const isExplained = keyless.without(this.#actions.retired).without(erasedSince).size === 0;
     return tellLifecycle(
       {
-        actions: this.#actions,
-        keyless: SequenceSet.ofStretches(this.#keyless),
+        ...{ actions: this.#actions, keyless },
         unread: SequenceSet.ofStretches(
           this.#rests.map(({ rest: { sequence, count } }) => ({ first: sequence, end: sequence + count })),
         ),
-        hasKeys: keys !== undefined,
-        later: eventsOf(takenBy(keys?.noted() ?? [])),
+        keys: this.#unfit === undefined ? this.#opener.keys : undefined,
+        later: isExplained ? erasedSince : erasedSince.with(this.#erasedMeanwhile()),
       },
       findings,
     );
+  }
+
+  /** What was erased by actions that came while the log was read, and stand behind what of it was read. */
+  #erasedMeanwhile(): SequenceSet {
+    const { dataDir, files } = this.#options;
+    const actions = new Actions();
+    const segments = surveySegments(expanding(files), path.join(dataDir, 'ledger'), undefined);
+    const last = segments.findLastIndex(({ firstSequence }) => firstSequence <= this.#entries);
+    const reader = new ForensicReader(expanding(files), segments.slice(Math.max(0, last)), { covered: 0 });
+    for (const item of reader.items())
+      if (item.kind === 'frame' && item.sequence > this.#entries)
+        noteAction(actions, item.buffer, item.offset, item.size);
+    return actions.retired;
   }
 
   async #read(): Promise<void> {

@@ -150,10 +150,14 @@ export async function* keptRows(
   }
 }
 
-/** By what keys events are encrypted, one for each bucket and organisation; those that are not are left out. */
+/**
+ * By what keys events are encrypted, one for each bucket and organisation; those that are not are left out.
+ * @param isWanted leaves out more: asked of a bucket's tag, an organisation, and a place in its tree.
+ */
 export async function keysOf(
   connection: Pick<ReadingConnection, 'copy'>,
   sequences: SequenceSet,
+  isWanted: (tag: number, organisation: string, place: number) => boolean = () => true,
 ): Promise<TakenKeys[]> {
   const keys = new Map<
     string,
@@ -162,6 +166,7 @@ export async function keysOf(
   for await (const { sequence, envelope, key } of keptRows(connection, sequences)) {
     if (key === undefined) continue;
     const { organisation } = decodeEnvelope(envelope).envelope;
+    if (!isWanted(key.tag, organisation, key.place)) continue;
     const name = `${key.tag} ${organisation}`;
     const known = keys.get(name) ?? { tag: key.tag, organisation, sequences: [], places: [] };
     keys.set(name, known);

@@ -44,8 +44,7 @@ export async function openForReading(address: Address, places?: KeyPlaces): Prom
     namesKey: () => keys?.stored.namesKey(),
     holdRecords: new HoldRecordRows(connection),
     checkpoints: () => tree.checkpoints(),
-    audit: (signed, heads, onProgress) =>
-      new PostgresAudit(connection, tree, signed, heads, onProgress, keys),
+    audit: (signed, heads, options) => new PostgresAudit(connection, tree, signed, heads, options, keys),
     async close() {
       await connection.close();
       await keys?.close();

@@ -12,6 +12,7 @@ import {
   KeysUnfit,
   KeyWriter,
   type KeyWriterOptions,
+  type StoredKeys,
   type TakenKeys,
 } from '../../privacy/key-directory.js';
 import { type Address, describeAddress, parseAddress } from './address.js';
@@ -277,6 +278,10 @@ export class SharedKeyWriter {
 
   finishRotation(): Promise<string[]> {
     return this.#saved(() => this.writer.finishRotation());
+  }
+
+  get stored(): StoredKeys {
+    return this.writer.stored;
   }
 
   get isRotating(): boolean {

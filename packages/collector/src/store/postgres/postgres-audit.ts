@@ -13,12 +13,13 @@ import {
 } from '@clinical-events/protocol';
 import { Audit } from '../../integrity/audit.js';
 import { encodedLeafHash, HASH_BYTES } from '../../integrity/merkle.js';
-import { Actions, eventsOf, takenBy } from '../../privacy/actions.js';
+import { Actions } from '../../privacy/actions.js';
 import type { StoredKeys } from '../../privacy/key-directory.js';
 import type { ErasedEvent } from '../../privacy/lawfulness.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import type { TreeReader } from '../contract.js';
 import {
+  type AuditOptions,
   type AuditedLog,
   type AuditedRoots,
   type CheckedRoot,
@@ -99,7 +100,7 @@ export class PostgresAudit {
     tree: TreeReader,
     private readonly signed: AuditedRoots,
     private readonly accessLog: HeadListener,
-    private readonly onProgress: (events: number, of: number) => void,
+    private readonly options: Omit<AuditOptions, 'dataDir' | 'files'>,
     private readonly keys: SharedKeyReader | undefined,
   ) {
     this.#audit = new Audit(tree, signed.roots);
@@ -125,13 +126,13 @@ export class PostgresAudit {
     await this.#tellTables(findings);
     const keyless = SequenceSet.of(this.#keyless);
     const unread = SequenceSet.of(this.#unread);
-    // What was erased while this was read, and by another state of the log.
+    // What was erased while this was read.
     const now = new ActionRows(this.connection);
     await now.refresh();
-    const noted = eventsOf(takenBy(this.keys?.stored.noted() ?? []));
-    const later = now.actions.retired.with(noted).without(this.#actions.retired);
-    const hasKeys = this.keys !== undefined;
-    const lifecycle = tellLifecycle({ actions: this.#actions, keyless, unread, hasKeys, later }, findings);
+    const { erasedSince = SequenceSet.EMPTY } = this.options;
+    const later = now.actions.retired.with(erasedSince).without(this.#actions.retired);
+    const keys = this.keys?.stored;
+    const lifecycle = tellLifecycle({ actions: this.#actions, keyless, unread, keys, later }, findings);
     const agrees = verdict.roots.every(({ log }) => log === 'agrees') && this.#entries >= covered;
     if (agrees && this.#isWhole) findings.confirm();
     else if (findings.faults === found && this.#isWhole) findings.add(DOUBT);
@@ -168,7 +169,7 @@ export class PostgresAudit {
           next = span.first + span.entries;
         }
         await this.accessLog.settle();
-        this.onProgress(this.#entries, Math.max(size, this.#audit.covered));
+        this.options.onProgress(this.#entries, Math.max(size, this.#audit.covered));
       }
     }
   }

@@ -14,7 +14,7 @@ import {
   type SharedKeys,
   type Store,
 } from '../contract.js';
-import { type Actions, takenBy } from '../../privacy/actions.js';
+import { type Actions, eventsOf, takenBy } from '../../privacy/actions.js';
 import type { TakenKeys } from '../../privacy/key-directory.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { ActionRows, keysOf, RequestRows } from './action-rows.js';
@@ -171,7 +171,7 @@ export class PostgresStore implements Store {
       const actionRows = new ActionRows(control);
       await actionRows.refresh();
       const { actions } = actionRows;
-      await keys?.destroy([...actions.taken('all'), ...takenBy(keys.writer.stored.noted())]);
+      await keys?.destroy([...actions.taken('all'), ...takenBy(keys.stored.noted())]);
       const common = {
         ...{ encryption: keys && encryptionBy(keys, actionRows) },
         address,
@@ -280,6 +280,13 @@ export class PostgresStore implements Store {
     return keysOf(this.#control, sequences);
   }
 
+  /** Of some keys those by which events of the log are encrypted. */
+  keysIn(taken: readonly TakenKeys[]): Promise<TakenKeys[]> {
+    return keysOf(this.#control, eventsOf(taken), (tag, organisation, place) =>
+      taken.some((each) => each.tag === tag && each.organisation === organisation && each.places?.has(place)),
+    );
+  }
+
   /** A lane looks at its server with every batch. What others have done to the keys is asked for. */
   look(): void {
     const { encryption, onTrouble } = this.laneOptions;
@@ -335,13 +342,13 @@ function encryptionBy(keys: SharedKeyWriter, rows: ActionRows): RowEncryption {
   const { actions } = rows;
   return {
     sealer: new RowSealer(keys.writer),
-    stored: keys.writer.stored,
+    stored: keys.stored,
     isTaken: (tag, organisation, place) => actions.isTaken(tag, organisation, place),
     save: () => keys.save(),
     // An action is in the log before it destroys a key: so it is known of one that is gone.
     async refresh() {
       await keys.refresh();
-      keys.writer.stored.readAnew();
+      keys.stored.readAnew();
       await rows.refresh();
     },
   };

@@ -16,11 +16,12 @@ export interface Span {
   readonly leaves: Buffer;
 }
 
-/** Batches that have a place, from the one that holds a sequence on. */
+/** Batches that have a place, from the one that holds a sequence on; none where the log ends before it. */
 export const spansOf = (from: number, last: number) => `
 SELECT s.first_sequence, s.lane, s.batch, s.entries, b.bytes, b.leaves
 FROM (SELECT * FROM sequenced WHERE entries > 0 AND first_sequence <= ${last} AND first_sequence >= coalesce(
     (SELECT max(first_sequence) FROM sequenced WHERE entries > 0 AND first_sequence <= ${from}), 1)
+    AND first_sequence + entries > ${from}
   ORDER BY first_sequence LIMIT ${MOST_SPANS}) s
 CROSS JOIN LATERAL (SELECT * FROM batches WHERE lane = s.lane AND batch = s.batch OFFSET 0) b
 ORDER BY s.first_sequence`;

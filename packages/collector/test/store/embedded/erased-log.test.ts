@@ -7,7 +7,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { type Files, nodeFiles } from '../../../src/files.js';
 import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
-import { type Reason } from '../../../src/privacy/actions.js';
+import type { Action, Reason } from '../../../src/privacy/actions.js';
 import { KeyWriter, type TakenKeys, keysOnDisk } from '../../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
 import { type Candidate, NotCommitted, type Outcome } from '../../../src/store/contract.js';
@@ -15,6 +15,8 @@ import { Inbox } from '../../../src/store/embedded/inbox.js';
 import { noteKeyPlaces } from '../../../src/store/embedded/key-places.js';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
+import type { VerifyFinding } from '../../../src/store/log-audit.js';
+import { LogAudit, openStore } from '../../../src/store/open.js';
 import { candidate, idOf } from '../candidate.js';
 import { encryptionIn } from './filled-directory.js';
 import { killedAt } from './killed-files.js';
@@ -56,6 +58,7 @@ async function open({ files = nodeFiles, directories = [keys, mirror] } = {}): P
   await noteKeyPlaces(dataDir, { directories: [keys, mirror], kek: '' });
   const lifecycle = new Lifecycle({
     ...{ requests: new Inbox(dataDir), actions: store.actions, keys: store.keys, onTrouble: () => undefined },
+    keysIn: (taken) => store.keysIn(taken),
     append: async (entry) => {
       await store.append([entry]);
     },
@@ -115,12 +118,16 @@ async function keysOf(sequences: readonly number[]): Promise<TakenKeys[]> {
   return [...byKey.values()].map((each) => ({ ...each, sequences: SequenceSet.of(each.sequences) }));
 }
 
-async function request(sequences: readonly number[], reason: Reason = 'test-data'): Promise<string> {
+async function request(
+  sequences: readonly number[],
+  reason: Reason = 'test-data',
+  policy: string | null = null,
+): Promise<string> {
   const action = randomUUID();
   const taken = await keysOf(sequences);
   await layRequest(new Inbox(dataDir), {
     action: { action, does: 'retire', reason, part: 1, parts: 1, keys: taken },
-    considered: { policy: null, holds: [] },
+    considered: { policy, holds: [] },
   });
   return action;
 }
@@ -137,12 +144,16 @@ async function stored(store: EmbeddedStore, sent: Candidate): Promise<Outcome | 
   }
 }
 
-async function erase(sequences: readonly number[]): Promise<void> {
-  const action = await request(sequences);
+async function erase(
+  sequences: readonly number[],
+  { policy = null }: { readonly policy?: string | null } = {},
+): Promise<string> {
+  const action = await request(sequences, 'test-data', policy);
   const { store, lifecycle } = await open();
   await lifecycle.look();
   expect(await answerTo(new Inbox(dataDir), action)).toEqual({ state: 'done' });
   await store.close();
+  return action;
 }
 
 /** What is left of these when some were erased. */
@@ -195,6 +206,37 @@ describe('[R-1334] an event that was erased', () => {
     const [file = ''] = fs.readdirSync(path.join(keys, 'buckets'));
     expect(fs.statSync(path.join(keys, 'buckets', file)).size).toBeLessThan(40_000);
   });
+});
+
+test('[R-1339] an erasure beside verify is explained, though its entry stands behind what was read', async () => {
+  await fill(...Array.from({ length: 42 }, () => events(100, ['icu'])));
+  // Of another bucket, which verify has not met when it is erased.
+  await fill(...Array.from({ length: 3 }, () => events(100, ['icu'])));
+  let isErased = false;
+  const heads = {
+    head: () => undefined,
+    // It is asked behind 4,096 entries.
+    async settle() {
+      if (isErased) return;
+      isErased = true;
+      await erase([4400]);
+    },
+  };
+  const found: VerifyFinding[] = [];
+  const list = {
+    add: (finding: VerifyFinding) => found.push(finding),
+    confirm: () => undefined,
+    ...{ faults: 0, unlisted: 0 },
+  };
+  const { tree } = openStore(dataDir);
+  const options = { dataDir, files: nodeFiles, onProgress: () => undefined };
+  const log = await new LogAudit(options, tree, { roots: [], newest: undefined }, heads).tell(list);
+  await tree.close();
+  expect([log.entries, log.erased.actions.retired.size]).toEqual([4500, 0]);
+  expect(found.filter(({ kind }) => kind === 'unexplained')).toEqual([]);
+  expect(found.map(({ message }) => message)).toContainEqual(
+    expect.stringContaining('an action behind the end of this state of the log'),
+  );
 });
 
 describe('[R-1335] an erasure that is cut off', () => {
@@ -335,6 +377,43 @@ describe('[R-1336] an older copy', () => {
       'encrypted',
       bodyOf(sent[6] ?? candidate()),
     ]);
+  });
+
+  test('[R-1372] of the log learns from beside the keys what was done since, and erases no event of its own', async () => {
+    const sent = events(12, ['icu']);
+    await fill(sent);
+    copy('data');
+    await fill(events(4, ['icu']));
+    const [policy, hold, unhold] = [randomUUID(), randomUUID(), randomUUID()];
+    const set: readonly Action[] = [
+      { action: policy, does: 'policy', policy: { version: 1, name: 'later' } },
+      { action: hold, does: 'hold', record: 'ab' },
+      { action: unhold, does: 'unhold', hold },
+    ];
+    for (const action of set) {
+      await layRequest(new Inbox(dataDir), { action, considered: { policy: null, holds: [] } });
+      const { store, lifecycle } = await open();
+      await lifecycle.look();
+      await store.close();
+    }
+    const erasure = await erase([5, 14], { policy });
+    bringBack('data');
+    const { store, lifecycle } = await open();
+    onTestFinished(() => store.close());
+    const own = events(4, ['icu']);
+    await store.append(own);
+    await lifecycle.look();
+    expect(store.actions.logged.map(({ said }) => [said.action, said.does])).toEqual([
+      ...set.map(({ action, does }) => [action, does]),
+      [erasure, 'retire'],
+      [erasure, 'done'],
+    ]);
+    expect(await readAll()).toEqual(expected([...sent, ...own], [5]));
+    // Of what is taken up nothing is again.
+    const again = await open();
+    await again.lifecycle.look();
+    expect(again.store.actions.logged).toHaveLength(5);
+    await again.store.close();
   });
 
   test('of all keys is narrowed by the next start before it is used', async () => {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
-import { type Actions, eventsOf } from '../../../src/privacy/actions.js';
+import { actionFields, type Actions, eventsOf } from '../../../src/privacy/actions.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
 import type { Candidate } from '../../../src/store/contract.js';
 import type { AuditedLog, VerifyFinding } from '../../../src/store/log-audit.js';
@@ -69,6 +69,7 @@ class Collector {
         return true;
       },
       keysOf: (sequences) => store.keysOf(sequences),
+      keysIn: (taken) => store.keysIn(taken),
     });
   }
 
@@ -151,7 +152,9 @@ async function audit(): Promise<{ readonly log: AuditedLog; readonly findings: V
     ...{ faults: 0, unlisted: 0 },
   };
   const heads = { head: () => undefined, settle: () => Promise.resolve() };
-  const log = await shared.audit({ roots: [], newest: undefined }, heads, () => undefined).tell(list);
+  const log = await shared
+    .audit({ roots: [], newest: undefined }, heads, { onProgress: () => undefined })
+    .tell(list);
   await shared.close();
   return { log, findings: findings.filter(({ kind }) => kind !== 'note' && kind !== 'forked') };
 }
@@ -296,6 +299,57 @@ describe('an erasure in a log in PostgreSQL', () => {
     ]);
     await Collector.open();
     expect((await audit()).findings).toEqual([]);
+  });
+
+  test('[R-1372] is taken into an older state of the log from beside the keys, and verify believes only the log', async () => {
+    const one = await Collector.open();
+    await one.append(events(5));
+    const taken = await one.store.keysOf(SequenceSet.of([2, 4]));
+    // With a sequence that was given again since, to an event with another key, and one that was not.
+    const keys = taken.map((each) => ({
+      ...each,
+      sequences: each.sequences.with(SequenceSet.of([3, 700])),
+      places: (each.places ?? SequenceSet.EMPTY).with(SequenceSet.of([7000, 7001])),
+    }));
+    const action = randomUUID();
+    const erasure = { action, does: 'retire', reason: 'test-data', part: 1, parts: 1, keys } as const;
+    const policy = { action: randomUUID(), does: 'policy', policy: { version: 1, name: 'later' } } as const;
+    expect(await one.store.keys?.noteAction(90, policy.action, actionFields(policy))).toEqual([]);
+    expect(await one.store.keys?.noteAction(91, action, actionFields(erasure))).toEqual([]);
+    expect(await one.store.keys?.destroy(taken)).toEqual([]);
+    await one.close();
+    collectors = [];
+    expect((await audit()).findings).toMatchObject([
+      {
+        kind: 'unexplained',
+        sequence: 2,
+        message: expect.stringContaining('lies beside the keys') as string,
+      },
+      { kind: 'unexplained', sequence: 4 },
+    ]);
+    const next = await Collector.open();
+    await next.lifecycle.look();
+    await next.lifecycle.look();
+    expect(next.told).toEqual([]);
+    expect(next.store.actions.logged.map(({ said }) => said.does)).toEqual(['policy', 'retire', 'done']);
+    expect(next.store.actions.retired.toText()).toBe(SequenceSet.of([2, 4]).toText());
+    expect((await audit()).findings).toEqual([]);
+    expect(await states()).toEqual(['plain', 'retired', 'plain', 'retired', 'plain']);
+  });
+
+  test('[R-1360] is of what the log has, and verify ends where its last batches are gone', async () => {
+    const one = await Collector.open();
+    await one.append(events(3));
+    const action = await request(one, [2, 700]);
+    await one.lifecycle.look();
+    expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
+    expect(one.store.actions.retired.toText()).toBe(SequenceSet.of([2]).toText());
+    await one.close();
+    collectors = [];
+    await server.query(`DELETE FROM ${address.schema}.sequenced WHERE first_sequence > 1`);
+    expect((await audit()).findings).toContainEqual(
+      expect.objectContaining({ kind: 'missing', sequence: 4 }),
+    );
   });
 
   test('[R-1361] waits for a database of keys that is away, and is done when it is back', async () => {
