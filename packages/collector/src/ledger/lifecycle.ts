@@ -177,10 +177,10 @@ export class Lifecycle {
     const { onTrouble, isOnUs } = this.#options;
     try {
       if ((await isOnUs?.()) === false) return;
-      // What cannot be read or done keeps nothing else from being brought to its end.
-      // What lies beside the keys is taken up first: it may read much of the log.
+      // First, and seldom: it may read much of the log.
       if (this.#takenUp === undefined || performance.now() >= this.#takeUpAgain)
         this.#takenUp = this.#takeUp();
+      // What cannot be read or done keeps nothing else from being brought to its end.
       const failures = await this.#takenUp.then(
         () => this.#takeAll(),
         (error: unknown) => [error],
