@@ -88,6 +88,11 @@ export function exists(file: string): boolean {
   return fs.statSync(file, { throwIfNoEntry: false }) !== undefined;
 }
 
+/** The same of a file that can be read to its end: no pipe, on which a reader would wait, and no directory. */
+export function isFile(file: string): boolean {
+  return fs.statSync(file, { throwIfNoEntry: false })?.isFile() === true;
+}
+
 const ZEROS = Buffer.alloc(1 << 20);
 /** Room is flushed in pieces of so many bytes, so that the flush of a batch never waits behind a whole segment. */
 const ROOM_PIECE = 4 << 20;

@@ -153,7 +153,7 @@ Examples:
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey
   $ collector check-proof event.tlog-proof --event body.json --key first.vkey --rotations rotations/
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey --witness witness.vkey
-  $ collector check-proof 0000000000004863.action --key log.vkey
+  $ collector check-proof 0000000000004863-0b7c9a12.action --key log.vkey
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 | jq -j .body |
       collector check-proof event.tlog-proof --event - --key log.vkey
 

@@ -20,7 +20,7 @@ import { type Config, inQuotes } from '../config.js';
 import { GrowingTree } from '../integrity/growing-tree.js';
 import { verifyNote } from '../integrity/note-signing.js';
 import { CheckpointContradicted, LeafReader, signedTree } from '../ledger/signed-tree.js';
-import { actionFields, isLasting } from '../privacy/actions.js';
+import { actionFields } from '../privacy/actions.js';
 import { KeysUnfit } from '../privacy/key-directory.js';
 import { counted } from '../quantity.js';
 import {
@@ -346,12 +346,9 @@ class Mirror {
     const { keys, actions } = this.store;
     const news = actions.logged.slice(this.#obeyed);
     if (news.length === 0) return;
-    const unreached: string[] = [];
-    for (const { sequence, said } of news)
-      if (isLasting(said))
-        unreached.push(...(keys?.noteAction(sequence, said.action, actionFields(said)) ?? []));
-    const taken = news.flatMap(({ said }) => (said.does === 'retire' ? said.keys : []));
-    unreached.push(...((await keys?.destroy(taken)) ?? []));
+    const retires = news.flatMap(({ said }) => (said.does === 'retire' ? [said] : []));
+    const unreached = retires.flatMap((said) => keys?.noteAction(actionFields(said)) ?? []);
+    unreached.push(...((await keys?.destroy(retires.flatMap((said) => said.keys))) ?? []));
     if (unreached.length > 0)
       throw new KeysUnfit(`an erasure waits for its keys: ${unreached[0] ?? ''} cannot be reached`);
     for (const { said } of news) if (said.does === 'hold') await this.#takeRecord(said);

@@ -9,12 +9,13 @@ import { eventsOf, takenBy } from '../privacy/actions.js';
 import { type KeyPlaces, KeysUnfit, KeyWriter, keysOnDisk } from '../privacy/key-directory.js';
 import { KekFault, kekFault } from '../privacy/key-encryption-key.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
+import type { ErasedSince } from '../store/log-audit.js';
 import { exposureOf, keyDatabasePath, noteKeyPlaces, openStore } from '../store/open.js';
 import { systemCode } from '../system-code.js';
 import { beginAccess } from './access-log.js';
 import { assertApart, isNoRoom, real, copyKeys } from './backup.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
-import { readActions } from './lifecycle/action-proofs.js';
+import { erasuresOf, type ProvedAction, readActions } from './lifecycle/action-proofs.js';
 import { collect, keysFrom, rotationsIn, logKey } from './verify/trusted-keys.js';
 import { printable, printableJson, wrappedFor, ProgressBar } from './terminal.js';
 import { verifyLog, type Verification } from './verify/verification.js';
@@ -139,8 +140,11 @@ function keyPlacesFrom({ encryptionKeys, kek = '' }: RestoreOptions): KeyPlaces 
 
 /** What became of the keys that were given. */
 interface Narrowed {
-  /** The events of the copy that were erased by actions that it does not have. */
-  readonly erasedSince: SequenceSet;
+  /** Erasures that the copy does not have, and how many of its events they erased. */
+  readonly erasedSince: readonly ErasedSince[];
+  readonly events: number;
+  /** Of so many of them nothing that is signed says so. */
+  readonly noted: number;
   /** When the last of those that are known was, in ms since 1970. */
   readonly knownUntil: number;
 }
@@ -148,15 +152,15 @@ interface Narrowed {
 /**
  * On return the directories of keys open nothing that an action has erased which this log has under a checkpoint, which is
  * noted beside the keys, or which was given; and the copy says where they are.
- * @throws CommandFailure when one of them cannot be written, or an action is none of this log.
+ * @throws CommandFailure when one of them cannot be written.
  */
 async function narrow(
   copy: string,
-  { actions, given, state }: Job,
+  state: BackupState,
   keyPlaces: KeyPlaces,
   { entries, unsigned }: Verification,
+  proved: readonly ProvedAction[],
 ): Promise<Narrowed> {
-  const proved = await readActions(actions, copy, given.keys, given.rotations);
   const log = openStore(copy).events;
   const signed = entries - unsigned;
   const own = (log.actions?.().logged ?? []).flatMap(({ said, sequence }) =>
@@ -169,11 +173,10 @@ async function narrow(
         throw new CommandFailure(what, EXIT.failure, { cause: error });
       },
     });
-    const later = [...takenBy(writer.stored.noted()), ...proved.flatMap(({ taken }) => taken)];
-    const unreached = proved.flatMap(({ sequence, action, body }) =>
-      writer.noteAction(sequence, action, body),
-    );
-    unreached.push(...(await writer.destroy([...own, ...later])));
+    const noted = takenBy(writer.stored.noted());
+    const signedLater = proved.flatMap(({ taken }) => taken);
+    const unreached = proved.flatMap(({ body }) => writer.noteAction(body));
+    unreached.push(...(await writer.destroy([...own, ...noted, ...signedLater])));
     const [directory] = unreached;
     if (directory !== undefined)
       throw new CommandFailure(
@@ -182,9 +185,16 @@ async function narrow(
       );
     await noteKeyPlaces(copy, keyPlaces);
     const there = SequenceSet.ofStretches([{ first: 1, end: entries + 1 }]);
-    const since = eventsOf(later).without(eventsOf(own));
+    const since = eventsOf([...noted, ...signedLater])
+      .without(eventsOf(own))
+      .within(there);
     const times = [...proved.map(({ at }) => at), Date.parse(state.at ?? '') || 0];
-    return { erasedSince: since.within(there), knownUntil: Math.max(...times) };
+    return {
+      erasedSince: [...erasuresOf(proved), { keys: noted, entry: Infinity }],
+      events: since.size,
+      noted: since.without(eventsOf(signedLater)).size,
+      knownUntil: Math.max(...times),
+    };
   } catch (error) {
     if (error instanceof KeysUnfit || error instanceof KekFault)
       throw new CommandFailure(printable(error.message), EXIT.usage, { cause: error });
@@ -198,13 +208,15 @@ async function layAndProve(restoration: Restoration, job: Job): Promise<ExitCode
   let taken = false;
   try {
     await lay(restoration, job);
-    let verification = await prove(restoration.copy, job);
+    const { given } = job;
+    const proved = await readActions(job.actions, restoration.copy, given.keys, given.rotations);
+    let verification = await prove(restoration.copy, job, erasuresOf(proved));
     let narrowed: Narrowed | undefined;
     if (codeOf(verification) !== EXIT.damaged && job.keyPlaces !== undefined) {
       // Only now: what a forger has put into a back-up must destroy no key.
-      narrowed = await narrow(restoration.copy, job, job.keyPlaces, verification);
+      narrowed = await narrow(restoration.copy, job.state, job.keyPlaces, verification, proved);
       // And once more, as the payloads can be opened.
-      verification = await prove(restoration.copy, job, narrowed);
+      verification = await prove(restoration.copy, job, narrowed.erasedSince, narrowed.knownUntil);
     }
     const later = laterThan(verification);
     const code = codeOf(verification);
@@ -241,16 +253,17 @@ async function lay(restoration: Restoration, { directory, json }: Job): Promise<
 async function prove(
   copy: string,
   { directory, state, given, json }: Job,
-  narrowed?: Narrowed,
+  erasedSince: readonly ErasedSince[],
+  knownUntil?: number,
 ): Promise<Verification> {
   const wanted = !json && process.stderr.isTTY;
   const bar = new ProgressBar({ wanted, unit: 'events', per: 1, from: BAR_FROM_EVENTS, rate: true });
-  const known = narrowed === undefined ? state.at : new Date(narrowed.knownUntil).toISOString();
+  const known = knownUntil === undefined ? state.at : new Date(knownUntil).toISOString();
   const filter = { directory, erasures_known_until: known ?? undefined };
   const end = beginAccess(copy, { command: 'restore', filter });
   let verification: Verification | undefined;
   try {
-    const own = { ownAccesses: 1, onProgress: bar.show, erasedSince: narrowed?.erasedSince };
+    const own = { ownAccesses: 1, onProgress: bar.show, erasedSince };
     verification = await verifyLog({ dataDir: copy, files: nodeFiles, ...given, ...own });
     return verification;
   } finally {
@@ -326,7 +339,7 @@ function asJson({ to, state }: Job, { verification, narrowed, restored, later }:
     events: verification.events,
     entries: verification.entries,
     newest_checkpoint_given: later ?? null,
-    erased_since: narrowed?.erasedSince.size ?? null,
+    erased_since: narrowed?.events ?? null,
     verified: verificationFields(verification),
   };
   return `${printableJson(JSON.stringify(told, undefined, 2))}\n`;
@@ -354,10 +367,16 @@ function report(job: Job, { verification, narrowed, restored, later }: Done): st
         '--encryption-keys (docs/guide/encryption.md).',
     );
   }
-  if (narrowed !== undefined && narrowed.erasedSince.size > 0)
+  if (narrowed !== undefined && narrowed.events > 0)
     paragraphs.push(
-      `${counted(narrowed.erasedSince.size, 'event')} of it ${narrowed.erasedSince.size === 1 ? 'was' : 'were'} erased after this ` +
-        'back-up, and can be read by no key that was given.',
+      `${counted(narrowed.events, 'event')} of it ${narrowed.events === 1 ? 'was' : 'were'} erased after this back-up, and ` +
+        'can be read by no key that was given.',
+    );
+  if (narrowed !== undefined && narrowed.noted > 0)
+    paragraphs.push(
+      `Of ${counted(narrowed.noted, 'event')} of these nothing says so but what lies beside the keys, which is signed by ` +
+        'nobody: compare it with the certificates. "collector verify" calls them unexplained until the first start has taken ' +
+        'that into the log, or without what "collector actions export" wrote.',
     );
   if (job.actions.length === 0 && (narrowed !== undefined || verification.unopened > 0)) {
     paragraphs.push(
@@ -368,9 +387,8 @@ function report(job: Job, { verification, narrowed, restored, later }: Done): st
   }
   if (narrowed !== undefined || verification.unopened > 0)
     paragraphs.push(
-      `Holds and the retention policy are as they were at ${state.at ?? ''}. The first start learns later ones from beside ` +
-        'keys that were in use to the end; of others, begin each hold again that came later, and set the policy again, ' +
-        'before anything is erased here.',
+      `Holds and the retention policy are as they were at ${state.at ?? ''}: begin each hold again that came later, and set ` +
+        'the policy again, before anything is erased here.',
     );
   const { entries } = verification;
   const warning =

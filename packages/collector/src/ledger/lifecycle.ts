@@ -1,8 +1,8 @@
 /**
  * Does what commands ask to be done to stored events: retires them, sets the policy, begins and ends holds, rotates keys.
  *
- * All of it is noted beside the keys. So a log that was restored from before learns it from there: first of all, a start takes
- * into the log what is noted and not in it, and `verify` needs to believe nothing but the log.
+ * Erasures are noted beside the keys. A log that was restored from before them learns them from there: a start takes into it
+ * what it lacks, and `verify` needs to believe nothing but the log.
  *
  * A command in a process of its own lays a request, a file in the inbox or a row of the database, and waits for the answer.
  * No other door leads here. Of each request, in this order:
@@ -25,7 +25,6 @@ import {
   type Action,
   type Actions,
   eventsOf,
-  isLasting,
   partsOf,
 } from '../privacy/actions.js';
 import type { TakenKeys } from '../privacy/key-directory.js';
@@ -56,7 +55,7 @@ export type LifecycleAnswer =
 interface LifecycleKeys {
   readonly stored: { noted(): Buffer[] };
   destroy(taken: readonly TakenKeys[]): Promise<string[]>;
-  noteAction(sequence: number, action: string, body: object): string[] | Promise<string[]>;
+  noteAction(body: object): string[] | Promise<string[]>;
   rotate(): Promise<string[]>;
   finishRotation(): Promise<string[]>;
   readonly isRotating: boolean;
@@ -75,8 +74,8 @@ export interface LifecycleOptions {
   readonly isOnUs?: () => Promise<boolean>;
   /** Where who asks does not know it: by what keys events are encrypted. Those without one are left out. */
   readonly keysOf?: (sequences: SequenceSet) => Promise<TakenKeys[]>;
-  /** Of some keys those by which events of the log are encrypted. */
-  readonly keysIn: (taken: readonly TakenKeys[]) => Promise<TakenKeys[]>;
+  /** Of each of some lists of keys those by which events of the log are encrypted. Reads the log where they may be. */
+  readonly keysIn: (lists: readonly (readonly TakenKeys[])[], signal: AbortSignal) => Promise<TakenKeys[][]>;
   /** Stores an entry, durably. Rejects when it is not stored; it is tried again. */
   readonly append: (entry: Candidate) => Promise<void>;
   /** Milliseconds between two looks; none is made by itself when undefined. */
@@ -131,11 +130,9 @@ export class Lifecycle {
   #restUntil = 0;
   /** Of so many actions of the log it is known that whoever asked has the answer, where they are done. */
   #answered = 0;
-  /** So many of them lie beside the keys, in each directory. */
-  #noted = 0;
-  /** Done when all that lies beside the keys is in the log; where it could not be, it is tried again after this. */
-  #takenUp: Promise<void> | undefined;
-  #takeUpAgain = Infinity;
+  /** When what lies beside the keys is to be taken up, on the same clock; never again, once it was. */
+  #takeUpAt = 0;
+  readonly #closing = new AbortController();
 
   /** Looks for requests at once and from now on, if there is an interval. */
   constructor(options: LifecycleOptions) {
@@ -170,6 +167,7 @@ export class Lifecycle {
   /** On return nothing is under way. To be called while entries can still be stored. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    this.#closing.abort();
     await this.#working;
   }
 
@@ -177,14 +175,8 @@ export class Lifecycle {
     const { onTrouble, isOnUs } = this.#options;
     try {
       if ((await isOnUs?.()) === false) return;
-      // First, and seldom: it may read much of the log.
-      if (this.#takenUp === undefined || performance.now() >= this.#takeUpAgain)
-        this.#takenUp = this.#takeUp();
       // What cannot be read or done keeps nothing else from being brought to its end.
-      const failures = await this.#takenUp.then(
-        () => this.#takeAll(),
-        (error: unknown) => [error],
-      );
+      const failures = [...(await this.#takeUp()), ...(await this.#takeAll())];
       await this.#finishAll(failures.length === 0);
       await this.#answerDone();
       if (failures.length > 0) throw failures[0];
@@ -197,36 +189,41 @@ export class Lifecycle {
     }
   }
 
-  /** On return the log has all that lies beside its keys: it was restored from before, where it had not. */
-  async #takeUp(): Promise<void> {
+  /**
+   * On return the log has the erasures that lie beside its keys: it has them, unless it was restored from before. Of each it
+   * takes the events that are encrypted by the keys which it names, because behind the end of what was restored numbers are
+   * given again, to events with other keys.
+   * @returns why they could not be taken up.
+   */
+  async #takeUp(): Promise<unknown[]> {
     const { keys, actions, keysIn } = this.#options;
-    if (keys === undefined) return;
-    this.#takeUpAgain = performance.now() + REST_MS;
-    for (const body of keys.stored.noted()) {
-      const said = actionIn(body);
-      if (said === undefined || actions.has(said)) continue;
-      if (said.does !== 'retire') await this.#append(said);
-      else {
-        // Behind the end of what was restored sequences are given again, to events with other keys.
-        const here = await keysIn(said.keys);
-        if (here.length > 0) await this.#append({ ...said, keys: here });
+    if (keys === undefined || performance.now() < this.#takeUpAt) return [];
+    try {
+      const noted = keys.stored.noted().flatMap((body) => {
+        const said = actionIn(body);
+        return said?.does === 'retire' ? [said] : [];
+      });
+      const missing = noted.filter((said) => eventsOf(said.keys).without(actions.retired).size > 0);
+      const { signal } = this.#closing;
+      const found =
+        missing.length > 0
+          ? await keysIn(
+              missing.map((said) => said.keys),
+              signal,
+            )
+          : [];
+      for (const [i, said] of missing.entries()) {
+        // What another of them erased is not to be erased again.
+        const left = (found[i] ?? []).filter(({ sequences }) => sequences.without(actions.retired).size > 0);
+        if (left.length > 0 && !signal.aborted)
+          await this.#append({ ...said, part: 1, parts: 1, keys: left });
       }
+      this.#takeUpAt = Infinity;
+      return [];
+    } catch (error) {
+      this.#takeUpAt = performance.now() + REST_MS;
+      return [error];
     }
-    await this.#noteAll();
-    this.#takeUpAgain = Infinity;
-  }
-
-  /** On return all actions of the log lie beside its keys. @returns the directories that could not be reached. */
-  async #noteAll(): Promise<string[]> {
-    const { keys, actions } = this.#options;
-    for (const { sequence, said } of actions.logged.slice(this.#noted)) {
-      const fields = isLasting(said) ? actionFields(said) : undefined;
-      const unreached = (fields && (await keys?.noteAction(sequence, said.action, fields))) ?? [];
-      if (unreached.length > 0) return unreached;
-      this.#noted++;
-      await new Promise(setImmediate);
-    }
-    return [];
   }
 
   /** @returns why requests could not be taken: they are still there. */
@@ -245,7 +242,10 @@ export class Lifecycle {
   async #finishAll(all: boolean): Promise<void> {
     if (performance.now() < this.#restUntil) return;
     const { actions } = this.#options;
-    for (const action of actions.undone()) if (all || actions.isWhole(action)) await this.#finish(action);
+    for (const action of actions.undone()) {
+      if (this.#closing.signal.aborted) return;
+      if (all || actions.isWhole(action)) await this.#finish(action);
+    }
     await this.#rotateWhenDue();
   }
 
@@ -295,20 +295,21 @@ export class Lifecycle {
   async #do(action: Action): Promise<readonly string[]> {
     if (action.does === 'keys') return this.#rotate(action.action);
     await this.#append(action);
-    // What is not noted now is so before anything is erased, or by the next start.
-    await this.#noteAll();
     return [];
   }
 
   /** On return the keys of an action are in no directory that can be reached, and if that is all, the log says so. */
   async #finish(action: string): Promise<void> {
     const { actions, keys } = this.#options;
-    const unnoted = await this.#noteAll();
-    const taken = actions.partsIn(action).flatMap((part) => part.keys);
-    const unreached = [...new Set([...unnoted, ...((await keys?.destroy(taken)) ?? [])])];
-    if (unreached.length > 0) {
+    const parts = actions.partsIn(action);
+    const unreached = new Set<string>();
+    // First: a log that is restored from before must learn it, wherever this is cut off.
+    for (const part of parts)
+      for (const each of (await keys?.noteAction(actionFields(part))) ?? []) unreached.add(each);
+    for (const each of (await keys?.destroy(parts.flatMap((part) => part.keys))) ?? []) unreached.add(each);
+    if (unreached.size > 0) {
       this.#restUntil = performance.now() + REST_MS;
-      await this.#answer(action, { state: 'pending', unreached });
+      await this.#answer(action, { state: 'pending', unreached: [...unreached] });
       return;
     }
     await this.#append({ action, does: 'done' });

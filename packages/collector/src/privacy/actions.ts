@@ -82,11 +82,6 @@ export function actionFields(action: Action): object {
   };
 }
 
-/** Whether it lies beside the keys: what a log that is restored from before has to know. */
-export function isLasting({ does }: Action): boolean {
-  return does !== 'done' && does !== 'keys';
-}
-
 export function eventsOf(keys: readonly TakenKeys[]): SequenceSet {
   return SequenceSet.union(keys.map(({ sequences }) => sequences));
 }
@@ -246,17 +241,6 @@ export class Actions {
   /** The parts of an action that are in the log. */
   partsIn(action: string): Retire[] {
     return this.#said('retire').filter((said) => said.action === action);
-  }
-
-  /** Whether the log has what an action says, or the part of it. */
-  has(said: Action): boolean {
-    const part = said.does === 'retire' ? said.part : undefined;
-    return this.logged.some(
-      ({ said: each }) =>
-        each.action === said.action &&
-        each.does === said.does &&
-        (each.does === 'retire' ? each.part : undefined) === part,
-    );
   }
 
   /** Whether all parts of an action are in the log. */

@@ -13,10 +13,10 @@
  * that two copies of these directories that go on apart never have different roots under one name. No event is flushed
  * whose root is not on stable storage here, and in one of the mirrors where there are any.
  */
-import { createSecretKey, randomBytes, type KeyObject } from 'node:crypto';
+import { createSecretKey, hash, randomBytes, type KeyObject } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { exists, nodeFiles, readFrom, replaceNow, type Files } from '../files.js';
+import { exists, isFile, nodeFiles, readFrom, replaceNow, type Files } from '../files.js';
 import {
   decodeKeyState,
   encodeKeyState,
@@ -39,7 +39,9 @@ const EPOCH_NAME = /^(\d{7})\.json$/;
 const BUCKET_NAME = /^(\d{16})-([0-9a-f]{8})\.keys$/;
 const KEK_NAME = 'kek';
 const COPIES_NAME = 'copies.json';
-const ACTION_NAME = /^\d{16}(-[0-9a-f]{8})?\.json$/;
+const ACTION_NAME = /^[0-9a-f]{32}\.json$/;
+/** Of an action that is noted, by far. */
+const MOST_NOTED_BYTES = 4 << 20;
 /** Buckets that a reader keeps in memory. */
 const MOST_BUCKETS = 256;
 /** And how long, in milliseconds: keys are destroyed by another process. */
@@ -98,7 +100,7 @@ export function onDisk(files: Files): KeyFiles {
     },
     read(directory, name) {
       const file = path.join(directory, name);
-      return exists(file) ? readFrom(files, file) : undefined;
+      return isFile(file) ? readFrom(files, file) : undefined;
     },
     replace(directory, name, bytes) {
       // One that is not there is not made: it may be a mount that failed.
@@ -320,14 +322,15 @@ class Shelf {
     ];
   }
 
-  /** The names of all actions that are noted, oldest first. */
+  /** The names of all actions that are noted. */
   actions(): string[] {
     const names = this.each((directory) => namesIn(this.files, directory, 'actions', ACTION_NAME)).flat();
     return [...new Set(names)].sort();
   }
 
   noted(): Buffer[] {
-    return this.actions().flatMap((name) => this.best(path.join('actions', name)) ?? []);
+    const found = this.actions().flatMap((name) => this.best(path.join('actions', name)) ?? []);
+    return found.filter(({ length }) => length <= MOST_NOTED_BYTES);
   }
 
   /**
@@ -807,10 +810,14 @@ export class KeyWriter {
     return unreached;
   }
 
-  /** Notes an action beside the keys that it destroyed. @returns the directories that could not be reached. */
-  noteAction(sequence: number, action: string, body: object): string[] {
-    const name = path.join('actions', `${String(sequence).padStart(16, '0')}-${action.slice(0, 8)}.json`);
-    return this.#putEverywhere(name, Buffer.from(`${JSON.stringify(body)}\n`));
+  /**
+   * Notes an action beside the keys that it destroys, under a name that is made of what it says: of two states of the log
+   * it may say different things. @returns the directories that could not be reached.
+   */
+  noteAction(body: object): string[] {
+    const text = `${JSON.stringify(body)}\n`;
+    const name = path.join('actions', `${hash('sha256', text).slice(0, 32)}.json`);
+    return this.#putEverywhere(name, Buffer.from(text));
   }
 
   /**

@@ -1,11 +1,11 @@
 /** In words, what the keys of a log say against the actions in it: for `collector verify`. */
 import { decodeEnvelope } from '@clinical-events/protocol';
 import { type Actions, eventsOf, type Reason, takenBy } from '../privacy/actions.js';
-import type { StoredKeys } from '../privacy/key-directory.js';
+import type { StoredKeys, TakenKeys } from '../privacy/key-directory.js';
 import type { ErasedEvent } from '../privacy/lawfulness.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
 import { counted } from '../quantity.js';
-import { type AuditedLog, eventRange, type FindingList } from './log-audit.js';
+import { type AuditedLog, type ErasedSince, eventRange, type FindingList } from './log-audit.js';
 import { isNoId, uuidText } from './text.js';
 
 /** Of a kind so many are listed, and the rest is counted. */
@@ -21,6 +21,37 @@ export interface KeysFound {
   readonly keys: Pick<StoredKeys, 'noted'> | undefined;
   /** What actions behind the end of the log, as it was read, have erased. */
   readonly later: SequenceSet;
+}
+
+/** Events without a key that an erasure explains which the log does not have. Numbers are given again, and keys are not. */
+export class ErasedElsewhere {
+  readonly #byKey: ReadonlyMap<string, readonly TakenKeys[]>;
+  readonly #found: number[] = [];
+  /** Whose payload was taken out, and with it the name of its key. */
+  readonly #nameless: number[] = [];
+
+  constructor(private readonly erasures: readonly ErasedSince[]) {
+    const keys = erasures.flatMap((each) => each.keys);
+    this.#byKey = Map.groupBy(keys, ({ tag, organisation }) => `${tag} ${organisation}`);
+  }
+
+  /** @param key which is missing; undefined where nobody can say which it was. */
+  meet(sequence: number, key: { tag: number; organisation: string; place?: number } | undefined): void {
+    if (key === undefined) {
+      if (this.erasures.length > 0) this.#nameless.push(sequence);
+      return;
+    }
+    const { tag, organisation, place = sequence } = key;
+    const keys = this.#byKey.get(`${tag} ${organisation}`) ?? [];
+    if (keys.some(({ sequences, places = sequences }) => places.has(place))) this.#found.push(sequence);
+  }
+
+  /** @param entries of the log: what an action has taken out that would stand in it is not explained by that. */
+  among(entries: number): SequenceSet {
+    const behind = this.erasures.filter(({ entry }) => entry > entries);
+    const taken = eventsOf(behind.flatMap(({ keys }) => keys));
+    return SequenceSet.of(this.#found).with(SequenceSet.of(this.#nameless).within(taken));
+  }
 }
 
 /**
@@ -63,9 +94,12 @@ export function tellLifecycle(
         'start destroys them',
     );
   const reasons = new Map<Reason, number>();
+  let told = SequenceSet.EMPTY;
   for (const { said } of actions.logged) {
     if (said.does !== 'retire') continue;
-    reasons.set(said.reason, (reasons.get(said.reason) ?? 0) + eventsOf(said.keys).size);
+    const own = eventsOf(said.keys).without(told);
+    told = told.with(own);
+    reasons.set(said.reason, (reasons.get(said.reason) ?? 0) + own.size);
   }
   return { retired: Object.fromEntries(reasons), retiring: pending.size };
 }

@@ -6,7 +6,7 @@ import type { SignedRoot } from '../integrity/audit.js';
 import type { Files } from '../files.js';
 import type { Actions } from '../privacy/actions.js';
 import type { ErasedEvent } from '../privacy/lawfulness.js';
-import type { SequenceSet } from '../privacy/sequence-set.js';
+import type { TakenKeys } from '../privacy/key-directory.js';
 
 /** A promise to scripts. */
 type VerifyKind =
@@ -96,8 +96,14 @@ export interface AuditOptions {
   readonly files: Files;
   /** Events read so far, and of how many, about. */
   readonly onProgress: (events: number, of: number) => void;
-  /** What was erased by actions that this log does not have: who asks knows it, and by what. */
-  readonly erasedSince?: SequenceSet | undefined;
+  /** Erasures that this log does not have, and a later state of it has: who asks knows them. */
+  readonly erasedSince?: readonly ErasedSince[] | undefined;
+}
+
+export interface ErasedSince {
+  readonly keys: readonly TakenKeys[];
+  /** The sequence of the action, in the state that has it. */
+  readonly entry: number;
 }
 
 export interface AuditedLog {

@@ -70,7 +70,7 @@ test('[R-1338] names and times of erased events are in no byte of the catalogue,
   });
   const lifecycle = new Lifecycle({
     ...{ requests: new Inbox(dataDir), actions: store.actions, keys: store.keys, onTrouble: () => undefined },
-    keysIn: (taken) => store.keysIn(taken),
+    keysIn: (lists, signal) => store.keysIn(lists, signal),
     append: async (entry) => {
       await store.append([entry]);
     },

@@ -63,7 +63,7 @@ function lifecycleOf(requests: Requests): Lifecycle {
   };
   return new Lifecycle({
     ...{ requests, actions, keys },
-    keysIn: (taken) => Promise.resolve([...taken]),
+    keysIn: () => Promise.resolve([]),
     append(entry) {
       const body = Buffer.from(entry.salted).subarray(SALT_BYTES);
       if (isRefused(body)) return Promise.reject(new Error('no room'));

@@ -10,13 +10,15 @@ import { checkProof } from '@clinical-events/protocol/verify';
 import { exists, nodeFiles } from '../../files.js';
 import { type TakenKeys } from '../../privacy/key-directory.js';
 import { actionIn, takenBy } from '../../privacy/actions.js';
+import type { ErasedSince } from '../../store/log-audit.js';
 import { openStore } from '../../store/open.js';
 import { createDurably, rotationPaths } from '../../transparency/key-files.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { proveEvent } from '../proof.js';
 
 const FORMAT = 'clinical-events/action-proof/v1';
-const NAME = /^(\d{16})\.action$/;
+/** Of two states of a log entries of one number are different ones: the name has the beginning of the entry's id too. */
+const NAME = /^\d{16}-[0-9a-f]{8}\.action$/;
 /** Of a part of an action and its proof, by far. */
 const MOST_BYTES = 4 << 20;
 
@@ -35,7 +37,8 @@ export async function exportActions(
   for (const { sequence, entryId, said } of logged) {
     if (said.does !== 'retire') continue;
     all++;
-    const file = path.join(directory, `${String(sequence).padStart(16, '0')}.action`);
+    const name = `${String(sequence).padStart(16, '0')}-${entryId.slice(0, 8)}.action`;
+    const file = path.join(directory, name);
     if (exists(file)) continue;
     const { event, proof } = await proveEvent(dataDir, entryId);
     const text = JSON.stringify({ format: FORMAT, body: event.body.toString(), proof });
@@ -69,13 +72,13 @@ export async function readActions(
 ): Promise<ProvedAction[]> {
   if (directories.length === 0) return [];
   const all = [...rotations, ...rotationPaths(dataDir).map((file) => fs.readFileSync(file, 'utf8'))];
-  const found = new Map<number, ProvedAction>();
+  const found = new Map<string, ProvedAction>();
   for (const directory of directories) {
     if (!exists(directory)) throw new CommandFailure(`there is no directory ${directory}`, EXIT.notFound);
     for (const name of nodeFiles.list(directory)) {
       if (!NAME.test(name)) continue;
       const action = await readAction(path.join(directory, name), keys, all);
-      found.set(action.sequence, action);
+      found.set(name, action);
     }
   }
   return [...found.values()].sort((a, b) => a.sequence - b.sequence);
@@ -87,6 +90,10 @@ export function actionProofIn(bytes: Buffer): { readonly body: Buffer; readonly 
   const { format, body, proof } = read;
   if (format !== FORMAT || typeof body !== 'string' || typeof proof !== 'string') return undefined;
   return { body: Buffer.from(body), proof };
+}
+
+export function erasuresOf(proved: readonly ProvedAction[]): ErasedSince[] {
+  return proved.map(({ taken, sequence }) => ({ keys: taken, entry: sequence }));
 }
 
 async function readAction(

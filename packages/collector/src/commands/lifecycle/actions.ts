@@ -93,8 +93,11 @@ export function command(): Command {
 
 function linesOf(actions: Actions | undefined): ActionLine[] {
   const lines: ActionLine[] = [];
+  const told = new Set<string>();
   for (const { said, sequence, entryId, at } of actions?.logged ?? []) {
-    if (said.does === 'done' || (said.does === 'retire' && said.part > 1)) continue;
+    // Of several parts the first that is there stands for all.
+    if (said.does === 'done' || (said.does === 'retire' && told.has(said.action))) continue;
+    told.add(said.action);
     const retire = said.does === 'retire' ? said : undefined;
     const parts = actions?.partsIn(said.action) ?? [];
     lines.push({

@@ -173,7 +173,7 @@ async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise
   const lifecycle: OpenLedger['lifecycle'] = (append, intervalMs) =>
     new Lifecycle({
       ...{ requests: openStore(dataDir).requests, actions, keys, append, onTrouble },
-      keysIn: (taken) => store.keysIn(taken),
+      keysIn: (lists, signal) => store.keysIn(lists, signal),
       ...(intervalMs !== undefined && { intervalMs }),
     });
   return { store, opened: store.opened, index: () => store.indexStats(), sequencer, accessLog, lifecycle };
@@ -289,7 +289,7 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
         return true;
       },
       keysOf: (sequences) => store.keysOf(sequences),
-      keysIn: (taken) => store.keysIn(taken),
+      keysIn: (lists, signal) => store.keysIn(lists, signal),
       ...(intervalMs !== undefined && { intervalMs }),
     });
   return { store, opened: store.opened, index: () => undefined, sequencer, accessLog, lifecycle };

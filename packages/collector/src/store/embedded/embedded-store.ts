@@ -11,7 +11,7 @@ import path from 'node:path';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { type Files, type HeldFile, exists, nodeFiles } from '../../files.js';
 import { sameContent } from '../content.js';
-import { type Candidate, NotCommitted, type Outcome, type Store } from '../contract.js';
+import { type Candidate, NotCommitted, type Outcome, type Store, StoreDamaged } from '../contract.js';
 import { ActionList, noteAction } from './action-list.js';
 import { expanding } from './compacted-segment.js';
 import { CommittedEntries } from './committed-entries.js';
@@ -22,9 +22,11 @@ import {
   encodeFrame,
   frameEventId,
   frameOrganisation,
+  framePayloadState,
   frameSequence,
   frameSize,
   plausibleSize,
+  RETIRED,
 } from './frame.js';
 import { type Actions, eventsOf, takenBy } from '../../privacy/actions.js';
 import { KeysUnfit, type KeyWriter, type TakenKeys } from '../../privacy/key-directory.js';
@@ -132,6 +134,8 @@ export interface Opened extends Held {
 
 /** While the index is brought up to date. */
 const COMMIT_EVERY = 1024;
+/** Frames that are read before others have their turn. */
+const YIELD_EVERY = 4096;
 /** Organisation and key id in front of the body. */
 const SENDER_BYTES = 512;
 
@@ -270,32 +274,47 @@ export class EmbeddedStore implements Store {
     return this.list.actions;
   }
 
-  /** Of some keys those by which events of the log are encrypted. Reads the segments in which they may be. */
-  async keysIn(taken: readonly TakenKeys[]): Promise<TakenKeys[]> {
-    const sequences = eventsOf(taken);
-    const nameOf = (tag: number, organisation: string) => `${tag} ${organisation}`;
-    const keys = new Map(
-      taken.map((each) => [nameOf(each.tag, each.organisation), { each, found: new Array<number>() }]),
-    );
+  /**
+   * Of each of some lists of keys those by which events of the log are encrypted that no action has erased yet, or were
+   * until their payloads were taken out of the file. Reads the segments in which they may be. A segment that cannot be read
+   * is told of and passed over: nobody opens its events.
+   * @returns of each list what was found, or less where it was aborted.
+   */
+  async keysIn(lists: readonly (readonly TakenKeys[])[], signal: AbortSignal): Promise<TakenKeys[][]> {
+    const wanted = eventsOf(lists.flat()).without(this.actions.retired);
+    const found = new Map<TakenKeys, number[]>(lists.flat().map((keys) => [keys, []]));
+    const byOrganisation = Map.groupBy(found.keys(), ({ organisation }) => organisation);
     const end = this.#log.nextSequence;
     const { segments } = this.#log;
+    const isOver = () => signal.aborted;
+    let passed = 0;
     for (const [i, { base, firstSequence }] of segments.entries()) {
       const next = segments[i + 1]?.firstSequence ?? end;
-      if (!sequences.meets(firstSequence, next)) continue;
-      for (const { buffer, offset } of this.#log.framesFrom(base)) {
-        const sequence = frameSequence(buffer, offset);
-        if (sequence >= next) break;
-        const tag = sequences.has(sequence) ? bucketOf(buffer, offset) : undefined;
-        if (tag === undefined) continue;
-        const key = keys.get(nameOf(tag, frameOrganisation(buffer, offset)));
-        if (key?.each.sequences.has(sequence) === true) key.found.push(sequence);
+      if (isOver() || !wanted.meets(firstSequence, next)) continue;
+      try {
+        for (const { buffer, offset } of this.#log.framesFrom(base)) {
+          const sequence = frameSequence(buffer, offset);
+          if (sequence >= next || isOver()) break;
+          if (wanted.has(sequence)) {
+            const [tag, isTaken] = [bucketOf(buffer, offset), framePayloadState(buffer, offset) === RETIRED];
+            for (const keys of byOrganisation.get(frameOrganisation(buffer, offset)) ?? [])
+              if ((tag === keys.tag || isTaken) && keys.sequences.has(sequence))
+                found.get(keys)?.push(sequence);
+          }
+          if (++passed % YIELD_EVERY === 0) await new Promise(setImmediate);
+        }
+      } catch (error) {
+        if (!(error instanceof StoreDamaged)) throw error;
+        this.options.onTrouble('a segment cannot be read, and its events were not looked at', error);
       }
-      await new Promise(setImmediate);
     }
-    const isHere = ({ found }: { found: number[] }) => found.length > 0;
-    return [...keys.values()]
-      .filter(isHere)
-      .map(({ each, found }) => ({ ...each, sequences: SequenceSet.of(found) }));
+    return lists.map((list) =>
+      list.flatMap((keys) => {
+        const { tag, organisation } = keys;
+        const sequences = SequenceSet.of(found.get(keys) ?? []);
+        return sequences.size > 0 ? [{ tag, organisation, sequences }] : [];
+      }),
+    );
   }
 
   look(): void {

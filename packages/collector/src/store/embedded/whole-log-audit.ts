@@ -23,7 +23,7 @@ import {
   type Waiting,
 } from '../log-audit.js';
 import type { TreeReader } from '../contract.js';
-import { erasedEvent, tellLifecycle } from '../lifecycle-findings.js';
+import { erasedEvent, ErasedElsewhere, tellLifecycle } from '../lifecycle-findings.js';
 import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
 import { noteAction } from './action-list.js';
 import { expanding } from './compacted-segment.js';
@@ -50,7 +50,7 @@ import {
   PLAIN,
   plausibleSize,
 } from './frame.js';
-import { FrameOpener } from './sealed-frame.js';
+import { FrameOpener, keyNameIn } from './sealed-frame.js';
 import { SEGMENT_HEADER_BYTES } from './segment.js';
 import { surveySegments } from './segment-survey.js';
 
@@ -90,6 +90,7 @@ export class LogReading {
   /** What the log says was done to events, and which of them have no key. */
   readonly #actions = new Actions();
   readonly #keyless: { first: number; end: number }[] = [];
+  readonly #elsewhere: ErasedElsewhere;
   /** Why there are keys, and none can be had. */
   #unfit: string | undefined;
   /** Entries behind the largest checkpoint. */
@@ -107,6 +108,7 @@ export class LogReading {
     private readonly accessLog: HeadListener,
   ) {
     this.#options = options;
+    this.#elsewhere = new ErasedElsewhere(options.erasedSince ?? []);
     this.#tree = tree;
     this.#audit = new Audit(tree, roots);
     const { covered } = this.#audit;
@@ -182,8 +184,8 @@ export class LogReading {
 
   #tellLifecycle(findings: FindingList): Pick<AuditedLog, 'retired' | 'retiring'> {
     const keyless = SequenceSet.ofStretches(this.#keyless);
-    const { erasedSince = SequenceSet.EMPTY } = this.#options;
-    const isExplained = keyless.without(this.#actions.retired).without(erasedSince).size === 0;
+    const elsewhere = this.#elsewhere.among(this.#entries);
+    const isExplained = keyless.without(this.#actions.retired).without(elsewhere).size === 0;
     return tellLifecycle(
       {
         ...{ actions: this.#actions, keyless },
@@ -191,7 +193,7 @@ export class LogReading {
           this.#rests.map(({ rest: { sequence, count } }) => ({ first: sequence, end: sequence + count })),
         ),
         keys: this.#unfit === undefined ? this.#opener.keys : undefined,
-        later: isExplained ? erasedSince : erasedSince.with(this.#erasedMeanwhile()),
+        later: isExplained ? elsewhere : elsewhere.with(this.#erasedMeanwhile()),
       },
       findings,
     );
@@ -261,7 +263,11 @@ export class LogReading {
   #opens(buffer: Buffer, offset: number, size: number, leaf: Buffer): boolean {
     const opening = this.#opener.open(buffer, offset, size, leaf);
     if (opening === 'no-keys') this.#unopened++;
-    if (opening === 'no-key' || opening === 'retired') this.#noteKeyless(frameSequence(buffer, offset));
+    if (opening === 'no-key' || opening === 'retired') {
+      const sequence = frameSequence(buffer, offset);
+      this.#noteKeyless(sequence);
+      this.#elsewhere.meet(sequence, opening === 'no-key' ? keyNameIn(buffer, offset) : undefined);
+    }
     return opening !== 'unfit';
   }
 

@@ -262,8 +262,8 @@ export class SharedKeyWriter {
     return this.#saved(() => this.writer.destroy(taken));
   }
 
-  async noteAction(sequence: number, action: string, body: object): Promise<string[]> {
-    return this.#saved(() => this.writer.noteAction(sequence, action, body));
+  async noteAction(body: object): Promise<string[]> {
+    return this.#saved(() => this.writer.noteAction(body));
   }
 
   /** As KeyWriter has it. Where another process was first, nothing is begun that it has not. */

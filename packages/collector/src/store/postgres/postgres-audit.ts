@@ -28,13 +28,13 @@ import {
   type HeadListener,
   type Waiting,
 } from '../log-audit.js';
-import { erasedEvent, tellLifecycle } from '../lifecycle-findings.js';
+import { erasedEvent, ErasedElsewhere, tellLifecycle } from '../lifecycle-findings.js';
 import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
 import { uuidText } from '../text.js';
 import { ActionRows, keptRows } from './action-rows.js';
 import { bytesIn, numberIn, sha256 } from './binary.js';
 import type { BinaryRow, ReadingConnection } from './connection.js';
-import { commitmentIn, keyPlaceIn, openRow } from './encrypted-row.js';
+import { commitmentIn, type KeyPlace, keyPlaceIn, openRow } from './encrypted-row.js';
 import type { SharedKeyReader } from './key-rows.js';
 import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
@@ -68,6 +68,8 @@ interface AuditRow {
   readonly salted: Buffer | undefined;
   /** Why an encrypted payload was not checked. */
   readonly unopened: 'no-keys' | 'no-key' | undefined;
+  /** Where the key of an encrypted payload is. */
+  readonly key: KeyPlace | undefined;
   /** Its payload was taken out, since its key is destroyed. */
   readonly isTaken: boolean;
   readonly isRegistered: boolean;
@@ -88,6 +90,7 @@ export class PostgresAudit {
   /** Encrypted payloads for which there are no keys here, and those whose key is missing. */
   #unopened = 0;
   readonly #keyless: number[] = [];
+  readonly #elsewhere: ErasedElsewhere;
   readonly #unread: number[] = [];
   readonly #actions = new Actions();
   /** The sequences of entries that are actions. */
@@ -104,6 +107,7 @@ export class PostgresAudit {
     private readonly keys: SharedKeyReader | undefined,
   ) {
     this.#audit = new Audit(tree, signed.roots);
+    this.#elsewhere = new ErasedElsewhere(options.erasedSince ?? []);
   }
 
   async tell(findings: FindingList): Promise<AuditedLog> {
@@ -129,8 +133,8 @@ export class PostgresAudit {
     // What was erased while this was read.
     const now = new ActionRows(this.connection);
     await now.refresh();
-    const { erasedSince = SequenceSet.EMPTY } = this.options;
-    const later = now.actions.retired.with(erasedSince).without(this.#actions.retired);
+    const elsewhere = this.#elsewhere.among(this.#entries);
+    const later = now.actions.retired.with(elsewhere).without(this.#actions.retired);
     const keys = this.keys?.stored;
     const lifecycle = tellLifecycle({ actions: this.#actions, keyless, unread, keys, later }, findings);
     const agrees = verdict.roots.every(({ log }) => log === 'agrees') && this.#entries >= covered;
@@ -236,9 +240,13 @@ export class PostgresAudit {
   }
 
   #fits(sequence: number, row: AuditRow, findings: FindingList): void {
-    const { envelope, salted, unopened, isTaken, isRegistered } = row;
+    const { envelope, salted, unopened, isTaken, isRegistered, key } = row;
     if (unopened === 'no-keys') this.#unopened++;
-    if (unopened === 'no-key' || isTaken) this.#keyless.push(sequence);
+    if (unopened === 'no-key' || isTaken) {
+      this.#keyless.push(sequence);
+      const { organisation } = decodeEnvelope(envelope).envelope;
+      this.#elsewhere.meet(sequence, key && { ...key, organisation });
+    }
     const kind = envelope[1] ?? 0;
     if (kind >= FIRST_ENTRY_KIND) this.#own++;
     if (kind === ENTRY_KINDS.lifecycleAction && salted !== undefined) {
@@ -314,7 +322,8 @@ function rowsOf(rows: readonly BinaryRow[], n: number, keys: StoredKeys | undefi
       const registered = isRegistered ? numberIn(isRegistered) === 1 : false;
       const plain = isEncrypted ? undefined : (salted ?? undefined);
       const isTaken = state != null && numberIn(state) === 2 && !salted;
-      return { envelope: bytes, salted: plain, unopened, isTaken, isRegistered: registered, leaf };
+      const key = isEncrypted && salted ? keyPlaceIn(salted) : undefined;
+      return { envelope: bytes, salted: plain, unopened, key, isTaken, isRegistered: registered, leaf };
     });
 }
 

@@ -280,11 +280,17 @@ export class PostgresStore implements Store {
     return keysOf(this.#control, sequences);
   }
 
-  /** Of some keys those by which events of the log are encrypted. */
-  keysIn(taken: readonly TakenKeys[]): Promise<TakenKeys[]> {
-    return keysOf(this.#control, eventsOf(taken), (tag, organisation, place) =>
-      taken.some((each) => each.tag === tag && each.organisation === organisation && each.places?.has(place)),
-    );
+  /** Of each of some lists of keys those by which events of the log are encrypted that no action has erased yet. */
+  async keysIn(lists: readonly (readonly TakenKeys[])[], signal: AbortSignal): Promise<TakenKeys[][]> {
+    const found: TakenKeys[][] = [];
+    for (const list of lists) {
+      const places = Map.groupBy(list, ({ tag, organisation }) => `${tag} ${organisation}`);
+      const wanted = eventsOf(list).without(this.actions.retired);
+      const isNamed = (tag: number, organisation: string, place: number) =>
+        places.get(`${tag} ${organisation}`)?.some((keys) => keys.places?.has(place)) === true;
+      found.push(signal.aborted ? [] : await keysOf(this.#control, wanted, isNamed));
+    }
+    return found;
   }
 
   /** A lane looks at its server with every batch. What others have done to the keys is asked for. */

@@ -42,7 +42,7 @@ test('[R-1335] of a thousand erasures, half of them killed, each is done or none
         keys: store.keys,
         onTrouble: () => undefined,
       },
-      keysIn: (taken) => store.keysIn(taken),
+      keysIn: (lists, signal) => store.keysIn(lists, signal),
       append: async (entry) => {
         await store.append([entry]);
       },

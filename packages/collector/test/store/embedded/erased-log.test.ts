@@ -7,7 +7,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { type Files, nodeFiles } from '../../../src/files.js';
 import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
-import type { Action, Reason } from '../../../src/privacy/actions.js';
+import { actionFields, type Reason } from '../../../src/privacy/actions.js';
 import { KeyWriter, type TakenKeys, keysOnDisk } from '../../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
 import { type Candidate, NotCommitted, type Outcome } from '../../../src/store/contract.js';
@@ -15,7 +15,7 @@ import { Inbox } from '../../../src/store/embedded/inbox.js';
 import { noteKeyPlaces } from '../../../src/store/embedded/key-places.js';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
-import type { VerifyFinding } from '../../../src/store/log-audit.js';
+import type { AuditedLog, ErasedSince, HeadListener, VerifyFinding } from '../../../src/store/log-audit.js';
 import { LogAudit, openStore } from '../../../src/store/open.js';
 import { candidate, idOf } from '../candidate.js';
 import { encryptionIn } from './filled-directory.js';
@@ -58,7 +58,7 @@ async function open({ files = nodeFiles, directories = [keys, mirror] } = {}): P
   await noteKeyPlaces(dataDir, { directories: [keys, mirror], kek: '' });
   const lifecycle = new Lifecycle({
     ...{ requests: new Inbox(dataDir), actions: store.actions, keys: store.keys, onTrouble: () => undefined },
-    keysIn: (taken) => store.keysIn(taken),
+    keysIn: (lists, signal) => store.keysIn(lists, signal),
     append: async (entry) => {
       await store.append([entry]);
     },
@@ -118,16 +118,12 @@ async function keysOf(sequences: readonly number[]): Promise<TakenKeys[]> {
   return [...byKey.values()].map((each) => ({ ...each, sequences: SequenceSet.of(each.sequences) }));
 }
 
-async function request(
-  sequences: readonly number[],
-  reason: Reason = 'test-data',
-  policy: string | null = null,
-): Promise<string> {
+async function request(sequences: readonly number[], reason: Reason = 'test-data'): Promise<string> {
   const action = randomUUID();
   const taken = await keysOf(sequences);
   await layRequest(new Inbox(dataDir), {
     action: { action, does: 'retire', reason, part: 1, parts: 1, keys: taken },
-    considered: { policy, holds: [] },
+    considered: { policy: null, holds: [] },
   });
   return action;
 }
@@ -144,11 +140,8 @@ async function stored(store: EmbeddedStore, sent: Candidate): Promise<Outcome | 
   }
 }
 
-async function erase(
-  sequences: readonly number[],
-  { policy = null }: { readonly policy?: string | null } = {},
-): Promise<string> {
-  const action = await request(sequences, 'test-data', policy);
+async function erase(sequences: readonly number[]): Promise<string> {
+  const action = await request(sequences);
   const { store, lifecycle } = await open();
   await lifecycle.look();
   expect(await answerTo(new Inbox(dataDir), action)).toEqual({ state: 'done' });
@@ -208,6 +201,50 @@ describe('[R-1334] an event that was erased', () => {
   });
 });
 
+/** What verify says of the log by itself, without a checkpoint. */
+async function audit(
+  erasedSince: readonly ErasedSince[],
+  heads: HeadListener = { head: () => undefined, settle: () => Promise.resolve() },
+): Promise<{ readonly log: AuditedLog; readonly found: VerifyFinding[] }> {
+  const found: VerifyFinding[] = [];
+  const list = {
+    add: (finding: VerifyFinding) => found.push(finding),
+    confirm: () => undefined,
+    ...{ faults: 0, unlisted: 0 },
+  };
+  const { tree } = openStore(dataDir);
+  const options = { dataDir, files: nodeFiles, onProgress: () => undefined, erasedSince };
+  const log = await new LogAudit(options, tree, { roots: [], newest: undefined }, heads).tell(list);
+  await tree.close();
+  return { log, found };
+}
+
+test('[R-1372] an erasure of a later state explains the keys that it names, and no number that was given again', async () => {
+  await fill(events(5, ['icu']));
+  const taken = await keysOf([2, 3]);
+  const { store } = await open();
+  expect(await store.keys?.destroy(taken)).toEqual([]);
+  await store.close();
+  const unexplained = async (erasedSince: readonly ErasedSince[]) =>
+    (await audit(erasedSince)).found.flatMap(({ kind, sequence }) =>
+      kind === 'unexplained' ? [sequence] : [],
+    );
+  expect(await unexplained([])).toEqual([2]);
+  expect(await unexplained([{ keys: taken, entry: 9 }])).toEqual([]);
+  const others = taken.map((keys) => ({ ...keys, tag: keys.tag ^ 1 }));
+  expect(await unexplained([{ keys: others, entry: 9 }])).toEqual([2]);
+  expect(await unexplained([{ keys: await keysOf([3]), entry: 9 }])).toEqual([2]);
+});
+
+test('[R-1372] what lies among the notes and is no file holds nothing up', async () => {
+  const sent = events(3);
+  await fill(sent);
+  for (const directory of [keys, mirror])
+    fs.mkdirSync(path.join(directory, 'actions', `${'0'.repeat(32)}.json`), { recursive: true });
+  await erase([2]);
+  expect(await readAll()).toEqual(expected(sent, [2]));
+});
+
 test('[R-1339] an erasure beside verify is explained, though its entry stands behind what was read', async () => {
   await fill(...Array.from({ length: 42 }, () => events(100, ['icu'])));
   // Of another bucket, which verify has not met when it is erased.
@@ -222,16 +259,7 @@ test('[R-1339] an erasure beside verify is explained, though its entry stands be
       await erase([4400]);
     },
   };
-  const found: VerifyFinding[] = [];
-  const list = {
-    add: (finding: VerifyFinding) => found.push(finding),
-    confirm: () => undefined,
-    ...{ faults: 0, unlisted: 0 },
-  };
-  const { tree } = openStore(dataDir);
-  const options = { dataDir, files: nodeFiles, onProgress: () => undefined };
-  const log = await new LogAudit(options, tree, { roots: [], newest: undefined }, heads).tell(list);
-  await tree.close();
+  const { log, found } = await audit([], heads);
   expect([log.entries, log.erased.actions.retired.size]).toEqual([4500, 0]);
   expect(found.filter(({ kind }) => kind === 'unexplained')).toEqual([]);
   expect(found.map(({ message }) => message)).toContainEqual(
@@ -384,36 +412,45 @@ describe('[R-1336] an older copy', () => {
     await fill(sent);
     copy('data');
     await fill(events(4, ['icu']));
-    const [policy, hold, unhold] = [randomUUID(), randomUUID(), randomUUID()];
-    const set: readonly Action[] = [
-      { action: policy, does: 'policy', policy: { version: 1, name: 'later' } },
-      { action: hold, does: 'hold', record: 'ab' },
-      { action: unhold, does: 'unhold', hold },
-    ];
-    for (const action of set) {
-      await layRequest(new Inbox(dataDir), { action, considered: { policy: null, holds: [] } });
-      const { store, lifecycle } = await open();
-      await lifecycle.look();
-      await store.close();
-    }
-    const erasure = await erase([5, 14], { policy });
+    fs.cpSync(dataDir, path.join(root, 'later'), { recursive: true });
+    const [erasure, second] = [await erase([5, 8, 14]), await erase([9])];
     bringBack('data');
+    // Nobody's word for a policy, an end, or keys of a log in a database.
+    const [bucket] = await keysOf([1]);
+    const notes: readonly object[] = [
+      actionFields({ action: randomUUID(), does: 'policy', policy: { version: 1, name: 'forged' } }),
+      actionFields({ action: randomUUID(), does: 'done' }),
+      { format: 'clinical-events/action/v1', does: 'retire' },
+      actionFields({
+        ...{ action: randomUUID(), does: 'retire', reason: 'test-data', part: 2, parts: 2 },
+        keys: [{ tag: 1, organisation: 'icu', sequences: SequenceSet.of([2]) }],
+      }),
+    ];
+    expect(bucket?.tag).not.toBe(1);
+    for (const [i, body] of notes.entries())
+      for (const directory of [keys, mirror])
+        fs.writeFileSync(path.join(directory, 'actions', `${i}`.repeat(32) + '.json'), JSON.stringify(body));
     const { store, lifecycle } = await open();
-    onTestFinished(() => store.close());
     const own = events(4, ['icu']);
     await store.append(own);
     await lifecycle.look();
-    expect(store.actions.logged.map(({ said }) => [said.action, said.does])).toEqual([
-      ...set.map(({ action, does }) => [action, does]),
-      [erasure, 'retire'],
-      [erasure, 'done'],
-    ]);
-    expect(await readAll()).toEqual(expected([...sent, ...own], [5]));
-    // Of what is taken up nothing is again.
+    const did = store.actions.logged.map(({ said }) => `${said.does} ${said.action}`);
+    expect(did.toSorted()).toEqual(
+      ['done', 'retire'].flatMap((does) => [erasure, second].map((each) => `${does} ${each}`)).toSorted(),
+    );
+    expect(await readAll()).toEqual(expected([...sent, ...own], [5, 8, 9]));
+    await store.close();
+    // Of what is taken up nothing is again, and what a narrower note hides is not lost to a newer state.
     const again = await open();
     await again.lifecycle.look();
-    expect(again.store.actions.logged).toHaveLength(5);
+    expect(again.store.actions.logged).toHaveLength(4);
     await again.store.close();
+    fs.rmSync(dataDir, { recursive: true });
+    fs.cpSync(path.join(root, 'later'), dataDir, { recursive: true });
+    const newer = await open();
+    onTestFinished(() => newer.store.close());
+    await newer.lifecycle.look();
+    expect(newer.store.actions.retired.toText()).toBe(SequenceSet.of([5, 8, 9, 14]).toText());
   });
 
   test('of all keys is narrowed by the next start before it is used', async () => {

@@ -69,7 +69,7 @@ class Collector {
         return true;
       },
       keysOf: (sequences) => store.keysOf(sequences),
-      keysIn: (taken) => store.keysIn(taken),
+      keysIn: (lists, signal) => store.keysIn(lists, signal),
     });
   }
 
@@ -313,9 +313,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     }));
     const action = randomUUID();
     const erasure = { action, does: 'retire', reason: 'test-data', part: 1, parts: 1, keys } as const;
-    const policy = { action: randomUUID(), does: 'policy', policy: { version: 1, name: 'later' } } as const;
-    expect(await one.store.keys?.noteAction(90, policy.action, actionFields(policy))).toEqual([]);
-    expect(await one.store.keys?.noteAction(91, action, actionFields(erasure))).toEqual([]);
+    expect(await one.store.keys?.noteAction(actionFields(erasure))).toEqual([]);
     expect(await one.store.keys?.destroy(taken)).toEqual([]);
     await one.close();
     collectors = [];
@@ -331,7 +329,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     await next.lifecycle.look();
     await next.lifecycle.look();
     expect(next.told).toEqual([]);
-    expect(next.store.actions.logged.map(({ said }) => said.does)).toEqual(['policy', 'retire', 'done']);
+    expect(next.store.actions.logged.map(({ said }) => said.does)).toEqual(['retire', 'done']);
     expect(next.store.actions.retired.toText()).toBe(SequenceSet.of([2, 4]).toText());
     expect((await audit()).findings).toEqual([]);
     expect(await states()).toEqual(['plain', 'retired', 'plain', 'retired', 'plain']);
