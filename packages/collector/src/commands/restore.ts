@@ -374,9 +374,9 @@ function report(job: Job, { verification, narrowed, restored, later }: Done): st
     );
   if (narrowed !== undefined && narrowed.noted > 0)
     paragraphs.push(
-      `Of ${counted(narrowed.noted, 'event')} of these nothing says so but what lies beside the keys, which is signed by ` +
-        'nobody: compare it with the certificates. "collector verify" calls them unexplained until the first start has taken ' +
-        'that into the log, or without what "collector actions export" wrote.',
+      `Of ${counted(narrowed.noted, 'event')} a note beside the keys alone says that, which nobody has signed: compare it ` +
+        'with the certificates. "collector verify" calls them unexplained until the first start has taken their erasure into ' +
+        'the log, unless it is given what "collector actions export" wrote.',
     );
   if (job.actions.length === 0 && (narrowed !== undefined || verification.unopened > 0)) {
     paragraphs.push(
