@@ -244,7 +244,8 @@ export class PostgresAudit {
     if (unopened === 'no-keys') this.#unopened++;
     if (unopened === 'no-key' || isTaken) {
       this.#keyless.push(sequence);
-      const { organisation } = decodeEnvelope(envelope).envelope;
+      // Of a row whose payload was taken out nothing is decoded: its envelope may be anything.
+      const { organisation } = key ? decodeEnvelope(envelope).envelope : { organisation: '' };
       this.#elsewhere.meet(sequence, key && { ...key, organisation });
     }
     const kind = envelope[1] ?? 0;
