@@ -177,24 +177,22 @@ export async function mentions(
 /** Ids that are looked for in bodies. */
 class Needles {
   readonly #ids: readonly string[];
-  readonly #needles: readonly Buffer[];
-  /** Escapes in which JSON may hide a character that JSON.stringify writes otherwise (RFC 8259, section 7). */
-  readonly #escapes: readonly Buffer[];
+  /** One of these is in a body that an id stands in: the id itself, or an escape that may hide a character of it. */
+  readonly #likely: readonly Buffer[];
   readonly #standing: RegExp;
 
   constructor(ids: readonly string[]) {
     this.#ids = ids;
-    this.#needles = ids.map((id) => Buffer.from(JSON.stringify(id).slice(1, -1)));
-    this.#escapes = ['\\u', ...(ids.some((id) => id.includes('/')) ? ['\\/'] : [])].map((each) =>
-      Buffer.from(each),
-    );
+    // Escapes that JSON.stringify does not write, and others may (RFC 8259, section 7).
+    const escapes = ['\\u', ...(ids.some((id) => id.includes('/')) ? ['\\/'] : [])];
+    const needles = ids.map((id) => JSON.stringify(id).slice(1, -1));
+    this.#likely = [...needles, ...escapes].map((each) => Buffer.from(each));
     const any = ids.map((id) => id.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)).join('|');
     this.#standing = new RegExp(String.raw`(?<![\p{L}\p{N}_\-])(?:${any})(?![\p{L}\p{N}_\-])`, 'u');
   }
 
   areIn(body: Buffer): boolean {
-    const isLikely = [...this.#needles, ...this.#escapes].some((each) => body.includes(each));
-    return isLikely && this.#standIn(JSON.parse(body.toString()));
+    return this.#likely.some((each) => body.includes(each)) && this.#standIn(JSON.parse(body.toString()));
   }
 
   #standIn(value: unknown): boolean {
