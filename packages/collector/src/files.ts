@@ -5,6 +5,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { systemCode } from './system-code.js';
 
 /** A file as its name leads to it. */
 export interface NamedFile {
@@ -53,11 +54,14 @@ export interface Files {
 
 /**
  * Gives what root makes to the owner of what it belongs to, or a collector that runs as someone else could not use it. Where
- * the system does not let root do that, it stays root's.
+ * the system does not let root do that, it stays root's. `nodeFiles` does so with all that it makes.
  * @param made a descriptor where there is one: who owns a directory could put a link in the place of a name.
+ * @param model the file or directory whose owner gets it.
  */
-export function handOver(made: string | number, { uid, gid }: fs.Stats): void {
-  if (process.getuid?.() !== 0 || uid === 0) return;
+export function handOver(made: string | number, model: string): void {
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = fs.statSync(model);
+  if (uid === 0) return;
   try {
     if (typeof made === 'number') fs.fchownSync(made, uid, gid);
     else fs.lchownSync(made, uid, gid);
@@ -66,17 +70,13 @@ export function handOver(made: string | number, { uid, gid }: fs.Stats): void {
   }
 }
 
-/** On return a directory of this path is within another one, for its owner alone. */
-export function makeWithin(owner: string, ...names: readonly string[]): string {
-  const stat = fs.statSync(owner);
-  return names.reduce((above, name) => {
-    const directory = path.join(above, name);
-    if (!exists(directory)) {
-      fs.mkdirSync(directory, { mode: 0o700 });
-      handOver(directory, stat);
-    }
-    return directory;
-  }, owner);
+/** On return the file is there, empty and for its owner alone where it was not. Its directory is there. */
+export function makeFile(file: string): void {
+  try {
+    nodeFiles.close(nodeFiles.open(file, 'wx+'));
+  } catch (error) {
+    if (systemCode(error) !== 'EEXIST') throw error;
+  }
 }
 
 /**
@@ -110,8 +110,20 @@ async function assertFree(directory: string, bytes: number): Promise<void> {
   );
 }
 
+/** A file in place of one that a crash may have left: never what a link leads to. */
+async function openNew(file: string): Promise<fs.promises.FileHandle> {
+  await fs.promises.rm(file, { force: true });
+  const handle = await fs.promises.open(file, 'wx', 0o600);
+  handOver(handle.fd, path.dirname(file));
+  return handle;
+}
+
 export const nodeFiles: Files = {
-  open: (file, flags) => fs.openSync(file, flags, 0o600),
+  open(file, flags) {
+    const fd = fs.openSync(file, flags, 0o600);
+    if (flags === 'wx+') handOver(fd, path.dirname(file));
+    return fd;
+  },
   close: (fd) => fs.closeSync(fd),
   size: (fd) => fs.fstatSync(fd).size,
   look(file) {
@@ -138,9 +150,10 @@ export const nodeFiles: Files = {
   makeDirectory(directory) {
     const first = fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
     if (first === undefined) return;
-    for (let made = path.resolve(directory); ; made = path.dirname(made)) {
+    const above = path.dirname(path.resolve(first));
+    for (let made = path.resolve(directory); made !== above; made = path.dirname(made)) {
+      handOver(made, above);
       this.syncDirectory(path.dirname(made));
-      if (made === path.resolve(first)) break;
     }
   },
   list: (directory) => fs.readdirSync(directory).sort(),
@@ -153,7 +166,7 @@ export const nodeFiles: Files = {
     }
   },
   async createZeroed(file, size) {
-    const handle = await fs.promises.open(file, 'w', 0o600);
+    const handle = await openNew(file);
     try {
       await assertFree(path.dirname(file), size);
       let flushed = 0;
@@ -172,7 +185,7 @@ export const nodeFiles: Files = {
   datasyncLater: (fd) => promisify(fs.fdatasync)(fd),
   async replace(file, bytes) {
     const draft = `${file}.draft`;
-    const handle = await fs.promises.open(draft, 'w', 0o600);
+    const handle = await openNew(draft);
     try {
       await handle.writeFile(bytes);
       await handle.datasync();

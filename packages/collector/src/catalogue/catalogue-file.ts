@@ -8,7 +8,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { handOver } from '../files.js';
+import { handOver, makeFile } from '../files.js';
 import { systemCode } from '../system-code.js';
 import type { EventLog } from '../store/contract.js';
 import { TALLY } from './packed-summary.js';
@@ -29,6 +29,7 @@ export function noteHolder(directory: string): void {
   try {
     const { O_WRONLY, O_CREAT, O_TRUNC } = fs.constants;
     const fd = fs.openSync(path.join(directory, NAME), O_WRONLY | O_CREAT | O_TRUNC | NO_OTHER, 0o600);
+    handOver(fd, directory);
     fs.writeSync(fd, markOf(process.pid) ?? '');
     fs.closeSync(fd);
   } catch {
@@ -202,7 +203,7 @@ export class CatalogueFile {
     ledgerId: string,
     mostPages: number | undefined,
   ) {
-    makeFile(directory);
+    makeEmpty(directory);
     const file = path.join(directory, CATALOGUE_FILE);
     this.#identity = identityOf(file);
     this.writer = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
@@ -287,27 +288,19 @@ function identityOf(file: string): string {
 }
 
 /**
- * Makes directory and file for their owner alone; the directory's own parent is there. What root makes in the directory of another user is handed over: the
- * collector could not write it otherwise. SQLite makes its other files by the mode and owner of this one.
+ * Makes directory and file for their owner alone; the directory's own parent is there. SQLite makes its other files by the
+ * mode and owner of this one.
  */
-function makeFile(directory: string): void {
-  const owner = fs.statSync(path.dirname(directory));
+function makeEmpty(directory: string): void {
   try {
     fs.mkdirSync(directory, 0o700);
-    handOver(directory, owner);
+    handOver(directory, path.dirname(directory));
   } catch (error) {
     if (systemCode(error) !== 'EEXIST') throw error;
   }
   const file = path.join(directory, CATALOGUE_FILE);
-  try {
-    const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants;
-    const fd = fs.openSync(file, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
-    handOver(fd, owner);
-    fs.closeSync(fd);
-  } catch (error) {
-    if (systemCode(error) !== 'EEXIST') throw error;
-    if (!fs.lstatSync(file).isFile()) throw new CatalogueFault(`${file} is no regular file: move it away`);
-  }
+  makeFile(file);
+  if (!fs.lstatSync(file).isFile()) throw new CatalogueFault(`${file} is no regular file: move it away`);
 }
 
 /** Whether it is a catalogue of this version and ledger. */

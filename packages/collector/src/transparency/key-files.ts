@@ -198,7 +198,7 @@ export function makeDirectory(directory: string, model?: string): void {
     if (process.platform === 'win32') continue;
     const fd = fs.openSync(each, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW);
     try {
-      if (model !== undefined) handOver(fd, fs.statSync(model));
+      if (model !== undefined) handOver(fd, model);
     } finally {
       fs.closeSync(fd);
     }
@@ -220,7 +220,7 @@ export function createDurably(file: string, content: string, model?: string): vo
   try {
     try {
       fs.writeFileSync(fd, content);
-      if (model !== undefined) handOver(fd, fs.statSync(model));
+      if (model !== undefined) handOver(fd, model);
       fs.fsyncSync(fd);
     } finally {
       fs.closeSync(fd);

@@ -7,6 +7,7 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
+import { nodeFiles } from '../files.js';
 import { systemCode } from '../system-code.js';
 
 /** The file is not one that a collector wrote. */
@@ -53,12 +54,17 @@ export class StateFile<State> {
   /** On return the file holds this. @throws the system's error. */
   write(dataDir: string, state: State): void {
     const file = this.#path(dataDir);
-    fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
+    nodeFiles.makeDirectory(path.dirname(file));
     const unfinished = `${file}.unfinished`;
     fs.rmSync(unfinished, { force: true });
     // Never through a link that someone has put there meanwhile.
-    fs.writeFileSync(unfinished, `${JSON.stringify(state, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' });
-    fs.renameSync(unfinished, file);
+    const fd = nodeFiles.open(unfinished, 'wx+');
+    try {
+      fs.writeFileSync(fd, `${JSON.stringify(state, undefined, 2)}\n`);
+    } finally {
+      nodeFiles.close(fd);
+    }
+    nodeFiles.rename(unfinished, file);
   }
 
   /** On return there is no such file. @throws the system's error. */

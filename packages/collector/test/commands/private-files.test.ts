@@ -2,8 +2,16 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { exposureOf } from '../../src/store/embedded/directory-lock.js';
-import { outcomeEvent, start, storedEvents, temporaryDirectory } from '../running/collector-process.js';
+import {
+  createKey,
+  outcomeEvent,
+  run,
+  start,
+  storedEvents,
+  temporaryDirectory,
+} from '../running/collector-process.js';
 import { post } from '../running/load.js';
+import { sampleEvent } from '../running/sample-events.js';
 
 /** Node's threads cannot set a umask, and inherit what is preloaded. */
 const OPEN = `data:text/javascript,${encodeURIComponent(
@@ -49,6 +57,66 @@ test('everything in the data directory is for its owner alone, whatever the umas
   expect(names.filter((name) => name.endsWith('.run'))).toHaveLength(1);
   expect(fs.statSync(dataDir).mode & 0o777).toBe(0o700);
 });
+
+/** All of a directory and of what is below it, by its path there. */
+function everythingIn(directory: string): string[] {
+  const names = fs.readdirSync(directory, { recursive: true, encoding: 'utf8' });
+  return [directory, ...names.map((name) => path.join(directory, name))];
+}
+
+test.runIf(process.getuid?.() === 0)(
+  '[R-1373] what root does in the directories of another user is that user’s, and is written through no link',
+  async () => {
+    const scratch = temporaryDirectory();
+    onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
+    const [dataDir, keys, secret] = ['data', 'keys', 'secret'].map((name) => path.join(scratch, name)) as [
+      string,
+      string,
+      string,
+    ];
+    for (const directory of [dataDir, keys]) fs.mkdirSync(directory, { mode: 0o700 });
+    fs.writeFileSync(secret, 'of root');
+    const on = (...args: readonly string[]) => run([...args, '--data-dir', dataDir]);
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, ['--encryption-keys', keys]);
+    onTestFinished(() => collector.kill());
+    const event = sampleEvent('inference-start');
+    for (const each of [event, sampleEvent('inference-start')])
+      expect(
+        (await post(collector.port, key, JSON.stringify(each), { kind: 'inference-start' })).status,
+      ).toBe(201);
+    expect(await collector.stop()).toBe(0);
+    fs.rmSync(path.join(dataDir, 'keys.db'));
+    const [user, group] = [4711, 4712];
+    for (const file of [dataDir, keys].flatMap(everythingIn)) fs.chownSync(file, user, group);
+    for (const name of ['latest.draft', 'verify.json.unfinished'])
+      fs.symlinkSync(secret, path.join(dataDir, 'checkpoints', name));
+
+    const commands = [
+      ['keys', 'create', '--permissions', 'all'],
+      ['runs'],
+      ['hold', 'add', '--name', 'trial', '--run', event.event_id],
+      ['encryption-keys', 'rotate'],
+      ['verify', '--note'],
+      ['backup', path.join(scratch, 'backups'), '--keys-elsewhere'],
+    ];
+    for (const command of commands) {
+      const { code, stderr } = await on(...command);
+      expect(code, `${command.join(' ')}: ${stderr}`).toBe(0);
+    }
+    expect((await on('hold', 'release', 'trial')).code).toBe(0);
+    const erased = await on('erase', '--run', event.event_id, '--reason', 'test-data', '--confirm', '1');
+    expect(erased.code, erased.stderr).toBe(0);
+    await (await start(dataDir)).stop();
+
+    const ofOthers = [dataDir, keys].flatMap(everythingIn).filter((file) => {
+      const { uid, gid } = fs.lstatSync(file);
+      return uid !== user || gid !== group;
+    });
+    expect(ofOthers).toEqual([]);
+    expect([fs.readFileSync(secret, 'utf8'), fs.statSync(secret).uid]).toEqual(['of root', 0]);
+  },
+);
 
 test('a directory that others can enter is told of, and one that they cannot is not', () => {
   const dataDir = temporaryDirectory();

@@ -6,7 +6,7 @@ import { hash, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { CatalogueRun } from '../../catalogue/catalogue.js';
-import { exists, handOver, makeWithin, nodeFiles } from '../../files.js';
+import { exists, nodeFiles } from '../../files.js';
 import type { Actions } from '../../privacy/actions.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import type { EventLog } from '../../store/contract.js';
@@ -62,9 +62,8 @@ export async function takeRecord(
 
 async function write(dataDir: string, action: string, text: string): Promise<void> {
   const file = fileOf(dataDir, action);
-  makeWithin(dataDir, 'lifecycle', 'holds');
+  nodeFiles.makeDirectory(path.dirname(file));
   await nodeFiles.replace(file, Buffer.from(text));
-  handOver(file, fs.statSync(dataDir));
 }
 
 /** @param record what the log says of it. @returns undefined when it is not there as it was written. */

@@ -1,10 +1,10 @@
 /** `collector retention`: the policy by which events are kept and retired, and its work. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
+import path from 'node:path';
 import { Command } from 'commander';
 import type { CatalogueRun } from '../../catalogue/catalogue.js';
 import type { Config } from '../../config.js';
-import { makeWithin } from '../../files.js';
 import { readJson } from '../../ledger/strict-json.js';
 import {
   type KeptFacts,
@@ -116,7 +116,7 @@ export function command(): Command {
 export async function compactNow(dataDir: string): Promise<Compacted> {
   const retired = openStore(dataDir).events.actions?.().retired;
   if (retired === undefined || retired.size === 0) return { before: 0, after: 0 };
-  const lock = holdDirectory(makeWithin(dataDir, 'lifecycle'), ': another compaction is under way');
+  const lock = holdDirectory(path.join(dataDir, 'lifecycle'), ': another compaction is under way');
   const bar = new ProgressBar({ wanted: process.stderr.isTTY, unit: 'segments', per: 1, from: 8 });
   try {
     return await compactLog(dataDir, retired, bar.show);

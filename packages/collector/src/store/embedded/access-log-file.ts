@@ -51,9 +51,9 @@ export class AccessLogFile implements LocalAccessLog {
     try {
       const stat = fs.fstatSync(fd);
       if (!stat.isFile()) throw fault('ENOTREG', 'no regular file');
-      const owner = fs.statSync(this.dataDirectory);
-      if (stat.nlink > 1 && stat.uid !== owner.uid) throw fault('EMLINK', 'a file with another name');
-      if (made) handOver(fd, owner);
+      const { uid } = fs.statSync(this.dataDirectory);
+      if (stat.nlink > 1 && stat.uid !== uid) throw fault('EMLINK', 'a file with another name');
+      if (made) handOver(fd, this.dataDirectory);
       // Two processes may see the same torn line, and then an empty one stands between theirs.
       const isTorn = stat.size > 0 && byteAt(fd, stat.size - 1) !== LINE_FEED;
       const bytes = Buffer.from(`${isTorn ? '\n' : ''}${line}\n`);

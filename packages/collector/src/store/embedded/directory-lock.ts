@@ -11,7 +11,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { type HeldFile, exists, nodeFiles } from '../../files.js';
+import { type HeldFile, exists, makeFile, nodeFiles } from '../../files.js';
 
 /** `isLocked` shares the lock for an instant; a collector that starts just then must not take it for another. */
 const PATIENCE_MS = 250;
@@ -48,7 +48,7 @@ export function lockDirectory(directory: string): DirectoryLock {
   const fault = lockFault(directory);
   if (fault !== undefined) throw new LockUnfit(fault);
   const isNew = !exists(file);
-  fs.closeSync(fs.openSync(file, 'a', 0o600));
+  makeFile(file);
   const database = new DatabaseSync(file, { timeout: PATIENCE_MS });
   let held: HeldFile;
   try {

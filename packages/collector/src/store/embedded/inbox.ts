@@ -1,8 +1,7 @@
 /** What commands ask of the log of a data directory: files in `lifecycle/inbox`, on stable storage when they are there. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { exists, handOver, makeWithin, nodeFiles } from '../../files.js';
-import { systemCode } from '../../system-code.js';
+import { exists, nodeFiles } from '../../files.js';
 import { KEPT_ANSWER_MS, type Requests } from '../contract.js';
 
 const REQUEST = /^([0-9a-f-]{36})\.request\.json$/;
@@ -10,15 +9,13 @@ const REQUEST = /^([0-9a-f-]{36})\.request\.json$/;
 export class Inbox implements Requests {
   readonly #directory: string;
 
-  constructor(private readonly dataDirectory: string) {
+  constructor(dataDirectory: string) {
     this.#directory = path.join(dataDirectory, 'lifecycle', 'inbox');
   }
 
   async lay(id: string, request: string): Promise<void> {
-    makeWithin(this.dataDirectory, 'lifecycle', 'inbox');
-    const file = this.#requestOf(id);
-    await nodeFiles.replace(file, Buffer.from(request));
-    handOver(file, fs.statSync(this.dataDirectory));
+    nodeFiles.makeDirectory(this.#directory);
+    await nodeFiles.replace(this.#requestOf(id), Buffer.from(request));
   }
 
   waiting(): Promise<{ id: string; request: string }[]> {
@@ -26,17 +23,7 @@ export class Inbox implements Requests {
     const names = fs.readdirSync(this.#directory).sort();
     for (const name of names) this.#clear(name);
     const ids = names.flatMap((name) => REQUEST.exec(name)?.[1] ?? []);
-    return Promise.resolve(ids.flatMap((id) => this.#requestIn(id)));
-  }
-
-  /** One that root has laid may not be handed over yet. */
-  #requestIn(id: string): { id: string; request: string }[] {
-    try {
-      return [{ id, request: fs.readFileSync(this.#requestOf(id), 'utf8') }];
-    } catch (error) {
-      if (systemCode(error) === 'EACCES') return [];
-      throw error;
-    }
+    return Promise.resolve(ids.map((id) => ({ id, request: fs.readFileSync(this.#requestOf(id), 'utf8') })));
   }
 
   take(id: string): Promise<void> {

@@ -3,10 +3,11 @@
  *
  * SQLite is right here and wrong for events: keys are few, seldom written, and written by several processes.
  */
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statfsSync, statSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { backup, DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
+import { makeFile, nodeFiles } from '../../files.js';
 import { openWithoutWriting } from '../../unwritten-database.js';
 import {
   type ApiKey,
@@ -76,12 +77,8 @@ function flushDirectory(directory: string): void {
 /** SQLite gives its -wal and -shm files the mode of the database, so only this one file has to be made by hand. */
 function createFile(file: string): void {
   const directory = path.dirname(file);
-  if (!existsSync(directory)) {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-    flushDirectory(path.dirname(directory));
-  }
-  // 'a' instead of 'wx': of two processes that come first together, neither fails and neither truncates.
-  closeSync(openSync(file, 'a', 0o600));
+  nodeFiles.makeDirectory(directory);
+  makeFile(file);
   flushDirectory(directory);
 }
 

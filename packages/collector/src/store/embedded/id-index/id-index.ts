@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import path from 'node:path';
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads';
+import { nodeFiles } from '../../../files.js';
 import { IdIndexError } from './sorted-run-format.js';
 import {
   IdIndexReader,
@@ -101,7 +102,7 @@ export class IdIndex extends IdIndexReader {
    */
   static open(options: IdIndexOptions): IdIndex {
     const full = withDefaults(options);
-    fs.mkdirSync(full.directory, { recursive: true, mode: 0o700 });
+    nodeFiles.makeDirectory(full.directory);
     const runs = openChain(full, false);
     clearAway(full.directory, runs);
     return new IdIndex(full, runs, options.tableEntries ?? 131_072, options.files ?? 'node:fs');

@@ -1,6 +1,7 @@
-import type * as fs from 'node:fs';
+import * as fs from 'node:fs';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
+import { handOver } from '../../../files.js';
 import {
   ENTRIES_PER_PAGE,
   PAGE_BYTES,
@@ -22,6 +23,10 @@ export type Files = Pick<
   typeof fs,
   'openSync' | 'writeSync' | 'fdatasyncSync' | 'fsyncSync' | 'renameSync' | 'unlinkSync' | 'closeSync'
 >;
+
+/** What a link leads to is not written. */
+const CREATING =
+  fs.constants.O_WRONLY | fs.constants.O_CREAT | fs.constants.O_TRUNC | fs.constants.O_NOFOLLOW;
 
 const BUFFER_PAGES = 16;
 
@@ -64,7 +69,8 @@ export class RunWriter {
     this.#layout = layoutOf(header.count);
     this.#table = new Uint32Array(this.#layout.tableWords);
     this.#unfinished = path.join(directory, this.name + UNFINISHED);
-    this.#fd = files.openSync(this.#unfinished, 'w', 0o600);
+    this.#fd = files.openSync(this.#unfinished, CREATING, 0o600);
+    handOver(this.#fd, directory);
   }
 
   add(hi: number, lo: number, addressLow: number, addressHigh: number): void {
