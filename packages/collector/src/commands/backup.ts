@@ -31,7 +31,7 @@ import {
 import { hasKeys, keyInventory, keysOnDisk } from '../privacy/key-directory.js';
 import { systemCode } from '../system-code.js';
 import { type KeyHistory, PrivateKeys, SigningKeyFault } from '../transparency/key-files.js';
-import { writeBackupNote } from '../transparency/state-files.js';
+import { readMirrorNote, writeBackupNote } from '../transparency/state-files.js';
 import { type GivenOut, logAccess } from './access-log.js';
 import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
 import { ProgressBar, printable, printableJson, wrappedFor } from './terminal.js';
@@ -94,6 +94,7 @@ export async function backedUpLog(options: BackupSourceOptions): Promise<BackedU
       ...keptCheckpoints(dataDir, names, history, checkpoint.size),
       ...small,
       ...holdRecords(dataDir),
+      ...mirrorNote(dataDir),
     ]),
     signingKeys: new Map(signingKeys === undefined ? [] : privateKeys(signingKeys, history)),
     accessLog: () => accessLog(dataDir),
@@ -119,6 +120,13 @@ function holdRecords(dataDir: string): Small[] {
   if (!exists(there)) return [];
   const names = fs.readdirSync(there).filter((name) => name.endsWith('.json'));
   return names.map((name): Small => [path.join(directory, name), fs.readFileSync(path.join(there, name))]);
+}
+
+/** Without it a collector could be started on a copy of a mirror. What it has forwarded is not in the copy. */
+function mirrorNote(dataDir: string): Small[] {
+  const note = readMirrorNote(dataDir);
+  if (note === undefined) return [];
+  return [['checkpoints/mirror.json', Buffer.from(`${JSON.stringify({ ...note, forwarded: 0 })}\n`)]];
 }
 
 /** Those that the newest one goes on from. */

@@ -28,6 +28,7 @@ import {
   partsOf,
 } from '../privacy/actions.js';
 import type { TakenKeys } from '../privacy/key-directory.js';
+import { policyFrom } from '../privacy/retention-policy.js';
 import type { SequenceSet } from '../privacy/sequence-set.js';
 import { type Candidate, KEPT_ANSWER_MS, type Requests } from '../store/contract.js';
 import { ownEntry } from './own-entry.js';
@@ -270,8 +271,8 @@ export class Lifecycle {
     }
     const there = new Set(actions.partsIn(id).map(({ part }) => part));
     const missing = partsOf({ ...action, keys }).filter(({ part }) => !there.has(part));
-    // What a hold holds by now is not begun any more.
-    if (reason === undefined) for (const part of missing) await this.#append(part);
+    // What a hold holds by now is not begun any more, also one that has begun since the part before.
+    for (const part of missing) if (this.#refusal(request) === undefined) await this.#append(part);
     // What is not done at once is tried again as what was begun by the start before.
     await requests.take(id);
     // It is, where only taking the request had failed.
@@ -364,12 +365,18 @@ function isRotationDue({ isRotating, epochBegun }: LifecycleKeys, actions: Actio
 /** Undefined for what is none. */
 function requestIn(text: string): LifecycleRequest | undefined {
   let read: Record<string, unknown>;
+  let action: Action | undefined;
   try {
     read = Object(JSON.parse(text)) as Record<string, unknown>;
+    action = actionFrom(read);
+    if (action?.does === 'policy') {
+      policyFrom(action.policy);
+      // What is nested too deep cannot be written.
+      JSON.stringify(action.policy);
+    }
   } catch {
     return undefined;
   }
-  const action = actionFrom(read);
   const { policy = null, holds } = Object(read['considered']) as Record<string, unknown>;
   const isText = (value: unknown): value is string => typeof value === 'string';
   // When it is done says who does it.

@@ -26,6 +26,8 @@ export interface KeysFound {
 /** Events without a key that an erasure explains which the log does not have. Numbers are given again, and keys are not. */
 export class ErasedElsewhere {
   readonly #byKey: ReadonlyMap<string, readonly TakenKeys[]>;
+  /** Of a log in a database: its mirrors have keys of their own, and its numbers. */
+  readonly #shared: readonly TakenKeys[];
   readonly #found: number[] = [];
   /** Whose payload was taken out, and with it the name of its key. */
   readonly #nameless: number[] = [];
@@ -33,6 +35,7 @@ export class ErasedElsewhere {
   constructor(private readonly erasures: readonly ErasedSince[]) {
     const keys = erasures.flatMap((each) => each.keys);
     this.#byKey = Map.groupBy(keys, ({ tag, organisation }) => `${tag} ${organisation}`);
+    this.#shared = keys.filter(({ places }) => places !== undefined);
   }
 
   /** @param key which is missing; undefined where nobody can say which it was. */
@@ -41,9 +44,14 @@ export class ErasedElsewhere {
       if (this.erasures.length > 0) this.#nameless.push(sequence);
       return;
     }
-    const { tag, organisation, place = sequence } = key;
-    const keys = this.#byKey.get(`${tag} ${organisation}`) ?? [];
-    if (keys.some(({ sequences, places = sequences }) => places.has(place))) this.#found.push(sequence);
+    const { tag, organisation, place } = key;
+    const isFound =
+      place === undefined && this.#shared.length > 0
+        ? this.#shared.some((each) => each.organisation === organisation && each.sequences.has(sequence))
+        : this.#byKey
+            .get(`${tag} ${organisation}`)
+            ?.some(({ sequences, places = sequences }) => places.has(place ?? sequence));
+    if (isFound) this.#found.push(sequence);
   }
 
   /** @param entries of the log: what an action has taken out that would stand in it is not explained by that. */

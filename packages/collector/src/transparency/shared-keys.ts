@@ -100,28 +100,33 @@ export class SharedSigner implements CheckpointSigner {
 
 /**
  * On return the key that the log is sealed with lies in the directory of the signing keys. The first collector of a log
- * makes it; the others are given it.
- * @throws SigningKeyFault `seal-missing` when the log is sealed with a key that is not there.
+ * makes it; the others are given it. Where it was lost and is made anew, its file says of how many entries.
+ * @param entries of the log, by now. @throws SigningKeyFault `seal-missing` when the log is sealed with a key that is not there.
  */
 export async function openSealKey(
   directory: string,
   ledgerId: string,
   shared: SharedKeys,
-): Promise<KeyObject> {
+  entries: number,
+): Promise<{ readonly key: KeyObject; readonly lostBefore: number }> {
   const file = path.join(directory, `${ledgerId}.seal`);
   if (!fs.existsSync(file) && (await shared.sealKeyId()) === undefined) {
     makeDirectory(directory);
     try {
-      createDurably(file, `${randomBytes(SEAL_KEY_BYTES).toString('hex')}\n`);
+      createDurably(file, `${randomBytes(SEAL_KEY_BYTES).toString('hex')}\n${entries}\n`);
     } catch (error) {
       // Another collector that has the same directory.
       if (systemCode(error) !== 'EEXIST') throw error;
     }
   }
-  const key = fs.existsSync(file) ? Buffer.from(fs.readFileSync(file, 'latin1').trim(), 'hex') : undefined;
+  const [text, lostBefore = '0'] = fs.existsSync(file)
+    ? fs.readFileSync(file, 'latin1').trim().split('\n')
+    : [];
+  const key = text === undefined ? undefined : Buffer.from(text, 'hex');
   if (key?.length === SEAL_KEY_BYTES) {
     const id = hash('sha256', Buffer.concat([Buffer.from('seal key of a log\n'), key]));
-    if ((await shared.sealKeyId(id)) === id) return createSecretKey(key);
+    if ((await shared.sealKeyId(id)) === id)
+      return { key: createSecretKey(key), lostBefore: Number.parseInt(lostBefore, 10) };
   }
   throw new SigningKeyFault(
     'seal-missing',

@@ -120,6 +120,32 @@ test('[R-1358] a collector that cannot have the keys does not start, and says wh
   expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('--kek')]);
 });
 
+test('[R-1358] where the log does not say any more that it is encrypted, no collector stores in the clear', async () => {
+  const { one, other } = await filled();
+  await Promise.all([one.stop(), other.stop()]);
+  await server.query(`DELETE FROM log_${logs}.encryption`);
+  for (const name of ['one', 'new']) {
+    const signing = ['--signing-keys', place('signing-keys')];
+    const begun = await run([
+      'serve',
+      '--store',
+      store,
+      '--data-dir',
+      place(name),
+      '--port',
+      '0',
+      ...signing,
+      ...kek(),
+    ]);
+    expect([begun.code, begun.stderr]).toEqual([
+      2,
+      expect.stringContaining('its table encryption does not say'),
+    ]);
+  }
+  await server.query(`INSERT INTO log_${logs}.encryption (keys) VALUES ('${keys}')`);
+  await (await collector('one', ...kek())).stop();
+});
+
 test('[R-1359] a mirror of an encrypted log encrypts by keys of its own, and every command reads it', async () => {
   const { one, other, ids } = await filled();
   const mirror = place('mirror');
@@ -245,6 +271,74 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
   }
   expect(await succeeds('retention', 'compact', ...on)).toMatch(/given back|no segment/);
   expect(await Promise.all([one.stop(), other.stop()])).toEqual([0, 0]);
+});
+
+test('[R-1371] of what was changed in the database no key is known: the rest is erased, and the command says so', async () => {
+  const { one, other } = await filled();
+  const mirror = ['--data-dir', place('mirror')];
+  await succeeds('mirror', '--store', store, ...mirror, '--once', ...kek());
+  const [first, second] = await printed(...mirror);
+  const place3 = (by: string) =>
+    server.query(`
+      UPDATE log_${logs}.events SET salted = set_byte(salted, 11, get_byte(salted, 11) ${by})
+      WHERE encode(substring(envelope FROM 14 FOR 16), 'hex')::uuid = '${first?.event_id ?? ''}'`);
+  await place3('# 128');
+  const following = follow('mirror');
+  const asked = [first, second].flatMap((event) => ['--event', event?.event_id ?? '']);
+  const erased = await run([
+    ...['erase', ...asked, '--reason', 'test-data', '--confirm', '2', ...mirror, '--store', store],
+  ]);
+  expect([erased.code, erased.stderr]).toEqual([
+    7,
+    expect.stringContaining(`not erased: event ${first?.sequence ?? 0}.`),
+  ]);
+  expect(erased.stdout).toMatch(/^Events +1$/m);
+  await following.end();
+  await place3('# 128');
+  expect(await succeeds('verify', '--store', store, '--data-dir', place('one'))).toContain('INTACT');
+  await Promise.all([one.stop(), other.stop()]);
+});
+
+test('[R-1355] a back-up of a mirror from before an erasure is explained by it, and is a mirror still', async () => {
+  const { one, other, ids } = await filled();
+  const mirror = ['--data-dir', place('mirror')];
+  const own = place('own');
+  for (const name of ['own', 'actions']) fs.mkdirSync(place(name), { mode: 0o700 });
+  await succeeds('mirror', '--store', store, ...mirror, '--once', ...kek());
+  await succeeds('encryption-keys', 'mirror', own, ...mirror);
+  await succeeds('backup', place('backups'), ...mirror, '--keys-elsewhere');
+  fs.cpSync(own, place('old'), { recursive: true });
+  const following = follow('mirror');
+  await succeeds(
+    ...[
+      'erase',
+      '--event',
+      ids[0] ?? '',
+      '--reason',
+      'test-data',
+      '--confirm',
+      '1',
+      ...mirror,
+      '--store',
+      store,
+    ],
+  );
+  await following.end();
+  await succeeds('actions', 'export', place('actions'), ...mirror);
+  const key = path.join(place('mirror'), 'checkpoints', 'origin.vkey');
+  for (const [to, from] of [
+    ['of-old', 'old'],
+    ['of-today', 'own'],
+  ] as const) {
+    const restored = await run([
+      ...['restore', place('backups'), '--data-dir', place(to), '--key', key],
+      ...['--encryption-keys', place(from), '--actions', place('actions')],
+    ]);
+    expect(restored.code, restored.stderr).toBe(0);
+    const serve = await run(['serve', '--data-dir', place(to), '--port', '0']);
+    expect([serve.code, serve.stderr]).toEqual([2, expect.stringContaining('is a mirror of')]);
+  }
+  await Promise.all([one.stop(), other.stop()]);
 });
 
 test('[R-1363] a mirror whose keys cannot be reached stands still before it says that they are gone', async () => {

@@ -245,6 +245,15 @@ test('[R-1268] a collector that does not have the key of the seals does not star
   expect(code).toBe(2);
   expect(stderr).toContain(names.find((each) => each.endsWith('.seal')));
   expect(fs.readdirSync(place('unsealed')).filter((each) => each.endsWith('.seal'))).toEqual([]);
+  // Where every copy is lost, the next one makes another, and notes up to where the log had come.
+  await server.query(`DELETE FROM log_${schemas - 1}.seal_key`);
+  const [{ size } = {}] = await server.query(`SELECT size FROM log_${schemas - 1}.heads`);
+  const next = await start(place('third'), ['--store', store, '--signing-keys', place('unsealed')]);
+  const made = fs.readdirSync(place('unsealed')).find((each) => each.endsWith('.seal')) ?? '';
+  expect(fs.readFileSync(path.join(place('unsealed'), made), 'utf8')).toMatch(
+    new RegExp(`^[0-9a-f]{64}\n${String(size)}\n$`),
+  );
+  expect(await next.stop()).toBe(0);
 });
 
 test('what reads a data directory alone says so, and names the mirror', async () => {

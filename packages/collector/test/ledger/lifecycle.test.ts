@@ -2,7 +2,7 @@
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { answerTo, layRequest, Lifecycle, type LifecycleOptions } from '../../src/ledger/lifecycle.js';
-import { type Action, Actions } from '../../src/privacy/actions.js';
+import { type Action, actionFields, Actions } from '../../src/privacy/actions.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import type { Requests } from '../../src/store/contract.js';
 
@@ -13,11 +13,14 @@ let actions: Actions;
 let told: string[];
 /** What the log does not take. */
 let isRefused: (body: Buffer) => boolean;
+/** What another has put into the log behind an entry. */
+let comesBehind: (body: Buffer) => Buffer | undefined;
 
 beforeEach(() => {
   actions = new Actions();
   told = [];
   isRefused = () => false;
+  comesBehind = () => undefined;
 });
 
 class Memory implements Requests {
@@ -68,6 +71,8 @@ function lifecycleOf(requests: Requests): Lifecycle {
       const body = Buffer.from(entry.salted).subarray(SALT_BYTES);
       if (isRefused(body)) return Promise.reject(new Error('no room'));
       actions.add(++sequence, Date.now(), body);
+      const behind = comesBehind(body);
+      if (behind !== undefined) actions.add(++sequence, Date.now(), behind);
       return Promise.resolve();
     },
     onTrouble: (what) => told.push(what),
@@ -105,6 +110,16 @@ describe('[R-1367] an erasure of which a part was begun', () => {
     });
   });
 
+  test('takes no further part over a hold that another collector has begun between two', async () => {
+    const requests = new Memory();
+    await layRequest(requests, { action: erasure(), considered });
+    const hold = Buffer.from(JSON.stringify(actionFields({ action: HOLD, does: 'hold', record: 'ab' })));
+    comesBehind = (body) => (body.includes('"part":1') ? hold : undefined);
+    await lifecycleOf(requests).look();
+    expect(done()).toEqual(['retire1', 'hold', 'done']);
+    expect(await answerTo(requests, ERASURE)).toMatchObject({ state: 'refused' });
+  });
+
   test('is brought to its end while requests cannot be read, which is told', async () => {
     const requests = new Memory();
     const lifecycle = lifecycleOf(requests);
@@ -135,4 +150,22 @@ test('[R-1371] an erasure that is done while its answer cannot be written is ans
   expect(await answerTo(requests, ERASURE)).toEqual({ state: 'done' });
   expect(await requests.waiting()).toEqual([]);
   expect(done()).toEqual(['retire1', 'retire2', 'done']);
+});
+
+test('[R-1341] what is no policy is set by nobody, however it is laid, and keeps nothing else waiting', async () => {
+  const requests = new Memory();
+  const policy = (text: string) =>
+    `{"action":"${HOLD}","does":"policy","considered":{"policy":null,"holds":[]},"policy":${text}}`;
+  const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  for (const text of [
+    '{"version":2}',
+    deep,
+    `{"version":1,"name":"p","default":{"keep":"P1D"},"$schema":${deep}}`,
+  ]) {
+    await requests.lay(HOLD, policy(text));
+    await lifecycleOf(requests).look();
+    expect(await answerTo(requests, HOLD)).toEqual({ state: 'refused', reason: 'it is no request' });
+    expect(await requests.waiting()).toEqual([]);
+  }
+  expect([done(), told]).toEqual([[], []]);
 });

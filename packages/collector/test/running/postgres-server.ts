@@ -11,6 +11,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import type { SealKey } from '../../src/store/postgres/seal.js';
 
 const require = createRequire(import.meta.url);
 /** The server refuses to run as root. */
@@ -61,7 +62,7 @@ const SETTINGS = {
 };
 
 /** Of tests that open the driver themselves. */
-export const SEAL_KEY = createSecretKey(Buffer.alloc(32, 'seal'));
+export const SEAL_KEY: SealKey = { key: createSecretKey(Buffer.alloc(32, 'seal')), lostBefore: 0 };
 
 type Settings = Readonly<Record<string, string>>;
 

@@ -176,7 +176,7 @@ export function certificateText(certificate: Certificate): string {
     ],
     [
       'Keys',
-      (mirror_of === undefined ? '' : `those of the log in ${mirror_of}, and on this mirror `) +
+      (mirror_of === undefined ? '' : `of the log in ${mirror_of}: in a database of their own; of this mirror: `) +
         `${counted(directories, 'directory', 'directories')}, wrapped by ${key_wrapped_by}`,
     ],
     ['Made by', tool],

@@ -7,7 +7,9 @@ import type { Command } from 'commander';
 import type { Config } from '../../config.js';
 import { answerTo, layRequest, type LifecycleAnswer, type LifecycleRequest } from '../../ledger/lifecycle.js';
 import type { Action, Actions } from '../../privacy/actions.js';
+import type { SequenceSet } from '../../privacy/sequence-set.js';
 import type { Candidate, EventLog, Requests, SharedRequests } from '../../store/contract.js';
+import { eventRange } from '../../store/log-audit.js';
 import { describeStore, isLocked, isShared, openSharedRequests, openStore } from '../../store/open.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
 import { configOf, usage } from '../arguments.js';
@@ -20,6 +22,8 @@ const LOOK_MS = 100;
 const SILENT_MS = 5000;
 /** A mirror that runs has followed by then. */
 const FOLLOWED_MS = 60_000;
+/** For an answer of those who write the log no longer than this. */
+const ANSWERED_MS = 600_000;
 
 /** @throws CommandFailure also for a database without a mirror of it. */
 export function lifecycleConfigOf(command: Command): Config {
@@ -64,7 +68,7 @@ export async function deliver(
     await layRequest(requests, request);
     const answer = await awaitAnswer(config, requests, action.action, signal);
     if (answer.state === 'refused') throw new CommandFailure(answer.reason, EXIT.refused);
-    if (shared !== undefined) await followed(config, action, answer.state === 'done');
+    if (shared !== undefined) await followed(config, action, answer);
     return answer;
   } finally {
     await shared?.close();
@@ -88,6 +92,20 @@ async function requestsOf(
   throw usage(`--store: ${describeStore(config)} holds another log than the one that this is a mirror of`);
 }
 
+/** Says of which events that were to be erased no action is in the log. @returns whether there is none. */
+export async function isErased(dataDir: string, asked: SequenceSet): Promise<boolean> {
+  const { log, actions } = beginLog(dataDir);
+  await log.close();
+  const left = asked.without(actions.retired);
+  if (left.size === 0) return true;
+  const first = [...left].slice(0, 3).map(({ first: from, end }) => eventRange(from, end - from));
+  process.stderr.write(
+    `collector: not erased: ${first.join(', ')}${left.size > 3 ? ', …' : ''}. What is stored there is not what was written, ` +
+      'so that nobody knows by which key: see collector verify\n',
+  );
+  return false;
+}
+
 async function awaitAnswer(
   config: Config,
   requests: Requests,
@@ -100,6 +118,8 @@ async function awaitAnswer(
     if (answer !== undefined) return answer;
     if (signal?.aborted) throw new CommandFailure(`interrupted; ${rest}`, EXIT.interrupted);
     if (isTried) throw new CommandFailure(`it could not be done now; ${rest}`, EXIT.failure);
+    if (waited >= ANSWERED_MS)
+      throw new CommandFailure(`no collector has answered for ten minutes; ${rest}`, EXIT.pending);
     if (isShared(config) || isLocked(config.dataDir)) {
       if (waited === SILENT_MS)
         process.stderr.write(
@@ -114,8 +134,9 @@ async function awaitAnswer(
 }
 
 /** On return the mirror has what the collectors have done, and has done it too. */
-async function followed({ dataDir }: Config, { action }: Action, isDone: boolean): Promise<void> {
+async function followed({ dataDir }: Config, { action }: Action, answer: LifecycleAnswer): Promise<void> {
   const { log } = beginLog(dataDir);
+  const isDone = answer.state === 'done';
   for (let waited = 0; ; waited += LOOK_MS) {
     const actions = log.actions?.();
     if (actions !== undefined && hasDone(actions, action, isDone)) return log.close();
@@ -123,8 +144,9 @@ async function followed({ dataDir }: Config, { action }: Action, isDone: boolean
       process.stderr.write('collector: waiting for the mirror to follow: collector mirror has to run\n');
     if (waited >= FOLLOWED_MS)
       throw new CommandFailure(
-        'the collectors have it, and the mirror has not followed: start collector mirror. The certificate of an erasure is ' +
-          `then printed by collector actions certificate ${action}`,
+        `the collectors have it${answer.state === 'pending' ? `, and wait for ${answer.unreached.join(', ')}` : ''}; the ` +
+          'mirror has not followed within a minute: collector mirror does not run, or says why it stands still. The ' +
+          `certificate of an erasure is then printed by collector actions certificate ${action}`,
         EXIT.pending,
       );
     await sleep(LOOK_MS);

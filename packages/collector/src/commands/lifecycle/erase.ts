@@ -20,7 +20,7 @@ import { assertReadable } from '../regular-files.js';
 import { alignedTable, printableJson, ProgressBar } from '../terminal.js';
 import { collect } from '../verify/trusted-keys.js';
 import { certificateOf, certificateText } from './certificate.js';
-import { considered, deliver, lifecycleConfigOf } from './delivery.js';
+import { considered, deliver, isErased, lifecycleConfigOf } from './delivery.js';
 import { Holds, holdsOf } from './holds.js';
 import { compactNow, floorsOf, wonText } from './retention.js';
 import {
@@ -343,7 +343,9 @@ class Erasure {
     process.stdout.write(
       this.options.json ? `${printableJson(JSON.stringify(made, undefined, 2))}\n` : certificateText(made),
     );
+    const isAll = await isErased(this.config.dataDir, eventsOf(keys));
     if (answer.state === 'pending') return EXIT.pending;
+    if (!isAll) return EXIT.partly;
     return plan.plain + plan.held.size + plan.floors.size > 0 ? EXIT.partly : EXIT.ok;
   }
 }

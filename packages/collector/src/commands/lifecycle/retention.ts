@@ -13,6 +13,7 @@ import {
   policyFrom,
   PolicyFault,
 } from '../../privacy/retention-policy.js';
+import { eventsOf } from '../../privacy/actions.js';
 import type { TakenKeys } from '../../privacy/key-directory.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { aboutBytes, counted } from '../../quantity.js';
@@ -26,7 +27,7 @@ import { CommandFailure, EXIT, interruption } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
 import { holdDirectory } from '../serve/open-ledger.js';
 import { alignedTable, printableJson, ProgressBar } from '../terminal.js';
-import { beginLog, considered, deliver, lifecycleConfigOf } from './delivery.js';
+import { beginLog, considered, deliver, isErased, lifecycleConfigOf } from './delivery.js';
 import { Holds, holdsOf } from './holds.js';
 import { retirable, type SelectedEvent } from './selection.js';
 
@@ -231,6 +232,7 @@ async function runRetention(config: Config, options: RunOptions): Promise<number
   process.stdout.write(told(plan, options));
   if (dryRun) return EXIT.ok;
   let isPending = false;
+  let isAll = true;
   for (const { rule, keys, events } of plan.due) {
     if (events === 0) continue;
     const id = randomUUID();
@@ -240,13 +242,15 @@ async function runRetention(config: Config, options: RunOptions): Promise<number
       { action: { ...action, part: 1, parts: 1, keys }, considered: asked },
       { signal },
     );
+    if (!(await isErased(dataDir, eventsOf(keys)))) isAll = false;
     const done = answer.state === 'pending' ? 'begun, and a directory of keys has to follow' : 'erased';
     process.stderr.write(`collector: ${counted(events, 'event')} by ${rule}: ${done} (${id})\n`);
     if (answer.state === 'pending') isPending = true;
   }
   await (await open()).close();
   process.stderr.write(`collector: ${wonText(await compactNow(dataDir))}\n`);
-  return isPending ? EXIT.pending : EXIT.ok;
+  if (isPending) return EXIT.pending;
+  return isAll ? EXIT.ok : EXIT.partly;
 }
 
 /** Closes the catalogue: while it is open, its journal keeps the names of what goes. */

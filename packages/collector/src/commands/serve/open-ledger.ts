@@ -241,7 +241,7 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
   const store = await openSharedForWriting({
     store: settings.store,
     version: version(),
-    sealKey: (ledgerId, shared) => openSealKey(settings.signingKeys, ledgerId, shared),
+    sealKey: (ledgerId, shared, entries) => openSealKey(settings.signingKeys, ledgerId, shared, entries),
     openKeys: (log) => openSharedKeysOf(settings, log, onTrouble),
     onTrouble,
     onLost: (reason) => ears.onAlarm('lost', 'acknowledged events are gone from the database', reason),
@@ -301,9 +301,15 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
  */
 async function openSharedKeysOf(
   { dataDir, encryption, encryptionKeys, kek }: LedgerSettings,
-  { ledgerId, cluster, noted, isNew }: KeysOfLog,
+  { ledgerId, cluster, noted, isNew, isEncrypted }: KeysOfLog,
   onTrouble: (what: string, error: unknown) => void,
 ): Promise<OpenedKeys | undefined> {
+  const known = sharedKeyPlaces(dataDir);
+  if (noted === undefined && (isEncrypted || (known !== undefined && !isNew)))
+    throw new ConfigurationUnfit(
+      'the payloads of this log are encrypted, and its table encryption does not say any more where their keys are: find out ' +
+        "who has changed it, and as the schema's owner INSERT INTO encryption (keys) VALUES ('postgres://…')",
+    );
   if (noted === undefined && (encryption === 'off' || (encryption === 'auto' && encryptionKeys === '')))
     return undefined;
   if (noted !== undefined && encryption === 'off')
@@ -312,7 +318,6 @@ async function openSharedKeysOf(
     throw new ConfigurationUnfit(
       '--encryption: this log has payloads in the clear, and encryption in a database begins with the log',
     );
-  const known = sharedKeyPlaces(dataDir);
   const address = encryptionKeys || noted || '';
   const fault = isShared({ store: address }) ? storeFault(address) : 'it is no address postgres://…';
   if (fault !== undefined)

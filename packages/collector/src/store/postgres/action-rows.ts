@@ -2,22 +2,28 @@
  * Actions of a log in a database (privacy/actions.ts): entries in batches of their own, which the table `actions` numbers in
  * their order. Who adds one gives it the number behind the last that it knows: so of two collectors that would act at a
  * time one is refused, and none acts without knowing all that was done before.
+ *
+ * A collector destroys keys by what it finds there. So it believes only what a collector has sealed (seal.ts).
  */
-import { decodeEnvelope, SALT_BYTES } from '@clinical-events/protocol';
+import { ENTRY_KINDS, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
 import { Actions } from '../../privacy/actions.js';
 import type { TakenKeys } from '../../privacy/key-directory.js';
 import { SequenceSet, type SequenceStretch } from '../../privacy/sequence-set.js';
 import { type HoldRecords, KEPT_ANSWER_MS, type Requests, StoreDamaged } from '../contract.js';
 import { bytesIn, bytesOf, numberIn, sha256 } from './binary.js';
 import type { ReadingConnection } from './connection.js';
-import { type KeyPlace, keyPlaceIn, PLACE_BYTES } from './encrypted-row.js';
+import { envelopeIn, type KeyPlace, keyPlaceIn, PLACE_BYTES } from './encrypted-row.js';
+import { isSealed, type SealKey } from './seal.js';
 import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
 /** Those that have their place, behind the last that is known. */
 const NEWER = `
-SELECT a.number, s.first_sequence, e.envelope, e.salted, b.leaves
+SELECT a.number, s.first_sequence, e.envelope, e.salted, lane, batch, b.candidates, b.leaves, b.repeats, b.seal
 FROM actions a JOIN sequenced s USING (lane, batch) JOIN batches b USING (lane, batch)
-JOIN events e USING (lane, batch) WHERE a.number > $1 ORDER BY a.number`;
+JOIN events e USING (lane, batch)
+WHERE a.number > $1 AND s.first_sequence <= (SELECT size FROM heads) ORDER BY a.number, e.ord`;
+
+type Row = readonly (string | null)[];
 
 /** The actions of a log, as they are known to one process. */
 export class ActionRows {
@@ -26,26 +32,54 @@ export class ActionRows {
   known = 0;
   #refreshing: Promise<void> | undefined;
 
-  constructor(private readonly connection: Pick<ReadingConnection, 'query'>) {}
+  /** @param sealKey undefined for a reader, which has none, destroys no key, and passes over what is not whole. */
+  constructor(
+    private readonly connection: Pick<ReadingConnection, 'query'>,
+    private readonly sealKey?: SealKey,
+  ) {}
 
-  /** On return all that have their place by now are known. @throws StoreDamaged where one is not what was written. */
+  /**
+   * On return all that have their place by now are known.
+   * @throws StoreDamaged for a collector, where one is not what a collector has stored, or stands in another order.
+   */
   refresh(): Promise<void> {
     return (this.#refreshing ??= this.#refresh().finally(() => (this.#refreshing = undefined)));
   }
 
   async #refresh(): Promise<void> {
     for (const row of (await this.connection.query(NEWER, [this.known])).rows) {
+      const number = Number(row[0]);
       const sequence = Number(row[1]);
-      const [envelope, salted, leaf] = row.slice(2).map((each) => bytesOf(each ?? ''));
-      if (envelope === undefined || salted === undefined || leaf === undefined) continue;
-      const comesTo = Buffer.concat([sha256(envelope), sha256(salted)]);
-      if (!leaf.subarray(-comesTo.length).equals(comesTo))
-        throw new StoreDamaged({ where: 'the database', sequence }, 'the log does not hold what was written');
-      const { receivedAt } = decodeEnvelope(envelope).envelope;
-      this.actions.add(sequence, receivedAt, salted.subarray(SALT_BYTES));
-      this.known = Number(row[0]);
+      const action = actionIn(row);
+      const isNext = number === this.known + 1 && sequence > (this.actions.logged.at(-1)?.sequence ?? 0);
+      if (this.sealKey !== undefined && !(isNext && action !== undefined && this.#isBelieved(row)))
+        throw new StoreDamaged(
+          { where: 'the database', sequence },
+          'the table actions does not say what the collectors have stored',
+        );
+      if (action !== undefined) this.actions.add(sequence, action.receivedAt, action.body);
+      this.known = number;
     }
   }
+
+  #isBelieved([, sequence, , , lane, batch, candidates, leaves, repeats, seal]: Row): boolean {
+    if (this.sealKey === undefined || Number(sequence) <= this.sealKey.lostBefore) return true;
+    const [sealed, others] = [seal, repeats].map((each) => (typeof each === 'string' ? bytesOf(each) : null));
+    return isSealed(this.sealKey, {
+      ...{ lane: Number(lane), batch: Number(batch), candidates: Number(candidates) },
+      ...{ leaves: bytesOf(leaves ?? ''), repeats: others ?? null, seal: sealed ?? null },
+    });
+  }
+}
+
+/** Undefined where it is no action, is not alone in its batch, or not what its leaf says. */
+function actionIn(row: Row): { readonly receivedAt: number; readonly body: Buffer } | undefined {
+  const [envelope, salted, leaf] = [row[2], row[3], row[7]].map((each) => bytesOf(each ?? ''));
+  if (envelope === undefined || salted === undefined || leaf?.length !== LEAF_BYTES) return undefined;
+  const comesTo = Buffer.concat([sha256(envelope), sha256(salted)]);
+  if (!leaf.subarray(-comesTo.length).equals(comesTo)) return undefined;
+  const { kind, receivedAt = 0 } = envelopeIn(envelope) ?? {};
+  return kind === ENTRY_KINDS.lifecycleAction ? { receivedAt, body: salted.subarray(SALT_BYTES) } : undefined;
 }
 
 const LAY = 'INSERT INTO requests (action, request) VALUES ($1::uuid, $2) ON CONFLICT DO NOTHING';
@@ -104,8 +138,8 @@ export class HoldRecordRows implements HoldRecords {
   }
 }
 
-const keptOf = (group: readonly Span[]) => `
-SELECT s.n, e.ord, e.payload_state, e.envelope, substring(e.salted FROM 1 FOR ${PLACE_BYTES})
+const keptOf = (group: readonly Span[], isWhole: boolean) => `
+SELECT s.n, e.ord, e.payload_state, e.envelope, ${isWhole ? 'e.salted' : `substring(e.salted FROM 1 FOR ${PLACE_BYTES})`}
 FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH ORDINALITY AS s (lane, batch, n)
 CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch OFFSET 0) e ORDER BY s.n, e.ord`;
 
@@ -116,14 +150,17 @@ export interface KeptRow {
   readonly batch: number;
   readonly ord: number;
   readonly envelope: Buffer;
-  /** Where the key of its payload is; undefined where it is not encrypted, or was taken out. */
+  /** Where the key of its payload is, as its row says; undefined where it is not encrypted, or was taken out. */
   readonly key: KeyPlace | undefined;
+  /** What the row has of its payload: the beginning, unless all of it was asked for. */
+  readonly row: Buffer | null;
 }
 
 /** Of the log the events of a set, in its order. */
 export async function* keptRows(
   connection: Pick<ReadingConnection, 'copy'>,
   sequences: SequenceSet,
+  isWhole = false,
 ): AsyncGenerator<KeptRow> {
   let behind = 0;
   for (const { first, end } of windowsOf(sequences)) {
@@ -134,7 +171,9 @@ export async function* keptRows(
       const wanted = spans.filter((span) => sequences.meets(span.first, span.first + span.entries));
       for (const group of groupsOf(wanted)) {
         const counts = new Map<number, number>();
-        for (const [number, ord, state, envelope, head] of await connection.copy(keptOf(group))) {
+        for (const [number, ord, state, envelope, row = null] of await connection.copy(
+          keptOf(group, isWhole),
+        )) {
           const n = numberIn(number);
           const at = counts.get(n) ?? 0;
           counts.set(n, at + 1);
@@ -142,31 +181,42 @@ export async function* keptRows(
           const sequence = from + at;
           if (!sequences.has(sequence)) continue;
           const isEncrypted = state != null && numberIn(state) === 1;
-          const key = isEncrypted && head ? keyPlaceIn(head) : undefined;
-          yield { sequence, lane, batch, ord: numberIn(ord), envelope: bytesIn(envelope), key };
+          const key = isEncrypted && row ? keyPlaceIn(row) : undefined;
+          yield { sequence, lane, batch, ord: numberIn(ord), envelope: bytesIn(envelope), key, row };
         }
       }
     }
   }
 }
 
+/** An encrypted row of an event. */
+export interface EncryptedRow {
+  readonly organisation: string;
+  readonly envelope: Buffer;
+  readonly key: KeyPlace;
+  /** What `KeptRow` has of it. */
+  readonly row: Buffer;
+}
+
 /**
- * By what keys events are encrypted, one for each bucket and organisation; those that are not are left out.
- * @param isWanted leaves out more: asked of a bucket's tag, an organisation, and a place in its tree.
+ * By what keys events are encrypted, as their rows say, one for each bucket and organisation; those that are not are left
+ * out.
+ * @param isMeant leaves out more: given whole rows where that is asked for.
  */
 export async function keysOf(
   connection: Pick<ReadingConnection, 'copy'>,
   sequences: SequenceSet,
-  isWanted: (tag: number, organisation: string, place: number) => boolean = () => true,
+  isMeant: (row: EncryptedRow) => boolean,
+  isWhole = false,
 ): Promise<TakenKeys[]> {
   const keys = new Map<
     string,
     { tag: number; organisation: string; sequences: number[]; places: number[] }
   >();
-  for await (const { sequence, envelope, key } of keptRows(connection, sequences)) {
-    if (key === undefined) continue;
-    const { organisation } = decodeEnvelope(envelope).envelope;
-    if (!isWanted(key.tag, organisation, key.place)) continue;
+  for await (const { sequence, envelope, key, row } of keptRows(connection, sequences, isWhole)) {
+    const organisation = envelopeIn(envelope)?.organisation;
+    if (key === undefined || row === null || organisation === undefined) continue;
+    if (!isMeant({ organisation, envelope, key, row })) continue;
     const name = `${key.tag} ${organisation}`;
     const known = keys.get(name) ?? { tag: key.tag, organisation, sequences: [], places: [] };
     keys.set(name, known);

@@ -10,12 +10,13 @@
  *       44    16  tag of the cipher
  *       60        salt and body, encrypted
  */
-import { encodeLeaf, LEAF_BYTES } from '@clinical-events/protocol';
+import { decodeEnvelope, encodeLeaf, type Envelope, LEAF_BYTES } from '@clinical-events/protocol';
 import { encodedLeafHash, HASH_BYTES } from '../../integrity/merkle.js';
-import type { KeyWriter, StoredKeys } from '../../privacy/key-directory.js';
+import { KeysUnfit, type KeyWriter, type StoredKeys, type TakenKeys } from '../../privacy/key-directory.js';
 import { open, seal } from '../../privacy/sealing.js';
 import type { Candidate } from '../contract.js';
-import { sha256 } from './binary.js';
+import { bytesIn, numberIn, sha256 } from './binary.js';
+import type { Connection } from './connection.js';
 
 const SUITE = 1;
 const [TAG_AT, PLACE_AT, COMMITMENT_AT, CIPHER_TAG_AT, SEALED_AT] = [4, 8, 12, 44, 60];
@@ -95,4 +96,59 @@ function leafHashOf(leaf: Buffer): Buffer {
   const hashed = Buffer.allocUnsafe(HASH_BYTES);
   encodedLeafHash(leaf, hashed, 0);
   return hashed;
+}
+
+/** Undefined where it is none: somebody has changed the row. */
+export function envelopeIn(bytes: Buffer): Envelope | undefined {
+  try {
+    return decodeEnvelope(bytes).envelope;
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
+
+/** Of the newest batches an event each, newest first; the log's own entries are never encrypted. */
+const NEWEST = `
+SELECT e.payload_state, e.envelope, substring(e.salted FROM 1 FOR ${PLACE_BYTES})
+FROM (SELECT * FROM sequenced WHERE entries > 0 ORDER BY first_sequence DESC LIMIT 64) s
+JOIN batches b USING (lane, batch) CROSS JOIN LATERAL (
+  SELECT * FROM events WHERE lane = s.lane AND batch = s.batch AND b.own = 0 ORDER BY ord DESC LIMIT 1) e
+ORDER BY s.first_sequence DESC`;
+const READ_MS = 10_000;
+
+/** Whether one of the newest events is encrypted, and by what key. */
+export interface NewestRow {
+  readonly isEncrypted: boolean;
+  readonly organisation: string | undefined;
+  readonly key: KeyPlace | undefined;
+}
+
+export async function newestRows(connection: Connection): Promise<NewestRow[]> {
+  return (await connection.copy(NEWEST, READ_MS)).map(([state, envelope, head]) => ({
+    isEncrypted: numberIn(state) !== 0,
+    organisation: envelopeIn(bytesIn(envelope))?.organisation,
+    key: head ? keyPlaceIn(head) : undefined,
+  }));
+}
+
+/**
+ * Without the key of the newest event it can neither be read again nor told from a repeat, unless that is meant.
+ * @param taken what was destroyed. @throws KeysUnfit
+ */
+export function assertHasKey(
+  stored: StoredKeys,
+  newest: readonly NewestRow[],
+  taken: readonly TakenKeys[],
+): void {
+  for (const { isEncrypted, organisation, key } of newest) {
+    if (!isEncrypted || organisation === undefined || key === undefined) continue;
+    const { tag, place } = key;
+    const ofBucket = taken.filter((each) => each.tag === tag && each.organisation === organisation);
+    if (ofBucket.some(({ places }) => places?.has(place))) continue;
+    if (stored.keyOf(tag, organisation, place) !== undefined) return;
+    throw new KeysUnfit(
+      'the key of the newest event is missing: the database of --encryption-keys has not all keys of this log',
+    );
+  }
 }

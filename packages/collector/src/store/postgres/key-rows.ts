@@ -29,7 +29,11 @@ CREATE TABLE IF NOT EXISTS encryption_keys (
 WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0)`;
 /** Writers come one after the other: so versions become visible in their order. */
 const LOCK = 'LOCK TABLE encryption_keys IN SHARE ROW EXCLUSIVE MODE';
-const NEWER = 'SELECT name, bytes, version FROM encryption_keys WHERE version > $1 ORDER BY version';
+/** The newest row is among them at any rate: it says whether the table is of an older state than what is known. */
+const NEWER = `
+SELECT name, bytes, version FROM encryption_keys
+WHERE version > $1 OR version = (SELECT max(version) FROM encryption_keys) ORDER BY version`;
+const ALL = 'SELECT name, bytes, version FROM encryption_keys ORDER BY version';
 /** Names and hexadecimal bytes behind commas, which none of them holds; `-` for one that is removed. */
 const PUT = `
 INSERT INTO encryption_keys (name, bytes, version)
@@ -111,12 +115,12 @@ export class KeyRows implements KeyFiles {
     if (this.isSaved) return true;
     const done = await this.#connection.transaction(async (connection) => {
       await connection.query(LOCK);
-      const news = (await connection.query(NEWER, [this.#version])).rows;
+      const news = await this.#news(connection);
       // In its turn: what was written while others had theirs goes with it.
       const saved = new Map(this.#unsaved);
       // What is the same was saved by the last try, whose answer did not come.
-      if (news.some((row) => isOther(row, saved))) return { news };
-      const version = Number(news.at(-1)?.[2] ?? this.#version);
+      if (news.isOlder || news.rows.some((row) => isOther(row, saved))) return { news };
+      const version = Number(news.rows.at(-1)?.[2] ?? this.#version);
       const names = [...saved.keys()].join();
       const bytes = [...saved.values()].map((each) => each?.toString('hex') ?? '-').join();
       await connection.query(PUT, [names, bytes, version]);
@@ -137,8 +141,8 @@ export class KeyRows implements KeyFiles {
 
   /** On return what others have changed is known. @param onMoved as of `save`, where they have changed any. */
   async refresh(onMoved: (lost: Lost) => void): Promise<void> {
-    const { rows } = await this.#connection.query(NEWER, [this.#version]);
-    if (rows.length > 0) onMoved(this.#moved(rows));
+    const news = await this.#news(this.#connection);
+    if (news.isOlder || news.rows.length > 0) onMoved(this.#moved(news));
   }
 
   /** On return nothing is in memory but what is in the database, as it is known. @returns what else was. */
@@ -148,8 +152,19 @@ export class KeyRows implements KeyFiles {
     return lost;
   }
 
-  #moved(news: readonly Row[]): Lost {
-    for (const [name, bytes, version] of news) {
+  async #news(connection: Pick<ReadingConnection, 'query'>): Promise<News> {
+    const { rows } = await connection.query(NEWER, [this.#version]);
+    const isOlder = Number(rows.at(-1)?.[2] ?? 0) < this.#version;
+    if (isOlder) return { isOlder, rows: (await connection.query(ALL)).rows };
+    return { isOlder, rows: rows.filter(([, , version]) => Number(version) > this.#version) };
+  }
+
+  #moved({ isOlder, rows }: News): Lost {
+    if (isOlder) {
+      this.#stored.clear();
+      this.#version = 0;
+    }
+    for (const [name, bytes, version] of rows) {
       // Another answer may have brought it already.
       if (Number(version) <= this.#version) continue;
       this.#version = Number(version);
@@ -174,6 +189,13 @@ async function makeTable(connection: Connection, { schema }: Address): Promise<v
 }
 
 type Row = readonly (string | null)[];
+
+/** What is in the database and not known here. */
+interface News {
+  /** It was restored to an older state than what is known: then these are all rows that it has. */
+  readonly isOlder: boolean;
+  readonly rows: readonly Row[];
+}
 
 function isOther([name, bytes]: Row, saved: Lost): boolean {
   if (typeof name !== 'string' || !saved.has(name)) return true;
@@ -271,7 +293,11 @@ export class SharedKeyWriter {
     const { epoch } = this.writer;
     while (this.writer.epoch === epoch) {
       await this.writer.rotate();
-      await this.save();
+      try {
+        await this.save();
+      } catch (error) {
+        return this.#away(error);
+      }
     }
     return this.finishRotation();
   }

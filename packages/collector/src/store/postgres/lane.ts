@@ -15,7 +15,6 @@
  *   a warning     committed here, perhaps not on the standby: empty batches follow until one comes back without
  */
 import { encodeEnvelope, encodeLeaf, envelopeSize, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
-import type { KeyObject } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Candidate, CommitUnknown, NotCommitted, type Outcome, type SharedGauges } from '../contract.js';
 import { sameContent } from '../content.js';
@@ -33,7 +32,7 @@ import {
   weaknessOf,
 } from './connection.js';
 import { readLog, type LogRow } from './schema.js';
-import { sealOf } from './seal.js';
+import { type SealKey, sealOf } from './seal.js';
 
 /** For all that a batch may need, doubt and waiting for the standby among it, in milliseconds. */
 const DEADLINE_MS = 10_000;
@@ -120,7 +119,7 @@ export interface LaneOptions {
   readonly shard: number;
   readonly durability: LogRow['durability'];
   /** See seal.ts. */
-  readonly sealKey: KeyObject;
+  readonly sealKey: SealKey;
   /** Every lane has to be of one log. */
   readonly ledgerId: string;
   /** Undefined where payloads are not encrypted. */

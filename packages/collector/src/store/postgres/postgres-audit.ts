@@ -31,7 +31,7 @@ import {
 import { erasedEvent, ErasedElsewhere, tellLifecycle } from '../lifecycle-findings.js';
 import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
 import { uuidText } from '../text.js';
-import { ActionRows, keptRows } from './action-rows.js';
+import { keptRows } from './action-rows.js';
 import { bytesIn, numberIn, sha256 } from './binary.js';
 import type { BinaryRow, ReadingConnection } from './connection.js';
 import { commitmentIn, type KeyPlace, keyPlaceIn, openRow } from './encrypted-row.js';
@@ -58,7 +58,13 @@ const PLACES = `
 SELECT s.lane, s.batch FROM sequenced s LEFT JOIN batches b USING (lane, batch)
 WHERE b.entries IS DISTINCT FROM s.entries ORDER BY s.lane, s.batch LIMIT 10`;
 
-const LISTED = 'SELECT first_sequence FROM actions JOIN sequenced USING (lane, batch)';
+/** How many batches somebody has given a place behind the end of the log. */
+const BEHIND = `
+SELECT count(*) FROM sequenced, heads WHERE sequenced.entries > 0 AND first_sequence + sequenced.entries - 1 > size`;
+/** Those that collectors go by, in the order in which they go by them; without a place yet, or a batch. */
+const LISTED = `
+SELECT a.number, a.lane, a.batch, s.first_sequence, b.lane IS NOT NULL
+FROM actions a LEFT JOIN sequenced s USING (lane, batch) LEFT JOIN batches b USING (lane, batch) ORDER BY a.number`;
 
 const CHUNK = 4096;
 
@@ -111,9 +117,11 @@ export class PostgresAudit {
   }
 
   async tell(findings: FindingList): Promise<AuditedLog> {
-    const [head = []] = (await this.connection.query(HEAD)).rows;
-    const [size = 0, bytes = 0] = head.map(Number);
-    await this.#read(size, findings);
+    const { size } = await this.#head();
+    await this.#read(1, size, findings);
+    // An action has its place before it destroys a key: those of which a key was missing meanwhile have theirs by now.
+    const { size: end, bytes } = await this.#head();
+    await this.#read(size + 1, end, findings);
     await this.#flush();
     const verdict = await this.#audit.finish();
     const { covered } = this.#audit;
@@ -127,14 +135,10 @@ export class PostgresAudit {
     if (missing !== undefined) findings.add(missing);
     for (const finding of rootFindings(verdict, () => false)) findings.add(finding);
     for (const finding of tileFindings(verdict, true)) findings.add(finding);
-    await this.#tellTables(findings);
+    await this.#tellTables(end, findings);
     const keyless = SequenceSet.of(this.#keyless);
     const unread = SequenceSet.of(this.#unread);
-    // What was erased while this was read.
-    const now = new ActionRows(this.connection);
-    await now.refresh();
-    const elsewhere = this.#elsewhere.among(this.#entries);
-    const later = now.actions.retired.with(elsewhere).without(this.#actions.retired);
+    const later = this.#elsewhere.among(this.#entries).without(this.#actions.retired);
     const keys = this.keys?.stored;
     const lifecycle = tellLifecycle({ actions: this.#actions, keyless, unread, keys, later }, findings);
     const agrees = verdict.roots.every(({ log }) => log === 'agrees') && this.#entries >= covered;
@@ -160,8 +164,14 @@ export class PostgresAudit {
     }
   }
 
-  async #read(size: number, findings: FindingList): Promise<void> {
-    for (let next = 1; next <= size;) {
+  async #head(): Promise<{ readonly size: number; readonly bytes: number }> {
+    const [head = []] = (await this.connection.query(HEAD)).rows;
+    const [size = 0, bytes = 0] = head.map(Number);
+    return { size, bytes };
+  }
+
+  async #read(from: number, size: number, findings: FindingList): Promise<void> {
+    for (let next = from; next <= size;) {
       const spans = (await this.connection.copy(spansOf(next, size))).map(spanIn);
       if (spans.length === 0) return this.#gone(next, size - next + 1, findings);
       for (const group of groupsOf(spans)) {
@@ -278,7 +288,8 @@ export class PostgresAudit {
     findings.add({ kind: 'altered', sequence, event_id: idIn(envelope), message });
   }
 
-  async #tellTables(findings: FindingList): Promise<void> {
+  /** @param end of the log, as it was read. */
+  async #tellTables(end: number, findings: FindingList): Promise<void> {
     const [counts = []] = (await this.connection.query(REGISTRY)).rows;
     const [ids = 0, entries = 0] = counts.map(Number);
     if (ids > entries) {
@@ -291,16 +302,37 @@ export class PostgresAudit {
         `lane ${lane ?? ''} has ${count ?? ''} batches, and the last is number ${last ?? ''}`,
       );
     }
-    const listed = new Set((await this.connection.query(LISTED)).rows.map(([sequence]) => Number(sequence)));
+    const [[behind] = []] = (await this.connection.query(BEHIND)).rows;
+    if (Number(behind) > 0)
+      this.#add(findings, `sequenced gives ${behind ?? ''} batches a place behind the end of the log`);
+    await this.#tellActions(end, findings);
+    for (const [lane, batch] of (await this.connection.query(PLACES)).rows) {
+      const which = `batch ${batch ?? ''} of lane ${lane ?? ''}`;
+      this.#add(findings, `sequenced and batches do not say the same of ${which}`);
+    }
+  }
+
+  async #tellActions(end: number, findings: FindingList): Promise<void> {
+    const { rows } = await this.connection.query(LISTED);
+    const placed = rows.flatMap(([, , , sequence]) => (sequence == null ? [] : [Number(sequence)]));
+    const [listed, read] = [new Set(placed), new Set(this.#actionsAt)];
     for (const sequence of this.#actionsAt.filter((each) => !listed.has(each)))
       this.#add(
         findings,
         `entry ${sequence} is an action that is not in the table actions: no collector does it`,
       );
-    for (const [lane, batch] of (await this.connection.query(PLACES)).rows) {
-      const which = `batch ${batch ?? ''} of lane ${lane ?? ''}`;
-      this.#add(findings, `sequenced and batches do not say the same of ${which}`);
+    for (const [, lane, batch, sequence, isThere] of rows) {
+      const isAction =
+        sequence == null ? isThere === 't' : Number(sequence) > end || read.has(Number(sequence));
+      if (!isAction)
+        this.#add(
+          findings,
+          `the table actions has batch ${batch ?? ''} of lane ${lane ?? ''}, which is no action`,
+        );
     }
+    const isOrdered = placed.every((sequence, i) => sequence > (placed[i - 1] ?? 0));
+    if (!isOrdered || rows.some(([number], i) => Number(number) !== i + 1))
+      this.#add(findings, 'the table actions has other numbers than those in which actions were stored');
   }
 
   #add(findings: FindingList, message: string): void {

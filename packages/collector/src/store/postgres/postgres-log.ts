@@ -1,5 +1,4 @@
 /** Reads the log of a database: what has its place in it, in that order (src/store/contract.ts, EventLog). */
-import type { KeyObject } from 'node:crypto';
 import {
   decodeEnvelope,
   type Envelope,
@@ -42,7 +41,8 @@ import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { ActionRows } from './action-rows.js';
 import { type BinaryRow, ReadingConnection } from './connection.js';
 import { type LogRow, readLog } from './schema.js';
-import { lookAfterLanes, type Sequenced, sequence } from './sequencing.js';
+import type { SealKey } from './seal.js';
+import { assertSealed, lookAfterLanes, type Sequenced, sequence } from './sequencing.js';
 import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
 /** How often a collector says that it lives, in milliseconds. */
@@ -100,7 +100,7 @@ export interface PostgresCommittedOptions {
   readonly durability: LogRow['durability'];
   readonly collectorId: string;
   /** See seal.ts. */
-  readonly sealKey: KeyObject;
+  readonly sealKey: SealKey;
   readonly gauges?: SharedGauges | undefined;
   /** Told what has its place by now. */
   readonly onSequenced?: (sequenced: Sequenced) => void;
@@ -151,13 +151,16 @@ export class PostgresCommitted implements Committed, SharedCommits {
     this.options.onSequenced?.(sequenced);
   }
 
+  /** @throws LaneBroken at what no collector has sealed, whoever gave it its place: no root is made of it. */
   async *pass(from: Cursor): AsyncGenerator<Iterable<CommittedEntry>, Cursor> {
+    const { sealKey } = this.options;
     const last = this.entries;
     let next = from.sequence;
     while (next <= last) {
       const spans = (await this.connection.copy(spansOf(next, last))).map(spanIn);
       for (const span of spans) {
         if (span.first > next) throw damaged(next);
+        if (span.first > sealKey.lostBefore) assertSealed(sealKey, span);
         yield leavesOf(span, next, last);
         next = span.first + span.entries;
       }

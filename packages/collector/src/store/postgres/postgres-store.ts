@@ -1,5 +1,5 @@
 /** The driver of the store that writes to a PostgreSQL log, beside any number of others (src/store/contract.ts). */
-import { randomUUID, type KeyObject } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
@@ -16,17 +16,18 @@ import {
 } from '../contract.js';
 import { type Actions, eventsOf, takenBy } from '../../privacy/actions.js';
 import type { TakenKeys } from '../../privacy/key-directory.js';
-import type { SequenceSet } from '../../privacy/sequence-set.js';
-import { ActionRows, keysOf, RequestRows } from './action-rows.js';
+import { SequenceSet } from '../../privacy/sequence-set.js';
+import { ActionRows, type EncryptedRow, keysOf, RequestRows } from './action-rows.js';
 import type { Address } from './address.js';
 import { Connection, ReadingConnection } from './connection.js';
-import { RowSealer } from './encrypted-row.js';
+import { assertHasKey, type NewestRow, newestRows, openRow, RowSealer } from './encrypted-row.js';
 import type { SharedKeyWriter } from './key-rows.js';
 import { APPEND, Lane, type LaneOptions, OPEN, parametersOf, type RowEncryption } from './lane.js';
 import { PostgresAccessLog } from './postgres-access-log.js';
 import { PostgresCommitted } from './postgres-log.js';
 import { PostgresTree } from './postgres-tree.js';
 import { PostgresLogKeys, readLog, type LogRow } from './schema.js';
+import type { SealKey } from './seal.js';
 import type { Sequenced } from './sequencing.js';
 
 /** Of one collector, on their way at a time: more than one hide the round trips of the others. */
@@ -39,7 +40,7 @@ export interface PostgresStoreOptions {
   /** Of this program, for people who look at the table of collectors. */
   readonly version: string;
   /** What the collectors of a log seal their batches with (seal.ts). */
-  readonly sealKey: (ledgerId: string, shared: SharedKeys) => Promise<KeyObject>;
+  readonly sealKey: (ledgerId: string, shared: SharedKeys, entries: number) => Promise<SealKey>;
   /** @returns undefined where payloads are not encrypted. Without it they are not, and must not be. */
   readonly openKeys?: (log: KeysOfLog) => Promise<OpenedKeys | undefined>;
   /** Something is degraded, but nothing is lost and nothing is refused. */
@@ -58,6 +59,8 @@ export interface KeysOfLog {
   readonly cluster: string;
   /** The address of the keys' database; undefined while payloads are not encrypted. */
   readonly noted: string | undefined;
+  /** Whether there is an encrypted payload among the newest, or one that was taken out. */
+  readonly isEncrypted: boolean;
   /** Nothing is stored yet. */
   readonly isNew: boolean;
 }
@@ -166,12 +169,15 @@ export class PostgresStore implements Store {
       const [row = []] = (await connection.query(HEAD)).rows;
       const [entries = 0, own = 0, bytes = 0, lines = 0] = row.slice(0, 4).map(Number);
       // First: a start that is refused leaves no key of seals behind.
-      const keys = await openKeys(connection, log, entries === 0, options.openKeys);
-      const sealKey = await options.sealKey(ledgerId, new PostgresLogKeys(connection));
-      const actionRows = new ActionRows(control);
+      const newest = await newestRows(connection);
+      const keys = await openKeys(connection, log, { isNew: entries === 0, newest }, options.openKeys);
+      const sealKey = await options.sealKey(ledgerId, new PostgresLogKeys(connection), entries);
+      const actionRows = new ActionRows(control, sealKey);
       await actionRows.refresh();
       const { actions } = actionRows;
-      await keys?.destroy([...actions.taken('all'), ...takenBy(keys.stored.noted())]);
+      const taken = keys ? [...actions.taken('all'), ...takenBy(keys.stored.noted())] : [];
+      await keys?.destroy(taken);
+      if (keys !== undefined) assertHasKey(keys.stored, newest, taken);
       const common = {
         ...{ encryption: keys && encryptionBy(keys, actionRows) },
         address,
@@ -276,8 +282,25 @@ export class PostgresStore implements Store {
     return this.actionRows.refresh();
   }
 
-  keysOf(sequences: SequenceSet): Promise<TakenKeys[]> {
-    return keysOf(this.#control, sequences);
+  /**
+   * By what keys events are encrypted. What a row says of its key is in no leaf: those that it does not open are left out.
+   * @throws when it cannot be told, since the database of the keys is away.
+   */
+  async keysOf(sequences: SequenceSet): Promise<TakenKeys[]> {
+    const { encryption } = this.laneOptions;
+    if (encryption === undefined) return [];
+    const away = await encryption.refresh().then(
+      () => undefined,
+      (cause: unknown) => new Error('the keys of payloads cannot be read', { cause }),
+    );
+    const [[size] = []] = (await this.#control.query(HEAD)).rows;
+    const log = SequenceSet.ofStretches([{ first: 1, end: Number(size) + 1 }]);
+    const isOpened = ({ organisation, envelope, row }: EncryptedRow) => {
+      const opened = openRow(encryption.stored, organisation, envelope, row);
+      if (opened === 'no-key' && away !== undefined) throw away;
+      return Buffer.isBuffer(opened);
+    };
+    return keysOf(this.#control, sequences.within(log), isOpened, true);
   }
 
   /** Of each of some lists of keys those by which events of the log are encrypted that no action has erased yet. */
@@ -286,8 +309,8 @@ export class PostgresStore implements Store {
     for (const list of lists) {
       const places = Map.groupBy(list, ({ tag, organisation }) => `${tag} ${organisation}`);
       const wanted = eventsOf(list).without(this.actions.retired);
-      const isNamed = (tag: number, organisation: string, place: number) =>
-        places.get(`${tag} ${organisation}`)?.some((keys) => keys.places?.has(place)) === true;
+      const isNamed = ({ organisation, key }: EncryptedRow) =>
+        places.get(`${key.tag} ${organisation}`)?.some((keys) => keys.places?.has(key.place)) === true;
       found.push(signal.aborted ? [] : await keysOf(this.#control, wanted, isNamed));
     }
     return found;
@@ -335,10 +358,13 @@ export class PostgresStore implements Store {
 async function openKeys(
   connection: Connection,
   { ledgerId, systemId, encryptionKeys }: LogRow,
-  isNew: boolean,
+  { isNew, newest }: { readonly isNew: boolean; readonly newest: readonly NewestRow[] },
   open: PostgresStoreOptions['openKeys'],
 ): Promise<SharedKeyWriter | undefined> {
-  const opened = await open?.({ ledgerId, cluster: systemId, noted: encryptionKeys, isNew });
+  const isEncrypted = newest.some((row) => row.isEncrypted);
+  const opened = await open?.({
+    ...{ ledgerId, cluster: systemId, noted: encryptionKeys, isNew, isEncrypted },
+  });
   if (opened === undefined) return undefined;
   await connection.query(BEGIN_ENCRYPTION, [opened.address]);
   return opened.keys;

@@ -12,13 +12,20 @@ import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { LEAF_BYTES } from '@clinical-events/protocol';
 import { byteaArray } from './binary.js';
 
+/** What the batches of a log are sealed with. */
+export interface SealKey {
+  /** An object: Node takes 25 µs more where a key is a Buffer. */
+  readonly key: KeyObject;
+  /** So many entries have seals of a key before it that is lost: 0, where none was. */
+  readonly lostBefore: number;
+}
+
 const REPEAT_BYTES = 2 + LEAF_BYTES;
 
 /**
- * @param key an object: Node takes 25 µs more where a key is a Buffer.
  * @param leaves of all candidates in their order, as `byteaArray` has them.
  */
-export function sealOf(key: KeyObject, lane: number, batch: number, leaves: Buffer): Buffer {
+export function sealOf({ key }: SealKey, lane: number, batch: number, leaves: Buffer): Buffer {
   const place = Buffer.allocUnsafe(8);
   place.writeInt32BE(lane, 0);
   place.writeInt32BE(batch, 4);
@@ -38,7 +45,7 @@ export interface SealedBatch {
 }
 
 /** Whether a collector that has the key has stored exactly this. */
-export function isSealed(key: KeyObject, { lane, batch, candidates, ...stored }: SealedBatch): boolean {
+export function isSealed(key: SealKey, { lane, batch, candidates, ...stored }: SealedBatch): boolean {
   const { seal, leaves, repeats } = stored;
   if (seal === null) return false;
   const all: Buffer[] = [];

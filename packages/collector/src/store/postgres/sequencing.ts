@@ -4,12 +4,11 @@
  * was committed is found lane by lane, without a gap: the batch behind the last one that has a place. A batch gets its
  * place by when it was committed, and one of a lane always behind those before it.
  */
-import type { KeyObject } from 'node:crypto';
 import { bytesIn, int2Array, int4Array, int8Array, numberIn } from './binary.js';
 import { type BinaryRow, type Connection, Lost, weaknessOf } from './connection.js';
 import type { SharedGauges } from '../contract.js';
 import type { LogRow } from './schema.js';
-import { isSealed, type SealedBatch } from './seal.js';
+import { isSealed, type SealedBatch, type SealKey } from './seal.js';
 
 /**
  * A lane has a batch and not the one before it, or one that no collector has sealed: someone has deleted, changed or
@@ -103,7 +102,7 @@ type Transactions = Pick<Connection, 'query'> & {
  */
 export async function sequence(
   connection: Transactions,
-  sealKey: KeyObject,
+  sealKey: SealKey,
   durability: LogRow['durability'] = 'local',
 ): Promise<Sequenced | undefined> {
   const sequenced = await arrange(connection, sealKey);
@@ -116,7 +115,7 @@ export async function sequence(
   return sequenced;
 }
 
-function arrange(transactions: Transactions, sealKey: KeyObject): Promise<Sequenced | undefined> {
+function arrange(transactions: Transactions, sealKey: SealKey): Promise<Sequenced | undefined> {
   return transactions.transaction(async (connection) => {
     const [head] = (await connection.query(LOCK)).rows;
     if (head === undefined) return undefined;
@@ -151,15 +150,20 @@ function committedIn([lane, done, batch, entries, own, bytes, closes, ...sealed]
   };
 }
 
-function assertWhole(found: readonly CommittedBatch[], sealKey: KeyObject): void {
+/** @throws LaneBroken */
+export function assertSealed(sealKey: SealKey, sealed: SealedBatch): void {
+  if (isSealed(sealKey, sealed)) return;
+  const { lane, batch } = sealed;
+  throw new LaneBroken(`batch ${batch} of lane ${lane} is not as a collector of this log has sealed it`);
+}
+
+function assertWhole(found: readonly CommittedBatch[], sealKey: SealKey): void {
   const last = new Map<number, number>();
   for (const each of found) {
     const { lane, done, batch, entries } = each;
     const before = last.get(lane) ?? done;
     if (batch !== before + 1) throw new LaneBroken(`batch ${before + 1} of lane ${lane} is gone`);
-    if (entries > 0 && !isSealed(sealKey, each)) {
-      throw new LaneBroken(`batch ${batch} of lane ${lane} is not as a collector of this log has sealed it`);
-    }
+    if (entries > 0) assertSealed(sealKey, each);
     last.set(lane, batch);
   }
 }

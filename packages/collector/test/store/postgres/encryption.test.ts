@@ -283,7 +283,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     const connection = new ReadingConnection(address, 'test');
     const { ledgerId, systemId: cluster, encryptionKeys: noted } = await readLog(connection);
     await connection.close();
-    const opened = await openKeys(address)({ ledgerId, cluster, noted, isNew: false });
+    const opened = await openKeys(address)({ ledgerId, cluster, noted, isNew: false, isEncrypted: false });
     await opened?.keys.writer.rotate();
     await opened?.keys.save();
     await opened?.keys.close();
@@ -305,7 +305,7 @@ describe('keys that two collectors write', () => {
     const connection = new ReadingConnection(address, 'test');
     const { ledgerId, systemId: cluster, encryptionKeys: noted } = await readLog(connection);
     await connection.close();
-    const found = await openKeys(address)({ ledgerId, cluster, noted, isNew: false });
+    const found = await openKeys(address)({ ledgerId, cluster, noted, isNew: false, isEncrypted: false });
     if (found === undefined) throw new Error('there are no keys');
     return found.keys;
   };

@@ -1,14 +1,19 @@
 /** What is done to stored events of a log in PostgreSQL, by several collectors at a time. */
-import { randomUUID } from 'node:crypto';
+import { createSecretKey, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { encodeEnvelope, encodeLeaf, ENTRY_KINDS, envelopeSize, LEAF_BYTES } from '@clinical-events/protocol';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { answerTo, layRequest, Lifecycle } from '../../../src/ledger/lifecycle.js';
+import { ownEntry } from '../../../src/ledger/own-entry.js';
 import { actionFields, type Actions, eventsOf } from '../../../src/privacy/actions.js';
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
 import type { Candidate } from '../../../src/store/contract.js';
 import type { AuditedLog, VerifyFinding } from '../../../src/store/log-audit.js';
+import { keysOf } from '../../../src/store/postgres/action-rows.js';
 import type { Address } from '../../../src/store/postgres/address.js';
 import { maintainLog } from '../../../src/store/postgres/administration.js';
+import { sha256 } from '../../../src/store/postgres/binary.js';
+import { ReadingConnection } from '../../../src/store/postgres/connection.js';
 import { openForReading } from '../../../src/store/postgres/driver.js';
 import { SharedKeyWriter } from '../../../src/store/postgres/key-rows.js';
 import { PostgresStore } from '../../../src/store/postgres/postgres-store.js';
@@ -73,10 +78,10 @@ class Collector {
     });
   }
 
-  static async open(): Promise<Collector> {
+  static async open(sealKey = SEAL_KEY): Promise<Collector> {
     const told: string[] = [];
     const store = await PostgresStore.open({
-      sealKey: () => Promise.resolve(SEAL_KEY),
+      sealKey: () => Promise.resolve(sealKey),
       ...{ address, lanes: 1, version: 'test', onLost: (reason) => told.push(reason) },
       onTrouble: (what) => told.push(what),
       openKeys: async ({ ledgerId, cluster, noted }) => ({
@@ -157,6 +162,49 @@ async function audit(): Promise<{ readonly log: AuditedLog; readonly findings: V
     .tell(list);
   await shared.close();
   return { log, findings: findings.filter(({ kind }) => kind !== 'note' && kind !== 'forked') };
+}
+
+const of = (table: string) => `${address.schema}.${table}`;
+const hex = (bytes: Uint8Array) => `'\\x${Buffer.from(bytes).toString('hex')}'`;
+
+/** Rows by which somebody with all rights on the database erases events, at a place that he gives them himself. */
+async function forge(sequences: readonly number[], place: number): Promise<void> {
+  const reading = new ReadingConnection(address, 'forged');
+  const keys = await keysOf(reading, SequenceSet.of(sequences), () => true);
+  await reading.close();
+  const erasure = {
+    action: randomUUID(),
+    does: 'retire',
+    reason: 'test-data',
+    part: 1,
+    parts: 1,
+    keys,
+  } as const;
+  const entry = ownEntry(ENTRY_KINDS.lifecycleAction, 'lifecycle000', actionFields(erasure));
+  const envelope = Buffer.alloc(envelopeSize(entry));
+  encodeEnvelope(envelope, 0, entry);
+  const leaf = Buffer.alloc(LEAF_BYTES);
+  encodeLeaf(leaf, 0, envelope, sha256(envelope), entry.commitment);
+  await server.query(`
+    INSERT INTO ${of('batches')} (lane, batch, shard, candidates, entries, own, leaves, closes)
+      VALUES (900000, 1, 0, 1, 1, 1, ${hex(leaf)}, true);
+    INSERT INTO ${of('events')} (lane, batch, ord, shard, envelope, salted)
+      VALUES (900000, 1, 0, 0, ${hex(envelope)}, ${hex(entry.salted)});
+    INSERT INTO ${of('sequenced')} VALUES (900000, 1, ${place}, 1);
+    INSERT INTO ${of('actions')} SELECT coalesce(max(number), 0) + 1, 900000, 1 FROM ${of('actions')}`);
+}
+
+/** What is stored of the keys, and how it is brought back. */
+async function copyOfKeys(): Promise<() => Promise<void>> {
+  const table = of('encryption_keys');
+  const copy = await keyServer.query(`SELECT name, bytes, version FROM ${table}`);
+  return async () => {
+    await keyServer.query(`TRUNCATE ${table}`);
+    for (const { name, bytes, version } of copy)
+      await keyServer.query(
+        `INSERT INTO ${table} VALUES ('${String(name)}', ${hex(bytes as Buffer)}, ${String(version)})`,
+      );
+  };
 }
 
 const partsOf = (actions: Actions, action: string) => actions.partsIn(action).map(({ part }) => part);
@@ -283,16 +331,12 @@ describe('an erasure in a log in PostgreSQL', () => {
   test('[R-1361] holds in an older copy of the keys: nothing opens it, verify names it, and a start destroys it', async () => {
     const one = await Collector.open();
     await one.append(events(5));
-    const copy = await keyServer.query(`SELECT name, bytes, version FROM ${address.schema}.encryption_keys`);
+    const restore = await copyOfKeys();
     await request(one, [4]);
     await one.lifecycle.look();
     await one.close();
     collectors = [];
-    await keyServer.query(`TRUNCATE ${address.schema}.encryption_keys`);
-    for (const { name, bytes, version } of copy)
-      await keyServer.query(
-        `INSERT INTO ${address.schema}.encryption_keys VALUES ('${String(name)}', '\\x${(bytes as Buffer).toString('hex')}', ${String(version)})`,
-      );
+    await restore();
     expect(await states()).toEqual(['plain', 'plain', 'plain', 'retired', 'plain']);
     expect((await audit()).findings.map(({ kind, sequence }) => [kind, sequence])).toEqual([
       ['not_retired', 4],
@@ -452,5 +496,126 @@ describe('an erasure in a log in PostgreSQL', () => {
       `UPDATE ${address.schema}.events SET salted = salted || '\\x20' WHERE lane = (SELECT lane FROM ${address.schema}.actions)`,
     );
     await expect(states()).rejects.toThrow('does not hold what was written');
+  });
+});
+
+describe('what somebody with all rights on the database has changed', () => {
+  test('[R-1268] [R-1362] an action that no collector has sealed destroys no key, and verify finds it', async () => {
+    const one = await Collector.open();
+    await one.append(events(4));
+    await forge([1, 2], 1_000_000);
+    await one.store.refreshActions();
+    expect(one.store.actions.logged).toEqual([]);
+    await server.query(`UPDATE ${of('events')} SET payload_state = 2, salted = NULL WHERE ord = 2`);
+    expect((await audit()).findings.map(({ kind, message }) => [kind, message])).toEqual([
+      ['altered', 'sequenced gives 1 batches a place behind the end of the log'],
+      ['unexplained', expect.stringContaining('event 3 cannot be opened')],
+    ]);
+    // Nor where it has a place: no root is made of it.
+    await server.query(`
+      UPDATE ${of('sequenced')} SET first_sequence = 5 WHERE lane = 900000;
+      UPDATE ${of('heads')} SET size = 5`);
+    await expect(one.store.refreshActions()).rejects.toThrow('table actions');
+    await one.store.committed.look();
+    const pass = async () => {
+      let passed = 0;
+      for await (const batch of one.store.committed.pass({ sequence: 1, at: 0 })) passed += [...batch].length;
+      return passed;
+    };
+    await expect(pass()).rejects.toThrow('is not as a collector of this log has sealed it');
+    await expect(Collector.open()).rejects.toThrow('table actions');
+    expect(await states()).toEqual(['retired', 'retired', 'retired', 'plain']);
+    await server.query(`
+      DELETE FROM ${of('actions')}; DELETE FROM ${of('sequenced')} WHERE lane = 900000;
+      DELETE FROM ${of('batches')} WHERE lane = 900000; DELETE FROM ${of('events')} WHERE lane = 900000;
+      UPDATE ${of('heads')} SET size = 4`);
+    expect(await states()).toEqual(['plain', 'plain', 'retired', 'plain']);
+  });
+
+  test('[R-1268] what was sealed by a key that is lost is believed up to where the log had come, and no further', async () => {
+    const one = await Collector.open();
+    await one.append(events(3));
+    await request(one, [2]);
+    await one.lifecycle.look();
+    const entries = one.store.committed.entries;
+    await one.close();
+    collectors = [];
+    const key = createSecretKey(Buffer.alloc(32, 'anew'));
+    await expect(Collector.open({ key, lostBefore: entries - 1 })).rejects.toThrow('table actions');
+    const next = await Collector.open({ key, lostBefore: entries });
+    await next.append(events(1));
+    const action = await request(next, [1, 6]);
+    await next.lifecycle.look();
+    expect(await answerTo(next.store.requests, action)).toEqual({ state: 'done' });
+    let passed = 0;
+    for await (const batch of next.store.committed.pass({ sequence: 1, at: 0 })) passed += [...batch].length;
+    expect(passed).toBe(next.store.committed.entries);
+    expect(await states()).toEqual(['retired', 'retired', 'plain', 'retired']);
+  });
+
+  test('[R-1362] rows of the table actions that are no actions, or have other numbers, are found', async () => {
+    const one = await Collector.open();
+    await one.append(events(3));
+    await request(one, [2]);
+    await one.lifecycle.look();
+    expect((await audit()).findings).toEqual([]);
+    await server.query(`UPDATE ${of('actions')} SET number = 12 - number`);
+    expect((await audit()).findings).toMatchObject([
+      { kind: 'altered', message: expect.stringContaining('other numbers') as string },
+    ]);
+    await expect(Collector.open()).rejects.toThrow('table actions');
+    await server.query(`UPDATE ${of('actions')} SET number = 12 - number`);
+    await server.query(`
+      INSERT INTO ${of('actions')} SELECT 3, lane, batch FROM ${of('sequenced')} WHERE first_sequence = 1;
+      INSERT INTO ${of('actions')} VALUES (4, 777, 1)`);
+    expect((await audit()).findings.map(({ message }) => message)).toEqual([
+      expect.stringMatching(/batch 1 of lane 1, which is no action/),
+      expect.stringMatching(/batch 1 of lane 777, which is no action/),
+      expect.stringMatching(/other numbers/),
+    ]);
+    expect(await states()).toEqual(['plain', 'retired', 'plain']);
+  });
+
+  test('[R-1360] the key that a row names is destroyed only where it opens that row', async () => {
+    const one = await Collector.open();
+    await one.append(events(4));
+    await server.query(
+      `UPDATE ${of('events')} SET salted = set_byte(salted, 11, get_byte(salted, 11) + 1) WHERE ord = 1`,
+    );
+    await server.query(`UPDATE ${of('events')} SET envelope = '\\x00' WHERE ord = 3`);
+    const action = await request(one, [1, 2, 4]);
+    await one.lifecycle.look();
+    expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
+    expect(one.store.actions.retired.toText()).toBe(SequenceSet.of([1]).toText());
+    await server.query(
+      `UPDATE ${of('events')} SET salted = set_byte(salted, 11, get_byte(salted, 11) - 1) WHERE ord = 1`,
+    );
+    expect((await audit()).findings.map(({ kind, sequence }) => [kind, sequence])).toEqual([['altered', 4]]);
+  });
+});
+
+describe('a database of keys that is of an older state', () => {
+  test('[R-1361] is read anew by collectors that run: what is erased then is gone', async () => {
+    const one = await Collector.open();
+    await one.append(events(2));
+    const restore = await copyOfKeys();
+    for (let i = 0; i < 5; i++) await one.store.keys?.noteAction({ i });
+    await restore();
+    const other = await Collector.open();
+    await other.append(events(2, 'ward-2'));
+    const action = await request(one, [2, 4]);
+    await one.lifecycle.look();
+    expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
+    expect((await audit()).findings).toEqual([]);
+    expect(await states()).toEqual(['plain', 'retired', 'plain', 'retired']);
+  });
+
+  test('[R-1358] and lacks the key of the newest event lets no collector start', async () => {
+    const one = await Collector.open();
+    await one.append(events(2));
+    await one.close();
+    collectors = [];
+    await keyServer.query(`DELETE FROM ${of('encryption_keys')} WHERE name LIKE 'buckets/%'`);
+    await expect(Collector.open()).rejects.toThrow('the key of the newest event is missing');
   });
 });
