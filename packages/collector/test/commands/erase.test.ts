@@ -8,7 +8,8 @@ import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { command as erase } from '../../src/commands/lifecycle/erase.js';
 import { Holds } from '../../src/commands/lifecycle/holds.js';
 import { command as retention } from '../../src/commands/lifecycle/retention.js';
-import { mentions, retirable, type SelectedEvent } from '../../src/commands/lifecycle/selection.js';
+import { mentionsIn } from '../../src/commands/lifecycle/mentions.js';
+import { retirable, type SelectedEvent } from '../../src/commands/lifecycle/selection.js';
 import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
 import { KeyReader, keysOnDisk } from '../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
@@ -805,18 +806,49 @@ describe('[R-1334] an id that payloads mention', () => {
     'and stands there by itself, like %s in %s, is found however JSON writes it',
     async (id, body, isFound) => {
       const entry = { isOwn: false, sequence: 1, body: () => Buffer.from(body), source: Buffer.alloc(48) };
-      const access = {
-        log: {
-          async *pass() {
-            yield await Promise.resolve([{ ...entry, eventIdAt: 0, runIdAt: 16 }]);
-          },
+      const log = {
+        async *pass() {
+          yield await Promise.resolve([{ ...entry, eventIdAt: 0, runIdAt: 16 }]);
         },
-        ask: (question: (catalogue: object) => unknown) => question({ run: () => [] }),
       };
-      const found = await mentions(access as never, [id], SequenceSet.EMPTY, () => undefined);
+      const search = { ids: [id], selected: SequenceSet.EMPTY.toText(), from: 1, through: 1 };
+      const found = await mentionsIn(log as never, search, () => undefined);
       expect(found.length > 0).toBe(isFound);
     },
   );
+});
+
+describe('[R-1334] ids that are looked for in every payload', () => {
+  test('are found by several threads as by one', async () => {
+    const batch = (of: number) =>
+      Array.from({ length: 1000 }, (_, i) =>
+        loggedEvent(i === 7 ? `of ${SUBJECT}, number ${of}` : 'of nobody'),
+      );
+    const batches = Array.from({ length: 40 }, (_, of) => batch(of));
+    await fillSigned(dataDir, batches, { segmentBytes: 1 << 20, encryption: encryptionIn(dataDir) });
+    const asked = ['--subject-file', subjects, ...ONE_REASON, '--anywhere', '--dry-run', '--json'];
+    const { stdout, stderr, code } = await on('erase', ...asked);
+    expect(code, stderr).toBe(6);
+    const told = JSON.parse(stdout) as { readonly mentioned_in: readonly number[] };
+    expect(told.mentioned_in).toEqual(batches.map((_, of) => of * 1000 + 8));
+  });
+
+  test('are looked for until that is interrupted', async () => {
+    const stop = new AbortController();
+    const log = {
+      async *pass() {
+        for (;;) yield await Promise.resolve([]);
+      },
+    };
+    const search = { ids: [SUBJECT], selected: '', from: 1, through: 9 };
+    const searching = mentionsIn(
+      log,
+      search,
+      () => stop.abort(new Error('interrupted')),
+      stop.signal,
+    );
+    await expect(searching).rejects.toThrow('interrupted');
+  });
 });
 
 describe('[R-1334] what collector erase is asked', () => {

@@ -176,7 +176,9 @@ export function certificateText(certificate: Certificate): string {
     ],
     [
       'Keys',
-      (mirror_of === undefined ? '' : `of the log in ${mirror_of}: in a database of their own; of this mirror: `) +
+      (mirror_of === undefined
+        ? ''
+        : `of the log in ${mirror_of}: in a database of their own; of this mirror: `) +
         `${counted(directories, 'directory', 'directories')}, wrapped by ${key_wrapped_by}`,
     ],
     ['Made by', tool],

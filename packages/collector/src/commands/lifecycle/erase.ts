@@ -23,14 +23,8 @@ import { certificateOf, certificateText } from './certificate.js';
 import { considered, deliver, isErased, lifecycleConfigOf } from './delivery.js';
 import { Holds, holdsOf } from './holds.js';
 import { compactNow, floorsOf, wonText } from './retention.js';
-import {
-  mentions,
-  retirable,
-  select,
-  type Retirable,
-  type SelectedEvent,
-  type Selection,
-} from './selection.js';
+import { retirable, select, type Retirable, type SelectedEvent, type Selection } from './selection.js';
+import { mentions } from './mentions.js';
 
 const EXAMPLES = `
 Examples:
@@ -238,7 +232,10 @@ class Erasure {
     });
     try {
       const selected = SequenceSet.of(events.map(({ sequence }) => sequence));
-      return await mentions(access, this.#subjects, selected, (bytes) => bar.show(bytes, access.log.extent));
+      return await mentions(access, this.config.dataDir, {
+        ...{ ids: this.#subjects, selected, signal: this.#signal },
+        onProgress: (bytes) => bar.show(bytes, access.log.extent),
+      });
     } finally {
       bar.clear();
     }

@@ -3,10 +3,9 @@ import type { EventKind } from '@clinical-events/protocol';
 import type { Catalogue, CatalogueRun } from '../../catalogue/catalogue.js';
 import type { TakenKeys } from '../../privacy/key-directory.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import { type EventLog, ID_BYTES } from '../../store/contract.js';
+import type { EventLog } from '../../store/contract.js';
 import { isNoId, uuidBytes, uuidText } from '../../store/text.js';
 import { recordMeant } from '../arguments.js';
-import type { CatalogueAccess } from '../catalogue.js';
 
 /** An event that is to be retired, and what rules ask of it. */
 export interface SelectedEvent {
@@ -102,7 +101,11 @@ async function eventsOfId(catalogue: Catalogue, log: EventLog, eventId: string):
   return found;
 }
 
-function runOf(catalogue: Catalogue, organisation: string, recordId: string): CatalogueRun | undefined {
+export function runOf(
+  catalogue: Catalogue,
+  organisation: string,
+  recordId: string,
+): CatalogueRun | undefined {
   return catalogue.run(organisation, recordId).find((each) => each.recordId === recordId);
 }
 
@@ -137,68 +140,4 @@ export function retirable(log: EventLog, selected: readonly SelectedEvent[]): Re
   }
   const keys = [...byKey.values()].map((each) => ({ ...each, sequences: SequenceSet.of(each.sequences) }));
   return { keys, events, plain: left.length - events.length, already: selected.length - left.length };
-}
-
-/**
- * Events beside those in which an id stands: as a string or a number of their JSON, or in a text of it with no letter, digit,
- * - or _ on either side.
- * @param onProgress called with what was read, in bytes of the log.
- */
-export async function mentions(
-  access: CatalogueAccess,
-  ids: readonly string[],
-  selected: SequenceSet,
-  onProgress: (bytes: number) => void,
-): Promise<SelectedEvent[]> {
-  const needles = new Needles(ids);
-  const found: (Omit<SelectedEvent, 'run'> & { readonly recordId: string })[] = [];
-  for await (const batch of access.log.pass()) {
-    for (const entry of batch) {
-      if (entry.isOwn || selected.has(entry.sequence)) continue;
-      const body = entry.body();
-      if (body === undefined || !needles.areIn(body)) continue;
-      const { at, size, sequence, kind, organisation, receivedAt, source, eventIdAt, runIdAt } = entry;
-      const runId = source.subarray(runIdAt, runIdAt + ID_BYTES);
-      const recordId = isNoId(runId)
-        ? uuidText(source.subarray(eventIdAt, eventIdAt + ID_BYTES))
-        : uuidText(runId);
-      found.push({ at, size, sequence, kind, organisation, receivedAt, recordId });
-      onProgress(at);
-    }
-  }
-  return access.ask((catalogue) =>
-    found.map(({ recordId, ...event }) => ({
-      ...event,
-      run: runOf(catalogue, event.organisation, recordId),
-    })),
-  );
-}
-
-/** Ids that are looked for in bodies. */
-class Needles {
-  readonly #ids: readonly string[];
-  /** One of these is in a body that an id stands in: the id itself, or an escape that may hide a character of it. */
-  readonly #likely: readonly Buffer[];
-  readonly #standing: RegExp;
-
-  constructor(ids: readonly string[]) {
-    this.#ids = ids;
-    // Escapes that JSON.stringify does not write, and others may (RFC 8259, section 7).
-    const escapes = ['\\u', ...(ids.some((id) => id.includes('/')) ? ['\\/'] : [])];
-    const needles = ids.map((id) => JSON.stringify(id).slice(1, -1));
-    this.#likely = [...needles, ...escapes].map((each) => Buffer.from(each));
-    const any = ids.map((id) => id.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)).join('|');
-    this.#standing = new RegExp(String.raw`(?<![\p{L}\p{N}_\-])(?:${any})(?![\p{L}\p{N}_\-])`, 'u');
-  }
-
-  areIn(body: Buffer): boolean {
-    return this.#likely.some((each) => body.includes(each)) && this.#standIn(JSON.parse(body.toString()));
-  }
-
-  #standIn(value: unknown): boolean {
-    if (typeof value === 'string') return this.#standing.test(value);
-    if (typeof value === 'number') return this.#ids.includes(String(value));
-    if (typeof value !== 'object' || value === null) return false;
-    return Object.entries(value).some(([name, each]) => this.#standing.test(name) || this.#standIn(each));
-  }
 }

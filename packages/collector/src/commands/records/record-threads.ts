@@ -192,7 +192,7 @@ class RecordThread {
 }
 
 /** An error that came from a thread has lost its class. */
-function revived(error: Error): Error {
+export function revived(error: Error): Error {
   if (error.name !== 'StoreDamaged' || !('place' in error)) return error;
   return Object.assign(new StoreDamaged(error.place as StoreDamaged['place'], ''), {
     message: error.message,
