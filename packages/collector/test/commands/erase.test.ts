@@ -841,12 +841,7 @@ describe('[R-1334] ids that are looked for in every payload', () => {
       },
     };
     const search = { ids: [SUBJECT], selected: '', from: 1, through: 9 };
-    const searching = mentionsIn(
-      log,
-      search,
-      () => stop.abort(new Error('interrupted')),
-      stop.signal,
-    );
+    const searching = mentionsIn(log, search, () => stop.abort(new Error('interrupted')), stop.signal);
     await expect(searching).rejects.toThrow('interrupted');
   });
 });
