@@ -126,7 +126,7 @@ export async function openSealKey(
   if (key?.length === SEAL_KEY_BYTES) {
     const id = hash('sha256', Buffer.concat([Buffer.from('seal key of a log\n'), key]));
     if ((await shared.sealKeyId(id)) === id)
-      return { key: createSecretKey(key), lostBefore: Number.parseInt(lostBefore, 10) };
+      return { key: createSecretKey(key), lostBefore: Number(lostBefore) || 0 };
   }
   throw new SigningKeyFault(
     'seal-missing',

@@ -5,14 +5,14 @@
  *
  * A collector destroys keys by what it finds there. So it believes only what a collector has sealed (seal.ts).
  */
-import { ENTRY_KINDS, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
+import { encodeLeaf, ENTRY_KINDS, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
 import { Actions } from '../../privacy/actions.js';
 import type { TakenKeys } from '../../privacy/key-directory.js';
 import { SequenceSet, type SequenceStretch } from '../../privacy/sequence-set.js';
 import { type HoldRecords, KEPT_ANSWER_MS, type Requests, StoreDamaged } from '../contract.js';
 import { bytesIn, bytesOf, numberIn, sha256 } from './binary.js';
 import type { ReadingConnection } from './connection.js';
-import { envelopeIn, type KeyPlace, keyPlaceIn, PLACE_BYTES } from './encrypted-row.js';
+import { commitmentIn, envelopeIn, type KeyPlace, keyPlaceIn, PLACE_BYTES } from './encrypted-row.js';
 import { isSealed, type SealKey } from './seal.js';
 import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
@@ -21,7 +21,7 @@ const NEWER = `
 SELECT a.number, s.first_sequence, e.envelope, e.salted, lane, batch, b.candidates, b.leaves, b.repeats, b.seal
 FROM actions a JOIN sequenced s USING (lane, batch) JOIN batches b USING (lane, batch)
 JOIN events e USING (lane, batch)
-WHERE a.number > $1 AND s.first_sequence <= (SELECT size FROM heads) ORDER BY a.number, e.ord`;
+WHERE a.number > $1 AND s.entries = 1 AND s.first_sequence <= (SELECT size FROM heads) ORDER BY a.number, e.ord`;
 
 type Row = readonly (string | null)[];
 
@@ -150,7 +150,10 @@ export interface KeptRow {
   readonly batch: number;
   readonly ord: number;
   readonly envelope: Buffer;
-  /** Where the key of its payload is, as its row says; undefined where it is not encrypted, or was taken out. */
+  /**
+   * Where the key of its payload is, as its row says; undefined where it is not encrypted, was taken out, or is not the one
+   * that its leaf is of.
+   */
   readonly key: KeyPlace | undefined;
   /** What the row has of its payload: the beginning, unless all of it was asked for. */
   readonly row: Buffer | null;
@@ -177,16 +180,25 @@ export async function* keptRows(
           const n = numberIn(number);
           const at = counts.get(n) ?? 0;
           counts.set(n, at + 1);
-          const { first: from = 0, lane = 0, batch = 0 } = group[n - 1] ?? {};
+          const { first: from = 0, lane = 0, batch = 0, leaves } = group[n - 1] ?? {};
           const sequence = from + at;
           if (!sequences.has(sequence)) continue;
           const isEncrypted = state != null && numberIn(state) === 1;
-          const key = isEncrypted && row ? keyPlaceIn(row) : undefined;
+          const leaf = leaves?.subarray(at * LEAF_BYTES, (at + 1) * LEAF_BYTES);
+          const key =
+            isEncrypted && row && isOfLeaf(leaf, bytesIn(envelope), row) ? keyPlaceIn(row) : undefined;
           yield { sequence, lane, batch, ord: numberIn(ord), envelope: bytesIn(envelope), key, row };
         }
       }
     }
   }
+}
+
+/** Whether a row is the one that has its place: else another event would be meant than was asked for. */
+function isOfLeaf(leaf: Buffer | undefined, envelope: Buffer, row: Buffer): boolean {
+  const expected = Buffer.alloc(LEAF_BYTES);
+  encodeLeaf(expected, 0, envelope, sha256(envelope), commitmentIn(row));
+  return leaf?.equals(expected) === true;
 }
 
 /** An encrypted row of an event. */

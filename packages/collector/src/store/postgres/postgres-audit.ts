@@ -34,7 +34,7 @@ import { uuidText } from '../text.js';
 import { keptRows } from './action-rows.js';
 import { bytesIn, numberIn, sha256 } from './binary.js';
 import type { BinaryRow, ReadingConnection } from './connection.js';
-import { commitmentIn, type KeyPlace, keyPlaceIn, openRow } from './encrypted-row.js';
+import { commitmentIn, envelopeIn, type KeyPlace, keyPlaceIn, openRow } from './encrypted-row.js';
 import type { SharedKeyReader } from './key-rows.js';
 import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
 
@@ -67,6 +67,8 @@ SELECT a.number, a.lane, a.batch, s.first_sequence, b.lane IS NOT NULL
 FROM actions a LEFT JOIN sequenced s USING (lane, batch) LEFT JOIN batches b USING (lane, batch) ORDER BY a.number`;
 
 const CHUNK = 4096;
+/** What came while the log was read is read in so many rounds at most, where a key is missing. */
+const MOST_ROUNDS = 5;
 
 interface AuditRow {
   readonly envelope: Buffer;
@@ -117,11 +119,14 @@ export class PostgresAudit {
   }
 
   async tell(findings: FindingList): Promise<AuditedLog> {
-    const { size } = await this.#head();
-    await this.#read(1, size, findings);
+    let { size: end, bytes } = await this.#head();
+    await this.#read(1, end, findings);
     // An action has its place before it destroys a key: those of which a key was missing meanwhile have theirs by now.
-    const { size: end, bytes } = await this.#head();
-    await this.#read(size + 1, end, findings);
+    for (let round = 0; round < MOST_ROUNDS && this.#isUnexplained; round++) {
+      const from = end + 1;
+      ({ size: end, bytes } = await this.#head());
+      await this.#read(from, end, findings);
+    }
     await this.#flush();
     const verdict = await this.#audit.finish();
     const { covered } = this.#audit;
@@ -162,6 +167,10 @@ export class PostgresAudit {
       const event = erasedEvent(sequence, envelope);
       if (event !== undefined) yield event;
     }
+  }
+
+  get #isUnexplained(): boolean {
+    return this.#keyless.some((sequence) => !this.#actions.retired.has(sequence));
   }
 
   async #head(): Promise<{ readonly size: number; readonly bytes: number }> {
@@ -368,10 +377,9 @@ function committedTo(
   envelope: Buffer,
   row: Buffer,
 ): { readonly commitment: Buffer; readonly unopened?: AuditRow['unopened'] } {
-  if (keyPlaceIn(row) === undefined || envelope.length < ENVELOPE_FIXED_BYTES) return { commitment: NOTHING };
-  const opened = openRow(keys, decodeEnvelope(envelope).envelope.organisation, envelope, row, {
-    asksTag: true,
-  });
+  const organisation = envelopeIn(envelope)?.organisation;
+  if (keyPlaceIn(row) === undefined || organisation === undefined) return { commitment: NOTHING };
+  const opened = openRow(keys, organisation, envelope, row, { asksTag: true });
   if (opened === 'unfit') return { commitment: NOTHING };
   const commitment = commitmentIn(row);
   return typeof opened === 'string' ? { commitment, unopened: opened } : { commitment };

@@ -594,6 +594,33 @@ describe('what somebody with all rights on the database has changed', () => {
   });
 });
 
+describe('a row in the place of another', () => {
+  test('[R-1360] gives nobody the key of an event that was not named', async () => {
+    const one = await Collector.open();
+    await one.append(events(4));
+    const [row] = await server.query(`SELECT envelope, salted FROM ${of('events')} WHERE ord = 2`);
+    const put = (found: typeof row) =>
+      server.query(`
+        UPDATE ${of('events')} SET envelope = ${hex(found?.['envelope'] as Buffer)}, salted = ${hex(found?.['salted'] as Buffer)}
+        WHERE ord = 2`);
+    await put((await server.query(`SELECT envelope, salted FROM ${of('events')} WHERE ord = 3`))[0]);
+    await one.store.refreshActions();
+    const action = await request(one, [1, 3]);
+    await one.lifecycle.look();
+    expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
+    expect(one.store.actions.retired.toText()).toBe(SequenceSet.of([1]).toText());
+    await put(row);
+    // Nor where they have another order.
+    await server.query(`UPDATE ${of('events')} SET ord = -1 WHERE ord = 2`);
+    await request(one, [2]);
+    await one.lifecycle.look();
+    expect(one.store.actions.retired.toText()).toBe(SequenceSet.of([1]).toText());
+    await server.query(`UPDATE ${of('events')} SET ord = 2 WHERE ord = -1`);
+    expect(await states()).toEqual(['retired', 'plain', 'plain', 'plain']);
+    expect((await audit()).findings).toEqual([]);
+  });
+});
+
 describe('a database of keys that is of an older state', () => {
   test('[R-1361] is read anew by collectors that run: what is erased then is gone', async () => {
     const one = await Collector.open();
