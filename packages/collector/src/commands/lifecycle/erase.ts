@@ -40,7 +40,7 @@ id: --run, with what "collector runs" prints, and --event.
 
 --dry-run says what would be erased and changes nothing. Without it the number of events has to be typed, or given by
 --confirm: what is erased cannot be brought back, from no back-up. --anywhere also reads every payload for the ids, which
-takes two and a half minutes for 10 million events; --and-mentions erases the events in which it finds them.
+takes a minute and a half for 10 million events; --and-mentions erases the events in which it finds them.
 
 The running collector does the work; where none runs, this command does. On a mirror of a log in PostgreSQL give --store as
 well: the collectors of the log do it, and the mirror follows. It ends with a certificate (see also "collector
