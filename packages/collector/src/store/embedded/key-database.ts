@@ -7,7 +7,7 @@ import { closeSync, fsyncSync, openSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { backup, DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
-import { makeFile, nodeFiles } from '../../files.js';
+import { exists, makeFile, nodeFiles } from '../../files.js';
 import { openWithoutWriting } from '../../unwritten-database.js';
 import {
   type ApiKey,
@@ -77,7 +77,7 @@ function flushDirectory(directory: string): void {
 /** SQLite gives its -wal and -shm files the mode of the database, so only this one file has to be made by hand. */
 function createFile(file: string): void {
   const directory = path.dirname(file);
-  nodeFiles.makeDirectory(directory);
+  if (!exists(directory)) nodeFiles.makeDirectory(directory);
   makeFile(file);
   flushDirectory(directory);
 }
