@@ -174,9 +174,7 @@ export async function* keptRows(
       const wanted = spans.filter((span) => sequences.meets(span.first, span.first + span.entries));
       for (const group of groupsOf(wanted)) {
         const counts = new Map<number, number>();
-        for (const [number, ord, state, envelope, row = null] of await connection.copy(
-          keptOf(group, isWhole),
-        )) {
+        for (const [number, ord, state, bytes, row = null] of await connection.copy(keptOf(group, isWhole))) {
           const n = numberIn(number);
           const at = counts.get(n) ?? 0;
           counts.set(n, at + 1);
@@ -184,10 +182,10 @@ export async function* keptRows(
           const sequence = from + at;
           if (!sequences.has(sequence)) continue;
           const isEncrypted = state != null && numberIn(state) === 1;
+          const envelope = bytesIn(bytes);
           const leaf = leaves?.subarray(at * LEAF_BYTES, (at + 1) * LEAF_BYTES);
-          const key =
-            isEncrypted && row && isOfLeaf(leaf, bytesIn(envelope), row) ? keyPlaceIn(row) : undefined;
-          yield { sequence, lane, batch, ord: numberIn(ord), envelope: bytesIn(envelope), key, row };
+          const key = isEncrypted && row && isOfLeaf(leaf, envelope, row) ? keyPlaceIn(row) : undefined;
+          yield { sequence, lane, batch, ord: numberIn(ord), envelope, key, row };
         }
       }
     }

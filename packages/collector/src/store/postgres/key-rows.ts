@@ -33,7 +33,6 @@ const LOCK = 'LOCK TABLE encryption_keys IN SHARE ROW EXCLUSIVE MODE';
 const NEWER = `
 SELECT name, bytes, version FROM encryption_keys
 WHERE version > $1 OR version = (SELECT max(version) FROM encryption_keys) ORDER BY version`;
-const ALL = 'SELECT name, bytes, version FROM encryption_keys ORDER BY version';
 /** Names and hexadecimal bytes behind commas, which none of them holds; `-` for one that is removed. */
 const PUT = `
 INSERT INTO encryption_keys (name, bytes, version)
@@ -155,7 +154,7 @@ export class KeyRows implements KeyFiles {
   async #news(connection: Pick<ReadingConnection, 'query'>): Promise<News> {
     const { rows } = await connection.query(NEWER, [this.#version]);
     const isOlder = Number(rows.at(-1)?.[2] ?? 0) < this.#version;
-    if (isOlder) return { isOlder, rows: (await connection.query(ALL)).rows };
+    if (isOlder) return { isOlder, rows: (await connection.query(NEWER, [0])).rows };
     return { isOlder, rows: rows.filter(([, , version]) => Number(version) > this.#version) };
   }
 
