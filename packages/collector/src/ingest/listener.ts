@@ -202,9 +202,9 @@ export class Listener {
   }
 
   /**
-   * Bytes that cannot be read, or that do not come. An error must reach the request that earned it and no other:
-   * one that is written while an earlier request waits would be taken for that request's answer. Where that could
-   * be, the connection ends without one: that says nothing untrue, and a repeat is safe.
+   * Bytes that cannot be read, or that do not come. An error must reach the request that earned it and no other: one that
+   * is written while an earlier request waits would be taken for that request's answer. So the answers that are owed come
+   * first, and the connection ends behind them.
    */
   #clientError(error: Error, socket: Duplex): void {
     // It was ended below, and is being left to the client to close.
@@ -222,13 +222,19 @@ export class Listener {
         if (latest.headersSent) latest.once('finish', () => endSocket(socket));
         socket.pause();
       }
-    } else if (latest.headersSent) {
-      // The fault is in the rest of a body that was refused before.
-      endSocket(socket);
-    } else if (latest.socket === null) {
-      // The fault is in the body of a request in whose turn to be answered others are.
-      socket.destroy();
-    } else this.#refuse(socket, faultOf(error));
+    } else if (latest.socket === null && !latest.writableFinished) {
+      // The fault is in the body of a request in whose turn to be answered others are: those have theirs first.
+      socket.pause();
+      latest.once('socket', () => process.nextTick(() => this.#endBehind(latest, error, socket)));
+    } else this.#endBehind(latest, error, socket);
+  }
+
+  /** The fault is in the body of the latest request, whose turn it is. */
+  #endBehind({ headersSent }: ServerResponse, error: Error, socket: Duplex): void {
+    if (socket.writableEnded) return;
+    // It was refused before.
+    if (headersSent) endSocket(socket);
+    else this.#refuse(socket, faultOf(error));
   }
 
   #refuse(socket: Duplex, code: ErrorCode, headers = ''): void {

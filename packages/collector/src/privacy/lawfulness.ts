@@ -42,6 +42,8 @@ interface InForce {
   /** Undefined when none was set, or it is of a version that is not known here. */
   readonly policy: RetentionPolicy | undefined;
   readonly holds: readonly HeldThings[];
+  /** One of which nobody can tell what it held. */
+  readonly unknownHold: string | undefined;
 }
 
 interface Stretch {
@@ -55,21 +57,21 @@ export class Lawfulness {
   /** The stretch that was asked of last. */
   #place = 0;
 
-  /** @param holds by the actions with which they began; one that is missing is held against nothing. */
+  /** @param holds by the actions with which they began. While one stood that is missing, nothing was shown to be lawful. */
   constructor(actions: Actions, holds: ReadonlyMap<string, HeldThings>) {
     let policyBy: string | undefined;
     let policy: RetentionPolicy | undefined;
-    const held = new Map<string, HeldThings>();
+    const held = new Map<string, HeldThings | undefined>();
     let erased = SequenceSet.EMPTY;
     for (const { said, at } of actions.logged) {
       if (said.does === 'policy') [policyBy, policy] = [said.action, known(said.policy)];
       else if (said.does === 'unhold') held.delete(said.hold);
-      else if (said.does === 'hold') {
-        const things = holds.get(said.action);
-        if (things !== undefined) held.set(said.action, things);
-      } else if (said.does === 'retire') {
+      else if (said.does === 'hold') held.set(said.action, holds.get(said.action));
+      else if (said.does === 'retire') {
         const sequences = eventsOf(said.keys);
-        const by = { at, said, policyBy, policy, holds: [...held.values()] };
+        const known = [...held.values()].filter((things) => things !== undefined);
+        const [unknownHold] = [...held.keys()].filter((action) => !holds.has(action));
+        const by = { at, said, policyBy, policy, holds: known, unknownHold };
         for (const { first, end } of sequences.without(erased)) this.#stretches.push({ first, end, by });
         erased = erased.with(sequences);
       }
@@ -84,7 +86,7 @@ export class Lawfulness {
     const stretch = this.#stretches[this.#place];
     if (stretch === undefined || sequence < stretch.first) return undefined;
     const { by } = stretch;
-    const why = heldBy(by, event) ?? dueBy(by, event) ?? floorOf(by, event);
+    const why = heldBy(by, event) ?? dueBy(by, event) ?? floorOf(by, event) ?? unknownTo(by);
     return why === undefined ? undefined : { action: by.said.action, why };
   }
 }
@@ -109,6 +111,10 @@ function heldBy({ holds }: InForce, { organisation, recordId, sequence }: Erased
       organisations.includes(organisation) || runs.includes(recordId) || events.has(sequence),
   );
   return hold && `the hold ${hold.name} was on it`;
+}
+
+function unknownTo({ unknownHold }: InForce): string | undefined {
+  return unknownHold && `hold ${unknownHold} stood, and its record is not here as it was written`;
 }
 
 function dueBy({ at, said, policy, policyBy }: InForce, event: ErasedEvent): string | undefined {

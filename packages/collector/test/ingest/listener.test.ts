@@ -462,6 +462,19 @@ describe('pipelined requests', () => {
     },
   );
 
+  test('are all answered before a fault in the body of one of them, also when that was refused [R-410]', async () => {
+    const chunked = { headers: { 'Transfer-Encoding': 'chunked' }, body: 'xyz\r\n' };
+    for (const [broken, expected] of [
+      [post(chunked), 400],
+      [post({ ...chunked, key: 'nonsense' }), 401],
+    ] as const) {
+      const connection = await open();
+      connection.write(Buffer.concat([post(), post(), broken, post()]));
+      expect((await connection.answers()).map(({ status }) => status)).toEqual([201, 201, expected]);
+      expect(await connection.ending()).toBe('end');
+    }
+  });
+
   test.each([
     ['a request behind Connection: close', { headers: { Connection: 'close' } }, () => post()],
     ['a request behind HTTP/1.0', { version: 'HTTP/1.0' }, () => post()],

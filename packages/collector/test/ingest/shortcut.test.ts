@@ -230,18 +230,13 @@ async function collector(hasShortcut: boolean) {
     ledger.send();
     return stored.length > before;
   };
-  /**
-   * Until it has read what was sent, unless it wants nothing more, and has done what it can with that. A connection that
-   * rests behind a refusal is waited for: pieces that are read together after it may end it before the answers.
-   */
+  /** Until it has read what was sent, unless it wants nothing more, and has done what it can with that. */
   const rest = async (socket: net.Socket, received: readonly Buffer[]): Promise<void> => {
     const { bytesWritten } = socket;
     const isRead = (): boolean => {
       const end = ACCEPTED.get(between(socket.localPort, port));
       if (end === undefined) return socket.destroyed;
-      const wantsNoMore = end.destroyed || end.writableEnded;
-      const waitsForMore = end.listenerCount('readable') > 0;
-      return wantsNoMore || waitsForMore || (!end.isPaused() && end.bytesRead >= bytesWritten);
+      return end.destroyed || end.isPaused() || end.bytesRead >= bytesWritten;
     };
     for (let [quiet, came] = [0, received.length]; quiet < QUIET_TURNS; quiet++) {
       await turn();

@@ -169,6 +169,16 @@ describe('[R-1349] an erasure', () => {
     expect(whyNot(logOf(...bodies), of)).toBe(why);
   });
 
+  test('is not shown to be lawful while a hold stood of which nobody can tell what it held', () => {
+    const whyUnknown = (...bodies: object[]) =>
+      new Lawfulness(logOf(...bodies), new Map()).faultOf(event())?.why;
+    expect(whyUnknown(hold, erased())).toBe(
+      `hold ${HOLD} stood, and its record is not here as it was written`,
+    );
+    expect(whyUnknown(erased(), hold)).toBeUndefined();
+    expect(whyUnknown(hold, { action: uuid(5), does: 'unhold', hold: HOLD }, erased())).toBeUndefined();
+  });
+
   test('is judged by what was in force then, and the first of two actions is the one that counts', () => {
     const again = erased({ action: uuid(6) });
     const actions = logOf(hold, erased(), { action: uuid(5), does: 'unhold', hold: HOLD }, again);

@@ -5,6 +5,7 @@
  *
  * It is never the cluster of the log: whoever has a copy of its files, or its write-ahead log, would have the keys too.
  */
+import { randomBytes } from 'node:crypto';
 import {
   type KeyFiles,
   type KeyPlaces,
@@ -29,7 +30,7 @@ CREATE TABLE IF NOT EXISTS encryption_keys (
 WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0)`;
 /** Writers come one after the other: so versions become visible in their order. */
 const LOCK = 'LOCK TABLE encryption_keys IN SHARE ROW EXCLUSIVE MODE';
-/** The newest row is among them at any rate: it says whether the table is of an older state than what is known. */
+/** The newest row is among them at any rate. It is that of the marks: every save ends with it. */
 const NEWER = `
 SELECT name, bytes, version FROM encryption_keys
 WHERE version > $1 OR version = (SELECT max(version) FROM encryption_keys) ORDER BY version`;
@@ -39,11 +40,20 @@ INSERT INTO encryption_keys (name, bytes, version)
 SELECT t.name, decode(nullif(t.hex, '-'), 'hex'), $3::bigint + t.n
 FROM unnest(string_to_array($1, ','), string_to_array($2, ',')) WITH ORDINALITY AS t (name, hex, n)
 ON CONFLICT (name) DO UPDATE SET bytes = excluded.bytes, version = excluded.version`;
+/**
+ * A row that is no file: the marks of the last saves, 16 random bytes each, the newest at the end. Who does not find there
+ * the last save that it knows has been overtaken: the table is of an older state, which others may have written to since.
+ */
+const MARKS = 'marks';
+const MARK_BYTES = 16;
+/** Behind more it is read anew for nothing, which does no harm. */
+const MOST_MARKS = 64;
 const CLUSTER = 'SELECT system_identifier::text FROM pg_control_system()';
 
 /**
  * What was to be saved when another process had changed keys, by the names of the files; undefined for one that was to be
- * removed. Nothing of it was saved, and all that is in the database is in memory, and nothing else.
+ * removed. Nothing of it was saved, and all that is in the database is in memory, and nothing else. Also what had been
+ * saved, where the database has lost it.
  */
 type Lost = ReadonlyMap<string, Buffer | undefined>;
 
@@ -120,6 +130,8 @@ export class KeyRows implements KeyFiles {
       // What is the same was saved by the last try, whose answer did not come.
       if (news.isOlder || news.rows.some((row) => isOther(row, saved))) return { news };
       const version = Number(news.rows.at(-1)?.[2] ?? this.#version);
+      const known = marksIn(news.rows) ?? this.#stored.get(MARKS) ?? NOTHING;
+      saved.set(MARKS, Buffer.concat([known, randomBytes(MARK_BYTES)]).subarray(-MOST_MARKS * MARK_BYTES));
       const names = [...saved.keys()].join();
       const bytes = [...saved.values()].map((each) => each?.toString('hex') ?? '-').join();
       await connection.query(PUT, [names, bytes, version]);
@@ -145,7 +157,7 @@ export class KeyRows implements KeyFiles {
   }
 
   /** On return nothing is in memory but what is in the database, as it is known. @returns what else was. */
-  drop(): Lost {
+  drop(): Map<string, Buffer | undefined> {
     const lost = this.#unsaved;
     this.#unsaved = new Map();
     return lost;
@@ -153,12 +165,23 @@ export class KeyRows implements KeyFiles {
 
   async #news(connection: Pick<ReadingConnection, 'query'>): Promise<News> {
     const { rows } = await connection.query(NEWER, [this.#version]);
-    const isOlder = Number(rows.at(-1)?.[2] ?? 0) < this.#version;
+    const isOlder = !this.#isNewer(rows);
     if (isOlder) return { isOlder, rows: (await connection.query(NEWER, [0])).rows };
     return { isOlder, rows: rows.filter(([, , version]) => Number(version) > this.#version) };
   }
 
+  /** @param rows the newest of the table. @returns whether it has all that is known here. */
+  #isNewer(rows: readonly Row[]): boolean {
+    const last = this.#stored.get(MARKS)?.subarray(-MARK_BYTES);
+    if (last === undefined) return Number(rows.at(-1)?.[2] ?? 0) >= this.#version;
+    const marks = marksIn(rows) ?? NOTHING;
+    for (let at = 0; at < marks.length; at += MARK_BYTES)
+      if (marks.subarray(at, at + MARK_BYTES).equals(last)) return true;
+    return false;
+  }
+
   #moved({ isOlder, rows }: News): Lost {
+    const before = isOlder ? new Map(this.#stored) : undefined;
     if (isOlder) {
       this.#stored.clear();
       this.#version = 0;
@@ -170,7 +193,13 @@ export class KeyRows implements KeyFiles {
       if (typeof bytes === 'string') this.#stored.set(name ?? '', bytesOf(bytes));
       else this.#stored.delete(name ?? '');
     }
-    return this.drop();
+    const lost = this.drop();
+    // One that was removed has a row all the same.
+    const removed = new Set(rows.flatMap(([name, bytes]) => (bytes === null ? [name] : [])));
+    for (const [name, bytes] of before ?? [])
+      if (name !== MARKS && !removed.has(name) && this.#stored.get(name)?.equals(bytes) !== true)
+        if (!lost.has(name)) lost.set(name, bytes);
+    return lost;
   }
 
   close(): Promise<void> {
@@ -196,7 +225,16 @@ interface News {
   readonly rows: readonly Row[];
 }
 
+const NOTHING = Buffer.alloc(0);
+
+/** Undefined where the newest row is not that of the marks. */
+function marksIn(rows: readonly Row[]): Buffer | undefined {
+  const [name, bytes] = rows.at(-1) ?? [];
+  return name === MARKS && typeof bytes === 'string' ? bytesOf(bytes) : undefined;
+}
+
 function isOther([name, bytes]: Row, saved: Lost): boolean {
+  if (name === MARKS) return false;
   if (typeof name !== 'string' || !saved.has(name)) return true;
   const own = saved.get(name);
   return typeof bytes === 'string' ? own?.equals(bytesOf(bytes)) !== true : own !== undefined;
@@ -273,32 +311,20 @@ export class SharedKeyWriter {
   }
 
   /** As KeyWriter has it: what is destroyed is so in the database, whoever writes there besides. */
-  async destroy(taken: readonly TakenKeys[]): Promise<string[]> {
-    try {
-      // A bucket that is not known yet would be passed over.
-      await this.refresh();
-    } catch (error) {
-      return this.#away(error);
-    }
+  destroy(taken: readonly TakenKeys[]): Promise<string[]> {
     return this.#saved(() => this.writer.destroy(taken));
   }
 
-  async noteAction(body: object): Promise<string[]> {
+  noteAction(body: object): Promise<string[]> {
     return this.#saved(() => this.writer.noteAction(body));
   }
 
   /** As KeyWriter has it. Where another process was first, nothing is begun that it has not. */
   async rotate(): Promise<string[]> {
     const { epoch } = this.writer;
-    while (this.writer.epoch === epoch) {
-      await this.writer.rotate();
-      try {
-        await this.save();
-      } catch (error) {
-        return this.#away(error);
-      }
-    }
-    return this.finishRotation();
+    const begin = () => (this.writer.epoch === epoch ? this.writer.rotate() : []);
+    const unreached = await this.#saved(begin);
+    return unreached.length > 0 ? unreached : this.finishRotation();
   }
 
   finishRotation(): Promise<string[]> {
@@ -325,16 +351,20 @@ export class SharedKeyWriter {
     return { all: 1, inTrouble: Number(this.#isAway) };
   }
 
-  /** Does what may be done again until nothing of it is left to be saved: what others write may have undone it here. */
+  /**
+   * Does what may be done again until nothing of it is left to be saved: what others write may have undone it here. Nothing
+   * is begun while the database is away, else no event could be stored before that is saved.
+   */
   async #saved(work: () => string[] | Promise<string[]>): Promise<string[]> {
     for (;;) {
-      const unreached = await work();
-      if (this.rows.isSaved && !this.writer.isBehind) return unreached;
       try {
-        await this.save();
+        // A bucket that is not known yet would be passed over.
+        await this.refresh();
       } catch (error) {
         return this.#away(error);
       }
+      const unreached = await work();
+      if (this.rows.isSaved && !this.writer.isBehind) return unreached;
     }
   }
 

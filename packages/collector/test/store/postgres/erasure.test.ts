@@ -403,8 +403,10 @@ describe('an erasure in a log in PostgreSQL', () => {
     // The entry needs no key: what it says holds from here on.
     expect(await answerTo(one.store.requests, action)).toMatchObject({ state: 'pending' });
     expect(one.store.actions.undone()).toEqual([action]);
+    // Events for which no new key is needed are stored all the while.
+    await one.append(events(1));
     await keyServer.run();
-    expect(await states()).toEqual(['retired', 'plain', 'plain', 'plain', 'plain']);
+    expect(await states()).toEqual(['retired', 'plain', 'plain', 'plain', 'plain', 'plain']);
     await one.close();
     collectors = [];
     const again = await Collector.open();
@@ -635,6 +637,23 @@ describe('a database of keys that is of an older state', () => {
     expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
     expect((await audit()).findings).toEqual([]);
     expect(await states()).toEqual(['plain', 'retired', 'plain', 'retired']);
+  });
+
+  test('[R-1361] has back what the others know, also where one of them has written to it since', async () => {
+    const [one, other] = [await Collector.open(), await Collector.open()];
+    const restore = await copyOfKeys();
+    await one.append(events(2));
+    await one.append(events(2, 'ward-2'));
+    await restore();
+    await other.append(events(2, 'ward-3'));
+    // By the numbers of its rows it is newer by now than what was lost.
+    for (let i = 0; i < 9; i++) await other.store.keys?.noteAction({ i });
+    await one.append(events(2, 'ward-4'));
+    const action = await request(other, [2]);
+    await other.lifecycle.look();
+    expect(await answerTo(other.store.requests, action)).toEqual({ state: 'done' });
+    expect((await audit()).findings).toEqual([]);
+    expect(await states()).toEqual(['plain', 'retired', ...Array<string>(6).fill('plain')]);
   });
 
   test('[R-1358] and lacks the key of the newest event lets no collector start', async () => {
