@@ -28,6 +28,7 @@ import {
 import type { StoreFinding } from '../store/contract.js';
 import { addConfigOptions, configOf, usage } from './arguments.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
+import { readMirrorNote } from '../transparency/state-files.js';
 import { considered, deliver, lifecycleConfigOf } from './lifecycle/delivery.js';
 import { findingsTable, printableJson } from './terminal.js';
 
@@ -213,7 +214,8 @@ function findingsOf(
     else findings.push(about('ok', `${directory} has all keys`));
   }
   const [first = ''] = directories;
-  if (directories.length < 2) {
+  // A mirror of a log can be made anew.
+  if (directories.length < 2 && readMirrorNote(dataDir) === undefined) {
     findings.push(
       about(
         'warning',

@@ -83,6 +83,8 @@ export interface LifecycleOptions {
   readonly intervalMs?: number;
   /** Something could not be done; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
+  /** Something is done, and says so: of whom or what never. */
+  readonly onNotice?: ((message: string) => void) | undefined;
 }
 
 /** How keys and erasures fare. */
@@ -99,6 +101,11 @@ export interface PrivacyState {
   readonly holds: number;
 }
 
+const NOTICES: Partial<Record<Action['does'], string>> = {
+  policy: 'a retention policy was set',
+  hold: 'a legal hold has begun',
+  unhold: 'a legal hold is over',
+};
 const WRITER = 'lifecycle000';
 const DONE: LifecycleAnswer = { state: 'done' };
 const PARTLY: LifecycleAnswer = {
@@ -296,6 +303,8 @@ export class Lifecycle {
   async #do(action: Action): Promise<readonly string[]> {
     if (action.does === 'keys') return this.#rotate(action.action);
     await this.#append(action);
+    const done = NOTICES[action.does];
+    if (done !== undefined) this.#notice(done, action.action);
     return [];
   }
 
@@ -314,6 +323,8 @@ export class Lifecycle {
       return;
     }
     await this.#append({ action, does: 'done' });
+    const { size } = eventsOf(parts.flatMap((part) => part.keys));
+    this.#notice(`stored events were erased (${size}, ${parts[0]?.reason})`, action);
     await this.#answerDone();
   }
 
@@ -341,8 +352,15 @@ export class Lifecycle {
     if (keys === undefined) return [];
     const unreached = keys.isRotating ? await keys.finishRotation() : await keys.rotate();
     if (unreached.length > 0) this.#restUntil = performance.now() + REST_MS;
-    else await this.#append({ action, does: 'keys', epoch: keys.epoch });
+    else {
+      await this.#append({ action, does: 'keys', epoch: keys.epoch });
+      this.#notice(`epoch ${keys.epoch} of the keys of payloads has begun`, action);
+    }
     return unreached;
+  }
+
+  #notice(what: string, action: string): void {
+    this.#options.onNotice?.(`${what}: action ${action}`);
   }
 
   #append(action: Action): Promise<void> {

@@ -413,6 +413,7 @@ describe('[R-1349] an erasure that was not allowed', () => {
     const again = await start(dataDir, encrypted);
     await expect.poll(() => answerTo(new Inbox(dataDir), action)).toEqual({ state: 'done' });
     await again.stop();
+    expect(again.output.stderr).toContain(`stored events were erased (2, test-data): action ${action}`);
     const { code, stdout } = await on('verify', '--json');
     expect([code, (JSON.parse(stdout) as Verified).findings]).toEqual([
       3,
@@ -422,6 +423,11 @@ describe('[R-1349] an erasure that was not allowed', () => {
           message: `events 1 to 2 were erased by action ${action}, although the hold CASE-7 was on it`,
         },
       ],
+    ]);
+    const doctor = await on('doctor');
+    expect([doctor.code, doctor.stdout]).toEqual([
+      3,
+      expect.stringContaining('although the hold CASE-7 was on'),
     ]);
     // Without the record of the hold it cannot be told, so that taking it away makes nothing lawful.
     fs.rmSync(path.join(dataDir, 'lifecycle', 'holds'), { recursive: true });

@@ -161,6 +161,17 @@ test('[R-1359] a mirror of an encrypted log encrypts by keys of its own, and eve
     .join('');
   expect(bytes).not.toContain('"outcome"');
   expect(fs.existsSync(path.join(mirror, 'encryption-keys', 'kek'))).toBe(true);
+  // What is asked of the directory of a collector is not asked of it.
+  const { findings } = JSON.parse(await succeeds('doctor', '--data-dir', mirror, '--json')) as {
+    findings: { severity: string; subject: string; message: string }[];
+  };
+  expect(findings.filter(({ severity }) => severity !== 'ok')).toEqual([
+    expect.objectContaining({
+      subject: 'encryption',
+      message: expect.stringContaining('on the disk') as string,
+    }),
+  ]);
+  expect(findings.map(({ subject }) => subject)).toContain('mirror');
   await Promise.all([one.stop(), other.stop()]);
 });
 

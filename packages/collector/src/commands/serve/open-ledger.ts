@@ -173,6 +173,8 @@ async function openEmbedded(settings: LedgerSettings, ears: LedgerEars): Promise
   const lifecycle: OpenLedger['lifecycle'] = (append, intervalMs) =>
     new Lifecycle({
       ...{ requests: openStore(dataDir).requests, actions, keys, append, onTrouble },
+      // A command that does it itself says what it has done.
+      onNotice: intervalMs === undefined ? undefined : ears.onNotice,
       keysIn: (lists, signal) => store.keysIn(lists, signal),
       ...(intervalMs !== undefined && { intervalMs }),
     });
@@ -282,6 +284,7 @@ async function openShared(settings: LedgerSettings, ears: LedgerEars): Promise<O
   const lifecycle: OpenLedger['lifecycle'] = (_, intervalMs) =>
     new Lifecycle({
       ...{ requests, actions, keys, onTrouble },
+      onNotice: intervalMs === undefined ? undefined : ears.onNotice,
       append: (entry) => store.appendAction(entry),
       async isOnUs() {
         if (!(await store.isOnUs())) return false;

@@ -26,6 +26,7 @@ import { KeyStoreDamaged, KeyStoreError, StoreDamaged } from '../../store/contra
 import { checkCatalogue, type CatalogueCheck } from '../../catalogue/check.js';
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
+import { readMirrorNote } from '../../transparency/state-files.js';
 import { encryptionFindings } from '../encryption-keys.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { keysLost } from '../serve/listening.js';
@@ -82,6 +83,7 @@ async function examine(config: Config, json: boolean): Promise<number> {
   }
   checkDataDirectory(dataDir);
   const running = isLocked(dataDir);
+  const mirrorOf = readMirrorNote(dataDir)?.store;
   const wanted = !json && process.stderr.isTTY;
   const findings: Finding[] = [
     directoryFinding(dataDir),
@@ -100,13 +102,15 @@ async function examine(config: Config, json: boolean): Promise<number> {
     const { events, findings: found } = await read();
     return events > 0 || found.faults > 0;
   };
-  findings.push(await keysFinding(dataDir, hasEvents));
+  if (mirrorOf !== undefined)
+    findings.push(about('ok', 'mirror', `of ${mirrorOf}: takes no event, signs nothing`));
+  else findings.push(await keysFinding(dataDir, hasEvents));
   if (hasLedger) log ??= await read();
   if (log === undefined) findings.push(about('ok', 'events', 'none yet: no collector has run here'));
   else {
     findings.push(...logFindings(log), indexFinding(index, log.bytes, running), ...tornFindings(dataDir));
     findings.push(await catalogueFinding(dataDir, wanted), ...encryptionFindings(dataDir));
-    findings.push(...proofFindings(config, log, running));
+    findings.push(...proofFindings(config, log, running, mirrorOf !== undefined));
   }
   return tell(findings, json, { data_dir: dataDir }, dataDir);
 }
@@ -164,7 +168,7 @@ async function readLog(dataDir: string, wanted: boolean, shared?: OpenSharedStor
 
 const ABOUT_EVENTS: ReadonlySet<string> = new Set([
   ...['altered', 'missing', 'forked', 'unreadable'],
-  ...['unexplained', 'not_retired'],
+  ...['unexplained', 'not_retired', 'unlawful'],
 ]);
 
 /** What of the log is not as it was written and signed, and how it ends. */

@@ -28,8 +28,13 @@ export function about(severity: Finding['severity'], subject: string, message: s
   return { severity, subject, message };
 }
 
-/** @param running whether a collector runs on the directory. */
-export function* proofFindings(config: Config, log: Verification, running: boolean): Generator<Finding> {
+/** @param running whether a collector runs on the directory. @param isMirror others sign its log, and give checkpoints away. */
+export function* proofFindings(
+  config: Config,
+  log: Verification,
+  running: boolean,
+  isMirror: boolean,
+): Generator<Finding> {
   const { dataDir } = config;
   let history: KeyHistory;
   try {
@@ -40,10 +45,10 @@ export function* proofFindings(config: Config, log: Verification, running: boole
     yield about(severity, 'signing key', error.message);
     return;
   }
-  yield* keyFindings(config, history);
+  if (!isMirror) yield* keyFindings(config, history);
   yield* checkpointFindings(dataDir, log, running);
   yield* accessLogFindings(log.access);
-  yield* sinkFindings(dataDir, Date.now());
+  if (!isMirror) yield* sinkFindings(dataDir, Date.now());
 }
 
 /** Of a log in a database. @param dataDir with what is public of it. */
