@@ -274,7 +274,7 @@ That the proof was made is logged in access.log in the data directory, as an acc
 Exit codes: 6 there is no such event, 2 several organisations have one (say which by --organisation), 1 no checkpoint
 covers it yet, 3 what is stored is damaged, and no proof is given out. Of an event that was erased the proof says that it
 was stored, when, and from whom; it is checked without a body. "collector actions" names the entry of the action that
-erased it, of which a proof is made in the same way.`;
+erased it; "collector actions export" proves that one.`;
 
 interface ProofOptions {
   readonly organisation?: string;

@@ -120,6 +120,10 @@ export interface ProgressOptions {
   readonly rate?: boolean;
 }
 
+function leftText(seconds: number): string {
+  return seconds < 100 ? `${Math.ceil(seconds)} s` : `${Math.ceil(seconds / 60)} min`;
+}
+
 export class ProgressBar {
   readonly #options: ProgressOptions;
   #bar: SingleBar | undefined;
@@ -134,13 +138,19 @@ export class ProgressBar {
     if (!wanted || of < from * per) return;
     const units = Math.round(done / per);
     if (this.#bar === undefined) {
-      const format = `{bar} {percentage}% of {total} ${unit}, ${rate ? `{rate} ${unit}/s, ` : ''}{eta_formatted} left`;
+      const format = `{bar} {percentage}% of {total} ${unit}{rate}{left}`;
       this.#bar = new SingleBar({ format, hideCursor: true, clearOnComplete: true });
       this.#since = performance.now();
-      this.#bar.start(Math.round(of / per), 0, { rate: '-' });
+      this.#bar.start(Math.round(of / per), 0, { rate: '', left: '' });
     }
     const seconds = (performance.now() - this.#since) / 1000;
-    this.#bar.update(units, seconds > 0 ? { rate: Math.round(units / seconds) } : {});
+    if (units === 0 || seconds === 0) return;
+    // Of "MiB of the log" the first word.
+    const each = unit.split(' ')[0];
+    this.#bar.update(units, {
+      rate: rate ? `, ${Math.round(units / seconds)} ${each}/s` : '',
+      left: `, ${leftText((seconds * (of - done)) / done)} left`,
+    });
   };
 
   clear(): void {

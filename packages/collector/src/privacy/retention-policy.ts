@@ -60,6 +60,11 @@ export class RetentionPolicy {
     private readonly floors: readonly Floor[],
   ) {}
 
+  /** The rules by which everything is due as soon as it has come. */
+  keepingNothing(): string[] {
+    return this.rules.filter(({ keep }) => after(0, keep) === 0).map(({ id }) => id);
+  }
+
   /** The rule that decides, and whether it is about each event by itself. */
   ruleFor(facts: KeptFacts): { readonly id: string; readonly unit: 'run' | 'event' } {
     const { id, unit } = this.#ruleFor(facts);

@@ -237,7 +237,14 @@ describe('[R-1341] a policy, and [R-1342] holds, without a collector', () => {
     expect([floored.code, floored.stdout]).toEqual([8, expect.stringContaining('by the floor law until')]);
 
     write({ default: { keep: 'P0D' } });
-    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    const set = await on('retention', 'policy', 'set', policy);
+    expect([set.code, set.stderr]).toEqual([0, expect.stringContaining('"default" keeps nothing')]);
+    const typo = await on('hold', 'add', '--name', 'TYPO', '--organisation', 'demoo');
+    expect([typo.code, typo.stderr]).toEqual([
+      0,
+      expect.stringContaining('no event is of organisation demoo'),
+    ]);
+    expect((await on('hold', 'release', 'TYPO')).code).toBe(0);
     expect((await on('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects)).code).toBe(0);
     expect(everything(path.join(dataDir, 'lifecycle')).includes(SUBJECT)).toBe(false);
     expect((await on('hold', 'list')).stdout).toMatch(/CASE-7.*a subject \(1 id\)/);
@@ -275,6 +282,36 @@ describe('[R-1341] a policy, and [R-1342] holds, without a collector', () => {
     const { intact, retired_events } = await json<Verified>('verify');
     expect({ intact, retired_events }).toEqual({ intact: true, retired_events: { policy: 4 } });
     expect((await on('erase', '--run', one.runId, '--reason', 'test-data')).code).toBe(6);
+  });
+});
+
+describe('[R-1374] what comes late for a run that is erased', () => {
+  test('is found by the action that erased it, and by no id of the person', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const { runId } = await sendRun(collector, key, SUBJECT);
+    const other = await sendRun(collector, key, OTHER);
+    const wanted = (...args: string[]) => on('erase', ...args, '--reason', 'erasure-request');
+    const { action } = await json<{ action: string }>(
+      ...['erase', '--subject-file', subjects, '--reason', 'erasure-request', '--confirm', '2'],
+    );
+    const late = JSON.stringify({ ...sampleEvent('outcome'), run_id: runId });
+    expect((await post(collector.port, key, late)).status).toBe(201);
+    expect((await wanted('--subject-file', subjects, '--dry-run')).code).toBe(6);
+    expect((await wanted('--again', randomUUID(), '--dry-run')).code).toBe(6);
+    expect((await wanted('--again', 'x', '--dry-run')).code).toBe(2);
+    // A hold keeps one of two events: the certificate says so.
+    const hold = ['hold', 'add', '--name', 'CASE-9', '--run', other.runId];
+    expect((await on(...hold)).code).toBe(0);
+    const again = await wanted('--again', action, '--run', other.runId, '--leave-held', '--confirm', '1');
+    expect([again.code, again.stdout]).toEqual([
+      7,
+      expect.stringMatching(/Events +1\n[\s\S]*Not erased: 2 events on hold by CASE-9/),
+    ]);
+    await collector.stop();
+    const open = (await storedEvents(dataDir)).filter((event) => isOpen(event));
+    expect(open.map(({ event_id }) => event_id)).toEqual(other.events.map(({ event }) => event.event_id));
+    expect((await wanted('--again', action)).code).toBe(6);
   });
 });
 
@@ -687,7 +724,10 @@ describe('[R-1368] directories of keys', () => {
     };
     unmount();
     const { code, stdout } = await on(...byPerson());
-    expect([code, stdout]).toEqual([9, expect.stringMatching(/Gone from the log +not yet/)]);
+    expect([code, stdout]).toEqual([
+      9,
+      expect.stringMatching(/^ERASURE BEGUN[\s\S]*Gone from the log +not yet/),
+    ]);
     await collector.stop();
     collector = await start(dataDir, encrypted);
     const { stdout: status } = await on('encryption-keys', 'status');

@@ -43,6 +43,9 @@ export interface Certificate {
   /** The database that has the log, where this was made on a mirror: directories and copies are those of the mirror. */
   readonly mirror_of?: string;
   readonly stored_in_the_clear?: number;
+  /** Of what was asked for, how many events were left: by the holds that are on them, and by the floors of the policy. */
+  readonly held?: Readonly<Record<string, number>>;
+  readonly below_floors?: Readonly<Record<string, number>>;
   readonly not_covered: readonly string[];
 }
 
@@ -55,7 +58,7 @@ const NOT_COVERED = [
   'what was given out: exports, records, reports, proofs (access.log says by whom and when)',
   'what senders keep: their spools and quarantines, and their own records',
   'content that an event names by address alone, such as files of the content store',
-  'events that came after it began, also of the same person: the same erasure again finds them',
+  'events that came after it began, also of the same person: the same erasure again finds new runs, and collector erase --again ACTION what came late for these',
   'reject files of collector import',
   'the envelope of each event, which stays: kind, organisation, API key, times, random ids',
 ];
@@ -65,11 +68,18 @@ const NOT_COVERED_BY_A_MIRROR = [
   'write-ahead log, base back-ups and standbys of the database of keys, which are to be gone within a week',
 ];
 
+/** What was asked for and not erased; not known of an erasure that was asked for before. */
+interface Left {
+  readonly storedInTheClear?: number;
+  readonly held?: ReadonlyMap<string, number>;
+  readonly floors?: ReadonlyMap<string, number>;
+}
+
 /** @throws CommandFailure when the log has no such action, or it retires nothing. */
 export async function certificateOf(
   dataDir: string,
   action: string,
-  { storedInTheClear = 0 }: { readonly storedInTheClear?: number } = {},
+  { storedInTheClear = 0, held, floors }: Left = {},
 ): Promise<Certificate> {
   const { events: log } = openStore(dataDir);
   const actions = log.actions?.();
@@ -108,6 +118,8 @@ export async function certificateOf(
     ...{ directories: places.directories.length, key_wrapped_by: places.kek || 'a file beside the keys' },
     ...(mirror && { mirror_of: mirror.store }),
     ...(storedInTheClear > 0 && { stored_in_the_clear: storedInTheClear }),
+    ...(held !== undefined && held.size > 0 && { held: Object.fromEntries(held) }),
+    ...(floors !== undefined && floors.size > 0 && { below_floors: Object.fromEntries(floors) }),
     not_covered: mirror === undefined ? NOT_COVERED : [...NOT_COVERED, ...NOT_COVERED_BY_A_MIRROR],
   };
 }
@@ -136,21 +148,17 @@ function iso(time: number): string {
 }
 
 export function certificateText(certificate: Certificate): string {
-  const { action, reason, log, entries, entry_ids, events, began, gone_from_log, gone_from_copies } =
-    certificate;
+  const { action, reason, log, entries, events, began, gone_from_log, gone_from_copies } = certificate;
   const { copies, left_out, gone_from_remnants, directories, key_wrapped_by, tool, stored_in_the_clear } =
     certificate;
-  const { mirror_of, not_covered } = certificate;
+  const { mirror_of, not_covered, held = {}, below_floors = {} } = certificate;
   const rows = [
     ['Action', action],
     ['Log', log],
     ['Reason', reason],
     ['Asked by', askedByText(certificate)],
     ['Events', `${events}`],
-    [
-      'Entries of the log',
-      entries.map((entry, i) => `${entry} (collector proof ${entry_ids[i]})`).join(', '),
-    ],
+    ['Entries of the log', `${entries.join(', ')} (proved by collector actions export)`],
     ['Begun', began],
     [
       'Gone from the log',
@@ -189,12 +197,20 @@ export function certificateText(certificate: Certificate): string {
       : [
           `Not erased: ${counted(stored_in_the_clear, 'event')} that had been stored in the clear, without a key.`,
         ]),
-    `How: ${METHOD}.`,
+    ...Object.entries(held).map(
+      ([name, count]) => `Not erased: ${counted(count, 'event')} on hold by ${legible(name)}.`,
+    ),
+    ...Object.entries(below_floors).map(
+      ([name, count]) => `Not erased: ${counted(count, 'event')} kept by the floor ${legible(name)}.`,
+    ),
+    gone_from_log === null
+      ? `This is not at its end: what can be reached is destroyed, the rest follows by itself once it is there, and then there is a certificate: collector actions certificate ${action}`
+      : `How: ${METHOD}.`,
     'Not covered:',
     ...not_covered.map((each) => `- ${each}`),
   ];
   return [
-    'CERTIFICATE OF ERASURE\n\n',
+    gone_from_log === null ? 'ERASURE BEGUN\n\n' : 'CERTIFICATE OF ERASURE\n\n',
     alignedTable(rows),
     '\n',
     ...lines.map((line) => `${wrappedFor(process.stdout, line)}\n`),

@@ -30,6 +30,7 @@ const EXAMPLES = `
 Examples:
   $ collector erase --subject-file - --reason erasure-request --dry-run
   $ collector erase --subject-file subject.txt --reason erasure-request
+  $ collector erase --again 4c1d7f0a-93be-4f5e-8a3e-5d1f6f0c2b11 --reason erasure-request
   $ collector erase --run 0b2c5a3e --reason sent-in-error
   $ collector erase --event 018f6f6e-8c2b-7cc0-9f6e-2f1d3a4b5c6d --reason test-data --confirm 1
   $ collector erase --run 0b2c5a3e --reason sent-in-error --data-dir /var/lib/mirror --store postgres://collector_officer@db1,db2/collector
@@ -37,6 +38,9 @@ Examples:
 The ids of a person go into a file, one a line, or to standard input (-): in a list of arguments other users of this host
 could see them. They are those that senders write as target_id; several ids of one person are given together. Without an
 id: --run, with what "collector runs" prints, and --event.
+
+What comes late for a run whose start is erased names no person that it could be found by: --again, with the id of the
+action that the certificate names, finds it.
 
 --dry-run says what would be erased and changes nothing. Without it the number of events has to be typed, or given by
 --confirm: what is erased cannot be brought back, from no back-up. --anywhere also reads every payload for the ids, which
@@ -53,6 +57,7 @@ interface EraseOptions {
   readonly subjectFile?: string;
   readonly run?: string[];
   readonly event?: string[];
+  readonly again?: string;
   readonly reason?: string;
   readonly dryRun?: true;
   readonly confirm?: string;
@@ -69,6 +74,7 @@ export function command(): Command {
     .option('--subject-file <file>', 'ids of a person, one a line; - for standard input')
     .option('--run <id>', 'a run; may be given several times', collect)
     .option('--event <id>', 'an event; may be given several times', collect)
+    .option('--again <action>', 'what has come since to the runs that an erasure was about')
     .option('--reason <word>', `why: ${REASONS.slice(1).join(', ')}`)
     .option('--dry-run', 'say what would be erased, and change nothing')
     .option('--confirm <number>', 'how many events are to be erased, in place of a question')
@@ -113,14 +119,15 @@ class Erasure {
     private readonly config: Config,
     private readonly options: EraseOptions,
   ) {
-    const { subjectFile, run, event, reason, anywhere, andMentions } = options;
-    if (subjectFile === undefined && run === undefined && event === undefined)
-      throw usage('say what is to be erased: --subject-file, --run or --event');
+    const { subjectFile, run, event, again, reason, anywhere, andMentions } = options;
+    if ([subjectFile, run, event, again].every((each) => each === undefined))
+      throw usage('say what is to be erased: --subject-file, --run, --event or --again');
     if (reason === undefined) throw usage(`--reason: give one of ${REASONS.slice(1).join(', ')}`);
     this.#reason = wordFrom('--reason', reason, REASONS.slice(1));
     if (anywhere && subjectFile === undefined) throw usage('--anywhere: looks for the ids of --subject-file');
     if (andMentions && !anywhere) throw usage('--and-mentions: goes with --anywhere');
     this.#events = (event ?? []).map((id) => idFrom('--event', id));
+    if (again !== undefined) idFrom('--again', again);
     // What is none may be a person's, and is written down nowhere.
     for (const id of run ?? []) runIdFrom('--run', id);
     this.#subjects = subjectFile === undefined ? [] : subjectsFrom(subjectFile);
@@ -132,9 +139,9 @@ class Erasure {
     const { dataDir } = this.config;
     const { options } = this;
     assertReadable(dataDir);
-    const { run, event, reason, dryRun } = options;
+    const { run, event, again, reason, dryRun } = options;
     const filter = {
-      ...{ subjects: this.#subjects.length || undefined, run, event, reason },
+      ...{ subjects: this.#subjects.length || undefined, run, event, again, reason },
       ...(dryRun ? { dry_run: dryRun } : { action: this.#action }),
     };
     const access = logAccess(dataDir, { command: 'erase', filter });
@@ -184,11 +191,12 @@ class Erasure {
   }
 
   async #plan(access: CatalogueAccess): Promise<Plan> {
-    const { run = [] } = this.options;
-    const asked = { subjects: this.#subjects, runs: run, events: this.#events };
+    const { run = [], again } = this.options;
     const { log } = access;
     const actions = log.actions?.();
     if (actions === undefined) throw usage('payloads of this log are not encrypted');
+    const ofRuns = again === undefined ? SequenceSet.EMPTY : eventsErasedBy(actions, again);
+    const asked = { subjects: this.#subjects, runs: run, events: this.#events, ofRuns };
     // What begins from here on, while it is planned or confirmed, was not considered.
     const byNow = considered(actions);
     const selection = await access.ask((catalogue) => select(catalogue, log, asked, this.config.dataDir));
@@ -336,7 +344,9 @@ class Erasure {
     await anew.close();
     if (this.options.compact)
       process.stderr.write(`collector: ${wonText(await compactNow(this.config.dataDir))}\n`);
-    const made = await certificateOf(this.config.dataDir, action, { storedInTheClear: plan.plain });
+    const made = await certificateOf(this.config.dataDir, action, {
+      ...{ storedInTheClear: plan.plain, held: plan.held, floors: plan.floors },
+    });
     process.stdout.write(
       this.options.json ? `${printableJson(JSON.stringify(made, undefined, 2))}\n` : certificateText(made),
     );
@@ -345,6 +355,13 @@ class Erasure {
     if (!isAll) return EXIT.partly;
     return plan.plain + plan.held.size + plan.floors.size > 0 ? EXIT.partly : EXIT.ok;
   }
+}
+
+/** @throws CommandFailure when the log has no such action, or it erases nothing. */
+function eventsErasedBy(actions: Actions, text: string): SequenceSet {
+  const erased = eventsOf(actions.partsIn(text.toLowerCase()).flatMap(({ keys }) => keys));
+  if (erased.size > 0) return erased;
+  throw new CommandFailure(`--again: no action ${text} erases anything`, EXIT.notFound);
 }
 
 interface Plan extends Omit<Selection, 'events'>, Retirable {

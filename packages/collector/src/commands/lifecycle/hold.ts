@@ -105,7 +105,10 @@ async function addHold(options: AddOptions, self: Command): Promise<void> {
     command: 'hold add',
     filter: { name, run, organisation, subjects: subjects.length || undefined },
   });
-  const { named: runs, ...met } = await meeting(dataDir, subjects, run);
+  const { named: runs, organisations: there, ...met } = await meeting(dataDir, subjects, run);
+  for (const each of organisations)
+    if (!there.includes(each))
+      process.stderr.write(`collector: warning: no event is of organisation ${legible(each)} by now\n`);
   const action = randomUUID();
   const sealed = subjects.map((subject) => names?.seal(subject).toString('base64') ?? '');
   const { record, text } = await keepRecord(dataDir, {
@@ -134,6 +137,7 @@ async function meeting(
   readonly named: readonly string[];
   readonly runs: readonly string[];
   readonly events: SequenceSet;
+  readonly organisations: readonly string[];
 }> {
   const access = await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal: interruption() });
   try {
@@ -152,6 +156,7 @@ async function meeting(
         named,
         runs: [...found.values()].map(({ recordId }) => recordId),
         events: SequenceSet.of(events),
+        organisations: catalogue.organisations(),
       };
     });
   } finally {

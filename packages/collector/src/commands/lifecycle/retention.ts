@@ -27,6 +27,7 @@ import { CommandFailure, EXIT, interruption } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
 import { holdDirectory } from '../serve/open-ledger.js';
 import { alignedTable, printableJson, ProgressBar } from '../terminal.js';
+import { typed } from '../typed.js';
 import { beginLog, considered, deliver, isErased, lifecycleConfigOf } from './delivery.js';
 import { Holds, holdsOf } from './holds.js';
 import { retirable, type SelectedEvent } from './selection.js';
@@ -56,8 +57,8 @@ export function command(): Command {
       .argument('<file>')
       .addHelpText('after', EXAMPLES)
       .action((file: string) => {
-        const { name } = readPolicy(file);
-        process.stdout.write(`ok: ${name}\n`);
+        const { policy: read } = readPolicy(file);
+        process.stdout.write(`ok: ${read.name}\n`);
       }),
   );
   policy.addCommand(
@@ -137,13 +138,18 @@ export function wonText({ before, after }: Compacted): string {
 const MOST_NESTED = 16;
 
 /** @returns the text of a policy, and what it is called. @throws CommandFailure for a file that is none. */
-function readPolicy(file: string): { readonly text: string; readonly name: string } {
+function readPolicy(file: string): { readonly text: string; readonly policy: RetentionPolicy } {
   try {
     const text = new TextDecoder().decode(fs.readFileSync(file));
     // Of a name that stands twice JSON.parse takes the last, and a floor would be gone.
     if (readJson(text, MOST_NESTED).fault?.code === 'duplicate_key')
       throw new PolicyFault(['a name stands twice in one object']);
-    return { text, name: parsePolicy(text).name };
+    const policy = parsePolicy(text);
+    for (const id of policy.keepingNothing())
+      process.stderr.write(
+        `collector: warning: the rule "${id}" keeps nothing: "retention run" erases at once whatever it decides on\n`,
+      );
+    return { text, policy };
   } catch (error) {
     if (!(error instanceof PolicyFault))
       throw usage(`${file} cannot be read (${systemCode(error) ?? 'UNKNOWN'})`);
@@ -152,14 +158,17 @@ function readPolicy(file: string): { readonly text: string; readonly name: strin
 }
 
 async function setPolicy(file: string, config: Config): Promise<void> {
-  const { name, text } = readPolicy(file);
+  const { policy: read, text } = readPolicy(file);
   const { actions } = beginLog(config.dataDir);
   const policy: unknown = JSON.parse(text);
   await deliver(config, {
     action: { action: randomUUID(), does: 'policy', policy },
     considered: considered(actions),
   });
-  process.stdout.write(`set: ${name}\n`);
+  process.stdout.write(`set: ${read.name}\n`);
+  process.stderr.write(
+    `collector: what is due by it now: ${typed('collector retention run', config.dataDir)} --dry-run\n`,
+  );
 }
 
 interface RunOptions {

@@ -25,6 +25,8 @@ export interface Asked {
   readonly subjects: readonly string[];
   readonly runs: readonly string[];
   readonly events: readonly string[];
+  /** Events whose runs are meant: those that an erasure took. */
+  readonly ofRuns: SequenceSet;
 }
 
 export interface Selection {
@@ -40,7 +42,7 @@ export interface Selection {
 export async function select(
   catalogue: Catalogue,
   log: EventLog,
-  { subjects, runs, events }: Asked,
+  { subjects, runs, events, ofRuns }: Asked,
   dataDir: string,
 ): Promise<Selection> {
   const found = new Map<number, CatalogueRun>();
@@ -54,6 +56,10 @@ export async function select(
     const id = recordMeant(catalogue, { option: '--run', text }, dataDir);
     for (const run of catalogue.run(undefined, id)) found.set(run.row, run);
   }
+  // Erased events tell no subject any more, so that who it was is not asked.
+  if (ofRuns.size > 0)
+    for (const run of catalogue.runs({ order: 'log' }))
+      if (run.events().some(({ sequence }) => ofRuns.has(sequence))) found.set(run.row, run);
   const nestedOfOthers = addNested(catalogue, found);
   const selected = new Map<number, SelectedEvent>();
   for (const run of found.values())
