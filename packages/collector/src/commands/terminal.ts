@@ -78,7 +78,9 @@ const HANGING_INDENT = 4;
  * @returns lines without trailing spaces, each ended by a line break.
  */
 export function alignedTable(rows: readonly (readonly string[])[], output: Output = {}): string {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const widths = (rows[0] ?? []).map((_, column) =>
+    rows.reduce((most, row) => Math.max(most, row[column]?.length ?? 0), 0),
+  );
   const before = widths.slice(0, -1).reduce((sum, width) => sum + width + 2, 0);
   const indent = before + LEAST_ROOM > (output.columns ?? 0) ? HANGING_INDENT : before;
   const line = (row: readonly string[]): string =>

@@ -273,7 +273,15 @@ export class Lifecycle {
     const reason = this.#refusal(request);
     if (reason !== undefined && !isBegun) return end({ state: 'refused', reason });
     if (action.does !== 'retire') {
-      const unreached = isBegun ? [] : await this.#do(action);
+      let unreached: readonly string[] = [];
+      try {
+        if (!isBegun) unreached = await this.#do(action);
+      } catch (error) {
+        if (action.does !== 'keys') throw error;
+        // Nothing in the log says that it was begun, so that nobody would do it later.
+        const why = error instanceof Error ? error.message : String(error);
+        return end({ state: 'refused', reason: `no epoch was begun: ${why}` });
+      }
       return end(unreached.length > 0 ? { state: 'pending', unreached } : DONE);
     }
     const there = new Set(actions.partsIn(id).map(({ part }) => part));

@@ -654,12 +654,13 @@ export class KeyWriter {
     const places = { ...given.places, directories: [...given.places.directories] };
     const options = { ...given, places };
     const shelf = new Shelf(files, places);
+    for (const directory of places.directories) {
+      const other = otherLogIn(files, directory, ledgerId);
+      if (other !== undefined)
+        throw new KeysUnfit(`the keys in ${directory} are those of another log (${other})`);
+    }
     const epoch = shelf.newestEpoch();
-    if (epoch > 0) {
-      const { ledger } = shelf.wrapped(epoch);
-      if (ledger !== ledgerId)
-        throw new KeysUnfit(`the keys in ${shelf.where} are those of another log (${ledger})`);
-    } else {
+    if (epoch === 0) {
       if (isNeeded || shelf.best(wrappedName(0)) !== undefined || shelf.buckets().length > 0)
         throw new KeysUnfit(
           `the keys in ${shelf.where} are not whole: the directory epochs has no key in it`,
@@ -1042,7 +1043,9 @@ export class KeyWriter {
 
   /** On return the directory holds what the others have. */
   #level(directory: string): void {
-    const { files } = this.#options;
+    const { files, ledgerId } = this.#options;
+    if (otherLogIn(files, directory, ledgerId) !== undefined)
+      throw new Error('it has the keys of another log, which would be written over');
     if (this.#known.has(directory) && namesIn(files, directory, 'epochs', EPOCH_NAME).length === 0)
       throw new Error(
         'it has no keys any more: mount it, or have it filled by collector encryption-keys mirror',
@@ -1054,6 +1057,21 @@ export class KeyWriter {
     }
     this.#known.add(directory);
   }
+}
+
+/** The log whose keys a directory has, where it is not this one; undefined where it cannot be reached too. */
+function otherLogIn(files: KeyFiles, directory: string, ledgerId: string): string | undefined {
+  try {
+    for (const name of namesIn(files, directory, 'epochs', EPOCH_NAME)) {
+      const number = Number.parseInt(name, 10);
+      const bytes = files.read(directory, wrappedName(number));
+      const ledger = bytes && wrappedKeyIn(bytes, number)?.ledger;
+      if (ledger !== undefined && ledger !== ledgerId) return ledger;
+    }
+  } catch {
+    // Whoever writes there says so.
+  }
+  return undefined;
 }
 
 /** A mirror that is the directory itself is none. @throws KeysUnfit */

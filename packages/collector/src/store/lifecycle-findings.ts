@@ -21,6 +21,23 @@ export interface KeysFound {
   readonly keys: Pick<StoredKeys, 'noted'> | undefined;
   /** What actions behind the end of the log, as it was read, have erased. */
   readonly later: SequenceSet;
+  /** Of `shouldBeGone` what opened when it was read once more. */
+  readonly back: SequenceSet;
+}
+
+/**
+ * Events that opened, and an action says that they do not any more. It may have come after they were read: they are to be
+ * read once more.
+ */
+export function shouldBeGone({
+  actions,
+  keyless,
+  unread,
+  keys,
+}: Omit<KeysFound, 'later' | 'back'>): SequenceSet {
+  if (keys === undefined) return SequenceSet.EMPTY;
+  const pending = eventsOf(actions.taken('undone'));
+  return actions.retired.without(pending).without(keyless).without(unread);
 }
 
 /** Events without a key that an erasure explains which the log does not have. Numbers are given again, and keys are not. */
@@ -67,7 +84,7 @@ export class ErasedElsewhere {
  * are no keys at all neither can be told. What lies beside the keys is signed by nobody, and explains nothing.
  */
 export function tellLifecycle(
-  { actions, keyless, unread, keys, later }: KeysFound,
+  { actions, keyless, keys, later, back }: Omit<KeysFound, 'unread'>,
   findings: FindingList,
 ): Pick<AuditedLog, 'retired' | 'retiring'> {
   const { retired } = actions;
@@ -94,13 +111,12 @@ export function tellLifecycle(
     `${why}; one lies beside the keys, which proves nothing. If this log was restored, start the collector, which takes ` +
       'it into the log, or give --actions',
   );
-  if (keys !== undefined)
-    add(
-      'not_retired',
-      retired.without(pending).without(keyless).without(unread),
-      'can be opened, and an action in the log says that no key is left: the keys are of an older state, and the next ' +
-        'start destroys them',
-    );
+  add(
+    'not_retired',
+    back,
+    'can be opened, and an action in the log says that no key is left: the keys are of an older state, and the next ' +
+      'start destroys them',
+  );
   const reasons = new Map<Reason, number>();
   let told = SequenceSet.EMPTY;
   for (const { said } of actions.logged) {

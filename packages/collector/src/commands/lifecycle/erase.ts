@@ -91,6 +91,8 @@ export function command(): Command {
     });
 }
 
+const MOST_SUBJECT_BYTES = 64 << 20;
+
 /** One id a line, without the blanks around it. @throws CommandFailure when there is none, or it is no text in UTF-8. */
 export function subjectsFrom(file: string): string[] {
   let bytes: Buffer;
@@ -99,6 +101,7 @@ export function subjectsFrom(file: string): string[] {
   } catch (error) {
     throw usage(`--subject-file: ${file} cannot be read (${systemCode(error) ?? 'UNKNOWN'})`);
   }
+  if (bytes.length > MOST_SUBJECT_BYTES) throw usage('--subject-file: it is larger than 64 MiB');
   const text = isUtf8(bytes) && !bytes.includes(0) ? new TextDecoder().decode(bytes) : undefined;
   if (text === undefined)
     throw usage('--subject-file: it is no text in UTF-8: save it as UTF-8, with one id a line');

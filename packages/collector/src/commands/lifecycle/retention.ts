@@ -142,8 +142,9 @@ function readPolicy(file: string): { readonly text: string; readonly policy: Ret
   try {
     const text = new TextDecoder().decode(fs.readFileSync(file));
     // Of a name that stands twice JSON.parse takes the last, and a floor would be gone.
-    if (readJson(text, MOST_NESTED).fault?.code === 'duplicate_key')
-      throw new PolicyFault(['a name stands twice in one object']);
+    const { fault } = readJson(text, MOST_NESTED);
+    if (fault?.code === 'duplicate_key') throw new PolicyFault(['a name stands twice in one object']);
+    if (fault?.code === 'nesting_too_deep') throw new PolicyFault(['it is nested too deep']);
     const policy = parsePolicy(text);
     for (const id of policy.keepingNothing())
       process.stderr.write(

@@ -1,15 +1,18 @@
 /**
  * Where the actions of a log stand (privacy/actions.ts), so that no start and no reader passes all of it for them. Derived,
- * and as old as the id index beside it: of each action sequence (8) and address (8), little-endian, in `index/actions`.
+ * and as old as the id index beside it: of each action sequence (8) and address (8), little-endian, in `index/actions`,
+ * behind a first entry with sequence 0 and the address up to which the list lacks none.
  *
- * An action is noted, durably, before it is written, and the id index never covers one that is not noted. So an entry may
- * be of an action that was never written: what stands at its place says so. A log without a list, or with one that names a
- * place which cannot be read, is passed whole: a hold that was forgotten would hold nothing.
+ * An action is noted, durably, before it is written, and the id index never covers more than that first entry says. So an
+ * entry may be of an action that was never written: what stands at its place says so. A log without a list, with one that
+ * is older than the id index, or with one that names a place which cannot be read, is passed whole: a hold that was
+ * forgotten would hold nothing.
  */
 import path from 'node:path';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { exists, readFrom, replaceNow, type Files } from '../../files.js';
 import { Actions } from '../../privacy/actions.js';
+import { publishedTo } from './id-index/index-state.js';
 import { frameKind, framePayloadLength, frameReceivedAt, frameSequence } from './frame.js';
 
 const ENTRY_BYTES = 16;
@@ -29,8 +32,10 @@ export function noteAction(actions: Actions, buffer: Buffer, offset: number, siz
 /** The actions of a log, as a reader knows them: what has come since is looked for each time. */
 export class NotedActions {
   #actions = new Actions();
-  /** So many of the list are read; -1 when the log was, for want of one. */
+  /** So many of the list are read; 0 before it is believed. */
   #bytes = 0;
+  /** Of a list that is not believed, how large it is; -1 where there is none. The log was passed for it. */
+  #passedFor: number | undefined;
 
   constructor(
     private readonly dataDirectory: string,
@@ -44,17 +49,21 @@ export class NotedActions {
   get(): Actions {
     const file = listOf(this.dataDirectory);
     const list = this.files.look(file);
-    if (list === undefined) {
-      if (this.#bytes < 0) return this.#actions;
-      this.#bytes = -1;
-      for (const { buffer, offset, size } of this.frames()) noteAction(this.#actions, buffer, offset, size);
-      return this.#actions;
-    }
-    if (this.#bytes < 0) {
+    if (list === undefined) this.#bytes = 0;
+    if (this.#bytes === 0) {
+      const size = list?.size ?? -1;
+      if (size === this.#passedFor) return this.#actions;
       this.#actions = new Actions();
-      this.#bytes = 0;
+      // The id index first: it never covers more than the list does.
+      const covered = publishedTo(this.dataDirectory);
+      if (list === undefined || coveredBy(readFrom(this.files, file)) < covered) {
+        this.#passedFor = size;
+        for (const frame of this.frames()) noteAction(this.#actions, frame.buffer, frame.offset, frame.size);
+        return this.#actions;
+      }
+      this.#bytes = ENTRY_BYTES;
     }
-    if (list.size <= this.#bytes) return this.#actions;
+    if (list === undefined || list.size <= this.#bytes) return this.#actions;
     for (const { sequence, address } of entriesOf(readFrom(this.files, file, this.#bytes))) {
       const frame = this.frameAt(address);
       const isIt = frame !== undefined && frameSequence(frame, 0) === sequence;
@@ -67,7 +76,19 @@ export class NotedActions {
   }
 }
 
-/** What a list says, in its order; `bytes` are the entry as it stands there. */
+/** The address up to which a list lacks no action; -1 where it does not say. */
+function coveredBy(list: Buffer): number {
+  return list.length >= ENTRY_BYTES && list.readBigUInt64LE() === 0n ? Number(list.readBigUInt64LE(8)) : -1;
+}
+
+function entryOf(sequence: number, address: number): Buffer {
+  const entry = Buffer.alloc(ENTRY_BYTES);
+  entry.writeBigUInt64LE(BigInt(sequence));
+  entry.writeBigUInt64LE(BigInt(address), 8);
+  return entry;
+}
+
+/** What a list says behind its first entry, in its order; `bytes` are the entry as it stands there. */
 function* entriesOf(list: Buffer): Generator<{ sequence: number; address: number; bytes: Buffer }> {
   for (let at = 0; at + ENTRY_BYTES <= list.length; at += ENTRY_BYTES) {
     const bytes = list.subarray(at, at + ENTRY_BYTES);
@@ -80,6 +101,8 @@ export class ActionList {
   readonly actions = new Actions();
   readonly #file: string;
   #entries: Buffer[] = [];
+  /** It lacks no action before this address. */
+  #covered = 0;
   /** Whether the file has what is known. */
   #isSettled = true;
 
@@ -94,14 +117,17 @@ export class ActionList {
   /**
    * On return all that the list says of the log is known, and it says nothing else.
    * @param frameAt the frame at an address before `end`, whole; undefined when none is there.
+   * @param indexed up to where the id index covers the log.
    * @returns false when there is none that can be believed: then nothing is known, and what the id index covers is to be
    *   taken in before `settle`.
    */
-  load(frameAt: (address: number) => Buffer | undefined, end: number): boolean {
+  load(frameAt: (address: number) => Buffer | undefined, end: number, indexed: number): boolean {
     this.#isSettled = false;
+    this.#covered = indexed;
     if (!exists(this.#file)) return false;
     const list = readFrom(this.files, this.#file);
-    const entries = [...entriesOf(list)].filter(({ address }) => address < end);
+    if (coveredBy(list) < indexed) return false;
+    const entries = [...entriesOf(list.subarray(ENTRY_BYTES))].filter(({ address }) => address < end);
     const frames = entries.map(({ address }) => frameAt(address));
     if (frames.includes(undefined)) return false;
     this.#isSettled = true;
@@ -112,8 +138,20 @@ export class ActionList {
       noteAction(this.actions, frame, 0, frame.length);
       this.#entries.push(bytes);
     }
-    if (this.#entries.length * ENTRY_BYTES !== list.length) this.#write();
+    if ((this.#entries.length + 1) * ENTRY_BYTES !== list.length) this.#write();
     return true;
+  }
+
+  /** On return the list says, on stable storage, that it lacks no action before `address`: the id index may cover that. */
+  cover(address: number): void {
+    const before = this.#covered;
+    this.#covered = Math.max(before, address);
+    try {
+      if (this.#isSettled) this.#write();
+    } catch (error) {
+      this.#covered = before;
+      throw error;
+    }
   }
 
   /** On return the list says all that is known. */
@@ -133,9 +171,7 @@ export class ActionList {
 
   /** On return the list has it, on stable storage. */
   note(sequence: number, address: number): void {
-    const entry = Buffer.alloc(ENTRY_BYTES);
-    entry.writeBigUInt64LE(BigInt(sequence));
-    entry.writeBigUInt64LE(BigInt(address), 8);
+    const entry = entryOf(sequence, address);
     // What was noted for a place that another entry got is not one of them.
     const before = this.#entries;
     this.#entries = [...before.filter((each) => each.readBigUInt64LE(8) < BigInt(address)), entry];
@@ -148,6 +184,6 @@ export class ActionList {
   }
 
   #write(): void {
-    replaceNow(this.files, this.#file, Buffer.concat(this.#entries));
+    replaceNow(this.files, this.#file, Buffer.concat([entryOf(0, this.#covered), ...this.#entries]));
   }
 }

@@ -9,7 +9,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
-import { type Files, type HeldFile, exists, nodeFiles } from '../../files.js';
+import { type Files, type HeldFile, nodeFiles } from '../../files.js';
 import { sameContent } from '../content.js';
 import { type Candidate, NotCommitted, type Outcome, type Store, StoreDamaged } from '../contract.js';
 import { ActionList, noteAction } from './action-list.js';
@@ -33,7 +33,7 @@ import { KeysUnfit, type KeyWriter, type TakenKeys } from '../../privacy/key-dir
 import type { Suite } from '../../privacy/sealing.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { IdIndex, type IdIndexStats } from './id-index/id-index.js';
-import { IdIndexReader } from './id-index/sorted-runs.js';
+import { publishedTo } from './id-index/index-state.js';
 import { bucketOf, FrameOpener, FrameSealer, keyNameIn, type Opening } from './sealed-frame.js';
 import { SegmentLog, type TornTail } from './segment-log.js';
 
@@ -185,7 +185,7 @@ export class EmbeddedStore implements Store {
       segmentBytes,
       lock: options.lock,
       ...(options.ledgerId !== undefined && { ledgerId: options.ledgerId }),
-      vouchedTo: publishedTo(indexDirectory),
+      vouchedTo: publishedTo(directory),
       vouchedEntries: options.vouchedEntries ?? 0,
       files: expanding(options.files ?? nodeFiles),
       onRoomTrouble: (error) => onTrouble('no room can be made for the next segment', error),
@@ -199,9 +199,11 @@ export class EmbeddedStore implements Store {
       IdIndex.open({
         directory: indexDirectory,
         logEnd: log.end,
+        onCover: (address) => list.cover(address),
         onError: (error) =>
           onTrouble('the id index could not be read or written; what it lacks is taken from the log', error),
       });
+    const list = new ActionList(directory, options.files ?? nodeFiles);
     let index = openIndex();
     if (!isIndexOf(log, index)) {
       // Believed, it would let events in twice. It is derived: rebuilt from the log, it is right.
@@ -214,8 +216,7 @@ export class EmbeddedStore implements Store {
       index = openIndex();
     }
     let replayed = 0;
-    const list = new ActionList(directory, options.files ?? nodeFiles);
-    if (!list.load((address) => wholeFrame(log, address), log.end)) {
+    if (!list.load((address) => wholeFrame(log, address), log.end, index.coveredTo)) {
       for (const { buffer, offset, size, address } of log.framesFrom(log.start)) {
         if (address >= index.coveredTo) break;
         list.take(buffer, offset, size, address);
@@ -468,15 +469,6 @@ export class EmbeddedStore implements Store {
 
 function heldBy({ nextSequence, ownEntries, end }: SegmentLog): Held {
   return { events: nextSequence - 1 - ownEntries, entries: nextSequence - 1, bytes: end };
-}
-
-/** How far the index on disk covers the log: all of that was durable once (id-index.ts, invariant 1). */
-function publishedTo(directory: string): number {
-  if (!exists(directory)) return 0;
-  const index = IdIndexReader.read({ directory, verify: false });
-  const { coveredTo } = index;
-  index.close().catch(() => undefined);
-  return coveredTo;
 }
 
 function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Candidate): boolean {

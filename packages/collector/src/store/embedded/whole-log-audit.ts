@@ -23,7 +23,7 @@ import {
   type Waiting,
 } from '../log-audit.js';
 import type { TreeReader } from '../contract.js';
-import { erasedEvent, ErasedElsewhere, tellLifecycle } from '../lifecycle-findings.js';
+import { erasedEvent, ErasedElsewhere, shouldBeGone, tellLifecycle } from '../lifecycle-findings.js';
 import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
 import { noteAction } from './action-list.js';
 import { expanding } from './compacted-segment.js';
@@ -50,7 +50,7 @@ import {
   PLAIN,
   plausibleSize,
 } from './frame.js';
-import { FrameOpener, keyNameIn } from './sealed-frame.js';
+import { bucketOf, FrameOpener, keyNameIn } from './sealed-frame.js';
 import { SEGMENT_HEADER_BYTES } from './segment.js';
 import { surveySegments } from './segment-survey.js';
 
@@ -163,22 +163,35 @@ export class LogReading {
     };
   }
 
-  /** Of segments that hold none nothing is read again. */
   *#erased(): Generator<ErasedEvent> {
-    const { retired } = this.#actions;
+    for (const { buffer, offset, sequence } of this.#framesOf(this.#actions.retired)) {
+      const event = erasedEvent(sequence, frameEnvelope(buffer, offset));
+      if (event !== undefined) yield event;
+    }
+  }
+
+  /** Those that open by the keys as they are now. */
+  #stillOpen(sequences: SequenceSet): SequenceSet {
+    const { dataDir, files } = this.#options;
+    const opener = FrameOpener.of(dataDir, files, { asksTag: true });
+    const open: number[] = [];
+    for (const { buffer, offset, size, sequence } of this.#framesOf(sequences)) {
+      const isEncrypted = bucketOf(buffer, offset) !== undefined;
+      if (isEncrypted && opener.open(buffer, offset, size) === 'plain') open.push(sequence);
+    }
+    return SequenceSet.of(open);
+  }
+
+  /** Of segments that hold none nothing is read again. */
+  *#framesOf(sequences: SequenceSet): Generator<WholeFrame> {
     const { segments } = this.#reader;
     for (const [i, segment] of segments.entries()) {
       const end = segments[i + 1]?.firstSequence ?? this.#entries + 1;
-      if (retired.within(SequenceSet.ofStretches([{ first: segment.firstSequence, end }])).size === 0)
-        continue;
+      if (!sequences.meets(segment.firstSequence, end)) continue;
       const again = new ForensicReader(expanding(this.#options.files), [segment], {
         covered: this.#audit.covered,
       });
-      for (const item of again.items()) {
-        if (item.kind !== 'frame' || !retired.has(item.sequence)) continue;
-        const event = erasedEvent(item.sequence, frameEnvelope(item.buffer, item.offset));
-        if (event !== undefined) yield event;
-      }
+      for (const item of again.items()) if (item.kind === 'frame' && sequences.has(item.sequence)) yield item;
     }
   }
 
@@ -186,17 +199,14 @@ export class LogReading {
     const keyless = SequenceSet.ofStretches(this.#keyless);
     const elsewhere = this.#elsewhere.among(this.#entries);
     const isExplained = keyless.without(this.#actions.retired).without(elsewhere).size === 0;
-    return tellLifecycle(
-      {
-        ...{ actions: this.#actions, keyless },
-        unread: SequenceSet.ofStretches(
-          this.#rests.map(({ rest: { sequence, count } }) => ({ first: sequence, end: sequence + count })),
-        ),
-        keys: this.#unfit === undefined ? this.#opener.keys : undefined,
-        later: isExplained ? elsewhere : elsewhere.with(this.#erasedMeanwhile()),
-      },
-      findings,
+    const unread = SequenceSet.ofStretches(
+      this.#rests.map(({ rest: { sequence, count } }) => ({ first: sequence, end: sequence + count })),
     );
+    const keys = this.#unfit === undefined ? this.#opener.keys : undefined;
+    const found = { actions: this.#actions, keyless, keys };
+    const back = this.#stillOpen(shouldBeGone({ ...found, unread }));
+    const later = isExplained ? elsewhere : elsewhere.with(this.#erasedMeanwhile());
+    return tellLifecycle({ ...found, later, back }, findings);
   }
 
   /** What was erased by actions that came while the log was read, and stand behind what of it was read. */

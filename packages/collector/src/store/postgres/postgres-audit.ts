@@ -28,7 +28,7 @@ import {
   type HeadListener,
   type Waiting,
 } from '../log-audit.js';
-import { erasedEvent, ErasedElsewhere, tellLifecycle } from '../lifecycle-findings.js';
+import { erasedEvent, ErasedElsewhere, shouldBeGone, tellLifecycle } from '../lifecycle-findings.js';
 import { DOUBT, missingFinding, rootFindings, tileFindings, withMore } from '../root-findings.js';
 import { uuidText } from '../text.js';
 import { keptRows } from './action-rows.js';
@@ -145,7 +145,9 @@ export class PostgresAudit {
     const unread = SequenceSet.of(this.#unread);
     const later = this.#elsewhere.among(this.#entries).without(this.#actions.retired);
     const keys = this.keys?.stored;
-    const lifecycle = tellLifecycle({ actions: this.#actions, keyless, unread, keys, later }, findings);
+    const known = { actions: this.#actions, keyless, keys };
+    const back = await this.#stillOpen(shouldBeGone({ ...known, unread }));
+    const lifecycle = tellLifecycle({ ...known, later, back }, findings);
     const agrees = verdict.roots.every(({ log }) => log === 'agrees') && this.#entries >= covered;
     if (agrees && this.#isWhole) findings.confirm();
     else if (findings.faults === found && this.#isWhole) findings.add(DOUBT);
@@ -160,6 +162,19 @@ export class PostgresAudit {
       },
       erased: { actions: this.#actions, events: () => this.#erased() },
     };
+  }
+
+  /** Those that open by the keys as they are now. */
+  async #stillOpen(sequences: SequenceSet): Promise<SequenceSet> {
+    if (sequences.size === 0 || this.keys === undefined) return SequenceSet.EMPTY;
+    await this.keys.refresh();
+    const open: number[] = [];
+    for await (const { sequence, envelope, key, row } of keptRows(this.connection, sequences, true)) {
+      const organisation = envelopeIn(envelope)?.organisation;
+      if (key === undefined || row === null || organisation === undefined) continue;
+      if (Buffer.isBuffer(openRow(this.keys.stored, organisation, envelope, row))) open.push(sequence);
+    }
+    return SequenceSet.of(open);
   }
 
   async *#erased(): AsyncGenerator<ErasedEvent> {

@@ -1,7 +1,17 @@
-/** How far the id index on the disk goes, for `collector doctor`. Changes nothing. */
+/** How far the id index on the disk goes. Changes nothing. */
 import path from 'node:path';
 import { exists } from '../../../files.js';
 import { IdIndexReader } from './sorted-runs.js';
+
+/** How far the index on the disk covers the log: all of that was durable once (id-index.ts, invariant 1). Reads no whole run. */
+export function publishedTo(dataDirectory: string): number {
+  const directory = path.join(dataDirectory, 'index');
+  if (!exists(directory)) return 0;
+  const index = IdIndexReader.read({ directory, verify: false });
+  const { coveredTo } = index;
+  index.close().catch(() => undefined);
+  return coveredTo;
+}
 
 export interface IndexState {
   /** So many bytes of events it covers: all of them were durable. */
@@ -9,7 +19,7 @@ export interface IndexState {
   readonly damaged: boolean;
 }
 
-/** @returns undefined when there is none. */
+/** For `collector doctor`. @returns undefined when there is none. */
 export function indexState(dataDirectory: string): IndexState | undefined {
   const directory = path.join(dataDirectory, 'index');
   if (!exists(directory)) return undefined;
