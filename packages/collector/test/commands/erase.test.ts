@@ -610,6 +610,33 @@ describe('[R-1367] a hold', () => {
     expect(await allKept()).toEqual([true, true]);
   });
 
+  test('is on what is nested in a run, and on each person that a start of it names [R-1375]', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const send = async (event: object, kind: 'inference-start' | 'outcome') =>
+      expect((await post(collector.port, key, JSON.stringify(event), { kind })).status).toBe(201);
+    expect((await on('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects)).code).toBe(0);
+    const { runId, events: sent } = await sendRun(collector, key, SUBJECT);
+    // It names no run, only what it is nested in.
+    const child = { ...sampleEvent('outcome'), run_id: undefined, parent_event_id: runId };
+    await send(child, 'outcome');
+    const childOnly = await on('erase', '--event', child.event_id, ...ONE_REASON, '--confirm', '1');
+    expect([childOnly.code, childOnly.stdout]).toEqual([8, expect.stringContaining('by CASE-7')]);
+    // A start that says of the run that it is about someone else, from before.
+    const someone = { target_identity: { target_id: 'nobody', target_type: 'patient' } };
+    const earlier = { ...sampleEvent('inference-start', someone), run_id: runId };
+    await send({ ...earlier, timestamp: '2020-01-01T00:00:00Z' }, 'inference-start');
+    expect((await on('runs', '--target', SUBJECT)).stdout).toBe('');
+    const relabelled = await on('erase', '--run', runId, ...ONE_REASON, '--confirm', '4');
+    expect([relabelled.code, relabelled.stdout]).toEqual([8, expect.stringContaining('by CASE-7')]);
+    const policy = path.join(root, 'policy.json');
+    fs.writeFileSync(policy, JSON.stringify({ version: 1, name: 'p', default: { keep: 'P0D' } }));
+    expect((await on('retention', 'policy', 'set', policy)).code).toBe(0);
+    expect(await json('retention', 'run', '--dry-run')).toMatchObject({ rules: [], held: 4 });
+    await collector.stop();
+    expect(sent).toHaveLength(2);
+  });
+
   test('is not forgotten when the list of actions is lost, nor are erasures', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
@@ -741,6 +768,8 @@ describe('[R-1368] directories of keys', () => {
     expect(keyIn(mirror)).toBe(false);
     // A disk that was replaced.
     unmount();
+    const refused = await on('encryption-keys', 'rotate');
+    expect([refused.code, refused.stderr]).toEqual([8, expect.stringContaining('no epoch was begun')]);
     expect((await on('encryption-keys', 'mirror', mirror)).code).toBe(0);
     expect((await on('encryption-keys', 'rotate')).code).toBe(0);
     expect((await on('encryption-keys', 'status')).code).toBe(0);
@@ -831,6 +860,10 @@ describe('[R-1370] what a person types', () => {
     fs.writeFileSync(policy, `{"version":1,"name":"p",${floors},"default":{"keep":"P0D"},"floors":[]}`);
     const twice = await run(['retention', 'policy', 'check', policy]);
     expect([twice.code, twice.stderr]).toEqual([2, expect.stringContaining('stands twice')]);
+    const deep = `{"$schema":${'['.repeat(40)}${']'.repeat(40)},"version":1,"name":"x","floors":[],"floors":[],"default":{"keep":"P1Y"}}`;
+    fs.writeFileSync(policy, deep);
+    const nested = await run(['retention', 'policy', 'check', policy]);
+    expect([nested.code, nested.stderr]).toEqual([2, expect.stringContaining('nested too deep')]);
     fs.writeFileSync(policy, '\ufeff{"version":1,"name":"p","default":{"keep":"P1D"}}');
     expect((await run(['retention', 'policy', 'check', policy])).code).toBe(0);
   });

@@ -205,7 +205,7 @@ class Erasure {
     const selection = await access.ask((catalogue) => select(catalogue, log, asked, this.config.dataDir));
     const mentioned = this.options.anywhere ? await this.#mentions(access, selection) : undefined;
     const wanted = this.options.andMentions ? [...selection.events, ...(mentioned ?? [])] : selection.events;
-    const { free, held, floors } = this.#judge(log, actions, wanted);
+    const { free, held, floors } = await this.#judge(log, actions, wanted);
     return {
       considered: byNow,
       ...selection,
@@ -217,8 +217,9 @@ class Erasure {
   }
 
   /** What may be erased, and by which holds and until when by which floors the rest may not. */
-  #judge(log: EventLog, actions: Actions, wanted: readonly SelectedEvent[]) {
-    const holds = new Holds(holdsOf(this.config.dataDir, actions), log.names);
+  async #judge(log: EventLog, actions: Actions, wanted: readonly SelectedEvent[]) {
+    const runs = new Map(wanted.flatMap(({ run }) => (run === undefined ? [] : [[run.row, run] as const])));
+    const holds = await Holds.of(holdsOf(this.config.dataDir, actions), log, () => runs.values());
     const floorOf = floorsOf(log);
     const { retired } = actions;
     const held = new Map<string, number>();

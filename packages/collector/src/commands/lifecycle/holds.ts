@@ -101,8 +101,10 @@ export class Holds {
   readonly #runs: readonly ReadonlySet<string>[];
   readonly #met: readonly SequenceSet[];
   readonly #sealed = new Map<string, string>();
+  /** Of rows of records, about whom their starts are, beside whom the record says. */
+  readonly #startsOf = new Map<number, readonly string[]>();
 
-  constructor(
+  private constructor(
     private readonly records: readonly HoldRecord[],
     private readonly names: EventLog['names'],
   ) {
@@ -111,14 +113,38 @@ export class Holds {
     this.#met = records.map(metBy);
   }
 
+  /**
+   * @param log whose `names` subjects are encrypted by.
+   * @param runs of which will be asked. One with several starts is about each person whom one of them names: a sender may
+   *   send another start, by which the record is about someone else.
+   */
+  static async of(
+    records: readonly HoldRecord[],
+    log: Pick<EventLog, 'names' | 'read'>,
+    runs: () => Iterable<CatalogueRun>,
+  ): Promise<Holds> {
+    const holds = new Holds(records, log.names);
+    if (!records.some(({ subjects }) => subjects.length > 0)) return holds;
+    for (const run of runs()) {
+      if (run.counts['inference-start'] < 2) continue;
+      const starts = run.events().filter(({ kind }) => kind === 'inference-start');
+      const read = await log.read(starts);
+      const targets = starts.flatMap((_, i) => targetIn(read.body(i)) ?? []);
+      holds.#startsOf.set(run.row, targets);
+    }
+    return holds;
+  }
+
   /** The names of the holds on an event. */
   on(organisation: string, run: CatalogueRun | undefined, sequence: number): string[] {
-    const target = run?.targetId ?? undefined;
+    if (this.records.length === 0) return [];
+    const others = run === undefined ? [] : (this.#startsOf.get(run.row) ?? []);
+    const targets = run?.targetId == null ? others : [run.targetId, ...others];
     return this.records
       .filter(({ organisations }, i) => {
         if (organisations.includes(organisation) || this.#met[i]?.has(sequence) === true) return true;
         if (run !== undefined && this.#runs[i]?.has(run.recordId) === true) return true;
-        return target !== undefined && this.#subjects[i]?.has(this.#sealedOf(target)) === true;
+        return targets.some((target) => this.#subjects[i]?.has(this.#sealedOf(target)) === true);
       })
       .map(({ name }) => name);
   }
@@ -135,6 +161,14 @@ export class Holds {
 }
 
 const MOST_KEPT = 100_000;
+
+/** About whom a start is; undefined where it says of nobody, or cannot be opened. */
+function targetIn(body: string | undefined): string | undefined {
+  if (body === undefined) return undefined;
+  const { target_identity: target } = Object(JSON.parse(body)) as { target_identity?: unknown };
+  const { target_id: id } = Object(target) as { target_id?: unknown };
+  return typeof id === 'string' || typeof id === 'number' ? String(id) : undefined;
+}
 
 /** The sequences of the events that a hold met when it began. */
 export function metBy({ met }: Pick<HoldRecord, 'met'>): SequenceSet {

@@ -68,12 +68,14 @@ export async function mentions(
       own === undefined ? [] : mentionsIn(access.log, own, progress, signal),
       ...threads.map((thread) => thread.found),
     ]);
-    return await access.ask((catalogue) =>
-      found.flat().map(({ recordId, ...event }) => ({
-        ...event,
-        run: runOf(catalogue, event.organisation, recordId),
-      })),
-    );
+    return await access.ask(async (catalogue) => {
+      const events: SelectedEvent[] = [];
+      for (const { recordId, ...event } of found.flat()) {
+        const run = await runOf(catalogue, access.log, event.organisation, recordId);
+        events.push({ ...event, run });
+      }
+      return events;
+    });
   } catch (error) {
     signal.throwIfAborted();
     throw error;

@@ -29,7 +29,7 @@ import { holdDirectory } from '../serve/open-ledger.js';
 import { alignedTable, printableJson, ProgressBar } from '../terminal.js';
 import { typed } from '../typed.js';
 import { beginLog, considered, deliver, isErased, lifecycleConfigOf } from './delivery.js';
-import { Holds, holdsOf } from './holds.js';
+import { type HoldRecord, Holds, holdsOf } from './holds.js';
 import { retirable, type SelectedEvent } from './selection.js';
 
 const EXAMPLES = `
@@ -272,8 +272,7 @@ async function planned(catalogue: CatalogueAccess, dataDir: string, now: number)
       throw new CommandFailure(`no retention policy is set in ${dataDir}`, EXIT.notFound);
     // What begins from here on, while it is planned, was not considered.
     const asked = considered(actions);
-    const holds = new Holds(holdsOf(dataDir, actions), catalogue.log.names);
-    const plan = await planOf(catalogue, policyFrom(set.policy), holds, now);
+    const plan = await planOf(catalogue, policyFrom(set.policy), holdsOf(dataDir, actions), now);
     return { plan, set, asked };
   } finally {
     await catalogue.close();
@@ -283,11 +282,12 @@ async function planned(catalogue: CatalogueAccess, dataDir: string, now: number)
 function planOf(
   access: CatalogueAccess,
   policy: RetentionPolicy,
-  holds: Holds,
+  records: readonly HoldRecord[],
   now: number,
 ): Promise<RetentionPlan> {
-  return access.ask((catalogue) => {
+  return access.ask(async (catalogue) => {
     const { log } = access;
+    const holds = await Holds.of(records, log, () => catalogue.runs({ order: 'log' }));
     const retired = log.actions?.().retired ?? SequenceSet.EMPTY;
     const due = new Map<string, Due>();
     let [held, belowFloors] = [0, 0];

@@ -101,18 +101,23 @@ async function eventsOfId(catalogue: Catalogue, log: EventLog, eventId: string):
     const place = await log.find(organisation, uuidBytes(eventId));
     if (place === undefined) continue;
     const { at, size, runId } = place;
-    const run = runOf(catalogue, organisation, isNoId(runId) ? eventId : uuidText(runId));
+    const run = await runOf(catalogue, log, organisation, isNoId(runId) ? eventId : uuidText(runId));
     found.push({ at, size, sequence, kind, organisation, receivedAt, run });
   }
   return found;
 }
 
-export function runOf(
+/** The record that an event is of. @param id of its run; of the event, where it names no run: it may be nested in one. */
+export async function runOf(
   catalogue: Catalogue,
+  log: EventLog,
   organisation: string,
-  recordId: string,
-): CatalogueRun | undefined {
-  return catalogue.run(organisation, recordId).find((each) => each.recordId === recordId);
+  id: string,
+): Promise<CatalogueRun | undefined> {
+  const own = catalogue.run(organisation, id).find((each) => each.recordId === id);
+  if (own !== undefined) return own;
+  const record = await catalogue.recordOfEvent(log, organisation, id);
+  return record && catalogue.byRow(record.row);
 }
 
 /** What of a selection can be retired: events whose payload was stored in the clear have no key that could be destroyed. */

@@ -417,6 +417,27 @@ describe('[R-1324] key files', () => {
 });
 
 describe('[R-1324] keys', () => {
+  test('of another log are refused as a mirror too, and stay as they are', () => {
+    const other = path.join(path.dirname(dataDir), 'other-keys');
+    const openOn = (directories: string[], ledgerId: string) =>
+      KeyWriter.open({
+        ...{ files: keysOnDisk, places: { directories, kek: '' }, ledgerId, onTrouble: () => undefined },
+      });
+    fs.mkdirSync(other);
+    openOn([other], 'ab'.repeat(16));
+    const files = () =>
+      fs.readdirSync(other, { recursive: true, encoding: 'utf8' }).flatMap((name) => {
+        const file = path.join(other, name);
+        return fs.statSync(file).isFile() ? [[name, fs.readFileSync(file).toString('hex')]] : [];
+      });
+    const before = files();
+    const own = path.join(path.dirname(dataDir), 'own-keys');
+    fs.mkdirSync(own);
+    openOn([own], 'cd'.repeat(16));
+    expect(() => openOn([own, other], 'cd'.repeat(16))).toThrow(/other-keys are those of another log/);
+    expect(files()).toEqual(before);
+  });
+
   test('of another log are refused', async () => {
     await fillDirectory(dataDir, [events(1)], 64 << 10, encryptionIn(dataDir));
     const other = path.join(root, 'other');
