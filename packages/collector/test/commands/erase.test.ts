@@ -271,7 +271,8 @@ describe('[R-1341] a policy, and [R-1342] holds, without a collector', () => {
 
     // Without its record nobody knows what is held.
     const holds = path.join(dataDir, 'lifecycle', 'holds');
-    const [record = ''] = fs.readdirSync(holds);
+    const has7 = (name: string) => fs.readFileSync(path.join(holds, name), 'utf8').includes('CASE-7');
+    const record = fs.readdirSync(holds).find(has7) ?? '';
     fs.renameSync(path.join(holds, record), path.join(root, record));
     const blind = await on('retention', 'run');
     expect([blind.code, blind.stderr]).toEqual([8, expect.stringContaining('is missing')]);
