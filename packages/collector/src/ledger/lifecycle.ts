@@ -330,9 +330,12 @@ export class Lifecycle {
       await this.#answer(action, { state: 'pending', unreached: [...unreached] });
       return;
     }
-    await this.#append({ action, does: 'done' });
-    const { size } = eventsOf(parts.flatMap((part) => part.keys));
-    this.#notice(`stored events were erased (${size}, ${parts[0]?.reason})`, action);
+    // Another process may have been first.
+    if (actions.doneAt(action) === undefined) {
+      await this.#append({ action, does: 'done' });
+      const { size } = eventsOf(parts.flatMap((part) => part.keys));
+      this.#notice(`stored events were erased (${size}, ${parts[0]?.reason})`, action);
+    }
     await this.#answerDone();
   }
 

@@ -128,9 +128,13 @@ export class Holds {
     for (const run of runs()) {
       if (run.counts['inference-start'] < 2) continue;
       const starts = run.events().filter(({ kind }) => kind === 'inference-start');
-      const read = await log.read(starts);
-      const targets = starts.flatMap((_, i) => targetIn(read.body(i)) ?? []);
-      holds.#startsOf.set(run.row, targets);
+      const targets = new Set<string>();
+      for (let at = 0; at < starts.length; at += READ_TOGETHER) {
+        const some = starts.slice(at, at + READ_TOGETHER);
+        const read = await log.read(some);
+        for (const i of some.keys()) targets.add(targetIn(read.body(i)) ?? '');
+      }
+      holds.#startsOf.set(run.row, [...targets]);
     }
     return holds;
   }
@@ -161,6 +165,8 @@ export class Holds {
 }
 
 const MOST_KEPT = 100_000;
+/** Starts of one run: a sender may send any number of them. */
+const READ_TOGETHER = 256;
 
 /** About whom a start is; undefined where it says of nobody, or cannot be opened. */
 function targetIn(body: string | undefined): string | undefined {
