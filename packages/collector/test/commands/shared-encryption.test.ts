@@ -45,7 +45,9 @@ const kek = () => ['--kek', `file:${place('kek')}`];
 
 async function succeeds(...args: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await run(args);
-  expect(stderr, args.join(' ')).not.toMatch(/collector: (?!warning|what is due|no room|waiting|\d+ events? by)/);
+  expect(stderr, args.join(' ')).not.toMatch(
+    /collector: (?!warning|what is due|no room|waiting|\d+ events? by)/,
+  );
   expect(code, args.join(' ')).toBe(0);
   return stdout;
 }
