@@ -69,9 +69,9 @@ export class Lawfulness {
       else if (said.does === 'hold') held.set(said.action, holds.get(said.action));
       else if (said.does === 'retire') {
         const sequences = eventsOf(said.keys);
-        const known = [...held.values()].filter((things) => things !== undefined);
-        const [unknownHold] = [...held.keys()].filter((action) => !holds.has(action));
-        const by = { at, said, policyBy, policy, holds: known, unknownHold };
+        const standing = [...held.values()].filter((things) => things !== undefined);
+        const unknownHold = [...held].find(([, things]) => things === undefined)?.[0];
+        const by = { at, said, policyBy, policy, holds: standing, unknownHold };
         for (const { first, end } of sequences.without(erased)) this.#stretches.push({ first, end, by });
         erased = erased.with(sequences);
       }

@@ -117,6 +117,7 @@ class Erasure {
   readonly #reason: Reason;
   readonly #action = randomUUID();
   readonly #events: readonly string[];
+  readonly #again: string | undefined;
 
   constructor(
     private readonly config: Config,
@@ -130,7 +131,7 @@ class Erasure {
     if (anywhere && subjectFile === undefined) throw usage('--anywhere: looks for the ids of --subject-file');
     if (andMentions && !anywhere) throw usage('--and-mentions: goes with --anywhere');
     this.#events = (event ?? []).map((id) => idFrom('--event', id));
-    if (again !== undefined) idFrom('--again', again);
+    this.#again = again === undefined ? undefined : idFrom('--again', again);
     // What is none may be a person's, and is written down nowhere.
     for (const id of run ?? []) runIdFrom('--run', id);
     this.#subjects = subjectFile === undefined ? [] : subjectsFrom(subjectFile);
@@ -194,11 +195,11 @@ class Erasure {
   }
 
   async #plan(access: CatalogueAccess): Promise<Plan> {
-    const { run = [], again } = this.options;
+    const { run = [] } = this.options;
     const { log } = access;
     const actions = log.actions?.();
     if (actions === undefined) throw usage('payloads of this log are not encrypted');
-    const ofRuns = again === undefined ? SequenceSet.EMPTY : eventsErasedBy(actions, again);
+    const ofRuns = this.#again === undefined ? SequenceSet.EMPTY : eventsErasedBy(actions, this.#again);
     const asked = { subjects: this.#subjects, runs: run, events: this.#events, ofRuns };
     // What begins from here on, while it is planned or confirmed, was not considered.
     const byNow = considered(actions);
@@ -362,10 +363,10 @@ class Erasure {
 }
 
 /** @throws CommandFailure when the log has no such action, or it erases nothing. */
-function eventsErasedBy(actions: Actions, text: string): SequenceSet {
-  const erased = eventsOf(actions.partsIn(text.toLowerCase()).flatMap(({ keys }) => keys));
+function eventsErasedBy(actions: Actions, action: string): SequenceSet {
+  const erased = eventsOf(actions.partsIn(action).flatMap(({ keys }) => keys));
   if (erased.size > 0) return erased;
-  throw new CommandFailure(`--again: no action ${text} erases anything`, EXIT.notFound);
+  throw new CommandFailure(`--again: no action ${action} erases anything`, EXIT.notFound);
 }
 
 interface Plan extends Omit<Selection, 'events'>, Retirable {

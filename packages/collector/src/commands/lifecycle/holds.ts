@@ -132,7 +132,10 @@ export class Holds {
       for (let at = 0; at < starts.length; at += READ_TOGETHER) {
         const some = starts.slice(at, at + READ_TOGETHER);
         const read = await log.read(some);
-        for (const i of some.keys()) targets.add(targetIn(read.body(i)) ?? '');
+        for (const i of some.keys()) {
+          const target = targetIn(read.body(i));
+          if (target !== undefined) targets.add(target);
+        }
       }
       holds.#startsOf.set(run.row, [...targets]);
     }

@@ -137,7 +137,7 @@ export function wonText({ before, after }: Compacted): string {
 /** A policy has four. */
 const MOST_NESTED = 16;
 
-/** @returns the text of a policy, and what it is called. @throws CommandFailure for a file that is none. */
+/** Warns of rules that keep nothing. @returns the text of a policy, and what it says. @throws CommandFailure for a file that is none. */
 function readPolicy(file: string): { readonly text: string; readonly policy: RetentionPolicy } {
   try {
     const text = new TextDecoder().decode(fs.readFileSync(file));

@@ -59,7 +59,8 @@ export async function select(
   // Erased events tell no subject any more, so that who it was is not asked.
   if (ofRuns.size > 0)
     for (const run of catalogue.runs({ order: 'log' }))
-      if (run.events().some(({ sequence }) => ofRuns.has(sequence))) found.set(run.row, run);
+      if (ofRuns.meets(run.firstSequence, run.lastSequence + 1))
+        if (run.events().some(({ sequence }) => ofRuns.has(sequence))) found.set(run.row, run);
   const nestedOfOthers = addNested(catalogue, found);
   const selected = new Map<number, SelectedEvent>();
   for (const run of found.values())
