@@ -4,6 +4,8 @@ const room = (name) => `^packages/collector/src/${name}/`;
 // What every room may ask; they import nothing but each other.
 const ASKED_BY_ALL_ROOMS =
   '^packages/collector/src/(files|loopback|quantity|system-code|unwritten-database)\\.ts$';
+const STORE_DOORS =
+  '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-keys|administration)\\.ts$';
 // `store` stands for the contracts of a store, never for a driver.
 const only = (from, to) => ({
   name: `${from}-imports-only`,
@@ -116,21 +118,21 @@ module.exports = {
       to: { path: clientRoom('cli') },
     },
     {
-      name: 'only-open-names-a-driver',
+      name: 'only-doors-name-a-driver',
       severity: 'error',
-      comment: 'what a driver is made of is known to itself alone; all others open a store by store/open.ts',
+      comment: 'what a driver is made of is known to itself alone; all others open a store by its doors',
       from: {
         path: '^packages/collector/src/',
-        pathNot: ['^packages/collector/src/store/embedded/', '^packages/collector/src/store/open\\.ts$'],
+        pathNot: ['^packages/collector/src/store/embedded/', STORE_DOORS],
       },
       to: { path: '^packages/collector/src/store/embedded/' },
     },
     {
-      name: 'only-open-names-postgres',
+      name: 'only-doors-name-postgres',
       severity: 'error',
       from: {
         path: '^packages/collector/src/',
-        pathNot: ['^packages/collector/src/store/postgres/', '^packages/collector/src/store/open\\.ts$'],
+        pathNot: ['^packages/collector/src/store/postgres/', STORE_DOORS],
       },
       to: { path: '^packages/collector/src/store/postgres/|^pg$|node_modules/pg/' },
     },
@@ -145,9 +147,9 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^packages/collector/src/',
-        pathNot: ['^packages/collector/src/(commands/|store/open\\.ts$)'],
+        pathNot: ['^packages/collector/src/commands/', STORE_DOORS],
       },
-      to: { path: '^packages/collector/src/store/open\\.ts$' },
+      to: { path: STORE_DOORS },
     },
     {
       name: 'nobody-imports-commands',

@@ -2,7 +2,8 @@
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { ERRORS, EVENT_KINDS, validateEvent, type EventKind } from '@clinical-events/protocol';
+import { ERRORS, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
+import { validateEvent } from '@clinical-events/protocol/validate';
 import { expect, test } from 'vitest';
 import { assembleRecord } from '../packages/collector/src/records/assemble.js';
 import { eventFromText } from '../packages/collector/test/records/run-events.js';

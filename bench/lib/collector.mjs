@@ -31,7 +31,7 @@ export async function countByDoctor(dataDir) {
 
 /** The same by the collector's own reader, which asks for nothing but the log. */
 export async function countByReading(dataDir) {
-  const { openStore } = await import(pathToFileURL(path.join(DIST, 'store/open.js')));
+  const { openStore } = await import(pathToFileURL(path.join(DIST, 'store/open-to-read.js')));
   const log = openStore(dataDir).events;
   let events = 0;
   for await (const batch of log.scan({})) events += [...batch].length;

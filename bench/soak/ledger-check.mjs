@@ -23,7 +23,7 @@ class Found {
  * another kind or key, or was never sent or always refused.
  */
 export async function checkLedger(dataDir, events, senders, fates) {
-  const { openStore } = await import(pathToFileURL(path.join(DIST, 'store/open.js')).href);
+  const { openStore } = await import(pathToFileURL(path.join(DIST, 'store/open-to-read.js')).href);
   const known = fates.map((bytes) => Fates.of(bytes));
   const [lost, twice, changed, notSent, refused] = Array.from({ length: 5 }, () => new Found());
   let stored = 0;

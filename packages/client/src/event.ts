@@ -7,8 +7,8 @@ import {
   type Profile,
   PROTOCOL_VERSION,
   type SystemMetadata,
-  validateEvent,
 } from '@clinical-events/protocol';
+import { validateEvent } from '@clinical-events/protocol/validate';
 import { nestsDeeper } from './hostile-values.js';
 
 /** What the default collector takes (docs/SPEC.md, R-312). */

@@ -1,5 +1,5 @@
 import os from 'node:os';
-import { validateEvent } from '@clinical-events/protocol';
+import { validateEvent } from '@clinical-events/protocol/validate';
 import fc from 'fast-check';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { createClient, EventInvalid } from '../src/index.js';

@@ -2,7 +2,8 @@
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { validateEvent, type EventKind } from '@clinical-events/protocol';
+import { type EventKind } from '@clinical-events/protocol';
+import { validateEvent } from '@clinical-events/protocol/validate';
 import { expect, test } from 'vitest';
 import { temporaryDirectory } from './running/hurried-client.js';
 import { realCollector } from './running/real-collector.js';

@@ -56,3 +56,5 @@ export function aboutBytes(bytes: number): string {
 export function counted(number: number, thing: string, things = `${thing}s`): string {
   return `${number} ${number === 1 ? thing : things}`;
 }
+
+export const DAY_MS = 86_400_000;

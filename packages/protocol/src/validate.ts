@@ -1,8 +1,11 @@
+/** Validation of events. Apart from the index: the generated validators are the largest part of the package. */
 import { EXPECTATIONS } from './generated/expectations.js';
 import type { Issue } from './generated/types.js';
 import { validators } from './generated/validators.js';
 import { issuesOf } from './issues.js';
 import type { EventKind, Profile } from './kinds.js';
+
+export { MAX_ISSUES } from './issues.js';
 
 /**
  * Checks a parsed JSON value against the schema of an event kind under a profile.

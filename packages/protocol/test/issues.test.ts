@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { EXPECTATIONS } from '../src/generated/expectations.js';
-import { MAX_ISSUES } from '../src/index.js';
+import { MAX_ISSUES } from '../src/validate.js';
 import { issuesOf } from '../src/issues.js';
 import { FIELDS } from './sample-events.js';
 

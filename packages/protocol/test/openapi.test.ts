@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
 import type { ErrorCode, ErrorEntry } from '../src/index.js';
-import { ERRORS, EVENT_KINDS, EVENT_PATHS, PROFILES, PROTOCOL_VERSION, validateEvent } from '../src/index.js';
+import { ERRORS, EVENT_KINDS, EVENT_PATHS, PROFILES, PROTOCOL_VERSION } from '../src/index.js';
+import { validateEvent } from '../src/validate.js';
 import { smallestEvent } from './sample-events.js';
 
 interface Example {

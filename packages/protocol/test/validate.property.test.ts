@@ -4,7 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formats } from '../src/formats/formats.js';
 import type { EventKind, Profile } from '../src/index.js';
-import { EVENT_KINDS, MAX_ISSUES, PROFILES, validateEvent } from '../src/index.js';
+import { EVENT_KINDS, PROFILES } from '../src/index.js';
+import { MAX_ISSUES, validateEvent } from '../src/validate.js';
 import type { JsonObject } from './sample-events.js';
 import { FIELDS, smallestEvent, withField } from './sample-events.js';
 

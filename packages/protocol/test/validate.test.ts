@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { EVENT_KINDS, PROFILES, validateEvent } from '../src/index.js';
+import { EVENT_KINDS, PROFILES } from '../src/index.js';
+import { validateEvent } from '../src/validate.js';
 import { FIELDS, smallestEvent, withField } from './sample-events.js';
 
 const cases = EVENT_KINDS.flatMap((kind) => PROFILES.map((profile) => ({ kind, profile })));

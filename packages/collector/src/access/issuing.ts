@@ -1,18 +1,12 @@
 /** Issuing, rotating and revoking API keys. The text of a key exists only in what these functions return. */
-import type { Profile } from '@clinical-events/protocol';
+import { isOrganisation, type Profile } from '@clinical-events/protocol';
 import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract.js';
 import { certificateName } from './principal.js';
 import { hashKeyText, newKeyId, newKeyText } from './key-ring.js';
 
-const ORGANISATION = /^[A-Za-z0-9._-]{1,64}$/;
 /** The organisation that a first key belongs to. */
 export const DEFAULT_ORGANISATION = 'default';
 const NOTE_LENGTH = 200;
-
-/** Whether a key can belong to an organisation of this name. */
-export function isOrganisation(name: string): boolean {
-  return ORGANISATION.test(name);
-}
 
 /** What is asked for a new key. Instants are milliseconds since 1970 UTC. */
 export interface Grants {

@@ -9,14 +9,8 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { CALL_ENDINGS } from '../records/gaps.js';
-import {
-  type ConflictWord,
-  FEEDBACK_WORDS,
-  type FeedbackWord,
-  type Missing,
-  OUTCOME_WORDS,
-  type OutcomeWord,
-} from '../records/report/run-tally.js';
+import { type ConflictWord, type Missing } from '../records/counted-run.js';
+import { FEEDBACK_WORDS, type FeedbackWord, OUTCOME_WORDS, type OutcomeWord } from '../records/vocabulary.js';
 import { PackedReader, type PackedWriter } from './packing.js';
 import { type CallSummary, MOST_RATING, type Moment, type RunSummary } from './run-summary.js';
 

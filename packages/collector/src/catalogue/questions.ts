@@ -1,7 +1,7 @@
 /** Pages of rows for those who go through many records, and what they may ask for. */
 import type { SQLInputValue } from 'node:sqlite';
 import type { EventKind } from '@clinical-events/protocol';
-import { FEEDBACK_WORDS, type FeedbackWord, type OutcomeWord } from '../records/report/run-tally.js';
+import { FEEDBACK_WORDS, type FeedbackWord, type OutcomeWord } from '../records/vocabulary.js';
 import { uuidBytes } from '../store/text.js';
 import { eachTime } from './packed-entries.js';
 import {

@@ -13,9 +13,8 @@ import {
   outcomeWord,
   type FeedbackWord,
   type OutcomeWord,
-  type ConflictWord,
-  type Missing,
-} from '../records/report/run-tally.js';
+} from '../records/vocabulary.js';
+import { type ConflictWord, type Missing } from '../records/counted-run.js';
 
 /** A time by either clock, in milliseconds since 1970. Where a payload cannot be read, both are the collector's. */
 export interface Moment {

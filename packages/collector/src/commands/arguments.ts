@@ -1,9 +1,8 @@
 /** What an operator types: the options of the configuration, and what names events, runs, organisations and times. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { didYouMean } from '@clinical-events/protocol';
+import { didYouMean, isOrganisation } from '@clinical-events/protocol';
 import type { Command } from 'commander';
-import { isOrganisation } from '../access/issuing.js';
 import type { Catalogue } from '../catalogue/catalogue.js';
 import {
   type CommandName,
@@ -14,8 +13,8 @@ import {
   readConfig,
 } from '../config.js';
 import { isShared, storeFault } from '../store/open.js';
-import { CLOCKS, type Clock } from '../records/report/run-tally.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { CLOCKS, type Clock } from '../records/vocabulary.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
 /** The commands that can work where the log is in a database. */
 const ON_SHARED_STORES: readonly CommandName[] = [
@@ -66,11 +65,6 @@ export function configOf(command: Command, name: CommandName): Config {
     throw new ConfigError([{ source, message: `${config.dataDir} is not a directory` }]);
   }
   return config;
-}
-
-/** What the operator typed cannot be meant. */
-export function usage(message: string): CommandFailure {
-  return new CommandFailure(message, EXIT.usage);
 }
 
 /** @throws CommandFailure that names the words, and the one that was probably meant. */

@@ -17,27 +17,21 @@ import type { Config } from '../config.js';
 import { exists } from '../files.js';
 import { aboutBytes, counted } from '../quantity.js';
 import { AccessLogUnfit, LogDiffers, StoreDamaged } from '../store/contract.js';
-import {
-  DirectoryInUse,
-  KeyDatabase,
-  checkpointDirectory,
-  copiedAccessLog,
-  copiedLog,
-  keyDatabasePath,
-  lockDirectory,
-  openStore,
-  readKeyPlaces,
-} from '../store/open.js';
+import { DirectoryInUse, lockDirectory } from '../store/directory-lock.js';
+import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
+import { checkpointDirectory, openStore } from '../store/open-to-read.js';
+import { copiedAccessLog, copiedLog } from '../store/open-to-audit.js';
+import { readKeyPlaces } from '../store/key-places.js';
 import { hasKeys, keyInventory, keysOnDisk } from '../privacy/key-directory.js';
 import { systemCode } from '../system-code.js';
 import { type KeyHistory, PrivateKeys, SigningKeyFault } from '../transparency/key-files.js';
 import { readMirrorNote, writeBackupNote } from '../transparency/state-files.js';
 import { type GivenOut, logAccess } from './access-log.js';
-import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
+import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { ProgressBar, printable, printableJson, wrappedFor } from './terminal.js';
 import { checkRegular } from './regular-files.js';
 import { checkpointIn, newestCheckpoint } from './verify/log-checkpoints.js';
-import { addConfigOptions, configOf, usage } from './arguments.js';
+import { addConfigOptions, configOf } from './arguments.js';
 
 /*
  * A data directory as it is backed up, beside a running collector or without one. Nothing is changed in it.

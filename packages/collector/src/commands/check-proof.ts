@@ -31,11 +31,10 @@ import {
 import { actionIn, eventsOf } from '../privacy/actions.js';
 import { counted } from '../quantity.js';
 import { uuidText } from '../store/text.js';
-import { EXIT } from './exit-codes.js';
+import { EXIT, usage } from './exit-codes.js';
 import { actionProofIn } from './lifecycle/action-proofs.js';
 import { printable, printableJson, wrappedFor } from './terminal.js';
 import { collect, keysFrom, reading, rotationsIn } from './verify/trusted-keys.js';
-import { usage } from './arguments.js';
 
 /* What `check-proof` says of a proof that holds: to scripts, and to people. */
 

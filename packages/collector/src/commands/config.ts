@@ -5,7 +5,7 @@ import path from 'node:path';
 import { Command } from 'commander';
 import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../config.js';
 import { isLoopback } from '../loopback.js';
-import { exposureOf } from '../store/open.js';
+import { exposureOf } from '../store/directory-lock.js';
 import { programFault } from '../transparency/command-signer.js';
 import { checkOrigin, hasHistory, readHistory, PrivateKeys } from '../transparency/key-files.js';
 import { type SinkSpec, SinkSpecInvalid, parseSinks } from '../transparency/sink.js';

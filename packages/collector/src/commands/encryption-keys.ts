@@ -16,18 +16,13 @@ import {
   keysOnDisk,
 } from '../privacy/key-directory.js';
 import { KekFault } from '../privacy/key-encryption-key.js';
-import {
-  isLocked,
-  isShared,
-  noteKeyPlaces,
-  notesKeys,
-  openStore,
-  readKeyPlaces,
-  sharedKeyPlaces,
-} from '../store/open.js';
+import { isLocked } from '../store/directory-lock.js';
+import { isShared } from '../store/open.js';
+import { noteKeyPlaces, notesKeys, readKeyPlaces } from '../store/key-places.js';
+import { openStore, sharedKeyPlaces } from '../store/open-to-read.js';
 import type { StoreFinding } from '../store/contract.js';
-import { addConfigOptions, configOf, usage } from './arguments.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { addConfigOptions, configOf } from './arguments.js';
+import { usage, CommandFailure, EXIT } from './exit-codes.js';
 import { readMirrorNote } from '../transparency/state-files.js';
 import { considered, deliver, lifecycleConfigOf } from './lifecycle/delivery.js';
 import { findingsTable, printableJson } from './terminal.js';

@@ -17,11 +17,12 @@ import {
   type Place,
   type StoredEvent,
 } from '../store/contract.js';
-import { describeStore, isShared, openSharedStore, openStore, sharedKeyPlaces } from '../store/open.js';
+import { describeStore, isShared } from '../store/open.js';
+import { openSharedStore, openStore, sharedKeyPlaces } from '../store/open-to-read.js';
 import { uuidBytes } from '../store/text.js';
 import { type GivenOut, logAccess, logSharedAccess } from './access-log.js';
 import { type CatalogueAccess, failureOf, openCatalogue, unknownNamesIn } from './catalogue.js';
-import { CommandFailure, EXIT, interruption } from './exit-codes.js';
+import { CommandFailure, EXIT, interruption, usage } from './exit-codes.js';
 import { LOG_DIRECTORIES, assertReadable } from './regular-files.js';
 import { printableJson } from './terminal.js';
 import { assertReaches, claimedSize } from './verify/log-checkpoints.js';
@@ -35,7 +36,6 @@ import {
   recordMeant,
   runIdFrom,
   tempDirFrom,
-  usage,
   wordsFrom,
 } from './arguments.js';
 

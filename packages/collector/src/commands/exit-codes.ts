@@ -77,3 +77,8 @@ export function interruption(message = 'interrupted'): AbortSignal {
     process.once(signal, () => stop.abort(new CommandFailure(message, EXIT.interrupted)));
   return stop.signal;
 }
+
+/** What the operator typed cannot be meant. */
+export function usage(message: string): CommandFailure {
+  return new CommandFailure(message, EXIT.usage);
+}

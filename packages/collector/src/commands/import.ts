@@ -9,10 +9,10 @@ import type { Refusal } from '../importing/reject-file.js';
 import { nameOf, type Answer } from '../sending/connection.js';
 import { EventEndpoint } from '../sending/event-endpoint.js';
 import { Sender, SendingFailed } from '../sending/sender.js';
-import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
+import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { addLineOptions, FORMS, LineFiles, type LineOptions, type ReadLine } from './line-files.js';
 import { assertAnswers, checkedKey, collectorUrl, keyFrom, warnOfPlainText } from './remote-collector.js';
-import { organisationFrom, usage } from './arguments.js';
+import { organisationFrom } from './arguments.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 

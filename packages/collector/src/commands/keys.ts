@@ -10,11 +10,12 @@ import type { Config } from '../config.js';
 import { exists } from '../files.js';
 import { parseDuration } from '../quantity.js';
 import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract.js';
-import { describeStore, isShared, KeyDatabase, keyDatabasePath, openKeys } from '../store/open.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { describeStore, isShared } from '../store/open.js';
+import { KeyDatabase, keyDatabasePath, openKeys } from '../store/open-keys.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { newKeyNotice, portOfHolder, requiresCertificate } from './serve/listening.js';
 import { alignedTable } from './terminal.js';
-import { addConfigOptions, configOf, usage, wordsFrom } from './arguments.js';
+import { addConfigOptions, configOf, wordsFrom } from './arguments.js';
 
 /* What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
 

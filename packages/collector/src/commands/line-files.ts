@@ -6,9 +6,8 @@ import { isBlank, LineInput, STANDARD_INPUT, type Line } from '../importing/line
 import { readLine, type LineFault, type LineRules, type Offered } from '../importing/offered-line.js';
 import { RejectFile, RejectsExist, RejectsUnsafe, type Refusal } from '../importing/reject-file.js';
 import { fixTimestamps, Zone } from '../importing/timestamp-fix.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { ProgressBar } from './terminal.js';
-import { usage } from './arguments.js';
 
 /** The forms that a line may have, for the help. */
 export const FORMS = `Each line of a file is one of

@@ -31,21 +31,14 @@ import {
   cursorBehind,
   StoreDamaged,
 } from '../store/contract.js';
-import {
-  describeStore,
-  openForWriting,
-  openReadingsLog,
-  openSharedStore,
-  openStore,
-  type OpenSharedStore,
-  openTree,
-  type WritableStore,
-} from '../store/open.js';
+import { describeStore } from '../store/open.js';
+import { openForWriting, openTree, type WritableStore } from '../store/open-to-write.js';
+import { openReadingsLog, openSharedStore, openStore, type OpenSharedStore } from '../store/open-to-read.js';
 import { readHistory } from '../transparency/key-files.js';
 import { pullKeys } from '../transparency/shared-keys.js';
 import { type MirrorNote, readMirrorNote, writeMirrorNote } from '../transparency/state-files.js';
-import { addConfigOptions, configOf, usage } from './arguments.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { addConfigOptions, configOf } from './arguments.js';
+import { usage, CommandFailure, EXIT } from './exit-codes.js';
 import { recordOf, takeRecord } from './lifecycle/holds.js';
 import { encryptionOf, holdDirectory, reasonOf } from './serve/open-ledger.js';
 import { ProgressBar } from './terminal.js';

@@ -17,11 +17,14 @@ import {
   type StoredEntry,
   type TreeReader,
 } from '../store/contract.js';
-import { KeyDatabase, isLocked, isShared, keyDatabasePath, openStore } from '../store/open.js';
+import { KeyDatabase, keyDatabasePath } from '../store/open-keys.js';
+import { isLocked } from '../store/directory-lock.js';
+import { isShared } from '../store/open.js';
+import { openStore } from '../store/open-to-read.js';
 import { systemCode } from '../system-code.js';
 import { createDurably } from '../transparency/key-files.js';
 import { type GivenOut, logAccess, logSharedAccess } from './access-log.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { assertReadable } from './regular-files.js';
 import { withSharedView } from './shared-view.js';
 import {
@@ -30,7 +33,7 @@ import {
   newestCheckpoint,
   newestCosigned,
 } from './verify/log-checkpoints.js';
-import { addConfigOptions, configOf, idFrom, notThere, organisationFrom, usage } from './arguments.js';
+import { addConfigOptions, configOf, idFrom, notThere, organisationFrom } from './arguments.js';
 
 /*
  * Makes the proof of one event from what stands in a data directory, beside a running collector or without one.

@@ -5,8 +5,7 @@ import { Writable } from 'node:stream';
 import { keyIdOf } from '../access/key-ring.js';
 import { EventEndpoint } from '../sending/event-endpoint.js';
 import { systemCode } from '../system-code.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
-import { usage } from './arguments.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
 /** @param option that it was given by. @throws CommandFailure for what is no address of a collector. */
 export function collectorUrl(option: string, text: string): URL {

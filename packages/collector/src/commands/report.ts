@@ -8,13 +8,15 @@ import { reportPage } from '../records/report/page/report-page.js';
 import { clockWarning } from '../records/report/page/wording.js';
 import { type ReportNumbers, isEmpty, numbersOf } from '../records/report/report-numbers.js';
 import { type ReportPeriod, RunReport } from '../records/report/run-report.js';
-import { type Clock, DAY_MS } from '../records/report/run-tally.js';
+import { type Clock } from '../records/vocabulary.js';
+import { DAY_MS } from '../quantity.js';
 import { type EventLog, cursorAt } from '../store/contract.js';
-import { openStore } from '../store/open.js';
+import { openStore } from '../store/open-to-read.js';
 import { type RunReading, readRuns, unknownNames } from './catalogue.js';
 import { OneFile } from './records/output.js';
 import { printableJson } from './terminal.js';
-import { addConfigOptions, clockFrom, configOf, instantFrom, organisationFrom, usage } from './arguments.js';
+import { addConfigOptions, clockFrom, configOf, instantFrom, organisationFrom } from './arguments.js';
+import { usage } from './exit-codes.js';
 
 /* What an operator types to `collector report`, read strictly before anything is done. */
 

@@ -10,17 +10,19 @@ import { type KeyPlaces, KeysUnfit, KeyWriter, keysOnDisk } from '../privacy/key
 import { KekFault, kekFault } from '../privacy/key-encryption-key.js';
 import { SequenceSet } from '../privacy/sequence-set.js';
 import type { ErasedSince } from '../store/log-audit.js';
-import { exposureOf, keyDatabasePath, noteKeyPlaces, openStore } from '../store/open.js';
+import { exposureOf } from '../store/directory-lock.js';
+import { keyDatabasePath } from '../store/open-keys.js';
+import { noteKeyPlaces } from '../store/key-places.js';
+import { openStore } from '../store/open-to-read.js';
 import { systemCode } from '../system-code.js';
 import { beginAccess } from './access-log.js';
 import { assertApart, isNoRoom, real, copyKeys } from './backup.js';
-import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
+import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { erasuresOf, type ProvedAction, readActions } from './lifecycle/action-proofs.js';
 import { collect, keysFrom, rotationsIn, logKey } from './verify/trusted-keys.js';
 import { printable, printableJson, wrappedFor, ProgressBar } from './terminal.js';
 import { verifyLog, type Verification } from './verify/verification.js';
 import { holdsLog, verificationFields, verificationReport } from './verify/verify.js';
-import { usage } from './arguments.js';
 
 const EXAMPLES = `
 Examples:

@@ -2,10 +2,10 @@
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { RunSummary } from '../catalogue/catalogue.js';
 import { csvCell } from '../records/exports/csv.js';
-import { OUTCOME_TEXT } from '../records/report/page/wording.js';
+import { OUTCOME_TEXT } from '../records/vocabulary.js';
 import { utcText } from '../records/instant.js';
 import { legible, printableJson, alignedTable } from './terminal.js';
-import type { Clock } from '../records/report/run-tally.js';
+import type { Clock } from '../records/vocabulary.js';
 
 const NONE = '-';
 

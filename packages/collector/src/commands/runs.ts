@@ -10,11 +10,11 @@ import {
   type RunSummary,
 } from '../catalogue/catalogue.js';
 import { type Config, inQuotes } from '../config.js';
-import { parseDuration } from '../quantity.js';
-import { type Clock, DAY_MS, OUTCOME_WORDS } from '../records/report/run-tally.js';
+import { parseDuration, DAY_MS } from '../quantity.js';
+import { type Clock, OUTCOME_WORDS } from '../records/vocabulary.js';
 import { type GivenOut, logAccess } from './access-log.js';
 import { BY_SENDERS, failureOf, openCatalogue, unknownNames } from './catalogue.js';
-import { interruption } from './exit-codes.js';
+import { interruption, usage } from './exit-codes.js';
 import { assertReadable } from './regular-files.js';
 import { CSV_HEAD, csvLine, eventsOf, fittingTable, jsonLine, plainTable } from './run-list.js';
 import { printable, printableLines } from './terminal.js';
@@ -27,7 +27,6 @@ import {
   organisationFrom,
   shortId,
   tempDirFrom,
-  usage,
   wordFrom,
 } from './arguments.js';
 

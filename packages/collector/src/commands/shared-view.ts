@@ -11,7 +11,7 @@ import {
   openSharedStore,
   type OpenSharedStore,
   sharedKeyPlaces,
-} from '../store/open.js';
+} from '../store/open-to-read.js';
 import { pullKeys } from '../transparency/shared-keys.js';
 
 export interface SharedView {

@@ -15,12 +15,13 @@ import {
 } from '../transparency/key-files.js';
 import { pullKeys, pushKeys } from '../transparency/shared-keys.js';
 import { SigningKeys } from '../transparency/signing-keys.js';
-import { isShared, openSharedStore } from '../store/open.js';
+import { isShared } from '../store/open.js';
+import { openSharedStore } from '../store/open-to-read.js';
 import { StateFileDamaged, readCopiedKey, writeCopiedKey } from '../transparency/state-files.js';
-import { CommandFailure, EXIT, type ExitCode } from './exit-codes.js';
+import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { overlapFrom } from './keys.js';
 import { typed } from './typed.js';
-import { addConfigOptions, configOf, usage } from './arguments.js';
+import { addConfigOptions, configOf } from './arguments.js';
 
 /* Whether the key that signs the checkpoints outlives the disk of the data directory. */
 

@@ -2,9 +2,9 @@
 import { Command, Option } from 'commander';
 import type { Config } from '../config.js';
 import { counted } from '../quantity.js';
-import { storeAdministration, type StoreAdministration } from '../store/open.js';
-import { addConfigOptions, configOf, usage } from './arguments.js';
-import { EXIT } from './exit-codes.js';
+import { storeAdministration, type StoreAdministration } from '../store/administration.js';
+import { addConfigOptions, configOf } from './arguments.js';
+import { usage, EXIT } from './exit-codes.js';
 import { findingsTable } from './terminal.js';
 
 const EXAMPLE = 'postgres://collector@db1,db2/collector';

@@ -19,16 +19,16 @@ import {
 import { verifyNote } from '../integrity/note-signing.js';
 import { counted } from '../quantity.js';
 import { StoreDamaged, type StoredEntry, type TreeReader, cursorAt } from '../store/contract.js';
-import { openStore } from '../store/open.js';
+import { openStore } from '../store/open-to-read.js';
 import { systemCode } from '../system-code.js';
 import type { KeyHistory } from '../transparency/key-files.js';
 import { logAccess } from './access-log.js';
-import { CommandFailure, EXIT } from './exit-codes.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { ProgressBar, printable } from './terminal.js';
 import { LOG_DIRECTORIES, assertReadable } from './regular-files.js';
 import { NotATileDirectory, TileDirectory } from './tile-directory.js';
 import { type LogCheckpoints, newestCheckpoint } from './verify/log-checkpoints.js';
-import { addConfigOptions, configOf, usage } from './arguments.js';
+import { addConfigOptions, configOf } from './arguments.js';
 
 /*
  * Exports the tree of a log as tiles, and its entries: the leaves, which tell when each event was received and hashes.

@@ -11,8 +11,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
-import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import { isOrganisation } from '../access/issuing.js';
+import { EVENT_KINDS, type EventKind, isOrganisation } from '@clinical-events/protocol';
 import { readJson } from '../ledger/strict-json.js';
 import {
   CLOSE_BRACE,

@@ -11,6 +11,7 @@ import https from 'node:https';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type SecureContextOptions, TLSSocket } from 'node:tls';
+import { alternativeNames } from '../access/certificate-names.js';
 import { systemCode } from '../system-code.js';
 import { standsFor } from './connections.js';
 import { type CredentialFiles, CredentialWatch, type Credentials } from './credentials.js';
@@ -49,37 +50,6 @@ function read(connection: Socket): Shown {
     names: new Set(alternativeNames(certificate.subjectAltName ?? '')),
     expiresAt: certificate.validToDate.getTime(),
   };
-}
-
-/**
- * One name: what stands before the colon, and a value in which Node quotes whatever could be mistaken for a
- * separator.
- */
-const NAME = /([^:,"]+):("(?:[^"\\]|\\.)*"|[^,"]*)(?:, |$)/y;
-
-/** @param text as `X509Certificate.subjectAltName` gives it. @returns DNS names in lower case, and URIs. */
-export function alternativeNames(text: string): string[] {
-  const names: string[] = [];
-  NAME.lastIndex = 0;
-  while (NAME.lastIndex < text.length) {
-    const [, type, value] = NAME.exec(text) ?? [];
-    // What cannot be read to its end is not believed at all.
-    if (type === undefined || value === undefined) return [];
-    const plain = value.startsWith('"') ? unquoted(value) : value;
-    if (plain === undefined) return [];
-    if (type === 'DNS') names.push(`dns:${plain.toLowerCase()}`);
-    else if (type === 'URI') names.push(`uri:${plain}`);
-  }
-  return names;
-}
-
-/** Node quotes as JSON does. */
-function unquoted(value: string): string | undefined {
-  try {
-    return JSON.parse(value) as string;
-  } catch {
-    return undefined;
-  }
 }
 
 export interface TlsOptions {

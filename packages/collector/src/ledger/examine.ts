@@ -1,6 +1,7 @@
 /** Everything that is asked of a body before it may be stored: pure, the same for HTTP and for any import. */
 import { isUtf8 } from 'node:buffer';
-import { validateEvent, type ErrorCode, type EventKind, type Profile } from '@clinical-events/protocol';
+import { type ErrorCode, type EventKind, type Profile } from '@clinical-events/protocol';
+import { validateEvent } from '@clinical-events/protocol/validate';
 import { readEvent } from './strict-json.js';
 
 /** Why a body is refused. `details` never holds a value of the body, nor the name of an unknown field. */

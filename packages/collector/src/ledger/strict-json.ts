@@ -1,5 +1,5 @@
 /** Reads JSON texts, and says what JSON.parse does not: how deep they nest, and whether a key repeats. */
-import { NAMED_FIELDS } from '@clinical-events/protocol';
+import { NAMED_FIELDS } from '@clinical-events/protocol/validate';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,

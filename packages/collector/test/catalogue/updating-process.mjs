@@ -2,7 +2,7 @@
 //   node updating-process.mjs DATA CATALOGUE LEDGER ENTRIES MODE
 // follow: updates until the log's end, some entries at a time, and prints the last sequence. hold: stays in the middle.
 import { Catalogue } from '../../dist/catalogue/catalogue.js';
-import { openStore } from '../../dist/store/open.js';
+import { openStore } from '../../dist/store/open-to-read.js';
 
 const [dataDir, directory, ledgerId, entries, mode] = process.argv.slice(2);
 const catalogue = Catalogue.open({ directory, ledgerId, mostEntries: Number(entries) });

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { whyUnsigned } from '../../src/commands/verify/proof-findings.js';
 import { CheckpointTrouble, writeSinkStates } from '../../src/transparency/state-files.js';
 import { createKey, run, start, temporaryDirectory } from '../running/collector-process.js';
-import { lockDirectory } from '../../src/store/embedded/directory-lock.js';
+import { lockDirectory } from '../../src/store/directory-lock.js';
 import { fillDirectory, flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
 import { fillSigned, loggedEvent, ORIGIN } from './signed-directory.js';
 

@@ -14,7 +14,7 @@ import { answerTo, layRequest } from '../../src/ledger/lifecycle.js';
 import { KeyReader, keysOnDisk } from '../../src/privacy/key-directory.js';
 import { SequenceSet } from '../../src/privacy/sequence-set.js';
 import type { EventLog, PassedEntry } from '../../src/store/contract.js';
-import { openStore } from '../../src/store/open.js';
+import { openStore } from '../../src/store/open-to-read.js';
 import { Inbox } from '../../src/store/embedded/inbox.js';
 import {
   createKey,

@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
-import { EVENT_KINDS, EVENT_PATHS, PROFILES, validateEvent } from '@clinical-events/protocol';
+import { EVENT_KINDS, EVENT_PATHS, PROFILES } from '@clinical-events/protocol';
+import { validateEvent } from '@clinical-events/protocol/validate';
 import { expect, onTestFinished, test } from 'vitest';
 import { newKeyId, newKeyText } from '../../src/access/key-ring.js';
 import { firstEventCurl } from '../../src/commands/serve/listening.js';

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { exposureOf } from '../../src/store/embedded/directory-lock.js';
+import { exposureOf } from '../../src/store/directory-lock.js';
 import {
   createKey,
   outcomeEvent,

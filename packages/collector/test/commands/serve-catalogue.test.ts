@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { Catalogue } from '../../src/catalogue/catalogue.js';
 import type { ConsoleState } from '../../src/operate/console/console-state.js';
-import { openStore } from '../../src/store/open.js';
+import { openStore } from '../../src/store/open-to-read.js';
 import { contentsOf, expectedOf, twinLog } from '../catalogue/made-catalogue.js';
 import { getJson, managementPort } from '../operate/managed.js';
 import { stored } from '../records/odd-log.js';

@@ -1,4 +1,5 @@
-import { EVENT_KINDS, validateEvent } from '@clinical-events/protocol';
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import { validateEvent } from '@clinical-events/protocol/validate';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DEFAULT_SEED, DemoScript, type DemoPlan } from '../../src/demo/demo-script.js';

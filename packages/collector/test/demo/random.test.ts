@@ -1,4 +1,4 @@
-import { validateEvent } from '@clinical-events/protocol';
+import { validateEvent } from '@clinical-events/protocol/validate';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Random } from '../../src/demo/random.js';

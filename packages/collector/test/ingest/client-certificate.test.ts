@@ -2,7 +2,8 @@ import { X509Certificate } from 'node:crypto';
 import { Socket } from 'node:net';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { alternativeNames, showsCertificate } from '../../src/ingest/tls.js';
+import { alternativeNames } from '../../src/access/certificate-names.js';
+import { showsCertificate } from '../../src/ingest/tls.js';
 import { Authority } from '../running/certificates.js';
 
 const authority = new Authority();

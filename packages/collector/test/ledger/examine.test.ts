@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { EVENT_KINDS, NAMED_FIELDS, PROFILES, validateEvent } from '@clinical-events/protocol';
+import { EVENT_KINDS, PROFILES } from '@clinical-events/protocol';
+import { NAMED_FIELDS, validateEvent } from '@clinical-events/protocol/validate';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { examine, isFault, type Examined, type Fault } from '../../src/ledger/examine.js';

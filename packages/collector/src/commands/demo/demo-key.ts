@@ -7,10 +7,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createKey } from '../../access/issuing.js';
 import { exists } from '../../files.js';
 import { EventEndpoint } from '../../sending/event-endpoint.js';
-import { isLocked, KeyDatabase } from '../../store/open.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
+import { isLocked } from '../../store/directory-lock.js';
+import { KeyDatabase } from '../../store/open-keys.js';
+import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { assertAnswers, isThisHost, keyFrom, warnOfPlainText } from '../remote-collector.js';
-import { usage } from '../arguments.js';
 
 /** A key that was left behind, by a kill -9, is of no use after this. */
 const KEY_LIVES_MS = 24 * 3_600_000;

@@ -11,13 +11,13 @@ import { SCENARIOS } from '../../demo/scenarios.js';
 import { EventEndpoint } from '../../sending/event-endpoint.js';
 import { SendingFailed } from '../../sending/sender.js';
 import { systemCode } from '../../system-code.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
+import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { collectorUrl } from '../remote-collector.js';
 import { callable, urlOfHolder } from '../serve/listening.js';
 import { ProgressBar } from '../terminal.js';
 import { keyFor } from './demo-key.js';
 import { type Sent, filedSummary, mixtureTable, sentSummary, shownRun } from './demo-summary.js';
-import { addConfigOptions, configOf, instantFrom, organisationFrom, usage } from '../arguments.js';
+import { addConfigOptions, configOf, instantFrom, organisationFrom } from '../arguments.js';
 
 /* What an operator types to `collector demo`, read strictly. Each function throws a usage failure that says how. */
 

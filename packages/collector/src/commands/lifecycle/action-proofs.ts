@@ -11,42 +11,14 @@ import { exists, nodeFiles } from '../../files.js';
 import { type TakenKeys } from '../../privacy/key-directory.js';
 import { actionIn, takenBy } from '../../privacy/actions.js';
 import type { ErasedSince } from '../../store/log-audit.js';
-import { openStore } from '../../store/open.js';
-import { createDurably, rotationPaths } from '../../transparency/key-files.js';
+import { rotationPaths } from '../../transparency/key-files.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
-import { proveEvent } from '../proof.js';
 
-const FORMAT = 'clinical-events/action-proof/v1';
+export const FORMAT = 'clinical-events/action-proof/v1';
 /** Of two states of a log entries of one number are different ones: the name has the beginning of the entry's id too. */
 const NAME = /^\d{16}-[0-9a-f]{8}\.action$/;
 /** Of a part of an action and its proof, by far. */
 const MOST_BYTES = 4 << 20;
-
-/**
- * On return every entry that retires events has its file in the directory, on stable storage.
- * @returns how many were written now, and how many there are.
- * @throws CommandFailure for one that is under no checkpoint yet, or that cannot be proved.
- */
-export async function exportActions(
-  dataDir: string,
-  directory: string,
-): Promise<{ readonly written: number; readonly all: number }> {
-  if (!exists(directory)) throw new CommandFailure(`there is no directory ${directory}`, EXIT.notFound);
-  const logged = openStore(dataDir).events.actions?.().logged ?? [];
-  let [written, all] = [0, 0];
-  for (const { sequence, entryId, said } of logged) {
-    if (said.does !== 'retire') continue;
-    all++;
-    const name = `${String(sequence).padStart(16, '0')}-${entryId.slice(0, 8)}.action`;
-    const file = path.join(directory, name);
-    if (exists(file)) continue;
-    const { event, proof } = await proveEvent(dataDir, entryId);
-    const text = JSON.stringify({ format: FORMAT, body: event.body.toString(), proof });
-    createDurably(file, `${text}\n`);
-    written++;
-  }
-  return { written, all };
-}
 
 /** An erasure of a later state of the log. */
 export interface ProvedAction {

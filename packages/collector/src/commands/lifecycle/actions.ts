@@ -3,12 +3,15 @@ import path from 'node:path';
 import { Command } from 'commander';
 import { type Actions, eventsOf } from '../../privacy/actions.js';
 import { counted } from '../../quantity.js';
-import { openStore } from '../../store/open.js';
+import { openStore } from '../../store/open-to-read.js';
+import { createDurably } from '../../transparency/key-files.js';
+import { exists } from '../../files.js';
 import { addConfigOptions, idFrom } from '../arguments.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
+import { proveEvent } from '../proof.js';
 import { assertReadable } from '../regular-files.js';
 import { alignedTable, printableJson } from '../terminal.js';
-import { exportActions } from './action-proofs.js';
+import { FORMAT } from './action-proofs.js';
 import { certificateOf, certificateText } from './certificate.js';
 import { lifecycleConfigOf } from './delivery.js';
 
@@ -126,4 +129,30 @@ function tableOf(lines: readonly ActionLine[]): string {
     ...[`${sequence}`, at.slice(0, 16).replace('T', ' '), state],
   ]);
   return alignedTable([['ACTION', 'DOES', 'REASON', 'EVENTS', 'ENTRY', 'AT (UTC)', 'STATE'], ...rows]);
+}
+
+/**
+ * On return every entry that retires events has its file in the directory, on stable storage.
+ * @returns how many were written now, and how many there are.
+ * @throws CommandFailure for one that is under no checkpoint yet, or that cannot be proved.
+ */
+export async function exportActions(
+  dataDir: string,
+  directory: string,
+): Promise<{ readonly written: number; readonly all: number }> {
+  if (!exists(directory)) throw new CommandFailure(`there is no directory ${directory}`, EXIT.notFound);
+  const logged = openStore(dataDir).events.actions?.().logged ?? [];
+  let [written, all] = [0, 0];
+  for (const { sequence, entryId, said } of logged) {
+    if (said.does !== 'retire') continue;
+    all++;
+    const name = `${String(sequence).padStart(16, '0')}-${entryId.slice(0, 8)}.action`;
+    const file = path.join(directory, name);
+    if (exists(file)) continue;
+    const { event, proof } = await proveEvent(dataDir, entryId);
+    const text = JSON.stringify({ format: FORMAT, body: event.body.toString(), proof });
+    createDurably(file, `${text}\n`);
+    written++;
+  }
+  return { written, all };
 }

@@ -2,7 +2,8 @@
 import { eventsOf } from '../../privacy/actions.js';
 import { hasKeys, keyInventory, keysOnDisk, type LeftOut } from '../../privacy/key-directory.js';
 import { counted } from '../../quantity.js';
-import { openStore, readKeyPlaces } from '../../store/open.js';
+import { openStore } from '../../store/open-to-read.js';
+import { readKeyPlaces } from '../../store/key-places.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import { alignedTable, legible, wrappedFor } from '../terminal.js';

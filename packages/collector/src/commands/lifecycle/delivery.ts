@@ -10,10 +10,12 @@ import type { Action, Actions } from '../../privacy/actions.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import type { Candidate, EventLog, Requests, SharedRequests } from '../../store/contract.js';
 import { eventRange } from '../../store/log-audit.js';
-import { describeStore, isLocked, isShared, openSharedRequests, openStore } from '../../store/open.js';
+import { describeStore, isShared } from '../../store/open.js';
+import { isLocked } from '../../store/directory-lock.js';
+import { openSharedRequests, openStore } from '../../store/open-to-read.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
-import { configOf, usage } from '../arguments.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
+import { configOf } from '../arguments.js';
+import { usage, CommandFailure, EXIT } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
 import { holdDirectory, openLedger, refusalOf, refusedBecause } from '../serve/open-ledger.js';
 

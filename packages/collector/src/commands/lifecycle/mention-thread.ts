@@ -1,6 +1,6 @@
 /** The thread that looks for ids in a stretch of the log: several can do so beside each other (mentions.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
-import { openStore } from '../../store/open.js';
+import { openStore } from '../../store/open-to-read.js';
 import { mentionsIn, type SearchAnswer, type SearchSettings } from './mentions.js';
 
 const { dataDir, ...search } = workerData as SearchSettings;

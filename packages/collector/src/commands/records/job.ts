@@ -2,7 +2,7 @@
 import { beganBySender } from '../../catalogue/catalogue.js';
 import type { AssembledRun } from '../../records/assemble.js';
 import type { FileFormat, Piece, PieceBuilder } from '../../records/exports/file-format.js';
-import type { Clock } from '../../records/report/run-tally.js';
+import type { Clock } from '../../records/vocabulary.js';
 import type { EventBody } from '../../records/run-event.js';
 
 export interface ThreadSettings {

@@ -5,7 +5,7 @@ import { assembleRun } from '../../records/assemble.js';
 import type { EventBody, RunEvent } from '../../records/run-event.js';
 import { eventBatchesOf, outsideParents, windowsOf } from '../../records/record-windows.js';
 import type { Place } from '../../store/contract.js';
-import { openStore } from '../../store/open.js';
+import { openStore } from '../../store/open-to-read.js';
 import { FORMATS } from '../../records/exports/formats.js';
 import {
   type Answer,

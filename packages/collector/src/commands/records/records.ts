@@ -7,7 +7,7 @@ import type { Catalogue, RecordSelection } from '../../catalogue/catalogue.js';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { type ExportFormat, FORMATS } from '../../records/exports/formats.js';
-import type { Clock } from '../../records/report/run-tally.js';
+import type { Clock } from '../../records/vocabulary.js';
 import { BY_SENDERS, type RunReading, readRuns, recordsIn, unknownNames } from '../catalogue.js';
 import { DayDirectories, OneFile, type RecordOutput, StandardOutput } from './output.js';
 import { RecordThreads } from './record-threads.js';
@@ -22,8 +22,8 @@ import {
   recordMeant,
   runIdFrom,
   tempDirFrom,
-  usage,
 } from '../arguments.js';
+import { usage } from '../exit-codes.js';
 
 /* What an operator types to `collector records`, read strictly before anything is done. */
 

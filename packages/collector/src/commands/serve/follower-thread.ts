@@ -8,7 +8,7 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { Catalogue, CatalogueBusy, type Tally, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { LedgerCounters } from '../../ledger/ledger-counters.js';
 import type { EventLog } from '../../store/contract.js';
-import { openStore } from '../../store/open.js';
+import { openStore } from '../../store/open-to-read.js';
 
 /* How long a reader behind the log rests, so that it takes nothing that events need. */
 

@@ -8,7 +8,7 @@ import type { Log } from '../../ingest/refusal-log.js';
 import type { TlsOptions } from '../../ingest/tls.js';
 import { TrustedProxies } from '../../ingest/trusted-proxies.js';
 import type { LedgerState } from '../../ledger/ledger.js';
-import { openKeys } from '../../store/open.js';
+import { openKeys } from '../../store/open-keys.js';
 import {
   type HttpReport,
   openIngest,

@@ -5,8 +5,10 @@ import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/
 import { certificateName } from '../../access/principal.js';
 import { type Config, inQuotes } from '../../config.js';
 import { exists } from '../../files.js';
-import { alternativeNames } from '../../ingest/tls.js';
-import { describeStore, isLocked, isShared, keyDatabasePath, type StoreSettings } from '../../store/open.js';
+import { alternativeNames } from '../../access/certificate-names.js';
+import { describeStore, isShared, type StoreSettings } from '../../store/open.js';
+import { isLocked } from '../../store/directory-lock.js';
+import { keyDatabasePath } from '../../store/open-keys.js';
 import { systemCode } from '../../system-code.js';
 import { StateFile, isLine } from '../../transparency/state-files.js';
 

@@ -22,30 +22,23 @@ import { SigningKeys } from '../../transparency/signing-keys.js';
 import { SigningKeyFault } from '../../transparency/key-files.js';
 import { hasKeys, KeysUnfit, KeyWriter, keysOnDisk } from '../../privacy/key-directory.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
+import { DirectoryInUse, type DirectoryLock, lockDirectory, LockUnfit } from '../../store/directory-lock.js';
 import {
-  DirectoryInUse,
-  type DirectoryLock,
   type Encryption,
   type Held,
-  lockDirectory,
-  LockUnfit,
   openForWriting,
-  openStore,
   openTree,
   openSharedForWriting,
   openSharedKeys,
-  sharedKeyPlaces,
-  storeFault,
   type KeysOfLog,
   type OpenedKeys,
-  noteKeyPlaces,
-  notesKeys,
-  readKeyPlaces,
   type FoundLog,
   type IdIndexStats,
-  isShared,
   type Opened,
-} from '../../store/open.js';
+} from '../../store/open-to-write.js';
+import { openStore, sharedKeyPlaces } from '../../store/open-to-read.js';
+import { storeFault, isShared } from '../../store/open.js';
+import { noteKeyPlaces, notesKeys, readKeyPlaces } from '../../store/key-places.js';
 import { type SharedGauges, type Store, StoreDamaged } from '../../store/contract.js';
 import { openSealKey, pullKeys, pushKeys, SharedSigner } from '../../transparency/shared-keys.js';
 import { CommandFailure, EXIT, deniedPath } from '../exit-codes.js';

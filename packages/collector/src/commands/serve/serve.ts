@@ -11,14 +11,10 @@ import { createCounterMemory } from '../../ledger/ledger-counters.js';
 import { Publisher } from '../../transparency/publisher.js';
 import { readHistory } from '../../transparency/key-files.js';
 import { readMirrorNote } from '../../transparency/state-files.js';
-import {
-  describeStore,
-  exposureOf,
-  isShared,
-  openKeys,
-  openSharedStore,
-  openStore,
-} from '../../store/open.js';
+import { describeStore, isShared } from '../../store/open.js';
+import { exposureOf } from '../../store/directory-lock.js';
+import { openKeys } from '../../store/open-keys.js';
+import { openSharedStore, openStore } from '../../store/open-to-read.js';
 import type { KeyStore, TreeReader } from '../../store/contract.js';
 import { RunningStatus } from './status.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';

@@ -28,7 +28,7 @@ import {
 } from '../../transparency/state-files.js';
 import { checkpointOf } from '../../transparency/sink-queue.js';
 import type { Publisher, SinkView } from '../../transparency/publisher.js';
-import { exposureOf } from '../../store/open.js';
+import { exposureOf } from '../../store/directory-lock.js';
 import type { Follower } from './follower.js';
 import { reportOf } from './http-side.js';
 import type { HttpThreads } from './http-threads.js';

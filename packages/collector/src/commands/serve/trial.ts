@@ -2,7 +2,8 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { type EventKind, PROTOCOL_VERSION, validateEvent } from '@clinical-events/protocol';
+import { type EventKind, PROTOCOL_VERSION } from '@clinical-events/protocol';
+import { validateEvent } from '@clinical-events/protocol/validate';
 import type { Command } from 'commander';
 import { ConfigError } from '../../config.js';
 import type { Exchange } from '../../ingest/request.js';

@@ -7,21 +7,12 @@ import { KeyRing } from '../../access/key-ring.js';
 import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { exists, nodeFiles } from '../../files.js';
-import {
-  describeStore,
-  exposureOf,
-  indexState,
-  isLocked,
-  isShared,
-  KeyDatabase,
-  keyDatabasePath,
-  lockFault,
-  openKeys,
-  openStore,
-  storeAdministration,
-  type IndexState,
-  type OpenSharedStore,
-} from '../../store/open.js';
+import { describeStore, isShared } from '../../store/open.js';
+import { exposureOf, isLocked, lockFault } from '../../store/directory-lock.js';
+import { indexState, type IndexState } from '../../store/open-to-audit.js';
+import { KeyDatabase, keyDatabasePath, openKeys } from '../../store/open-keys.js';
+import { openStore, type OpenSharedStore } from '../../store/open-to-read.js';
+import { storeAdministration } from '../../store/administration.js';
 import { KeyStoreDamaged, KeyStoreError, StoreDamaged } from '../../store/contract.js';
 import { checkCatalogue, type CatalogueCheck } from '../../catalogue/check.js';
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';

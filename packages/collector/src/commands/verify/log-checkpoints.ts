@@ -11,7 +11,7 @@ import {
 } from '@clinical-events/protocol/verify';
 import { rotationMissing, unknownSigner, verifyNote } from '../../integrity/note-signing.js';
 import { readHistory, type KeyHistory, SigningKeyFault } from '../../transparency/key-files.js';
-import { checkpointDirectory } from '../../store/open.js';
+import { checkpointDirectory } from '../../store/open-to-read.js';
 import type { TreeReader } from '../../store/contract.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 

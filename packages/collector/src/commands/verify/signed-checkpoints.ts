@@ -5,7 +5,7 @@ import { type Checkpoint, parseCheckpoint, parseNote, splitNotes } from '@clinic
 import { verifyNote } from '../../integrity/note-signing.js';
 import { counted } from '../../quantity.js';
 import type { CheckedRoot, FindingList } from '../../store/log-audit.js';
-import { checkpointDirectory } from '../../store/open.js';
+import { checkpointDirectory } from '../../store/open-to-read.js';
 import { systemCode } from '../../system-code.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import type { LogKeys } from './trusted-keys.js';

@@ -18,9 +18,8 @@ import {
   readHistory,
   rotationPaths,
 } from '../../transparency/key-files.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
+import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { printable } from '../terminal.js';
-import { usage } from '../arguments.js';
 
 /* Verifier keys and rotation notes as they are given on a command line: themselves, or in files. */
 

@@ -17,7 +17,8 @@ import {
   type VerifyFinding,
   type Waiting,
 } from '../../store/log-audit.js';
-import { LogAudit, openStore, type OpenSharedStore } from '../../store/open.js';
+import { LogAudit } from '../../store/open-to-audit.js';
+import { openStore, type OpenSharedStore } from '../../store/open-to-read.js';
 import { readSinkStates } from '../../transparency/state-files.js';
 import { rotationMissing, unknownSigner } from '../../integrity/note-signing.js';
 import { readHistory } from '../../transparency/key-files.js';

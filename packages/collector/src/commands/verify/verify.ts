@@ -7,14 +7,15 @@ import type { Config } from '../../config.js';
 import { counted } from '../../quantity.js';
 import { exists, nodeFiles } from '../../files.js';
 import { writeVerifyResult } from '../../transparency/state-files.js';
-import { checkpointDirectory, isShared } from '../../store/open.js';
+import { checkpointDirectory } from '../../store/open-to-read.js';
+import { isShared } from '../../store/open.js';
 import { accessLogText, type AccessLogState } from './access-log-check.js';
-import { CommandFailure, EXIT } from '../exit-codes.js';
+import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { collect, keysFrom, rotationsIn, logKey } from './trusted-keys.js';
 import { printable, printableJson, alignedTable, wrappedFor, ProgressBar } from '../terminal.js';
 import { withSharedView } from '../shared-view.js';
 import { verifyLog, type Verification, type VerificationOptions } from './verification.js';
-import { addConfigOptions, configOf, usage } from '../arguments.js';
+import { addConfigOptions, configOf } from '../arguments.js';
 
 const EXAMPLES = `
 Examples:

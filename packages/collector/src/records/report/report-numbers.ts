@@ -5,15 +5,10 @@ import {
   OUTCOME_WORDS,
   type FeedbackWord,
   type OutcomeWord,
-  type StepUnit,
   type Clock,
-  AGES,
-  RunTally,
-  WAITS,
-  type CallEnding,
-  type ConflictWord,
-  type Missing,
-} from './run-tally.js';
+} from '../vocabulary.js';
+import { type StepUnit, AGES, RunTally, WAITS } from './run-tally.js';
+import { type CallEnding, type ConflictWord, type Missing } from '../counted-run.js';
 import { type WaitingDay, RELATIVE_ERROR, shareOf, type Share } from './statistics.js';
 import type { OrganisationTally, RunReport, VersionTally } from './run-report.js';
 import { CALL_ENDINGS } from '../gaps.js';

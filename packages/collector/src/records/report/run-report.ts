@@ -7,15 +7,10 @@
  * comes after them is summed, and said to be. Of a name, the first 120 characters are looked at.
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
-import {
-  DAY_MS,
-  stepAt,
-  stepsOf,
-  type PeriodSteps,
-  type Clock,
-  RunTally,
-  type CountedRun,
-} from './run-tally.js';
+import { DAY_MS } from '../../quantity.js';
+import { stepAt, stepsOf, type PeriodSteps, RunTally } from './run-tally.js';
+import { type Clock } from '../vocabulary.js';
+import { type CountedRun } from '../counted-run.js';
 
 const MOST_VERSIONS = 500;
 const MOST_ORGANISATIONS = 200;

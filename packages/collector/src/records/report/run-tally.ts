@@ -2,7 +2,9 @@
  * What a report counts of some runs: all of them, those of a model, those of one of its versions. Of a bounded size
  * whatever it has counted, and two tallies make the one of all their runs.
  */
-import type { Completeness, Conflict, EventKind, RecordedCall } from '@clinical-events/protocol';
+import { DAY_MS } from '../../quantity.js';
+import type { CallEnding, ConflictWord, CountedRun, CountedSummary, Missing } from '../counted-run.js';
+import { type Clock, FEEDBACK_WORDS, type FeedbackWord, type OutcomeWord } from '../vocabulary.js';
 import { OutcomeWaiting, QuantileSketch } from './statistics.js';
 
 /* A period in days, or, where these would be too many for a page, in weeks, months or years: of UTC, weeks from Monday. */
@@ -14,8 +16,6 @@ export interface PeriodSteps {
   /** When each begins, ascending; the first is that of the beginning of the period. Milliseconds since 1970. */
   readonly starts: readonly number[];
 }
-
-export const DAY_MS = 86_400_000;
 
 /** So many days are shown as days, and so on. */
 const MOST_DAYS = 120;
@@ -76,51 +76,6 @@ function firstOf(year: number, month: number): number {
   return new Date(0).setUTCFullYear(year, month, 1);
 }
 
-/**
- * By which clock a report counts, and a list looks for runs.
- *
- * received: when the collector had an event. sender: the timestamp that the event has, which is what is left of the
- * past where events came by an import; for a payload that cannot be read, when the collector had it.
- */
-export const CLOCKS = ['received', 'sender'] as const;
-export type Clock = (typeof CLOCKS)[number];
-
-/*
- * The words that a report may show. Under profile minimum a sender may put anything in place of a vocabulary, the words
- * of a patient among it: what is not one of these is counted as other words, and not shown.
- */
-
-/** What a run came to: R-117's vocabulary, and what there is beside it. In the order of the page. */
-export const OUTCOME_WORDS = [
-  'validated',
-  'partial',
-  'contradicted',
-  'unknown',
-  'other_words',
-  'unreadable',
-  'none',
-] as const;
-export type OutcomeWord = (typeof OUTCOME_WORDS)[number];
-
-export const FEEDBACK_WORDS = ['rating', 'thumbs', 'text', 'survey', 'other_words', 'unreadable'] as const;
-export type FeedbackWord = (typeof FEEDBACK_WORDS)[number];
-
-const OUTCOMES: readonly unknown[] = ['validated', 'partial', 'contradicted', 'unknown'];
-const FEEDBACK: readonly unknown[] = ['rating', 'thumbs', 'text', 'survey'];
-
-export function outcomeWord(type: unknown): OutcomeWord {
-  return OUTCOMES.includes(type) ? (type as OutcomeWord) : 'other_words';
-}
-
-export function feedbackWord(type: unknown): FeedbackWord {
-  return FEEDBACK.includes(type) ? (type as FeedbackWord) : 'other_words';
-}
-
-export type CallEnding = RecordedCall['ending'];
-export type Missing = Completeness['missing'][number];
-/** A kind of conflict, or a rule of clock_disorder. */
-export type ConflictWord = Exclude<Conflict['kind'], 'clock_disorder'> | NonNullable<Conflict['rule']>;
-
 /** Upper ends of the classes of age of runs, in days. */
 export const AGES = [1, 7, 30, 90, Infinity] as const;
 /**
@@ -130,46 +85,6 @@ export const AGES = [1, 7, 30, 90, Infinity] as const;
 export const WAITS = AGES.slice(0, -1);
 /** R-118. */
 const MOST_RATING = 5;
-
-/** Times in milliseconds since 1970, by either clock. */
-type Moment = Readonly<Record<Clock, number>>;
-
-/** What is counted of a record, as the catalogue has it (catalogue/run-summary.ts). */
-export interface CountedRun {
-  readonly organisation: string;
-  /** False for a record without a run. */
-  readonly isRun: boolean;
-  readonly began: Moment;
-  /** Null where no start names one. */
-  readonly modelId: string | null;
-  readonly modelVersion: string | null;
-  readonly summary: CountedSummary;
-  /** Calls for each event; `sentAt` is undefined when the payload cannot be read. */
-  eachEvent(visit: (kind: EventKind, receivedAt: number, sentAt: number | undefined) => void): void;
-}
-
-interface CountedSummary {
-  readonly counts: Readonly<Record<EventKind, number>>;
-  /** The last. */
-  readonly outcome: OutcomeWord;
-  /** Null when there is none. */
-  readonly outcomeAt: { readonly earliest: Moment } | null;
-  readonly outcomesDiffer: boolean;
-  readonly feedback: Readonly<Record<FeedbackWord, number>>;
-  readonly thumbs: { readonly up: number; readonly down: number };
-  readonly ratings: readonly number[];
-  readonly ratingSum: number;
-  readonly call: Pick<
-    RecordedCall,
-    'ending' | 'status' | 'attempts' | 'input_tokens' | 'output_tokens'
-  > | null;
-  readonly latencyMs: number | null;
-  readonly level: Completeness['level'];
-  readonly missing: readonly Missing[];
-  readonly conflicts: readonly ConflictWord[];
-  /** Events with a number that was sent as a text. */
-  readonly numbersInText: number;
-}
 
 export class RunTally {
   runs = 0;

@@ -37,7 +37,7 @@ import {
   setFramePayloadState,
   type PayloadSealer,
 } from './frame.js';
-import { readKeyPlaces } from './key-places.js';
+import { readKeyPlaces } from '../key-places.js';
 import { SALT_BYTES } from '@clinical-events/protocol';
 
 const BUCKET_TAG_AT = 4;

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { DAY_MS, stepAt, stepsOf } from '../../../src/records/report/run-tally.js';
+import { DAY_MS } from '../../../src/quantity.js';
+import { stepAt, stepsOf } from '../../../src/records/report/run-tally.js';
 
 const time = fc.integer({ min: Date.UTC(1970, 0, 1), max: Date.UTC(2060, 0, 1) });
 

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { runsRequestFrom, type RunsOptions, type RunsRequest } from '../../../src/commands/runs.js';
 import { reportPage } from '../../../src/records/report/page/report-page.js';
 import type { ReportNumbers } from '../../../src/records/report/report-numbers.js';
-import type { Clock } from '../../../src/records/report/run-tally.js';
+import type { Clock } from '../../../src/records/vocabulary.js';
 import { MARCH, reported, runOf, SECRETS, type WantedRun } from './report-runs.js';
 
 /** Two versions of a model, the newer one contradicted far more often. */

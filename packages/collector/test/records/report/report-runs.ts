@@ -4,7 +4,7 @@ import { summaryOf } from '../../../src/catalogue/run-summary.js';
 import { assembleRecord, assembleRun } from '../../../src/records/assemble.js';
 import { numbersOf, type ReportNumbers } from '../../../src/records/report/report-numbers.js';
 import { RunReport, type ReportPeriod } from '../../../src/records/report/run-report.js';
-import type { CountedRun } from '../../../src/records/report/run-tally.js';
+import type { CountedRun } from '../../../src/records/counted-run.js';
 import type { RunEvent } from '../../../src/records/run-event.js';
 import { event, id } from '../run-events.js';
 

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { verifyLog } from '../../../src/commands/verify/verification.js';
-import { isLocked, lockDirectory, DirectoryInUse } from '../../../src/store/embedded/directory-lock.js';
+import { isLocked, lockDirectory, DirectoryInUse } from '../../../src/store/directory-lock.js';
 import { EmbeddedStore, type Held } from '../../../src/store/embedded/embedded-store.js';
 import { nodeFiles, type Files } from '../../../src/files.js';
 import { IdIndex } from '../../../src/store/embedded/id-index/id-index.js';

@@ -12,7 +12,7 @@ import { SequenceSet } from '../../../src/privacy/sequence-set.js';
 import { compactLog } from '../../../src/store/embedded/compacted-segment.js';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
 import { Inbox } from '../../../src/store/embedded/inbox.js';
-import { noteKeyPlaces } from '../../../src/store/embedded/key-places.js';
+import { noteKeyPlaces } from '../../../src/store/key-places.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
 import { candidate } from '../candidate.js';
 import { encryptionIn } from './filled-directory.js';

@@ -12,11 +12,12 @@ import { KeyWriter, type TakenKeys, keysOnDisk } from '../../../src/privacy/key-
 import { SequenceSet } from '../../../src/privacy/sequence-set.js';
 import { type Candidate, NotCommitted, type Outcome } from '../../../src/store/contract.js';
 import { Inbox } from '../../../src/store/embedded/inbox.js';
-import { noteKeyPlaces } from '../../../src/store/embedded/key-places.js';
+import { noteKeyPlaces } from '../../../src/store/key-places.js';
 import { EmbeddedStore } from '../../../src/store/embedded/embedded-store.js';
 import { LogReader } from '../../../src/store/embedded/log-reader.js';
 import type { AuditedLog, ErasedSince, HeadListener, VerifyFinding } from '../../../src/store/log-audit.js';
-import { LogAudit, openStore } from '../../../src/store/open.js';
+import { LogAudit } from '../../../src/store/open-to-audit.js';
+import { openStore } from '../../../src/store/open-to-read.js';
 import { candidate, idOf } from '../candidate.js';
 import { encryptionIn } from './filled-directory.js';
 import { killedAt } from './killed-files.js';

@@ -10,13 +10,12 @@ import {
   symbolTriangle,
 } from 'd3-shape';
 import type { GroupNumbers } from '../report-numbers.js';
-import { OUTCOME_WORDS } from '../run-tally.js';
+import { OUTCOME_WORDS, OUTCOME_TEXT } from '../../vocabulary.js';
 import type { Share } from '../statistics.js';
 import {
   Html,
   type Inner,
   NOTHING,
-  OUTCOME_TEXT,
   countOf,
   countText,
   decimal,

@@ -1,6 +1,6 @@
 /** What each number on the page counts, for who has to defend it. */
 import type { GroupNumbers, ReportNumbers } from '../report-numbers.js';
-import { DAY_MS } from '../run-tally.js';
+import { DAY_MS } from '../../../quantity.js';
 import { type Html, NOTHING, countText, html, instantText } from './wording.js';
 
 export function countingNotes({ clock, log }: ReportNumbers): Html {

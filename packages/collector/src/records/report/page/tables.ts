@@ -9,7 +9,7 @@ import {
   type ReportNumbers,
   type VersionNumbers,
 } from '../report-numbers.js';
-import { FEEDBACK_WORDS, OUTCOME_WORDS } from '../run-tally.js';
+import { FEEDBACK_WORDS, OUTCOME_WORDS, OUTCOME_TEXT } from '../../vocabulary.js';
 import { type NamedGroup, bars, medianText } from './charts.js';
 import {
   CONFLICT_TEXT,
@@ -18,7 +18,6 @@ import {
   type Html,
   MISSING_TEXT,
   NOTHING,
-  OUTCOME_TEXT,
   ageText,
   countOf,
   countText,

@@ -5,7 +5,8 @@ import {
   type VersionNumbers,
   isOfReceipt,
 } from '../report-numbers.js';
-import type { CallEnding, ConflictWord, FeedbackWord, Missing, OutcomeWord } from '../run-tally.js';
+import type { CallEnding, ConflictWord, Missing } from '../../counted-run.js';
+import type { FeedbackWord } from '../../vocabulary.js';
 import type { Share } from '../statistics.js';
 
 /** Between a number and its unit, so that no line breaks there. */
@@ -16,16 +17,6 @@ const MONTHS = [
   ...['January', 'February', 'March', 'April', 'May', 'June', 'July'],
   ...['August', 'September', 'October', 'November', 'December'],
 ];
-
-export const OUTCOME_TEXT: Readonly<Record<OutcomeWord, string>> = {
-  validated: 'validated',
-  partial: 'partial',
-  contradicted: 'contradicted',
-  unknown: 'unknown',
-  other_words: 'other words',
-  unreadable: 'unreadable',
-  none: 'none yet',
-};
 
 export const FEEDBACK_TEXT: Readonly<Record<FeedbackWord, string>> = {
   rating: 'rating',

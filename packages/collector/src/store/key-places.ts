@@ -1,8 +1,8 @@
 /** Where the keys of a data directory's payloads are, for whoever reads it: noted in it when encryption begins. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { exists, nodeFiles } from '../../files.js';
-import { type KeyPlaces, KeysUnfit, type LeftOut } from '../../privacy/key-directory.js';
+import { exists, nodeFiles } from '../files.js';
+import { type KeyPlaces, KeysUnfit, type LeftOut } from '../privacy/key-directory.js';
 
 function noteOf(dataDirectory: string): string {
   return path.join(dataDirectory, 'encryption-keys.json');

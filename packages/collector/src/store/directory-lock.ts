@@ -11,7 +11,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { type HeldFile, exists, makeFile, nodeFiles } from '../../files.js';
+import { type HeldFile, exists, makeFile, nodeFiles } from '../files.js';
 
 /** `isLocked` shares the lock for an instant; a collector that starts just then must not take it for another. */
 const PATIENCE_MS = 250;

@@ -1,0 +1,51 @@
+/** The words by which runs are counted and listed, and the two clocks. */
+
+/**
+ * By which clock a report counts, and a list looks for runs.
+ *
+ * received: when the collector had an event. sender: the timestamp that the event has, which is what is left of the
+ * past where events came by an import; for a payload that cannot be read, when the collector had it.
+ */
+export const CLOCKS = ['received', 'sender'] as const;
+export type Clock = (typeof CLOCKS)[number];
+
+/*
+ * The words that a report may show. Under profile minimum a sender may put anything in place of a vocabulary, the words
+ * of a patient among it: what is not one of these is counted as other words, and not shown.
+ */
+
+/** What a run came to: R-117's vocabulary, and what there is beside it. In the order of the page. */
+export const OUTCOME_WORDS = [
+  'validated',
+  'partial',
+  'contradicted',
+  'unknown',
+  'other_words',
+  'unreadable',
+  'none',
+] as const;
+export type OutcomeWord = (typeof OUTCOME_WORDS)[number];
+
+export const FEEDBACK_WORDS = ['rating', 'thumbs', 'text', 'survey', 'other_words', 'unreadable'] as const;
+export type FeedbackWord = (typeof FEEDBACK_WORDS)[number];
+
+const OUTCOMES: readonly unknown[] = ['validated', 'partial', 'contradicted', 'unknown'];
+const FEEDBACK: readonly unknown[] = ['rating', 'thumbs', 'text', 'survey'];
+
+export function outcomeWord(type: unknown): OutcomeWord {
+  return OUTCOMES.includes(type) ? (type as OutcomeWord) : 'other_words';
+}
+
+export function feedbackWord(type: unknown): FeedbackWord {
+  return FEEDBACK.includes(type) ? (type as FeedbackWord) : 'other_words';
+}
+
+export const OUTCOME_TEXT: Readonly<Record<OutcomeWord, string>> = {
+  validated: 'validated',
+  partial: 'partial',
+  contradicted: 'contradicted',
+  unknown: 'unknown',
+  other_words: 'other words',
+  unreadable: 'unreadable',
+  none: 'none yet',
+};

@@ -1,0 +1,59 @@
+/** Opens a log for reading: one in files, and one in a database. */
+import { nodeFiles } from '../files.js';
+import type { KeyPlaces } from '../privacy/key-directory.js';
+import type { LocalAccessLog, OpenSharedStore, OpenStore, Requests, SharedRequests } from './contract.js';
+import { AccessLogFile, readingsLogPath } from './embedded/access-log-file.js';
+import { Inbox } from './embedded/inbox.js';
+import { LogReader } from './embedded/log-reader.js';
+import { TreeFiles } from './embedded/tree-files.js';
+import { notesKeys, readKeyPlaces } from './key-places.js';
+import { postgres, type StoreSettings } from './open.js';
+import { isPostgres, parseAddress } from './postgres/address.js';
+
+export type { OpenSharedStore } from './contract.js';
+/** Where commands append their lines, and where checkpoints lie. */
+export { accessLogPath, readingsLogPath } from './embedded/access-log-file.js';
+export { checkpointDirectory } from './embedded/tree-files.js';
+
+export interface OpenDirectory extends OpenStore {
+  readonly accessLog: LocalAccessLog;
+  readonly requests: Requests;
+}
+
+/** Nothing is read before it is asked for, and nothing is written. */
+export function openStore(dataDir: string): OpenDirectory {
+  return {
+    events: new LogReader(dataDir, nodeFiles),
+    tree: TreeFiles.read(dataDir, nodeFiles),
+    accessLog: new AccessLogFile(dataDir),
+    requests: new Inbox(dataDir),
+  };
+}
+
+/**
+ * @param keys where those of its payloads are; without them what is encrypted stays closed.
+ * @throws when the database cannot be reached, or holds no log that this collector can read; KeysUnfit, KekFault.
+ */
+export async function openSharedStore(
+  { store }: Pick<StoreSettings, 'store'>,
+  keys?: KeyPlaces,
+): Promise<OpenSharedStore> {
+  return (await postgres()).openForReading(parseAddress(store), keys);
+}
+
+/** Where the keys of a log in a database are, as a collector has noted in its data directory; undefined where none has. */
+export function sharedKeyPlaces(dataDir: string): KeyPlaces | undefined {
+  if (!notesKeys(dataDir)) return undefined;
+  const places = readKeyPlaces(dataDir);
+  return places.directories.some(isPostgres) ? places : undefined;
+}
+
+/** What a mirror asks of the collectors of its log. @throws when the database cannot be reached, or holds no log. */
+export async function openSharedRequests({ store }: Pick<StoreSettings, 'store'>): Promise<SharedRequests> {
+  return (await postgres()).openRequests(parseAddress(store));
+}
+
+/** Where a mirror logs who reads on it: its access log is a copy. */
+export function openReadingsLog(dataDir: string): LocalAccessLog {
+  return new AccessLogFile(dataDir, readingsLogPath(dataDir));
+}
