@@ -3,7 +3,7 @@
 const room = (name) => `^packages/collector/src/${name}/`;
 // What every room may ask; they import nothing but each other.
 const ASKED_BY_ALL_ROOMS =
-  '^packages/collector/src/(files|loopback|quantity|system-code|unwritten-database)\\.ts$';
+  '^packages/collector/src/(files|loopback|optional-packages|quantity|system-code|unwritten-database)\\.ts$';
 const STORE_DOORS =
   '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-keys|administration)\\.ts$';
 // `store` stands for the contracts of a store, never for a driver.
@@ -52,7 +52,7 @@ module.exports = {
     {
       name: 'not-to-dev-dependencies',
       severity: 'error',
-      from: { path: '^packages/[^/]+/src/' },
+      from: { path: '^(packages|tools)/[^/]+/src/' },
       to: {
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'],
         dependencyTypesNot: ['type-only', 'npm-peer'],
@@ -84,7 +84,6 @@ module.exports = {
     only('records', ['store']),
     only('config', []),
     only('catalogue', ['privacy', 'records', 'store']),
-    only('demo', ['sending']),
     only('backup', ['store']),
     clientOnly('spool', []),
     clientOnly('sending', [], ['spool/spool']),
@@ -150,6 +149,22 @@ module.exports = {
         pathNot: ['^packages/collector/src/commands/', STORE_DOORS],
       },
       to: { path: STORE_DOORS },
+    },
+    {
+      name: 'the-collector-imports-no-optional-package',
+      severity: 'error',
+      comment: 'src/optional-packages.ts loads them where they are installed',
+      from: { path: '^packages/(protocol|client|collector)/src/' },
+      to: { path: '^(packages/(exports|report)|tools)/' },
+    },
+    {
+      name: 'optional-packages-import-the-collector-alone',
+      severity: 'error',
+      from: { path: '^(packages/(exports|report)|tools/[^/]+)/src/' },
+      to: {
+        path: '^(packages|tools)/',
+        pathNot: ['/node_modules/', '^packages/(protocol|collector)/', '^$1/'],
+      },
     },
     {
       name: 'nobody-imports-commands',

@@ -13,6 +13,7 @@ export default tseslint.config(
       parserOptions: {
         project: [
           'packages/*/tsconfig.json',
+          'tools/*/tsconfig.json',
           'packages/collector/src/operate/console/tsconfig.json',
           'tsconfig.test.json',
         ],
@@ -30,7 +31,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['packages/*/src/**/*.ts'],
+    files: ['packages/*/src/**/*.ts', 'tools/*/src/**/*.ts'],
     ignores: [
       'packages/collector/src/config/**',
       'packages/client/src/cli/arguments.ts',

@@ -3,7 +3,8 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
-const DIRECTORIES = ['packages/protocol/test', 'packages/client/test', 'packages/collector/test', 'test'];
+const PACKAGES = ['protocol', 'client', 'collector', 'exports', 'report'].map((name) => `packages/${name}`);
+const DIRECTORIES = [...PACKAGES.map((name) => `${name}/test`), 'tools/demo/test', 'test'];
 const LONG = '.long.test.ts';
 
 const startsProcess = new Map<string, boolean>();
@@ -35,6 +36,17 @@ const WITHOUT_SHORTCUT = pathToFileURL('packages/collector/test/running/without-
 const properties = files.filter((file) => readFileSync(file, 'utf8').includes('/property-runs.js'));
 
 export default defineConfig({
+  resolve: {
+    // A test imports sources; what these import of another package must be the same module, not its compiled twin.
+    alias: [
+      { find: /^@clinical-events\/demo$/, replacement: path.resolve('tools/demo/src/demo.ts') },
+      { find: /^@clinical-events\/report$/, replacement: path.resolve('packages/report/src/command.ts') },
+      {
+        find: /^@clinical-events\/(collector|exports)\/(?!package\.json)(.+)$/,
+        replacement: path.resolve('packages/$1/src/$2.ts'),
+      },
+    ],
+  },
   test: {
     // Process tests mostly wait for a process, a timer or a disk.
     maxWorkers: 4,

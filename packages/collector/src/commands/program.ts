@@ -7,20 +7,26 @@ import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import { GrantRefused } from '../access/issuing.js';
 import { ConfigError, showsStacks } from '../config.js';
+import { optionalPackage } from '../optional-packages.js';
 import { KeyStoreDamaged } from '../store/contract.js';
 import { CommandFailure, EXIT, exitCodesHelp, deniedPath } from './exit-codes.js';
 import { typed, typedExamples, type CommandWord, version } from './typed.js';
 
+interface CommandFile {
+  readonly command: () => Command;
+}
+
 /** One file a command; loading only the one that was asked for keeps the start quick. */
-const COMMANDS: Readonly<
-  Record<CommandWord, { summary: string; load: () => Promise<{ command: () => Command }> }>
-> = {
+const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Promise<CommandFile> }>> = {
   serve: { summary: 'run the collector', load: () => import('./serve/serve.js') },
   keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
   events: { summary: 'print stored events as NDJSON', load: () => import('./events.js') },
   runs: { summary: 'list runs, the newest first', load: () => import('./runs.js') },
   records: { summary: 'put runs together and export them', load: () => import('./records/records.js') },
-  report: { summary: 'count the runs of a period on a page', load: () => import('./report.js') },
+  report: {
+    summary: 'count the runs of a period on a page',
+    load: () => optionalPackage<CommandFile>('report'),
+  },
   import: { summary: 'send events from NDJSON files to a collector', load: () => import('./import.js') },
   validate: { summary: 'check NDJSON files as a collector would', load: () => import('./validate.js') },
   config: { summary: 'check the configuration before a start', load: () => import('./config.js') },
@@ -60,7 +66,10 @@ const COMMANDS: Readonly<
     summary: 'copy a log from its database into a data directory',
     load: () => import('./mirror.js'),
   },
-  demo: { summary: 'send made-up runs to a running collector', load: () => import('./demo/demo.js') },
+  demo: {
+    summary: 'send made-up runs to a running collector',
+    load: () => optionalPackage<CommandFile>('demo'),
+  },
 };
 
 /** So long `serve` waits for a reader of its last words, in milliseconds. */

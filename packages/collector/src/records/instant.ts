@@ -147,3 +147,17 @@ function daysFromCivil(year: number, month: number, day: number): number {
   const dayOfEra = yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100) + dayOfYear;
   return era * 146_097 + dayOfEra - 719_468;
 }
+
+/** The day of the call before: most times of a record are of one day. */
+let lastExistingDay = '';
+
+/** @param text that begins as a date-time does. @returns whether its month has such a day. */
+export function hasDay(text: string): boolean {
+  const day = text.slice(0, 'YYYY-MM-DD'.length);
+  if (day === lastExistingDay) return true;
+  const date = new Date(day);
+  // Date takes 30 February for 2 March.
+  if (Number.isNaN(date.getTime()) || !date.toISOString().startsWith(day)) return false;
+  lastExistingDay = day;
+  return true;
+}

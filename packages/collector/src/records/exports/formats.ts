@@ -1,7 +1,8 @@
 /**
- * The formats of `collector records`: a name, a file in records/exports, and the table of its mapping in
+ * The formats of `collector records`: a name, a file here or in the package `exports`, and the table of its mapping in
  * docs/reference/records.md.
  */
+import { optionalPackage } from '../../optional-packages.js';
 import type { FileFormat, RecordDocument } from './file-format.js';
 
 export interface ExportFormat {
@@ -17,9 +18,16 @@ export interface ExportFormat {
   readonly loadWithBom?: () => Promise<FileFormat>;
 }
 
-async function linesOf(document: Promise<RecordDocument>): Promise<FileFormat> {
-  const [{ lines }, loaded] = await Promise.all([import('./file-format.js'), document]);
-  return lines(loaded);
+/** Formats of one document a line. */
+type Documents = 'fhir' | 'otlp' | 'prov';
+
+/** @param name of the format, of its door in the package, and of what that exports. */
+async function linesOf(name: Documents): Promise<FileFormat> {
+  const [{ lines }, loaded] = await Promise.all([
+    import('./file-format.js'),
+    optionalPackage<Readonly<Record<Documents, RecordDocument>>>('exports', `/${name}`),
+  ]);
+  return lines(loaded[name]);
 }
 
 export const FORMATS: Readonly<Record<string, ExportFormat>> = {
@@ -45,21 +53,21 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
     binary: true,
     // A piece is a row group: what a reader may skip as one.
     jobBytes: 32 << 20,
-    load: async () => (await import('./parquet.js')).parquet,
+    load: async () => (await optionalPackage<{ parquet: FileFormat }>('exports', '/parquet')).parquet,
   },
   fhir: {
     summary: 'one FHIR R4 Bundle a line, for audit repositories',
     extension: '.ndjson',
-    load: () => linesOf(import('./fhir.js').then(({ fhir }) => fhir)),
+    load: () => linesOf('fhir'),
   },
   otlp: {
     summary: 'one OTLP/JSON trace a line, for tracing tools',
     extension: '.ndjson',
-    load: () => linesOf(import('./otlp.js').then(({ otlp }) => otlp)),
+    load: () => linesOf('otlp'),
   },
   prov: {
     summary: 'one PROV-JSON document a line',
     extension: '.ndjson',
-    load: () => linesOf(import('./prov.js').then(({ prov }) => prov)),
+    load: () => linesOf('prov'),
   },
 };

@@ -2,12 +2,11 @@
  * What of a record stands in columns, for CSV and for Parquet: the one table of both (docs/reference/records.md). A value of
  * another type than the column's is not in it: the profile `minimum` lets a sender write what they like there.
  */
-import { epochMilliseconds, readInstant } from '../instant.js';
+import { epochMilliseconds, readInstant, hasDay } from '../instant.js';
 import { MemberName } from '../json-scan.js';
 import { numberIn } from '../raw-json.js';
 import type { RunMetadata } from '../assemble.js';
 import { memberIn, ScannedObject, type Sent, type Text } from '../run-event.js';
-import { hasDay } from './values.js';
 
 /** What columns are made of: a record is this, and so is an assembled run. */
 export interface ColumnSource {

@@ -1,0 +1,290 @@
+/** What the rows of a Parquet file are made of: values, lists of texts, and lists of structs of values. */
+import { randomBytes } from 'node:crypto';
+import type { SchemaElement } from 'hyparquet-writer';
+import type { Text } from '@clinical-events/collector/records/run-event';
+
+/* Bytes that are appended to, in one buffer that grows and is used again. */
+
+const FIRST_BYTES = 1 << 10;
+
+export class GrowingBytes {
+  #bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
+  #view = viewOf(this.#bytes);
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** A view of what was appended since the last {@link clear}, valid until more is. */
+  bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  /** Holds what was appended, and more behind it; another once it has grown. */
+  get buffer(): Buffer {
+    return this.#bytes;
+  }
+
+  clear(): void {
+    this.#length = 0;
+  }
+
+  byte(value: number): void {
+    const at = this.#grown(1);
+    this.#bytes[at] = value;
+  }
+
+  int32(value: number): void {
+    const at = this.#grown(4);
+    this.#view.setInt32(at, value, true);
+  }
+
+  /** @param value a whole number that a double holds exactly. */
+  int64(value: number): void {
+    const at = this.#grown(8);
+    const high = Math.floor(value / 0x1_0000_0000);
+    this.#view.setUint32(at, value - high * 0x1_0000_0000, true);
+    this.#view.setInt32(at + 4, high, true);
+  }
+
+  double(value: number): void {
+    const at = this.#grown(8);
+    this.#view.setFloat64(at, value, true);
+  }
+
+  /** In UTF-8, its length in four bytes before it. What is no Unicode (a lone surrogate) becomes U+FFFD. */
+  text(value: string): void {
+    // No more than three bytes to a unit of UTF-16.
+    const at = this.#grown(4 + 3 * value.length);
+    const written = this.#bytes.write(value, at + 4, 'utf8');
+    this.#view.setUint32(at, written, true);
+    this.#length = at + 4 + written;
+  }
+
+  /** As {@link text}, what stands in other bytes. */
+  slice(bytes: Buffer, from: number, to: number): void {
+    const length = to - from;
+    const at = this.#grown(4 + length);
+    this.#view.setUint32(at, length, true);
+    bytes.copy(this.#bytes, at + 4, from, to);
+  }
+
+  /** As {@link text}, without the length. */
+  utf8(value: string): void {
+    const at = this.#grown(3 * value.length);
+    this.#length = at + this.#bytes.write(value, at, 'utf8');
+  }
+
+  /** Makes room. @returns where it is. */
+  #grown(by: number): number {
+    const at = this.#length;
+    this.#length += by;
+    if (this.#length > this.#bytes.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(this.#length, 2 * this.#bytes.length));
+      this.#bytes.copy(larger, 0, 0, at);
+      this.#bytes = larger;
+      this.#view = viewOf(larger);
+    }
+    return at;
+  }
+}
+
+function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
+  return new DataView(buffer, byteOffset, byteLength);
+}
+
+/* Texts by their bytes, each with the place at which it came in: the dictionary of a column chunk. */
+
+const FIRST_SLOTS = 1 << 10;
+/**
+ * So many places are looked at for a text. What is made to collide could else cost a search of all: it comes in once
+ * more each time, which the format does not mind.
+ */
+const MOST_PROBES = 64;
+const LENGTH_BYTES = 4;
+const SEED = randomBytes(4).readInt32LE();
+
+export class TextDictionary {
+  /** The texts in the order of their places, each behind its length in four bytes: as a page has them. */
+  readonly #texts = new GrowingBytes();
+  /** Where each begins there, and its hash. */
+  readonly #starts: number[] = [];
+  readonly #hashes: number[] = [];
+  /** Places plus one. */
+  #slots = new Int32Array(FIRST_SLOTS);
+  #crowded = false;
+
+  get size(): number {
+    return this.#starts.length;
+  }
+
+  /** Whether a text has come in that may be there already. */
+  get isCrowded(): boolean {
+    return this.#crowded;
+  }
+
+  /** A view, valid until another text comes in. */
+  bytes(): Buffer {
+    return this.#texts.bytes();
+  }
+
+  clear(): void {
+    this.#texts.clear();
+    this.#starts.length = 0;
+    this.#hashes.length = 0;
+    this.#slots.fill(0);
+    this.#crowded = false;
+  }
+
+  /** @returns the place of a text, which it may get by this. */
+  placeOf(bytes: Buffer, from: number, to: number): number {
+    const hash = hashOf(bytes, from, to);
+    const mask = this.#slots.length - 1;
+    let slot = hash & mask;
+    let probes = 0;
+    for (; probes < MOST_PROBES && this.#slots[slot] !== 0; probes++) {
+      const place = (this.#slots[slot] ?? 0) - 1;
+      if (this.#hashes[place] === hash && this.is(place, bytes, from, to)) return place;
+      slot = (slot + 1) & mask;
+    }
+    if (probes < MOST_PROBES) this.#slots[slot] = this.size + 1;
+    else this.#crowded = true;
+    this.#starts.push(this.#texts.length);
+    this.#hashes.push(hash);
+    this.#texts.slice(bytes, from, to);
+    if (2 * this.size > this.#slots.length) this.#grow();
+    return this.size - 1;
+  }
+
+  /** Whether it is the text at that place. */
+  is(place: number, bytes: Buffer, from: number, to: number): boolean {
+    const texts = this.#texts.buffer;
+    const start = (this.#starts[place] ?? 0) + LENGTH_BYTES;
+    const end = this.#starts[place + 1] ?? this.#texts.length;
+    if (end - start !== to - from) return false;
+    for (let at = from, own = start; at < to; at++, own++) if (bytes[at] !== texts[own]) return false;
+    return true;
+  }
+
+  #grow(): void {
+    const slots = new Int32Array(2 * this.#slots.length);
+    const mask = slots.length - 1;
+    for (let place = 0; place < this.size; place++) {
+      let slot = (this.#hashes[place] ?? 0) & mask;
+      let probes = 0;
+      for (; probes < MOST_PROBES && slots[slot] !== 0; probes++) slot = (slot + 1) & mask;
+      if (probes < MOST_PROBES) slots[slot] = place + 1;
+    }
+    this.#slots = slots;
+  }
+}
+
+/** FNV-1a of four bytes at a time, begun with a number of the process. */
+function hashOf(bytes: Buffer, from: number, to: number): number {
+  let hash = SEED;
+  let at = from;
+  for (; at + 4 <= to; at += 4) {
+    const word =
+      (bytes[at] ?? 0) |
+      ((bytes[at + 1] ?? 0) << 8) |
+      ((bytes[at + 2] ?? 0) << 16) |
+      ((bytes[at + 3] ?? 0) << 24);
+    hash = mixed(hash ^ word);
+  }
+  for (; at < to; at++) hash = mixed(hash ^ (bytes[at] ?? 0));
+  return hash;
+}
+
+function mixed(hash: number): number {
+  const product = Math.imul(hash, 0x0100_0193);
+  return product ^ (product >>> 15);
+}
+
+/** `time` is a text's milliseconds since 1970 UTC; `count` a whole number below 2^31. */
+export type ValueType = 'text' | 'number' | 'count' | 'time';
+
+export interface Value<Source> {
+  readonly name: string;
+  readonly type: ValueType;
+  /** A text for `text`, else a number. Undefined where there is none. */
+  readonly of: (source: Source) => Text | number | undefined;
+}
+
+export interface Texts<Row> {
+  readonly name: string;
+  readonly type: 'texts';
+  readonly of: (row: Row) => readonly string[] | undefined;
+}
+
+/** Made by {@link structs}. */
+export interface Structs<Row, Entry = never> {
+  readonly name: string;
+  readonly type: 'structs';
+  readonly of: (row: Row) => readonly Entry[];
+  readonly members: readonly Value<Entry>[];
+}
+
+/** A list of structs: each field of them by its name, made of an entry. */
+export function structs<Row, Entry>(
+  name: string,
+  of: (row: Row) => readonly Entry[],
+  members: readonly Value<Entry>[],
+): Structs<Row> {
+  // What its entries are is left to them.
+  return { name, type: 'structs', of, members } as unknown as Structs<Row>;
+}
+
+export type Field<Row> = Value<Row> | Texts<Row> | Structs<Row>;
+
+export interface Table<Row> {
+  readonly name: string;
+  readonly fields: readonly Field<Row>[];
+}
+
+/** The schema as the format wants it: depth first, each group with the number of its children. */
+export function schemaOf<Row>({ name, fields }: Table<Row>): SchemaElement[] {
+  return [{ name, num_children: fields.length }, ...fields.flatMap((field) => elementsOf(field))];
+}
+
+function elementsOf<Row>(field: Field<Row>): SchemaElement[] {
+  switch (field.type) {
+    case 'texts':
+      return [...listHead(field.name), { ...leafOf('element', 'text'), repetition_type: 'REQUIRED' }];
+    case 'structs':
+      return [
+        ...listHead(field.name),
+        { name: 'element', repetition_type: 'REQUIRED', num_children: field.members.length },
+        ...field.members.map(({ name, type }) => leafOf(name, type)),
+      ];
+    default:
+      return [leafOf(field.name, field.type)];
+  }
+}
+
+/** A list in the three levels that the format asks for (LogicalTypes.md, "Lists"). */
+function listHead(name: string): SchemaElement[] {
+  return [
+    { name, repetition_type: 'REQUIRED', converted_type: 'LIST', num_children: 1 },
+    { name: 'list', repetition_type: 'REPEATED', num_children: 1 },
+  ];
+}
+
+export function leafOf(name: string, type: ValueType): SchemaElement {
+  switch (type) {
+    case 'text':
+      return { name, type: 'BYTE_ARRAY', converted_type: 'UTF8', repetition_type: 'OPTIONAL' };
+    case 'number':
+      return { name, type: 'DOUBLE', repetition_type: 'OPTIONAL' };
+    case 'count':
+      return { name, type: 'INT32', repetition_type: 'OPTIONAL' };
+    case 'time':
+      return {
+        name,
+        type: 'INT64',
+        converted_type: 'TIMESTAMP_MILLIS',
+        logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MILLIS' },
+        repetition_type: 'OPTIONAL',
+      };
+  }
+}

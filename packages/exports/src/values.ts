@@ -1,0 +1,181 @@
+/**
+ * What the exports for audit repositories, tracing backends and provenance stores take from a payload: identifiers,
+ * addresses and words of the protocol's vocabularies, and nothing else. Prompts, summaries, comments, descriptions and
+ * fields that no one named are read by more people there than the log is by, so they do not leave it this way.
+ *
+ * The profile `minimum` lets a sender write anything where `full` has a vocabulary, prose included: a word that is not
+ * of the vocabulary is no word here. In the same way an address has to be one.
+ */
+import type {
+  Artifact,
+  ClinicalRecord,
+  FullFeedback,
+  FullOutcome,
+  FullTargetIdentity,
+  FullUserIdentity,
+  RecordedEvent,
+  SecondStart,
+} from '@clinical-events/protocol';
+import { hasDay, type Instant, readInstant } from '@clinical-events/collector/records/instant';
+import { numberOf } from '@clinical-events/collector/records/raw-json';
+
+type Words<T> = readonly Exclude<T, undefined>[];
+
+export const OUTCOME_TYPES = ['validated', 'contradicted', 'partial', 'unknown'] as const satisfies Words<
+  FullOutcome['outcome_type']
+>;
+export const FEEDBACK_TYPES = ['rating', 'thumbs', 'text', 'survey'] as const satisfies Words<
+  FullFeedback['feedback_type']
+>;
+export const CALLER_TYPES = ['clinician', 'patient', 'admin', 'service'] as const satisfies Words<
+  FullUserIdentity['caller_type']
+>;
+export const TARGET_TYPES = ['patient', 'document', 'claim', 'none'] as const satisfies Words<
+  FullTargetIdentity['target_type']
+>;
+export const ARTIFACT_TYPES = [
+  'text_chunk',
+  'reasoning_trace',
+  'tool_call',
+  'explanation',
+  'other',
+] as const satisfies Words<Artifact['artifact_type']>;
+export const OUTPUT_TYPES = ['text', 'image', 'video', 'audio', 'other'] as const;
+
+/** Neither JSON nor FHIR, XML or protobuf readers agree on these; a lone surrogate is not even Unicode. */
+// eslint-disable-next-line no-control-regex -- they are what is looked for
+const UNWRITABLE = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ufffe\uffff]/g;
+
+/** The pattern of a string in FHIR R4, as JavaScript reads it, takes no other white space than this: U+00A0 is none. */
+const ODD_SPACE = /[^\S \r\n\t]/g;
+
+/**
+ * An identifier or a name as it can be written everywhere: what no format can hold is U+FFFD, and white space that FHIR does
+ * not have is a blank.
+ * @returns undefined for what is no string, or has nothing to be seen in it.
+ */
+export function nameIn(value: unknown): string | undefined {
+  if (typeof value !== 'string') return undefined;
+  const name = value.toWellFormed().replace(UNWRITABLE, '\uFFFD').replace(ODD_SPACE, ' ').trim();
+  return name === '' ? undefined : name;
+}
+
+/** RFC 3986: a scheme, and then only characters that a URI has. */
+const URI = /^[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9._~:/?#[\]@!$&'()*+,;=%-]+$/;
+
+/**
+ * Where content is kept, as an absolute URI.
+ * @returns undefined for anything else, and for a `data:` URI: that is the content itself.
+ */
+export function addressIn(value: unknown): string | undefined {
+  if (typeof value !== 'string' || !URI.test(value)) return undefined;
+  return /^data:/i.test(value) ? undefined : value;
+}
+
+/** @returns undefined for what is not of the vocabulary. */
+export function wordIn<T extends string>(vocabulary: readonly T[], value: unknown): T | undefined {
+  return vocabulary.find((word) => word === value);
+}
+
+/** @returns undefined for what is no rating from 0 to 5. */
+export function ratingIn(value: unknown): number | undefined {
+  const rating = numberOf(value);
+  return rating !== undefined && rating >= 0 && rating <= 5 ? rating : undefined;
+}
+
+/*
+ * A sender's timestamp in the date-times of other formats. RFC 3339 allows what they do not: lower case, an offset of
+ * more than 14 hours, the year 0, a leap second. They get no finer than a nanosecond; the records themselves do.
+ */
+
+/** What XML Schema and FHIR both take: FHIR's own pattern, with the nine digits of R5, and without the leap second. */
+const COMMON =
+  /^(?!0000)\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-](0\d|1[0-3]):[0-5]\d|[+-]14:00)$/;
+const FIRST_SECOND = Date.parse('0001-01-01T00:00:00Z');
+const LAST_SECOND = Date.parse('9999-12-31T23:59:59Z');
+
+/**
+ * @param timestamp as the protocol's schemas have accepted it, or null.
+ * @returns the same instant: as sent where that is possible, else in UTC. A leap second is the last moment before it.
+ *   Undefined where there is no timestamp, or its instant is not in the years 1 to 9999.
+ */
+export function dateTimeOf(timestamp: string | null): string | undefined {
+  if (timestamp === null) return undefined;
+  const text = timestamp.toUpperCase();
+  if (COMMON.test(text)) return text;
+  const { seconds, fraction } = withoutLeap(readInstant(timestamp));
+  const milliseconds = seconds * 1000;
+  if (milliseconds < FIRST_SECOND || milliseconds > LAST_SECOND) return undefined;
+  const whole = new Date(milliseconds).toISOString().slice(0, -'.000Z'.length);
+  return `${whole}${fraction === '' ? '' : `.${fraction.slice(0, 9)}`}Z`;
+}
+
+/**
+ * @param value what may be a date-time, from a field that the protocol does not check.
+ * @returns undefined when it is none.
+ */
+export function dateTimeIn(value: unknown): string | undefined {
+  if (typeof value !== 'string') return undefined;
+  const text = value.toUpperCase();
+  return COMMON.test(text) && hasDay(text) ? text : undefined;
+}
+
+const NANOS_PER_SECOND = 1_000_000_000n;
+export const LAST_NANOSECOND = 2n ** 64n - 1n;
+
+/** @returns nanoseconds since 1970 UTC; undefined before that, and after 2554, when 64 bits are full. */
+export function nanosecondsOf(instant: Instant): bigint | undefined {
+  const { seconds, fraction } = withoutLeap(instant);
+  const nanos = BigInt(seconds) * NANOS_PER_SECOND + BigInt(fraction.slice(0, 9).padEnd(9, '0'));
+  return nanos >= 0n && nanos <= LAST_NANOSECOND ? nanos : undefined;
+}
+
+/** None of these formats has a leap second. */
+function withoutLeap(instant: Instant): Instant {
+  return /^\d*$/.test(instant.fraction) ? instant : { seconds: instant.seconds, fraction: '999999999' };
+}
+
+/* Finds things in a record by event id, in the same time however many events it has. */
+
+/** An object as it was sent; any member may be missing, or be something else than the protocol's profile `full` says. */
+export type Payload = Readonly<Record<string, unknown>>;
+
+const NOTHING: Payload = {};
+
+export class RecordLookup {
+  readonly record: ClinicalRecord;
+  readonly #events: ReadonlyMap<string, RecordedEvent>;
+  readonly #payloads = new Map<string, Payload>();
+
+  constructor(record: ClinicalRecord) {
+    this.record = record;
+    this.#events = new Map(record.metadata.events.map((event) => [event.event_id, event]));
+    for (const { event_id, artifact } of record.artifacts) this.#payloads.set(event_id, artifact);
+    for (const { event_id, output } of record.outputs) this.#payloads.set(event_id, output);
+    for (const { event_id, outcome } of record.outcomes) this.#payloads.set(event_id, outcome);
+    for (const { event_id, feedback } of record.feedback) this.#payloads.set(event_id, feedback);
+  }
+
+  /** @returns undefined when the event is not of this record. */
+  event(eventId: string | null): RecordedEvent | undefined {
+    return eventId === null ? undefined : this.#events.get(eventId);
+  }
+
+  /** The artifact, output, outcome or feedback of the event; without members when it has none, or cannot be read. */
+  payload({ event_id }: RecordedEvent): Payload {
+    return this.#payloads.get(event_id) ?? NOTHING;
+  }
+
+  /** Under which start the event is: a second start has its own objects, an unread one has none that are known. */
+  startOf({ kind, payload, second_start }: RecordedEvent): SecondStart {
+    if (second_start !== undefined) return second_start;
+    if (kind === 'inference-start' && payload !== undefined) return {};
+    const { model, user, target, inputs } = this.record;
+    return {
+      ...(model !== null && { model_instance: model }),
+      ...(user !== null && { user_identity: user }),
+      ...(target !== null && { target_identity: target }),
+      ...(inputs !== null && { inputs }),
+    };
+  }
+}

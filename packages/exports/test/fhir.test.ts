@@ -1,0 +1,205 @@
+import type { ClinicalRecord } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { assembleRecord } from '../../collector/src/records/assemble.js';
+import { fhir } from '../src/fhir.js';
+import { event, fullRun, id, RUN } from '../../collector/test/records/run-events.js';
+import { anyRecord, erased, PROSE, says } from '../../collector/test/records/exports/any-record.js';
+import { fhirFaults } from './fhir-validator.js';
+import { runs } from '../../../test/property-runs.js';
+
+interface Reference {
+  readonly reference?: string;
+  readonly type?: string;
+  readonly identifier?: { readonly system: string; readonly value: string };
+}
+interface Agent {
+  readonly requestor: boolean;
+  readonly who?: Reference;
+  readonly type?: { readonly coding: readonly { readonly code: string }[] };
+}
+interface Resource {
+  readonly resourceType: string;
+  readonly id: string;
+  readonly action?: string;
+  readonly recorded: string;
+  readonly period?: { readonly start: string };
+  readonly subtype?: readonly { readonly code: string }[];
+  readonly contained?: readonly unknown[];
+  readonly agent: readonly Agent[];
+  readonly source?: { readonly observer: Reference };
+  readonly target?: readonly Reference[];
+  readonly entity?: readonly {
+    readonly what?: Reference;
+    readonly role?: { readonly code: string };
+    readonly detail?: readonly { readonly type: string; readonly valueString: string }[];
+  }[];
+}
+interface Bundle {
+  readonly id: string;
+  readonly type: string;
+  readonly entry: readonly { readonly fullUrl: string; readonly resource: Resource }[];
+}
+
+const bundleOf = (record: ClinicalRecord) => JSON.parse(fhir(record)) as Bundle;
+const audits = (bundle: Bundle) =>
+  bundle.entry.map(({ resource }) => resource).filter(({ resourceType }) => resourceType === 'AuditEvent');
+const start = (more: Readonly<Record<string, unknown>>) => event({ kind: 'inference-start', n: 1, more });
+
+describe('the validators', () => {
+  const wrong = (change: object) => {
+    const bundle = bundleOf(assembleRecord([start({})]));
+    const [entry] = bundle.entry;
+    return fhirFaults({ ...bundle, entry: [{ ...entry, resource: { ...entry?.resource, ...change } }] });
+  };
+  test.each([
+    ['a code that is not of a required binding', { outcome: '99' }],
+    ['an entity with both a name and a query', { entity: [{ name: 'x', query: 'eA==' }] }],
+    ['an event without an agent', { agent: [] }],
+    ['a time without an offset', { recorded: '2026-03-02T08:31:44' }],
+    ['a member that R4 does not know', { occurredDateTime: '2026-03-02' }],
+  ])('find %s', (_fault, change) => {
+    expect(wrong({})).toEqual([]);
+    expect(wrong(change)).not.toEqual([]);
+  });
+});
+
+describe('a record in FHIR R4', () => {
+  test('is a Bundle with an AuditEvent for each event and a Provenance for each outcome [R-712]', () => {
+    const bundle = bundleOf(assembleRecord(fullRun()));
+    expect(fhirFaults(bundle)).toEqual([]);
+    expect(bundle).toMatchObject({ id: RUN, type: 'collection' });
+    expect(bundle.entry.map(({ resource }) => resource.resourceType)).toEqual([
+      'AuditEvent',
+      'AuditEvent',
+      'AuditEvent',
+      'AuditEvent',
+      'Provenance',
+      'AuditEvent',
+    ]);
+    expect(audits(bundle).map(({ action, subtype }) => [action, subtype?.[0]?.code])).toEqual([
+      ['E', 'inference-start'],
+      ['C', 'internal-artifact'],
+      ['R', 'human-output'],
+      ['C', 'outcome'],
+      ['C', 'user-feedback'],
+    ]);
+  });
+
+  test('says who did what to whom, when by either clock, and where it was reported from [R-712]', () => {
+    const [audit] = audits(
+      bundleOf(
+        assembleRecord([
+          start({
+            target_identity: { target_id: 'patient-30977', target_type: 'patient' },
+            user_identity: { caller_id: 'clinician-8841', caller_type: 'clinician' },
+            inputs: { input_uri: 'https://example.org/collectorStatus/1', prompt: PROSE },
+          }),
+        ]),
+      ),
+    );
+    expect(audit).toMatchObject({
+      id: id(1),
+      recorded: '2026-03-02T08:31:01.500Z',
+      period: { start: '2026-03-02T08:31:01.000Z' },
+      contained: [{ resourceType: 'Device', version: [{ value: '4.2.0' }] }],
+      source: { observer: { identifier: { value: 'ward-7' } } },
+    });
+    expect(audit?.agent.map(({ requestor, who }) => [requestor, who?.identifier?.value, who?.type])).toEqual([
+      [false, 'abcdefghij23', undefined],
+      [false, 'sepsis-risk', 'Device'],
+      [true, 'clinician-8841', 'Practitioner'],
+    ]);
+    expect(audit?.entity?.map(({ what, role }) => [role?.code, what?.type, what?.identifier?.value])).toEqual(
+      [
+        ['20', undefined, `urn:uuid:${RUN}`],
+        ['1', 'Patient', 'patient-30977'],
+        ['4', undefined, 'https://example.org/collectorStatus/1'],
+      ],
+    );
+  });
+
+  test("does not name the first start's model and caller for a second start that cannot be read [R-712]", () => {
+    const record = assembleRecord([
+      start({}),
+      event({ kind: 'inference-start', n: 2, payloadState: 'retired' }),
+    ]);
+    expect(audits(bundleOf(record)).map(({ agent }) => agent.length)).toEqual([3, 1]);
+  });
+
+  test('names the action that has destroyed the content of an event [R-1352]', () => {
+    const gone = erased(event({ kind: 'outcome', n: 4, payloadState: 'retired' }));
+    const [, audit] = audits(bundleOf(assembleRecord([start({}), gone])));
+    expect(audit?.entity?.at(-1)).toMatchObject({
+      what: { identifier: { value: `urn:uuid:${id(900)}` } },
+      lifecycle: { code: '15' },
+      detail: [{ type: 'retired_at', valueString: '2026-06-01T00:00:00.000Z' }],
+    });
+  });
+
+  test('gives an outcome a Provenance that points at its AuditEvent, and at the evidence [R-712]', () => {
+    const record = assembleRecord([
+      event({ kind: 'human-output', n: 3 }),
+      event({
+        kind: 'outcome',
+        n: 4,
+        parent: id(3),
+        more: { outcome: { outcome_type: 'contradicted', evidence_uri: 'urn:chart:7', description: PROSE } },
+      }),
+    ]);
+    const provenance = bundleOf(record).entry.at(-1);
+    expect(provenance?.resource).toMatchObject({
+      resourceType: 'Provenance',
+      target: [{ reference: `urn:uuid:${id(4)}` }],
+      entity: [
+        { role: 'derivation', what: { reference: `urn:uuid:${id(3)}` } },
+        { role: 'source', what: { identifier: { value: 'urn:chart:7' } } },
+      ],
+    });
+    expect(bundleOf(record).entry.at(-1)?.fullUrl).toBe(provenance?.fullUrl);
+    expect(provenance?.fullUrl).toMatch(
+      /^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+    );
+  });
+
+  test("says an outcome's word only where it is one of the vocabulary [R-712]", () => {
+    const detailsOf = (outcome: object) =>
+      audits(
+        bundleOf(assembleRecord([event({ kind: 'outcome', n: 4, more: { outcome } })])),
+      )[0]?.entity?.flatMap(({ detail = [] }) => detail.filter(({ type }) => type === 'outcome_type'));
+    expect(detailsOf({ outcome_type: 'partial' })).toEqual([
+      { type: 'outcome_type', valueString: 'partial' },
+    ]);
+    expect(detailsOf({ outcome_type: PROSE })).toEqual([]);
+  });
+
+  test('is valid R4 whatever the record, with one requestor for each event and every reference resolved [R-712]', () => {
+    fc.assert(
+      fc.property(anyRecord, (record) => {
+        const bundle = bundleOf(record);
+        expect(fhirFaults(bundle)).toEqual([]);
+        expect(audits(bundle).map((audit) => audit.id)).toEqual(
+          record.metadata.events.map((each) => each.event_id),
+        );
+        const urls = new Set(bundle.entry.map(({ fullUrl }) => fullUrl));
+        expect(urls.size).toBe(bundle.entry.length);
+        for (const audit of audits(bundle)) {
+          expect(audit.agent.filter(({ requestor }) => requestor)).toHaveLength(1);
+        }
+        for (const [, reference] of fhir(record).matchAll(/"reference":"(urn:uuid:[^"]+)"/g)) {
+          expect(urls).toContain(reference);
+        }
+      }),
+      { numRuns: runs(150) },
+    );
+  });
+
+  test('has nothing of what anybody wrote in words [R-712]', () => {
+    fc.assert(
+      fc.property(anyRecord, (record) => {
+        expect(says(fhir(record), PROSE)).toBe(false);
+      }),
+      { numRuns: runs(300) },
+    );
+  });
+});

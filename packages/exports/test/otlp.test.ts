@@ -1,0 +1,191 @@
+import * as conventions from '@opentelemetry/semantic-conventions/incubating';
+import type { ClinicalRecord } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { assembleRecord, UNLINKED } from '../../collector/src/records/assemble.js';
+import { otlp } from '../src/otlp.js';
+import { event, fullRun, id, RUN } from '../../collector/test/records/run-events.js';
+import { anyRecord, erased, PROSE, says } from '../../collector/test/records/exports/any-record.js';
+import { throughProtobuf } from './otlp-reader.js';
+import { runs } from '../../../test/property-runs.js';
+
+interface Attribute {
+  readonly key: string;
+  readonly value: Readonly<Record<string, unknown>>;
+}
+interface Span {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly name: string;
+  readonly startTimeUnixNano: string;
+  readonly endTimeUnixNano: string;
+  readonly attributes: readonly Attribute[];
+  readonly events?: readonly { readonly name: string; readonly attributes: readonly Attribute[] }[];
+  readonly links?: readonly { readonly traceId: string; readonly spanId: string }[];
+}
+interface Request {
+  readonly resourceSpans: readonly {
+    readonly resource: { readonly attributes: readonly Attribute[] };
+    readonly scopeSpans: readonly { readonly spans: readonly Span[] }[];
+  }[];
+}
+
+const requestOf = (record: ClinicalRecord) => JSON.parse(otlp(record)) as Request;
+const spansOf = (record: ClinicalRecord) =>
+  requestOf(record).resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap(({ spans }) => spans));
+const named = (attributes: readonly Attribute[] = []) =>
+  Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
+const hex = (uuid: string) => uuid.replaceAll('-', '');
+const start = (more: Readonly<Record<string, unknown>>, parent: string | null = null) =>
+  event({ kind: 'inference-start', n: 1, parent, more });
+
+const KNOWN: ReadonlySet<unknown> = new Set(Object.values(conventions));
+
+describe('a record in OTLP/JSON', () => {
+  test('says of an event that was erased by which action, and when [R-1352]', () => {
+    const gone = erased(event({ kind: 'outcome', n: 4, payloadState: 'retired' }));
+    const [, span] = spansOf(assembleRecord([start({}), gone]));
+    expect(named(span?.attributes)).toMatchObject({
+      'clinical_events.event.payload': 'retired',
+      'clinical_events.event.action': id(900),
+      'clinical_events.event.retired_at': '2026-06-01T00:00:00.000Z',
+    });
+  });
+
+  test('is a trace of the run, from its start to its last output, and a trace for each that came later [R-712]', () => {
+    const [root, artifact, output, outcome, feedback] = spansOf(assembleRecord(fullRun()));
+    expect(root).toMatchObject({
+      traceId: hex(RUN),
+      name: 'generate_content sepsis-risk',
+      kind: 3,
+      startTimeUnixNano: '1772440261000000000',
+      endTimeUnixNano: '1772440263000000000',
+    });
+    expect(root).not.toHaveProperty('parentSpanId');
+    expect(artifact).toMatchObject({ traceId: hex(RUN), parentSpanId: root?.spanId, name: 'execute_tool' });
+    expect(output).toMatchObject({ traceId: hex(RUN), parentSpanId: artifact?.spanId, name: 'human-output' });
+    for (const [span, n] of [
+      [outcome, 4],
+      [feedback, 5],
+    ] as const) {
+      expect(span).toMatchObject({
+        traceId: hex(id(n)),
+        links: [{ traceId: hex(RUN), spanId: output?.spanId }],
+      });
+    }
+  });
+
+  test('names things as the conventions for generative AI do [R-712]', () => {
+    const [root, artifact, , , feedback] = spansOf(assembleRecord(fullRun()));
+    expect(named(root?.attributes)).toMatchObject({
+      'gen_ai.operation.name': 'generate_content',
+      'gen_ai.request.model': 'sepsis-risk',
+      'gen_ai.response.model': 'sepsis-risk@4.2.0',
+    });
+    expect(named(artifact?.attributes)).toMatchObject({
+      'gen_ai.operation.name': 'execute_tool',
+      'gen_ai.tool.call.id': id(2),
+    });
+    expect(feedback?.events?.[0]?.name).toBe('gen_ai.evaluation.result');
+    expect(named(feedback?.events?.[0]?.attributes)).toEqual({ 'gen_ai.evaluation.name': 'thumbs' });
+  });
+
+  test('links a nested run to the event that it was started from [R-712]', () => {
+    const record = assembleRecord([start({}, id(300))], { ...UNLINKED, parentRunOf: () => id(200) });
+    const outer = assembleRecord([
+      event({ kind: 'inference-start', n: 200, run: id(200) }),
+      event({ kind: 'internal-artifact', n: 300, run: id(200) }),
+    ]);
+    expect(spansOf(record)[0]?.links).toEqual([{ traceId: hex(id(200)), spanId: spansOf(outer)[1]?.spanId }]);
+  });
+
+  test('takes what an activity took for the time before its end, and for the time after its start [R-712]', () => {
+    const system_metadata = { latency_ms: 250 };
+    const [root, artifact] = spansOf(
+      assembleRecord([
+        start({ system_metadata }),
+        event({ kind: 'internal-artifact', n: 2, more: { system_metadata } }),
+      ]),
+    );
+    expect([root?.startTimeUnixNano, root?.endTimeUnixNano]).toEqual([
+      '1772440261000000000',
+      '1772440261250000000',
+    ]);
+    expect([artifact?.startTimeUnixNano, artifact?.endTimeUnixNano]).toEqual([
+      '1772440261750000000',
+      '1772440262000000000',
+    ]);
+  });
+
+  test('tells events apart by where they were produced, and has a process id only where it is a number [R-712]', () => {
+    const resources = (proc_id: string) =>
+      requestOf(
+        assembleRecord([
+          start({ system_metadata: { hostname: 'ward-7', app_name: 'gateway', proc_id } }),
+          event({ kind: 'human-output', n: 3, more: { system_metadata: {} } }),
+        ]),
+      ).resourceSpans.map(({ resource }) => resource.attributes);
+    expect(resources('4711')[0]).toContainEqual({ key: 'process.pid', value: { intValue: '4711' } });
+    expect(named(resources('pod-x7')[0])).toEqual({
+      'service.name': 'gateway',
+      'service.instance.id': 'pod-x7',
+      'host.name': 'ward-7',
+      'clinical_events.organisation': 'default',
+    });
+    expect(named(resources('1')[1])).toMatchObject({ 'service.name': 'unknown_service' });
+  });
+
+  test('has no trace of the run where there is nothing but an outcome [R-712]', () => {
+    const spans = spansOf(assembleRecord([event({ kind: 'outcome', n: 4 })]));
+    expect(spans.map(({ traceId }) => traceId)).toEqual([hex(id(4))]);
+    expect(spans[0]).not.toHaveProperty('links');
+  });
+
+  test('comes back from protobuf as it was, whatever the record [R-712]', () => {
+    fc.assert(
+      fc.property(anyRecord, (record) => {
+        const request = requestOf(record);
+        expect(throughProtobuf(request)).toEqual(request);
+      }),
+      { numRuns: runs(300) },
+    );
+  });
+
+  test('is trees of spans, one for each event, whatever the record [R-712]', () => {
+    fc.assert(
+      fc.property(anyRecord, (record) => {
+        const spans = spansOf(record);
+        const byId = new Map(spans.map((span) => [span.spanId, span]));
+        expect(byId.size).toBe(spans.length);
+        expect(spans.length - record.metadata.events.length).toBeOneOf([0, 1]);
+        for (const span of spans) {
+          expect(span.traceId).toMatch(/^(?!0+$)[0-9a-f]{32}$/);
+          expect(span.spanId).toMatch(/^(?!0+$)[0-9a-f]{16}$/);
+          expect(BigInt(span.endTimeUnixNano) >= BigInt(span.startTimeUnixNano)).toBe(true);
+          const keys = span.attributes.map(({ key }) => key);
+          expect(new Set(keys).size).toBe(keys.length);
+          for (const key of keys) if (!key.startsWith('clinical_events.')) expect(KNOWN).toContain(key);
+          let [at, steps]: [Span | undefined, number] = [span, 0];
+          while (at?.parentSpanId !== undefined && steps++ <= spans.length) {
+            at = byId.get(at.parentSpanId);
+            expect(at?.traceId).toBe(span.traceId);
+          }
+          expect(steps).toBeLessThanOrEqual(spans.length);
+        }
+      }),
+      { numRuns: runs(300) },
+    );
+  });
+
+  test('has nothing of what anybody wrote in words, and no identity of a person [R-712]', () => {
+    fc.assert(
+      fc.property(anyRecord, (record) => {
+        expect(says(otlp(record), PROSE)).toBe(false);
+      }),
+      { numRuns: runs(300) },
+    );
+    const text = otlp(assembleRecord(fullRun()));
+    for (const identity of ['clinician-8841', 'patient-30977']) expect(text).not.toContain(identity);
+  });
+});

@@ -1,0 +1,175 @@
+/** Parquet files are read by DuckDB, which has nothing in common with what wrote them. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { DuckDBInstance, DuckDBTimestampTZValue, type DuckDBConnection } from '@duckdb/node-api';
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { assembleRun, recordOf, type AssembledRun } from '../../collector/src/records/assemble.js';
+import { parquet } from '../src/parquet.js';
+import { ScannedBody } from '../../collector/src/records/run-event.js';
+import type { ReadEvents } from '../../collector/src/store/contract.js';
+import { temporaryDirectory } from '../../collector/test/running/collector-process.js';
+import { anyRun, type Sent } from '../../collector/test/records/any-run.js';
+import { event } from '../../collector/test/records/run-events.js';
+import { anyRuns, awkwardRun, fileOf, plainRun } from '../../collector/test/records/exports/odd-runs.js';
+
+let directory: string;
+let file: string;
+let instance: DuckDBInstance;
+let duckdb: DuckDBConnection;
+
+beforeAll(async () => {
+  directory = temporaryDirectory();
+  file = path.join(directory, 'records.parquet');
+  instance = await DuckDBInstance.create(':memory:');
+  duckdb = await instance.connect();
+  await duckdb.run("SET TimeZone = 'UTC'");
+  DuckDBTimestampTZValue.timezoneOffsetInMinutes = 0;
+});
+
+afterAll(() => {
+  duckdb.closeSync();
+  instance.closeSync();
+  fs.rmSync(directory, { recursive: true, force: true });
+});
+
+type Row = Readonly<Record<string, unknown>>;
+
+/** What DuckDB reads of the records of these runs. */
+async function read(runs: readonly AssembledRun[], select = '*'): Promise<Row[]> {
+  fs.writeFileSync(file, fileOf(parquet, runs));
+  const result = await duckdb.runAndReadAll(`SELECT ${select} FROM '${file}'`);
+  return result.getRowObjectsJson();
+}
+
+test('every column has its type, and lists are lists [R-712]', async () => {
+  await read([plainRun()]);
+  const described = await duckdb.runAndReadAll(`DESCRIBE SELECT * FROM '${file}'`);
+  const types = new Map(described.getRowObjectsJson().map((row) => [row['column_name'], row['column_type']]));
+  expect(types.get('record_id')).toBe('VARCHAR');
+  expect(types.get('first_timestamp')).toBe('TIMESTAMP WITH TIME ZONE');
+  expect(types.get('latency_ms')).toBe('DOUBLE');
+  expect(types.get('event_count')).toBe('INTEGER');
+  expect(types.get('missing')).toBe('VARCHAR[]');
+  expect(types.get('outcomes')).toBe(
+    'STRUCT(event_id VARCHAR, "timestamp" TIMESTAMP WITH TIME ZONE, received_at TIMESTAMP WITH TIME ZONE, ' +
+      'parent_event_id VARCHAR, "type" VARCHAR, occurred_at TIMESTAMP WITH TIME ZONE, description VARCHAR, ' +
+      'uri VARCHAR, "json" VARCHAR, extra VARCHAR)[]',
+  );
+});
+
+test('a record is read as it was written [R-712]', async () => {
+  const run = plainRun();
+  const record = recordOf(run);
+  const [row] = await read([run]);
+  expect(row).toMatchObject({
+    record_id: record.metadata.record_id,
+    model_id: 'sepsis-risk',
+    first_timestamp: '2026-03-02 08:31:01+00',
+    first_received_at: '2026-03-02 08:31:01.5+00',
+    latency_ms: 2000,
+    completeness: 'full',
+    missing: [],
+    event_count: 5,
+    model: '{"model_id":"sepsis-risk","model_version":"4.2.0"}',
+  });
+  expect(row?.['outputs']).toMatchObject([
+    { event_id: record.outputs[0]?.event_id, summary: 'High risk.', type: null },
+  ]);
+});
+
+test('a value of another type than its column is in the JSON alone [R-712]', async () => {
+  const [row] = await read([awkwardRun()]);
+  expect(row).toMatchObject({ model_id: '=cmd|"/c calc"!A1', model_version: '1,2\r\n3' });
+  expect(row?.['outcomes']).toMatchObject([{ type: null, json: '{"outcome_type":{"code":7},"dose":12}' }]);
+  expect(row?.['feedback']).toMatchObject([{ type: 'rating', rating: 4.5, comment: '-1+1, 护理 🩺' }]);
+});
+
+test('numbers that were sent as texts, and what was told of a call, stand in their columns [R-208] [R-209]', async () => {
+  const said = { ending: 'failed', status: 500, error_name: 'Error', usage: { input_tokens: '11' } };
+  const artifact = { artifact_type: 'other', artifact_uri: 'urn:x:1', ...said };
+  const system_metadata = { instrumentation: { by: 'openai' } };
+  const feedback = { feedback_type: 'rating', rating_value: '4.50' };
+  const run = assembleRun([
+    event({ kind: 'internal-artifact', n: 2, more: { artifact, system_metadata } }),
+    event({ kind: 'user-feedback', n: 3, more: { feedback } }),
+  ]);
+  const [row] = await read([run]);
+  expect(row).toMatchObject({
+    ...{ call_by: 'openai', call_ending: 'failed', call_attempts: 1, call_status: 500, call_error: 'Error' },
+    ...{ input_tokens: 11, output_tokens: null, numbers_in_text: 2, feedback: [{ rating: 4.5 }] },
+  });
+});
+
+test('any records are read back with the same counts and the same JSON [R-712]', async () => {
+  const wellFormed = (text: string | undefined) => text?.toWellFormed() ?? null;
+  await fc.assert(
+    fc.asyncProperty(anyRuns, async (runs) => {
+      const rows = await read(runs);
+      expect(rows.length).toBe(runs.length);
+      for (const [i, run] of runs.entries()) {
+        const { metadata, model, artifacts, outputs, outcomes, feedback } = recordOf(run);
+        expect(rows[i]).toMatchObject({
+          record_id: metadata.record_id,
+          organisation: metadata.organisation,
+          event_count: metadata.events.length,
+          latency_ms: metadata.latency_ms,
+          missing: metadata.completeness.missing,
+          model: model === null ? null : wellFormed(JSON.stringify(model)),
+          artifacts: artifacts.map((each) => ({ json: wellFormed(JSON.stringify(each.artifact)) })),
+          outputs: outputs.map((each) => ({ json: wellFormed(JSON.stringify(each.output)) })),
+          outcomes: outcomes.map((each) => ({ json: wellFormed(JSON.stringify(each.outcome)) })),
+          feedback: feedback.map((each) => ({ json: wellFormed(JSON.stringify(each.feedback)) })),
+        });
+      }
+    }),
+    { numRuns: 50 },
+  );
+});
+
+test('several row groups are one table [R-712]', async () => {
+  const run = plainRun();
+  const many = Array.from({ length: 20_000 }, (_, i): AssembledRun => ({
+    ...run,
+    metadata: { ...run.metadata, latency_ms: i },
+  }));
+  const [row] = await read(
+    many,
+    'count(*)::INT AS n, sum(latency_ms) AS total, sum(len(feedback))::INT AS said',
+  );
+  expect(row).toEqual({ n: 20_000, total: (19_999 * 20_000) / 2, said: 20_000 });
+});
+
+/** Events as they are read from the log. */
+function readOf(sent: readonly Sent[]): ReadEvents {
+  const bodies = sent.map(({ text }) => Buffer.from(text));
+  const ends = bodies.map((_, i) => bodies.slice(0, i + 1).reduce((sum, { length }) => sum + length, 0));
+  return {
+    source: Buffer.concat(bodies),
+    facts: (index) => sent[index]?.event.event ?? raise(index),
+    body: (index) => sent[index]?.text,
+    bodyFrom: (index) => ends[index - 1] ?? 0,
+    bodyTo: (index) => ends[index] ?? raise(index),
+  };
+}
+
+function raise(index: number): never {
+  throw new RangeError(`there is no event ${index}`);
+}
+
+test('events that are not parsed make the same file as those that are [R-712]', () => {
+  let plain = 0;
+  fc.assert(
+    fc.property(fc.array(anyRun, { maxLength: 4 }), (runs) => {
+      const reader = parquet.reader();
+      for (const sent of runs) {
+        reader.begin(readOf(sent));
+        const events = sent.map((_, index) => reader.event(index));
+        plain += events.filter(({ body }) => body instanceof ScannedBody).length;
+        const parsed = assembleRun(sent.map(({ event }) => event));
+        expect(fileOf(parquet, [assembleRun(events)]).equals(fileOf(parquet, [parsed]))).toBe(true);
+      }
+    }),
+  );
+  expect(plain).toBeGreaterThan(50);
+});

@@ -1,0 +1,138 @@
+import type { ClinicalRecord } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { assembleRecord, UNLINKED } from '../../collector/src/records/assemble.js';
+import { prov } from '../src/prov.js';
+import { event, fullRun, id, RUN } from '../../collector/test/records/run-events.js';
+import { anyRecord, erased, PROSE, says } from '../../collector/test/records/exports/any-record.js';
+import { provFaults, type ProvJson } from './prov-json.js';
+import { runs } from '../../../test/property-runs.js';
+
+const documentOf = (record: ClinicalRecord) => JSON.parse(prov(record)) as ProvJson;
+const relations = (document: ProvJson, name: string) => Object.values(document[name] ?? {});
+const RUN_ID = `ce:run-${RUN}`;
+
+describe('a record in PROV-JSON', () => {
+  const full = documentOf(assembleRecord(fullRun()));
+
+  test('has the record as an entity, the run as an activity, the model and the caller as agents [R-712]', () => {
+    expect(provFaults(full)).toEqual([]);
+    expect(full['entity']?.[`ce:record-${RUN}`]).toMatchObject({ 'ce:completeness': 'full' });
+    expect(full['activity']?.[RUN_ID]).toMatchObject({
+      'prov:startTime': '2026-03-02T08:31:01.000Z',
+      'prov:endTime': '2026-03-02T08:31:03.000Z',
+    });
+    const agents = Object.entries(full['agent'] ?? {});
+    expect(agents.map(([, agent]) => agent['ce:model_id'] ?? agent['ce:caller_id'])).toEqual([
+      'sepsis-risk',
+      'clinician-8841',
+    ]);
+    expect(relations(full, 'wasAssociatedWith').map((members) => members['prov:agent'])).toEqual(
+      agents.map(([agentId]) => agentId),
+    );
+    expect(relations(full, 'actedOnBehalfOf')).toHaveLength(1);
+    expect(relations(full, 'hadMember')).toHaveLength(5);
+  });
+
+  test('derives what the run made from what it made before, and has outcome and feedback influenced by it [R-712]', () => {
+    expect(relations(full, 'wasGeneratedBy').map((members) => members['prov:entity'])).toEqual([
+      `event:${id(2)}`,
+      `event:${id(3)}`,
+    ]);
+    expect(relations(full, 'wasDerivedFrom')).toEqual([
+      { 'prov:generatedEntity': `event:${id(3)}`, 'prov:usedEntity': `event:${id(2)}` },
+    ]);
+    expect(relations(full, 'wasInfluencedBy')).toContainEqual({
+      'prov:influencee': `event:${id(4)}`,
+      'prov:influencer': `event:${id(3)}`,
+    });
+  });
+
+  test('gives the same model and the same caller the same id in every document [R-712]', () => {
+    const other = documentOf(assembleRecord([event({ kind: 'inference-start', n: 9, run: id(9) })]));
+    expect(Object.keys(other['agent'] ?? {})).toEqual(Object.keys(full['agent'] ?? {}));
+  });
+
+  test('invalidates what was erased by the action that erased it [R-1352]', () => {
+    const [started, ...others] = fullRun();
+    const gone = erased(event({ kind: 'human-output', n: 30, payloadState: 'retired' }));
+    if (started === undefined) throw new Error('a run has a start');
+    const document = documentOf(assembleRecord([started, ...others, gone]));
+    expect(provFaults(document)).toEqual([]);
+    expect(relations(document, 'wasInvalidatedBy')).toEqual([
+      {
+        ...{ 'prov:entity': `event:${id(30)}`, 'prov:activity': `ce:action-${id(900)}` },
+        'prov:time': '2026-06-01T00:00:00.000Z',
+      },
+    ]);
+    expect(document['activity']?.[`ce:action-${id(900)}`]).toBeDefined();
+  });
+
+  test('informs a nested run by the run that it was started from [R-712]', () => {
+    const record = assembleRecord([event({ kind: 'inference-start', n: 1, parent: id(300) })], {
+      ...UNLINKED,
+      parentRunOf: () => id(200),
+    });
+    expect(relations(documentOf(record), 'wasInformedBy')).toEqual([
+      { 'prov:informed': RUN_ID, 'prov:informant': `ce:run-${id(200)}` },
+    ]);
+  });
+
+  test('starts a run once, and lets a second start influence it [R-712]', () => {
+    const record = assembleRecord([
+      event({ kind: 'inference-start', n: 1 }),
+      event({ kind: 'inference-start', n: 2 }),
+    ]);
+    const document = documentOf(record);
+    expect(relations(document, 'wasStartedBy')).toHaveLength(1);
+    expect(relations(document, 'wasInfluencedBy')).toContainEqual({
+      'prov:influencee': RUN_ID,
+      'prov:influencer': `event:${id(2)}`,
+    });
+  });
+
+  test.each([
+    [
+      'an id that is not declared',
+      { used: { '_:1': { 'prov:activity': RUN_ID, 'prov:entity': 'ce:nothing' } } },
+    ],
+    [
+      'an agent where an entity has to be',
+      { wasStartedBy: { '_:1': { 'prov:activity': RUN_ID, 'prov:trigger': 'ce:a' } } },
+    ],
+    ['a prefix that is not declared', { agent: { 'other:a': {} } }],
+    ['a value that is neither literal nor typed', { agent: { 'ce:a': { 'ce:b': { $: 1 } } } }],
+    [
+      'a derivation in a circle',
+      {
+        wasDerivedFrom: {
+          '_:1': { 'prov:generatedEntity': `event:${id(2)}`, 'prov:usedEntity': `event:${id(2)}` },
+        },
+      },
+    ],
+  ])('would not be believed with %s', (_fault, change) => {
+    const agent = { ...full['agent'], 'ce:a': {} };
+    expect(provFaults({ ...full, agent })).toEqual([]);
+    expect(provFaults({ ...full, agent, ...change })).not.toEqual([]);
+  });
+
+  test('is PROV-JSON whatever the record, declares every id that it uses, and derives nothing from itself [R-712]', () => {
+    fc.assert(
+      fc.property(anyRecord, (record) => {
+        const document = documentOf(record);
+        expect(provFaults(document)).toEqual([]);
+        expect(relations(document, 'hadMember')).toHaveLength(record.metadata.events.length);
+      }),
+      { numRuns: runs(500) },
+    );
+  });
+
+  test('has nothing of what anybody wrote in words [R-712]', () => {
+    fc.assert(
+      fc.property(anyRecord, (record) => {
+        expect(says(prov(record), PROSE)).toBe(false);
+      }),
+      { numRuns: runs(300) },
+    );
+  });
+});

@@ -1,0 +1,471 @@
+/** The charts that lay some groups of runs one below the other, on one scale: the versions of a model. */
+import { type ScaleContinuousNumeric, scaleLinear, scaleLog } from 'd3-scale';
+import {
+  curveStepAfter,
+  line,
+  symbol,
+  symbolCircle,
+  symbolDiamond,
+  symbolSquare,
+  symbolTriangle,
+} from 'd3-shape';
+import type { GroupNumbers } from '../report-numbers.js';
+import { OUTCOME_WORDS, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
+import type { Share } from '../statistics.js';
+import {
+  Html,
+  type Inner,
+  NOTHING,
+  countOf,
+  countText,
+  decimal,
+  durationText,
+  html,
+  intervalText,
+  ofText,
+  percent,
+} from './wording.js';
+
+/*
+ * The charts of the page: SVG without a script. Lengths across are shares of the width, so that text keeps its size
+ * however wide the page is; what d3-scale and d3-shape reckon are ticks, positions, curves and symbols. Nothing is said
+ * by colour alone: bars stand in rows with a name, shares differ by pattern, curves by dashes and symbols.
+ */
+
+/** From what is measured to a percentage of the width. */
+type Across = ScaleContinuousNumeric<number, number>;
+
+const SYMBOLS = [symbolCircle, symbolSquare, symbolTriangle, symbolDiamond] as const;
+const SYMBOL_AREA = 44;
+const ROW_HEIGHT = 22;
+/** In per cent: a bar is not to look like an area. */
+const WIDEST_BAR = 5;
+
+/** @param label what is read to a reader who does not see it. */
+function picture(kind: string, height: number, label: string, inner: Inner): Html {
+  return html`<svg class="${kind}" width="100%" height="${height}" role="img" aria-label="${label}">
+    ${inner}
+  </svg>`;
+}
+
+/** A bar for each value, from left to right. */
+export function bars(values: readonly number[], most: number, height: number, label: string): Html {
+  const width = 100 / Math.max(1, values.length);
+  const inner = values.map((value, i) => {
+    if (value === 0) return NOTHING;
+    // What is there is seen, however little it is.
+    const tall = Math.max(1.5, (value / Math.max(1, most)) * height);
+    const wide = Math.min(width * 0.8, WIDEST_BAR);
+    const x = i * width + (width - wide) / 2;
+    return html`<rect
+      x="${percentage(x)}"
+      y="${px(height - tall)}"
+      width="${percentage(wide)}"
+      height="${px(tall)}"
+    />`;
+  });
+  return picture('bars', height, label, [
+    inner,
+    html`<line class="base" x1="0" x2="100%" y1="${height - 0.5}" y2="${height - 0.5}" />`,
+  ]);
+}
+
+/** A share as a point with its interval. */
+function interval({ share, low, high }: Share, across: Across, label: string): Html {
+  if (share === null || low === null || high === null) return picture('marks', ROW_HEIGHT, label, track());
+  const middle = ROW_HEIGHT / 2;
+  return picture('marks', ROW_HEIGHT, label, [
+    track(),
+    html`<line
+      class="range"
+      x1="${percentage(across(low))}"
+      x2="${percentage(across(high))}"
+      y1="${middle}"
+      y2="${middle}"
+    />`,
+    mark(0, across(share)),
+  ]);
+}
+
+/** Values on one line, each with the symbol of its place. */
+function points(values: readonly (number | null)[], across: Across, label: string): Html {
+  return picture('marks', ROW_HEIGHT, label, [
+    track(),
+    values.map((value, i) => (value === null ? NOTHING : mark(i, across(value)))),
+  ]);
+}
+
+/** Shares of a whole, side by side. */
+function stack(parts: readonly { readonly name: string; readonly count: number }[], label: string): Html {
+  const all = parts.reduce((sum, { count }) => sum + count, 0);
+  let x = 0;
+  const inner = parts.map(({ name, count }) => {
+    const width = all === 0 ? 0 : (count / all) * 100;
+    const at = x;
+    x += width;
+    return count === 0
+      ? NOTHING
+      : html`<rect
+          class="part ${name}"
+          x="${percentage(at)}"
+          y="3"
+          width="${percentage(width)}"
+          height="${ROW_HEIGHT - 6}"
+        />`;
+  });
+  return picture('stack', ROW_HEIGHT, label, inner);
+}
+
+/** Steps that rise with the days, from 0 to 1. */
+function curves(
+  lines: readonly (readonly { readonly day: number; readonly share: number }[])[],
+  across: Across,
+  height: number,
+  label: string,
+): Html {
+  const path = line<{ day: number; share: number }>()
+    .x(({ day }) => across(day))
+    .y(({ share }) => (1 - share) * 100)
+    .curve(curveStepAfter)
+    .digits(2);
+  const grid = [0, 0.25, 0.5, 0.75, 1].map((share) => {
+    const y = px((1 - share) * (height - 2) + 1);
+    return html`<line class="grid" x1="0" x2="100%" y1="${y}" y2="${y}" />`;
+  });
+  const drawn = lines.map((days, i) => html`<path class="curve line-${i}" d="${path(days) ?? ''}" />`);
+  const ends = lines.map((days, i) => {
+    const last = days.at(-1);
+    return last === undefined ? NOTHING : mark(i, across(last.day), 1 + (1 - last.share) * (height - 2));
+  });
+  return picture('curves', height, label, [
+    grid,
+    html`<svg
+      x="0"
+      y="1"
+      width="100%"
+      height="${height - 2}"
+      viewBox="0 0 100 100"
+      preserveAspectRatio="none"
+    >
+      ${drawn}
+    </svg>`,
+    ends,
+  ]);
+}
+
+/** How a curve looks, for the list of what is what. */
+function curveSample(i: number): Html {
+  return html`<svg class="sample" width="38" height="12" aria-hidden="true">
+    <line class="curve line-${i}" x1="0" x2="38" y1="6" y2="6" />
+    ${mark(i, 50, 6)}
+  </svg>`;
+}
+
+function partSample(name: string): Html {
+  return html`<svg class="sample stack" width="22" height="12" aria-hidden="true">
+    <rect class="part ${name}" x="1" y="1" width="20" height="10" />
+  </svg>`;
+}
+
+function pointSample(i: number): Html {
+  return html`<svg class="sample marks" width="14" height="12" aria-hidden="true">${mark(i, 50, 6)}</svg>`;
+}
+
+/** The numbers below rows that have one scale. */
+function axis(across: Across, ticks: readonly number[], text: (value: number) => string): Html {
+  const inner = ticks.map((tick) => {
+    const x = across(tick);
+    const anchor = x < 4 ? 'start' : x > 96 ? 'end' : 'middle';
+    return html`<line class="grid" x1="${percentage(x)}" x2="${percentage(x)}" y1="0" y2="4" /><text
+        x="${percentage(x)}"
+        y="15"
+        text-anchor="${anchor}"
+        >${text(tick)}</text
+      >`;
+  });
+  return html`<svg class="axis" width="100%" height="18" aria-hidden="true">${inner}</svg>`;
+}
+
+/** Patterns that the parts of a stack are filled with. */
+export const PATTERNS = new Html(
+  '<svg class="patterns" width="0" height="0" aria-hidden="true"><defs>' +
+    '<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="soft" width="6" height="6"/><rect class="strong" width="2" height="6"/></pattern>' +
+    '<pattern id="dots" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="blank" width="6" height="6"/><circle class="strong" cx="3" cy="3" r="1.3"/></pattern>' +
+    '<pattern id="cross" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="blank" width="6" height="6"/><path class="thin" d="M0 0L6 6M6 0L0 6"/></pattern>' +
+    '</defs></svg>',
+);
+
+function track(): Html {
+  return html`<line class="track" x1="0" x2="100%" y1="${ROW_HEIGHT / 2}" y2="${ROW_HEIGHT / 2}" />`;
+}
+
+function mark(i: number, x: number, y = ROW_HEIGHT / 2): Html {
+  const shape = symbol(SYMBOLS[i % SYMBOLS.length], SYMBOL_AREA).digits(2)() ?? '';
+  return html`<svg x="${percentage(x)}" y="${px(y)}" overflow="visible">
+    <path class="mark" d="${shape}" />
+  </svg>`;
+}
+
+function percentage(share: number): string {
+  return `${Number(share.toFixed(3))}%`;
+}
+
+function px(length: number): string {
+  return String(Number(length.toFixed(2)));
+}
+
+export interface NamedGroup {
+  readonly name: string;
+  readonly numbers: GroupNumbers;
+}
+
+const BARS_HEIGHT = 34;
+const CURVES_HEIGHT = 150;
+/** Later days are in the numbers only. */
+const MOST_CURVE_DAYS = 90;
+
+/** @param steps when the steps begin and end, in words. */
+export function groupFigures(groups: readonly NamedGroup[], steps: { unit: string; ends: Html }): Html {
+  return html`<div class="figures">
+    ${runsFigure(groups, steps)} ${outcomesFigure(groups)} ${contradictedFigure(groups)}
+    ${latencyFigure(groups)} ${waitingFigure(groups)} ${feedbackFigure(groups)}
+  </div>`;
+}
+
+function figure(title: string, what: string, inner: Inner): Html {
+  return html`<figure>
+    <figcaption><strong>${title}</strong><br />${what}</figcaption>
+    ${inner}
+  </figure>`;
+}
+
+function rows(
+  groups: readonly NamedGroup[],
+  row: (group: NamedGroup) => readonly [Html, string],
+  below: Inner,
+): Html {
+  return html`<div class="rows">
+    ${groups.map((group) => {
+      const [chart, text] = row(group);
+      return html`<span class="name">${group.name}</span>${chart}<span class="value">${text}</span>`;
+    })}
+    <span></span>${below}<span></span>
+  </div>`;
+}
+
+function runsFigure(groups: readonly NamedGroup[], { unit, ends }: { unit: string; ends: Html }): Html {
+  const most = Math.max(0, ...groups.flatMap(({ numbers }) => numbers.runs_by_step));
+  return figure(
+    `Runs a ${unit}`,
+    `the highest bar is ${countText(most)}`,
+    rows(
+      groups,
+      ({ name, numbers }) => [
+        bars(
+          numbers.runs_by_step,
+          most,
+          BARS_HEIGHT,
+          `Runs of ${name} a ${unit}, ${countText(numbers.runs)} in all`,
+        ),
+        countOf(numbers.runs, 'run'),
+      ],
+      ends,
+    ),
+  );
+}
+
+function outcomesFigure(groups: readonly NamedGroup[]): Html {
+  const seen = OUTCOME_WORDS.filter((word) => groups.some(({ numbers }) => numbers.outcomes[word] > 0));
+  const across = scaleLinear([0, 1], [0, 100]);
+  return figure('Outcomes', 'the last outcome of each run', [
+    rows(
+      groups,
+      ({ name, numbers }) => [
+        stack(
+          OUTCOME_WORDS.map((word) => ({ name: word, count: numbers.outcomes[word] })),
+          `Outcomes of ${name}: ${OUTCOME_WORDS.map((word) => `${OUTCOME_TEXT[word]} ${numbers.outcomes[word]}`).join(', ')}`,
+        ),
+        `${percent(numbers.with_outcome.share)} have one`,
+      ],
+      axis(across, [0, 0.5, 1], (share) => `${share * 100} %`),
+    ),
+    html`<ul class="legend">
+      ${seen.map((word) => html`<li>${partSample(word)} ${OUTCOME_TEXT[word]}</li>`)}
+    </ul>`,
+  ]);
+}
+
+function contradictedFigure(groups: readonly NamedGroup[]): Html {
+  const shares = groups.map(({ numbers }) => numbers.contradicted);
+  if (shares.every(({ of }) => of === 0)) {
+    return figure(
+      'Contradicted',
+      'of the runs whose outcome says',
+      html`<p class="none">No run has such an outcome.</p>`,
+    );
+  }
+  const across = scaleLinear(
+    [0, Math.min(1, Math.max(0.05, ...shares.map(({ high }) => high ?? 0)))],
+    [0, 100],
+  ).nice(4);
+  return figure(
+    'Contradicted',
+    'of the runs found validated, partial or contradicted, with the 95 % interval',
+    rows(
+      groups,
+      ({ name, numbers: { contradicted } }) => [
+        interval(
+          contradicted,
+          across,
+          `${percent(contradicted.share)} of the outcomes of ${name}, ${intervalText(contradicted)}`,
+        ),
+        contradicted.of === 0 ? 'none known' : `${percent(contradicted.share)} (${ofText(contradicted)})`,
+      ],
+      axis(across, across.ticks(3), (share) => `${Number((share * 100).toFixed(1))} %`),
+    ),
+  );
+}
+
+function waitingFigure(groups: readonly NamedGroup[]): Html {
+  const lines = groups.map(({ name, numbers }, i) => ({
+    name,
+    i,
+    numbers,
+    days: numbers.days_to_outcome.curve.filter(({ day }) => day <= MOST_CURVE_DAYS),
+  }));
+  const lastDay = Math.max(0, ...lines.map(({ days }) => days.at(-1)?.day ?? 0));
+  if (lastDay === 0) {
+    return figure(
+      'Until the outcome',
+      'is known',
+      html`<p class="none">Too few runs, or all known on the first day.</p>`,
+    );
+  }
+  const across = scaleLinear([0, lastDay], [0, 100]);
+  const label = lines
+    .map(
+      ({ name, days }) =>
+        `${name}: ${percent(days.at(-1)?.share ?? null)} after ${days.at(-1)?.day ?? 0} days`,
+    )
+    .join('; ');
+  return figure(
+    'Until the outcome',
+    'share of runs with an outcome, by days since their start, while enough runs are old enough',
+    [
+      html`<div class="plot">
+        <span class="scale"><span>100 %</span><span>50 %</span><span>0 %</span></span>
+        ${curves(
+          lines.map(({ days }) => days),
+          across,
+          CURVES_HEIGHT,
+          `Share of runs with an outcome. ${label}`,
+        )}
+        <span></span>${axis(across, wholeTicks(across), (day) => `${day} d`)}
+      </div>`,
+      html`<ul class="legend">
+        ${lines.map(({ name, i, numbers }) => html`<li>${curveSample(i)} ${name}: ${medianText(numbers)}</li>`)}
+      </ul>`,
+    ],
+  );
+}
+
+export function medianText({ days_to_outcome: { median } }: GroupNumbers): string {
+  if (median === null) return 'half not reached';
+  return median === 0 ? 'half on the first day' : `half within ${countOf(median + 1, 'day')}`;
+}
+
+function latencyFigure(groups: readonly NamedGroup[]): Html {
+  const values = groups.flatMap(
+    ({
+      numbers: {
+        latency_ms: { p50, p95, p99 },
+      },
+    }) => [p50, p95, p99],
+  );
+  const known = values.filter((value) => value !== null && value > 0) as number[];
+  if (known.length === 0) {
+    return figure(
+      'Latency',
+      'from start to first output',
+      html`<p class="none">No run has a start and an output.</p>`,
+    );
+  }
+  const across = scaleLog([Math.min(...known) * 0.8, Math.max(...known) * 1.25], [0, 100]);
+  return figure('Latency', 'from start to first output, by the senders’ clocks, on a logarithmic scale', [
+    rows(
+      groups,
+      ({ name, numbers: { latency_ms: latency } }) => {
+        const { p50, p95, p99 } = latency;
+        const text = `p50 ${durationText(p50)}, p95 ${durationText(p95)}, p99 ${durationText(p99)}`;
+        return [
+          points(
+            [p50, p95, p99].map((value) => (value === 0 ? null : value)),
+            across,
+            `Latency of ${name}: ${text}`,
+          ),
+          `${durationText(p50)} · ${durationText(p95)} · ${durationText(p99)}`,
+        ];
+      },
+      axis(across, logTicks(across), durationText),
+    ),
+    html`<ul class="legend">
+      ${['p50', 'p95', 'p99'].map((name, i) => html`<li>${pointSample(i)} ${name}</li>`)}
+    </ul>`,
+  ]);
+}
+
+function feedbackFigure(groups: readonly NamedGroup[]): Html {
+  const thumbs = groups.some(({ numbers }) => numbers.thumbs_up.of > 0);
+  const rated = groups.some(({ numbers }) => numbers.ratings.count > 0);
+  const share = scaleLinear([0, 1], [0, 100]);
+  const rating = scaleLinear([0, 5], [0, 100]);
+  if (!thumbs && !rated) {
+    return figure(
+      'Feedback',
+      'thumbs and ratings',
+      html`<p class="none">No one put a thumb up or down or gave a rating.</p>`,
+    );
+  }
+  return figure('Feedback', 'of those who gave it', [
+    thumbs
+      ? html`<p class="sub">Thumbs up, with the 95 % interval</p>
+          ${rows(
+            groups,
+            ({ name, numbers: { thumbs_up: up } }) => [
+              interval(up, share, `Thumbs up for ${name}: ${percent(up.share)}, ${intervalText(up)}`),
+              up.of === 0 ? 'none' : `${percent(up.share)} (${ofText(up)})`,
+            ],
+            axis(share, [0, 0.5, 1], (value) => `${value * 100} %`),
+          )}`
+      : NOTHING,
+    rated
+      ? html`<p class="sub">Mean rating, 0 worst to 5 best</p>
+          ${rows(
+            groups,
+            ({ name, numbers: { ratings } }) => [
+              points([ratings.mean], rating, `Mean rating of ${name}: ${decimal(ratings.mean, 2)}`),
+              ratings.count === 0
+                ? 'none'
+                : `${decimal(ratings.mean, 2)} (${countOf(ratings.count, 'rating')})`,
+            ],
+            axis(rating, [0, 1, 2, 3, 4, 5], String),
+          )}`
+      : NOTHING,
+  ]);
+}
+
+/** Powers of ten, or, where there is none or one within, what the scale finds. */
+function logTicks(across: Across): number[] {
+  const [low = 1, high = 1] = across.domain();
+  const powers: number[] = [];
+  for (let power = Math.ceil(Math.log10(low)); 10 ** power <= high; power++) powers.push(10 ** power);
+  if (powers.length >= 2) return powers;
+  return [1, 2, 3, 5]
+    .flatMap((digit) => [0, 1].map((more) => digit * 10 ** (Math.floor(Math.log10(low)) + more)))
+    .filter((tick) => tick >= low && tick <= high)
+    .sort((a, b) => a - b);
+}
+
+function wholeTicks(across: Across): number[] {
+  return across.ticks(5).filter(Number.isInteger);
+}

@@ -1,0 +1,424 @@
+/** The numbers behind the charts: a column a group, a row a number. */
+import { EVENT_KINDS } from '@clinical-events/protocol';
+import { CALL_ENDINGS } from '@clinical-events/collector/records/gaps';
+import {
+  CONFLICT_WORDS,
+  type GroupNumbers,
+  MISSING_WORDS,
+  type ModelNumbers,
+  type ReportNumbers,
+  type VersionNumbers,
+} from '../report-numbers.js';
+import { FEEDBACK_WORDS, OUTCOME_WORDS, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
+import { type NamedGroup, bars, medianText } from './charts.js';
+import {
+  CONFLICT_TEXT,
+  ENDING_TEXT,
+  FEEDBACK_TEXT,
+  type Html,
+  MISSING_TEXT,
+  NOTHING,
+  ageText,
+  countOf,
+  countText,
+  dateText,
+  decimal,
+  durationText,
+  html,
+  intervalText,
+  modelText,
+  ofText,
+  percent,
+  shortDateText,
+  versionText,
+} from './wording.js';
+
+type Row = readonly [name: string, value: (numbers: GroupNumbers) => string];
+type Block = readonly [title: string, rows: readonly Row[]];
+
+/** `count (share)` of the runs of the group. */
+function ofRuns(count: (numbers: GroupNumbers) => number): Row[1] {
+  return (numbers) => partText(count(numbers), numbers.runs);
+}
+
+function partText(some: number, of: number): string {
+  return some === 0 ? '0' : `${countText(some)} (${percent(some / of)})`;
+}
+
+function blocksOf(groups: readonly NamedGroup[]): Block[] {
+  const found = (count: (numbers: GroupNumbers) => number) =>
+    groups.some(({ numbers }) => count(numbers) > 0);
+  const ages = groups[0]?.numbers.without_outcome_by_age ?? [];
+  const waits = groups[0]?.numbers.outcome_within ?? [];
+  return [
+    [
+      'Runs',
+      [
+        ['runs', ({ runs }) => countText(runs)],
+        ['events', ({ events }) => countText(events)],
+        ['first run', ({ first_run: first }) => dateText(first)],
+        ['last run', ({ last_run: last }) => dateText(last)],
+      ],
+    ],
+    [
+      'Last outcome of each run',
+      [
+        ...OUTCOME_WORDS.filter((word) => found(({ outcomes }) => outcomes[word])).map((word): Row => [
+          OUTCOME_TEXT[word],
+          ofRuns(({ outcomes }) => outcomes[word]),
+        ]),
+        ['outcomes that differ within a run', ({ changed_outcomes: changed }) => countText(changed)],
+      ],
+    ],
+    [
+      'Contradicted, of validated, partial and contradicted',
+      [
+        ['share', ({ contradicted }) => percent(contradicted.share)],
+        ['95 % interval', ({ contradicted }) => intervalText(contradicted)],
+        ['runs', ({ contradicted }) => ofText(contradicted)],
+      ],
+    ],
+    [
+      'Without an outcome, by age of the run',
+      [
+        ...ages.map((age, i): Row => [
+          ageText(age),
+          ({ without_outcome_by_age }) => {
+            const share = without_outcome_by_age[i];
+            return share === undefined || share.of === 0
+              ? 'no run'
+              : `${ofText(share)} (${percent(share.share)})`;
+          },
+        ]),
+        ['from start to outcome', medianText],
+      ],
+    ],
+    [
+      'With an outcome by that age, of the runs that are as old',
+      waits.map(({ days }, i): Row => [
+        `within ${countOf(days, 'day')}`,
+        ({ outcome_within: within }) => {
+          const share = within[i];
+          return share === undefined || share.of === 0
+            ? 'no run'
+            : `${ofText(share)} (${percent(share.share)})`;
+        },
+      ]),
+    ],
+    [
+      'Latency, from start to first output',
+      [
+        ['runs with both', ({ latency_ms: { runs } }) => countText(runs)],
+        ['p50', ({ latency_ms: { p50 } }) => durationText(p50)],
+        ['p95', ({ latency_ms: { p95 } }) => durationText(p95)],
+        ['p99', ({ latency_ms: { p99 } }) => durationText(p99)],
+      ],
+    ],
+    ...callBlocks(groups),
+    [
+      'Feedback, by how often it was given',
+      [
+        ...FEEDBACK_WORDS.filter((word) => found(({ feedback }) => feedback[word])).map((word): Row => [
+          FEEDBACK_TEXT[word],
+          ({ feedback }) => countText(feedback[word]),
+        ]),
+        ['thumbs up', ({ thumbs_up: up }) => (up.of === 0 ? '–' : `${ofText(up)} (${percent(up.share)})`)],
+        ['95 % interval', ({ thumbs_up: up }) => intervalText(up)],
+        ['mean rating', ({ ratings }) => decimal(ratings.mean, 2)],
+        [
+          'ratings of 0 · 1 · 2 · 3 · 4 · 5',
+          ({ ratings }) => ratings.distribution.map(countText).join(' · '),
+        ],
+      ],
+    ],
+    [
+      'Completeness',
+      [
+        ['full', ofRuns(({ completeness }) => completeness.full)],
+        ['minimum', ofRuns(({ completeness }) => completeness.minimum)],
+        ['incomplete', ofRuns(({ completeness }) => completeness.incomplete)],
+        ...(found(({ completeness }) => completeness.retired)
+          ? [['retired', ofRuns(({ completeness }) => completeness.retired)] as const]
+          : []),
+        ...MISSING_WORDS.filter((word) => found(({ missing }) => missing[word])).map((word): Row => [
+          `missing: ${MISSING_TEXT[word]}`,
+          ofRuns(({ missing }) => missing[word]),
+        ]),
+        ...(found(({ numbers_in_text: texts }) => texts)
+          ? [['numbers sent as texts', ofRuns(({ numbers_in_text: texts }) => texts)] as const]
+          : []),
+      ],
+    ],
+    [
+      'Conflicts',
+      [
+        ['runs with any', ofRuns(({ with_conflict }) => with_conflict.count)],
+        ...CONFLICT_WORDS.filter((word) => found(({ conflicts }) => conflicts[word])).map((word): Row => [
+          CONFLICT_TEXT[word],
+          ofRuns(({ conflicts }) => conflicts[word]),
+        ]),
+      ],
+    ],
+  ];
+}
+
+/** Only where an instrumentation has captured calls: of others it is not known how they ended. */
+function callBlocks(groups: readonly NamedGroup[]): Block[] {
+  const calls = groups.map(({ numbers }) => numbers.calls).filter(({ runs }) => runs > 0);
+  if (calls.length === 0) return [];
+  const endings = CALL_ENDINGS.filter((ending) => calls.some((each) => each.endings[ending] > 0));
+  const statuses = [...new Set(calls.flatMap((each) => Object.keys(each.failed_by_status)))].sort();
+  return [
+    [
+      'Calls of models, as instrumentation of their libraries captured them',
+      [
+        ['runs', ({ calls: { runs } }) => countText(runs)],
+        ...endings.map((ending): Row => [
+          ENDING_TEXT[ending],
+          ({ calls: each }) => partText(each.endings[ending], each.runs),
+        ]),
+        ...statuses.map((status): Row => [
+          `failed with status ${status}`,
+          ({ calls: each }) => countText(each.failed_by_status[status] ?? 0),
+        ]),
+        ['failed, 95 % interval', ({ calls: { failed } }) => intervalText(failed)],
+        ['made again after a failure', ({ calls: { retried } }) => countText(retried)],
+        ['tokens in', ({ calls: { tokens } }) => tokensText(tokens.input, tokens.runs)],
+        ['tokens out', ({ calls: { tokens } }) => tokensText(tokens.output, tokens.runs)],
+      ],
+    ],
+  ];
+}
+
+function tokensText(tokens: number, runs: number): string {
+  return runs === 0
+    ? '–'
+    : `${countText(Math.round(tokens))} (${countText(Math.round(tokens / runs))} a run)`;
+}
+
+/** @param id of the caption, for the region that scrolls where the table is wider than the page. */
+export function groupTable(groups: readonly NamedGroup[], caption: string, id: string): Html {
+  return html`<div
+    class="${groups.length === 1 ? 'wide single' : 'wide'}"
+    role="region"
+    tabindex="0"
+    aria-labelledby="${id}"
+  >
+    <table class="groups">
+      <caption id="${id}">
+        ${caption}
+      </caption>
+      <thead>
+        <tr>
+          <td></td>
+          ${groups.map(({ name }) => html`<th scope="col">${name}</th>`)}
+        </tr>
+      </thead>
+      ${blocksOf(groups).map(
+        ([title, rows]) =>
+          html`<tbody>
+            <tr>
+              <th class="block" scope="rowgroup" colspan="${groups.length + 1}">${title}</th>
+            </tr>
+            ${rows.map(
+              ([name, value]) =>
+                html`<tr>
+                  <th scope="row">${name}</th>
+                  ${groups.map(({ numbers }) => html`<td>${value(numbers)}</td>`)}
+                </tr>`,
+            )}
+          </tbody>`,
+      )}
+    </table>
+  </div>`;
+}
+
+/* Every version of every model in one table. */
+
+const MOST_ROWS = 60;
+
+export function versionOverview({ models, models_not_told_apart: uncounted }: ReportNumbers): Html {
+  const all = models.flatMap((model) => model.versions.map((version) => ({ model, version })));
+  const rows = all.slice(0, MOST_ROWS);
+  return html`<section id="versions" aria-labelledby="versions-title">
+    <h2 id="versions-title">Models and versions</h2>
+    <div class="wide" role="region" tabindex="0" aria-labelledby="versions-table">
+      <table>
+        <caption id="versions-table">
+          Each version that has runs or events in the period
+        </caption>
+        <thead>
+          <tr>
+            <th class="text" scope="col">model</th>
+            <th class="text" scope="col">version</th>
+            <th scope="col">first run</th>
+            <th scope="col">runs</th>
+            <th scope="col">events</th>
+            <th scope="col">with an outcome</th>
+            <th scope="col">contradicted, of judged</th>
+            <th scope="col">latency p50</th>
+            <th scope="col">latency p95</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${rows.map(({ model, version }) => versionRow(model, version))}
+          ${
+            uncounted.events > 0
+              ? html`<tr>
+                  <th scope="row">others</th>
+                  <td class="text"></td>
+                  <td>${dateText(uncounted.first_run)}</td>
+                  <td>${countText(uncounted.runs)}</td>
+                  <td>${countText(uncounted.events)}</td>
+                  <td>${percent(uncounted.with_outcome.share)}</td>
+                  <td>${percent(uncounted.contradicted.share)}</td>
+                  <td></td>
+                  <td></td>
+                </tr>`
+              : NOTHING
+          }
+        </tbody>
+      </table>
+    </div>
+    ${
+      all.length > rows.length
+        ? html`<p>
+            ${countOf(all.length - rows.length, 'more version')} with
+            ${countOf(
+              all.slice(MOST_ROWS).reduce((sum, { version }) => sum + version.runs, 0),
+              'run',
+            )},
+            of models that have fewer runs than these.
+          </p>`
+        : NOTHING
+    }
+  </section>`;
+}
+
+function versionRow(model: ModelNumbers, version: VersionNumbers): Html {
+  const { contradicted, latency_ms: latency } = version;
+  return html`<tr>
+    <th scope="row">${modelText(model)}</th>
+    <td class="text">
+      ${versionText(version)}${version.is_new ? html` <span class="new">new</span>` : NOTHING}
+    </td>
+    <td>${dateText(version.first_run)}</td>
+    <td>${countText(version.runs)}</td>
+    <td>${countText(version.events)}</td>
+    <td>${percent(version.with_outcome.share)}</td>
+    <td>
+      ${contradicted.of === 0 ? '–' : `${percent(contradicted.share)} of ${countText(contradicted.of)}`}
+    </td>
+    <td>${durationText(latency.p50)}</td>
+    <td>${durationText(latency.p95)}</td>
+  </tr>`;
+}
+
+/* What came, kind by kind and step by step, and from which organisation. */
+
+const HEIGHT = 64;
+export function arrivals(numbers: ReportNumbers, ends: Html): Html {
+  const { steps, events_by_step: byStep, events_of_no_run: ofNoRun, other_runs: other } = numbers;
+  const series = [
+    { name: 'runs that began', values: numbers.all.runs_by_step },
+    ...EVENT_KINDS.map((kind) => ({ name: `${kind} events`, values: byStep[kind] })),
+    ...(ofNoRun.events > 0 ? [{ name: 'events of no run', values: stepSums(ofNoRun.by_step) }] : []),
+  ];
+  return html`<section id="arrived" aria-labelledby="arrived-title">
+    <h2 id="arrived-title">What arrived, by the ${steps.unit}</h2>
+    ${other.runs > 0 ? html`<p>Among them ${countOf(other.events, 'event')} of ${countOf(other.runs, 'run')} that began outside the period.</p>` : NOTHING}
+    <div class="figures kinds">
+      ${series.map(({ name, values }) => {
+        const most = Math.max(...values);
+        const all = values.reduce((sum, value) => sum + value, 0);
+        return html`<figure>
+          <figcaption>
+            <strong>${name}</strong><br />${countText(all)} in all, at most ${countText(most)} a ${steps.unit}
+          </figcaption>
+          ${bars(values, most, HEIGHT, `${name} a ${steps.unit}, ${countText(all)} in all`)}${ends}
+        </figure>`;
+      })}
+    </div>
+    <details>
+      <summary>The numbers of each ${steps.unit}</summary>
+      <div class="wide" role="region" tabindex="0" aria-labelledby="steps-table">
+        <table>
+          <caption id="steps-table">
+            Runs and events a ${steps.unit}
+          </caption>
+          <thead>
+            <tr>
+              <th class="text" scope="col">${steps.unit} from</th>
+              ${series.map(({ name }) => html`<th scope="col">${name}</th>`)}
+            </tr>
+          </thead>
+          <tbody>
+            ${steps.starts.map(
+              (start, i) =>
+                html`<tr>
+                  <th scope="row">${shortDateText(start)}</th>
+                  ${series.map(({ values }) => html`<td>${countText(values[i] ?? 0)}</td>`)}
+                </tr>`,
+            )}
+          </tbody>
+        </table>
+      </div>
+    </details>
+    ${organisations(numbers)}
+  </section>`;
+}
+
+/** Of all kinds together. */
+function stepSums(byStep: ReportNumbers['events_by_step']): number[] {
+  return byStep['inference-start'].map((_, step) =>
+    EVENT_KINDS.reduce((sum, kind) => sum + (byStep[kind][step] ?? 0), 0),
+  );
+}
+
+function organisations(numbers: ReportNumbers): Html {
+  const { organisations: all, organisations_not_told_apart: rest } = numbers;
+  const rows = all.slice(0, MOST_ROWS);
+  const summed = all.slice(MOST_ROWS).reduce(
+    (sum, { runs, events, events_of_no_run: ofNoRun }) => ({
+      runs: sum.runs + runs,
+      events: sum.events + events,
+      events_of_no_run: sum.events_of_no_run + ofNoRun,
+    }),
+    rest,
+  );
+  const others = summed.events + summed.events_of_no_run > 0 ? [{ name: 'others', ...summed }] : [];
+  const runless = numbers.events_of_no_run.events > 0;
+  return html`<table class="short">
+    <caption>
+      By organisation
+    </caption>
+    <thead>
+      <tr>
+        <th class="text" scope="col">organisation</th>
+        <th scope="col">runs</th>
+        <th scope="col">events</th>
+        ${runless ? html`<th scope="col">events of no run</th>` : NOTHING}
+      </tr>
+    </thead>
+    <tbody>
+      ${[...rows, ...others].map(
+        ({ name, runs, events, events_of_no_run: ofNoRun }) =>
+          html`<tr>
+            <th scope="row">${name}</th>
+            <td>${countText(runs)}</td>
+            <td>${countText(events)}</td>
+            ${runless ? html`<td>${countText(ofNoRun)}</td>` : NOTHING}
+          </tr>`,
+      )}
+    </tbody>
+  </table>`;
+}
+
+/** Under bars: when they begin and end. */
+export function stepEnds({ since, until, steps }: ReportNumbers): Html {
+  const first = shortDateText(steps.starts[0] ?? since);
+  const last = shortDateText(new Date(Date.parse(until) - 1).toISOString());
+  return html`<span class="ends"
+    ><span>${first}</span>${first === last ? NOTHING : html`<span>${last}</span>`}</span
+  >`;
+}

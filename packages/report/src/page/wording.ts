@@ -1,0 +1,195 @@
+/** How numbers, times and the words of the vocabularies read on the page. */
+import {
+  type ModelNumbers,
+  type ReportNumbers,
+  type VersionNumbers,
+  isOfReceipt,
+} from '../report-numbers.js';
+import type { CallEnding, ConflictWord, Missing } from '@clinical-events/collector/records/counted-run';
+import type { FeedbackWord } from '@clinical-events/collector/records/vocabulary';
+import type { Share } from '../statistics.js';
+
+/** Between a number and its unit, so that no line breaks there. */
+const NARROW = '\u202f';
+const NONE = '–';
+
+const MONTHS = [
+  ...['January', 'February', 'March', 'April', 'May', 'June', 'July'],
+  ...['August', 'September', 'October', 'November', 'December'],
+];
+
+export const FEEDBACK_TEXT: Readonly<Record<FeedbackWord, string>> = {
+  rating: 'rating',
+  thumbs: 'thumbs',
+  text: 'text',
+  survey: 'survey',
+  other_words: 'other words',
+  unreadable: 'unreadable',
+};
+
+export const MISSING_TEXT: Readonly<Record<Missing, string>> = {
+  'inference-start': 'the start: no one said which model ran',
+  model: 'model',
+  user: 'who called it',
+  target: 'whom it is about',
+  inputs: 'inputs',
+  output: 'output',
+  output_uri: 'where what was shown is kept',
+  outcome: 'outcome',
+  feedback: 'feedback',
+  parent: 'an event that another expands on',
+  payload: 'a payload: encrypted or retired',
+};
+
+export const CONFLICT_TEXT: Readonly<Record<ConflictWord, string>> = {
+  second_start: 'two starts',
+  parent_cycle: 'events that expand on each other in a circle',
+  run_cycle: 'runs nested in each other in a circle',
+  parent_in_other_run: 'an event that expands on one of another run',
+  before_start: 'an event earlier than its start',
+  before_parent: 'an event earlier than the one that it expands on',
+  ahead_of_receipt: 'a timestamp more than five minutes after its receipt',
+};
+
+export const ENDING_TEXT: Readonly<Record<CallEnding, string>> = {
+  complete: 'complete',
+  failed: 'failed',
+  aborted: 'stopped by the application',
+  'cut off': 'cut off',
+  'not read': 'not known',
+};
+
+export function countText(count: number): string {
+  return String(count).replace(/\B(?=(\d{3})+$)/g, ',');
+}
+
+/** Said of a count of things: `1 run`, `1,204 runs`. */
+export function countOf(count: number, one: string): string {
+  return `${countText(count)} ${count === 1 ? one : `${one}s`}`;
+}
+
+export function percent(share: number | null): string {
+  if (share === null) return NONE;
+  return `${percentNumber(share)}${NARROW}%`;
+}
+
+function percentNumber(share: number): string {
+  const hundredths = share * 100;
+  return share === 0 || share === 1 ? String(hundredths) : hundredths.toFixed(1);
+}
+
+export function intervalText({ low, high }: Share): string {
+  if (low === null || high === null) return NONE;
+  return `${percentNumber(low)} to ${percent(high)}`;
+}
+
+export function ofText({ count, of }: Share): string {
+  return `${countText(count)} of ${countText(of)}`;
+}
+
+export function decimal(value: number | null, digits: number): string {
+  return value === null ? NONE : value.toFixed(digits);
+}
+
+/** What is to be said of a report on the days of receipt; undefined when there is nothing. */
+export function clockWarning(numbers: ReportNumbers): string | undefined {
+  if (!isOfReceipt(numbers)) return undefined;
+  const { events, of } = numbers.clocks_apart;
+  return (
+    `in ${countText(events)} of ${countOf(of, 'event')} the sender’s timestamp is more than a day from the time of ` +
+    'receipt, as after an import or a demo. This report goes by the time of receipt; use --clock sender to go by ' +
+    'the timestamps'
+  );
+}
+
+/** To three digits. */
+export function durationText(milliseconds: number | null): string {
+  if (milliseconds === null) return NONE;
+  const [value, unit] =
+    milliseconds < 1000
+      ? [milliseconds, 'ms']
+      : milliseconds < 60_000
+        ? [milliseconds / 1000, 's']
+        : milliseconds < 3_600_000
+          ? [milliseconds / 60_000, 'min']
+          : milliseconds < 86_400_000
+            ? [milliseconds / 3_600_000, 'h']
+            : [milliseconds / 86_400_000, 'd'];
+  return `${threeDigits(value)}${NARROW}${unit}`;
+}
+
+function threeDigits(value: number): string {
+  if (value >= 100 || value === 0) return String(Math.round(value));
+  return value.toFixed(value >= 10 ? 1 : 2);
+}
+
+/** @param text as `toISOString` has it. */
+export function dateText(text: string | null): string {
+  if (text === null) return NONE;
+  const [year = '', month, day] = text.slice(0, text.indexOf('T')).split('-');
+  return `${Number(day)} ${MONTHS[Number(month) - 1] ?? ''} ${year}`;
+}
+
+export function shortDateText(text: string): string {
+  const [day, month = '', year = ''] = dateText(text).split(' ');
+  return `${day ?? ''} ${month.slice(0, 3)} ${year}`;
+}
+
+export function instantText(text: string): string {
+  return `${dateText(text)}, ${text.slice(text.indexOf('T') + 1, -'.000Z'.length)} UTC`;
+}
+
+/** @param until the end of the period, which is not part of it. */
+export function periodText(since: string, until: string): string {
+  const [first, last] = [dateText(since), dateText(new Date(Date.parse(until) - 1).toISOString())];
+  return first === last ? first : `${first} to ${last}`;
+}
+
+export function modelText({ model_id }: Pick<ModelNumbers, 'model_id'>): string {
+  return model_id ?? 'model not known';
+}
+
+export function versionText({ model_version }: Pick<VersionNumbers, 'model_version'>): string {
+  return model_version ?? 'version not known';
+}
+
+/** `less than 1 day`, `7 to 30 days`, `90 days and more`. */
+export function ageText({ from_days, to_days }: { from_days: number; to_days: number | null }): string {
+  if (to_days === null) return `${from_days} days and more`;
+  return from_days === 0 ? `less than ${to_days} day` : `${from_days} to ${to_days} days`;
+}
+
+/** HTML as a type of its own, so that no text gets into the page without being escaped. */
+export class Html {
+  constructor(readonly text: string) {}
+}
+
+export type Inner = Html | string | number | readonly Inner[];
+
+/** A template whose values are escaped, unless they are HTML already. */
+export function html(strings: TemplateStringsArray, ...values: readonly Inner[]): Html {
+  return new Html(strings.reduce((text, string, i) => text + markup(values[i - 1] ?? '') + string));
+}
+
+export const NOTHING = new Html('');
+
+function markup(value: Inner): string {
+  if (value instanceof Html) return value.text;
+  if (typeof value === 'object') return value.map(markup).join('');
+  return escaped(String(value));
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** Control characters and those that turn the direction of writing around would change what stands beside them. */
+function escaped(text: string): string {
+  return text
+    .replace(/[\p{Cc}\p{Bidi_Control}\u200b\u2028\u2029\ufeff]/gu, '\ufffd')
+    .replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
+}

@@ -1,0 +1,267 @@
+/**
+ * What a report counts of some runs: all of them, those of a model, those of one of its versions. Of a bounded size
+ * whatever it has counted, and two tallies make the one of all their runs.
+ */
+import { DAY_MS } from '@clinical-events/collector/quantity';
+import type {
+  CallEnding,
+  ConflictWord,
+  CountedRun,
+  CountedSummary,
+  Missing,
+} from '@clinical-events/collector/records/counted-run';
+import {
+  type Clock,
+  FEEDBACK_WORDS,
+  type FeedbackWord,
+  type OutcomeWord,
+} from '@clinical-events/collector/records/vocabulary';
+import { OutcomeWaiting, QuantileSketch } from './statistics.js';
+
+/* A period in days, or, where these would be too many for a page, in weeks, months or years: of UTC, weeks from Monday. */
+
+export type StepUnit = 'day' | 'week' | 'month' | 'year';
+
+export interface PeriodSteps {
+  readonly unit: StepUnit;
+  /** When each begins, ascending; the first is that of the beginning of the period. Milliseconds since 1970. */
+  readonly starts: readonly number[];
+}
+
+/** So many days are shown as days, and so on. */
+const MOST_DAYS = 120;
+const MOST_WEEKS_DAYS = 840;
+const MOST_MONTHS_DAYS = 3660;
+
+/** @param until the end of the period, which is not part of it. No step when it is not later than `since`. */
+export function stepsOf(since: number, until: number): PeriodSteps {
+  const days = (until - since) / DAY_MS;
+  const unit: StepUnit =
+    days <= MOST_DAYS
+      ? 'day'
+      : days <= MOST_WEEKS_DAYS
+        ? 'week'
+        : days <= MOST_MONTHS_DAYS
+          ? 'month'
+          : 'year';
+  const starts: number[] = [];
+  for (let at = beginningOf(unit, since); at < until; at = next(unit, at)) starts.push(at);
+  return { unit, starts };
+}
+
+/**
+ * The step that has this time: one of the period.
+ * @param guess is looked at first: most events are of the day of the one before.
+ */
+export function stepAt({ starts }: PeriodSteps, time: number, guess = 0): number {
+  if ((starts[guess] ?? Infinity) <= time && time < (starts[guess + 1] ?? Infinity)) return guess;
+  let [low, high] = [0, starts.length];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if ((starts[middle] ?? 0) <= time) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+function beginningOf(unit: StepUnit, time: number): number {
+  const day = Math.floor(time / DAY_MS) * DAY_MS;
+  const date = new Date(day);
+  if (unit === 'day') return day;
+  // 1 January 1970 was a Thursday.
+  if (unit === 'week') return day - ((((day / DAY_MS + 3) % 7) + 7) % 7) * DAY_MS;
+  return firstOf(date.getUTCFullYear(), unit === 'month' ? date.getUTCMonth() : 0);
+}
+
+function next(unit: StepUnit, at: number): number {
+  if (unit === 'day') return at + DAY_MS;
+  if (unit === 'week') return at + 7 * DAY_MS;
+  const date = new Date(at);
+  return unit === 'month'
+    ? firstOf(date.getUTCFullYear(), date.getUTCMonth() + 1)
+    : firstOf(date.getUTCFullYear() + 1, 0);
+}
+
+/** The first of a month. `Date.UTC` would take the years 0 to 99 for 1900 to 1999. */
+function firstOf(year: number, month: number): number {
+  return new Date(0).setUTCFullYear(year, month, 1);
+}
+
+/** Upper ends of the classes of age of runs, in days. */
+export const AGES = [1, 7, 30, 90, Infinity] as const;
+/**
+ * In days: outcomes within this time are counted of the runs that are as old, so that runs of any age can be
+ * compared.
+ */
+export const WAITS = AGES.slice(0, -1);
+/** R-118. */
+const MOST_RATING = 5;
+
+export class RunTally {
+  runs = 0;
+  events = 0;
+  /** When the first and the last of the runs began. */
+  first = Infinity;
+  last = -Infinity;
+  readonly bySteps: number[];
+  readonly levels = { full: 0, minimum: 0, incomplete: 0, retired: 0 };
+  readonly missing = new Counts<Missing>();
+  /** Each run once, by its last outcome. */
+  readonly outcomes = new Counts<OutcomeWord>();
+  /** Runs whose outcomes are not all of one word. */
+  changedOutcomes = 0;
+  readonly waiting = new OutcomeWaiting();
+  readonly byAge = AGES.map(() => ({ runs: 0, without: 0 }));
+  readonly byWait = WAITS.map(() => ({ runs: 0, known: 0 }));
+  readonly feedback = new Counts<FeedbackWord>();
+  readonly thumbs = { up: 0, down: 0 };
+  /** How often 0, 1, … 5 was given, rounded; and the sum as given. */
+  readonly ratings: number[] = new Array<number>(MOST_RATING + 1).fill(0);
+  ratingSum = 0;
+  readonly latency = new QuantileSketch();
+  /** Runs with a conflict, and with each kind. */
+  contradictory = 0;
+  readonly conflicts = new Counts<ConflictWord>();
+  /** Runs whose call was captured by an instrumentation, by how it ended; of those that failed, by status. */
+  readonly endings = new Counts<CallEnding>();
+  readonly failedStatuses = new Counts<number>();
+  /** Runs whose call was made more than once. */
+  retried = 0;
+  readonly tokens = { runs: 0, input: 0, output: 0 };
+  /** Runs with a number that was sent as a text. */
+  numbersInText = 0;
+
+  constructor(steps: number) {
+    this.bySteps = new Array<number>(steps).fill(0);
+  }
+
+  /**
+   * @param step in which the run began.
+   * @param asOf when the log ends.
+   */
+  addRun({ began: moment, summary: run }: CountedRun, clock: Clock, step: number, asOf: number): void {
+    const began = moment[clock];
+    const outcome = run.outcomeAt?.earliest[clock];
+    this.runs++;
+    this.bySteps[step] = (this.bySteps[step] ?? 0) + 1;
+    this.first = Math.min(this.first, began);
+    this.last = Math.max(this.last, began);
+    this.levels[run.level]++;
+    for (const missing of run.missing) this.missing.add(missing);
+    this.outcomes.add(run.outcome);
+    if (run.outcomesDiffer) this.changedOutcomes++;
+    const age = Math.max(0, asOf - began) / DAY_MS;
+    if (outcome === undefined) this.waiting.addNone(age);
+    else this.waiting.addOutcome((outcome - began) / DAY_MS);
+    this.#addAge(age, outcome === undefined ? Infinity : (outcome - began) / DAY_MS);
+    if (run.counts['user-feedback'] > 0) this.#addFeedback(run);
+    if (run.latencyMs !== null) this.latency.add(run.latencyMs);
+    this.#addCall(run.call);
+    if (run.numbersInText > 0) this.numbersInText++;
+    if (run.conflicts.length > 0) this.contradictory++;
+    for (const conflict of run.conflicts) this.conflicts.add(conflict);
+  }
+
+  /** @param wait until the first outcome, in days as the age; infinite when there is none. */
+  #addAge(age: number, wait: number): void {
+    let at = 0;
+    for (; at < WAITS.length && age >= (WAITS[at] ?? 0); at++) {
+      const waits = this.byWait[at];
+      if (waits === undefined) continue;
+      waits.runs++;
+      if (wait < (WAITS[at] ?? 0)) waits.known++;
+    }
+    const ages = this.byAge[at];
+    if (ages === undefined) return;
+    ages.runs++;
+    if (wait === Infinity) ages.without++;
+  }
+
+  merge(other: RunTally): void {
+    this.runs += other.runs;
+    this.events += other.events;
+    this.first = Math.min(this.first, other.first);
+    this.last = Math.max(this.last, other.last);
+    addTo(this.bySteps, other.bySteps);
+    for (const level of ['full', 'minimum', 'incomplete', 'retired'] as const)
+      this.levels[level] += other.levels[level];
+    this.missing.merge(other.missing);
+    this.outcomes.merge(other.outcomes);
+    this.changedOutcomes += other.changedOutcomes;
+    this.waiting.merge(other.waiting);
+    for (const [age, { runs, without }] of other.byAge.entries()) {
+      const ages = this.byAge[age];
+      if (ages === undefined) continue;
+      ages.runs += runs;
+      ages.without += without;
+    }
+    for (const [i, { runs, known }] of other.byWait.entries()) {
+      const wait = this.byWait[i];
+      if (wait === undefined) continue;
+      wait.runs += runs;
+      wait.known += known;
+    }
+    this.feedback.merge(other.feedback);
+    this.thumbs.up += other.thumbs.up;
+    this.thumbs.down += other.thumbs.down;
+    addTo(this.ratings, other.ratings);
+    this.ratingSum += other.ratingSum;
+    this.latency.merge(other.latency);
+    this.contradictory += other.contradictory;
+    this.conflicts.merge(other.conflicts);
+    this.endings.merge(other.endings);
+    this.failedStatuses.merge(other.failedStatuses);
+    this.retried += other.retried;
+    for (const count of ['runs', 'input', 'output'] as const) this.tokens[count] += other.tokens[count];
+    this.numbersInText += other.numbersInText;
+  }
+
+  #addCall(call: CountedSummary['call']): void {
+    if (call === null) return;
+    const { ending, status, attempts, input_tokens: input, output_tokens: output } = call;
+    this.endings.add(ending);
+    if (ending === 'failed' && status !== null) this.failedStatuses.add(status);
+    if (attempts > 1) this.retried++;
+    if (input === null && output === null) return;
+    this.tokens.runs++;
+    this.tokens.input += input ?? 0;
+    this.tokens.output += output ?? 0;
+  }
+
+  #addFeedback({ feedback, thumbs, ratings, ratingSum }: CountedSummary): void {
+    for (const word of FEEDBACK_WORDS) {
+      if (feedback[word] > 0) this.feedback.add(word, feedback[word]);
+    }
+    this.thumbs.up += thumbs.up;
+    this.thumbs.down += thumbs.down;
+    addTo(this.ratings, ratings);
+    this.ratingSum += ratingSum;
+  }
+}
+
+/** How often each of some words was counted. */
+class Counts<Word extends string | number> {
+  readonly #counts = new Map<Word, { times: number }>();
+
+  add(word: Word, times = 1): void {
+    const count = this.#counts.get(word);
+    if (count === undefined) this.#counts.set(word, { times });
+    else count.times += times;
+  }
+
+  of(word: Word): number {
+    return this.#counts.get(word)?.times ?? 0;
+  }
+
+  get words(): Word[] {
+    return [...this.#counts.keys()];
+  }
+
+  merge(other: Counts<Word>): void {
+    for (const [word, { times }] of other.#counts) this.add(word, times);
+  }
+}
+
+function addTo(sums: number[], more: readonly number[]): void {
+  for (const [i, each] of more.entries()) sums[i] = (sums[i] ?? 0) + each;
+}

@@ -1,0 +1,49 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { DAY_MS } from '../../collector/src/quantity.js';
+import { stepAt, stepsOf } from '../src/run-tally.js';
+
+const time = fc.integer({ min: Date.UTC(1970, 0, 1), max: Date.UTC(2060, 0, 1) });
+
+test('each time of a period is of the step that has begun by then', () => {
+  fc.assert(
+    fc.property(time, time, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (a, b, part) => {
+      const [since, until] = [Math.min(a, b), Math.max(a, b) + 1];
+      const steps = stepsOf(since, until);
+      const at = Math.floor(since + (until - since) * part);
+      const step = stepAt(steps, at);
+      expect(steps.starts[step]).toBeLessThanOrEqual(at);
+      expect(steps.starts[step + 1] ?? Infinity).toBeGreaterThan(at);
+      expect(steps.starts.length).toBeLessThanOrEqual(123);
+    }),
+  );
+});
+
+test('the first centuries are those that they are', () => {
+  const since = Date.parse('0050-06-01T00:00:00Z');
+  const { unit, starts } = stepsOf(since, since + 4000 * DAY_MS);
+  expect([unit, new Date(starts[0] ?? 0).toISOString()]).toEqual(['year', '0050-01-01T00:00:00.000Z']);
+  expect(starts.length).toBe(12);
+});
+
+test('a long period is told in weeks, months or years', () => {
+  const units = [120, 121, 841, 3661].map((days) => {
+    const { unit, starts } = stepsOf(Date.UTC(2026, 0, 14), Date.UTC(2026, 0, 14) + days * DAY_MS);
+    return [unit, new Date(starts[0] ?? 0).toISOString().slice(0, 10)];
+  });
+  expect(units).toEqual([
+    ['day', '2026-01-14'],
+    ['week', '2026-01-12'],
+    ['month', '2026-01-01'],
+    ['year', '2026-01-01'],
+  ]);
+});
+
+test('a time is of the same step wherever it is looked for first', () => {
+  const steps = stepsOf(Date.UTC(2026, 0, 14), Date.UTC(2027, 0, 14));
+  for (const [step, start] of steps.starts.entries()) {
+    for (let guess = 0; guess < steps.starts.length; guess++) {
+      expect([start, start + 7 * DAY_MS - 1].map((time) => stepAt(steps, time, guess))).toEqual([step, step]);
+    }
+  }
+});

@@ -1,0 +1,155 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { launchBrowser } from '../../../test/chromium.js';
+import { run, start, temporaryDirectory } from '../../collector/test/running/collector-process.js';
+import { issueKey } from '../../collector/test/running/issued-keys.js';
+
+const scratch = temporaryDirectory();
+const report = path.join(scratch, 'report.html');
+const events = path.join(scratch, 'demo.ndjson');
+
+/** Shorter texts are in the page by chance. */
+const TELLING = 8;
+
+/** The texts of the demo's payloads that the page must not have: all but the ids of models, whoever else is called so. */
+function payloadTexts(): Set<string> {
+  const texts = new Set<string>();
+  const models = new Set<string>();
+  const collect = (value: unknown, name: string) => {
+    if (typeof value === 'string') {
+      if (name === 'model_id') models.add(value);
+      else if (value.length >= TELLING && name !== 'kind' && !name.endsWith('_type')) texts.add(value);
+    } else if (typeof value === 'object' && value !== null) {
+      for (const [member, inner] of Object.entries(value)) collect(inner, member);
+    }
+  };
+  for (const line of fs.readFileSync(events, 'utf8').trimEnd().split('\n')) collect(JSON.parse(line), '');
+  for (const model of models) texts.delete(model);
+  return texts;
+}
+
+/** In a string, because the tests are compiled without the types of a browser. */
+function styleOf(page: Page, name: string, selector = 'body'): Promise<string> {
+  return page.evaluate(`getComputedStyle(document.querySelector('${selector}')).getPropertyValue('${name}')`);
+}
+
+describe('a report in a browser [R-715]', () => {
+  let browser: Browser;
+
+  beforeAll(async () => {
+    const until = ['--until', '2026-06-01'];
+    await run(['demo', '--runs', '600', '--days', '60', ...until, '--to-file', events]);
+    const dataDir = path.join(scratch, 'data');
+    const data = ['--data-dir', dataDir];
+    fs.mkdirSync(dataDir, { mode: 0o700 });
+    const { text } = await issueKey(dataDir, { organisation: 'demo' });
+    const collector = await start(dataDir);
+    const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: text };
+    await run(['import', events, '--organisation', 'demo'], { env });
+    await collector.stop();
+    const made = await run([
+      'report',
+      '--clock',
+      'sender',
+      '--since',
+      '2026-04-02',
+      ...until,
+      '--out',
+      report,
+      ...data,
+    ]);
+    expect(made.code, made.stderr).toBe(0);
+    browser = await launchBrowser();
+  });
+
+  afterAll(async () => {
+    await browser.close();
+    fs.rmSync(scratch, { recursive: true, force: true });
+  });
+
+  /** @param told gets what the page asks for and complains of. */
+  async function opened(width: number, colorScheme: 'light' | 'dark', told: string[] = []): Promise<Page> {
+    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
+    page.on('request', (request) => told.push(request.url()));
+    page.on('console', (message) => told.push(message.text()));
+    page.on('pageerror', (error) => told.push(error.message));
+    await page.goto(pathToFileURL(report).href);
+    return page;
+  }
+
+  test('asks for nothing, runs nothing and complains of nothing', async () => {
+    const told: string[] = [];
+    const page = await opened(1280, 'light', told);
+    expect(told).toEqual([pathToFileURL(report).href]);
+    expect(await page.locator('script').count()).toBe(0);
+    // The policy holds even if a script gets in.
+    await page.evaluate(`
+      const script = document.createElement('script');
+      script.textContent = 'document.title = "ran"';
+      document.head.append(script);
+    `);
+    expect(await page.title()).not.toBe('ran');
+    await page.close();
+  });
+
+  test('has landmarks, headings, captions, and words for every chart', async () => {
+    const page = await opened(1280, 'light');
+    for (const landmark of ['banner', 'navigation', 'main', 'contentinfo'] as const) {
+      expect(await page.getByRole(landmark).count(), landmark).toBe(1);
+    }
+    expect(await page.getByRole('heading', { level: 1 }).allTextContents()).toEqual(['Clinical AI in use']);
+    const names = await page.getByRole('heading', { level: 2 }).allTextContents();
+    expect(names).toEqual(expect.arrayContaining(['All runs', 'sepsis-abstractor', 'How it is counted']));
+    expect(await page.locator('table:not(:has(caption))').count()).toBe(0);
+    expect(await page.locator('th:not([scope])').count()).toBe(0);
+    expect(
+      await page.locator('svg:not([role=img][aria-label]):not([aria-hidden=true]):not(svg svg)').count(),
+    ).toBe(0);
+    for (const link of await page.locator('nav a').all()) {
+      const target = (await link.getAttribute('href')) ?? '';
+      expect(await page.locator(target).count(), target).toBe(1);
+    }
+    expect(await page.getByText('First seen on').count()).toBeGreaterThan(3);
+    await page.close();
+  });
+
+  test('fits a narrow screen, and can be read in the dark', async () => {
+    const contrasts: string[] = [];
+    for (const scheme of ['light', 'dark'] as const) {
+      const page = await opened(390, scheme);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
+      contrasts.push(`${await styleOf(page, 'color')} on ${await styleOf(page, 'background-color')}`);
+      await page.close();
+    }
+    expect(contrasts).toEqual([
+      'rgb(23, 33, 43) on rgb(255, 255, 255)',
+      'rgb(230, 236, 240) on rgb(17, 23, 28)',
+    ]);
+  });
+
+  test('prints on A4, black on white, each model on a page of its own', async () => {
+    const page = await opened(1280, 'dark');
+    await page.emulateMedia({ media: 'print' });
+    expect(await page.getByRole('navigation').isVisible()).toBe(false);
+    expect(await styleOf(page, 'background-color')).toBe('rgb(255, 255, 255)');
+    expect(await styleOf(page, 'color')).toBe('rgb(0, 0, 0)');
+    expect(await styleOf(page, 'break-before', '#model-0')).toBe('page');
+    const models = await page.locator('section.model').count();
+    const pdf = (await page.pdf({ preferCSSPageSize: true })).toString('latin1');
+    // A4 in points.
+    expect(pdf).toMatch(/\/MediaBox \[0 0 59[45](\.\d+)? 84[12](\.\d+)?\]/);
+    expect(pdf.match(/\/Type \/Page\b/g)?.length).toBeGreaterThanOrEqual(models + 2);
+    await page.close();
+  });
+
+  test('has nothing in it of what the events say', () => {
+    const page = fs.readFileSync(report, 'utf8');
+    const texts = payloadTexts();
+    expect(texts.size).toBeGreaterThan(5000);
+    const shown = [...texts].filter((text) => page.includes(text));
+    expect(shown).toEqual([]);
+  });
+});

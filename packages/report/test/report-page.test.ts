@@ -1,0 +1,272 @@
+import type { ClinicalRecord } from '@clinical-events/protocol';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { runsRequestFrom, type RunsOptions, type RunsRequest } from '../../collector/src/commands/runs.js';
+import { reportPage } from '../src/page/report-page.js';
+import type { ReportNumbers } from '../src/report-numbers.js';
+import type { Clock } from '../../collector/src/records/vocabulary.js';
+import { MARCH, reported, runOf, SECRETS, type WantedRun } from './report-runs.js';
+
+/** Two versions of a model, the newer one contradicted far more often. */
+const CHANGE: readonly WantedRun[] = Array.from({ length: 200 }, (_, i) => {
+  const newer = i >= 100;
+  const contradicted = i % 10 < (newer ? 6 : 1);
+  return {
+    n: i + 1,
+    day: Math.floor(i / 10),
+    version: newer ? '5.0.0' : '4.2.0',
+    outcomes: i % 5 === 4 ? [] : [contradicted ? 'contradicted' : 'validated'],
+    feedback: [{ feedback_type: 'thumbs', direction: newer ? 'down' : 'up' }],
+    latencyMs: newer ? 900 : 300,
+  };
+});
+
+function pageOf(numbers: ReportNumbers): string {
+  return reportPage(numbers, (options) => `collector runs ${options.join(' ')}`);
+}
+
+/** What stands between the tags. */
+function textOf(page: string): string {
+  return page
+    .replace(/<style>[^]*?<\/style>/, '')
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/[ \n]+/g, ' ');
+}
+
+describe('the page of a report [R-715]', () => {
+  test('says at the top what a new version has changed', () => {
+    const text = textOf(pageOf(reported(CHANGE)));
+    expect(text).toContain('200 runs of 1 model; 80.0\u202f% have an outcome.');
+    expect(text).toMatch(
+      /sepsis-risk 5\.0\.0\. differs First seen on 11 March 2026, after 4\.2\.0\. Contradicted: 62\.5.% of 80 judged runs \(51\.5 to 72\.3.%\); with 4\.2\.0: 12\.5.% of 80 \(6\.9 to 21\.5.%\)\. The intervals do not overlap\. Outcome within .*? Latency p95: 90\d.ms; with 4\.2\.0: 30\d.ms\./,
+    );
+  });
+
+  test('says at the top what has changed of the outcomes that are known, after the same time', () => {
+    const runs = CHANGE.map((run, i) => ({ ...run, outcomes: i < 100 || i % 2 === 0 ? ['validated'] : [] }));
+    const text = textOf(pageOf(reported(runs)));
+    // 30 days are more than the newer runs have had.
+    expect(text).toMatch(
+      /5\.0\.0\. differs .* Outcome within 7 days: 50\.0.% of 100 runs that old \(40\.4 to 59\.6.%\); with 4\.2\.0: 100.% of 100 \(96\.3 to 100.%\)\. The intervals do not overlap\./,
+    );
+    const same = textOf(pageOf(reported(CHANGE)));
+    expect(same).toMatch(/Outcome within 7 days: 80\.0.% .*?\. The intervals overlap\. Latency/);
+    expect(text).toContain(
+      'within 7 days 100 of 100 (100 %) 50 of 100 (50.0 %) 150 of 200 (75.0 %)'.replaceAll(' %', '\u202f%'),
+    );
+    const young = reported(CHANGE, { ...MARCH, asOf: MARCH.since + 10.5 * 86_400_000 });
+    expect(textOf(pageOf(young))).not.toContain('Outcome within');
+  });
+
+  test('says that intervals overlap only where there are enough runs to say so', () => {
+    const versions = (runs: number, contradicted: readonly [number, number]) =>
+      textOf(
+        pageOf(
+          reported(
+            ['1', '2'].flatMap((version, v) =>
+              Array.from({ length: runs }, (_, i) => ({
+                n: v * runs + i + 1,
+                day: v,
+                version,
+                outcomes: [i < (contradicted[v] ?? 0) ? 'contradicted' : 'validated'],
+              })),
+            ),
+          ),
+        ),
+      );
+    const few = 'Too few to compare: fewer than 20 in one of them.';
+    const judged = (text: string) => /Contradicted: [^;]*; with 1: [^)]*\)\. (.*?\.)/.exec(text)?.[1];
+    expect(judged(versions(19, [4, 10]))).toBe(few);
+    expect(judged(versions(20, [4, 10]))).toBe('The intervals overlap.');
+    expect(judged(versions(8, [0, 8]))).toBe('The intervals do not overlap.');
+  });
+
+  test('says of events of no run how many they are, and that they are in no other number', () => {
+    const text = textOf(pageOf(reported([...CHANGE, { n: 900, ofNoRun: true }])));
+    expect(text).toContain('200 runs of 1 model;');
+    expect(text).toContain('1 more event belongs to no run.');
+    expect(text).toMatch(/Of no run\. 1 event \(0\.1.% of all\) .* most often outcome \(1\)/);
+    expect(text).toContain('organisation runs events events of no run default 200 760 1');
+    expect(textOf(pageOf(reported(CHANGE)))).not.toMatch(/to no run|Of no run|events of no run default/);
+    const alone = textOf(pageOf(reported([{ n: 900, ofNoRun: true }])));
+    expect(alone).toContain('No run began in this period. 1 more event belongs to no run.');
+  });
+
+  test('says how many events lie before the period and after it', () => {
+    const outside = (...days: readonly number[]) =>
+      textOf(
+        pageOf(reported([{ n: 900 }, ...days.map((day, i) => ({ n: i + 1, day, ofNoRun: true as const }))])),
+      );
+    expect(outside(-739_000)).toContain('Not counted: 1 event before this period, by these clocks.');
+    expect(outside(60, 61)).toContain('Not counted: 2 events after this period,');
+    expect(outside(-739_000, 60, -1)).toContain('Not counted: 2 events before this period and 1 after it,');
+    expect(outside()).not.toContain('Not counted');
+  });
+
+  test('is the same for the same numbers, and asks for nothing and runs nothing', () => {
+    const page = pageOf(reported(CHANGE));
+    expect(pageOf(reported(CHANGE))).toBe(page);
+    expect(page).toContain(
+      `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"`,
+    );
+    expect(page).not.toMatch(/<script|<link|<img|<iframe|\son\w+=|@import|https?:/i);
+    expect([...page.matchAll(/url\(([^)]*)\)/g)].every(([, target]) => target?.startsWith('#'))).toBe(true);
+  });
+
+  test('has nothing of a payload, and other words only as a number', () => {
+    const words = ['He was <b>angry</b>', 'sent home'];
+    const page = pageOf(
+      reported([
+        ...CHANGE,
+        { n: 900, outcomes: [words[0]], feedback: [{ feedback_type: words[1], direction: words[1] }] },
+      ]),
+    );
+    for (const secret of [...SECRETS, ...words, 'angry', 'abcdef00-']) expect(page).not.toContain(secret);
+    expect(textOf(page)).toContain('other words');
+  });
+
+  test('shows names of models as text, whatever they are', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 20 }), (name) => {
+        const page = pageOf(reported([{ n: 1, model: `<i>"'&${name}`, version: `\u202e${name}</h2>` }]));
+        expect(page).toContain('&lt;i&gt;&quot;&#39;&amp;');
+        expect(page).not.toContain('<i>');
+        expect(page).not.toMatch(/[\p{Cc}\u202e](?<!\n)/u);
+        expect(page.match(/<h2/g)?.length).toBe(page.match(/<\/h2>/g)?.length);
+      }),
+      { numRuns: 10 },
+    );
+  });
+
+  test('says so when there is no run, and when there is no event at all', () => {
+    const none = textOf(pageOf(reported([{ n: 1, day: 60 }])));
+    expect(none).toContain(
+      'There is no run in this period. The log has 1 event, the newest of 10 April 2026',
+    );
+    expect(textOf(pageOf(reported([])))).toContain('The log has no event at all.');
+    expect(textOf(pageOf(reported([{ n: 1 }])))).toContain('Small counts are not hidden');
+  });
+
+  test('stays small whatever there is to show', () => {
+    const runs = Array.from({ length: 600 }, (_, i) => ({
+      n: i + 1,
+      model: `model-${i % 40}`,
+      version: `v${i % 15}`,
+    }));
+    const page = pageOf(reported(runs));
+    expect(page.length).toBeLessThan(1 << 20);
+    const text = textOf(page);
+    expect(text).toMatch(/28 more models with fewer runs/);
+    expect(text).toMatch(/60 more versions with \d+ runs/);
+  });
+
+  test('says how captured calls ended, and nothing of calls where there are none [R-721]', () => {
+    const failed = { ending: 'failed', status: 429 };
+    const done = { ending: 'complete', usage: { input_tokens: 1100, output_tokens: 7 } };
+    const page = pageOf(reported([failed, done, done].map((ended, n) => ({ n: n + 1, ended }))));
+    const text = textOf(page);
+    expect(text).toContain('Failed calls 33.3\u202f% 1 of 3 calls of models');
+    expect(text).toContain(
+      'Failed. 1 of 3 captured calls of models (33.3\u202f%), most often with status 429 (1).',
+    );
+    expect(text).toContain('failed with status 429 1');
+    expect(text).toContain('tokens in 2,200 (1,100 a run)');
+    expect(textOf(pageOf(reported(CHANGE)))).not.toMatch(/Failed calls|tokens in/);
+  });
+});
+
+/** Whether `collector runs` lists the record for these options. */
+function beganOf({ metadata }: ClinicalRecord, clock: Clock): number {
+  if (clock === 'received') return Date.parse(metadata.first_received_at);
+  const start = metadata.events.find(({ kind }) => kind === 'inference-start');
+  return Date.parse(start?.timestamp ?? metadata.first_timestamp ?? '');
+}
+
+function isListed(record: ClinicalRecord, { filter }: RunsRequest): boolean {
+  const { completeness, conflicts, call } = record.metadata;
+  const began = beganOf(record, filter.clock);
+  const last = record.outcomes.at(-1)?.outcome['outcome_type'];
+  const version = record.model?.model_version ?? call?.response_model ?? '';
+  const { since = -Infinity, until = Infinity, outcome, models, level } = filter;
+  return (
+    record.metadata.run_id !== null &&
+    began >= since &&
+    began < until &&
+    (outcome === undefined || (last ?? 'none') === outcome) &&
+    (models?.some((each) => each.model === record.model?.model_id && each.version === version) ?? true) &&
+    (level === undefined || completeness.level === level) &&
+    (filter.hasConflict === undefined || conflicts.length > 0) &&
+    (filter.failed === undefined || call?.ending === 'failed')
+  );
+}
+
+describe('the commands on the page [R-1045]', () => {
+  const RUNS: readonly WantedRun[] = Array.from({ length: 120 }, (_, i) => ({
+    n: i + 1,
+    day: (i % 40) - 5,
+    late: i % 3,
+    model: i % 2 === 0 ? 'sepsis-risk' : 'triage@night',
+    version: i % 7 === 0 ? '5.0.0' : '4.2.0',
+    outcomes: i % 5 === 0 ? [] : [i % 4 === 0 ? 'contradicted' : 'validated'],
+    ...(i % 11 === 0 && { withoutStart: true as const }),
+    ...(i % 13 === 0 && { ended: { ending: 'failed', status: 503 } }),
+    ...(i % 17 === 0 && { ofNoRun: true as const }),
+    latencyMs: i % 6 === 0 ? -500 : 500,
+  }));
+
+  test.each(['sender', 'received'] as const)(
+    'list exactly the runs behind each number, by the clock %s',
+    (clock) => {
+      const records = RUNS.map(runOf);
+      const commands: (readonly string[])[] = [];
+      const page = reportPage(
+        reported(RUNS, { ...MARCH, clock }),
+        (options) => `#${commands.push(options) - 1}#`,
+      );
+      const rows = [
+        ...page.matchAll(
+          /<th scope="row">\s*([^<]*?)\s*<\/th>\s*<td>(\d+)<\/td>\s*<td class="text">\s*<code>#(\d+)#/g,
+        ),
+      ];
+      expect(rows).toHaveLength(commands.length);
+      const seen = new Set<string>();
+      for (const [, name = '', count, index] of rows) {
+        const typed = Object.fromEntries(
+          (commands[Number(index)] ?? []).flatMap((word, i, words) =>
+            word.startsWith('--')
+              ? [[word.slice(2), words[i + 1]?.startsWith('--') ? true : (words[i + 1] ?? true)]]
+              : [],
+          ),
+        ) as RunsOptions;
+        const request = runsRequestFrom(typed, 0);
+        expect([name, records.filter((record) => isListed(record, request)).length]).toEqual([
+          name,
+          Number(count),
+        ]);
+        expect(request.limit, name).toBeGreaterThanOrEqual(Number(count));
+        expect(request.filter.clock).toBe(clock);
+        seen.add(name.replace(/^.*: /, ''));
+      }
+      expect([...seen].sort()).toEqual([
+        ...[
+          'contradicted',
+          'failed calls',
+          'incomplete',
+          'with a conflict',
+          'without an outcome after 30 days',
+        ],
+      ]);
+      expect(page).toContain('triage@night');
+    },
+  );
+
+  test('are not there for a name that the page does not show as it is, nor where there is nothing to see', () => {
+    const hidden = { n: 1, day: 5, model: 'a\u202eb', outcomes: ['contradicted'] };
+    const long = { ...hidden, n: 2, model: 'x'.repeat(130) };
+    const text = textOf(pageOf(reported([hidden, long])));
+    expect(text).toContain('collector runs --outcome contradicted --since');
+    expect(text).not.toContain('--model');
+    const sound = { n: 3, day: 30, outcomes: ['validated'] };
+    expect(pageOf(reported([sound]))).not.toContain('<code>collector runs');
+  });
+});
