@@ -68,7 +68,7 @@ export interface IngestOptions {
   readonly trustedProxies: TrustedProxies;
   /** Which pages' scripts may send events. */
   readonly allowedOrigins: AllowedOrigins;
-  /** Whether the observer is shown each event's body. */
+  /** Whether `onAccepted` is shown each event's body. */
   readonly keepsBodies: boolean;
 }
 
@@ -114,8 +114,8 @@ const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode
 
 export class Ingest {
   readonly counters = new IngestCounters();
-  /** Called for each request when its answer is written, with the code of a refusal. */
-  observer: ((exchange: Exchange, status: number, code: ErrorCode | undefined) => void) | undefined;
+  /** Called for each accepted event when its answer is written. */
+  onAccepted: ((exchange: Exchange) => void) | undefined;
   readonly #options: IngestOptions;
   readonly #refusals: RefusalLog;
   readonly #ring: RingWriter<Exchange>;
@@ -396,7 +396,7 @@ export class Ingest {
       if (exchange.kind !== undefined)
         this.counters.accepted(exchange.kind, this.#answeredAt - exchange.startedAt);
       if (this.#options.logRequests) this.#logRequest(exchange, 201);
-      this.observer?.(exchange, 201, undefined);
+      this.onAccepted?.(exchange);
       return;
     }
     if (answer === 'fault') {
@@ -460,7 +460,6 @@ export class Ingest {
     if (tooMany) this.#resting.add(request, reply, principal);
     else if (principal === undefined || isUnproven(request.socket)) this.#rest(exchange);
     if (this.#options.logRequests) this.#logRequest(exchange, status);
-    this.observer?.(exchange, status, code);
   }
 
   #logRequest({ id, kind, principal, bodyBytes, startedAt }: Exchange, status: number): void {

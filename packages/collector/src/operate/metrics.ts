@@ -130,19 +130,6 @@ interface Scrape {
   readonly facts: Facts;
 }
 
-/** A metric with its numbers as prom-client holds it, which types neither `type` nor `metricName` rightly. */
-export interface Figure {
-  readonly name: string;
-  readonly help: string;
-  readonly type: 'counter' | 'gauge' | 'histogram';
-  readonly values: readonly {
-    readonly value: number;
-    readonly labels: Labels;
-    /** The name on the line, when it is not that of the family. */
-    readonly metricName?: string;
-  }[];
-}
-
 /** Times become these buckets, in milliseconds: from a fast disk's flush to what no sender waits for. */
 const SHOWN_MS = [0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 const TIMES = { bounds: TIME_BOUNDS_MS, shown: SHOWN_MS, scale: 1000 };
@@ -534,12 +521,6 @@ export class Metrics {
     this.#reading = this.#read();
     const registry = openMetrics ? await asOpenMetrics(this.#registry) : this.#registry;
     return { type: registry.contentType, text: await registry.metrics() };
-  }
-
-  /** The same as they are now, not yet as text. */
-  figures(): Promise<readonly Figure[]> {
-    this.#reading = this.#read();
-    return this.#registry.getMetricsAsJSON() as unknown as Promise<readonly Figure[]>;
   }
 
   #read(): Scrape {

@@ -223,18 +223,6 @@ describe('[R-841] collector config check', () => {
     expect(contents(directory)).toEqual(before);
   });
 
-  test('warns of what the variables of OpenTelemetry say in vain, without their values', async () => {
-    const env = {
-      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318',
-      ...{ OTEL_TRACES_SAMPLER: 'hunter2', OTEL_EXPORTER_OTLP_TIMEOUT: 'hunter3' },
-    };
-    const { code, stdout } = await run(['config', 'check', '--data-dir', scratch()], { env });
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/^warning: OTEL_TRACES_SAMPLER: /m);
-    expect(stdout).toMatch(/^warning: OTEL_EXPORTER_OTLP_TIMEOUT: /m);
-    expect(stdout).not.toContain('hunter');
-  });
-
   test('finds a data directory that is a file', async () => {
     const file = fileIn(scratch(), {});
     const { code, stderr } = await run(['config', 'check', '--data-dir', file]);

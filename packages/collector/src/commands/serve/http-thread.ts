@@ -17,8 +17,6 @@ import {
   reportOf,
   type SharedLimits,
 } from './http-side.js';
-import { openTelemetry } from './management.js';
-import { version } from '../typed.js';
 
 /** What the thread is started with. */
 export interface HttpThreadData {
@@ -68,8 +66,6 @@ async function main(port: MessagePort, data: HttpThreadData): Promise<void> {
     trustedProxies: new TrustedProxies(config.trustedProxies),
     allowedOrigins: new AllowedOrigins(config.corsOrigins),
   });
-  const telemetry = await openTelemetry(version(), undefined, log);
-  ingest.observer = telemetry.observer;
   const credentials = tls && (await readCredentials(tls.files));
   const listener = new Listener(
     ingest,
@@ -82,7 +78,6 @@ async function main(port: MessagePort, data: HttpThreadData): Promise<void> {
     await listener.close(timeoutMs);
     await keys.stop();
     await keyStore.close();
-    await telemetry[Symbol.asyncDispose]();
     report();
     say({ type: 'closed' });
     queue.answers.close();

@@ -5,7 +5,6 @@ import type { Logger } from 'pino';
 import { ensureFirstKey } from '../../access/issuing.js';
 import { type Config, type ConfigReading, serviceManagement } from '../../config.js';
 import { type HeldFile } from '../../files.js';
-import type { Ingest } from '../../ingest/ingest.js';
 import { Listener } from '../../ingest/listener.js';
 import { createCounterMemory } from '../../ledger/ledger-counters.js';
 import { Publisher } from '../../transparency/publisher.js';
@@ -29,13 +28,7 @@ import { LedgerWorker } from './ledger-worker.js';
 import { keysLost, type Listening, newKeyNotice, requiresCertificate, noteListening } from './listening.js';
 import { escrowNotice } from '../signing-key.js';
 import { LineWriter, openServeLog, type ServeLog } from './log.js';
-import {
-  consoleNotice,
-  isTokenInClear,
-  listeningNotice,
-  openManagement,
-  openTelemetry,
-} from './management.js';
+import { consoleNotice, isTokenInClear, listeningNotice, openManagement } from './management.js';
 import { holdDirectory } from './open-ledger.js';
 import { type ResolvedConfig, resolveConfig } from './resolved-config.js';
 import { Reload } from './reload.js';
@@ -189,9 +182,7 @@ async function run(
   const { token } = resolved;
   await using management = await openManagement(config, token, tls?.credentials, collectorStatus, log);
   if (management.address) log.info(management.address, 'management listening');
-  // It flushes when it is disposed of, after the last answer and before the keys are closed.
-  await using telemetry = await openTelemetry(collectorStatus.version, collectorStatus, log);
-  ingest.observer = observerOf(telemetry.observer, trial);
+  if (trial) ingest.onAccepted = (exchange) => trial.observe(exchange);
   const thread = new LedgerWorker(
     { ...ledgerSettings(config), lock, queues: queues.ledger, counters },
     {
@@ -278,14 +269,6 @@ async function run(
   await manager.close();
   log.info({ exitCode }, 'stopped');
   return exitCode;
-}
-
-function observerOf(observer: Ingest['observer'], trial: Trial | undefined): Ingest['observer'] {
-  if (trial === undefined) return observer;
-  return (exchange, status, code) => {
-    trial.observe(exchange, status);
-    observer?.(exchange, status, code);
-  };
 }
 
 function openPublisher(

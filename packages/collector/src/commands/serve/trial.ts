@@ -65,10 +65,9 @@ Each event that is accepted is listed here, with what profile full would have re
 `);
   }
 
-  /** For Ingest.observer, where bodies are kept. */
-  observe({ id, kind, body }: Exchange, status: number): void {
-    if (status === 201 && kind !== undefined && body !== undefined)
-      this.out.write(trialLines(id, kind, body));
+  /** For Ingest.onAccepted, where bodies are kept. */
+  observe({ id, kind, body }: Exchange): void {
+    if (kind !== undefined && body !== undefined) this.out.write(trialLines(id, kind, body));
   }
 
   #end(): void {
