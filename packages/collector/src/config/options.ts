@@ -263,13 +263,6 @@ const OPTIONS = {
     help: 'proxies, as addresses and networks, that are trusted to name the client in the log, comma-separated',
     appliesTo: SERVE,
   },
-  'cors-origins': {
-    type: 'list',
-    default: '',
-    otherwise: 'none',
-    help: 'origins of the pages whose scripts may send events, comma-separated',
-    appliesTo: SERVE,
-  },
   management: {
     type: 'choice',
     default: 'on',

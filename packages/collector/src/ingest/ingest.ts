@@ -20,7 +20,7 @@ import type { Principal } from '../access/principal.js';
 import type { Fault } from '../ledger/examine.js';
 import type { LedgerState } from '../ledger/ledger.js';
 import { RingWriter, type Answer, type RingMemory } from '../ledger/ring.js';
-import { AllowedOrigins, accept, allowOrigin, answerPreflight, refuse } from './answers.js';
+import { accept, refuse } from './answers.js';
 import { Backlog, FairShare, type Share } from './admission.js';
 import {
   Body,
@@ -67,7 +67,6 @@ export interface IngestOptions {
   /** Whose word is taken for where a request comes from. */
   readonly trustedProxies: TrustedProxies;
   /** Which pages' scripts may send events. */
-  readonly allowedOrigins: AllowedOrigins;
   /** Whether `onAccepted` is shown each event's body. */
   readonly keepsBodies: boolean;
 }
@@ -193,7 +192,7 @@ export class Ingest {
     return isProven ? principal : undefined;
   }
 
-  /** Takes a request whose head, free of Origin and Expect, and whose key are checked. */
+  /** Takes a request whose head, free of Expect, and whose key are checked. */
   take(
     request: WholeRequest,
     reply: Reply,
@@ -212,13 +211,9 @@ export class Ingest {
     if (kind === undefined) return this.#refuse(exchange, 'not_found');
     exchange.kind = kind;
     if (request.method !== 'POST') {
-      const origin = this.#options.allowedOrigins.preflightOf(request);
-      if (origin !== undefined) return this.#preflight(exchange, origin);
       return this.#refuse(exchange, 'method_not_allowed', undefined, ['Allow', 'POST']);
     }
     const headers = readHeaders(request.rawHeaders);
-    const { origin } = headers;
-    if (origin !== undefined && this.#options.allowedOrigins.allows(origin)) allowOrigin(reply, origin);
     const { httpVersion, socket } = request;
     const noHost = headers.host === 0 && httpVersion !== '1.0';
     const otherVersion = httpVersion !== '1.1' && httpVersion !== '1.0';
@@ -417,11 +412,6 @@ export class Ingest {
   noteLostPlace(reason: LostPlace, remote: string | undefined): void {
     this.counters.lostPlace(reason);
     this.#refusals.noteLostPlace(reason, remote, performance.now());
-  }
-
-  #preflight(exchange: Exchange, origin: string): void {
-    answerPreflight(exchange, origin);
-    this.#rest(exchange);
   }
 
   /** Who shows no key gets one answer, and then its connection rests. */

@@ -125,7 +125,7 @@ describe('[R-841] collector config check', () => {
     const config = fileIn(directory, { 'queue-events': 'x', 'tls-client-ca': directory, 'log-level': 5 });
     const given = [
       ...['--config', config, '--data-dir', path.join(directory, 'data'), '--tls-cert', none],
-      ...['--trusted-proxies', '10.0.0.0/99', '--cors-origins', 'app.example.org'],
+      ...['--trusted-proxies', '10.0.0.0/99'],
       ...['--management-host', '0.0.0.0', '--checkpoint-sink', 'ftp:x'],
     ];
     for (const [more, tls] of [
@@ -147,7 +147,6 @@ describe('[R-841] collector config check', () => {
         ['--management-host', 'needs --management-token-file as well'],
         ['--checkpoint-sink', 'ftp:x'],
         ['--trusted-proxies', '10.0.0.0/99'],
-        ['--cors-origins', 'no origin'],
         ...tls,
         ...(more.length === 0 ? [] : [['--host', 'EADDRNOTAVAIL']]),
       ] as const;

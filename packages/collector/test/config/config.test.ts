@@ -63,7 +63,6 @@ const DEFAULTS: Config = {
   tlsClientCa: '',
   tlsClientAuth: 'required',
   trustedProxies: '',
-  corsOrigins: '',
   management: 'on',
   managementHost: '127.0.0.1',
   managementPort: 8081,

@@ -64,7 +64,6 @@ const ODD = fc.oneof(
   line('Expect', fc.constantFrom('100-continue', '200-ok')),
   line('Upgrade', fc.constantFrom('websocket', 'h2c')),
   line('Content-Encoding', fc.constantFrom('identity', 'gzip', 'br', 'x', '')),
-  line('Origin', fc.constant('https://app.example.org')),
   line('Host', fc.constantFrom('other', '')),
   line('X-API-Key', fc.constantFrom('one', 'unknown', '')),
   line('Content-Type', fc.constantFrom('application/json', 'text/plain')),

@@ -3,7 +3,6 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { KeyRing } from '../../access/key-ring.js';
 import { createBucketMemory, SharedBuckets } from '../../access/principal.js';
 import type { Config } from '../../config.js';
-import type { AllowedOrigins } from '../../ingest/answers.js';
 import type { IngestCounts } from '../../ingest/ingest-counters.js';
 import { Ingest, type QueueState } from '../../ingest/ingest.js';
 import type { Listener } from '../../ingest/listener.js';
@@ -73,7 +72,6 @@ export function openIngest(
     readonly keys: KeyRing;
     readonly queue: QueueEnd;
     readonly trustedProxies: TrustedProxies;
-    readonly allowedOrigins: AllowedOrigins;
     readonly keepsBodies: boolean;
     readonly log: Log;
   },

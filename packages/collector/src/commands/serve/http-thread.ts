@@ -1,7 +1,6 @@
 /** An HTTP thread beside the first: the same keys, checks and limits, on the same port, with a queue of its own. */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import type { Config } from '../../config.js';
-import { AllowedOrigins } from '../../ingest/answers.js';
 import { readCredentials } from '../../ingest/credentials.js';
 import { Listener } from '../../ingest/listener.js';
 import type { Log } from '../../ingest/refusal-log.js';
@@ -64,7 +63,6 @@ async function main(port: MessagePort, data: HttpThreadData): Promise<void> {
   const ingest = openIngest(() => config, {
     ...{ keys, queue, log, keepsBodies: false },
     trustedProxies: new TrustedProxies(config.trustedProxies),
-    allowedOrigins: new AllowedOrigins(config.corsOrigins),
   });
   const credentials = tls && (await readCredentials(tls.files));
   const listener = new Listener(

@@ -153,9 +153,9 @@ async function run(
   const keys = await openKeyRing(keyDatabase, limits, log);
   const queues = createQueues(config);
   const [queue, ...queuesBeside] = queues.http;
-  const { trustedProxies, allowedOrigins, tls } = resolved;
+  const { trustedProxies, tls } = resolved;
   const ingest = openIngest(() => reload.config, {
-    ...{ keys, queue, trustedProxies, allowedOrigins, log },
+    ...{ keys, queue, trustedProxies, log },
     keepsBodies: trial !== undefined,
   });
   await using beside = new HttpThreads({
