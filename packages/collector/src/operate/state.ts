@@ -91,25 +91,14 @@ export function healthText(endpoint: 'livez' | 'readyz', checks: readonly Health
  */
 
 export interface Hint {
-  readonly id:
-    | 'no_checkpoint_sink'
-    | 'signing_key_not_copied'
-    | 'keys_without_mirror'
-    | 'no_backup_yet'
-    | 'not_verified_yet';
+  readonly id: 'no_checkpoint_sink' | 'keys_without_mirror' | 'no_backup_yet' | 'not_verified_yet';
   readonly title: string;
   readonly what_to_do: string;
 }
 
 /** In the order in which they are best done. Each goes away by itself, within a second of being done. */
 export function hintsOf(facts: Facts): Hint[] {
-  return [
-    ...sink(facts),
-    ...unescrowedKey(facts),
-    ...mirrorless(facts),
-    ...missingBackup(facts),
-    ...verification(facts),
-  ];
+  return [...sink(facts), ...mirrorless(facts), ...missingBackup(facts), ...verification(facts)];
 }
 
 function* sink({ sinks }: Facts): Generator<Hint> {
@@ -119,16 +108,6 @@ function* sink({ sinks }: Facts): Generator<Hint> {
     title: 'Checkpoints stay on this host',
     what_to_do:
       'Anyone who owns it can rewrite the log and them together. Send them to someone else: --checkpoint-sink.',
-  };
-}
-
-function* unescrowedKey({ keyDiesWithDisk }: Facts): Generator<Hint> {
-  if (!keyDiesWithDisk) return;
-  yield {
-    id: 'signing_key_not_copied',
-    title: 'The signing key is stored only on the disk of the log',
-    what_to_do:
-      'Without it the log cannot be continued. Copy it to a safe place (docs/guide/operate.md, "Escrow of the signing key"), then confirm the copy: collector signing-key copied',
   };
 }
 
@@ -318,7 +297,6 @@ export function factsOf(collectorStatus: CollectorStatus, watch: Watch, now: num
     tokenInClear: collectorStatus.tokenInClear(),
     exposed: collectorStatus.exposed(),
     droppedLines: collectorStatus.droppedLines(),
-    keyDiesWithDisk: collectorStatus.keyDiesWithDisk(),
     keyGone: collectorStatus.keyGone(),
   };
 }

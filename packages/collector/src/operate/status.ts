@@ -141,8 +141,6 @@ export interface CollectorStatus {
   exposed(): boolean;
   /** Log lines that standard error did not take, and when the last one was, in milliseconds since 1970 UTC. */
   droppedLines(): { readonly lines: number; readonly at: number | undefined };
-  /** Whether the signing key is lost with the disk of the data directory, as far as anybody has said. */
-  keyDiesWithDisk(): boolean;
   /** Whether a file of the signing key, on the disk of the data directory, is not there any more. */
   keyGone(): boolean;
   /** Looks at the file system of the data directory; may take as long as it likes, or reject. */

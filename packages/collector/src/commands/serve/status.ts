@@ -33,7 +33,7 @@ import type { Follower } from './follower.js';
 import { reportOf } from './http-side.js';
 import type { HttpThreads } from './http-threads.js';
 import type { LedgerWorker } from './ledger-worker.js';
-import { isCopied, isGone, liesElsewhere, type KeyPlace } from '../signing-key.js';
+import { isGone, liesElsewhere, type KeyPlace } from '../signing-key.js';
 import { ownName, typedByName, version } from '../typed.js';
 
 export interface CollectorParts {
@@ -79,7 +79,6 @@ export class RunningStatus implements CollectorStatus {
     readonly backup: BackupState | undefined;
     readonly began: number | undefined;
     readonly exposed: boolean;
-    readonly keyDiesWithDisk: boolean;
     readonly keyGone: boolean;
   }>;
 
@@ -105,7 +104,6 @@ export class RunningStatus implements CollectorStatus {
       // Written once, when the log begins or is restored.
       began: unlessUnreadable(() => fs.statSync(path.join(dataDir, 'checkpoints', 'origin.vkey')).mtimeMs),
       exposed: unlessUnreadable(() => exposureOf(dataDir)) !== undefined,
-      keyDiesWithDisk: unlessUnreadable(() => this.#diesWithDisk(keyPlace)) ?? false,
       keyGone: unlessUnreadable(() => this.#isGone(keyPlace)) ?? false,
     }));
   }
@@ -250,10 +248,6 @@ export class RunningStatus implements CollectorStatus {
     return this.#parts.droppedLines();
   }
 
-  #diesWithDisk(place: KeyPlace): boolean {
-    return this.#liesElsewhere(place) === false && !isCopied(place.dataDir);
-  }
-
   #isGone(place: KeyPlace): boolean {
     // Before there is a checkpoint, the key is being made.
     return this.#checkpoint !== undefined && this.#liesElsewhere(place) === false && isGone(place);
@@ -262,10 +256,6 @@ export class RunningStatus implements CollectorStatus {
   /** Where the keys lie is asked until it is known, and no longer: that file system may hang later. */
   #liesElsewhere(place: KeyPlace): boolean | undefined {
     return (this.#keyLiesElsewhere ??= liesElsewhere(place));
-  }
-
-  keyDiesWithDisk(): boolean {
-    return this.#files.get().keyDiesWithDisk;
   }
 
   keyGone(): boolean {
