@@ -33,8 +33,6 @@ export interface Limits {
 
 interface Parser {
   onIncoming: ((request: { upgrade: boolean }, keepAlive: boolean) => number) | null;
-  /** A copy of the chunk that is being parsed. */
-  getCurrentBuffer(): Buffer;
 }
 type ParsedSocket = Socket & { readonly parser?: Parser | null };
 
@@ -67,17 +65,6 @@ export class HeldParser {
   letGo(): void {
     if (this.#parser?.onIncoming === this.#drop) this.#parser.onIncoming = this.#handOn;
   }
-}
-
-/** llhttp takes them for HTTP of the same version number, and Node does not say which it was. */
-const OTHER_PROTOCOL = /^(?:\r\n)*[A-Z]+ \S+ (?:RTSP|ICE)\/\d/;
-
-/**
- * Whether the request that is being handed on names another protocol than HTTP. To be asked for the first one of a
- * connection. One whose first line came in pieces is not recognised; it is then answered as HTTP.
- */
-export function namesOtherProtocol({ parser }: ParsedSocket): boolean {
-  return parser ? OTHER_PROTOCOL.test(parser.getCurrentBuffer().toString('latin1')) : false;
 }
 
 /** On a connection that may lose its place: what has it keep it. */

@@ -41,13 +41,7 @@ import {
 } from './request.js';
 import { showsCertificate } from './tls.js';
 import { IngestCounters } from './ingest-counters.js';
-import {
-  namesOtherProtocol,
-  isUnproven,
-  keepPlace,
-  type LostPlace,
-  RestingConnections,
-} from './connections.js';
+import { isUnproven, keepPlace, type LostPlace, RestingConnections } from './connections.js';
 import { RefusalLog, type Log } from './refusal-log.js';
 import { TrustedProxies } from './trusted-proxies.js';
 
@@ -214,11 +208,10 @@ export class Ingest {
       return this.#refuse(exchange, 'method_not_allowed', undefined, ['Allow', 'POST']);
     }
     const headers = readHeaders(request.rawHeaders);
-    const { httpVersion, socket } = request;
+    const { httpVersion } = request;
     const noHost = headers.host === 0 && httpVersion !== '1.0';
     const otherVersion = httpVersion !== '1.1' && httpVersion !== '1.0';
-    const notHttp = otherVersion || (isUnproven(socket) && namesOtherProtocol(socket));
-    if (headers.repeated || headers.host > 1 || noHost || notHttp || misframed(headers, httpVersion)) {
+    if (headers.repeated || headers.host > 1 || noHost || otherVersion || misframed(headers, httpVersion)) {
       return this.#refuse(exchange, 'malformed_request');
     }
     const principal = this.#options.keys.authenticate(headers.apiKey, Date.now());

@@ -111,7 +111,7 @@ const REQUEST = fc
         '*',
       ),
     ),
-    version: mostly(fc.constant('HTTP/1.1'), fc.constantFrom('HTTP/1.0', 'HTTP/2.0', 'RTSP/1.1', 'http/1.1')),
+    version: mostly(fc.constant('HTTP/1.1'), fc.constantFrom('HTTP/1.0', 'HTTP/2.0', 'http/1.1')),
     key: mostly(fc.constantFrom('one', 'two'), fc.constant('unknown')),
     type: mostly(
       fc.constant('application/json'),
